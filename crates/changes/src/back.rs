@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_sysfs::text::printable;
 
+use crate::entry::Entry;
 use crate::error::Error;
 use crate::journal::{DAMAGED, Journal};
 use crate::kernel::{Identity, Kernel, PROCS};
@@ -40,6 +41,7 @@ impl Restored {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undo {
     Set { writes: Vec<Write> },
+    SetEntry { file: PathBuf, entry: Entry, value: String },
     Move { process: Thread, home: PathBuf },
     Remove { group: PathBuf, home: PathBuf, inside: usize },
     Resume { processes: Vec<Thread> },
@@ -52,6 +54,7 @@ impl Undo {
                 let there = kernel.read(file).is_ok_and(|text| plain(&text) == *value);
                 if there { Ok(()) } else { set(kernel, file, value) }
             }),
+            Undo::SetEntry { file, entry, value } => entry.set(kernel, file, value),
             Undo::Move { process, home } => enter(kernel, *process, home),
             Undo::Remove { group, home, .. } => remove(kernel, group, home),
             Undo::Resume { processes } => resume(kernel, processes),
@@ -63,6 +66,9 @@ impl Undo {
             Undo::Set { writes } => {
                 let one = |write: &Write| format!("{} to {}", write.file.display(), printable(&write.value));
                 format!("set {}", writes.iter().map(one).collect::<Vec<_>>().join(" and "))
+            }
+            Undo::SetEntry { file, entry, value } => {
+                format!("set {} in {} to {}", entry.name(), file.display(), printable(value))
             }
             Undo::Move { process, home } => format!("move process {} to {}", process.tid, home.display()),
             Undo::Remove { group, inside: 0, .. } => format!("remove control group {}", group.display()),
@@ -152,8 +158,8 @@ pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
             // A group's settings go with it, and what is in one that is perhaps another is left alone.
             Thing::File { file, .. } if file.parent().and_then(is).is_some_and(|is| is != Is::Left) => {}
             Thing::File { ours, .. } if ours.is_empty() => {}
-            Thing::File { file, was, ours, back } => {
-                if let Err(error) = value(kernel, file, (was, ours, back), &mut way) {
+            Thing::File { file, entry, was, ours, back } => {
+                if let Err(error) = value(kernel, (file, entry.as_ref()), (was, ours, back), &mut way) {
                     failed.get_or_insert(error);
                 }
             }
@@ -221,12 +227,12 @@ fn became(kernel: &dyn Kernel, group: &Path, identity: Option<Identity>) -> Resu
 
 fn value(
     kernel: &dyn Kernel,
-    file: &Path,
+    (file, entry): (&Path, Option<&Entry>),
     (was, ours, back): (&str, &[String], &[Write]),
     way: &mut Way,
 ) -> Result<(), Error> {
     let now = match kernel.read(file) {
-        Ok(text) => plain(&text),
+        Ok(text) => entry.map_or_else(|| plain(&text), |entry| entry.of(&text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             way.left.push(format!("{} is gone, which was {} before", file.display(), printable(was)));
             return Ok(());
@@ -244,9 +250,15 @@ fn value(
                 way.left.push(changed(file, &now, value));
             }
         }
+    } else if let Some(entry) = entry.filter(|_| ours.contains(&now)) {
+        let (file, value) = (file.to_owned(), was.to_owned());
+        way.steps.push(Undo::SetEntry { file, entry: entry.clone(), value });
     } else if ours.contains(&now) {
         let old = || vec![Write { file: file.to_owned(), value: was.to_owned() }];
         way.steps.push(Undo::Set { writes: if back.is_empty() { old() } else { back.to_vec() } });
+    } else if let Some(entry) = entry {
+        let name = format!("{} in {}", entry.name(), file.display());
+        way.left.push(changed(Path::new(&name), &now, was));
     } else {
         way.left.push(changed(file, &now, was));
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ringfence_sysfs::root::FsRoot;
 
 use crate::back::{self, Restored};
+use crate::entry::Entry;
 use crate::error::Error;
 use crate::folders;
 use crate::journal::{Head, Journal, Record as _};
@@ -95,7 +96,31 @@ impl Changes {
             return Ok(());
         }
         let step = Step::Set { file: file.clone(), was: ours, ours: took.clone(), back };
-        if self.record.knows(&step) { Ok(()) } else { self.note(Note::Took { file, value: took }) }
+        if self.record.knows(&step) {
+            Ok(())
+        } else {
+            self.note(Note::Took { file, entry: None, value: took })
+        }
+    }
+
+    /// Gives one value of a file with a line for each device another one, which is put back at the end. What the file
+    /// holds besides is neither changed nor looked at.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn set_entry(&mut self, file: impl Into<PathBuf>, entry: Entry, value: &str) -> Result<(), Error> {
+        let file = file.into();
+        let read = |kernel: &dyn Kernel| {
+            let value = entry.read(kernel, &file);
+            value.map_err(Error::refused(format!("reading {}", file.display())))
+        };
+        let (was, ours) = (read(&*self.kernel)?, value.to_owned());
+        self.take(Step::SetEntry { file: file.clone(), entry: entry.clone(), was, ours: ours.clone() })?;
+        let took = read(&*self.kernel)?;
+        if took == ours || self.record.file(&file, Some(&entry)).is_some_and(|(_, all)| all.contains(&took)) {
+            return Ok(());
+        }
+        self.note(Note::Took { file, entry: Some(entry), value: took })
     }
 
     /// Makes a control group. Whoever is found in it when it is removed goes to the group `home`, unless it is known
@@ -138,16 +163,32 @@ impl Changes {
     /// # Errors
     /// Where it cannot be read, written or noted. A file that is gone is not an error.
     pub fn set_back(&mut self, file: &Path) -> Result<(), Error> {
-        let Some((was, ours)) = self.record.file(file) else { return Ok(()) };
+        self.back_at_once(file, None)
+    }
+
+    /// The same of what [`Self::set_entry`] has set.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_back_entry(&mut self, file: &Path, entry: &Entry) -> Result<(), Error> {
+        self.back_at_once(file, Some(entry))
+    }
+
+    fn back_at_once(&mut self, file: &Path, entry: Option<&Entry>) -> Result<(), Error> {
+        let Some((was, ours)) = self.record.file(file, entry) else { return Ok(()) };
+        let of = |text: &str| entry.map_or_else(|| plain(text), |entry| entry.of(text));
         match self.kernel.read(file) {
-            Ok(text) if ours.contains(&plain(&text)) => set(&*self.kernel, file, was)?,
+            Ok(text) if ours.contains(&of(&text)) => match entry {
+                Some(entry) => entry.set(&*self.kernel, file, was)?,
+                None => set(&*self.kernel, file, was)?,
+            },
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::refused(format!("reading {}", file.display()))(error));
             }
             _ => {}
         }
         self.options.at(Moment::Taken(self.record.steps()));
-        self.note(Note::Settled { file: file.to_owned() })
+        self.note(Note::Settled { file: file.to_owned(), entry: entry.cloned() })
     }
 
     /// Stops processes (`SIGSTOP`), until [`Self::resume`]. Those that have ended are left out. What is stopped already is
@@ -215,6 +256,14 @@ impl Changes {
             Some(journal) => back::go_back(&*self.kernel, &self.record, journal, &self.options),
             None => Ok(Restored { purpose: self.record.head.purpose.clone(), ..Restored::default() }),
         }
+    }
+
+    /// Leaves everything as it is by now: nothing is put back any more, by nobody.
+    ///
+    /// # Errors
+    /// Where the journal cannot be removed: then it is put back by whoever comes next.
+    pub fn keep(mut self) -> Result<(), Error> {
+        Ok(self.journal.take().map_or(Ok(()), Journal::end)?)
     }
 
     #[cfg(test)]

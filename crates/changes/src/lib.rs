@@ -33,6 +33,7 @@ mod back;
 mod changes;
 #[cfg(test)]
 mod coupled;
+mod entry;
 pub mod error;
 pub mod folders;
 pub mod journal;
@@ -51,6 +52,7 @@ pub mod thread;
 
 pub use back::Restored;
 pub use changes::Changes;
+pub use entry::Entry;
 pub use error::Error;
 pub use left::{Left, PutBack, Whose, damaged, left, preview, put_back_left};
 pub use options::{Moment, Options};

@@ -70,6 +70,27 @@ impl Model {
     }
 }
 
+// A line of io.max: values that are not named stay, and a device that has no limit has no line (block/blk-throttle.c).
+fn with_limit(text: &str, line: &str) -> String {
+    const NONE: &str = "rbps=max wbps=max riops=max wiops=max";
+    let (device, values) = line.split_once(' ').unwrap();
+    let mut lines: BTreeMap<&str, String> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(device, rest)| (device, rest.into()))
+        .collect();
+    let rest = lines.entry(device).or_insert_with(|| NONE.into());
+    for (key, value) in values.split(' ').filter_map(|word| word.split_once('=')) {
+        let word = |old: &str| match old.split_once('=') {
+            Some((name, _)) if name == key => format!("{key}={value}"),
+            _ => old.to_owned(),
+        };
+        *rest = rest.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    }
+    let limited = lines.into_iter().filter(|(_, rest)| rest != NONE);
+    limited.map(|(device, rest)| format!("{device} {rest}")).collect::<Vec<_>>().join("\n")
+}
+
 impl Kernel for Model {
     fn read(&self, file: &Path) -> io::Result<String> {
         let state = self.0.lock().unwrap();
@@ -113,6 +134,10 @@ impl Kernel for Model {
             state.files.insert(file.with_file_name(other), value.into());
         }
         let value = state.files.get_mut(file).ok_or_else(|| errno(libc::ENOENT))?;
+        if name == "io.max" {
+            *value = with_limit(value, text);
+            return Ok(());
+        }
         match text {
             chosen if name == "scheduler" => {
                 let words = value.split(' ').map(|word| word.trim_matches(['[', ']']));

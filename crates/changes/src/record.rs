@@ -1,11 +1,12 @@
 //! What a journal says, thing by thing.
 
-use std::collections::hash_map::Entry;
+use std::collections::hash_map::Entry as Seat;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::entry::Entry;
 use crate::journal::{self, Head};
 use crate::kernel::Identity;
 use crate::step::{Step, Write};
@@ -21,9 +22,18 @@ pub enum Note {
     /// What a group is known by that was just made.
     Made { group: PathBuf, identity: Identity },
     /// The kernel has made something else of a value than was asked for.
-    Took { file: PathBuf, value: String },
+    Took {
+        file: PathBuf,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        entry: Option<Entry>,
+        value: String,
+    },
     /// A file has back what it held.
-    Settled { file: PathBuf },
+    Settled {
+        file: PathBuf,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        entry: Option<Entry>,
+    },
     /// All that were stopped go on.
     Resumed,
     /// The kernel has refused the last step: it was not taken.
@@ -33,9 +43,9 @@ pub enum Note {
 /// Something that was changed, once or several times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Thing {
-    /// A file, what it held, all that it was given, and what is written on the way back, if not what it held. Where it was
-    /// given nothing, it has back what it held.
-    File { file: PathBuf, was: String, ours: Vec<String>, back: Vec<Write> },
+    /// A file, or an entry of it, what it held, all that it was given, and what is written on the way back, if not what it
+    /// held. Where it was given nothing, it has back what it held.
+    File { file: PathBuf, entry: Option<Entry>, was: String, ours: Vec<String>, back: Vec<Write> },
     /// A control group that was made, and what it is known by; where nothing is said, it may not have been made.
     Group { group: PathBuf, home: PathBuf, identity: Option<Identity> },
     /// A process, the group that it came from, and all that it was moved to.
@@ -60,7 +70,7 @@ pub struct Record {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
-    File(PathBuf),
+    File(PathBuf, Option<Entry>),
     Group(PathBuf),
     Process(Thread),
     Stopped,
@@ -69,7 +79,8 @@ enum Key {
 impl Key {
     fn of(step: &Step) -> Self {
         match step {
-            Step::Set { file, .. } => Key::File(file.clone()),
+            Step::Set { file, .. } => Key::File(file.clone(), None),
+            Step::SetEntry { file, entry, .. } => Key::File(file.clone(), Some(entry.clone())),
             Step::Make { group, .. } => Key::Group(group.clone()),
             Step::Move { process, .. } => Key::Process(*process),
             Step::Stop { .. } => Key::Stopped,
@@ -80,7 +91,12 @@ impl Key {
 impl Thing {
     fn of(step: Step) -> Self {
         match step {
-            Step::Set { file, was, ours, back } => Thing::File { file, was, ours: vec![ours], back },
+            Step::Set { file, was, ours, back } => {
+                Thing::File { file, entry: None, was, ours: vec![ours], back }
+            }
+            Step::SetEntry { file, entry, was, ours } => {
+                Thing::File { file, entry: Some(entry), was, ours: vec![ours], back: Vec::new() }
+            }
             Step::Make { group, home } => Thing::Group { group, home, identity: None },
             Step::Move { process, from, to } => Thing::Process { process, home: from, to: vec![to] },
             Step::Stop { processes, .. } => {
@@ -91,6 +107,10 @@ impl Thing {
     }
 
     fn again(&mut self, step: Step) {
+        let step = match step {
+            Step::SetEntry { file, was, ours, .. } => Step::Set { file, was, ours, back: Vec::new() },
+            other => other,
+        };
         match (self, step) {
             (Thing::File { was, ours, back, .. }, Step::Set { was: had, ours: value, back: new, .. }) => {
                 // Somebody else had set it in between: that is what is put back.
@@ -116,9 +136,10 @@ impl Thing {
     // Whether it already has all that a step says.
     fn knows(&self, step: &Step) -> bool {
         match (self, step) {
-            (Thing::File { was, ours, .. }, Step::Set { was: had, ours: value, .. }) => {
-                ours.contains(value) && (had == was || ours.contains(had))
-            }
+            (
+                Thing::File { was, ours, .. },
+                Step::Set { was: had, ours: value, .. } | Step::SetEntry { was: had, ours: value, .. },
+            ) => ours.contains(value) && (had == was || ours.contains(had)),
             (Thing::Process { to, .. }, Step::Move { to: group, .. }) => to.contains(group),
             _ => false,
         }
@@ -131,12 +152,12 @@ impl Record {
         self.steps += 1;
         let key = Key::of(&step);
         match self.places.entry(key.clone()) {
-            Entry::Occupied(place) => {
+            Seat::Occupied(place) => {
                 let thing = &mut self.things[*place.get()];
                 self.last = Some((key, Some(thing.clone())));
                 thing.again(step);
             }
-            Entry::Vacant(place) => {
+            Seat::Vacant(place) => {
                 place.insert(self.things.len());
                 self.things.push(Thing::of(step));
                 self.last = Some((key, None));
@@ -153,15 +174,15 @@ impl Record {
                     *identity = Some(known);
                 }
             }
-            Note::Took { file, value } => {
-                if let Some(place) = self.places.get(&Key::File(file))
+            Note::Took { file, entry, value } => {
+                if let Some(place) = self.places.get(&Key::File(file, entry))
                     && let Thing::File { ours, .. } = &mut self.things[*place]
                 {
                     ours.push(value);
                 }
             }
-            Note::Settled { file } => {
-                if let Some(place) = self.places.get(&Key::File(file))
+            Note::Settled { file, entry } => {
+                if let Some(place) = self.places.get(&Key::File(file, entry))
                     && let Thing::File { ours, .. } = &mut self.things[*place]
                 {
                     ours.clear();
@@ -178,9 +199,9 @@ impl Record {
         }
     }
 
-    /// What a file held, and what it was given since, if it was.
-    pub fn file(&self, file: &Path) -> Option<(&str, &[String])> {
-        match &self.things[*self.places.get(&Key::File(file.to_owned()))?] {
+    /// What a file held, or an entry of it, and what it was given since, if it was.
+    pub fn file(&self, file: &Path, entry: Option<&Entry>) -> Option<(&str, &[String])> {
+        match &self.things[*self.places.get(&Key::File(file.to_owned(), entry.cloned()))?] {
             Thing::File { was, ours, .. } if !ours.is_empty() => Some((was, ours)),
             _ => None,
         }

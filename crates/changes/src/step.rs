@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::entry::Entry;
 use crate::error::Error;
 use crate::kernel::{Kernel, PROCS};
 use crate::thread::Thread;
@@ -22,6 +23,8 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         back: Vec<Write>,
     },
+    /// One value in a file that has a line for each device gets another one.
+    SetEntry { file: PathBuf, entry: Entry, was: String, ours: String },
     /// A control group is made. Who is found in it later and is not known goes to `home`.
     Make { group: PathBuf, home: PathBuf },
     /// A process is moved, with all its threads, from one control group into another.
@@ -48,6 +51,7 @@ impl Step {
     pub fn take(&self, kernel: &dyn Kernel) -> Result<(), Error> {
         match self {
             Step::Set { file, ours, .. } => set(kernel, file, ours),
+            Step::SetEntry { file, entry, ours, .. } => entry.set(kernel, file, ours),
             Step::Make { group, .. } => kernel
                 .make_dir(group)
                 .map_err(Error::refused(format!("making the control group {}", group.display()))),

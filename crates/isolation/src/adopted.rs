@@ -1,42 +1,146 @@
 //! Limits for what runs already: set in its own control group while an arm runs that gives it some, and put back to what was
 //! there. Nobody is moved: who has no group of its own cannot be limited.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ringfence_attach::Found;
-use ringfence_changes::Changes;
+use ringfence_changes::{Changes, Entry};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::axes::QUOTA;
 use ringfence_experiment::task::{Attached, Task};
+use ringfence_experiment::units::Share;
 use ringfence_machine::root::FsRoot;
+use serde::Serialize;
 
-use super::cgroup;
 use super::kind::{Begun, Isolation, Kind, Tasks};
 use super::limit::{Limit, Version};
+use super::{cgroup, cpuset, disk};
 use crate::{Error, attached};
 
 /// Isolation of what runs already.
 pub const KIND: Kind = Kind {
-    wanted: |arm| !arm.cpu_weight.is_empty() || arm.set.values().any(|set| set.contains_key(QUOTA)),
-    missing: |plan, arm, active| {
-        let mut limits = active.iter().filter_map(|active| limits(plan, arm, active));
-        limits.find_map(|(attached, limits)| limits.iter().find_map(|limit| files(attached, limit).err()))
+    wanted: |arm| {
+        let of_roles = [arm.cpu_weight.is_empty(), arm.disk_write.is_empty(), arm.cpuset.is_empty()];
+        of_roles.contains(&false) || arm.set.values().any(|set| set.contains_key(QUOTA))
     },
+    missing: |plan, arm, active| active.iter().find_map(|active| settings(plan, arm, active).err()),
     begin,
     // The journal of changes has it.
     recover: || Ok(Vec::new()),
 };
 
-// What an arm gives to a role that is attached.
-fn limits<'a>(plan: &'a Plan, arm: &Arm, active: &Active) -> Option<(&'a Attached, Vec<Limit>)> {
+/// A value of a file, or of an entry in one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// The file.
+    pub file: PathBuf,
+    /// Which of its values, where it has a line for each device.
+    pub entry: Option<Entry>,
+    /// What it is given.
+    pub value: String,
+}
+
+impl Setting {
+    /// What is written to give it a value.
+    pub fn line(&self, value: &str) -> String {
+        self.entry.as_ref().map_or_else(|| value.to_owned(), |entry| entry.line(value))
+    }
+
+    /// What it is now.
+    ///
+    /// # Errors
+    /// What the kernel reports.
+    pub fn now(&self) -> Result<String, String> {
+        let text = FsRoot::host().read_trimmed(&self.file).map_err(|error| error.to_string())?;
+        Ok(self.entry.as_ref().map_or_else(|| ringfence_changes::plain(&text), |entry| entry.of(&text)))
+    }
+
+    /// Sets it, and has it put back.
+    ///
+    /// # Errors
+    /// What is refused.
+    pub fn set(&self, changes: &mut Changes) -> Result<(), ringfence_changes::Error> {
+        match &self.entry {
+            Some(entry) => changes.set_entry(&self.file, entry.clone(), &self.value),
+            None => changes.set(&self.file, &self.value),
+        }
+    }
+
+    fn set_back(&self, changes: &mut Changes) -> Result<(), ringfence_changes::Error> {
+        match &self.entry {
+            Some(entry) => changes.set_back_entry(&self.file, entry),
+            None => changes.set_back(&self.file),
+        }
+    }
+}
+
+/// What an arm gives to a role that is attached, file by file; nothing to others.
+///
+/// # Errors
+/// Why it cannot, to follow "because".
+pub fn settings(plan: &Plan, arm: &Arm, active: &Active) -> Result<Vec<Setting>, String> {
     let variant = &plan.variants[active.role][active.variant];
-    let Task::Attached(attached) = &variant.task else { return None };
-    let weight = arm.cpu_weight.get(&plan.experiment.roles[active.role].name);
-    let weight = weight.map(|weight| Limit::Weight(*weight));
-    let limits: Vec<Limit> = variant.quota.map(Limit::Quota).into_iter().chain(weight).collect();
-    (!limits.is_empty()).then_some((attached, limits))
+    let Task::Attached(attached) = &variant.task else { return Ok(Vec::new()) };
+    let name = &plan.experiment.roles[active.role].name;
+    let limits = limits(attached, arm, name, variant.quota)?;
+    let all: Result<Vec<Vec<Setting>>, String> = limits.iter().map(|limit| files(attached, limit)).collect();
+    Ok(all?.concat())
+}
+
+/// What an arm gives to a role that is attached.
+///
+/// # Errors
+/// Where the disks that it writes to are not known, to follow "because".
+pub fn limits(
+    attached: &Attached,
+    arm: &Arm,
+    role: &str,
+    quota: Option<Share>,
+) -> Result<Vec<Limit>, String> {
+    let weight = arm.cpu_weight.get(role).map(|weight| Limit::Weight(*weight));
+    let cpus = arm.cpuset.get(role).map(|cpus| Limit::Cpus(cpus.clone()));
+    let mut limits: Vec<Limit> = quota.map(Limit::Quota).into_iter().chain(weight).chain(cpus).collect();
+    if let Some(rate) = arm.disk_write.get(role) {
+        let disks = disk::of_attached(attached)?.into_iter().map(|disk| disk.number).collect();
+        limits.push(Limit::Write { disks, rate: Some(*rate) });
+    }
+    Ok(limits)
+}
+
+/// A setting of a control group that was left in place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// The file.
+    pub file: PathBuf,
+    /// What was written to it.
+    pub value: String,
+    /// What has to be written to have back what was there.
+    pub was: String,
+}
+
+/// Gives what is attached limits that stay; a program that is killed on the way leaves none of them. Returned is what was
+/// set, in order.
+///
+/// # Errors
+/// Where there is no group for one of them, and what is refused.
+pub fn keep(attached: &Attached, limits: &[Limit]) -> Result<Vec<Left>, Error> {
+    let cannot = |why: String| Error::Usage(format!("it cannot be kept, because {why}"));
+    let settings: Result<Vec<Vec<Setting>>, String> =
+        limits.iter().map(|limit| files(attached, limit)).collect();
+    let settings = settings.map_err(cannot)?.concat();
+    let failed = |error: ringfence_changes::Error| Error::Failed(format!("keeping a limit failed: {error}"));
+    let purpose = format!("limits of {}, to be kept", attached.target());
+    let mut changes = cgroup::begin(&FsRoot::host(), &purpose).map_err(Error::Failed)?;
+    let mut left = Vec::new();
+    for setting in &settings {
+        let was = setting.now().map_err(Error::Failed)?;
+        setting.set(&mut changes).map_err(failed)?;
+        let line = |value: &str| setting.line(value);
+        left.push(Left { file: setting.file.clone(), value: line(&setting.value), was: line(&was) });
+    }
+    changes.keep().map_err(failed)?;
+    Ok(left)
 }
 
 /// The folder of a control group that holds what is attached and nobody else, and has what a limit takes.
@@ -44,8 +148,12 @@ fn limits<'a>(plan: &'a Plan, arm: &Arm, active: &Active) -> Option<(&'a Attache
 /// # Errors
 /// Why there is none, to follow "because".
 pub fn own_group(attached: &Attached, limit: &Limit) -> Result<(PathBuf, Version), String> {
-    let found = attached::found(attached)?;
-    of_found(&found, limit, &FsRoot::host())
+    let (found, root) = (attached::found(attached)?, FsRoot::host());
+    let (folder, version) = of_found(&found, limit, &root)?;
+    if let Limit::Cpus(cpus) = limit {
+        cpuset::check(&root, &folder, version, &found.processes, cpus)?;
+    }
+    Ok((folder, version))
 }
 
 fn of_found(found: &Found, limit: &Limit, root: &FsRoot) -> Result<(PathBuf, Version), String> {
@@ -68,37 +176,42 @@ fn of_found(found: &Found, limit: &Limit, root: &FsRoot) -> Result<(PathBuf, Ver
     })
 }
 
-// The files that hold a limit, and what is written there.
-fn files(attached: &Attached, limit: &Limit) -> Result<Vec<(PathBuf, String)>, String> {
+/// The files that hold a limit of what is attached.
+///
+/// # Errors
+/// As [`own_group`].
+pub fn files(attached: &Attached, limit: &Limit) -> Result<Vec<Setting>, String> {
     let (folder, version) = own_group(attached, limit)?;
-    Ok(limit.settings(version).into_iter().map(|(file, text)| (folder.join(file), text)).collect())
+    let setting = |(file, entry, value): (&str, Option<Entry>, String)| {
+        let file = folder.join(file);
+        Setting { file, entry, value }
+    };
+    Ok(limit.entries(version).into_iter().map(setting).collect())
 }
 
 struct Adopted {
     changes: Changes,
     // By arm.
-    arms: Vec<BTreeMap<PathBuf, String>>,
-    set: Vec<PathBuf>,
+    arms: Vec<Vec<Setting>>,
+    set: Vec<Setting>,
 }
 
 fn begin(plan: &Plan) -> Begun {
     let experiment = &plan.experiment;
-    let mut arms = vec![BTreeMap::new(); experiment.arms.len()];
-    let mut any = false;
+    let mut arms = vec![Vec::new(); experiment.arms.len()];
     for case in plan.run_cases().map(|case| &plan.cases[case]) {
         let Some(number) = experiment.arms.iter().position(|arm| arm.name == case.arm) else { continue };
-        for active in &case.active {
-            let Some((attached, limits)) = limits(plan, &experiment.arms[number], active) else { continue };
-            for limit in limits {
-                let files = files(attached, &limit).map_err(|why| {
-                    Error::Usage(format!("arm '{}' cannot be run, because {why}", case.arm))
-                })?;
-                arms[number].extend(files);
-                any = true;
-            }
-        }
+        let of_case: Result<Vec<Vec<Setting>>, String> =
+            case.active.iter().map(|active| settings(plan, &experiment.arms[number], active)).collect();
+        let of_case = of_case
+            .map_err(|why| Error::Usage(format!("arm '{}' cannot be run, because {why}", case.arm)))?
+            .concat();
+        // Another case of the arm gives the same role the same.
+        let new = of_case.into_iter().filter(|setting| !arms[number].contains(setting));
+        let new: Vec<Setting> = new.collect();
+        arms[number].extend(new);
     }
-    if !any {
+    if arms.iter().all(Vec::is_empty) {
         return Ok(None);
     }
     let purpose = format!("limits for what runs already, of experiment '{}'", experiment.name);
@@ -109,8 +222,8 @@ fn begin(plan: &Plan) -> Begun {
 impl Adopted {
     fn give_back(&mut self) -> Result<(), Error> {
         // A quota is given back before its period.
-        while let Some(file) = self.set.pop() {
-            self.changes.set_back(&file).map_err(|error| Error::Failed(error.to_string()))?;
+        while let Some(setting) = self.set.pop() {
+            setting.set_back(&mut self.changes).map_err(|error| Error::Failed(error.to_string()))?;
         }
         Ok(())
     }
@@ -122,14 +235,14 @@ impl Isolation for Adopted {
     }
 
     fn set(&mut self, arm: usize, _: &dyn Tasks) -> Result<bool, Error> {
-        if self.set.iter().eq(self.arms[arm].keys()) {
+        if self.set == self.arms[arm] {
             return Ok(false);
         }
         self.give_back()?;
-        for (file, text) in &self.arms[arm] {
-            let set = self.changes.set(file, text);
+        for setting in &self.arms[arm] {
+            let set = setting.set(&mut self.changes);
             set.map_err(|error| Error::Failed(format!("limiting what runs already failed: {error}")))?;
-            self.set.push(file.clone());
+            self.set.push(setting.clone());
         }
         Ok(false)
     }

@@ -6,21 +6,24 @@
 //! charged to the group in which a page was first cached, and a process that is moved takes no pages along (there,
 //! "Memory Ownership" and "Writeback").
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_attach::{Found, Group};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
-use ringfence_experiment::task::Task;
+use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Rate;
 use ringfence_machine::medium::Medium;
-use ringfence_machine::root::FsRoot;
+use ringfence_machine::root::{FsRoot, field};
 
 use super::cgroup;
 use super::grouped::{self, Grouped};
-use super::kind::Kind;
+use super::kind::{Isolation, Kind};
 use super::limit::{Limit, Version};
-use crate::Error;
+use crate::{Error, attached};
 
 pub use super::limit::WRITE_BPS;
 
@@ -28,7 +31,7 @@ pub use super::limit::WRITE_BPS;
 pub const KIND: Kind = Kind {
     wanted: |arm| !arm.disk_write.is_empty(),
     missing,
-    begin: |plan| Ok(Some(Box::new(begin(plan)?))),
+    begin: |plan| Ok(begin(plan)?.map(|begun| Box::new(begun) as Box<dyn Isolation>)),
     // The journal of changes has it.
     recover: || Ok(Vec::new()),
 };
@@ -119,12 +122,79 @@ fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, Str
     Ok(disks)
 }
 
+/// The disks that what runs already writes to: those below files that it has open for writing, and those that its own
+/// control group has given something to.
+///
+/// # Errors
+/// Why there are none, to follow "because".
+pub fn of_attached(attached: &Attached) -> Result<Vec<Disk>, String> {
+    of_found(&FsRoot::host(), &attached::found(attached)?)
+}
+
+fn of_found(root: &FsRoot, found: &Found) -> Result<Vec<Disk>, String> {
+    let mut disks: BTreeMap<String, Disk> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for process in &found.processes {
+        for (path, device) in written_files(root, process.pid()) {
+            if seen.insert(device) {
+                let below = below(root, &path, &Medium::of(root, &path, device)).unwrap_or_default();
+                disks.extend(below.into_iter().map(|disk| (disk.number.clone(), disk)));
+            }
+        }
+    }
+    for number in
+        found.groups.iter().filter(|group| group.is_exact).flat_map(|group| written_disks(root, group))
+    {
+        let uevent = root.read_opt(format!("/sys/dev/block/{number}/uevent")).unwrap_or_default();
+        let Some(name) = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")) else { continue };
+        disks.entry(number.clone()).or_insert_with(|| Disk { name: name.into(), number, scheduler: None });
+    }
+    if disks.is_empty() {
+        return Err(format!(
+            "{} has no file open for writing that is on a disk, and has given no disk anything by its own control group",
+            found.target
+        ));
+    }
+    Ok(disks.into_values().collect())
+}
+
+// Those on file systems, and the device of each (stat(2), st_dev).
+fn written_files(root: &FsRoot, pid: u32) -> Vec<(PathBuf, u64)> {
+    let of = |number: String| {
+        let info = root.read_opt(format!("/proc/{pid}/fdinfo/{number}"))?;
+        // Octal, as of open(2).
+        let flags = u32::from_str_radix(field(&info, "flags")?, 8).ok()?;
+        let link = root.path(format!("/proc/{pid}/fd/{number}"));
+        let meta = fs::metadata(&link).ok().filter(|meta| meta.is_file() && flags & 0o3 != 0)?;
+        Some((fs::read_link(&link).ok()?, meta.dev()))
+    };
+    root.list_opt(format!("/proc/{pid}/fd")).into_iter().filter_map(of).collect()
+}
+
+// The numbers of disks that a group has written to, by its own count.
+fn written_disks(root: &FsRoot, group: &Group) -> Vec<String> {
+    let file = if group.is_v2() { "io.stat" } else { "blkio.throttle.io_service_bytes_recursive" };
+    let text = root.read_opt(group.folder.join(file)).unwrap_or_default();
+    let of = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let written = match words[..] {
+            [_, "Write", bytes] => bytes.parse::<u64>().ok(),
+            _ => words.iter().find_map(|word| word.strip_prefix("wbytes=")?.parse().ok()),
+        };
+        written.filter(|bytes| *bytes > 0).map(|_| words[0].to_owned())
+    };
+    text.lines().filter_map(of).collect()
+}
+
 fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
     let root = FsRoot::host();
     active.iter().find_map(|active| {
         let name = &plan.experiment.roles[active.role].name;
         let rate = arm.disk_write.get(name)?;
         let variant = &plan.variants[active.role][active.variant];
+        if variant.task.is_attached() {
+            return None;
+        }
         refused(&root, &variant.task, *rate, &grouped::others(arm, name, variant, "disk_write"))
     })
 }
@@ -140,7 +210,7 @@ fn refused(root: &FsRoot, task: &Task, rate: Rate, others: &[(&str, Limit)]) -> 
     }
 }
 
-fn begin(plan: &Plan) -> Result<Grouped, Error> {
+fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
     let root = FsRoot::host();
     // Of all that a role may run: what is not there is not run.
     let wanted = |arm: &Arm, role: &str| arm.disk_write.contains_key(role);
@@ -155,11 +225,15 @@ fn begin(plan: &Plan) -> Result<Grouped, Error> {
     let mut arms = grouped::by_arm(plan, |arm| &arm.disk_write, limit);
     // Roles of arms that are not run.
     arms.iter_mut().for_each(|roles| roles.retain(|role, _| disks.contains_key(role)));
+    if arms.iter().all(BTreeMap::is_empty) {
+        return Ok(None);
+    }
     let at_rest = |limit: &Limit| match limit {
         Limit::Write { disks, .. } => unlimited(disks.clone()),
         other => other.clone(),
     };
     Grouped::begin(&root, &plan.experiment.name, "disk-limit", arms, at_rest)
+        .map(Some)
         .map_err(|why| Error::Usage(no_group(why)))
 }
 

@@ -75,13 +75,24 @@ pub fn found<T>(
             continue;
         }
         for active in what.active.iter().filter(is_wanted) {
-            let one = find(&plan.variants[active.role][active.variant].task);
+            let task = &plan.variants[active.role][active.variant].task;
+            // What runs already is limited where it is: see `adopted`.
+            if task.is_attached() {
+                continue;
+            }
+            let one = find(task);
             all.entry(active.role)
                 .or_default()
                 .push(one.map_err(|why| format!("of arm '{}': {why}", what.arm))?);
         }
     }
     Ok(all)
+}
+
+/// Whether one of a table's roles is started by us, and so put into a group that is made for it.
+pub fn any_started<T>(plan: &Plan, active: &[Active], of: &BTreeMap<String, T>) -> bool {
+    let is_started = |active: &&Active| !plan.variants[active.role][active.variant].task.is_attached();
+    active.iter().filter(is_started).any(|one| of.contains_key(&plan.experiment.roles[one.role].name))
 }
 
 /// What holds a role in a group in an arm, besides the table that is called `but`: its name, and a limit that is of the

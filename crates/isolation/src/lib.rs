@@ -8,6 +8,7 @@
 pub mod adopted;
 pub mod attached;
 pub mod cgroup;
+mod cpuset;
 pub mod disk;
 pub mod disk_weight;
 mod error;

@@ -1,10 +1,12 @@
 //! What a control group is made for, and the files of the kernel that hold it: a quota of CPU time (`cpu.max` of version
 //! 2, `cpu.cfs_quota_us` of version 1), a weight (`cpu.weight`, `cpu.shares`), a limit of what is written to disks
-//! (`io.max`, `blkio.throttle.write_bps_device`), a weight for disks (`io.weight`, `io.bfq.weight`, `blkio.bfq.weight`), and
-//! the memory above which whoever takes more is held up (`memory.high`). Kernel documentation: admin-guide/cgroup-v2,
-//! scheduler/sched-bwc, scheduler/sched-design-CFS, admin-guide/cgroup-v1/blkio-controller and block/bfq-iosched.
+//! (`io.max`, `blkio.throttle.write_bps_device`), a weight for disks (`io.weight`, `io.bfq.weight`, `blkio.bfq.weight`),
+//! the memory above which whoever takes more is held up (`memory.high`), and the CPUs that there are (`cpuset.cpus`).
+//! Kernel documentation: admin-guide/cgroup-v2, admin-guide/cgroup-v1/cpusets, scheduler/sched-bwc, scheduler/sched-design-CFS, admin-guide/cgroup-v1/blkio-controller and block/bfq-iosched.
 
+use ringfence_changes::Entry;
 use ringfence_experiment::units::{Rate, Share};
+use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,8 @@ pub enum Limit {
     /// Who makes the group's memory more than this, cached pages among it, is held up until less is used; unlimited
     /// where none is given.
     MemoryHigh(Option<Bytes>),
+    /// These CPUs and no others.
+    Cpus(CpuSet),
 }
 
 /// Who shares out a disk by weight.
@@ -56,6 +60,7 @@ impl Limit {
             Limit::Quota(_) | Limit::Weight(_) => Controller::Cpu,
             Limit::Write { .. } | Limit::DiskWeight { .. } => Controller::Disk,
             Limit::MemoryHigh(_) => Controller::Memory,
+            Limit::Cpus(_) => Controller::Cpus,
         }
     }
 
@@ -65,6 +70,20 @@ impl Limit {
             Limit::MemoryHigh(_) | Limit::DiskWeight { by: Weigher::Cost, .. } => version == Version::Two,
             _ => true,
         }
+    }
+
+    /// As [`Self::settings`], for a group that is not ours: of a file with a line for each disk, the entry that is set.
+    pub fn entries(&self, version: Version) -> Vec<(&'static str, Option<Entry>, String)> {
+        let Limit::Write { disks, rate } = self else {
+            return self.settings(version).into_iter().map(|(file, text)| (file, None, text)).collect();
+        };
+        let (file, key, unset) = match version {
+            Version::Two => ("io.max", Some("wbps".to_owned()), "max"),
+            Version::One => (WRITE_BPS, None, "0"),
+        };
+        let value = rate.map_or(unset.into(), |rate| rate.0.0.to_string());
+        let entry = |disk: &String| Entry { device: disk.clone(), key: key.clone(), unset: unset.into() };
+        disks.iter().map(|disk| (file, Some(entry(disk)), value.clone())).collect()
     }
 
     /// The files that hold it, and what is written there, in this order; none in a version that does not have it.
@@ -105,6 +124,7 @@ impl Limit {
             (Limit::MemoryHigh(bytes), Version::Two) => {
                 vec![("memory.high", bytes.map_or("max".into(), |bytes| bytes.0.to_string()))]
             }
+            (Limit::Cpus(cpus), _) => vec![("cpuset.cpus", cpus.to_string())],
             (Limit::MemoryHigh(_) | Limit::DiskWeight { by: Weigher::Cost, .. }, Version::One) => Vec::new(),
         }
     }
@@ -125,6 +145,8 @@ pub enum Controller {
     Disk,
     /// Memory, and what is cached in it.
     Memory,
+    /// Which CPUs there are.
+    Cpus,
 }
 
 impl Controller {
@@ -135,6 +157,7 @@ impl Controller {
             (Controller::Disk, Version::One) => "blkio",
             (Controller::Disk, Version::Two) => "io",
             (Controller::Memory, _) => "memory",
+            (Controller::Cpus, _) => "cpuset",
         }
     }
 
@@ -148,6 +171,7 @@ impl Controller {
                 "of control groups, neither blkio of version 1 is mounted, nor is io of version 2 handed down to a group, as \
                  root does by 'echo +io > /sys/fs/cgroup/cgroup.subtree_control'"
             }
+            Controller::Cpus => "no cpuset of control groups is mounted, or none is handed down to a group",
             Controller::Memory => {
                 "memory of version 2 of control groups is not handed down to a group, as root does by 'echo +memory > \
                  /sys/fs/cgroup/cgroup.subtree_control', and version 1 has no memory.high"
@@ -200,6 +224,24 @@ mod tests {
             text("io.max", ["8:0 wbps=1024", "259:3 wbps=1024"])
         );
         assert_eq!(written(None, Version::Two), text("io.max", ["8:0 wbps=max", "259:3 wbps=max"]));
+    }
+
+    #[test]
+    fn in_a_group_of_others_one_entry_of_a_disk_is_set() {
+        let rate = Some("1MiB/s".parse().unwrap());
+        let limit = Limit::Write { disks: vec!["8:0".into(), "259:3".into()], rate };
+        for version in [Version::One, Version::Two] {
+            let lines: Vec<(&str, String)> = limit
+                .entries(version)
+                .into_iter()
+                .map(|(file, entry, value)| (file, entry.unwrap().line(&value)))
+                .collect();
+            assert_eq!(lines, limit.settings(version));
+        }
+        let quota = Limit::Quota(Share(0.25)).entries(Version::One);
+        let files: Vec<&str> = quota.iter().map(|(file, ..)| *file).collect();
+        assert_eq!(files, ["cpu.cfs_period_us", "cpu.cfs_quota_us"]);
+        assert!(quota.iter().all(|(_, entry, _)| entry.is_none()));
     }
 
     #[test]

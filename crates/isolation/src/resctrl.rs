@@ -152,29 +152,41 @@ impl Isolation for Partitions {
 pub struct Kept {
     /// The groups that were made, by role.
     pub groups: BTreeMap<String, GroupId>,
+    /// How many processes are in them that ran already, by role.
+    pub moved: BTreeMap<String, usize>,
     /// What every group that was touched may use now.
     pub settings: BTreeMap<GroupId, Schemata>,
     /// Where resctrl is mounted.
     pub place: String,
 }
 
-/// Sets what an arm of an experiment wants and leaves it in place, until
+/// Sets what an arm of an experiment wants, puts what runs already of its roles into their groups, and leaves it in place,
+/// until
 /// [`ringfence_resctrl::transaction::undo_kept`].
 ///
 /// # Errors
 /// Where resctrl is not there, is being changed by somebody else, or refuses; and where something is kept already.
-pub fn keep(experiment: &Experiment, arm: &str) -> Result<Kept, Error> {
+pub fn keep(experiment: &Experiment, arm: &str, running: impl Fn(&str) -> Vec<u32>) -> Result<Kept, Error> {
     let nothing = || Error::Usage(format!("arm '{arm}' sets nothing in resctrl: there is nothing to keep"));
     let number = experiment.arms.iter().position(|known| known.name == arm).ok_or_else(nothing)?;
     let mut partitions =
         Partitions::begin(experiment, &format!("kept by prove: {arm}"))?.ok_or_else(nothing)?;
     partitions.change(number)?;
     let role = |(role, group): (&usize, &GroupId)| (experiment.roles[*role].name.clone(), group.clone());
-    let groups = partitions.settings.roles.iter().map(role).collect();
+    let groups: BTreeMap<String, GroupId> = partitions.settings.roles.iter().map(role).collect();
+    let mut moved = BTreeMap::new();
+    for (role, group) in &groups {
+        // As at the beginning of a trial: what was started meanwhile is found by a second look.
+        for pid in [running(role), running(role)].concat() {
+            partitions.transaction.move_process(group, pid)?;
+        }
+        moved.insert(role.clone(), running(role).len());
+    }
+    moved.retain(|_, count| *count > 0);
     let settings = partitions.settings.arms[number].clone();
     let place = partitions.transaction.resctrl().place();
     partitions.transaction.keep()?;
-    Ok(Kept { groups, settings, place })
+    Ok(Kept { groups, moved, settings, place })
 }
 
 /// Puts back what a run has left behind that was killed, once nobody else is changing resctrl.

@@ -17,7 +17,10 @@ use crate::Error;
 /// Isolation by weight.
 pub const KIND: Kind = Kind {
     wanted: |arm| !arm.cpu_weight.is_empty(),
-    missing: |_, _, _| {
+    missing: |plan, arm, active| {
+        if !grouped::any_started(plan, active, &arm.cpu_weight) {
+            return None;
+        }
         let tried = cgroup::try_make(&FsRoot::host(), &Limit::Weight(DEFAULT_WEIGHT));
         tried.err().map(|why| format!("no control group with a cpu.weight can be made here: {why}"))
     },

@@ -1,26 +1,64 @@
 //! Leaving a proven setting in place.
 
 use ringfence_engine::EngineError;
-use ringfence_isolation::resctrl::{self, Kept};
+use ringfence_experiment::task::axes::QUOTA;
+use ringfence_experiment::task::{Attached, Task};
+use ringfence_experiment::units::Share;
+use ringfence_isolation::{adopted, attached, resctrl};
+use ringfence_study::StudyError;
+use serde::Serialize;
+use toml::Value;
 
 use super::time::Given;
-use super::{Proof, Verdict, experiments};
-use ringfence_study::StudyError;
+use super::{AGGRESSOR, Candidate, Proof, Question, VICTIM, Verdict, experiments};
 
-/// Leaves the setting in place that was confirmed, where it is one of resctrl's; `None` where the proof
-/// needs nothing of the kind.
+/// What was left in place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// What of resctrl.
+    #[serde(flatten)]
+    pub resctrl: Option<resctrl::Kept>,
+    /// The settings of the aggressor's own control group, in the order in which they were made.
+    pub limits: Vec<adopted::Left>,
+}
+
+/// Leaves the setting in place that was confirmed, where it is one of resctrl's, or of the control group of an aggressor
+/// that runs already; `None` where the proof needs nothing of the kind.
 ///
 /// # Errors
-/// What resctrl refuses; and where something is kept already.
+/// What the kernel refuses; and where something of resctrl is kept already.
 pub fn keep(proof: &Proof) -> Result<Option<Kept>, StudyError> {
     if proof.verdict != Verdict::Met {
         return Ok(None);
     }
     let Some(confirmed) = proof.confirmations.last() else { return Ok(None) };
-    let candidate = &confirmed.tried.candidate;
-    if candidate.arm.resctrl.is_empty() {
+    let (question, candidate) = (&proof.record.question, &confirmed.tried.candidate);
+    if !candidate.arm.resctrl.is_empty() {
+        let experiment = experiments::confirmation(question, false, candidate, 0, Given::default());
+        let kept = resctrl::keep(&experiment, &candidate.arm.name, |role| running(question, role));
+        let resctrl = Some(kept.map_err(EngineError::from)?);
+        return Ok(Some(Kept { resctrl, limits: Vec::new() }));
+    }
+    let Ok(Task::Attached(attached)) = question.aggressor() else { return Ok(None) };
+    let limits = adopted::limits(&attached, &candidate.arm, AGGRESSOR, quota(candidate))
+        .map_err(|why| StudyError::Usage(format!("it cannot be kept, because {why}")))?;
+    if limits.is_empty() {
         return Ok(None);
     }
-    let experiment = experiments::confirmation(&proof.record.question, false, candidate, 0, Given::default());
-    Ok(Some(resctrl::keep(&experiment, &candidate.arm.name).map_err(EngineError::from)?))
+    let limits = adopted::keep(&attached, &limits).map_err(EngineError::from)?;
+    Ok(Some(Kept { resctrl: None, limits }))
+}
+
+fn quota(candidate: &Candidate) -> Option<Share> {
+    candidate.arm.set.get(AGGRESSOR)?.get(QUOTA).and_then(Value::as_str)?.parse().ok()
+}
+
+// The processes of a role that run already.
+fn running(question: &Question, role: &str) -> Vec<u32> {
+    let of = |one: &Attached| attached::processes(one);
+    match (role, question.victim(), question.aggressor()) {
+        (VICTIM, Ok(Task::Probe(probe)), _) => probe.service().as_ref().map(of).unwrap_or_default(),
+        (AGGRESSOR, _, Ok(Task::Attached(attached))) => of(&attached),
+        _ => Vec::new(),
+    }
 }

@@ -25,12 +25,13 @@ mod worked;
 
 pub use choice::{Price, Tried};
 pub use control::Control;
-pub use keep::keep;
+pub use keep::{Kept, keep};
 pub use lever::{Candidate, started_in_group};
 pub use levers::names as lever_names;
 pub use proof::{Confirmation, Proof, Verdict};
 pub use question::{Files, Question, Record};
-pub use ringfence_isolation::resctrl::Kept;
+pub use ringfence_isolation::adopted::Left as KeptLimit;
+pub use ringfence_isolation::resctrl::Kept as KeptByResctrl;
 pub use run::{KEEP_NOTHING, check_time, plan_of_baseline, precision, run};
 pub use worked::{LEAST_BYTES_PER_S, Worked};
 

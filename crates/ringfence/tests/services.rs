@@ -4,10 +4,16 @@ mod support;
 
 #[path = "services/installed.rs"]
 mod installed;
+#[path = "services/kept.rs"]
+mod kept;
 #[path = "services/killed.rs"]
 mod killed;
+#[path = "services/limited.rs"]
+mod limited;
 #[path = "services/refused.rs"]
 mod refused;
+#[path = "services/sliced.rs"]
+mod sliced;
 
 use std::path::Path;
 use std::process::Command;

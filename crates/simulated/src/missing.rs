@@ -88,6 +88,12 @@ fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<String
     weighted
         .then(|| "cpu_weight is not simulated, since scheduling is not".into())
         .or_else(|| {
+            (!arm.frozen.is_empty()).then(|| "frozen is not simulated, since nothing runs already".into())
+        })
+        .or_else(|| {
+            (!arm.cpuset.is_empty()).then(|| "cpuset is not simulated, since scheduling is not".into())
+        })
+        .or_else(|| {
             let of_disks = [
                 ("disk_write", arm.disk_write.is_empty()),
                 ("disk_weight", arm.disk_weight.is_empty()),

@@ -16,16 +16,18 @@ use crate::used::Used;
 use ringfence_isolation::attached;
 
 // A freeze that takes longer to be in force has failed.
-const FREEZE_LIMIT: Duration = Duration::from_millis(50);
+pub(super) const FREEZE_LIMIT: Duration = Duration::from_millis(50);
 
 /// One of them.
 pub(super) struct Guest {
     role: usize,
     found: Found,
-    freezer: Freezer,
-    thawed: Option<Instant>,
-    pauses: u64,
+    /// Not here while it is paused in slices, by a thread that has it.
+    pub(super) freezer: Option<Freezer>,
+    pub(super) thawed: Option<Instant>,
+    pub(super) pauses: u64,
     by: String,
+    pub(super) longest: Duration,
     readings: Readings,
 }
 
@@ -123,7 +125,9 @@ impl Guest {
         let options = Options { longest: freezing.longest.0, share: freezing.share.0, ..Options::default() };
         let freezer = Freezer::new(&FsRoot::host(), found.clone(), method, options)
             .map_err(|error| EngineError::Failed(error.to_string()))?;
-        Ok(Self { role, found, freezer, thawed: None, pauses: 0, by, readings: Readings::default() })
+        let (freezer, longest) = (Some(freezer), freezing.longest.0);
+        let readings = Readings::default();
+        Ok(Self { role, found, freezer, thawed: None, pauses: 0, by, longest, readings })
     }
 
     /// Its role.
@@ -146,7 +150,12 @@ impl Guest {
         used
     }
 
-    fn runs(&self, active: &[Active]) -> bool {
+    /// What was attached to.
+    pub(super) fn target(&self) -> &Target {
+        &self.found.target
+    }
+
+    pub(super) fn runs(&self, active: &[Active]) -> bool {
         active.iter().any(|active| active.role == self.role)
     }
 
@@ -157,7 +166,8 @@ impl Guest {
                 .thawed
                 .map_or(Duration::ZERO, |thawed| Freezing::AFTER_THAW.saturating_sub(thawed.elapsed())));
         }
-        match self.freezer.may_freeze(pause) {
+        let Some(freezer) = &self.freezer else { return Ok(Duration::ZERO) };
+        match freezer.may_freeze(pause) {
             Ok(()) => Ok(Duration::ZERO),
             Err(NotYet::Until(wait)) => Ok(wait),
             Err(error) => Err(EngineError::Usage(format!("{}: {error}", self.found.target))),
@@ -220,9 +230,10 @@ pub(super) fn pause_others<'a>(
 ) -> Result<Paused<'a>, NotPaused> {
     let mut paused = Paused(Vec::new());
     for guest in guests.iter_mut().filter(|guest| !guest.runs(active)) {
+        let Some(freezer) = &mut guest.freezer else { continue };
         guest.pauses += 1;
         let target = &guest.found.target;
-        match guest.freezer.freeze(pause(window), FREEZE_LIMIT) {
+        match freezer.freeze(pause(window), FREEZE_LIMIT) {
             Ok(frozen) => paused.0.push((frozen, &mut guest.thawed)),
             Err(error) => {
                 let why = EngineError::Failed(format!("{target}: {error}"));
@@ -273,12 +284,12 @@ pub(super) fn measured(
             simulated: Some(false),
             ..Sample::default()
         };
-        let (now, paused) = (Instant::now(), guest.freezer.frozen().0);
-        let last = guest.readings.last.replace((now, *after, paused));
-        let used = match last {
-            Some((then, earlier, paused_then)) if std::mem::take(&mut guest.readings.left_out) => {
-                let ran = (now - then).saturating_sub(paused.saturating_sub(paused_then));
-                used_between(&earlier, after, ran)
+        // While it is paused in slices it is not known for how long it was until now.
+        let paused = guest.freezer.as_ref().map(|freezer| freezer.frozen().0);
+        let last = paused.and_then(|paused| guest.readings.last.replace((Instant::now(), *after, paused)));
+        let used = match last.zip(paused) {
+            Some(((then, earlier, before), paused)) if std::mem::take(&mut guest.readings.left_out) => {
+                used_between(&earlier, after, then.elapsed().saturating_sub(paused.saturating_sub(before)))
             }
             _ => in_window,
         };
@@ -309,7 +320,8 @@ pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
     let mut said = Vec::new();
     let mut failed = None;
     for guest in guests {
-        let (time, share) = guest.freezer.frozen();
+        let Some(freezer) = guest.freezer else { continue };
+        let (time, share) = freezer.frozen();
         if guest.pauses > 0 {
             said.push(format!(
                 "{} was paused {} times, {:.1} s in all and {:.0} % of the time, by {}, and goes on.",
@@ -320,7 +332,7 @@ pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
                 guest.by
             ));
         }
-        match guest.freezer.end() {
+        match freezer.end() {
             Ok(restored) => said.extend(restored.said().cloned()),
             Err(error) => failed = Some(EngineError::Failed(format!("{}: {error}", guest.found.target))),
         }

@@ -7,6 +7,7 @@ mod episode;
 mod guests;
 mod members;
 mod said;
+mod slices;
 mod stretches;
 mod windows;
 
@@ -61,6 +62,8 @@ pub struct HostEngine<'a> {
     // Before the tasks end, so that they leave their groups first.
     isolations: Vec<Box<dyn Isolation>>,
     arm_of: Vec<usize>,
+    // The one that was arranged for last.
+    arm: usize,
     plan: Plan,
     stop: &'a AtomicBool,
     shared: Shared,
@@ -125,6 +128,7 @@ impl<'a> HostEngine<'a> {
         Ok(Self {
             isolations,
             arm_of,
+            arm: 0,
             plan,
             stop,
             shared,
@@ -419,6 +423,7 @@ impl Engine for HostEngine<'_> {
 
     fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
         let (arm, tasks) = (self.arm_of[case], members!(self));
+        self.arm = arm;
         for isolation in &mut self.isolations {
             // Before the next window the tasks run until their rates stand still.
             self.drifting |= isolation.set(arm, &tasks)?;

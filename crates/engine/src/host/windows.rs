@@ -13,6 +13,7 @@ use super::super::{EngineError, Measured};
 use super::HostEngine;
 use super::LOOK;
 use super::guests::{self, Guest, NotPaused};
+use super::slices::Slices;
 
 // A window is held open so long for a task that has reported nothing in it.
 const STALL_LIMIT: Duration = Duration::from_secs(2);
@@ -51,7 +52,12 @@ impl HostEngine<'_> {
     /// A window of the experiment's length.
     pub(super) fn timed_window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
         let mut guests = std::mem::take(&mut self.guests);
-        let measured = self.window_beside(&mut guests, active);
+        let experiment = &self.plan.experiment;
+        let roles: Vec<String> = experiment.roles.iter().map(|role| role.name.clone()).collect();
+        let slices = Slices::begin(&mut guests, active, &experiment.arms[self.arm], &roles);
+        let measured = self.window_beside(&mut guests, active, &slices);
+        // Why one could not be paused says more than what comes of it.
+        let measured = slices.end(&mut guests).and(measured);
         self.guests = guests;
         measured
     }
@@ -60,6 +66,7 @@ impl HostEngine<'_> {
         &mut self,
         guests: &mut [Guest],
         active: &[Active],
+        slices: &Slices,
     ) -> Result<Vec<Measured>, EngineError> {
         let length = self.plan.experiment.measure.window.0;
         let guests_are_there = !guests.is_empty();
@@ -70,7 +77,7 @@ impl HostEngine<'_> {
         self.wait_out_drift(&running)?;
         let mut tries = 0;
         let (mut paused, used_by_guests) = loop {
-            self.wait_for_guests(guests, active, length)?;
+            self.wait_for_guests(guests, active, length, slices)?;
             let used = guests::uses(guests, active);
             match guests::pause_others(guests, active, length) {
                 Ok(paused) => break (paused, used),
@@ -83,7 +90,7 @@ impl HostEngine<'_> {
         // Before the window begins, and after it has ended.
         let look = self.look();
         let counts_before = self.counts(&running);
-        let opening = Instant::now();
+        let (opening, sliced) = (Instant::now(), slices.frozen());
         let asked = self.ask(&running);
         // A service that waits for somebody who is paused does not come to the beginning.
         let (probe, is_paused) = (self.probe_beside(guests_are_there, &running), paused.any());
@@ -103,7 +110,7 @@ impl HostEngine<'_> {
         }
         let (due, mut held) = (Instant::now(), Duration::ZERO);
         let asked = self.ask(&running);
-        stood &= paused.end()?;
+        stood &= paused.end()? && slices.held(&sliced, opening.elapsed());
         drop(paused);
         let mut ended = self.answers(&running, asked)?;
         self.note_silence(is_paused, answers)?;
@@ -150,9 +157,10 @@ impl HostEngine<'_> {
         guests: &[Guest],
         active: &[Active],
         length: Duration,
+        slices: &Slices,
     ) -> Result<(), EngineError> {
         loop {
-            let wait = guests::wait(guests, active, length)?;
+            let wait = guests::wait(guests, active, length)?.max(slices.wait());
             if wait.is_zero() {
                 return Ok(());
             }

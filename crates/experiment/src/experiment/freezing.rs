@@ -61,6 +61,12 @@ impl Freezing {
         Span::ms((room.as_millis() as u64).max(1))
     }
 
+    /// What is paused for a share of its time in slices is so once in this time: several slices fall into a window.
+    pub const SLICES: Duration = Duration::from_millis(25);
+
+    /// The least share that is paused in slices, of a millisecond then.
+    pub const LEAST_SLICED: f64 = 0.04;
+
     // For what comes late.
     const MARGIN: Duration = Duration::from_millis(5);
 
@@ -68,6 +74,12 @@ impl Freezing {
     pub fn pair(&self, window: Duration) -> Duration {
         let paused = Self::AFTER_FREEZE + window;
         (paused + Self::AFTER_THAW + window).max(paused.div_f64(self.share.0.clamp(0.001, 1.0)))
+    }
+
+    /// The least that a window adds in which it is paused for a share of its time in slices: these count as its pauses do, and
+    /// have begun a while before.
+    pub fn slices(&self, window: Duration, sliced: Share) -> Duration {
+        (Self::AFTER_THAW + window).mul_f64(sliced.0 / self.share.0.clamp(0.001, 1.0))
     }
 
     pub(super) fn problem(&self) -> Option<String> {
@@ -91,6 +103,8 @@ mod tests {
         assert_eq!(freezing.window(), Span::ms(80));
         // 95 ms of a pair's 475 ms.
         assert_eq!(freezing.pair(Duration::from_millis(80)), Duration::from_millis(475));
+        // All that may be paused is, for as long as it lasts.
+        assert_eq!(freezing.slices(Duration::from_millis(80), Share(0.2)), Duration::from_millis(380));
         let rare = Freezing { share: Share(0.05), ..freezing };
         assert_eq!(rare.pair(Duration::from_millis(80)), Duration::from_millis(1900));
         assert_eq!(freezing.problem(), None);

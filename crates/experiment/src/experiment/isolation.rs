@@ -1,16 +1,17 @@
 //! What an arm may set apart: its tables `resctrl`, `cpu_weight`, `disk_write`, `disk_weight`, `memory_high`,
-//! `io_priority` and `system`.
+//! `io_priority`, `cpuset`, `frozen` and `system`.
 
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::GroupId;
 
-use super::Arm;
+use super::{Arm, Freezing};
 use crate::system::SystemSetting;
 use crate::units::Rate;
 
 /// What is wrong with an arm's table, if anything.
 pub fn problem(arm: &Arm) -> Option<String> {
-    let all = [resctrl, cpu_weight, disk_write, disk_weight, memory_high, io_priority, system];
+    let all =
+        [resctrl, cpu_weight, disk_write, disk_weight, memory_high, io_priority, cpuset, frozen, system];
     all.iter().find_map(|problem| problem(arm))
 }
 
@@ -40,6 +41,22 @@ fn system(arm: &Arm) -> Option<String> {
         setting.problem(value).map(|why| format!("system: {setting}: {why}"))
     };
     arm.system.iter().find_map(problem)
+}
+
+fn cpuset(arm: &Arm) -> Option<String> {
+    arm.cpuset.iter().find_map(|(name, cpus)| match cpus {
+        _ if !arm.active.contains(name) => Some(format!("cpuset names '{name}', which it does not run")),
+        cpus if cpus.is_empty() => Some(format!("cpuset gives '{name}' no CPU: name some, such as \"0-3\"")),
+        _ => None,
+    })
+}
+
+fn frozen(arm: &Arm) -> Option<String> {
+    arm.frozen.iter().find_map(|(name, share)| match share.0 {
+        _ if !arm.active.contains(name) => Some(format!("frozen names '{name}', which it does not run")),
+        Freezing::LEAST_SLICED..=0.9 => None,
+        _ => Some(format!("frozen: {share} for '{name}' is not between 4% and 90%")),
+    })
 }
 
 fn io_priority(arm: &Arm) -> Option<String> {
@@ -93,6 +110,7 @@ fn resctrl(arm: &Arm) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Share;
 
     #[test]
     fn weights_are_of_roles_that_run() {
@@ -135,6 +153,32 @@ mod tests {
         let mut stranger = Arm::new("a", &["victim"], None);
         stranger.memory_high.insert("aggressor".into(), Bytes::mib(8));
         assert!(problem(&stranger).unwrap().contains("memory_high names 'aggressor'"));
+    }
+
+    #[test]
+    fn cpusets_are_of_roles_that_run_and_not_empty() {
+        let with = |name: &str, cpus: &str| {
+            let mut arm = Arm::new("a", &["victim"], None);
+            arm.cpuset.insert(name.into(), cpus.parse().unwrap());
+            problem(&arm)
+        };
+        assert_eq!(with("victim", "0-3"), None);
+        assert!(with("aggressor", "0").unwrap().contains("cpuset names 'aggressor', which it does not run"));
+        assert!(with("victim", "").unwrap().contains("gives 'victim' no CPU"));
+    }
+
+    #[test]
+    fn shares_of_time_are_of_roles_that_run_and_make_slices() {
+        let with = |name: &str, share: f64| {
+            let mut arm = Arm::new("a", &["victim"], None);
+            arm.frozen.insert(name.into(), Share(share));
+            problem(&arm)
+        };
+        assert_eq!((with("victim", 0.04), with("victim", 0.9)), (None, None));
+        assert!(with("aggressor", 0.1).unwrap().contains("frozen names 'aggressor', which it does not run"));
+        for share in [0.0, 0.03, 0.91] {
+            assert!(with("victim", share).unwrap().contains("is not between 4% and 90%"), "{share}");
+        }
     }
 
     #[test]

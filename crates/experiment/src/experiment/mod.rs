@@ -295,6 +295,14 @@ pub struct Arm {
     /// give to a disk themselves, where its scheduler heeds it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub io_priority: BTreeMap<String, IoPriority>,
+    /// The CPUs of roles that run already, those of their control group's `cpuset.cpus`: fewer than it has. A role that is
+    /// started has its own CPUs (`cpus` of the role).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cpuset: BTreeMap<String, CpuSet>,
+    /// The share of their time for which roles that run already are paused, in slices of some milliseconds: at most what
+    /// [`Freezing::share`] allows them to be paused in all.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub frozen: BTreeMap<String, Share>,
     /// Settings of the whole system while this arm runs: `DISK/scheduler`, `DISK/nr_requests` and
     /// `vm.dirty_background_bytes`. They are changed only where `--system` allows it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -370,6 +378,8 @@ impl Arm {
             disk_weight: BTreeMap::new(),
             memory_high: BTreeMap::new(),
             io_priority: BTreeMap::new(),
+            cpuset: BTreeMap::new(),
+            frozen: BTreeMap::new(),
             system: BTreeMap::new(),
         }
     }

@@ -23,6 +23,13 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
         let attached = variants.iter().filter(|variant| variant.task.is_attached()).count();
         let name = &role.name;
         if attached == 0 {
+            if let Some((arm, table, instead)) =
+                experiment.arms.iter().find_map(|arm| for_attached_only(arm, name))
+            {
+                return Err(format!(
+                    "arm '{arm}': {table} is for what runs already, and '{name}' is started: {instead}"
+                ));
+            }
             continue;
         }
         if attached < variants.len() {
@@ -54,8 +61,18 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
             experiment.arms.iter().find_map(|arm| Some((arm, not_limited_by(arm, name)?)))
         {
             return Err(format!(
-                "arm '{}': {table} names '{name}', which runs already and cannot be given it: use quota or cpu_weight",
+                "arm '{}': {table} names '{name}', which runs already and cannot be given it: use quota, cpu_weight, cpuset \
+                 or disk_write",
                 arm.name
+            ));
+        }
+        let freezing = experiment.measure.freezing.unwrap_or_default();
+        let share = |arm: &Arm| arm.frozen.get(name).filter(|share| share.0 > freezing.share.0).copied();
+        if let Some((arm, share)) = experiment.arms.iter().find_map(|arm| Some((&arm.name, share(arm)?))) {
+            return Err(format!(
+                "arm '{arm}': frozen = {share} is more of the time of '{name}' than it may be paused in all, which is {}: \
+                 allow more (freezing, --frozen-share), or pause it less",
+                freezing.share
             ));
         }
         if role.cpus.is_some() || role.placement.is_some() {
@@ -75,7 +92,6 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
                 experiment.metric
             ));
         }
-        let freezing = experiment.measure.freezing.unwrap_or_default();
         let window = experiment.measure.window;
         if is_paused(experiment, name) && window > freezing.window() {
             return Err(format!(
@@ -89,10 +105,19 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
     Ok(())
 }
 
+// A table of an arm that names this role and works for what runs already only, and what to use instead.
+fn for_attached_only<'a>(arm: &'a Arm, role: &str) -> Option<(&'a str, &'static str, &'static str)> {
+    let tables = [
+        ("cpuset", arm.cpuset.contains_key(role), "make a role of it with other cpus"),
+        ("frozen", arm.frozen.contains_key(role), "give it a quota"),
+    ];
+    let (table, _, instead) = tables.into_iter().find(|(_, named, _)| *named)?;
+    Some((&arm.name, table, instead))
+}
+
 // A table of an arm that names this role and works for tasks that we start only.
 fn not_limited_by(arm: &Arm, role: &str) -> Option<&'static str> {
     let tables = [
-        ("disk_write", arm.disk_write.contains_key(role)),
         ("disk_weight", arm.disk_weight.contains_key(role)),
         ("memory_high", arm.memory_high.contains_key(role)),
         ("io_priority", arm.io_priority.contains_key(role)),

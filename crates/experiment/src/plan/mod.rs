@@ -195,7 +195,7 @@ impl Plan {
             let paused = self.pauses(case).map_or(Duration::ZERO, |freezing| {
                 freezing.pair(measure.window.0).saturating_sub(measure.window.0 * 2)
             });
-            window * windows + probe + paused
+            window * windows + probe + paused + self.sliced(case)
         };
         self.measured().into_iter().map(of_case).sum::<Duration>() * measure.rounds + self.warm_up()
     }

@@ -2,6 +2,7 @@
 
 use super::Plan;
 use crate::experiment::Freezing;
+use std::time::Duration;
 
 impl Plan {
     /// The limits for what is attached, where any is paused for a case's baseline or for itself.
@@ -16,5 +17,14 @@ impl Plan {
         let own = attached(case);
         let differs = self.cases[case].others().any(|other| attached(other) != own);
         differs.then(|| self.experiment.measure.freezing.unwrap_or_default())
+    }
+
+    // What a case takes longer whose arm pauses what runs already in slices.
+    pub(super) fn sliced(&self, case: usize) -> Duration {
+        let measure = &self.experiment.measure;
+        let arm = self.experiment.arms.iter().find(|arm| arm.name == self.cases[case].arm);
+        let shares = arm.into_iter().flat_map(|arm| arm.frozen.values());
+        let freezing = measure.freezing.unwrap_or_default();
+        shares.map(|share| freezing.slices(measure.window.0, *share)).max().unwrap_or_default()
     }
 }

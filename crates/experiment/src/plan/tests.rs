@@ -240,13 +240,18 @@ fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
     "#;
     let tree = fixtures::xeon_2s64t();
     plan(ATTACHED, &tree);
-    plan(&format!("{ATTACHED}cpu_weight = {{ aggressor = 10 }}"), &tree);
+    for table in [
+        "cpu_weight = { aggressor = 10 }",
+        "cpuset = { aggressor = \"1-3\" }",
+        "disk_write = { aggressor = \"4MiB/s\" }",
+    ] {
+        plan(&format!("{ATTACHED}{table}"), &tree);
+    }
     let refused = |text: &str| {
         let made = Experiment::parse(text).and_then(|one| Plan::new(&one, &topology(&tree), None));
         made.expect_err(text).to_string()
     };
     for table in [
-        "disk_write = { aggressor = \"4MiB/s\" }",
         "disk_weight = { aggressor = 10 }",
         "memory_high = { aggressor = \"64MiB\" }",
         "io_priority = { aggressor = \"idle\" }",
@@ -255,6 +260,21 @@ fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
         let name = table.split(' ').next().unwrap();
         assert!(
             why.contains(&format!("arm 'beside': {name} names 'aggressor', which runs already")),
+            "{why}"
+        );
+    }
+    plan(&format!("{ATTACHED}frozen = {{ aggressor = \"20%\" }}"), &tree);
+    let more = refused(&format!("{ATTACHED}frozen = {{ aggressor = \"21%\" }}"));
+    assert!(
+        more.contains("is more of the time of 'aggressor' than it may be paused in all, which is 20%"),
+        "{more}"
+    );
+    for (table, instead) in
+        [("cpuset = { victim = \"1\" }", "other cpus"), ("frozen = { victim = \"10%\" }", "quota")]
+    {
+        let why = refused(&format!("{ATTACHED}{table}"));
+        assert!(
+            why.contains("is for what runs already, and 'victim' is started") && why.contains(instead),
             "{why}"
         );
     }

@@ -2,29 +2,37 @@
 
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Attached;
-use ringfence_isolation::adopted;
+use ringfence_isolation::adopted::{self, Setting};
 use ringfence_isolation::limit::Limit;
 
-/// What keeps a limit, in words, and the commands that do so; for a systemd unit by its property, such as `CPUQuota=25%`.
+/// What keeps a limit, in words, and the commands that do so; for a systemd unit by its properties, such as `CPUQuota=25%`,
+/// if it has some for it.
 ///
 /// # Errors
 /// Why it cannot be limited, to follow "because".
-pub fn kept(attached: &Attached, limit: &Limit, property: &str) -> Result<(String, Vec<String>), String> {
-    let (folder, version) = adopted::own_group(attached, limit)?;
-    if let Some(unit) = &attached.unit {
-        let command = shell::line(["systemctl", "set-property", "--runtime", unit, property]);
+pub fn kept(
+    attached: &Attached,
+    limit: &Limit,
+    properties: &[String],
+) -> Result<(String, Vec<String>), String> {
+    let settings = adopted::files(attached, limit)?;
+    if let Some(unit) = attached.unit.as_ref().filter(|_| !properties.is_empty()) {
+        let words = ["systemctl", "set-property", "--runtime", unit].into_iter();
+        let command = shell::line(words.chain(properties.iter().map(String::as_str)));
         return Ok((
-            "give the unit that property; without --runtime it outlives a reboot".into(),
+            "give the unit these properties; without --runtime it outlives a reboot".into(),
             vec![command],
         ));
     }
-    let command = |(file, text): (&str, String)| {
-        let path = folder.join(file).display().to_string();
-        format!("echo {} > {}", shell::quote(&text), shell::quote(&path))
-    };
-    let commands = limit.settings(version).into_iter().map(command).collect();
+    let commands = settings.iter().map(|setting| written(setting, &setting.value)).collect();
     Ok((
         "write it to its control group; whoever made the group may write something else there".into(),
         commands,
     ))
+}
+
+/// The command that gives a setting a value.
+pub fn written(setting: &Setting, value: &str) -> String {
+    let path = setting.file.display().to_string();
+    format!("echo {} > {}", shell::quote(&setting.line(value)), shell::quote(&path))
 }

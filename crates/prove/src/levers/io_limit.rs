@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use ringfence_experiment::Arm;
 use ringfence_experiment::shell;
-use ringfence_experiment::task::{DirtyIo, Io, Sync, Task};
+use ringfence_experiment::task::{Attached, DirtyIo, Io, Sync, Task};
 use ringfence_experiment::units::Rate;
-use ringfence_isolation::Version;
 use ringfence_isolation::disk::{self, Here, WRITE_BPS};
+use ringfence_isolation::limit::Limit;
+use ringfence_isolation::{Version, adopted};
 use ringfence_machine::units::Bytes;
 
 use super::{disk_io, pace};
@@ -27,6 +28,9 @@ impl Lever for IoLimit {
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        if let Task::Attached(attached) = context.aggressor {
+            return of_attached(attached, &rates(context.disk_bytes_per_s)?);
+        }
         cannot_be_limited(context.aggressor).map_or(Ok(()), Err)?;
         let instances = context.baseline.placed.cpus[1 - context.baseline.metric].len();
         let together = context.bytes_per_s.map(|rate| rate * instances as f64);
@@ -37,6 +41,50 @@ impl Lever for IoLimit {
         }
         Ok(rates.into_iter().map(|rate| candidate(rate, &here, context.aggressor)).collect())
     }
+}
+
+// What runs already, in the group that it has.
+fn of_attached(attached: &Attached, rates: &[Rate]) -> Result<Vec<Candidate>, String> {
+    let disks = disk::of_attached(attached)?;
+    let candidate = |rate: &Rate| {
+        let numbers = disks.iter().map(|disk| disk.number.clone()).collect();
+        let limit = Limit::Write { disks: numbers, rate: Some(*rate) };
+        let property = |disk: &disk::Disk| format!("IOWriteBandwidthMax=/dev/{} {}", disk.name, rate.0.0);
+        let properties: Vec<String> = disks.iter().map(property).collect();
+        let (_, version) = adopted::own_group(attached, &limit)?;
+        let (keep, commands) = super::adopted::kept(attached, &limit, &properties)?;
+        Ok(Candidate {
+            lever: "io-limit".into(),
+            arm: arm(*rate),
+            role: None,
+            keep,
+            commands,
+            caveat: Some(caveat(version, "")),
+            price_in_cpu_time: true,
+        })
+    };
+    rates.iter().map(candidate).collect()
+}
+
+fn arm(rate: Rate) -> Arm {
+    Arm {
+        disk_write: BTreeMap::from([(AGGRESSOR.into(), rate)]),
+        ..Arm::new(&format!("write limit {rate}"), &[VICTIM, AGGRESSOR], Some(ALONE))
+    }
+}
+
+fn caveat(version: Version, unseen: &str) -> String {
+    let whose = match version {
+        Version::One => "what the kernel's threads write back, as of plain buffered writes, is not limited",
+        Version::Two => {
+            "what is written back from the page cache is limited only where io and memory are both handed down to the \
+             group, on ext4, btrfs, xfs or f2fs, and was first cached in the group"
+        }
+    };
+    format!(
+        "it holds for what the aggressor gives to the disk itself, by O_DIRECT or a sync: {whose}; what waits for its turn \
+         is still to be written when the aggressor stops{unseen}"
+    )
 }
 
 // Shares of what is written without a limit, each once.
@@ -70,10 +118,6 @@ fn is_not_held_up(task: &Task) -> bool {
 }
 
 fn candidate(rate: Rate, here: &Here, aggressor: &Task) -> Candidate {
-    let arm = Arm {
-        disk_write: BTreeMap::from([(AGGRESSOR.into(), rate)]),
-        ..Arm::new(&format!("write limit {rate}"), &[VICTIM, AGGRESSOR], Some(ALONE))
-    };
     let disks: Vec<&str> = here.disks.iter().map(|disk| disk.name.as_str()).collect();
     let of = disks.join(" and ");
     let (keep, commands) = match here.version {
@@ -88,13 +132,6 @@ fn candidate(rate: Rate, here: &Here, aggressor: &Task) -> Candidate {
             by_hand(rate, here, aggressor),
         ),
     };
-    let whose = match here.version {
-        Version::One => "what the kernel's threads write back, as of plain buffered writes, is not limited",
-        Version::Two => {
-            "what is written back from the page cache is limited only where io and memory are both handed down to the \
-             group, on ext4, btrfs, xfs or f2fs, and was first cached in the group"
-        }
-    };
     let unseen = match is_not_held_up(aggressor) {
         true => {
             "; this aggressor does not wait for it, so that its price does not show until memory is full of what is ahead"
@@ -103,14 +140,11 @@ fn candidate(rate: Rate, here: &Here, aggressor: &Task) -> Candidate {
     };
     Candidate {
         lever: "io-limit".into(),
-        arm,
+        arm: arm(rate),
         role: None,
         keep,
         commands,
-        caveat: Some(format!(
-            "it holds for what the aggressor gives to the disk itself, by O_DIRECT or a sync: {whose}; what waits for its turn \
-             is still to be written when the aggressor stops{unseen}"
-        )),
+        caveat: Some(caveat(here.version, unseen)),
         price_in_cpu_time: true,
     }
 }

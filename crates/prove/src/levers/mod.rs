@@ -3,7 +3,9 @@
 mod adopted;
 mod bandwidth;
 mod both;
+mod cpuset;
 mod disk_io;
+mod duty;
 mod environment;
 mod form;
 mod instruction;
@@ -31,6 +33,8 @@ pub fn all() -> Vec<Box<dyn Lever>> {
         Box::new(pace::Pacing),
         Box::new(quota::Quota),
         Box::new(weight::Weight),
+        Box::new(cpuset::Cpuset),
+        Box::new(duty::Duty),
         Box::new(other_dir::OtherDir),
         Box::new(io_limit::IoLimit),
         Box::new(ionice::IoNice),

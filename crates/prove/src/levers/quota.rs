@@ -36,7 +36,9 @@ impl Lever for Quota {
             let systemd = ["systemd-run", "--scope", "-p", &property, "-p", "CPUQuotaPeriodSec=10ms"];
             let command = started(&systemd, context.aggressor);
             let (keep, commands) = match attached {
-                Some(attached) => adopted::kept(attached, &Limit::Quota(quota), &property)?,
+                Some(attached) => {
+                    adopted::kept(attached, &Limit::Quota(quota), std::slice::from_ref(&property))?
+                }
                 None => (keep, vec![command]),
             };
             let mut candidate = Candidate::set(self, format!("quota {quota}"), set, keep).by(commands);

@@ -44,7 +44,9 @@ impl Lever for Weight {
                 ..Arm::new(&format!("cpu weight {weight}"), &[VICTIM, AGGRESSOR], Some(ALONE))
             };
             let (keep, commands) = match attached {
-                Some(attached) => adopted::kept(attached, &Limit::Weight(weight), &property)?,
+                Some(attached) => {
+                    adopted::kept(attached, &Limit::Weight(weight), std::slice::from_ref(&property))?
+                }
                 None => (
                     format!(
                         "start the aggressor with that weight; without systemd, {weight} in cpu.weight of its cgroup is the \

@@ -53,7 +53,8 @@ A victim that is a program is first stopped for half of the time. If that does n
 after a fixed time, say), there is no verdict; nor is there one if the aggressor does next to nothing.
 
 Levers: placement (CPUs farther away), instruction, io and pace (built-in writers), env (programs linked with \
-PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), other-dir \
+PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), cpuset and duty (other CPUs, and \
+pauses, for an aggressor that runs already), other-dir \
 (built-in tasks on files, in the folder of --other-dir), io-limit (what the aggressor writes to its disk), ionice (the order of its requests there), io-weight (its \
 share of the disk), memory-high (what it may have cached and not written), with \
 --system scheduler, queue-requests and dirty-background (settings that everybody shares), cat (cache ways for the \
@@ -121,9 +122,10 @@ pub struct Prove {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Levers", hide_short_help = true)]
     #[arg(help = format!("Try only these levers: {}", ringfence_prove::lever_names().join(", ")))]
     pub levers: Vec<String>,
-    /// Keep the winning cat or mba setting after the run
+    /// Keep the winning setting after the run: cat, mba, or a limit of what runs already
     ///
-    /// 'ringfence resctrl undo' puts back what was there before.
+    /// 'ringfence resctrl undo' puts back what was there of cat and mba. An aggressor that runs already keeps its quota, weight,
+    /// cpuset or io-limit in its own control group, and the commands that take it away are printed.
     #[arg(long, help_heading = "Levers")]
     pub keep: bool,
     #[command(flatten)]

@@ -94,6 +94,8 @@ pub struct Services {
     #[arg(long, value_name = "TIME", help_heading = "Services", hide_short_help = true)]
     pub longest_freeze: Option<String>,
     /// The share of its time that it is paused, at most [default: 20%]
+    ///
+    /// Pauses for windows and those of the lever duty count together. That lever tries this share and half of it.
     #[arg(long, value_name = "SHARE", help_heading = "Services", hide_short_help = true)]
     pub frozen_share: Option<String>,
     /// How it is paused: group or signals [default: the quickest]

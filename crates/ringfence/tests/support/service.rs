@@ -27,6 +27,8 @@ pub enum Kind {
     Echo,
     /// It asks a program by one pipe, which answers by the other.
     Asks(PathBuf, PathBuf),
+    /// It waits for 2 ms, and for 10 ms more unless a process is stopped or a file says this: as if its neighbour cost it that.
+    HeldUp(u32, PathBuf, String),
     /// It waits for a while, longer for a share of the questions while a process is not stopped, and writes at its end how
     /// long each took.
     Plants(Planted, PathBuf),
@@ -49,6 +51,7 @@ impl Kind {
         match self {
             Kind::Echo => "echo".into(),
             Kind::Asks(to, from) => format!("asks {} {}", to.display(), from.display()),
+            Kind::HeldUp(pid, file, text) => format!("held-up {pid} {} {text}", file.display()),
             Kind::Plants(Planted { pid, least_us, mean_us, one_of, delay_us, seed }, log) => {
                 format!("plants {pid} {least_us} {mean_us} {one_of} {delay_us} {seed} {}", log.display())
             }
@@ -61,6 +64,7 @@ impl Kind {
         match words[0] {
             "echo" => Kind::Echo,
             "asks" => Kind::Asks(words[1].into(), words[2].into()),
+            "held-up" => Kind::HeldUp(number(1) as u32, words[2].into(), words[3].into()),
             _ => {
                 let planted = Planted {
                     pid: number(1) as u32,
@@ -180,6 +184,11 @@ pub fn serve_if_asked() {
                 both.1.read_line(&mut String::new()).unwrap();
             })
         }
+        Kind::HeldUp(pid, file, text) => Arc::new(move || {
+            let says = fs::read_to_string(&file).unwrap_or_default();
+            let is_free = state(pid) == Some('T') || says.trim() == text;
+            std::thread::sleep(Duration::from_millis(if is_free { 2 } else { 12 }));
+        }),
         Kind::Plants(planted, _) => {
             // So that it takes as long as it plants, on a busy machine too. Whoever may not do that is noisier.
             let own = std::process::id().to_string();
@@ -362,6 +371,34 @@ impl Group {
         if is_there { Ok(group) } else { Err(format!("{} has no {file}", group.folder.display())) }
     }
 
+    /// One that has a controller of version 1, and a file of it.
+    ///
+    /// # Errors
+    /// Why there is none here.
+    pub fn of_controller(name: &str, controller: &str, file: &'static str) -> Result<Self, String> {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let point = mounts.lines().find_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let has = words[2] == "cgroup" && words[3].split(',').any(|option| option == controller);
+            has.then(|| PathBuf::from(words[1]))
+        });
+        let point =
+            point.ok_or_else(|| format!("no {controller} of version 1 of control groups is mounted"))?;
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = point.join(format!("test-of-services-{}-{name}-{number}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| format!("making {}: {error}", folder.display()))?;
+        let group = Self { folder, file };
+        // Nobody can be in one that has none.
+        for needed in ["cpuset.cpus", "cpuset.mems"].iter().filter(|_| controller == "cpuset") {
+            let value = fs::read_to_string(point.join(needed)).map_err(|error| error.to_string())?;
+            fs::write(group.folder.join(needed), value)
+                .map_err(|error| format!("writing {needed}: {error}"))?;
+        }
+        let is_there = group.folder.join(file).exists();
+        if is_there { Ok(group) } else { Err(format!("{} has no {file}", group.folder.display())) }
+    }
+
     /// A neighbour that begins in it.
     pub fn shell(&self, script: &str) -> Neighbour {
         Neighbour::shell(&format!("echo $$ > '{}/cgroup.procs' && {{ {script}; }}", self.folder.display()))
@@ -381,7 +418,8 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // What is killed while it is frozen ends when it is thawed.
-        for word in ["0", "THAWED"] {
+        let freezer = matches!(self.file, "cgroup.freeze" | "freezer.state");
+        for word in ["0", "THAWED"].iter().filter(|_| freezer) {
             let _ = fs::write(self.folder.join(self.file), word);
         }
         for _ in 0..4000 {

@@ -1,0 +1,214 @@
+//! What runs already, paused for a share of its time in short slices while an arm runs that asks for it: by the same hand
+//! as pauses for windows, within the same limits, and let go on by the same guards.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ringfence_attach::{FreezeError, Freezer, NotYet};
+use ringfence_experiment::plan::Active;
+use ringfence_experiment::{Arm, Freezing};
+
+use super::super::EngineError;
+use super::guests::{FREEZE_LIMIT, Guest};
+
+// How often it is looked whether a pause may begin, or is to end for good.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Those that are paused in slices at present.
+pub(super) struct Slices(Vec<Slicing>);
+
+struct Slicing {
+    guest: usize,
+    share: f64,
+    since: Instant,
+    stop: Arc<AtomicBool>,
+    frozen_ns: Arc<AtomicU64>,
+    thread: Option<JoinHandle<Sliced>>,
+}
+
+// What comes back when it ends.
+struct Sliced {
+    freezer: Freezer,
+    slices: u64,
+    failed: Option<FreezeError>,
+}
+
+impl Slices {
+    /// Begins with those of an arm that run in a window.
+    pub(super) fn begin(guests: &mut [Guest], active: &[Active], arm: &Arm, roles: &[String]) -> Self {
+        let shares: BTreeMap<usize, f64> = arm
+            .frozen
+            .iter()
+            .filter_map(|(name, share)| Some((roles.iter().position(|role| role == name)?, share.0)))
+            .collect();
+        let mut all = Vec::new();
+        for (number, guest) in guests.iter_mut().enumerate().filter(|(_, guest)| guest.runs(active)) {
+            let Some(&share) = shares.get(&guest.role()) else { continue };
+            let Some(freezer) = guest.freezer.take() else { continue };
+            all.push(Slicing::begin(number, freezer, share, guest.longest));
+        }
+        Self(all)
+    }
+
+    /// How long it is until a window may open: they are paused in slices for a while by then, as after any change.
+    pub(super) fn wait(&self) -> Duration {
+        let since = self.0.iter().map(|one| Freezing::AFTER_THAW.saturating_sub(one.since.elapsed()));
+        since.max().unwrap_or_default()
+    }
+
+    /// For how long each was paused until now, ns.
+    pub(super) fn frozen(&self) -> Vec<u64> {
+        self.0.iter().map(|one| one.frozen_ns.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Whether each was paused for most of what it was to be since `before`, which is so long ago. What falls on the ends of
+    /// a window, and what a busy machine takes away, is let pass.
+    pub(super) fn held(&self, before: &[u64], length: Duration) -> bool {
+        let now = self.frozen();
+        self.0.iter().zip(before.iter().zip(now)).all(|(one, (before, now))| {
+            let frozen = Duration::from_nanos(now.saturating_sub(*before));
+            frozen >= length.mul_f64(one.share / 2.0)
+        })
+    }
+
+    /// Ends it: all go on, and may be paused for windows again.
+    ///
+    /// # Errors
+    /// Why one could not be paused, or let go on.
+    pub(super) fn end(mut self, guests: &mut [Guest]) -> Result<(), EngineError> {
+        let mut failed = None;
+        for mut one in self.0.drain(..) {
+            let guest = &mut guests[one.guest];
+            let Some(sliced) = one.end() else { continue };
+            guest.pauses += sliced.slices;
+            guest.freezer = Some(sliced.freezer);
+            if sliced.slices > 0 {
+                guest.thawed = Some(Instant::now());
+            }
+            let error = |error: FreezeError| EngineError::Failed(format!("{}: {error}", guest.target()));
+            failed = failed.or(sliced.failed.map(error));
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Slicing {
+    fn begin(guest: usize, freezer: Freezer, share: f64, longest: Duration) -> Self {
+        let (stop, frozen_ns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let slice = Freezing::SLICES.mul_f64(share).min(longest);
+        let (stopped, frozen) = (stop.clone(), frozen_ns.clone());
+        let thread = std::thread::spawn(move || run(freezer, slice, share, &stopped, &frozen));
+        Self { guest, share, since: Instant::now(), stop, frozen_ns, thread: Some(thread) }
+    }
+
+    // Nothing where its thread has panicked, which has let go on whom it held.
+    fn end(&mut self) -> Option<Sliced> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl Drop for Slicing {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+fn run(
+    mut freezer: Freezer,
+    slice: Duration,
+    share: f64,
+    stop: &AtomicBool,
+    frozen_ns: &AtomicU64,
+) -> Sliced {
+    let period = slice.div_f64(share);
+    let (mut slices, mut due) = (0, Instant::now());
+    let mut failed = None;
+    while !stop.load(Ordering::Relaxed) {
+        let wait = due.saturating_duration_since(Instant::now());
+        if !wait.is_zero() {
+            std::thread::sleep(wait.min(LOOK));
+            continue;
+        }
+        let paused = match freezer.freeze(slice, FREEZE_LIMIT) {
+            Ok(frozen) => {
+                std::thread::sleep(frozen.left());
+                frozen.thaw()
+            }
+            // The share of its time is used up, by pauses for windows or because this one is late.
+            Err(FreezeError::NotYet(NotYet::Until(_))) => {
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            // On a busy machine it is not on a CPU to be stopped; the window says whether enough of them took hold.
+            Err(FreezeError::Moving { .. }) => {
+                due = Instant::now() + period;
+                continue;
+            }
+            Err(error) => Err(error),
+        };
+        match paused {
+            Ok(thawed) => {
+                frozen_ns.fetch_add(thawed.after.as_nanos() as u64, Ordering::Relaxed);
+                slices += 1;
+            }
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+        // Who is late does not make up for it.
+        due = (due + period).max(Instant::now());
+    }
+    Sliced { freezer, slices, failed }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_attach::{Options, find};
+    use ringfence_machine::root::FsRoot;
+
+    use super::*;
+
+    fn cpu_time(pid: u32) -> Duration {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+        Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+    }
+
+    #[test]
+    fn what_runs_is_paused_in_slices_within_its_share_and_goes_on() {
+        let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let root = FsRoot::host();
+        let found = find(&root, &format!("pid:{}", child.id()).parse().unwrap()).unwrap();
+        let method = found.methods.last().unwrap().clone();
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = Options { share: 0.4, ..Options::default() };
+        options.changes.folder = Some(folder.path().into());
+        let freezer = Freezer::new(&root, found, method, options).unwrap();
+        let longest = Duration::from_millis(100);
+        let mut slicing = Slicing::begin(0, freezer, 0.2, longest);
+        let until = Instant::now() + Duration::from_secs(60);
+        while slicing.frozen_ns.load(Ordering::Relaxed) < 50_000_000 {
+            assert!(Instant::now() < until, "it is not paused");
+            std::thread::sleep(LOOK);
+        }
+        let sliced = slicing.end().unwrap();
+        assert!(sliced.failed.is_none(), "{:?}", sliced.failed.map(|error| error.to_string()));
+        assert!(sliced.slices >= 2, "{} slices", sliced.slices);
+        assert!(sliced.freezer.frozen().0 >= Duration::from_millis(50));
+        sliced.freezer.end().unwrap();
+        let (before, until) = (cpu_time(child.id()), Instant::now() + Duration::from_secs(60));
+        while cpu_time(child.id()) <= before {
+            assert!(Instant::now() < until, "it does not go on");
+            std::thread::sleep(LOOK);
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let names = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+        let journals = names.filter(|name| name.to_string_lossy().ends_with(".journal")).count();
+        assert_eq!(journals, 0);
+    }
+}

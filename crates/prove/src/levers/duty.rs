@@ -1,0 +1,80 @@
+//! What runs already, paused for a share of its time in short slices.
+
+use std::collections::BTreeMap;
+
+use ringfence_experiment::task::Task;
+use ringfence_experiment::units::Share;
+use ringfence_experiment::{Arm, Freezing};
+use ringfence_isolation::attached;
+
+use crate::lever::{Candidate, Lever, LeverContext};
+use crate::{AGGRESSOR, ALONE, VICTIM};
+
+pub struct Duty;
+
+// Of what may be paused: half of it, and all.
+const PARTS: [f64; 2] = [0.5, 1.0];
+
+impl Lever for Duty {
+    fn name(&self) -> &'static str {
+        "duty"
+    }
+
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+        let Task::Attached(aggressor) = context.aggressor else {
+            return Err("the aggressor does not run already: a quota takes time from it as well".into());
+        };
+        let freezing = context.baseline.experiment.measure.freezing.unwrap_or_default();
+        let shares = shares(&freezing)?;
+        attached::method(&attached::found(aggressor)?, freezing.by)?;
+        Ok(shares.into_iter().map(candidate).collect())
+    }
+}
+
+fn shares(freezing: &Freezing) -> Result<Vec<Share>, String> {
+    let shares: Vec<Share> = PARTS
+        .iter()
+        .map(|part| Share((freezing.share.0 * part * 1000.0).round() / 1000.0))
+        .filter(|share| share.0 >= Freezing::LEAST_SLICED)
+        .collect();
+    match shares.is_empty() {
+        false => Ok(shares),
+        true => Err(format!(
+            "it may be paused for {} of its time, and less than {} is too little to share out in slices (--frozen-share)",
+            freezing.share,
+            Share(Freezing::LEAST_SLICED)
+        )),
+    }
+}
+
+fn candidate(share: Share) -> Candidate {
+    let arm = Arm {
+        frozen: BTreeMap::from([(AGGRESSOR.into(), share)]),
+        ..Arm::new(&format!("paused {share}"), &[VICTIM, AGGRESSOR], Some(ALONE))
+    };
+    Candidate {
+        lever: "duty".into(),
+        arm,
+        role: None,
+        keep: "nothing of the kernel pauses a program so: Ringfence does while it measures; a quota of CPU time is what comes \
+               nearest"
+            .into(),
+        commands: Vec::new(),
+        caveat: Some("between pauses the victim is as slow as before; --frozen-share allows longer ones".into()),
+        price_in_cpu_time: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_tried_than_may_be_paused() {
+        let of = |share: f64| shares(&Freezing { share: Share(share), ..Freezing::default() });
+        assert_eq!(of(0.2).unwrap(), [Share(0.1), Share(0.2)]);
+        assert_eq!(of(0.9).unwrap(), [Share(0.45), Share(0.9)]);
+        assert_eq!(of(0.05).unwrap(), [Share(0.05)]);
+        assert!(of(0.01).unwrap_err().contains("--frozen-share"));
+    }
+}
