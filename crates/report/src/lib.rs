@@ -15,6 +15,7 @@
 //! ```
 
 mod aa;
+mod budget;
 mod cases;
 mod checks;
 mod classes;

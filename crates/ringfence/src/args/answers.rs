@@ -62,7 +62,9 @@ victim alone), mba (the aggressor's memory bandwidth), cat+mba. The last three n
 Examples:
   ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
   ringfence prove --victim-run './sort input' --aggressor ./backup --budget 2%
-  ringfence prove --victim ./bench --victim-progress lines --aggressor ./noise"))]
+  ringfence prove --victim ./bench --victim-progress lines --aggressor ./noise
+  ringfence prove --victim-probe tcp://localhost:6379 --probe-send 'PING\\r\\n' \\
+      --aggressor ./backup --budget 'p99<5ms' --time 60s"))]
 pub struct Prove {
     /// The task that must not be slowed down
     #[arg(long, value_name = "TASK", required_unless_present_any = ["victim_run", "victim_probe", "resume"])]
@@ -87,8 +89,11 @@ pub struct Prove {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub services: Services,
-    /// The slowdown that is allowed
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, default_value = "2%")]
+    /// The slowdown that is allowed, or a bound such as 'p99<5ms'
+    ///
+    /// A share such as 2% is of what the victim's metric is alone. A metric, < and a duration bound it whatever it is alone:
+    /// mean, p50, p90, p99 or p99.9, of a victim whose latencies are counted (see --metric, which follows).
+    #[arg(long, value_name = "BUDGET", allow_hyphen_values = true, default_value = "2%")]
     pub budget: String,
     #[command(flatten)]
     #[allow(missing_docs)]

@@ -8,6 +8,8 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use ringfence_engine::available;
 use ringfence_experiment::Measure;
+use ringfence_experiment::budget::Budget;
+use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::task::{Figure, Task, text};
 use ringfence_experiment::units::Span;
 use ringfence_json as json;
@@ -21,7 +23,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::command::command;
-use crate::shared::flags::{check_counts, check_trials, set, set_budget, set_some};
+use crate::shared::flags::{budget, check_counts, check_trials, set, set_some};
 use crate::shared::{experiment, flags, host, page, services};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
@@ -146,14 +148,13 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     set(&mut measure.window, "window", args.window.as_deref())?;
     set(&mut measure.settle, "settle", args.settle.as_deref())?;
     set(&mut measure.isolation_settle, "isolation-settle", args.isolation_settle.as_deref())?;
-    set(&mut measure.quantity, "metric", args.metric.metric.as_deref())?;
     set(&mut measure.confidence, "confidence", args.confidence.as_deref())?;
     let (mut victim_cpus, mut aggressor_cpus, mut time) = (None, None, None);
     set_some(&mut victim_cpus, "victim-cpu", args.victim_cpu.as_deref())?;
     set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
     set_some(&mut time, "time", args.time.as_deref())?;
-    let mut budget = ringfence_experiment::units::Share(0.02);
-    set_budget(&mut budget, Some(&args.budget))?;
+    let budget = budget(&args.budget)?;
+    measure.quantity = quantity(budget, args.metric.metric.as_deref())?;
     // Fewer than a figure takes still try every lever.
     check_trials(args.trials)?;
     let pair = |text: &String| match text.split_once('=') {
@@ -178,6 +179,18 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         time,
     };
     Ok(as_tasks_need(question, args))
+}
+
+// What is compared: a budget that bounds a metric names it.
+fn quantity(budget: Budget, metric: Option<&str>) -> Result<Quantity, Failure> {
+    let asked = metric.map(|metric| flags::parsed::<Quantity>("metric", metric)).transpose()?;
+    match (budget, asked) {
+        (Budget::AtMost(bounded, _), Some(asked)) if asked != bounded => Err(Failure::Usage(format!(
+            "--metric {asked} and --budget '{budget}' name two metrics: leave --metric out, since the budget says which it is about"
+        ))),
+        (Budget::AtMost(bounded, _), _) => Ok(bounded),
+        (Budget::Slowdown(_), asked) => Ok(asked.unwrap_or_default()),
+    }
 }
 
 // Unless somebody says otherwise: windows in which each task does some of its work, and one round of those that wear a disk.
