@@ -87,3 +87,30 @@ fn what_is_no_budget_is_refused_in_a_sentence() {
     let time = ["neighbours", "--victim", "alu", "--aggressor", "alu", "--budget", "p99<5ms"];
     refused(&time, "to test a victim against a budget, use 'ringfence prove'");
 }
+
+// On a described machine every figure is the same each time: it is known at the first look, or at none.
+#[test]
+fn an_experiment_stops_where_a_bound_is_decided() {
+    let folder = Folder::new();
+    let trials = |at_most: &str| {
+        let text = format!(
+            "schema = 2\nname = 'bound'\nmetric = 'victim'\n\
+            [measure]\nlooks = [4, 6, 8]\nquantity = 'p50'\ndecide = {{ arm = 'beside', at_most = '{at_most}' }}\n\
+            [[role]]\nname = 'victim'\ntask = {{ workload = 'chase', footprint = '64KiB', histogram = true }}\n\
+            [[role]]\nname = 'other'\ntask = {{ workload = 'alu' }}\n\
+            [[arm]]\nname = 'alone'\nactive = ['victim']\n\
+            [[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n"
+        );
+        std::fs::write(folder.path().join("bound.toml"), text).unwrap();
+        let out = format!("at-{at_most}");
+        let run = ["run", "bound.toml", "--machine", "cascade-lake-optane", "--json", "--out", &out];
+        let json = ringfence_in(folder.path(), &run).json();
+        let result = &json["results"][0];
+        let ns = figure(&result["ns_per_unit"]).unwrap_or_else(|| panic!("{json}"));
+        (result["ns_per_unit"]["trials"].as_u64(), ns)
+    };
+    let (first, ns) = trials("1ms");
+    assert_eq!(first, Some(4), "{ns}");
+    // The bound is where the figure is.
+    assert_eq!(trials(&format!("{ns:.0}ns")).0, Some(8));
+}

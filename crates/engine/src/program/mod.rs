@@ -7,6 +7,7 @@
 mod cycle;
 mod error;
 mod files;
+mod hdr_log;
 mod latencies;
 mod launcher;
 mod meter;
@@ -64,7 +65,7 @@ impl Program {
         ring_when_children_end(slot);
         let mut launcher = Launcher::new(command, cgroup)?;
         // Before the first child: only what is forked afterwards inherits a counter.
-        let mut meter = Meter::new(command.unit).map_err(ProgramError::Unusable)?;
+        let mut meter = Meter::new(command).map_err(ProgramError::Unusable)?;
         let child = launcher.launch(&mut meter)?;
         let cycle = quota.filter(|quota| cgroup.is_none() && quota.0 < 1.0).map(Cycle::new);
         let root = FsRoot::host();

@@ -49,7 +49,7 @@ impl WholeRun {
     pub fn new(command: &Command, slot: &Slot) -> Result<Self, ProgramError> {
         process::adopt_orphans();
         let launcher = Launcher::new(command, None)?;
-        let meter = Meter::new(command.unit).map_err(ProgramError::Unusable)?;
+        let meter = Meter::new(command).map_err(ProgramError::Unusable)?;
         let find =
             |figure: &Figure| Ok((figure.pattern.clone(), figure.finder().map_err(ProgramError::Unusable)?));
         let figure = command.figure.as_ref().map(find).transpose()?;

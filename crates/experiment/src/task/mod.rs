@@ -34,7 +34,7 @@ use crate::units::Span;
 
 pub use attached::Attached;
 pub use churn::Churn;
-pub use command::{Command, DEFAULT_WARM_UP, ProgramUnit};
+pub use command::{Command, DEFAULT_WARM_UP, LogUnit, ProgramUnit};
 pub use commit::{Commit, Io, Layout, Sync};
 pub use dirty::{Dirty, DirtyIo};
 pub use figure::{Better, Counted, Figure, Finder, NoFigure};

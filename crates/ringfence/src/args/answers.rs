@@ -101,6 +101,9 @@ pub struct Prove {
     /// How a victim that is a program shows its progress [default: instructions]
     #[arg(long, value_parser = of_a_victim(), value_name = "HOW", conflicts_with = "victim_run", hide_short_help = true)]
     pub victim_progress: Option<Progress>,
+    /// What the values of an HDR histogram log are in that the victim prints, which does not say it [default: ns]
+    #[arg(long, value_name = "UNIT", value_parser = ["ns", "us", "ms"], hide_short_help = true)]
+    pub victim_log_unit: Option<String>,
     /// How an aggressor that is a program shows its progress [default: instructions, else cpu-time]
     #[arg(long, value_enum, value_name = "HOW", hide_short_help = true)]
     pub aggressor_progress: Option<Progress>,

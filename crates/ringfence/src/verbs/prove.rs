@@ -127,6 +127,14 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         None => task("aggressor", args.aggressor.as_deref().unwrap_or_default(), args.aggressor_progress)?,
     };
     let mut victim = victim;
+    if let Some(unit) = &args.victim_log_unit {
+        if victim.get("unit").and_then(Value::as_str) != Some("latencies") {
+            return Err(Failure::Usage(format!(
+                "--victim-log-unit {unit} is about a log that the victim prints: it takes --victim-progress latencies"
+            )));
+        }
+        victim.insert("log_unit".into(), Value::String(unit.clone()));
+    }
     let is_program = |table: &Table| table.get("workload").and_then(Value::as_str) == Some("command");
     let programs = is_program(&victim) || is_program(&aggressor);
     if let Some(span) = &args.warm_up {
