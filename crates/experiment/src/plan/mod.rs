@@ -68,10 +68,14 @@ impl Plan {
         let variants = variants(experiment)?;
         for (role, variants) in experiment.roles.iter().zip(&variants) {
             let programs = variants.iter().filter_map(|variant| match &variant.task {
-                Task::Command(command) => Some(command.run.as_str()),
+                Task::Command(command) => Some(
+                    [command.run.as_str()]
+                        .into_iter()
+                        .chain(command.server.as_ref().map(|server| server.run.as_str())),
+                ),
                 _ => None,
             });
-            for run in programs {
+            for run in programs.flatten() {
                 text::without_shell(run)
                     .map_err(|why| ExperimentError(format!("role '{}': {why}", role.name)))?;
             }
@@ -85,6 +89,7 @@ impl Plan {
                 role: role.name.clone(),
                 count: attached::instances(role, variants),
                 cpus: role.cpus.clone(),
+                besides: servers(variants),
                 kind: role.placement.unwrap_or(experiment.placement.kind),
             })
             .collect();
@@ -295,6 +300,15 @@ fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<
         ));
     }
     Ok(())
+}
+
+// The CPUs of servers that a role's clients have.
+fn servers(variants: &[Variant]) -> CpuSet {
+    let servers = variants.iter().filter_map(|variant| match &variant.task {
+        Task::Command(command) => command.server.as_ref()?.cpus.as_ref(),
+        _ => None,
+    });
+    servers.flat_map(CpuSet::iter).collect()
 }
 
 fn variants(experiment: &Experiment) -> Result<Vec<Vec<Variant>>, ExperimentError> {

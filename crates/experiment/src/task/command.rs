@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::figure::Figure;
+use super::server::Server;
 use crate::units::Span;
 
 /// How long a program runs after its start before it is measured, where nothing else is asked for.
@@ -35,6 +36,9 @@ pub struct Command {
     /// What the values of an HDR histogram log are in that it prints, which does not say it; absent: ns. For latencies alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_unit: Option<LogUnit>,
+    /// A server that is started before it, of which it is the client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Server>,
 }
 
 /// What the values of an HDR histogram log are in.
@@ -124,6 +128,7 @@ impl Command {
             needs: None,
             figure: None,
             log_unit: None,
+            server: None,
         }
     }
 
@@ -152,6 +157,16 @@ impl Command {
             return Err(
                 "log_unit is of latencies that are logged: with it, unit = \"latencies\" is needed".into()
             );
+        }
+        if let Some(server) = &self.server {
+            server.check()?;
+            if matches!(self.unit, ProgramUnit::Auto | ProgramUnit::CpuTime) {
+                return Err(
+                    "the client of a server is to show its progress: unit = \"whole-run\", \"latencies\", \"lines\", \"counter\", \
+                     \"runs\" or \"instructions\""
+                        .into(),
+                );
+            }
         }
         match &self.figure {
             Some(_) if self.unit != ProgramUnit::WholeRun => {
