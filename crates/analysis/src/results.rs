@@ -134,6 +134,12 @@ pub fn main_estimates(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Estima
     plan.measured().into_iter().map(estimate).collect()
 }
 
+/// The quantity of a case in ns, whatever it is in its baseline: over all windows of the case, also those in which it was
+/// others' baseline.
+pub fn reached(plan: &Plan, samples: &[Sample], case: usize, level: f64) -> Estimate {
+    Windows::of(plan, samples, &Lost::of(plan, samples)).cost(case, level)
+}
+
 /// About as many trials as a figure of a case against its baseline takes, going by the trials that were measured: of a quantile
 /// those that bring it enough latencies, a tenth more since trials differ; [`FEWEST_TRIALS`](estimate::FEWEST_TRIALS) otherwise.
 pub fn trials_it_takes(plan: &Plan, samples: &[Sample], case: usize) -> u32 {

@@ -272,6 +272,19 @@ impl Windows {
         }
     }
 
+    /// The same with the windows in which the case was others' baseline.
+    pub(crate) fn cost(&self, case: usize, level: f64) -> Estimate {
+        let holds_it = |step: &usize| self.by_case[*step].iter().any(|window| window.case == case);
+        let steps = (0..self.by_case.len()).filter(|step| *step == case || holds_it(step));
+        steps.map(|step| self.too_long[step]).fold(TooLong::default(), TooLong::and).bearable()?;
+        match self.quantity {
+            Quantity::Mean => estimate::rate(&work(self.anywhere(case)), level),
+            Quantity::Quantile(quantile) => {
+                estimate::quantile_of(&counted(self.anywhere(case)), quantile, level)
+            }
+        }
+    }
+
     /// What [`Windows::rate`] rests on.
     pub(crate) fn rate_logs(&self, case: usize) -> Result<Logs, NotEstimable> {
         self.too_long[case].bearable()?;

@@ -76,7 +76,8 @@ pub fn unmet_requirement(
         Task::Ring(ring) => unmet_by_target(&ring.target, machine),
         Task::Record(record) => unmet_by_target(&record.target, machine),
         Task::Command(command) => {
-            let mut wanted = command.argv()?.into_iter().take(1).chain(command.needs.clone());
+            let server = command.server.as_ref().and_then(|server| server.argv()?.into_iter().next());
+            let mut wanted = command.argv()?.into_iter().take(1).chain(command.needs.clone()).chain(server);
             let missing = wanted.find(|program| !has_program(program))?;
             Some(format!("there is no program '{missing}' here"))
         }

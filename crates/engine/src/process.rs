@@ -42,6 +42,11 @@ pub fn descendants(root: &FsRoot, ancestor: i32) -> Vec<Process> {
     found
 }
 
+/// A process and all its descendants, by id.
+pub fn family(root: &FsRoot, ancestor: i32) -> Vec<i32> {
+    descendants(root, ancestor).into_iter().map(|process| process.pid).chain([ancestor]).collect()
+}
+
 // The name, in parentheses, may itself hold spaces and parentheses.
 fn parse_stat(stat: &str) -> Option<Process> {
     let (pid, rest) = stat.split_once(" (")?;
@@ -153,10 +158,18 @@ pub fn collect_zombies(spared: &[i32]) {
 /// Ends all descendants of `ancestor`, stopped ones and those born meanwhile included. Returns
 /// whether none is left but zombies, which their parent has to collect.
 pub fn end_descendants(root: &FsRoot, ancestor: i32, limit: Duration) -> bool {
+    end_descendants_but(root, ancestor, None, limit)
+}
+
+/// The same, but for one with all that it started.
+pub fn end_descendants_but(root: &FsRoot, ancestor: i32, spared: Option<i32>, limit: Duration) -> bool {
     let start = Instant::now();
     loop {
-        let alive: Vec<Process> =
-            descendants(root, ancestor).into_iter().filter(|process| process.state != 'Z').collect();
+        let spared: Vec<i32> = spared.into_iter().flat_map(|spared| family(root, spared)).collect();
+        let alive: Vec<Process> = descendants(root, ancestor)
+            .into_iter()
+            .filter(|process| process.state != 'Z' && !spared.contains(&process.pid))
+            .collect();
         if alive.is_empty() {
             return true;
         }

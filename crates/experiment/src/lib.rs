@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod budget;
 pub mod class;
 pub mod ended;
 mod experiment;

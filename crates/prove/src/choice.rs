@@ -1,7 +1,8 @@
 //! Which lever is confirmed: a pure function of the figures.
 
 use ringfence_analysis::estimate::{Estimate, serialize_estimate};
-use serde::Serialize;
+use ringfence_experiment::budget::Budget;
+use serde::{Serialize, Serializer};
 
 use super::lever::Candidate;
 
@@ -23,11 +24,19 @@ pub struct Tried {
     /// The victim's slowdown against alone.
     #[serde(serialize_with = "serialize_estimate")]
     pub victim: Estimate,
+    /// What the victim's quantity is beside it, ns, where the budget is a time.
+    #[serde(serialize_with = "serialize_some", skip_serializing_if = "Option::is_none")]
+    pub reached: Option<Estimate>,
     /// What the aggressor pays.
     pub price: Price,
 }
 
 impl Tried {
+    /// What is held against the budget.
+    pub fn judged(&self) -> &Estimate {
+        self.reached.as_ref().unwrap_or(&self.victim)
+    }
+
     fn cost(&self) -> f64 {
         match &self.price {
             Price::Slowdown(Ok(slowdown)) => slowdown.value,
@@ -41,22 +50,28 @@ impl Tried {
 // Prices that differ by less than this are equal: the gentler one for the victim is taken.
 const SAME_PRICE: f64 = 0.01;
 
+pub(crate) fn serialize_some<S: Serializer>(figure: &Option<Estimate>, to: S) -> Result<S::Ok, S::Error> {
+    match figure {
+        Some(figure) => serialize_estimate(figure, to),
+        None => to.serialize_none(),
+    }
+}
+
 /// The settings that seem to meet the budget, the one to be confirmed first in front: the cheapest, and
 /// among equally cheap ones the one beside which the victim is fastest. Their intervals may reach beyond
 /// the budget: whether they meet it, the confirmation decides. Behind them come those that seem to miss it and may
 /// meet it, since their intervals reach into the budget.
-pub fn candidates(tried: &[Tried], budget: f64) -> Vec<usize> {
-    let slowdown =
-        |index: usize| tried[index].victim.as_ref().map_or(f64::INFINITY, |slowdown| slowdown.value);
-    let at_best = |index: usize| tried[index].victim.as_ref().map_or(f64::INFINITY, |slowdown| slowdown.low);
+pub fn candidates(tried: &[Tried], budget: Budget) -> Vec<usize> {
+    let limit = budget.limit();
+    let figure = |index: usize| tried[index].judged().as_ref().map_or(f64::INFINITY, |figure| figure.value);
+    let at_best = |index: usize| tried[index].judged().as_ref().map_or(f64::INFINITY, |figure| figure.low);
     let priced = (0..tried.len()).filter(|&i| tried[i].cost().is_finite());
-    let (mut fit, mut open): (Vec<usize>, Vec<usize>) = priced
-        .filter(|&i| at_best(i).min(slowdown(i)) <= 1.0 + budget)
-        .partition(|&i| slowdown(i) <= 1.0 + budget);
+    let (mut fit, mut open): (Vec<usize>, Vec<usize>) =
+        priced.filter(|&i| at_best(i).min(figure(i)) <= limit).partition(|&i| figure(i) <= limit);
     // Steps of a hundredth, so that the order is one: "nearly equal" is not transitive.
     let step = |index: usize| (tried[index].cost().ln() / SAME_PRICE).round() as i64;
-    fit.sort_by(|&a, &b| step(a).cmp(&step(b)).then(slowdown(a).total_cmp(&slowdown(b))));
-    open.sort_by(|&a, &b| slowdown(a).total_cmp(&slowdown(b)));
+    fit.sort_by(|&a, &b| step(a).cmp(&step(b)).then(figure(a).total_cmp(&figure(b))));
+    open.sort_by(|&a, &b| figure(a).total_cmp(&figure(b)));
     fit.extend(open);
     fit
 }

@@ -10,7 +10,7 @@ use super::{AGGRESSOR, ALONE, ATTEMPTS, BESIDE, Question, VICTIM};
 /// Is anything needed? Stops once the slowdown is known to be on one side of the budget.
 pub fn baseline(question: &Question, whole_runs: bool, given: Given) -> Experiment {
     let measure = Measure {
-        decide: Some(Decide { arm: BESIDE.into(), slowdown: question.budget }),
+        decide: Some(Decide::of(BESIDE, question.budget)),
         ..looked_at(question, whole_runs, given)
     };
     let asks = "Does the aggressor slow the victim down by more than the budget?";
@@ -48,7 +48,7 @@ pub fn confirmation(
 ) -> Experiment {
     let error = (1.0 - question.measure.confidence.0) / ATTEMPTS as f64;
     let measure = Measure {
-        decide: Some(Decide { arm: candidate.arm.name.clone(), slowdown: question.budget }),
+        decide: Some(Decide::of(&candidate.arm.name, question.budget)),
         confidence: Share(1.0 - error),
         ..looked_at(question, whole_runs, given)
     };
@@ -116,6 +116,7 @@ pub mod tests {
 
     use super::*;
     use ringfence_experiment::PlacementKind;
+    use ringfence_experiment::budget::Budget;
     use ringfence_experiment::task::text;
 
     /// A question about a victim beside `alu`.
@@ -127,7 +128,7 @@ pub mod tests {
             victim_cpus: None,
             aggressor_cpus: None,
             placement: PlacementKind::Auto,
-            budget: Share(0.02),
+            budget: Budget::Slowdown(Share(0.02)),
             measure: Measure { window: Span::ms(100), ..Measure::default() },
             trials: None,
             seed: 1,

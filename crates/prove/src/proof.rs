@@ -1,17 +1,29 @@
 //! The answer: a pure function of the record and the datasets.
 
-use ringfence_analysis::estimate::{Estimate, serialize_estimate};
+use ringfence_analysis::estimate::{Estimate, NotEstimable, serialize_estimate};
 use ringfence_analysis::results;
 use ringfence_analysis::windows::{self, TooLong};
 use ringfence_experiment::Kind;
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{ProgramUnit, Task};
 use serde::Serialize;
 
 use super::choice::{self, Price, Tried};
 use super::lever::Candidate;
-use super::{BESIDE, Control, Record};
+use super::{ALONE, BESIDE, Control, Record};
 use ringfence_study::Stage;
+
+/// What the victim's quantity is, ns, whatever a budget that is a share would be about.
+#[derive(Debug, Clone, Serialize)]
+pub struct Reached {
+    /// Alone: beyond the budget, no lever on the aggressor helps.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub alone: Estimate,
+    /// Beside the aggressor as it is.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub beside: Estimate,
+}
 
 /// A lever measured again.
 #[derive(Debug, Clone, Serialize)]
@@ -21,8 +33,18 @@ pub struct Confirmation {
     /// The victim beside the aggressor as it is, on the same trials.
     #[serde(serialize_with = "serialize_estimate")]
     pub beside: Estimate,
+    /// The same in ns, where the budget is a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached: Option<Reached>,
     /// Whether the budget is met, missed, or neither is known.
     pub met: Option<bool>,
+}
+
+impl Confirmation {
+    /// Of the aggressor as it is, what is held against the budget.
+    pub fn judged_beside(&self) -> &Estimate {
+        self.reached.as_ref().map_or(&self.beside, |reached| &reached.beside)
+    }
 }
 
 /// What was found.
@@ -56,6 +78,9 @@ pub struct Proof {
     /// The victim beside the aggressor as it is, from the baseline.
     #[serde(serialize_with = "serialize_estimate")]
     pub beside: Estimate,
+    /// The same in ns, and alone, where the budget is a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached: Option<Reached>,
     /// All candidates, from the levers' experiment.
     pub tried: Vec<Tried>,
     /// Those that were measured again, in order.
@@ -75,19 +100,21 @@ impl Proof {
             return Self::unseen(record);
         };
         let levers = Stage::find(stages, |kind| *kind == Kind::ProveLevers);
-        let budget = record.question.budget.0;
+        let budget = record.question.budget;
         let candidates = record.candidates.as_deref().unwrap_or_default();
         let sought = levers.is_some() || record.candidates.as_ref().is_some_and(Vec::is_empty);
         let beside = slowdown(baseline, BESIDE);
+        let reached = budget.is_absolute().then(|| Reached::of(baseline));
         let tried = levers.map_or(Vec::new(), |stage| {
-            candidates.iter().filter_map(|candidate| tried_in(stage, candidate)).collect()
+            candidates.iter().filter_map(|candidate| tried_in(stage, candidate, budget)).collect()
         });
         let confirm = |stage: Stage| {
             let candidate =
                 candidates.iter().find(|candidate| case(stage.plan, &candidate.arm.name).is_some())?;
-            let tried = tried_in(stage, candidate)?;
-            let met = side(&tried.victim, budget);
-            Some(Confirmation { beside: slowdown(stage, BESIDE), tried, met })
+            let tried = tried_in(stage, candidate, budget)?;
+            let met = side(tried.judged(), budget);
+            let reached = budget.is_absolute().then(|| Reached::of(stage));
+            Some(Confirmation { beside: slowdown(stage, BESIDE), reached, tried, met })
         };
         let attempt = |number| Stage::find(stages, |kind| *kind == Kind::ProveConfirmation { number });
         let confirmations: Vec<Confirmation> =
@@ -97,7 +124,13 @@ impl Proof {
         let verdict = if nothing {
             Verdict::NothingHappened
         } else {
-            verdict(side(&beside, budget), sought, &tried, &confirmations, budget)
+            let judged = reached.as_ref().map_or(&beside, |reached| &reached.beside);
+            let alone = reached.as_ref().and_then(|reached| side(&reached.alone, budget));
+            match (side(judged, budget), alone) {
+                // By itself it is beyond the budget: there is nothing that a lever could help.
+                (Some(false) | None, Some(false)) => Verdict::Missed,
+                (beside, _) => verdict(beside, sought, &tried, &confirmations, budget),
+            }
         };
         let simulated = stages.iter().any(|stage| is_simulated(stage));
         let verdict = match verdict {
@@ -118,6 +151,7 @@ impl Proof {
                 .into(),
             cpus: [placed(metric), placed(1 - metric)],
             beside,
+            reached,
             tried,
             confirmations,
             verdict,
@@ -136,7 +170,8 @@ impl Proof {
             record: record.clone(),
             unit: control.map_or_else(|| "units".into(), |control| control.unit.clone()),
             cpus: [control.map(|control| control.cpus.clone()).unwrap_or_default(), Vec::new()],
-            beside: Err(ringfence_analysis::estimate::NotEstimable::NothingMeasured),
+            beside: Err(NotEstimable::NothingMeasured),
+            reached: None,
             tried: Vec::new(),
             confirmations: Vec::new(),
             verdict: Verdict::NothingHappened,
@@ -147,7 +182,18 @@ impl Proof {
 
     /// Whether it is known, from the baseline, that the aggressor as it is keeps to the budget or exceeds it.
     pub fn baseline_is_decided(&self) -> bool {
-        side(&self.beside, self.record.question.budget.0).is_some()
+        side(self.judged_beside(), self.record.question.budget).is_some()
+    }
+
+    /// Of the aggressor as it is, what is held against the budget: the victim's slowdown, or its quantity in ns.
+    pub fn judged_beside(&self) -> &Estimate {
+        self.reached.as_ref().map_or(&self.beside, |reached| &reached.beside)
+    }
+
+    /// Whether the victim is known to be beyond the budget by itself, which is a time.
+    pub fn misses_alone(&self) -> bool {
+        let alone = self.reached.as_ref().map(|reached| side(&reached.alone, self.record.question.budget));
+        alone == Some(Some(false))
     }
 
     /// The candidate that is to be confirmed next, as an index into the record's candidates; `None` where the
@@ -162,7 +208,7 @@ impl Proof {
         let done = |candidate: &Candidate| {
             self.confirmations.iter().any(|c| c.tried.candidate.arm.name == candidate.arm.name)
         };
-        let candidates = choice::candidates(&self.tried, self.record.question.budget.0);
+        let candidates = choice::candidates(&self.tried, self.record.question.budget);
         let next = candidates
             .into_iter()
             .map(|index| &self.tried[index].candidate)
@@ -170,27 +216,31 @@ impl Proof {
         self.record.candidates.as_deref()?.iter().position(|candidate| candidate.arm.name == next.arm.name)
     }
 
-    /// What keeps the matter open, where it is: the lever by its name, or none for the aggressor as it is, and the victim's
-    /// slowdown beside it. `None` where nothing that was measured may be on either side of the budget.
+    /// What keeps the matter open, where it is: the lever by its name, or none for the aggressor as it is, and what of the
+    /// victim beside it is held against the budget. `None` where nothing that was measured may be on either side of the budget.
     pub fn open(&self) -> Option<(Option<&Candidate>, &Estimate)> {
-        let budget = self.record.question.budget.0;
+        let budget = self.record.question.budget;
         let again = self.confirmations.iter().find(|one| one.met.is_none());
         let confirmed = |tried: &Tried| {
             self.confirmations.iter().any(|one| one.tried.candidate.arm.name == tried.candidate.arm.name)
         };
-        let open = |tried: &&Tried| !confirmed(tried) && side(&tried.victim, budget) != Some(false);
+        let open = |tried: &&Tried| !confirmed(tried) && side(tried.judged(), budget) != Some(false);
         let lever = again.map(|one| &one.tried).or_else(|| {
             // The nearest to the budget of those that were measured, or else any.
             let figure =
-                |tried: &&Tried| tried.victim.as_ref().map_or(f64::INFINITY, |slowdown| slowdown.value);
+                |tried: &&Tried| tried.judged().as_ref().map_or(f64::INFINITY, |figure| figure.value);
             self.tried.iter().filter(open).min_by(|a, b| figure(a).total_cmp(&figure(b)))
         });
-        let lever = lever.map(|tried| (Some(&tried.candidate), &tried.victim));
-        lever.or_else(|| (!self.baseline_is_decided()).then_some((None, &self.beside)))
+        let lever = lever.map(|tried| (Some(&tried.candidate), tried.judged()));
+        lever.or_else(|| (!self.baseline_is_decided()).then_some((None, self.judged_beside())))
     }
 
-    /// Whether a lever must be sought: the baseline has not shown that the budget is met.
+    /// Whether a lever must be sought: the baseline has not shown that the budget is met, nor that it is missed without
+    /// the aggressor.
     pub fn needs_levers(&self) -> bool {
+        if self.misses_alone() {
+            return false;
+        }
         match self.verdict {
             Verdict::NothingNeeded | Verdict::NothingHappened => false,
             Verdict::SimulatedOnly => !self.confirmations.is_empty(),
@@ -204,7 +254,7 @@ fn verdict(
     levers: bool,
     tried: &[Tried],
     confirmations: &[Confirmation],
-    budget: f64,
+    budget: Budget,
 ) -> Verdict {
     if beside == Some(true) {
         return Verdict::NothingNeeded;
@@ -215,7 +265,7 @@ fn verdict(
     // Missed is said where each is known to miss it: when it was measured again, or else when it was tried.
     let misses = |tried: &Tried| {
         let again = confirmations.iter().find(|one| one.tried.candidate.arm.name == tried.candidate.arm.name);
-        again.map_or_else(|| side(&tried.victim, budget), |again| again.met) == Some(false)
+        again.map_or_else(|| side(tried.judged(), budget), |again| again.met) == Some(false)
     };
     if beside == Some(false) && levers && tried.iter().all(misses) {
         Verdict::Missed
@@ -228,16 +278,29 @@ fn is_simulated(stage: &Stage) -> bool {
     stage.samples.iter().any(|sample| sample.simulated == Some(true))
 }
 
-// On which side of the budget an interval lies, if it lies on one.
-fn side(slowdown: &Estimate, budget: f64) -> Option<bool> {
-    let slowdown = slowdown.as_ref().ok()?;
-    if slowdown.high <= 1.0 + budget {
+/// Whether what is held against a budget is known to keep to it, or to exceed it.
+pub fn side(figure: &Estimate, budget: Budget) -> Option<bool> {
+    let (figure, limit) = (figure.as_ref().ok()?, budget.limit());
+    if figure.high <= limit {
         Some(true)
-    } else if slowdown.low > 1.0 + budget {
+    } else if figure.low > limit {
         Some(false)
     } else {
         None
     }
+}
+
+impl Reached {
+    fn of(stage: Stage) -> Self {
+        Self { alone: reached(stage, ALONE), beside: reached(stage, BESIDE) }
+    }
+}
+
+fn reached(stage: Stage, arm: &str) -> Estimate {
+    let Some(case) = stage.plan.cases.iter().position(|case| case.arm == arm) else {
+        return Err(NotEstimable::NothingMeasured);
+    };
+    results::reached(stage.plan, stage.samples, case, results::level(stage.plan, stage.samples))
 }
 
 fn case(plan: &Plan, arm: &str) -> Option<usize> {
@@ -249,10 +312,10 @@ fn slowdown(stage: Stage, arm: &str) -> Estimate {
     let estimates = results::main_estimates(stage.plan, stage.samples, level);
     let mut found = stage.plan.measured().into_iter().zip(estimates);
     let of_arm = found.find(|(case, _)| stage.plan.cases[*case].arm == arm);
-    of_arm.map_or(Err(ringfence_analysis::estimate::NotEstimable::NothingMeasured), |(_, estimate)| estimate)
+    of_arm.map_or(Err(NotEstimable::NothingMeasured), |(_, estimate)| estimate)
 }
 
-fn tried_in(stage: Stage, candidate: &Candidate) -> Option<Tried> {
+fn tried_in(stage: Stage, candidate: &Candidate, budget: Budget) -> Option<Tried> {
     let case_of = case(stage.plan, &candidate.arm.name)?;
     let beside = case(stage.plan, BESIDE)?;
     let price = match unseen(stage.plan, case_of, candidate) {
@@ -265,7 +328,9 @@ fn tried_in(stage: Stage, candidate: &Candidate) -> Option<Tried> {
             results::level(stage.plan, stage.samples),
         )),
     };
-    Some(Tried { candidate: candidate.clone(), victim: slowdown(stage, &candidate.arm.name), price })
+    let name = &candidate.arm.name;
+    let reached = budget.is_absolute().then(|| reached(stage, name));
+    Some(Tried { candidate: candidate.clone(), victim: slowdown(stage, name), reached, price })
 }
 
 // CPU time is the same however slowly a program works in it.

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::text_file;
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::task::axes;
-use ringfence_experiment::units::{Share, Span};
+use ringfence_experiment::units::Span;
 use ringfence_experiment::{ExperimentError, Measure, PlacementKind};
 use ringfence_machine::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -34,8 +35,8 @@ pub struct Question {
     pub aggressor_cpus: Option<CpuSet>,
     /// Where aggressors run relative to the victim.
     pub placement: PlacementKind,
-    /// The slowdown of the victim that is allowed.
-    pub budget: Share,
+    /// The slowdown of the victim that is allowed, or how long the quantity in `measure` may be.
+    pub budget: Budget,
     /// Window, settling, probe, rounds and confidence; looks and limits are each stage's own.
     pub measure: Measure,
     /// At most so many trials in the baseline and in a confirmation; absent: [`Question::most_trials`].

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ringfence_analysis::estimate::{Looks, fewest_latencies, most_spread};
 use ringfence_experiment::Measure;
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::units::Share;
 
@@ -95,20 +96,25 @@ pub struct Precision {
     pub time: Option<Duration>,
     /// About so many trials.
     pub trials: u32,
-    /// The slowdown that is to be told from none.
-    pub budget: Share,
+    /// What is to be told from none, where it is a slowdown.
+    pub budget: Budget,
     /// Of what.
     pub quantity: Quantity,
-    /// The most by which trials may vary, as a standard deviation of the logarithm.
-    pub spread: f64,
+    /// The most by which trials may vary for that, as a standard deviation of the logarithm.
+    pub spread: Option<f64>,
 }
 
 impl Precision {
     /// That of a look; `None` where its trials are too few for any.
-    pub fn of(budget: Share, measure: &Measure, time: Option<Duration>) -> Option<Self> {
+    pub fn of(budget: Budget, measure: &Measure, time: Option<Duration>) -> Option<Self> {
         let trials = *measure.looks.last()?;
         let level = Looks::of(measure).ok()?.level_after(trials);
-        let spread = most_spread(budget.0.ln_1p(), level, trials)?;
+        let spread = match budget {
+            Budget::Slowdown(share) => Some(most_spread(share.0.ln_1p(), level, trials)?),
+            Budget::AtMost(Quantity::Quantile(_), _) => None,
+            // What it takes depends on how trials differ.
+            Budget::AtMost(Quantity::Mean, _) => return None,
+        };
         Some(Self { time, trials, budget, quantity: measure.quantity, spread })
     }
 }
@@ -117,16 +123,18 @@ impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |value: f64| format!("{:.2}", value * 100.0);
         let trimmed = |text: String| text.trim_end_matches('0').trim_end_matches('.').to_owned();
-        let (budget, spread) = (trimmed(percent(self.budget.0)), trimmed(percent(self.spread.exp_m1())));
         match self.time {
             Some(time) => write!(f, "in {:.1} s, about {} trials", time.as_secs_f64(), self.trials)?,
             None => write!(f, "in {} trials", self.trials)?,
         }
-        let slowdown = self.quantity.slowdown();
-        write!(
-            f,
-            ", a {slowdown} of {budget} % can be told from none if trials vary by less than {spread} %"
-        )?;
+        if let (Budget::Slowdown(share), Some(spread)) = (self.budget, self.spread) {
+            let [budget, spread] = [share.0, spread.exp_m1()].map(|share| trimmed(percent(share)));
+            let slowdown = self.quantity.slowdown();
+            write!(
+                f,
+                ", a {slowdown} of {budget} % can be told from none if trials vary by less than {spread} %"
+            )?;
+        }
         match self.quantity.quantile() {
             Some(quantile) => {
                 write!(f, "; {quantile} takes {} latencies on each side", fewest_latencies(quantile))

@@ -358,7 +358,7 @@
       const [lowest, highest] = extent(values.length ? values : [1]);
       const bounds = shown.flatMap(({ row }) => [row.figure[0], Math.max(row.figure[1], lowest * 0.7), Math.min(row.figure[2], highest * 1.4)]);
       const slowdown = data.unit === "slowdown";
-      const [low, high] = extent(slowdown ? bounds.concat(1, data.mark ? data.mark[0] : 1) : bounds.length ? bounds : [1]);
+      const [low, high] = extent(bounds.concat(slowdown ? 1 : [], data.mark ? data.mark[0] : [], bounds.length ? [] : 1));
       const longest = Math.max(...rows.map((row) => row.name.length));
       const narrow = width < 520;
       // Where there is little room, names stand above their bars.
@@ -392,8 +392,8 @@
               return whisker(params, [[x, y], [api.coord([api.value(1), number])[0], y]], { stroke: css(row.color), lineWidth: 3, opacity: 0.55 * faint(row) });
             } },
           { type: "scatter", symbolSize: 10, symbolOffset: [0, drop], data: shown.map(({ row, number }) => ({ value: [row.figure[0], number], tip: row.tip, itemStyle: { color: css(row.color), opacity: faint(row) } })),
-            markLine: slowdown ? { silent: true, symbol: "none", lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.6 }, label: { show: false },
-              data: [{ xAxis: 1 }, ...(data.mark ? [{ xAxis: data.mark[0], lineStyle: { color: css("ink"), type: [4, 3], opacity: 0.8 }, label: { show: true, position: "start", formatter: data.mark[1] + " " + percent(data.mark[0]), ...text(), color: css("ink"), align: from < 0.2 ? "left" : from > 0.8 ? "right" : "center" } }] : [])] } : undefined },
+            markLine: slowdown || data.mark ? { silent: true, symbol: "none", lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.6 }, label: { show: false },
+              data: [...(slowdown ? [{ xAxis: 1 }] : []), ...(data.mark ? [{ xAxis: data.mark[0], lineStyle: { color: css("ink"), type: [4, 3], opacity: 0.8 }, label: { show: true, position: "start", formatter: data.mark[1] + " " + (slowdown ? percent(data.mark[0]) : time(data.mark[0])), ...text(), color: css("ink"), align: from < 0.2 ? "left" : from > 0.8 ? "right" : "center" } }] : [])] } : undefined },
           // A row without a figure has nothing else that a pointer could rest on.
           { type: "custom", data: rows.map((row, number) => ({ value: [low, number], tip: row.tip })), encode: { x: 0, y: 1 },
             renderItem: (params, api) => {

@@ -8,8 +8,9 @@ use ringfence_machine::units::Bytes;
 use ringfence_prove::{Price, Proof, Verdict};
 use ringfence_studies::findings::Findings;
 
+use crate::budget::{self, judged_figure};
 use crate::cases::words;
-use crate::numbers::{count, ns_interval, percent, slowdown};
+use crate::numbers::{count, ns_interval, slowdown};
 use crate::text::{clean, listed, plural};
 
 /// Ways to commit, of which each case of an experiment is one.
@@ -200,12 +201,13 @@ fn way(task: &Commit) -> String {
 pub(crate) fn of_proof(proof: &Proof) -> Option<String> {
     let question = &proof.record.question;
     let Ok(Task::Commit(task)) = question.victim() else { return None };
-    let beside = proof.beside.ok()?;
+    let beside = (*proof.judged_beside()).ok()?;
     let quantile = question.measure.quantity.quantile().map_or(String::new(), |of| format!("{of} at "));
-    let budget = percent(question.budget.0);
+    let budget = budget::text(question.budget);
+    let told = |figure: &Interval| judged_figure(question.budget, figure).to_string();
     let writer = writer(&question.aggressor().ok()?, &text::print(&question.aggressor));
-    let expect = format!("{}; beside {writer} expect {quantile}{}", way(&task), slowdown(&beside));
-    let told = match (proof.verdict, proof.confirmations.last()) {
+    let expect = format!("{}; beside {writer} expect {quantile}{}", way(&task), told(&beside));
+    let more = match (proof.verdict, proof.confirmations.last()) {
         (Verdict::NothingNeeded, _) => format!(", which is within the budget of {budget}"),
         (Verdict::Met, Some(confirmed)) => {
             let tried = &confirmed.tried;
@@ -220,8 +222,11 @@ pub(crate) fn of_proof(proof: &Proof) -> Option<String> {
             format!(
                 "; '{}' keeps it at {quantile}{} and {costs}",
                 clean(&tried.candidate.arm.name),
-                slowdown(&tried.victim.ok()?)
+                told(&(*tried.judged()).ok()?)
             )
+        }
+        (Verdict::Missed, _) if proof.misses_alone() => {
+            format!("; the budget of {budget} is exceeded without it, too")
         }
         (Verdict::Missed, _) if proof.tried.is_empty() => {
             format!(", over the budget of {budget}; no lever was tried")
@@ -229,7 +234,7 @@ pub(crate) fn of_proof(proof: &Proof) -> Option<String> {
         (Verdict::Missed, _) => format!("; no lever that was tried keeps it within the budget of {budget}"),
         _ => return None,
     };
-    Some(format!("{expect}{told}."))
+    Some(format!("{expect}{more}."))
 }
 
 /// Of a victim that commits in one way: what to expect beside the neighbour that is known to slow it down most. Nothing where none

@@ -15,6 +15,7 @@
 //! ```
 
 mod aa;
+mod budget;
 mod cases;
 mod checks;
 mod classes;
@@ -23,6 +24,7 @@ mod compare;
 mod described;
 mod experiment;
 pub mod html;
+mod kept;
 mod latencies;
 mod lock;
 mod pair;
@@ -43,10 +45,11 @@ pub use classes::classes_legend;
 pub use compare::{compare, compare_answer};
 pub use described::{machine, machines};
 pub use experiment::experiment;
+pub use kept::kept;
 pub use latencies::latencies;
 pub use lock::{lock_created, lock_misses, lock_table, locked};
 pub use pair::pair;
-pub use prove::{kept, left, prove};
+pub use prove::{left, prove};
 pub use reproduce::{reproduced, reproduced_summary, simulated, simulated_summary, title};
 pub use ringfence_inspect::{WATCHED_HEADS, watched, watched_lines};
 pub use ringfence_inspect::{doctor, doctor_brief, explain, resctrl, restored, targets, topology};

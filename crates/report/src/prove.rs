@@ -1,21 +1,15 @@
 //! The answer of `prove`: what was seen, what was tried, the verdict and how to keep it.
 
-use std::path::Path;
-
-use ringfence_analysis::estimate::Estimate;
-use ringfence_experiment::quantity::Quantity;
-use ringfence_experiment::shell;
-use ringfence_experiment::task::Task;
+use ringfence_analysis::estimate::{Estimate, Interval};
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
-use ringfence_prove::{
-    Candidate, Confirmation, Kept, KeptByResctrl, KeptLimit, Price, Proof, Question, Tried, VICTIM, Verdict,
-    started_in_group,
-};
+use ringfence_prove::{Candidate, Confirmation, Price, Proof, Question, Tried, Verdict, side};
 
+use crate::budget::{self, judged_estimate, judged_figure, judged_name, side_of};
 use crate::cases::one;
 use crate::checks::checks;
 use crate::experiment::SIMULATED;
-use crate::numbers::{NO_FIGURE, percent, slowdown_estimate, slowdown_figure};
+use crate::numbers::{self, Figure, NO_FIGURE, ns_estimate, slowdown_estimate, slowdown_figure};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{clean, command, hanging, heading, paragraph};
@@ -48,21 +42,30 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     let aggressor = task_text::print(&question.aggressor);
     hanging(&mut out, "victim     ", None, &format!("{victim}, {}", on(&proof.cpus[0])), style);
     hanging(&mut out, "aggressor  ", None, &format!("{aggressor}, {}", on(&proof.cpus[1])), style);
-    let budget = percent(question.budget.0);
-    hanging(&mut out, "budget     ", None, &allowed(proof, &budget), style);
+    hanging(&mut out, "budget     ", None, &budget::allowed(question, &proof.unit), style);
     out.push('\n');
     for sentence in checks(proof) {
         paragraph(&mut out, 0, &sentence, style);
     }
+    let judged = proof.judged_beside();
     let beside = format!(
         "Beside the unchanged aggressor: {}{}{}{}",
-        of_what(proof, &proof.beside),
-        slowdown_estimate(&proof.beside),
-        trials(&proof.beside),
-        if proof.verdict == Verdict::NothingHappened { "" } else { side(&proof.beside, question.budget.0) }
+        of_what(proof, judged),
+        judged_estimate(question.budget, judged),
+        trials(judged),
+        if proof.verdict == Verdict::NothingHappened { "" } else { side_of(judged, question.budget) }
     );
     if was_measured_beside(proof) {
         paragraph(&mut out, 0, &beside, style);
+        if let Some(reached) = &proof.reached {
+            let alone = format!(
+                "alone: {}{}; beside it {}",
+                ns_estimate(&reached.alone),
+                side_of(&reached.alone, question.budget),
+                longer(&proof.beside)
+            );
+            paragraph(&mut out, 2, &alone, style);
+        }
     }
     if !proof.tried.is_empty() {
         out.push('\n');
@@ -79,8 +82,8 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
         confirmed(
             &mut out,
             confirmation,
-            &of_what(proof, &confirmation.tried.victim),
-            question.budget.0,
+            &of_what(proof, confirmation.tried.judged()),
+            question.budget,
             style,
         );
     }
@@ -99,81 +102,11 @@ pub fn left(left: &[String], style: &Style) -> String {
     out
 }
 
-/// Renders what `--keep` has left in place, or that there was nothing to keep. An error is told elsewhere.
-pub fn kept(kept: Result<&Option<Kept>, String>, question: &Question, style: &Style) -> String {
-    let mut out = String::from("\n");
-    match kept {
-        Err(_) => return String::new(),
-        Ok(None) => {
-            let text = "Nothing is kept: no setting of resctrl was confirmed, nor one of the control group of an aggressor \
-                        that runs already.";
-            paragraph(&mut out, 0, text, style);
-        }
-        Ok(Some(kept)) => {
-            if let Some(resctrl) = &kept.resctrl {
-                kept_by_resctrl(&mut out, resctrl, question, style);
-            }
-            if !kept.limits.is_empty() {
-                kept_by_group(&mut out, &kept.limits, question, style);
-            }
-        }
-    }
-    out
-}
-
-fn kept_by_resctrl(out: &mut String, kept: &KeptByResctrl, question: &Question, style: &Style) {
-    heading(out, "Kept, until 'ringfence resctrl undo'", style);
-    for (group, schemata) in &kept.settings {
-        let schemata = schemata.to_string();
-        let text = format!("{group} may use {}", schemata.trim_end().replace('\n', ", "));
-        hanging(out, "  • ", None, &text, style);
-    }
-    for (role, group) in &kept.groups {
-        if let Some(count) = kept.moved.get(role) {
-            let processes = if *count == 1 { "1 process".into() } else { format!("{count} processes") };
-            hanging(
-                out,
-                "  • ",
-                None,
-                &format!("{processes} of the {role} and what these start are in {group}"),
-                style,
-            );
-            continue;
-        }
-        hanging(out, "  • ", None, &format!("start the {role} in its group, as root:"), style);
-        let tasks = Path::new(&kept.place).join(group.path()).join("tasks");
-        let task = if role == VICTIM { question.victim() } else { question.aggressor() };
-        // A question that was measured has tasks; what stands for any is COMMAND.
-        let task = task.unwrap_or(Task::Idle(Default::default()));
-        command(out, 4, &started_in_group(&tasks.to_string_lossy(), &task));
-    }
-}
-
-fn kept_by_group(out: &mut String, limits: &[KeptLimit], question: &Question, style: &Style) {
-    heading(out, "Kept in the aggressor's control group, for as long as that is there", style);
-    for limit in limits {
-        let text = format!("{} is {}", limit.file.display(), clean(&limit.value));
-        hanging(out, "  • ", None, &text, style);
-    }
-    if matches!(question.aggressor(), Ok(Task::Attached(one)) if one.unit.is_some()) {
-        let text = "systemd was not told, and may set what it knows of when it is told something else: the command above \
-                    tells it";
-        hanging(out, "  • ", None, text, style);
-    }
-    hanging(out, "  • ", None, "'ringfence restore' leaves it; what was there before comes back by:", style);
-    for limit in limits.iter().rev() {
-        let file = limit.file.display().to_string();
-        command(out, 4, &format!("echo {} > {}", shell::quote(&limit.was), shell::quote(&file)));
-    }
-}
-
-// What may be slower by how much.
-fn allowed(proof: &Proof, budget: &str) -> String {
-    match proof.record.question.measure.quantity {
-        Quantity::Mean => format!("the victim may be slower by {budget}"),
-        Quantity::Quantile(of) => {
-            format!("{of} of a victim's {} may be longer by {budget}", one(&proof.unit))
-        }
+// What the aggressor makes of a time.
+fn longer(slowdown: &Estimate) -> String {
+    match slowdown {
+        Ok(known) => format!("{} time", numbers::slowdown(known)),
+        Err(reason) => format!("how much longer is not known: {}", reason.why()),
     }
 }
 
@@ -204,17 +137,8 @@ fn trimmed(value: f64) -> String {
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-pub(crate) fn side(estimate: &Estimate, budget: f64) -> &'static str {
-    match estimate {
-        Ok(interval) if interval.high <= 1.0 + budget => ": within the budget",
-        Ok(interval) if interval.low > 1.0 + budget => ": over the budget",
-        Ok(_) => ": may be on either side of the budget",
-        Err(_) => "",
-    }
-}
-
 fn table(proof: &Proof, style: &Style) -> String {
-    let budget = proof.record.question.budget.0;
+    let budget = proof.record.question.budget;
     let mut table = Table::new(vec![
         Column::text("lever", NARROWEST_SETTING),
         Column::right("victim"),
@@ -224,15 +148,15 @@ fn table(proof: &Proof, style: &Style) -> String {
         Column::left("interval"),
     ]);
     for tried in &proof.tried {
-        let (value, interval) = figure(&tried.victim);
-        let (word, paint) = match &tried.victim {
-            Ok(slowdown) if slowdown.high <= 1.0 + budget => ("within", Paint::Good),
-            Ok(slowdown) if slowdown.low > 1.0 + budget => ("over", Paint::Bad),
-            Ok(_) => ("unclear", Paint::Caution),
-            Err(_) => ("", Paint::Faint),
+        let (value, interval) = figure(tried.judged(), |known| judged_figure(budget, known));
+        let (word, paint) = match (tried.judged(), side(tried.judged(), budget)) {
+            (Err(_), _) => ("", Paint::Faint),
+            (_, Some(true)) => ("within", Paint::Good),
+            (_, Some(false)) => ("over", Paint::Bad),
+            (_, None) => ("unclear", Paint::Caution),
         };
         let (price, price_interval) = match &tried.price {
-            Price::Slowdown(price) => figure(price),
+            Price::Slowdown(price) => figure(price, slowdown_figure),
             Price::Unseen(_) => ("not seen".into(), String::new()),
         };
         table.row(vec![
@@ -245,8 +169,9 @@ fn table(proof: &Proof, style: &Style) -> String {
         ]);
     }
     let mut out = table.render(style);
+    let victim = if budget.is_absolute() { "beside it" } else { "compared with running alone" };
     let what = format!(
-        "victim: compared with running alone; aggressor: what the lever costs it, compared with running unchanged; {}. The best \
+        "victim: {victim}; aggressor: what the lever costs it, compared with running unchanged; {}. The best \
          of many tried at once looks better than it is: the one that is chosen is measured again.",
         told_as(&proof.record.question)
     );
@@ -264,27 +189,29 @@ fn table(proof: &Proof, style: &Style) -> String {
     out
 }
 
-fn figure(estimate: &Estimate) -> (String, String) {
+fn figure(estimate: &Estimate, told: impl Fn(&Interval) -> Figure) -> (String, String) {
     match estimate {
         Ok(interval) => {
-            let figure = slowdown_figure(interval);
+            let figure = told(interval);
             (figure.value, figure.interval)
         }
         Err(_) => (NO_FIGURE.into(), String::new()),
     }
 }
 
-fn confirmed(out: &mut String, confirmation: &Confirmation, of: &str, budget: f64, style: &Style) {
-    let Tried { candidate, victim, .. } = &confirmation.tried;
+fn confirmed(out: &mut String, confirmation: &Confirmation, of: &str, budget: Budget, style: &Style) {
+    let Tried { candidate, .. } = &confirmation.tried;
+    let victim = confirmation.tried.judged();
     let text = format!(
         "Measured again on fresh trials, '{}': {of}{}{}{}",
         clean(&candidate.arm.name),
-        slowdown_estimate(victim),
+        judged_estimate(budget, victim),
         trials(victim),
-        side(victim, budget)
+        side_of(victim, budget)
     );
     paragraph(out, 0, &text, style);
-    let beside = format!("without it, on the same trials: {}", slowdown_estimate(&confirmation.beside));
+    let beside =
+        format!("without it, on the same trials: {}", judged_estimate(budget, confirmation.judged_beside()));
     paragraph(out, 2, &beside, style);
 }
 
@@ -377,9 +304,11 @@ pub(crate) struct Conclusion {
 
 /// What follows from a proof.
 pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
-    let share = proof.record.question.budget.0;
-    let budget = percent(share);
-    let slowdown = proof.record.question.measure.quantity.slowdown();
+    let limit = proof.record.question.budget;
+    let budget = budget::text(limit);
+    let figure = judged_name(&proof.record.question);
+    let told = |figure: &Estimate| judged_estimate(limit, figure);
+    let beside = told(proof.judged_beside());
     let mut said = Conclusion::default();
     let verdict = match (proof.verdict, proof.confirmations.is_empty()) {
         (Verdict::SimulatedOnly, true) => Verdict::NothingNeeded,
@@ -388,8 +317,8 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
     };
     said.answer = match (verdict, proof.confirmations.last()) {
         (Verdict::NothingNeeded, _) => format!(
-            "Nothing is needed: beside the unchanged aggressor the victim's {slowdown} is {}, within the budget of {budget}.",
-            slowdown_estimate(&proof.beside)
+            "Nothing is needed: beside the unchanged aggressor the victim's {figure} is {}, within the budget of {budget}.",
+            beside
         ),
         (Verdict::NothingHappened, _) => {
             let [what, advice] = nothing(proof);
@@ -400,8 +329,8 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             let tried = &confirmation.tried;
             if !proof.baseline_is_decided() {
                 said.besides.push(format!(
-                    "Perhaps nothing is needed: without it the victim's {slowdown} of {} may be on either side of the budget.",
-                    slowdown_estimate(&proof.beside)
+                    "Perhaps nothing is needed: without it the victim's {figure} of {} may be on either side of the budget.",
+                    beside
                 ));
             }
             said.besides.push(price(&tried.price));
@@ -410,22 +339,27 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                 said.commands.clone_from(&tried.candidate.commands);
             }
             said.notes.extend(tried.candidate.caveat.as_deref().map(clean));
-            if confirmation.beside.as_ref().is_ok_and(|beside| beside.high <= 1.0 + share) {
+            if side(confirmation.judged_beside(), limit) == Some(true) {
                 said.notes.push(format!(
                     "on the same trials the unchanged aggressor was within the budget too, {}: what the baseline showed did not \
                      happen again",
-                    slowdown_estimate(&confirmation.beside)
+                    told(confirmation.judged_beside())
                 ));
             }
             format!(
-                "'{}' keeps the victim within the budget of {budget}: its {slowdown} is {}.",
+                "'{}' keeps the victim within the budget of {budget}: its {figure} is {}.",
                 clean(&tried.candidate.arm.name),
-                slowdown_estimate(&tried.victim)
+                told(tried.judged())
             )
         }
+        (Verdict::Missed, _) if proof.misses_alone() => {
+            said.besides.push("No lever on the aggressor can help: none was tried.".into());
+            let alone = proof.reached.as_ref().map_or(beside, |reached| told(&reached.alone));
+            format!("The victim is over the budget of {budget} by itself: its {figure} alone is {alone}.")
+        }
         (Verdict::Missed, None) if proof.tried.is_empty() => format!(
-            "Over the budget of {budget}: beside the unchanged aggressor the victim's {slowdown} is {}, and no lever was tried.",
-            slowdown_estimate(&proof.beside)
+            "Over the budget of {budget}: beside the unchanged aggressor the victim's {figure} is {}, and no lever was tried.",
+            beside
         ),
         (Verdict::Missed, None) => {
             format!("No lever meets the budget of {budget}{}.", closest(proof, "; the closest is"))
@@ -455,22 +389,22 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             };
             match proof.open() {
                 None => format!(
-                    "Over the budget of {budget}: beside the unchanged aggressor the victim's {slowdown} is {}. Which lever helps is \
+                    "Over the budget of {budget}: beside the unchanged aggressor the victim's {figure} is {}. Which lever helps is \
                      not known yet.",
-                    slowdown_estimate(&proof.beside)
+                    beside
                 ),
                 Some((lever, Err(reason))) => {
-                    format!("{}, the victim's {slowdown} is not known: {}.", with(lever), reason.why())
+                    format!("{}, the victim's {figure} is not known: {}.", with(lever), reason.why())
                 }
-                Some((lever, Ok(known))) if known.high <= 1.0 + share => format!(
-                    "{}, the victim's {slowdown} of {} seems to be within the budget of {budget}; it was not measured again.",
+                Some((lever, Ok(known))) if side(&Ok(*known), limit) == Some(true) => format!(
+                    "{}, the victim's {figure} of {} seems to be within the budget of {budget}; it was not measured again.",
                     with(lever),
-                    slowdown_estimate(&Ok(*known))
+                    told(&Ok(*known))
                 ),
                 Some((lever, known)) => format!(
-                    "{}, the victim's {slowdown} of {} may be on either side of the budget of {budget}.",
+                    "{}, the victim's {figure} of {} may be on either side of the budget of {budget}.",
                     with(lever),
-                    slowdown_estimate(known)
+                    told(known)
                 ),
             }
         }
@@ -484,10 +418,12 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
 }
 
 fn closest(proof: &Proof, lead: &str) -> String {
-    let known = proof.tried.iter().filter_map(|tried| Some((tried, tried.victim.as_ref().ok()?)));
+    let budget = proof.record.question.budget;
+    let known = proof.tried.iter().filter_map(|tried| Some((tried, tried.judged().as_ref().ok()?)));
     let best = known.min_by(|a, b| a.1.value.total_cmp(&b.1.value));
-    best.map_or(String::new(), |(tried, slowdown)| {
-        format!("{lead} '{}', with {}", clean(&tried.candidate.arm.name), slowdown_estimate(&Ok(*slowdown)))
+    best.map_or(String::new(), |(tried, figure)| {
+        let figure = judged_estimate(budget, &Ok(*figure));
+        format!("{lead} '{}', with {figure}", clean(&tried.candidate.arm.name))
     })
 }
 

@@ -1,5 +1,6 @@
-//! Latencies that a program prints, one a line.
+//! Latencies that a program prints: one a line, or those of an interval in a line of an HDR histogram log.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
@@ -7,12 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_experiment::histogram::{BUCKETS, bucket_of};
-use ringfence_experiment::task::latency_in;
+use ringfence_experiment::task::{LogUnit, latency_in};
+
+use super::hdr_log::{self, Interval};
 
 // So many lines say what a program prints.
 const TELLING: u64 = 10;
-// No line with a latency is as long.
-const LONGEST_LINE: usize = 1 << 16;
+// No line with a latency is as long, and hardly one of a log.
+const LONGEST_LINE: usize = 1 << 20;
 
 /// What a program has printed over all its starts.
 pub struct Printed {
@@ -35,24 +38,35 @@ pub struct Seen {
     // Operations that were under way while the program was paused: they took as long as that.
     cut: u64,
     resumed: Instant,
+    // Where it prints a log.
+    log: Option<Log>,
+    log_unit: LogUnit,
+}
+
+// Intervals of a log so far.
+#[derive(Clone, Default)]
+struct Log {
+    used: u64,
+    // Those that hold a pause, and those that came later than they ended.
+    cut: u64,
+    late: u64,
+    // When the last line of each tag came.
+    came: BTreeMap<String, Instant>,
+    damaged: Option<String>,
 }
 
 impl Seen {
-    fn new(resumed: Instant) -> Self {
-        Self {
-            units: 0,
-            counts: vec![0; BUCKETS].into(),
-            sum_ns: 0,
-            others: 0,
-            other: String::new(),
-            cut: 0,
-            resumed,
-        }
+    fn new(resumed: Instant, log_unit: LogUnit) -> Self {
+        let (units, counts, sum_ns, others, cut) = (0, vec![0; BUCKETS].into(), 0, 0, 0);
+        Self { units, counts, sum_ns, others, other: String::new(), cut, resumed, log: None, log_unit }
     }
 
     // A line that was read at a time.
     fn take(&mut self, line: &[u8], now: Instant) {
         let line = String::from_utf8_lossy(line);
+        if self.log.is_some() || hdr_log::is_of_a_log(&line) {
+            return self.take_of_a_log(&line, now);
+        }
         let Some(ns) = latency_in(&line) else {
             self.others += 1;
             self.other = line.trim().chars().take(80).collect();
@@ -62,13 +76,52 @@ impl Seen {
             self.cut += 1;
             return;
         }
-        self.units += 1;
-        self.counts[bucket_of(ns)] += 1;
-        self.sum_ns += ns;
+        self.count(ns, 1);
+    }
+
+    fn count(&mut self, ns: u64, times: u64) {
+        self.units += times;
+        self.counts[bucket_of(ns)] += times;
+        self.sum_ns = self.sum_ns.saturating_add(ns.saturating_mul(times));
+    }
+
+    fn take_of_a_log(&mut self, line: &str, now: Instant) {
+        let log = self.log.get_or_insert_default();
+        let Interval { tag, length, latencies } = match hdr_log::read(line) {
+            Ok(None) => return,
+            Ok(Some(interval)) => interval,
+            Err(why) => {
+                let begin: String = line.trim().chars().take(60).collect();
+                log.damaged.get_or_insert(format!("{why}: '{begin}'"));
+                return;
+            }
+        };
+        let before = log.came.insert(tag, now);
+        let ran = now.saturating_duration_since(self.resumed);
+        let unit = self.log_unit.ns();
+        let ns_of = |value: u64| value.saturating_mul(unit);
+        // What was under way in a pause took as long as that.
+        if ran < length.max(Duration::from_nanos(ns_of(latencies.max()))) {
+            log.cut += 1;
+            return;
+        }
+        // It is not known which of several lines that come at once is of the time since the last.
+        if before.is_some_and(|before| now.saturating_duration_since(before) < length / 2) {
+            log.late += 1;
+            return;
+        }
+        log.used += 1;
+        for step in latencies.iter_recorded() {
+            let ns = ns_of(latencies.median_equivalent(step.value_iterated_to()));
+            self.count(ns, step.count_since_last_iteration());
+        }
     }
 
     // Why it is not what was promised.
     fn trouble(&self) -> Option<String> {
+        if let Some(log) = &self.log {
+            return log.trouble();
+        }
         let (latencies, others, cut) = (self.units + self.cut, self.others, self.cut);
         if others >= TELLING && others > latencies {
             return Some(format!(
@@ -88,10 +141,34 @@ impl Seen {
     }
 }
 
+impl Log {
+    fn trouble(&self) -> Option<String> {
+        let Self { used, cut, late, damaged, .. } = self;
+        let all = used + cut + late;
+        if let Some(why) = damaged {
+            return Some(format!(
+                "a line of the HDR histogram log that it prints cannot be read, because {why}"
+            ));
+        }
+        if *late >= TELLING && late > used {
+            return Some(format!(
+                "of {all} intervals of the HDR histogram log that it prints, {late} came together with the one before: let it flush each \
+                 line when the interval ends"
+            ));
+        }
+        (*cut >= TELLING && cut > used).then(|| {
+            format!(
+                "of {all} intervals of the HDR histogram log that it prints, {cut} are longer than it had been running when they ended, \
+                 so that they hold a pause: let it log shorter intervals, or take windows of at least 20 intervals (--window)"
+            )
+        })
+    }
+}
+
 impl Printed {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self { seen: Arc::new(Mutex::new(Seen::new(Instant::now()))), pipe: None }
+    /// Nothing yet; what a log's values are in.
+    pub fn new(log_unit: LogUnit) -> Self {
+        Self { seen: Arc::new(Mutex::new(Seen::new(Instant::now(), log_unit))), pipe: None }
     }
 
     /// Listens to a program that was started with a pipe as its output.
@@ -99,6 +176,7 @@ impl Printed {
         let Some(mut output) = child.stdout.take() else { return };
         self.pipe = output.as_fd().try_clone_to_owned().ok();
         let seen = self.seen.clone();
+        lock(&seen).log.iter_mut().for_each(|log| log.came.clear());
         std::thread::spawn(move || {
             let mut lines = Lines::default();
             let mut buffer = vec![0; 1 << 16];
@@ -169,61 +247,5 @@ impl Lines {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn after(begun: Instant, ms: u64) -> Instant {
-        begun + Duration::from_millis(ms)
-    }
-
-    #[test]
-    fn lines_come_whole_however_they_are_read() {
-        let text = b"310 us\n\n0.5 ms\nlast";
-        for size in 1..=text.len() {
-            let (mut lines, mut all) = (Lines::default(), Vec::new());
-            text.chunks(size).for_each(|part| lines.feed(part, |line| all.push(line.to_vec())));
-            assert_eq!(all, [&b"310 us"[..], b"", b"0.5 ms"], "{size}");
-            assert_eq!(lines.begun, b"last");
-        }
-    }
-
-    #[test]
-    fn sums_and_counts_are_of_the_same_latencies() {
-        let begun = Instant::now();
-        let mut seen = Seen::new(begun);
-        for line in ["310 us", "took 2 ms", "ready", "310us"] {
-            seen.take(line.as_bytes(), after(begun, 50));
-        }
-        assert_eq!((seen.units, seen.sum_ns, seen.others), (3, 2_620_000, 1));
-        assert_eq!((seen.counts[bucket_of(310_000)], seen.counts[bucket_of(2_000_000)]), (2, 1));
-        assert_eq!(seen.counts.iter().sum::<u64>(), 3);
-        assert_eq!(seen.trouble(), None);
-    }
-
-    #[test]
-    fn what_was_under_way_in_a_pause_is_not_counted() {
-        let begun = Instant::now();
-        let mut seen = Seen::new(begun);
-        seen.take(b"30 ms", after(begun, 20));
-        seen.take(b"15 ms", after(begun, 20));
-        assert_eq!((seen.units, seen.cut), (1, 1));
-        // Windows that are shorter than an operation.
-        (0..9).for_each(|_| seen.take(b"30 ms", after(begun, 20)));
-        let trouble = seen.trouble().unwrap();
-        assert!(trouble.starts_with("of 11 latencies that it printed, 10 are longer"), "{trouble}");
-    }
-
-    #[test]
-    fn other_lines_are_refused_where_they_are_most() {
-        let begun = Instant::now();
-        let mut seen = Seen::new(begun);
-        (0..9).for_each(|_| seen.take(b"ready", begun));
-        assert_eq!(seen.trouble(), None, "a heading");
-        seen.take(b" 12 ops/s ", begun);
-        let trouble = seen.trouble().unwrap();
-        assert!(trouble.starts_with("of 10 lines that it printed, 10 hold no number"), "{trouble}");
-        assert!(trouble.contains("the last of them '12 ops/s'"), "{trouble}");
-        (0..10).for_each(|_| seen.take(b"1us", after(begun, 1)));
-        assert_eq!(seen.trouble(), None);
-    }
-}
+#[path = "../../tests/inside/latencies.rs"]
+mod tests;

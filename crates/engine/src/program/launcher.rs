@@ -148,7 +148,7 @@ mod tests {
         let told = dir.path().join("nice");
         let command = Command::new(format!("sh -c 'nice > {}'", told.display()));
         let mut launcher = Launcher::new(&command, None).unwrap();
-        let mut meter = Meter::new(ProgramUnit::Runs).unwrap();
+        let mut meter = Meter::new(&Command { unit: ProgramUnit::Runs, ..command }).unwrap();
         assert!(launcher.launch(&mut meter).unwrap().wait().unwrap().success());
         assert_eq!(std::fs::read_to_string(told).unwrap().trim(), before.to_string());
     }

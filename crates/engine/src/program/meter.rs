@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Counter};
-use ringfence_experiment::task::ProgramUnit;
+use ringfence_experiment::task::{Command, ProgramUnit};
 use ringfence_machine::root::FsRoot;
 
 use super::files::in_memory;
@@ -41,12 +41,12 @@ impl Meter {
     ///
     /// # Errors
     /// One sentence where it cannot be had.
-    pub fn new(unit: ProgramUnit) -> Result<Self, String> {
+    pub fn new(command: &Command) -> Result<Self, String> {
         let time = || match tree_counter(Builder::new(Software::TASK_CLOCK)) {
             Some(counter) => Meter::Event(counter),
             None => Meter::CpuTime { ended: 0, latest: 0 },
         };
-        Ok(match unit {
+        Ok(match command.unit {
             ProgramUnit::Auto => instructions().map_or_else(time, Meter::Event),
             ProgramUnit::Instructions => {
                 Meter::Event(instructions().ok_or("the kernel counts no instructions here")?)
@@ -54,7 +54,7 @@ impl Meter {
             ProgramUnit::CpuTime => time(),
             ProgramUnit::Runs | ProgramUnit::WholeRun => Meter::Runs(0),
             ProgramUnit::Lines => Meter::Lines { seen: Arc::default(), pipe: None },
-            ProgramUnit::Latencies => Meter::Latencies(Printed::new()),
+            ProgramUnit::Latencies => Meter::Latencies(Printed::new(command.log_unit.unwrap_or_default())),
             ProgramUnit::Counter => {
                 let file = in_memory("counter").and_then(|file| file.set_len(4096).map(|()| file));
                 let file = file.map_err(|error| format!("making a file for its counter failed: {error}"))?;

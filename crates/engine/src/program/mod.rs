@@ -7,9 +7,11 @@
 mod cycle;
 mod error;
 mod files;
+mod hdr_log;
 mod latencies;
 mod launcher;
 mod meter;
+mod server;
 pub mod whole_run;
 
 use std::process::Child;
@@ -31,12 +33,14 @@ use latencies::Seen;
 use launcher::Launcher;
 use meter::Meter;
 pub use meter::instructions_are_counted;
+use server::Server;
 
 // Against who cannot be stopped at all; less than the supervisor waits for a switch.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 
-/// A program and its descendants.
+/// A program and its descendants, and its server, where it has one of its own.
 pub struct Program {
+    server: Option<Server>,
     launcher: Launcher,
     child: Child,
     started: Instant,
@@ -61,14 +65,17 @@ impl Program {
         slot: &Slot,
     ) -> Result<Self, ProgramError> {
         process::adopt_orphans();
+        // Before what follows is counted, and before this thread runs before others.
+        let server = command.server.as_ref().map(|server| Server::start(server, home)).transpose()?;
         ring_when_children_end(slot);
         let mut launcher = Launcher::new(command, cgroup)?;
         // Before the first child: only what is forked afterwards inherits a counter.
-        let mut meter = Meter::new(command.unit).map_err(ProgramError::Unusable)?;
+        let mut meter = Meter::new(command).map_err(ProgramError::Unusable)?;
         let child = launcher.launch(&mut meter)?;
         let cycle = quota.filter(|quota| cgroup.is_none() && quota.0 < 1.0).map(Cycle::new);
         let root = FsRoot::host();
         let mut program = Self {
+            server,
             launcher,
             child,
             started: Instant::now(),
@@ -103,9 +110,12 @@ impl Program {
         if let Some(printed) = self.meter.printed() {
             printed.resumed();
         }
+        let server = self.server.as_ref().map(|server| (server.members(&self.root), &server.home));
         for process in process::descendants(&self.root, process::own_pid()) {
+            let of_server = server.as_ref().filter(|(members, _)| members.contains(&process.pid));
+            let home = of_server.map_or(&self.home, |(_, home)| *home);
             for thread in self.root.numbered(format!("/proc/{}/task", process.pid), "") {
-                pin::pin_thread(thread as i32, &self.home).ok();
+                pin::pin_thread(thread as i32, home).ok();
             }
         }
         process::resume_descendants(&self.root, process::own_pid());
@@ -143,13 +153,20 @@ impl Program {
                 "the latencies of '{shown}' cannot be counted: {trouble}"
             )));
         }
+        if let Some(server) = &mut self.server {
+            server.check()?;
+        }
         let status = self
             .child
             .try_wait()
             .map_err(|error| ProgramError::Failed(format!("waiting for '{shown}': {error}")))?;
-        process::collect_zombies(&[self.child.id() as i32]);
+        let server = self.server.as_ref().map_or(0, Server::pid);
+        process::collect_zombies(&[self.child.id() as i32, server]);
         let Some(status) = status else { return Ok(()) };
         if !status.success() {
+            if let Some(server) = &mut self.server {
+                server.check_after_its_client()?;
+            }
             return Err(ProgramError::Failed(self.launcher.epitaph(status, self.started.elapsed())));
         }
         self.meter.ended();

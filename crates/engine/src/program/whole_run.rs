@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use ringfence_experiment::task::{Command, Counted, Figure, Finder};
 use ringfence_machine::clock::Clock;
+use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::root::FsRoot;
 
 use super::error::ProgramError;
 use super::launcher::{Launcher, last_line};
 use super::meter::Meter;
+use super::server::Server;
 use crate::process;
 use crate::shm::Slot;
 
@@ -24,6 +26,7 @@ pub struct WholeRun {
     slot: &'static Slot,
     run: Option<Run>,
     figure: Option<(String, Finder)>,
+    server: Option<Server>,
 }
 
 /// A run that has ended well.
@@ -42,18 +45,28 @@ struct Run {
 }
 
 impl WholeRun {
-    /// A program that does not run yet.
+    /// A program that does not run yet; its server does, where it has one of its own.
     ///
     /// # Errors
-    /// Where there is no memory for what it needs, or its figure cannot be searched for.
-    pub fn new(command: &Command, slot: &Slot) -> Result<Self, ProgramError> {
+    /// Where its server is not ready, there is no memory for what it needs, or its figure cannot be searched for.
+    pub fn new(command: &Command, home: &CpuSet, slot: &Slot) -> Result<Self, ProgramError> {
         process::adopt_orphans();
+        // Before this thread runs before others.
+        let server = command.server.as_ref().map(|server| Server::start(server, home)).transpose()?;
+        if let Some(pid) = server.as_ref().map(Server::pid) {
+            let slot = slot.lasting();
+            // A client that waits for it would wait for ever.
+            std::thread::spawn(move || {
+                process::wait_for_end(Some(pid));
+                slot.ring();
+            });
+        }
         let launcher = Launcher::new(command, None)?;
-        let meter = Meter::new(command.unit).map_err(ProgramError::Unusable)?;
+        let meter = Meter::new(command).map_err(ProgramError::Unusable)?;
         let find =
             |figure: &Figure| Ok((figure.pattern.clone(), figure.finder().map_err(ProgramError::Unusable)?));
         let figure = command.figure.as_ref().map(find).transpose()?;
-        Ok(Self { launcher, meter, slot: slot.lasting(), run: None, figure })
+        Ok(Self { launcher, meter, slot: slot.lasting(), run: None, figure, server })
     }
 
     /// Starts it. It inherits this process's CPU.
@@ -80,6 +93,9 @@ impl WholeRun {
     /// # Errors
     /// Where it has failed, or has printed no figure that was to stand for it.
     pub fn end_of_run(&mut self) -> Result<Option<Ended>, ProgramError> {
+        if let Some(server) = &mut self.server {
+            server.check()?;
+        }
         let Some(run) = &mut self.run else { return Ok(None) };
         let ticks = run.ended.load(Ordering::Acquire);
         if ticks == 0 {
@@ -92,7 +108,12 @@ impl WholeRun {
         self.run = None;
         match status.success() {
             true => Ok(Some(Ended { ticks, counted: self.counted()? })),
-            false => Err(ProgramError::Failed(self.launcher.epitaph(status, after))),
+            false => {
+                if let Some(server) = &mut self.server {
+                    server.check_after_its_client()?;
+                }
+                Err(ProgramError::Failed(self.launcher.epitaph(status, after)))
+            }
         }
     }
 
@@ -109,12 +130,13 @@ impl WholeRun {
         })
     }
 
-    /// Ends what still runs of it.
+    /// Ends what still runs of it, but for its server.
     pub fn end(&mut self) {
-        process::end_descendants(&FsRoot::host(), process::own_pid(), END_LIMIT);
+        let server = self.server.as_ref().map(Server::pid);
+        process::end_descendants_but(&FsRoot::host(), process::own_pid(), server, END_LIMIT);
         if let Some(mut run) = self.run.take() {
             let _ = run.child.wait();
         }
-        process::collect_zombies(&[0]);
+        process::collect_zombies(&[server.unwrap_or(0)]);
     }
 }

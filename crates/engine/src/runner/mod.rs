@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ringfence_analysis::estimate::{Decision, Estimate, Goal, Looks};
 use ringfence_analysis::results;
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::class::{self, Class};
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{self, Plan};
@@ -251,12 +252,18 @@ fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool 
     let goal = Goal { margin: measure.margin.0, precision };
     let estimates = results::main_estimates(plan, samples, looks.level_at(look));
     if let Some(decide) = &measure.decide {
-        let limit = 1.0 + decide.slowdown.0;
+        let Some(budget) = decide.budget(measure.quantity) else { return false };
+        let limit = budget.limit();
         let of_arm = |case: usize| plan.cases[case].arm == decide.arm;
         let decided = |estimate: &Estimate| {
-            estimate.as_ref().is_ok_and(|slowdown| slowdown.high <= limit || slowdown.low > limit)
+            estimate.as_ref().is_ok_and(|figure| figure.high <= limit || figure.low > limit)
         };
-        return plan.measured().into_iter().zip(&estimates).all(|(case, e)| !of_arm(case) || decided(e));
+        return plan.measured().into_iter().zip(&estimates).filter(|(case, _)| of_arm(*case)).all(
+            |(case, slowdown)| match budget {
+                Budget::Slowdown(_) => decided(slowdown),
+                Budget::AtMost(..) => decided(&results::reached(plan, samples, case, looks.level_at(look))),
+            },
+        );
     }
     plan.measured().into_iter().zip(&estimates).all(|(case, estimate)| match plan.cases[case].baseline {
         Some(_) => matches!(looks.decide(look, estimate, &goal), Decision::Stop(_)),

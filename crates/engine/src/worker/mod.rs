@@ -172,7 +172,7 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Fail
         };
         let runner = match task {
             Task::Command(command) if command.unit == ProgramUnit::WholeRun => {
-                Runner::WholeRun(WholeRun::new(command, slot)?)
+                Runner::WholeRun(WholeRun::new(command, &spec.home, slot)?)
             }
             Task::Command(command) => {
                 Runner::Program(Program::start(command, *quota, spec.cgroup.as_ref(), &spec.home, slot)?)

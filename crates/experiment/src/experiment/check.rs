@@ -127,10 +127,17 @@ impl Experiment {
                 return Some(format!("role '{}': cpus names no CPU: name some, or leave it out", role.name));
             }
         }
-        if let Some(Decide { arm, .. }) = &self.measure.decide
-            && !self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some())
-        {
-            return Some(format!("decide: '{arm}' is not an arm with a baseline{}", hint(arm, &arms)));
+        if let Some(decide) = &self.measure.decide {
+            let Decide { arm, .. } = decide;
+            if !self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some()) {
+                return Some(format!("decide: '{arm}' is not an arm with a baseline{}", hint(arm, &arms)));
+            }
+            if decide.budget(self.measure.quantity).is_none() {
+                return Some("decide: give one limit, slowdown = \"5%\" or at_most = \"5ms\"".into());
+            }
+            if decide.at_most.is_some_and(|time| time.0.is_zero()) {
+                return Some("decide: at_most must be more than 0, such as \"5ms\"".into());
+            }
         }
         if let (Some(quantile), Some(kind)) = (self.measure.quantity.quantile(), &self.kind)
             && !kind.tells_quantiles()

@@ -54,6 +54,7 @@ pub use episode::Episode;
 pub use freezing::{FreezeBy, Freezing};
 pub use kind::Kind;
 
+use crate::budget::Budget;
 use crate::io_priority::IoPriority;
 use crate::nearest;
 use crate::quantity::Quantity;
@@ -145,7 +146,7 @@ pub struct Measure {
     /// Stop at a look once every interval's half-width is this small; absent: go on to the last look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Share>,
-    /// Stop at a look once it is known on which side of a limit an arm's slowdown lies.
+    /// Stop at a look once it is known on which side of a limit an arm lies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decide: Option<Decide>,
     /// What of the metric's units of work the figures are about: the mean time, or a quantile of the latencies that
@@ -200,7 +201,31 @@ pub struct Decide {
     /// An arm with a baseline.
     pub arm: String,
     /// The largest slowdown that is allowed: 5% is a factor of 1.05.
-    pub slowdown: Share,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowdown: Option<Share>,
+    /// In its place: the longest that the experiment's quantity may be in that arm, which the metric's task must count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<Span>,
+}
+
+impl Decide {
+    /// An arm held against a budget, of the quantity that the experiment is about.
+    pub fn of(arm: &str, budget: Budget) -> Self {
+        let (slowdown, at_most) = match budget {
+            Budget::Slowdown(share) => (Some(share), None),
+            Budget::AtMost(_, time) => (None, Some(time)),
+        };
+        Self { arm: arm.into(), slowdown, at_most }
+    }
+
+    /// The limit, of an experiment about this quantity; `None` where it names none, or two.
+    pub fn budget(&self, quantity: Quantity) -> Option<Budget> {
+        match (self.slowdown, self.at_most) {
+            (Some(share), None) => Some(Budget::Slowdown(share)),
+            (None, Some(time)) => Some(Budget::AtMost(quantity, time)),
+            _ => None,
+        }
+    }
 }
 
 /// On which CPUs roles run that do not say it themselves.

@@ -41,7 +41,7 @@ pub fn place(
 
 fn check_named(topology: &Topology, wants: &[Want]) -> Result<(), String> {
     let usable = topology.usable();
-    for cpus in wants.iter().filter_map(|want| want.cpus.as_ref()) {
+    for cpus in wants.iter().flat_map(|want| want.cpus.iter().chain([&want.besides])) {
         if let Some(bad) = cpus.iter().find(|cpu| !usable.contains(*cpu)) {
             return Err(format!(
                 "CPU {bad} is not among the CPUs that are online and allowed ({usable}): choose from these"

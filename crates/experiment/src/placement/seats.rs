@@ -129,7 +129,7 @@ impl Floor {
         };
         let mut cpus: Vec<Vec<CpuId>> = wants.iter().map(named).collect();
         if places[metric] == Place::Home {
-            let taken = taken(&cpus, metric, meets);
+            let taken = taken(&cpus, wants, metric, meets);
             let mut room: Vec<&Core> = self.cores.iter().filter(|core| core.is_idle(&taken)).collect();
             let node = room.iter().find(|core| core.llc == home).and_then(|core| core.node);
             // Siblings are needed where a role is to run on them.
@@ -140,7 +140,7 @@ impl Floor {
         let own: Vec<&Core> =
             self.cores.iter().filter(|core| cpus[metric].iter().any(|cpu| core.has(*cpu))).collect();
         for role in (0..wants.len()).filter(|role| *role != metric && places[*role] != Place::Named) {
-            let taken = taken(&cpus, role, meets);
+            let taken = taken(&cpus, wants, role, meets);
             cpus[role] = match places[role] {
                 Place::Smt => {
                     let siblings = own.iter().flat_map(|core| core.cpus.iter().copied());
@@ -160,8 +160,15 @@ impl Floor {
 }
 
 // The CPUs of those whom a role runs beside, as far as they are placed.
-fn taken(cpus: &[Vec<CpuId>], role: usize, meets: &dyn Fn(usize, usize) -> bool) -> Vec<CpuId> {
-    (0..cpus.len()).filter(|other| meets(role, *other)).flat_map(|other| cpus[other].clone()).collect()
+fn taken(
+    cpus: &[Vec<CpuId>],
+    wants: &[Want],
+    role: usize,
+    meets: &dyn Fn(usize, usize) -> bool,
+) -> Vec<CpuId> {
+    let others = (0..cpus.len()).filter(|other| meets(role, *other));
+    let theirs = others.flat_map(|other| cpus[other].iter().copied().chain(wants[other].besides.iter()));
+    theirs.chain(wants[role].besides.iter()).collect()
 }
 
 impl Core {

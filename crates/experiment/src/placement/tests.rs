@@ -49,6 +49,18 @@ fn the_notes_machine_has_the_victim_on_2_and_aggressors_on_the_next_even_cpus() 
 }
 
 #[test]
+fn nobody_is_placed_on_the_cpus_of_a_server() {
+    let xeon = fixtures::xeon_2s64t();
+    let victim = |cpus: &str| Want { besides: cpus.parse().unwrap(), ..victim(1) };
+    let others = || want("aggressor", 2, PlacementKind::Llc);
+    assert_eq!(placed(&xeon, &[victim("4"), others()]).cpus, [vec![2], vec![6, 8]]);
+    // The client neither, nor on the sibling of one.
+    assert_eq!(placed(&xeon, &[victim("2,38"), others()]).cpus, [vec![4], vec![8, 10]]);
+    let missing = place(&topology(&xeon), &[victim("99"), others()], 0, &[vec![0, 1]]).unwrap_err();
+    assert!(missing.contains("CPU 99 is not among the CPUs"), "{missing}");
+}
+
+#[test]
 fn eight_and_eight_take_core_0_and_say_so() {
     let full = two(&fixtures::xeon_2s64t(), PlacementKind::Llc, 8, 8);
     assert_eq!(full.cpus[0], [2, 4, 6, 8, 10, 12, 14, 16]);

@@ -14,6 +14,8 @@ pub struct Want {
     pub count: u32,
     /// CPUs named in the file, taken in order.
     pub cpus: Option<CpuSet>,
+    /// CPUs that it uses besides, where nobody else is placed.
+    pub besides: CpuSet,
     /// Where it runs relative to the metric's role, whose own kind means nothing.
     pub kind: PlacementKind,
 }
@@ -21,7 +23,7 @@ pub struct Want {
 impl Want {
     /// One instance, wherever there is room.
     pub fn one(role: &str) -> Self {
-        Self { role: role.into(), count: 1, cpus: None, kind: PlacementKind::Auto }
+        Self { role: role.into(), count: 1, cpus: None, besides: CpuSet::new(), kind: PlacementKind::Auto }
     }
 }
 

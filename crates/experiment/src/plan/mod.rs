@@ -20,6 +20,7 @@ use ringfence_machine::features::Features;
 use ringfence_machine::topology::Topology;
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Budget;
 use crate::placement::{self, Placed, Want};
 use crate::task::axes::{self, Variant};
 use crate::task::{DEFAULT_WARM_UP, ProgramUnit, Task, text};
@@ -67,10 +68,14 @@ impl Plan {
         let variants = variants(experiment)?;
         for (role, variants) in experiment.roles.iter().zip(&variants) {
             let programs = variants.iter().filter_map(|variant| match &variant.task {
-                Task::Command(command) => Some(command.run.as_str()),
+                Task::Command(command) => Some(
+                    [command.run.as_str()]
+                        .into_iter()
+                        .chain(command.server.as_ref().map(|server| server.run.as_str())),
+                ),
                 _ => None,
             });
-            for run in programs {
+            for run in programs.flatten() {
                 text::without_shell(run)
                     .map_err(|why| ExperimentError(format!("role '{}': {why}", role.name)))?;
             }
@@ -84,6 +89,7 @@ impl Plan {
                 role: role.name.clone(),
                 count: attached::instances(role, variants),
                 cpus: role.cpus.clone(),
+                besides: servers(variants),
                 kind: role.placement.unwrap_or(experiment.placement.kind),
             })
             .collect();
@@ -250,11 +256,25 @@ fn windows_hold_work(experiment: &Experiment, variants: &[Vec<Variant>]) -> Resu
 }
 
 fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<(), String> {
-    let Some(quantile) = experiment.measure.quantity.quantile() else { return Ok(()) };
-    match metric.iter().find(|variant| !variant.task.counts_latencies()) {
-        Some(Variant { task, .. }) => Err(format!(
-            "{quantile} of '{}' cannot be told, because the latencies of {} are not counted: {}, or leave the mean as the metric",
-            experiment.metric,
+    let measure = &experiment.measure;
+    let bound = measure.decide.as_ref().and_then(|decide| decide.at_most);
+    let (what, instead) = match (measure.quantity.quantile(), bound) {
+        (None, None) => return Ok(()),
+        (Some(quantile), None) => {
+            (format!("{quantile} of '{}' cannot be told", experiment.metric), "leave the mean as the metric")
+        }
+        (_, Some(time)) => (
+            format!(
+                "'{}' cannot be held against {}",
+                experiment.metric,
+                Budget::AtMost(measure.quantity, time)
+            ),
+            "give a slowdown that is allowed, such as 5%",
+        ),
+    };
+    if let Some(Variant { task, .. }) = metric.iter().find(|variant| !variant.task.counts_latencies()) {
+        return Err(format!(
+            "{what}, because the latencies of {} are not counted: {}, or {instead}",
             match task {
                 Task::Command(_) => "a program",
                 task => task.name(),
@@ -265,9 +285,30 @@ fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<
                     "let it print them (unit = \"latencies\", or --victim-progress latencies)",
                 _ => "take probe, commit, read or 'chase histogram=true'",
             }
-        )),
-        None => Ok(()),
+        ));
     }
+    // Where several work at once, the time that passes from the end of a unit to that of the next is shorter than any takes.
+    let writes_at_once =
+        |variant: &Variant| matches!(&variant.task, Task::Commit(commit) if commit.writers > 1);
+    let mut roles = experiment.roles.iter().filter(|role| role.name == experiment.metric);
+    let several = roles.any(|role| role.count.as_slice().iter().any(|count| *count > 1))
+        || metric.iter().any(writes_at_once);
+    if several && bound.is_some() && measure.quantity.is_mean() {
+        return Err(format!(
+            "{what}, because several work at once, so that the time per unit is not how long one takes: give a bound for p50 or \
+             p99, or let one work alone"
+        ));
+    }
+    Ok(())
+}
+
+// The CPUs of servers that a role's clients have.
+fn servers(variants: &[Variant]) -> CpuSet {
+    let servers = variants.iter().filter_map(|variant| match &variant.task {
+        Task::Command(command) => command.server.as_ref()?.cpus.as_ref(),
+        _ => None,
+    });
+    servers.flat_map(CpuSet::iter).collect()
 }
 
 fn variants(experiment: &Experiment) -> Result<Vec<Vec<Variant>>, ExperimentError> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::figure::Figure;
+use super::server::Server;
 use crate::units::Span;
 
 /// How long a program runs after its start before it is measured, where nothing else is asked for.
@@ -32,6 +33,36 @@ pub struct Command {
     /// The figure that it prints in a run and that stands for it, in place of the run's time. For whole runs alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
+    /// What the values of an HDR histogram log are in that it prints, which does not say it; absent: ns. For latencies alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_unit: Option<LogUnit>,
+    /// A server that is started before it, of which it is the client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Server>,
+}
+
+/// What the values of an HDR histogram log are in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogUnit {
+    /// Nanoseconds, as most programs log.
+    #[default]
+    Ns,
+    /// Microseconds.
+    Us,
+    /// Milliseconds.
+    Ms,
+}
+
+impl LogUnit {
+    /// How many ns one is.
+    pub fn ns(self) -> u64 {
+        match self {
+            LogUnit::Ns => 1,
+            LogUnit::Us => 1000,
+            LogUnit::Ms => 1_000_000,
+        }
+    }
 }
 
 /// What a program's work is counted in.
@@ -48,7 +79,7 @@ pub enum ProgramUnit {
     /// Lines that it writes to its standard output: one line per unit of work.
     Lines,
     /// Lines that it writes to its standard output, each with the latency of one operation: the first number with a unit of
-    /// time in it. The time of a unit is its latency.
+    /// time in it. Or an HDR histogram log, each line with those of an interval. The time of a unit is its latency.
     Latencies,
     /// What it counts itself, in the file that the environment variable `RINGFENCE_COUNTER` names: its
     /// first eight bytes are an unsigned number in native byte order that only rises. Meant to be mapped
@@ -96,6 +127,8 @@ impl Command {
             warm_up: None,
             needs: None,
             figure: None,
+            log_unit: None,
+            server: None,
         }
     }
 
@@ -119,6 +152,21 @@ impl Command {
         }
         if self.warm_up.is_some_and(|span| span > Span::ms(600_000)) {
             return Err("warm_up can be 10min at most".into());
+        }
+        if self.log_unit.is_some() && self.unit != ProgramUnit::Latencies {
+            return Err(
+                "log_unit is of latencies that are logged: with it, unit = \"latencies\" is needed".into()
+            );
+        }
+        if let Some(server) = &self.server {
+            server.check()?;
+            if matches!(self.unit, ProgramUnit::Auto | ProgramUnit::CpuTime) {
+                return Err(
+                    "the client of a server is to show its progress: unit = \"whole-run\", \"latencies\", \"lines\", \"counter\", \
+                     \"runs\" or \"instructions\""
+                        .into(),
+                );
+            }
         }
         match &self.figure {
             Some(_) if self.unit != ProgramUnit::WholeRun => {

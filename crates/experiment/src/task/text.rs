@@ -221,7 +221,9 @@ pub fn print(table: &Table) -> String {
         let word = |(name, value): (String, Value)| {
             format!("{name}={} ", crate::shell::quote(value.as_str().unwrap_or_default()))
         };
-        return env.into_iter().map(word).collect::<String>() + run;
+        let server = table.get("server").and_then(Value::as_table).and_then(|server| server.get("run"));
+        let server = server.and_then(Value::as_str).map(|run| format!(", of the server {run}"));
+        return env.into_iter().map(word).collect::<String>() + run + &server.unwrap_or_default();
     }
     let word = |(key, value): (&String, &Value)| format!(" {key}={}", plain(value));
     let words: String = table.iter().filter(|(key, _)| *key != "workload").map(word).collect();

@@ -1,7 +1,9 @@
+use ringfence_experiment::histogram::{self, Histogram};
 use ringfence_experiment::plan;
+use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::text;
-use ringfence_experiment::units::Share;
+use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
@@ -18,7 +20,7 @@ fn question(aggressor: &str) -> Question {
         victim_cpus: None,
         aggressor_cpus: None,
         placement: PlacementKind::Auto,
-        budget: Share(0.05),
+        budget: Budget::Slowdown(Share(0.05)),
         measure: Measure { rounds: 1, ..Measure::default() },
         trials: Some(8),
         seed: 1,
@@ -71,6 +73,7 @@ fn measured(plan: &Plan, units: impl Fn(&str) -> (f64, f64)) -> Vec<Sample> {
                             length_ns: 1_000_000,
                             busy_ns: 1_000_000,
                             units: (own * 1e6 * jitter) as u64,
+                            latencies: (active.role == plan.metric).then(|| latencies(own, jitter)),
                             ..Sample::default()
                         });
                     }
@@ -79,6 +82,14 @@ fn measured(plan: &Plan, units: impl Fn(&str) -> (f64, f64)) -> Vec<Sample> {
         }
     }
     samples
+}
+
+// One in a hundred takes twice as long as the others.
+fn latencies(units_per_ns: f64, jitter: f64) -> Histogram {
+    let ns = 1.0 / units_per_ns;
+    let count = (units_per_ns * 1e6 * jitter) as u64;
+    let bucket = |ns: f64| histogram::bucket_floor(histogram::bucket_of(ns as u64));
+    vec![(bucket(ns), count - count / 50), (bucket(2.0 * ns), count / 50)].into()
 }
 
 struct Measured {
@@ -264,7 +275,7 @@ fn a_lever_that_may_meet_the_budget_is_measured_again_and_leaves_it_open() {
     let only = vec![candidates()[2].clone()];
     record.candidates = Some(only.clone());
     // Near the budget on the far side, and noisy from trial to trial.
-    let near = 1.0 + question.budget.0 * 1.5;
+    let near = 1.075;
     let noise = std::cell::Cell::new(0_u32);
     let unsure = |arm: &str| {
         noise.set(noise.get() + 1);
@@ -285,7 +296,7 @@ fn a_lever_that_may_meet_the_budget_is_measured_again_and_leaves_it_open() {
     );
     let (lever, slowdown) = proof.open().unwrap();
     assert_eq!(lever.unwrap().arm.name, "free");
-    assert!(slowdown.unwrap().low < 1.0 + question.budget.0);
+    assert!(slowdown.unwrap().low < question.budget.limit());
 }
 
 #[test]
@@ -326,4 +337,93 @@ fn with_too_many_windows_left_out_there_is_no_verdict() {
         proof.beside
     );
     assert_eq!(proof.too_long.steps * 4, proof.too_long.of);
+}
+
+// Alone a unit takes 1 us, and its p99 2 us; beside the aggressor both take twice as long.
+fn bounded(quantity: &str, bound_ns: u64) -> Question {
+    let quantity: Quantity = quantity.parse().unwrap();
+    Question {
+        victim: text::parse("chase footprint=4MiB histogram=true").unwrap(),
+        budget: Budget::AtMost(quantity, Span(std::time::Duration::from_nanos(bound_ns))),
+        measure: Measure { rounds: 1, quantity, ..Measure::default() },
+        ..question("write")
+    }
+}
+
+fn thousand_times_longer(arm: &str) -> (f64, f64) {
+    let (victim, aggressor) = harm(arm);
+    (victim / 1000.0, aggressor)
+}
+
+fn looked_at(question: &Question) -> Proof {
+    let experiment = experiments::baseline(question, false, Given::default());
+    let baseline = Measured::of(experiment, thousand_times_longer);
+    Proof::new(&Record::new(question), &[baseline.stage()])
+}
+
+#[test]
+fn a_time_is_judged_by_what_the_quantity_is_beside_and_alone() {
+    for (quantity, bound_ns, verdict, alone, levers) in [
+        ("mean", 2100, Verdict::NothingNeeded, false, false),
+        ("mean", 1500, Verdict::Undecided, false, true),
+        // By itself it is beyond the bound.
+        ("mean", 900, Verdict::Missed, true, false),
+        ("p50", 2300, Verdict::NothingNeeded, false, false),
+        ("p50", 1500, Verdict::Undecided, false, true),
+        ("p50", 800, Verdict::Missed, true, false),
+        ("p99", 4700, Verdict::NothingNeeded, false, false),
+        ("p99", 3000, Verdict::Undecided, false, true),
+        ("p99", 1500, Verdict::Missed, true, false),
+    ] {
+        let proof = looked_at(&bounded(quantity, bound_ns));
+        let told = (proof.verdict, proof.misses_alone(), proof.needs_levers());
+        assert_eq!(told, (verdict, alone, levers), "{quantity}<{bound_ns}ns: {:?}", proof.reached);
+        // What the slowdown is stays known.
+        assert!((1.7..2.3).contains(&proof.beside.unwrap().value), "{:?}", proof.beside);
+    }
+    let proof = looked_at(&bounded("mean", 1500));
+    assert!(proof.baseline_is_decided(), "{:?}", proof.reached);
+    let [alone, beside] = proof.reached.map(|reached| [reached.alone, reached.beside]).unwrap();
+    assert!((alone.unwrap().value - 1000.0).abs() < 5.0 && (beside.unwrap().value - 2000.0).abs() < 10.0);
+}
+
+#[test]
+fn a_quantile_with_too_few_latencies_leaves_a_time_undecided() {
+    let question = Question { trials: Some(4), ..bounded("p99.9", 1_000_000) };
+    let proof = looked_at(&question);
+    assert_eq!(proof.verdict, Verdict::Undecided);
+    assert!(
+        matches!(proof.judged_beside(), Err(NotEstimable::TooFewLatencies { .. })),
+        "{:?}",
+        proof.reached
+    );
+}
+
+#[test]
+fn levers_are_held_against_the_same_time() {
+    let question = bounded("mean", 1500);
+    let (mut record, stages) = (Record::new(&question), &mut Vec::new());
+    stages
+        .push(Measured::of(experiments::baseline(&question, false, Given::default()), thousand_times_longer));
+    record.candidates = Some(candidates());
+    let levers = experiments::levers(&question, false, &candidates(), 4, Given::default());
+    stages.push(Measured::of(levers, thousand_times_longer));
+    let proof =
+        |stages: &[Measured]| Proof::new(&record, &stages.iter().map(Measured::stage).collect::<Vec<_>>());
+    let tried = proof(stages);
+    let next = tried.next().unwrap();
+    assert_eq!(candidates()[next].arm.name, "free");
+    let reached: Vec<f64> = tried.tried.iter().map(|tried| tried.judged().unwrap().value.round()).collect();
+    assert!((reached[1] - 1667.0).abs() < 10.0 && (reached[2] - 1020.0).abs() < 10.0, "{reached:?}");
+    let again = experiments::confirmation(&question, false, &candidates()[next], 0, Given::default());
+    assert!(again.check().is_ok());
+    stages.push(Measured::of(again, thousand_times_longer));
+    let confirmed = proof(stages);
+    assert_eq!(confirmed.verdict, Verdict::Met);
+    assert!((confirmed.confirmations[0].judged_beside().unwrap().value - 2000.0).abs() < 10.0);
+    // What is said of it names the bound and both figures.
+    let json = serde_json::to_value(&confirmed).unwrap();
+    assert_eq!(json["record"]["question"]["budget"], "mean<1.5us");
+    assert!(json["confirmations"][0]["tried"]["reached"]["value"].is_number(), "{json}");
+    assert!(json["reached"]["alone"]["value"].is_number(), "{json}");
 }

@@ -8,6 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use ringfence_engine::runner::{self, Observer, Progress};
 use ringfence_engine::{Engine, EngineError, Measured};
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::text;
@@ -144,7 +145,7 @@ fn question(seed: u64) -> Question {
         victim_cpus: None,
         aggressor_cpus: None,
         placement: PlacementKind::Auto,
-        budget: Share(BUDGET),
+        budget: Budget::Slowdown(Share(BUDGET)),
         measure: Measure { rounds: 4, ..Measure::default() },
         trials: None,
         seed,

@@ -1,3 +1,5 @@
+use ringfence_experiment::units::Span;
+
 use super::*;
 
 #[test]
@@ -42,12 +44,21 @@ fn the_time_that_would_do_for_levers_does() {
 #[test]
 fn the_precision_is_said_as_a_person_would() {
     let measure = Measure { looks: vec![6, 9, 20], last_look: Some(LAST_LOOK), ..Measure::default() };
-    let precision = Precision::of(Share(0.02), &measure, Some(Duration::from_secs(20))).unwrap();
+    let precision =
+        Precision::of(Budget::Slowdown(Share(0.02)), &measure, Some(Duration::from_secs(20))).unwrap();
     // 97.5 %, 19 degrees of freedom: t = 2.433, and 0.861 for a chance of 80 %:
     // ln 1.02 * sqrt 20 / (2.433 + 0.861) = 0.02689.
-    assert!((precision.spread - 0.02689).abs() < 2e-5, "{precision:?}");
+    assert!((precision.spread.unwrap() - 0.02689).abs() < 2e-5, "{precision:?}");
     assert_eq!(
         precision.to_string(),
         "in 20.0 s, about 20 trials, a slowdown of 2 % can be told from none if trials vary by less than 2.72 %"
     );
+}
+
+#[test]
+fn of_a_time_it_is_said_what_the_quantile_takes() {
+    let quantity = "p99".parse().unwrap();
+    let measure = Measure { looks: vec![6, 9, 20], quantity, ..Measure::default() };
+    let precision = Precision::of(Budget::AtMost(quantity, Span::ms(5)), &measure, None).unwrap();
+    assert_eq!(precision.to_string(), "in 20 trials; p99 takes 1000 latencies on each side");
 }

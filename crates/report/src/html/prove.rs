@@ -1,16 +1,18 @@
 //! A proof: the verdict, how it is kept, and every lever with what it does to the victim and what it costs.
 
 use maud::{Markup, html};
-use ringfence_analysis::estimate::{Estimate, Interval};
+use ringfence_analysis::estimate::Estimate;
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
-use ringfence_prove::{Price, Proof, Verdict};
+use ringfence_prove::{Price, Proof, Question, Verdict, side};
 
 use super::figure::{RangeRow, Ranges, Tip};
 use super::table::{Align, table};
 use super::{Answer, Badge, Card, Layout, Section};
+use crate::budget::{self, judged_estimate, judged_figure, judged_name, side_of};
 use crate::checks::checks;
 use crate::numbers;
-use crate::prove::{conclusion, side, told_as, trials, was_measured_beside, word};
+use crate::prove::{conclusion, told_as, trials, was_measured_beside, word};
 use crate::text::{capital, clean, plural};
 
 /// The first screen of a proof.
@@ -35,13 +37,7 @@ pub(super) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
     };
     Answer {
         badge: Some(badge(proof.verdict)),
-        question: format!(
-            "Does '{}' slow '{}' down by more than {}{}?",
-            clean(&task_text::print(&question.aggressor)),
-            clean(&task_text::print(&question.victim)),
-            numbers::percent(question.budget.0),
-            question.measure.quantity.quantile().map_or(String::new(), |of| format!(" at {of}"))
-        ),
+        question: asked(question),
         headline,
         besides,
         keep: said.keep.map(|how| (how, said.commands)),
@@ -50,6 +46,21 @@ pub(super) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
         folded,
         figure: victims(proof),
         layout: Layout::Stacked,
+    }
+}
+
+fn asked(question: &Question) -> String {
+    let [aggressor, victim] =
+        [&question.aggressor, &question.victim].map(|task| clean(&task_text::print(task)));
+    match question.budget {
+        Budget::Slowdown(share) => {
+            let at = question.measure.quantity.quantile().map_or(String::new(), |of| format!(" at {of}"));
+            let share = numbers::percent(share.0);
+            format!("Does '{aggressor}' slow '{victim}' down by more than {share}{at}?")
+        }
+        Budget::AtMost(quantity, time) => {
+            format!("Is the {quantity} of '{victim}' beside '{aggressor}' {time} at most?")
+        }
     }
 }
 
@@ -65,14 +76,17 @@ fn badge(verdict: Verdict) -> Badge {
 }
 
 fn cards(proof: &Proof) -> Vec<Card> {
-    let budget = proof.record.question.budget.0;
+    let budget = proof.record.question.budget;
     let mut cards = Vec::new();
     if was_measured_beside(proof) {
-        cards.push(card("without a lever", &proof.beside, budget));
+        if let Some(reached) = &proof.reached {
+            cards.push(card("alone", &reached.alone, budget));
+        }
+        cards.push(card("without a lever", proof.judged_beside(), budget));
     }
     if let Some(last) = proof.confirmations.last() {
         let name = format!("with {}, on fresh trials", clean(&last.tried.candidate.arm.name));
-        cards.push(card(&name, &last.tried.victim, budget));
+        cards.push(card(&name, last.tried.judged(), budget));
         let (value, note) = match &last.tried.price {
             Price::Slowdown(Ok(price)) => {
                 let figure = numbers::slowdown_figure(price);
@@ -86,70 +100,81 @@ fn cards(proof: &Proof) -> Vec<Card> {
     cards
 }
 
-fn card(label: &str, estimate: &Estimate, budget: f64) -> Card {
-    let side = side(estimate, budget).trim_start_matches(": ");
+fn card(label: &str, estimate: &Estimate, budget: Budget) -> Card {
+    let side = side_of(estimate, budget).trim_start_matches(": ");
     let (value, note) = match estimate {
-        Ok(slowdown) => {
-            let figure = numbers::slowdown_figure(slowdown);
+        Ok(known) => {
+            let figure = judged_figure(budget, known);
             (figure.value, format!("{} {side}", figure.interval))
         }
         Err(reason) => (numbers::NO_FIGURE.into(), reason.to_string()),
     };
-    let color = Some(color(estimate.as_ref().ok(), budget).into());
+    let color = Some(color(estimate, budget).into());
     Card { label: format!("victim {label}"), value, note, color, ..Card::default() }
 }
 
 // Without a lever, with each, and what was measured again; none where nothing has a figure.
 fn victims(proof: &Proof) -> Option<Markup> {
-    let budget = proof.record.question.budget.0;
-    let mut rows = vec![row("no lever", &proof.beside, budget)];
-    rows.extend(proof.tried.iter().map(|tried| row(&tried.candidate.arm.name, &tried.victim, budget)));
+    let question = &proof.record.question;
+    let budget = question.budget;
+    let named = judged_name(question);
+    let row = |name: &str, estimate: &Estimate| row(name, estimate, budget, named);
+    let mut rows: Vec<RangeRow> = proof.reached.iter().map(|reached| row("alone", &reached.alone)).collect();
+    rows.push(row("no lever", proof.judged_beside()));
+    rows.extend(proof.tried.iter().map(|tried| row(&tried.candidate.arm.name, tried.judged())));
     rows.extend(proof.confirmations.iter().map(|again| {
-        row(&format!("{}, measured again", again.tried.candidate.arm.name), &again.tried.victim, budget)
+        row(&format!("{}, measured again", again.tried.candidate.arm.name), again.tried.judged())
     }));
     rows.iter().find(|row| row.figure.is_some())?;
     let lines: Vec<Vec<String>> =
         rows.iter().map(|row| vec![row.name.clone(), row.tip.1[0].1.clone()]).collect();
-    let quantity = proof.record.question.measure.quantity;
-    let slowdown = quantity.slowdown();
-    let percent = numbers::percent(budget);
-    let title = format!("{} of the victim against its budget of {percent}", capital(slowdown));
-    let table = table(&title, &[("beside the aggressor", Align::Left), (slowdown, Align::Right)], &lines);
+    let title = format!("{} of the victim against its budget of {}", capital(named), budget::text(budget));
+    let table = table(&title, &[("beside the aggressor", Align::Left), (named, Align::Right)], &lines);
     let ranges = Ranges {
-        axis: format!("{slowdown} of the victim"),
-        unit: "slowdown",
+        axis: format!("{named} of the victim"),
+        unit: if budget.is_absolute() { "ns" } else { "slowdown" },
         rows,
-        mark: Some((1.0 + budget, "budget")),
+        mark: Some((budget.limit(), "budget")),
     };
-    let what = quantity
-        .quantile()
-        .map_or("a unit of its work takes".into(), |of| format!("{of} of a unit's latency is"));
+    let of = question.measure.quantity.quantile();
+    let what = match budget {
+        Budget::Slowdown(_) => {
+            let what =
+                of.map_or("a unit of its work takes".into(), |of| format!("{of} of a unit's latency is"));
+            format!("How much longer {what} than when it runs alone.")
+        }
+        Budget::AtMost(..) => {
+            let what =
+                of.map_or("a unit of its work takes".into(), |of| format!("{of} of a unit's latency is"));
+            format!("How long {what}.")
+        }
+    };
     let explanation = format!(
-        "How much longer {what} than when it runs alone. Bars are intervals, with an arrow where they go on beyond the frame; faint ones may be on either side of the budget."
+        "{what} Bars are intervals, with an arrow where they go on beyond the frame; faint ones may be on either side of the budget."
     );
     Some(ranges.figure(&title, &explanation, table))
 }
 
 // On which side of the budget it lies for certain.
-fn color(known: Option<&Interval>, budget: f64) -> &'static str {
-    match known {
-        Some(slowdown) if slowdown.high <= 1.0 + budget => "good",
-        Some(slowdown) if slowdown.low > 1.0 + budget => "bad",
-        _ => "other",
+fn color(estimate: &Estimate, budget: Budget) -> &'static str {
+    match side(estimate, budget) {
+        Some(true) => "good",
+        Some(false) => "bad",
+        None => "other",
     }
 }
 
-fn row(name: &str, estimate: &Estimate, budget: f64) -> RangeRow {
+fn row(name: &str, estimate: &Estimate, budget: Budget, named: &'static str) -> RangeRow {
     let known = estimate.as_ref().ok();
-    let color = color(known, budget);
-    let text = format!("{}{}", numbers::slowdown_estimate(estimate), trials(estimate));
+    let color = color(estimate, budget);
+    let text = format!("{}{}", judged_estimate(budget, estimate), trials(estimate));
     RangeRow {
         name: clean(name),
         color: color.into(),
         faint: color == "other",
-        figure: known.map(|slowdown| [slowdown.value, slowdown.low, slowdown.high]),
-        text: known.map_or(numbers::NO_FIGURE.into(), |slowdown| numbers::slowdown_figure(slowdown).value),
-        tip: Tip::new(clean(name)).with("slowdown", text),
+        figure: known.map(|known| [known.value, known.low, known.high]),
+        text: known.map_or(numbers::NO_FIGURE.into(), |known| judged_figure(budget, known).value),
+        tip: Tip::new(clean(name)).with(if budget.is_absolute() { named } else { "slowdown" }, text),
     }
 }
 
@@ -173,7 +198,10 @@ pub(super) fn section(proof: &Proof) -> Option<Section> {
             };
             let name = tried.candidate.arm.name.clone();
             let keep = (!proof.simulated).then(|| tried.candidate.keep.clone());
-            [name, numbers::slowdown_estimate(&tried.victim), price].into_iter().chain(keep).collect()
+            [name, judged_estimate(proof.record.question.budget, tried.judged()), price]
+                .into_iter()
+                .chain(keep)
+                .collect()
         })
         .collect();
     let many = match proof.verdict {
@@ -184,9 +212,13 @@ pub(super) fn section(proof: &Proof) -> Option<Section> {
             "The best of many tried at once looks better than it is: whoever picks one should measure it again."
         }
     };
+    let (victim, aggressor) = match proof.record.question.budget.is_absolute() {
+        true => ("told as it is beside it", "compared with"),
+        false => ("compared with running alone", "with"),
+    };
     let body = html! {
         p {
-            "The victim is compared with running alone, the aggressor with running beside the victim unchanged; "
+            "The victim is " (victim) ", the aggressor " (aggressor) " running beside the victim unchanged; "
             (told_as(&proof.record.question)) ". " (many)
         }
         (table("Every lever that was tried", &heads, &lines))

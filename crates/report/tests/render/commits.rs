@@ -243,7 +243,8 @@ fn a_proof_says_in_one_sentence_what_to_expect_what_helps_and_what_it_costs() {
     let mut proof = crate::prove::proof();
     proof.record.question =
         crate::prove::question("commit dir=. layout=written batch=16", "dirty dir=. io=dontcache");
-    proof.record.question.budget = ringfence_experiment::units::Share(0.5);
+    proof.record.question.budget =
+        ringfence_experiment::budget::Budget::Slowdown(ringfence_experiment::units::Share(0.5));
     proof.unit = "commits".into();
     proof.beside = interval(945.0, 800.0, 1100.0);
     let last = proof.confirmations.last_mut().unwrap();

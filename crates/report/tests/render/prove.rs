@@ -3,12 +3,15 @@
 use ringfence_analysis::estimate::{Estimate, Interval, NotEstimable};
 use ringfence_analysis::windows::TooLong;
 use ringfence_engine::Used;
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
 use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_prove::lever::Candidate;
-use ringfence_prove::{Confirmation, Control, Price, Proof, Question, Record, Tried, Verdict, Worked};
+use ringfence_prove::{
+    Confirmation, Control, Price, Proof, Question, Reached, Record, Tried, Verdict, Worked,
+};
 use ringfence_report::Style;
 use ringfence_report::html;
 
@@ -25,7 +28,7 @@ fn tried(name: &str, victim: Estimate, price: Price) -> Tried {
         "keep": format!("run it with {name}"),
         "price_in_cpu_time": false,
     }));
-    Tried { candidate: candidate.unwrap(), victim, price }
+    Tried { candidate: candidate.unwrap(), victim, reached: None, price }
 }
 
 pub fn question(victim: &str, aggressor: &str) -> Question {
@@ -36,7 +39,7 @@ pub fn question(victim: &str, aggressor: &str) -> Question {
         victim_cpus: None,
         aggressor_cpus: None,
         placement: PlacementKind::Auto,
-        budget: Share(0.05),
+        budget: Budget::Slowdown(Share(0.05)),
         measure: Measure::default(),
         trials: None,
         seed: 1,
@@ -64,10 +67,12 @@ pub fn proof() -> Proof {
         unit: "loads".into(),
         cpus: [vec![0], vec![1]],
         beside: interval(11.9, 11.5, 12.3),
+        reached: None,
         tried: vec![gentle.clone(), paced, stuck],
         confirmations: vec![Confirmation {
             tried: gentle,
             beside: interval(12.0, 11.6, 12.4),
+            reached: None,
             met: Some(true),
         }],
         verdict: Verdict::Met,
@@ -124,10 +129,12 @@ fn of_programs() -> Proof {
         unit: "lines".into(),
         cpus: [vec![0], vec![1]],
         beside: interval(1.36, 1.33, 1.39),
+        reached: None,
         tried: vec![place, half, quota, tenth],
         confirmations: vec![Confirmation {
             tried: confirmed,
             beside: interval(1.35, 1.32, 1.38),
+            reached: None,
             met: Some(true),
         }],
         verdict: Verdict::Met,
@@ -333,7 +340,7 @@ fn a_quantile_is_named_wherever_its_figures_are() {
     let mut proof = proof();
     proof.record.question = question("commit dir=. layout=written", "dirty dir=.");
     proof.record.question.measure.quantity = "p99".parse().unwrap();
-    proof.record.question.budget = Share(0.5);
+    proof.record.question.budget = Budget::Slowdown(Share(0.5));
     proof.unit = "commits".into();
     proof.beside = interval(3.1, 2.4, 4.0);
     let text = ringfence_report::prove(&proof, &Style::plain(200)).replace('\u{a0}', " ");
@@ -357,4 +364,48 @@ fn a_quantile_is_named_wherever_its_figures_are() {
     let said = "the victim's p99 slowdown is not known: too few latencies: p99 takes about 6000 on each side, and there are 212; \
                 about 680 trials, or longer windows, would give them.";
     assert!(text.contains(said), "{text}");
+}
+
+#[test]
+fn a_time_is_told_with_what_the_quantity_is_alone_and_beside() {
+    let mut proof = proof();
+    let ms = |value: f64, low: f64, high: f64| interval(value * 1e6, low * 1e6, high * 1e6);
+    proof.record.question = question("probe ask=tcp://127.0.0.1:7777 send=PING", "./backup");
+    proof.record.question.measure.quantity = "p99".parse().unwrap();
+    proof.record.question.budget = "p99<5ms".parse().unwrap();
+    proof.unit = "answers".into();
+    let reached = Reached { alone: ms(1.2, 1.1, 1.3), beside: ms(14.3, 13.9, 14.8) };
+    proof.reached = Some(reached.clone());
+    proof.tried.iter_mut().zip([ms(3.1, 2.9, 3.3), ms(5.1, 4.9, 5.3)]).for_each(|(tried, figure)| {
+        tried.reached = Some(figure);
+    });
+    proof.confirmations[0].tried.reached = Some(ms(3.2, 3.0, 3.4));
+    proof.confirmations[0].reached = Some(reached);
+    let text = |proof: &Proof| ringfence_report::prove(proof, &Style::plain(200)).replace('\u{a0}', " ");
+    let (met, page) = (text(&proof), spaced(&html::proof(&proof, None, &[])));
+    for said in [
+        "p99 of a victim's answer may be 5ms at most",
+        "Beside the unchanged aggressor: p99 of an answer 14.3 ms [13.9, 14.8], 95 % interval over 24 trials: over the budget",
+        "alone: 1200 us [1100, 1300]: within the budget; beside it 11.9x [11.5, 12.3] time",
+        "unclear",
+        "'instruction=nt' keeps the victim within the budget of p99<5ms: its p99 is 3200 us [3000, 3400]",
+    ] {
+        assert!(met.contains(said), "{said}: {met}");
+    }
+    for said in [
+        "Is the p99 of 'probe ask=tcp://127.0.0.1:7777 send=PING' beside './backup' 5ms at most?",
+        "victim alone",
+        "14.3 ms",
+        "P99 of the victim against its budget of p99&lt;5ms",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+
+    // It is over the budget by itself.
+    proof.reached = Some(Reached { alone: ms(6.0, 5.8, 6.2), beside: ms(14.3, 13.9, 14.8) });
+    (proof.confirmations, proof.tried, proof.verdict) = (Vec::new(), Vec::new(), Verdict::Missed);
+    let missed = text(&proof);
+    let said = "The victim is over the budget of p99<5ms by itself: its p99 alone is 6000 us [5800, 6200]. No lever on the aggressor \
+                can help: none was tried.";
+    assert!(missed.contains(said) && missed.contains("NOT MET"), "{missed}");
 }

@@ -2,39 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
 
+use super::client::{Client, Progress, Shown};
 use super::common::{Measuring, Metric, On, Output, Placement};
 use super::services::Services;
 use crate::failure::Exit;
-
-/// How a program shows its progress.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Progress {
-    /// Instructions retired, where the kernel counts them
-    Instructions,
-    /// One line on standard output for each unit of work
-    Lines,
-    /// One line on standard output for each operation, with its latency, such as 310us or 0.31 ms
-    Latencies,
-    /// A number that it writes to the file named by $RINGFENCE_COUNTER (8 bytes, native byte order)
-    Counter,
-    /// Runs: it ends after a fixed amount of work and is started again, and finished runs are counted
-    Runs,
-    /// CPU time: how much it ran, not how fast
-    CpuTime,
-}
-
-// CPU time would show no slowdown of a victim: the verb refuses it and says why, and nothing offers it.
-fn of_a_victim() -> impl TypedValueParser<Value = Progress> {
-    let word = |progress: &Progress| {
-        let word = progress.to_possible_value()?;
-        Some(word.hide(matches!(progress, Progress::CpuTime)))
-    };
-    let words: Vec<PossibleValue> = Progress::value_variants().iter().filter_map(word).collect();
-    PossibleValuesParser::new(words).try_map(|name| Progress::from_str(&name, false))
-}
 
 /// `prove`.
 #[derive(Debug, ClapArgs)]
@@ -63,24 +36,17 @@ victim alone), mba (the aggressor's memory bandwidth), cat+mba. The last three n
 Examples:
   ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
   ringfence prove --victim-run './sort input' --aggressor ./backup --budget 2%
-  ringfence prove --victim ./bench --victim-progress lines --aggressor ./noise"))]
+  ringfence prove --victim ./bench --victim-progress lines --aggressor ./noise
+  ringfence prove --victim commit --aggressor dirty --budget 'p99<5ms'"))]
 pub struct Prove {
     /// The task that must not be slowed down
-    #[arg(long, value_name = "TASK", required_unless_present_any = ["victim_run", "victim_probe", "resume"])]
+    #[arg(long, value_name = "TASK", required_unless_present_any = ["victim_run", "victim_probe", "client", "resume"])]
     pub victim: Option<String>,
     /// Or a command that ends, whose runs are timed
     ///
     /// The command must do a fixed amount of work; each run is timed from start to end.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["victim", "victim_probe"])]
     pub victim_run: Option<String>,
-    /// The figure of a run, where it is not its time: what the first group of this pattern finds in its output
-    ///
-    /// Such as 'Requests/sec: +([0-9.]+)', with --better higher. A unit behind the number is read: ns, us, ms, s, k, M, G.
-    #[arg(long, value_name = "REGEX", requires = "victim_run", hide_short_help = true)]
-    pub victim_metric: Option<String>,
-    /// Whether less of that figure is better, as of a time, or more, as of a rate [default: lower]
-    #[arg(long, value_name = "WAY", value_parser = ["lower", "higher"], requires = "victim_metric", hide_short_help = true)]
-    pub better: Option<String>,
     /// The task to run beside it
     #[arg(long, value_name = "TASK", required_unless_present_any = ["resume", "aggressor_pid", "aggressor_cgroup",
           "aggressor_unit", "aggressor_container"])]
@@ -88,15 +54,21 @@ pub struct Prove {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub services: Services,
-    /// The slowdown that is allowed
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, default_value = "2%")]
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub client: Client,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub shown: Shown,
+    /// What is allowed: 2%, or 'p99<5ms'
+    ///
+    /// A share such as 2% is the slowdown that is allowed. A metric, < and a duration bound it whatever it is alone:
+    /// mean, p50, p90, p99 or p99.9, of a victim whose latencies are counted (see --metric, which follows).
+    #[arg(long, value_name = "BUDGET", allow_hyphen_values = true, default_value = "2%")]
     pub budget: String,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub metric: Metric,
-    /// How a victim that is a program shows its progress [default: instructions]
-    #[arg(long, value_parser = of_a_victim(), value_name = "HOW", conflicts_with = "victim_run", hide_short_help = true)]
-    pub victim_progress: Option<Progress>,
     /// How an aggressor that is a program shows its progress [default: instructions, else cpu-time]
     #[arg(long, value_enum, value_name = "HOW", hide_short_help = true)]
     pub aggressor_progress: Option<Progress>,
@@ -194,7 +166,7 @@ pub struct Prove {
     pub seed: u64,
     /// Continue the interrupted proof in this folder
     #[arg(long, value_name = "DIR", help_heading = "Output",
-          conflicts_with_all = ["victim", "victim_run", "victim_probe", "aggressor", "aggressor_pid",
+          conflicts_with_all = ["victim", "victim_run", "victim_probe", "client", "aggressor", "aggressor_pid",
           "aggressor_cgroup", "aggressor_unit", "aggressor_container", "out"])]
     pub resume: Option<PathBuf>,
     #[command(flatten)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, WidthChoice};
 
+use super::client::{Client, Shown};
 use super::common::{Measuring, Metric, On, Output, Placement};
 use super::services::Services;
 
@@ -153,7 +154,8 @@ program's command line:
 
 Examples:
   ringfence neighbours --victim chase --aggressor 'write instruction=clwb,nt'
-  ringfence neighbours --victim mcf --aggressor alu --placement smt")]
+  ringfence neighbours --victim mcf --aggressor alu --placement smt
+  ringfence neighbours --server ./server --ready port:7777 --client ./bench")]
 pub struct Neighbours {
     /// The task that is slowed down
     #[arg(long, value_name = "TASK", default_value = "chase")]
@@ -161,6 +163,12 @@ pub struct Neighbours {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub services: Services,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub client: Client,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub shown: Shown,
     /// A task to run beside it; may be repeated
     ///
     /// Several are compared with each other. Without this flag, the aggressors are a writer with each instruction, alu and idle.

@@ -1,6 +1,7 @@
 //! What can be asked. Help, manual pages, completions and hints all follow these definitions.
 
 mod answers;
+mod client;
 mod code;
 pub mod commit;
 mod common;
@@ -18,7 +19,8 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
-pub use answers::{Pair, PolluterArg, Progress, Prove, Sensitivity, Tune};
+pub use answers::{Pair, PolluterArg, Prove, Sensitivity, Tune};
+pub use client::{Client, Progress, Shown};
 pub use code::{Census, Trace};
 pub use commit::Commit;
 pub use common::{Measuring, On, Output, Placement};

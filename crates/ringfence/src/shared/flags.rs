@@ -1,6 +1,7 @@
 //! Flags into an experiment.
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::nearest::nearest;
 use ringfence_experiment::plan::least_window;
 use ringfence_experiment::task::{table, text};
@@ -130,27 +131,52 @@ where
 
 /// The time that `--time` gives, or `--budget`, as it was once called in verbs without a verdict.
 pub fn set_time(field: &mut Option<Span>, text: Option<&str>) -> Result<(), Failure> {
-    match text.filter(|text| text.parse::<Share>().is_ok()) {
-        Some(share) => Err(Failure::Usage(format!(
-            "--time: '{share}' is a share, but this is how long to measure, such as 60s; to test a slowdown against a \
-             budget, use 'ringfence prove'"
-        ))),
-        None => set_some(field, "time", text),
+    if let Some(text) = text {
+        let what = match text.parse::<Budget>() {
+            Ok(Budget::Slowdown(_)) => Some("a share"),
+            Ok(Budget::AtMost(..)) => Some("a bound"),
+            Err(_) => None,
+        };
+        if let Some(what) = what {
+            return Err(Failure::Usage(format!(
+                "--time: '{text}' is {what}, but this is how long to measure, such as 60s; to test a victim against a \
+                 budget, use 'ringfence prove'"
+            )));
+        }
     }
+    set_some(field, "time", text)
 }
 
-/// The slowdown that `--budget` allows.
-pub fn set_budget(field: &mut Share, text: Option<&str>) -> Result<(), Failure> {
-    match text {
-        Some(text) if text.parse::<Span>().is_ok() => Err(Failure::Usage(format!(
-            "--budget: '{text}' is a duration, but this is the slowdown that is allowed, such as 2%; --time says how \
-             long to measure"
-        ))),
-        Some(text) if text.trim_start().starts_with('-') => Err(Failure::Usage(format!(
-            "--budget: '{text}' is negative; the slowdown that is allowed must be 0% or more, such as 2%"
-        ))),
-        text => set(field, "budget", text),
+/// What `--budget` allows.
+pub fn budget(text: &str) -> Result<Budget, Failure> {
+    if text.parse::<Span>().is_ok() {
+        return Err(Failure::Usage(format!(
+            "--budget: '{text}' is a duration without the metric that it bounds: write 'p99<{}', or the slowdown that is \
+             allowed, such as 2%; --time says how long to measure",
+            text.trim()
+        )));
     }
+    if text.trim_start().starts_with('-') {
+        return Err(Failure::Usage(format!(
+            "--budget: '{text}' is negative; the slowdown that is allowed must be 0% or more, such as 2%"
+        )));
+    }
+    parsed("budget", text)
+}
+
+/// The slowdown that `--budget` allows, of a victim whose units of work are compared by their mean time.
+pub fn set_slowdown(field: &mut Share, text: Option<&str>) -> Result<(), Failure> {
+    match text.map(budget).transpose()? {
+        Some(Budget::Slowdown(share)) => *field = share,
+        Some(bound) => {
+            return Err(Failure::Usage(format!(
+                "--budget '{bound}': here it is a slowdown that is allowed, such as 2%; 'ringfence prove' holds a victim against \
+                 a time"
+            )));
+        }
+        None => {}
+    }
+    Ok(())
 }
 
 /// One value or several.

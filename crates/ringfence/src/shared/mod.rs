@@ -8,4 +8,5 @@ pub mod folder;
 pub mod host;
 pub mod medium;
 pub mod page;
+pub mod program;
 pub mod services;

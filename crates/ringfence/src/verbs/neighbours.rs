@@ -1,12 +1,15 @@
 //! `neighbours`: how much aggressors slow a victim down.
 
 use ringfence_engine::available;
+use ringfence_experiment::units::Span;
 use ringfence_experiment::{Arm, Episode, Experiment, Measure, OneOrMany, Placement, Role};
+
+use toml::Value;
 
 use crate::args::Neighbours;
 use crate::failure::Failure;
 use crate::shared::flags::one_or_many;
-use crate::shared::{experiment, flags, services};
+use crate::shared::{experiment, flags, program, services};
 
 pub fn run(args: &Neighbours) -> Result<(), Failure> {
     experiment::run(experiment(args)?, &args.on, &args.measuring)
@@ -16,10 +19,13 @@ pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     let task = |flag: &str, text: &str| {
         available::parse_task(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
     };
-    let victim = match services::victim(&args.services) {
-        Some(probe) => probe,
-        None => task("victim", &args.victim)?,
+    program::check(&args.shown, false, args.client.client.is_some())?;
+    let victim = match (services::victim(&args.services), program::client(&args.client, &args.shown)?) {
+        (Some(probe), _) => probe,
+        (None, Some(client)) => client,
+        (None, None) => program::task("victim", &args.victim, args.shown.victim_progress)?,
     };
+    let victim = program::with_log_unit(victim, &args.shown)?;
     let default = ["write instruction=clflush,clflushopt,clwb,nt,none size=256MiB", "alu", "idle"];
     let texts: Vec<&str> = if args.aggressor.is_empty() {
         default.to_vec()
@@ -35,6 +41,12 @@ pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     flags::set_some(&mut victim_cpu, "victim-cpu", args.victim_cpu.as_deref())?;
     flags::set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
     let mut measure = Measure { looks: vec![12], ..Measure::default() };
+    match victim.get("unit").and_then(Value::as_str) {
+        Some("whole-run") => measure.rounds = 1,
+        // As long as it takes for some work of a program.
+        Some(_) => measure.window = Span::ms(100),
+        None => {}
+    }
     services::set_freezing(&mut measure, &args.services, args.measuring.window.as_deref())?;
     if let Some(text) = &args.episode {
         let mut episode = Episode::default();

@@ -4,11 +4,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::ValueEnum;
-use clap::builder::PossibleValue;
 use ringfence_engine::available;
 use ringfence_experiment::Measure;
-use ringfence_experiment::task::{Figure, Task, text};
+use ringfence_experiment::budget::Budget;
+use ringfence_experiment::quantity::Quantity;
+use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_machine::Machine;
@@ -16,13 +16,13 @@ use ringfence_prove::{self as prove, Files, Question};
 use ringfence_study::Here;
 use toml::{Table, Value};
 
-use crate::args::{Progress, Prove};
+use crate::args::Prove;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::command::command;
-use crate::shared::flags::{check_counts, check_trials, set, set_budget, set_some};
-use crate::shared::{experiment, flags, host, page, services};
+use crate::shared::flags::{budget, check_counts, check_trials, set, set_some};
+use crate::shared::{experiment, flags, host, page, program, services};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
     if args.on.machine.is_some() {
@@ -106,25 +106,25 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> 
 
 fn question(args: &Prove) -> Result<Question, Failure> {
     check_counts("aggressors", "aggressor", &[args.aggressors])?;
-    let whole = args.victim_run.is_some();
-    if args.victim_progress.is_some_and(|progress| matches!(progress, Progress::CpuTime)) {
-        return Err(Failure::Usage(
-            "--victim-progress cpu-time says how long the victim ran and not how fast, so no slowdown of it would show; \
-             use lines, counter, runs or instructions, or time its runs with --victim-run"
-                .into(),
-        ));
-    }
-    let victim = match (services::victim(&args.services), &args.victim, &args.victim_run) {
+    program::check(&args.shown, args.victim_run.is_some(), args.client.client.is_some())?;
+    let client = program::client(&args.client, &args.shown)?;
+    let victim = match (services::victim(&args.services), client, &args.victim, &args.victim_run) {
         (Some(probe), ..) => probe,
-        (_, _, Some(command)) => whole_run(command, args)?,
-        (_, Some(text), None) => task("victim", text, args.victim_progress)?,
-        (_, None, None) => unreachable!("required by the parser"),
+        (_, Some(client), ..) => client,
+        (_, _, _, Some(command)) => program::whole_run("victim-run", command, &args.shown)?,
+        (_, _, Some(text), None) => program::task("victim", text, args.shown.victim_progress)?,
+        (_, _, None, None) => unreachable!("required by the parser"),
     };
+    let mut victim = program::with_log_unit(victim, &args.shown)?;
+    let whole = victim.get("unit").and_then(Value::as_str) == Some("whole-run");
     let mut aggressor = match services::aggressor(&args.services) {
         Some(attached) => attached,
-        None => task("aggressor", args.aggressor.as_deref().unwrap_or_default(), args.aggressor_progress)?,
+        None => program::task(
+            "aggressor",
+            args.aggressor.as_deref().unwrap_or_default(),
+            args.aggressor_progress,
+        )?,
     };
-    let mut victim = victim;
     let is_program = |table: &Table| table.get("workload").and_then(Value::as_str) == Some("command");
     let programs = is_program(&victim) || is_program(&aggressor);
     if let Some(span) = &args.warm_up {
@@ -146,14 +146,13 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     set(&mut measure.window, "window", args.window.as_deref())?;
     set(&mut measure.settle, "settle", args.settle.as_deref())?;
     set(&mut measure.isolation_settle, "isolation-settle", args.isolation_settle.as_deref())?;
-    set(&mut measure.quantity, "metric", args.metric.metric.as_deref())?;
     set(&mut measure.confidence, "confidence", args.confidence.as_deref())?;
     let (mut victim_cpus, mut aggressor_cpus, mut time) = (None, None, None);
     set_some(&mut victim_cpus, "victim-cpu", args.victim_cpu.as_deref())?;
     set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
     set_some(&mut time, "time", args.time.as_deref())?;
-    let mut budget = ringfence_experiment::units::Share(0.02);
-    set_budget(&mut budget, Some(&args.budget))?;
+    let budget = budget(&args.budget)?;
+    measure.quantity = quantity(budget, args.metric.metric.as_deref())?;
     // Fewer than a figure takes still try every lever.
     check_trials(args.trials)?;
     let pair = |text: &String| match text.split_once('=') {
@@ -180,6 +179,18 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     Ok(as_tasks_need(question, args))
 }
 
+// What is compared: a budget that bounds a metric names it.
+fn quantity(budget: Budget, metric: Option<&str>) -> Result<Quantity, Failure> {
+    let asked = metric.map(|metric| flags::parsed::<Quantity>("metric", metric)).transpose()?;
+    match (budget, asked) {
+        (Budget::AtMost(bounded, _), Some(asked)) if asked != bounded => Err(Failure::Usage(format!(
+            "--metric {asked} and --budget '{budget}' name two metrics: leave --metric out, since the budget says which it is about"
+        ))),
+        (Budget::AtMost(bounded, _), _) => Ok(bounded),
+        (Budget::Slowdown(_), asked) => Ok(asked.unwrap_or_default()),
+    }
+}
+
 // Unless somebody says otherwise: windows in which each task does some of its work, and one round of those that wear a disk.
 fn as_tasks_need(mut question: Question, args: &Prove) -> Question {
     let tasks = [question.victim(), question.aggressor()];
@@ -203,49 +214,4 @@ fn other_dir(dir: &Path) -> Result<PathBuf, Failure> {
             dir.display()
         ))
     })
-}
-
-// A file that is there but may not be executed is refused before anything is measured.
-fn refuse_not_executable(flag: &str, text: &str) -> Result<(), Failure> {
-    let run = text::program(text).get("run").and_then(Value::as_str).map(str::to_owned).unwrap_or_default();
-    let Some(path) = run.split_whitespace().next().filter(|first| first.contains('/')) else { return Ok(()) };
-    if Path::new(path).exists() && !available::can_be_started(path) {
-        return Err(Failure::Usage(format!(
-            "--{flag}: '{path}' is not a program that may be executed; if it should be: chmod +x {path}"
-        )));
-    }
-    Ok(())
-}
-
-fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Table, Failure> {
-    refuse_not_executable(flag, text)?;
-    let table = available::parse_task(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
-    let Some(progress) = progress else { return Ok(table) };
-    if !table.contains_key("run") {
-        return Err(Failure::Usage(format!(
-            "--{flag}-progress: '{text}' is a built-in workload, which shows its progress by itself; leave this flag out"
-        )));
-    }
-    program(flag, text, progress.to_possible_value().as_ref().map(PossibleValue::get_name))
-}
-
-fn whole_run(command: &str, args: &Prove) -> Result<Table, Failure> {
-    let mut table = program("victim-run", command, Some("whole-run"))?;
-    if let Some(pattern) = &args.victim_metric {
-        let better = args.better.clone().unwrap_or("lower".into());
-        let figure = Figure::parse(pattern, &better);
-        let figure = figure.map_err(|why| Failure::Usage(format!("--victim-metric: {why}")))?;
-        table.insert("figure".into(), Value::try_from(figure).expect("two texts"));
-    }
-    Ok(table)
-}
-
-fn program(flag: &str, text: &str, unit: Option<&str>) -> Result<Table, Failure> {
-    if text.trim().is_empty() {
-        return Err(Failure::Usage(format!("--{flag}: this is empty; give a program's command line")));
-    }
-    refuse_not_executable(flag, text)?;
-    let mut table = text::program(text);
-    table.extend(unit.map(|unit| ("unit".to_string(), Value::String(unit.into()))));
-    Ok(table)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ringfence_analysis::estimate::Looks;
 use ringfence_analysis::results::{self, CaseResult};
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Instruction;
 use ringfence_experiment::units::Span;
@@ -208,7 +209,7 @@ fn beside(question: &Question, choice: &Choice) -> Option<prove::Question> {
         victim_cpus: None,
         aggressor_cpus: None,
         placement: question.placement,
-        budget: question.budget,
+        budget: Budget::Slowdown(question.budget),
         measure: Measure { window: Span::ms(50), ..Measure::default() },
         trials: None,
         seed: question.seed,

@@ -16,7 +16,7 @@ use crate::args::Tune;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
-use crate::shared::flags::{check_trials, set, set_budget};
+use crate::shared::flags::{check_trials, set, set_slowdown};
 use crate::shared::{experiment, folder, host};
 use written::Written;
 
@@ -94,7 +94,7 @@ fn question(args: &Tune, target: Target) -> Result<Question, Failure> {
     let (mut size, mut block, mut budget) = (Bytes::mib(256), Bytes::kib(4), Share(0.02));
     set(&mut size, "size", args.size.as_deref())?;
     set(&mut block, "block", args.block.as_deref())?;
-    set_budget(&mut budget, args.budget.as_deref())?;
+    set_slowdown(&mut budget, args.budget.as_deref())?;
     check_trials(args.trials)?;
     let victim = args.victim.as_deref().map(text::parse).transpose();
     let victim = victim.map_err(|error| Failure::Usage(format!("--victim: {error}")))?;
