@@ -33,6 +33,8 @@ mod back;
 mod changes;
 #[cfg(test)]
 mod coupled;
+#[cfg(test)]
+mod entries;
 mod entry;
 pub mod error;
 pub mod folders;
