@@ -69,8 +69,10 @@ pub fn enter_hidden_role() {
     let mut arguments = std::env::args_os().skip(1);
     let (Some(role), Some(fd)) = (arguments.next(), arguments.next()) else { return };
     let Some(fd) = fd.to_str().and_then(|fd| fd.parse::<RawFd>().ok()) else { return };
+    let whose = arguments.next().and_then(|pid| pid.to_str()?.parse().ok());
     match role.to_str().unwrap_or_default() {
-        GUARDIAN => main(fd),
+        // It may have been killed by now, and is no parent then.
+        GUARDIAN => main(fd, whose.unwrap_or_else(std::os::unix::process::parent_id)),
         WORKER => super::worker::main(fd),
         _ => {}
     }
@@ -95,12 +97,10 @@ fn folders_of(spec: &Spec) -> Vec<PathBuf> {
     tasks.filter_map(|assigned| assigned.task.names_files_in()).map(Path::to_owned).collect()
 }
 
-fn main(fd: RawFd) -> ! {
+fn main(fd: RawFd, supervisor: u32) -> ! {
     // It fails for a leader of a session, who has one of its own.
     let _ = rustix::process::setsid();
     before_exec::ignore_signals();
-    // Before it can have died.
-    let supervisor = std::os::unix::process::parent_id();
     process::adopt_orphans();
     let mut groups = Groups::default();
     let workers: Workers = Arc::default();
@@ -264,7 +264,7 @@ impl Guardian {
             .collect();
         let mut child = Command::new("/proc/self/exe")
             .arg0("ringfence-guardian")
-            .args([GUARDIAN, &fd.to_string()])
+            .args([GUARDIAN, &fd.to_string(), &process::own_pid().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

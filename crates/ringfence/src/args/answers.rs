@@ -94,7 +94,7 @@ pub struct Prove {
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Levers", hide_short_help = true)]
     #[arg(help = format!("Try only these levers: {}", ringfence_prove::lever_names().join(", ")))]
     pub levers: Vec<String>,
-    /// Keep the winning setting after the run: cat, mba, or a limit of what runs already
+    /// Leave the winning setting in place, if it can stay after the run
     ///
     /// 'ringfence resctrl undo' puts back what was there of cat and mba. An aggressor that runs already keeps its quota, weight,
     /// cpuset or io-limit in its own control group, and the commands that take it away are printed.

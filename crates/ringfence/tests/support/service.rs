@@ -87,6 +87,8 @@ pub struct Service {
     stopped: Arc<AtomicU32>,
     over: Arc<AtomicBool>,
     watch: Option<JoinHandle<()>>,
+    // The test's program fails where it can print no longer, which it does after a minute.
+    _output: Box<dyn std::any::Any>,
 }
 
 impl Service {
@@ -101,10 +103,12 @@ impl Service {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let port = lines.find_map(|line| line.split_once("port ")?.1.trim().parse().ok());
+        let port = lines.by_ref().find_map(|line| line.split_once("port ")?.1.trim().parse().ok());
+        let _output = Box::new(lines);
         let (stopped, over) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
         let watch = watch(child.id(), stopped.clone(), over.clone());
-        Self { child, port: port.expect("the service says its port"), stopped, over, watch: Some(watch) }
+        let port = port.expect("the service says its port");
+        Self { child, port, stopped, over, watch: Some(watch), _output }
     }
 
     pub fn pid(&self) -> u32 {
