@@ -20,8 +20,8 @@ use crate::target::Target;
 
 /// So often it is looked, while one is being seized, whether others have ended.
 const LOOK: Duration = Duration::from_millis(1);
-/// A thread that ends does so within microseconds, unless the kernel keeps it.
-const END: Duration = Duration::from_secs(1);
+/// A thread that ends does so within microseconds, unless the machine is so busy that it gets no CPU, or the kernel keeps it.
+const END: Duration = Duration::from_secs(10);
 /// So often a thread is tried that is there, traced by nobody, and refused.
 const TRIES: u32 = 3;
 
