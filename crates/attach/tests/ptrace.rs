@@ -70,7 +70,7 @@ fn tracer(pid: u32) -> u32 {
     field(&status, "TracerPid").unwrap().parse().unwrap()
 }
 
-// A copy of this test's program, as somebody with a role: this program itself is no target.
+// A copy of this test's program, as somebody with a role: this program itself is not a target.
 struct Copied {
     program: PathBuf,
     _folder: TempDir,

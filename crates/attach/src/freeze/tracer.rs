@@ -137,7 +137,7 @@ impl Tracer {
     }
 
     /// Collects threads that have ended, which one that calls exec waits for. First threads are left to their parents.
-    pub fn collect(&mut self) {
+    fn collect(&mut self) {
         let root = &self.root;
         self.threads.retain(|tid, process| tid == process || !collected(root, *tid));
     }
