@@ -35,6 +35,41 @@ pub enum Refusal {
         /// Why it may not stand still.
         why: &'static str,
     },
+    /// A debugger, or whoever traces, has it already: a thread has one tracer.
+    #[error(
+        "{target} is refused: process {pid} ({}) is part of it, and process {tracer} ({}) traces it already: end that, or \
+         freeze it in another way",
+        printable(name),
+        printable(tracer_name)
+    )]
+    Traced {
+        /// What was asked for.
+        target: Target,
+        /// The process.
+        pid: u32,
+        /// Its name.
+        name: String,
+        /// Who traces it.
+        tracer: u32,
+        /// That one's name.
+        tracer_name: String,
+    },
+    /// The kernel does not let this program trace it.
+    #[error(
+        "{target} is refused: tracing process {pid} ({}), which is part of it: {why}; it takes CAP_SYS_PTRACE or the same \
+         user, and a /proc/sys/kernel/yama/ptrace_scope that allows it, or freeze it in another way",
+        printable(name)
+    )]
+    Untraceable {
+        /// What was asked for.
+        target: Target,
+        /// The process.
+        pid: u32,
+        /// Its name.
+        name: String,
+        /// What the kernel said.
+        why: String,
+    },
     /// What belongs to it cannot be known.
     #[error("{target} is refused: {why}")]
     Unknown {

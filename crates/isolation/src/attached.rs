@@ -24,8 +24,11 @@ pub fn missing(attached: &Attached) -> Option<String> {
 /// # Errors
 /// One sentence where that way is not there.
 pub fn method(found: &Found, by: Option<FreezeBy>) -> Result<Method, String> {
+    if by == Some(FreezeBy::Ptrace) {
+        return Ok(Method::Ptrace);
+    }
     let is_wanted = |method: &&Method| match by {
-        None => true,
+        None | Some(FreezeBy::Ptrace) => true,
         Some(FreezeBy::Signals) => **method == Method::Signals,
         Some(FreezeBy::Group) => **method != Method::Signals,
     };

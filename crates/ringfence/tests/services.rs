@@ -14,6 +14,8 @@ mod limited;
 mod refused;
 #[path = "services/sliced.rs"]
 mod sliced;
+#[path = "services/traced.rs"]
+mod traced;
 
 use std::path::Path;
 use std::process::Command;

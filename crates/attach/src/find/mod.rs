@@ -25,6 +25,9 @@ pub enum Method {
     V1Freezer(PathBuf),
     /// `SIGSTOP` to one process after the other, until all stand. Their parents may see it (`waitpid(2)`, `WUNTRACED`).
     Signals,
+    /// `PTRACE_INTERRUPT` to one thread after the other, until all stand. Nobody is offered it, since it wants asking for:
+    /// whoever traces already, or wants to, is in its way. The kernel undoes it by itself when this program ends.
+    Ptrace,
 }
 
 impl fmt::Display for Method {
@@ -33,6 +36,7 @@ impl fmt::Display for Method {
             Method::CgroupV2(folder) => write!(f, "cgroup.freeze of {}", folder.display()),
             Method::V1Freezer(folder) => write!(f, "freezer.state of {}", folder.display()),
             Method::Signals => f.write_str("SIGSTOP"),
+            Method::Ptrace => f.write_str("ptrace"),
         }
     }
 }
@@ -104,7 +108,7 @@ pub struct Found {
     pub groups: Vec<Group>,
     /// The CPUs that any of its processes may run on.
     pub cpus: CpuSet,
-    /// How it can be frozen, the best way first.
+    /// How it can be frozen, the best way first. [`Method::Ptrace`] is not among these, and can be tried all the same.
     pub methods: Vec<Method>,
     pub(crate) members: Members,
     pub(crate) guard: Guard,

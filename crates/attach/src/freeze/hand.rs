@@ -8,6 +8,8 @@ use ringfence_changes::{Changes, Restored, Thread};
 use ringfence_sysfs::root::FsRoot;
 
 use super::options::{FreezeError, Took};
+use super::pause::pause;
+use super::tracer::{Tracer, Untraced};
 use crate::find::{Found, Members, Method, new_in_groups};
 use crate::process::Process;
 use crate::refusal::Refusal;
@@ -15,27 +17,35 @@ use crate::target::Target;
 use crate::tree::Settled;
 use crate::vital::Guard;
 
-/// So often it is looked without a pause whether all stand, which is mostly a matter of microseconds.
-const AT_ONCE: u32 = 20;
-/// Then this lies in between.
-const PAUSE: Duration = Duration::from_micros(100);
-
 pub struct Hand {
     root: FsRoot,
     target: Target,
     method: Method,
     members: Members,
     guard: Guard,
-    changes: Changes,
+    // None where the kernel lets all go on by itself once this program has ended: there is nothing to write down.
+    changes: Option<Changes>,
+    tracer: Option<Tracer>,
     // Those that may be stopped.
     checked: BTreeSet<u32>,
 }
 
 impl Hand {
-    pub fn new(root: &FsRoot, found: Found, method: Method, changes: Changes) -> Self {
+    pub fn new(root: &FsRoot, found: Found, method: Method, changes: Option<Changes>) -> Self {
         let Found { target, processes, members, guard, .. } = found;
         let checked = processes.iter().map(Process::pid).collect();
-        Self { root: root.clone(), target, method, members, guard, changes, checked }
+        Self { root: root.clone(), target, method, members, guard, changes, tracer: None, checked }
+    }
+
+    /// Whether all that are there let themselves be traced, so that it is known before anything is frozen.
+    pub fn try_tracing(&mut self, processes: &[Process], until: Instant) -> Result<(), FreezeError> {
+        let tried = self.tracing()?.touch(processes, until);
+        self.thaw()?;
+        match tried {
+            Err(Untraced::Refused(why)) => Err(why.into()),
+            // They come and go; that is looked at when they are frozen.
+            Err(Untraced::Moving(_)) | Ok(()) => Ok(()),
+        }
     }
 
     /// Until all stand. Where that fails, some may.
@@ -54,21 +64,37 @@ impl Hand {
                 };
                 self.freeze_group(&folder, ("freezer.state", "FROZEN"), stands, until, limit)
             }
-            Method::Signals => self.stop_all(until, limit),
+            Method::Signals | Method::Ptrace => self.stop_all(until, limit),
         }
     }
 
     /// Undoes what [`Self::freeze`] has done.
     pub fn thaw(&mut self) -> Result<(), FreezeError> {
-        if let Some(file) = file(&self.method) {
-            self.changes.set_back(&file)?;
+        if let Some(tracer) = &mut self.tracer {
+            let tried = || "letting those go on that are traced".into();
+            tracer.end().map_err(|source| ringfence_changes::Error::Refused { tried: tried(), source })?;
+            self.tracer = None;
         }
-        Ok(self.changes.resume()?)
+        let Some(changes) = &mut self.changes else { return Ok(()) };
+        if let Some(file) = file(&self.method) {
+            changes.set_back(&file)?;
+        }
+        Ok(changes.resume()?)
     }
 
     /// Ends the journal.
     pub fn end(&mut self) -> Result<Restored, ringfence_changes::Error> {
-        self.changes.put_back()
+        self.changes.as_mut().map_or_else(|| Ok(Restored::default()), Changes::put_back)
+    }
+
+    fn tracing(&mut self) -> Result<&mut Tracer, FreezeError> {
+        if self.tracer.is_none() {
+            let tried = || "starting the thread that traces".into();
+            let started = Tracer::start(&self.root, &self.target);
+            self.tracer =
+                Some(started.map_err(|source| ringfence_changes::Error::Refused { tried: tried(), source })?);
+        }
+        Ok(self.tracer.as_mut().expect("it was started"))
     }
 
     fn freeze_group(
@@ -97,7 +123,7 @@ impl Hand {
             return Ok(Took { was_frozen: true, ..Took::default() });
         }
         let begun = Instant::now();
-        self.changes.set(file, frozen)?;
+        self.changes.as_mut().expect("groups have a journal").set(file, frozen)?;
         let mut looked = 0;
         while !stands(&self.root, folder) {
             if Instant::now() > until {
@@ -111,7 +137,7 @@ impl Hand {
 
     fn stop_all(&mut self, until: Instant, limit: Duration) -> Result<Took, FreezeError> {
         let begun = Instant::now();
-        let mut sight = Sight::default();
+        let mut sight = Sight { takes_all: self.method == Method::Ptrace, ..Sight::default() };
         let mut looked = 0;
         loop {
             let (all, certain) = self.members.look(&self.root, &sight.settled);
@@ -120,14 +146,13 @@ impl Hand {
                 self.check(process)?;
             }
             if !round.to_stop.is_empty() {
-                let ids: Vec<Thread> = round.to_stop.iter().map(|process| process.id).collect();
-                self.changes.stop(&ids)?;
+                self.stop(&round.to_stop, until, limit)?;
             } else if !certain || round.unsettled {
                 // Looked at once more.
             } else if round.living == 0 {
                 return Err(FreezeError::Ended);
             } else {
-                let (stopped, stood) = (sight.stopped.len(), sight.theirs.len());
+                let (stopped, stood) = sight.counts();
                 return Ok(Took { time: begun.elapsed(), stopped, stood, was_frozen: stopped == 0 });
             }
             if Instant::now() > until {
@@ -135,6 +160,17 @@ impl Hand {
             }
             pause(&mut looked);
         }
+    }
+
+    fn stop(&mut self, all: &[Process], until: Instant, limit: Duration) -> Result<(), FreezeError> {
+        if let Some(changes) = &mut self.changes {
+            let ids: Vec<Thread> = all.iter().map(|process| process.id).collect();
+            return Ok(changes.stop(&ids)?);
+        }
+        self.tracing()?.stop(all, until).map_err(|why| match why {
+            Untraced::Refused(why) => why.into(),
+            Untraced::Moving(what) => FreezeError::Moving { limit, what },
+        })
     }
 
     // Whether it may be stopped, once.
@@ -155,18 +191,15 @@ fn file(method: &Method) -> Option<PathBuf> {
     match method {
         Method::CgroupV2(folder) => Some(folder.join("cgroup.freeze")),
         Method::V1Freezer(folder) => Some(folder.join("freezer.state")),
-        Method::Signals => None,
+        Method::Signals | Method::Ptrace => None,
     }
-}
-
-fn pause(looked: &mut u32) {
-    *looked += 1;
-    if *looked < AT_ONCE { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
 }
 
 /// What was seen of processes since they began to be stopped.
 #[derive(Debug, Clone, Default)]
 struct Sight {
+    // Whether those are stopped, too, that others have stopped: nobody lets them go on meanwhile then.
+    takes_all: bool,
     stopped: BTreeSet<Thread>,
     // Stopped when they were seen first: somebody else has done that.
     theirs: BTreeSet<Thread>,
@@ -185,11 +218,18 @@ struct Round {
 }
 
 impl Sight {
+    // How many stand because of us, and because of others.
+    fn counts(&self) -> (usize, usize) {
+        (self.stopped.difference(&self.theirs).count(), self.theirs.len())
+    }
+
     fn judge(&mut self, root: &FsRoot, all: &[Process]) -> Round {
         let living: Vec<&Process> = all.iter().filter(|process| !process.has_ended()).collect();
         let stopped = |process: &&&Process| matches!(process.state, 'T' | 't');
         let parents: BTreeSet<u32> = living.iter().filter(stopped).map(|process| process.parent).collect();
-        let mut round = Round { living: living.len(), ..Round::default() };
+        // So one is shown that is gone the next moment, or whose first thread gives its number to one that calls exec.
+        let unsettled = all.iter().any(|process| process.threads == 0);
+        let mut round = Round { living: living.len(), unsettled, ..Round::default() };
         for process in living {
             let id = process.id;
             if self.settled.contains_key(&id) {
@@ -198,7 +238,7 @@ impl Sight {
             let ours = self.stopped.contains(&id);
             let stands = process.stands(root, parents.contains(&process.pid()));
             // Whoever waits in vfork and was not told to stop would go on with its child.
-            if stands && (ours || process.state != 'D') {
+            if stands && (ours || process.state != 'D' && !self.takes_all) {
                 // The first thread stood before its children were looked for, the others perhaps not.
                 if process.threads <= 1 && process.state != 'D' || self.standing.contains(&id) {
                     self.settled.insert(id, process.clone());
@@ -211,8 +251,12 @@ impl Sight {
                 }
                 continue;
             }
-            // One of theirs that moves was let go on meanwhile.
-            self.theirs.remove(&id);
+            if stands && process.state == 'T' {
+                self.theirs.insert(id);
+            } else {
+                // One of theirs that moves was let go on meanwhile.
+                self.theirs.remove(&id);
+            }
             self.standing.remove(&id);
             self.stopped.insert(id);
             round.to_stop.push(process.clone());
@@ -266,7 +310,27 @@ mod tests {
         assert_eq!(pids(&sight.judge(&root, &all)), [10]);
         let all = [process(7, 1, 'T'), process(8, 7, 'T'), process(10, 7, 'T')];
         assert_eq!(pids(&sight.judge(&root, &all)), [0; 0]);
-        assert_eq!((sight.stopped.len(), sight.theirs.len()), (2, 1));
+        assert_eq!(sight.counts(), (2, 1));
+    }
+
+    #[test]
+    fn who_calls_exec_has_not_ended() {
+        let root = FixtureTree::empty("exec").root();
+        let mut gone = process(7, 1, 'X');
+        gone.threads = 0;
+        assert!(Sight::default().judge(&root, &[gone.clone()]).unsettled, "it is looked at once more");
+        gone.threads = 1;
+        let round = Sight::default().judge(&root, &[gone]);
+        assert!(!round.unsettled && round.living == 0);
+    }
+
+    #[test]
+    fn who_stands_already_is_taken_as_well_where_all_are() {
+        let root = FixtureTree::empty("takes_all").root();
+        let mut sight = Sight { takes_all: true, ..Sight::default() };
+        assert_eq!(pids(&sight.judge(&root, &[process(7, 1, 'R'), process(8, 7, 'T')])), [7, 8]);
+        assert_eq!(pids(&sight.judge(&root, &[process(7, 1, 't'), process(8, 7, 't')])), [0; 0]);
+        assert_eq!(sight.counts(), (1, 1));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 mod hand;
 mod options;
+mod pause;
+mod tracer;
 mod watchdog;
 
 use std::sync::{Arc, MutexGuard};
@@ -20,22 +22,29 @@ use watchdog::{Shared, State};
 /// Freezes and thaws one target.
 ///
 /// Each freeze is in the journal of changes before it begins. Dropping it thaws. When the program is killed, whoever
-/// comes next thaws ([`ringfence_changes::put_back_left`]).
+/// comes next thaws ([`ringfence_changes::put_back_left`]). By [`Method::Ptrace`] the kernel thaws at once then, and there
+/// is no journal.
 pub struct Freezer {
     shared: Arc<Shared>,
     watchdog: Option<JoinHandle<()>>,
 }
 
 impl Freezer {
-    /// Begins the journal. Nothing is frozen. `method` is one of those that were found.
+    /// Begins the journal. Nothing is frozen. `method` is one of those that were found, or [`Method::Ptrace`].
     ///
     /// # Errors
-    /// Where no journal can be written, or limits make no sense.
+    /// Where no journal can be written, or limits make no sense; or where one of the target's threads does not let itself
+    /// be traced and is to be.
     pub fn new(root: &FsRoot, found: Found, method: Method, options: Options) -> Result<Self, FreezeError> {
         let budget = Budget::new(options.longest, options.share, Duration::ZERO)?;
         let purpose = format!("freezing {} for a moment", found.target);
-        let changes = Changes::begin(root, &purpose, &options.changes)?;
-        let hand = Hand::new(root, found, method, changes);
+        let is_traced = method == Method::Ptrace;
+        let changes = if is_traced { None } else { Some(Changes::begin(root, &purpose, &options.changes)?) };
+        let processes = found.processes.clone();
+        let mut hand = Hand::new(root, found, method, changes);
+        if is_traced {
+            hand.try_tracing(&processes, Instant::now() + options.longest)?;
+        }
         let state = State { hand, budget, frozen: None, forced: None, ending: false };
         let shared = Arc::new(Shared::new(state, options));
         let watched = shared.clone();

@@ -94,7 +94,7 @@ pub fn runs(pid: u32) -> bool {
     };
     let before = used();
     std::thread::sleep(Duration::from_millis(30));
-    used().zip(before).is_some_and(|(after, before)| after - before > 1_000_000)
+    used().zip(before).is_some_and(|(after, before)| after > before + 1_000_000)
 }
 
 /// A control group of this machine.

@@ -123,8 +123,11 @@ impl Guest {
         let method = attached::method(&found, freezing.by).map_err(EngineError::Usage)?;
         let by = method.to_string();
         let options = Options { longest: freezing.longest.0, share: freezing.share.0, ..Options::default() };
-        let freezer = Freezer::new(&FsRoot::host(), found.clone(), method, options)
-            .map_err(|error| EngineError::Failed(error.to_string()))?;
+        let freezer =
+            Freezer::new(&FsRoot::host(), found.clone(), method, options).map_err(|error| match error {
+                FreezeError::Refused(why) => EngineError::Usage(why.to_string()),
+                other => EngineError::Failed(other.to_string()),
+            })?;
         let (freezer, longest) = (Some(freezer), freezing.longest.0);
         let readings = Readings::default();
         Ok(Self { role, found, freezer, thawed: None, pauses: 0, by, longest, readings })

@@ -33,6 +33,8 @@ pub enum FreezeBy {
     Group,
     /// By `SIGSTOP` to each process.
     Signals,
+    /// By `ptrace`, as debuggers do it: the kernel lets all go on once whoever has paused them ends.
+    Ptrace,
 }
 
 impl std::str::FromStr for FreezeBy {
@@ -42,7 +44,8 @@ impl std::str::FromStr for FreezeBy {
         match text {
             "group" => Ok(Self::Group),
             "signals" => Ok(Self::Signals),
-            _ => Err(format!("'{text}' is no way to pause a program: there are group and signals")),
+            "ptrace" => Ok(Self::Ptrace),
+            _ => Err(format!("'{text}' is no way to pause a program: there are group, signals and ptrace")),
         }
     }
 }

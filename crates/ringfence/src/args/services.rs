@@ -98,7 +98,11 @@ pub struct Services {
     /// Pauses for windows and those of the lever duty count together. That lever tries this share and half of it.
     #[arg(long, value_name = "SHARE", help_heading = "Services", hide_short_help = true)]
     pub frozen_share: Option<String>,
-    /// How it is paused: group or signals [default: the quickest]
+    /// How it is paused: group, signals or ptrace [default: the quicker of group and signals]
+    ///
+    /// By its control group; by SIGSTOP to each process; or by ptrace, as debuggers pause programs. That is slower with many
+    /// threads and refused where somebody else traces one of them, but the kernel lets all go on at once if Ringfence and
+    /// its guardian are both killed.
     #[arg(long, value_name = "HOW", help_heading = "Services", hide_short_help = true)]
     pub freeze: Option<String>,
 }
