@@ -33,7 +33,9 @@ pub enum JournalError {
 /// A failure with what to do about it, which the errno says.
 pub fn failed(what: &str, path: &Path, source: io::Error) -> JournalError {
     let remedy = match source.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => "run as root, or choose a folder that you may write to",
+        Some(libc::EACCES | libc::EPERM) => {
+            "run as root, or set XDG_RUNTIME_DIR to a folder that you may write to"
+        }
         Some(libc::EROFS) => "that is mounted read-only: choose a folder that can be written to",
         Some(libc::ENOSPC | libc::EDQUOT) => {
             "there is no room left: free some space there, or choose another folder"

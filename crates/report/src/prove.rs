@@ -328,10 +328,16 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
         (Verdict::Met, Some(confirmation)) => {
             let tried = &confirmation.tried;
             if !proof.baseline_is_decided() {
-                said.besides.push(format!(
-                    "Perhaps nothing is needed: without it the victim's {figure} of {} may be on either side of the budget.",
-                    beside
-                ));
+                said.besides.push(match proof.judged_beside() {
+                    Ok(_) => format!(
+                        "Perhaps nothing is needed: without it the victim's {figure} of {beside} may be on either side of the \
+                         budget."
+                    ),
+                    Err(reason) => format!(
+                        "Perhaps nothing is needed: without it the victim's {figure} is not known, because {}.",
+                        reason.why()
+                    ),
+                });
             }
             said.besides.push(price(&tried.price));
             if !proof.simulated {

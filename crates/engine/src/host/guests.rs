@@ -144,6 +144,16 @@ impl Guest {
         found.map(|found| found.processes.iter().map(|one| one.pid()).collect()).unwrap_or_default()
     }
 
+    // What it does once it is paused no more.
+    fn now(&mut self) -> &'static str {
+        let all = self.found.look(&FsRoot::host()).unwrap_or_default();
+        match all.iter().all(|process| process.state == 'T') {
+            true if all.is_empty() => "has ended",
+            true => "stands still, since somebody else has stopped it",
+            false => "goes on",
+        }
+    }
+
     fn usage(&mut self) -> Usage {
         let begun = Instant::now();
         let used = usage(&FsRoot::host(), &mut self.found);
@@ -322,20 +332,23 @@ fn used_between(before: &Usage, after: &Usage, ran: Duration) -> Used {
 pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
     let mut said = Vec::new();
     let mut failed = None;
-    for guest in guests {
-        let Some(freezer) = guest.freezer else { continue };
+    for mut guest in guests {
+        let Some(freezer) = guest.freezer.take() else { continue };
         let (time, share) = freezer.frozen();
+        let ended = freezer.end();
         if guest.pauses > 0 {
+            let now = guest.now();
             said.push(format!(
-                "{} was paused {} times, {:.1} s in all and {:.0} % of the time, by {}, and goes on.",
+                "{} was paused {} times, {:.1} s in all and {:.0} % of the time, by {}, and {}.",
                 guest.found.target,
                 guest.pauses,
                 time.as_secs_f64(),
                 share * 100.0,
-                guest.by
+                guest.by,
+                now
             ));
         }
-        match freezer.end() {
+        match ended {
             Ok(restored) => said.extend(restored.said().cloned()),
             Err(error) => failed = Some(EngineError::Failed(format!("{}: {error}", guest.found.target))),
         }

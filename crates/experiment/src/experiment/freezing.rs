@@ -87,10 +87,16 @@ impl Freezing {
 
     pub(super) fn problem(&self) -> Option<String> {
         if self.longest < Span::ms(20) || self.longest > Span::ms(10_000) {
-            return Some(format!("freezing: longest = {} is not between 20ms and 10s", self.longest));
+            return Some(format!(
+                "a longest pause of {} (--longest-freeze) is not between 20ms and 10s",
+                self.longest
+            ));
         }
         if !(0.001..=0.9).contains(&self.share.0) {
-            return Some(format!("freezing: share = {} is not between 0.1% and 90%", self.share));
+            return Some(format!(
+                "a paused share of {} (--frozen-share) is not between 0.1% and 90%",
+                self.share
+            ));
         }
         None
     }
