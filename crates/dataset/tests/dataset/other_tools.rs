@@ -19,10 +19,11 @@ struct Bucket {
     role: std::sync::Arc<str>,
     floor_ns: u64,
     count: u64,
+    parts: u32,
 }
 
-const BUCKET_TYPES: &str =
-    r#"{"sample":"u64","trial":"u32","case":"u32","role":"text","floor_ns":"u64","count":"u64"}"#;
+const BUCKET_TYPES: &str = r#"{"sample":"u64","trial":"u32","case":"u32","role":"text","floor_ns":"u64","count":"u64",
+    "parts":"u32"}"#;
 
 // The types of the samples' columns, as the journal states them.
 fn types(journal: &Path) -> String {
@@ -50,9 +51,11 @@ fn other_tools_read_the_same_values() {
     let mut counted = Vec::new();
     for (number, sample) in rows.iter_mut().enumerate() {
         let (trial, case, role) = (sample.trial, sample.case, sample.role.clone());
-        for (floor_ns, count) in sample.latencies.take().iter().flat_map(|latencies| latencies.buckets()) {
-            let role = role.clone();
-            counted.push(Bucket { sample: number, trial, case, role, floor_ns: *floor_ns, count: *count });
+        let Some(latencies) = sample.latencies.take() else { continue };
+        let parts = latencies.grid().parts();
+        for (floor_ns, count) in latencies.buckets() {
+            let (role, floor_ns, count) = (role.clone(), *floor_ns, *count);
+            counted.push(Bucket { sample: number, trial, case, role, floor_ns, count, parts });
         }
     }
     assert!(!counted.is_empty());
