@@ -78,7 +78,11 @@ fn limits_and_ways_that_do_not_fit_are_refused() {
         (&["--frozen-share", "0%"], "not between 0.1% and 90%"),
         (&["--frozen-share", "half"], "half"),
         (&["--freeze", "group"], "no control group of its own"),
-        (&["--freeze", "hard"], "there are group and signals"),
+        (&["--freeze", "hard"], "there are group, signals and ptrace"),
+        (
+            &["--probe-rate", "50"],
+            "ask more often (--probe-rate), or allow a longer pause (--longest-freeze)",
+        ),
         (&["--probe-rate", "0"], "1 and 100000"),
         (&["--probe-rate", "100001"], "1 and 100000"),
         (&["--victim-pid", "4194304"], "no process that lives has that number"),
