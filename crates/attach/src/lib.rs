@@ -29,7 +29,7 @@ pub use process::Process;
 pub use refusal::Refusal;
 pub use ringfence_changes::Thread;
 pub use target::{ParseTargetError, Target};
-pub use usage::{Source, Usage, usage};
+pub use usage::{DeviceIo, Source, Usage, io_by_device, usage};
 pub use vital::VITAL;
 
 #[cfg(doctest)]

@@ -81,25 +81,58 @@ fn ticks(stat: &str) -> Option<[u64; 4]> {
 }
 
 fn io_of_group(root: &FsRoot, group: &Group) -> Option<(u64, u64, Source)> {
-    let sum = |text: &str, key: &str| -> u64 {
-        let pairs = text.split_whitespace().filter_map(|word| word.split_once('='));
-        pairs.filter(|(name, _)| *name == key).filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
-    };
+    let all = io_by_device(root, group)?;
+    let (read, written) =
+        all.iter().fold((0, 0), |(read, written), one| (read + one.read, written + one.written));
+    Some((read, written, if group.is_v2() { Source::CgroupV2 } else { Source::CgroupV1 }))
+}
+
+/// What a control group has read from a block device and written to it, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceIo {
+    /// Its number, such as `8:0`.
+    pub device: String,
+    /// Read from it.
+    pub read: u64,
+    /// Written to it.
+    pub written: u64,
+}
+
+/// The same by device, as the group counts it; `None` where the kernel does not tell.
+pub fn io_by_device(root: &FsRoot, group: &Group) -> Option<Vec<DeviceIo>> {
+    let mut all: Vec<DeviceIo> = Vec::new();
+    let mut add =
+        |device: &str, read: u64, written: u64| match all.iter_mut().find(|one| one.device == device) {
+            Some(one) => (one.read, one.written) = (one.read + read, one.written + written),
+            None => all.push(DeviceIo { device: device.into(), read, written }),
+        };
     if group.is_v2() {
-        let text = root.read_opt(group.folder.join("io.stat"))?;
-        return Some((sum(&text, "rbytes"), sum(&text, "wbytes"), Source::CgroupV2));
+        // `8:0 rbytes=4096 wbytes=0 rios=1 ...`
+        for line in root.read_opt(group.folder.join("io.stat"))?.lines() {
+            let mut words = line.split_whitespace();
+            let Some(device) = words.next() else { continue };
+            for (key, value) in words.filter_map(|word| word.split_once('=')) {
+                let value = value.parse().unwrap_or(0);
+                match key {
+                    "rbytes" => add(device, value, 0),
+                    "wbytes" => add(device, 0, value),
+                    _ => {}
+                }
+            }
+        }
+        return Some(all);
     }
     let file = group.folder.join("blkio.throttle.io_service_bytes_recursive");
     let text = root.read_opt(file).filter(|_| group.has("blkio"))?;
-    // Lines are `8:0 Read 4096`, and a sum that has no device.
-    let of = |kind: &str| -> u64 {
-        let lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        lines
-            .filter(|line| line.len() == 3 && line[1] == kind)
-            .filter_map(|line| line[2].parse::<u64>().ok())
-            .sum()
-    };
-    Some((of("Read"), of("Write"), Source::CgroupV1))
+    // `8:0 Read 4096`, and a sum that has no device.
+    for line in text.lines() {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            [device, "Read", bytes] => add(device, bytes.parse().unwrap_or(0), 0),
+            [device, "Write", bytes] => add(device, 0, bytes.parse().unwrap_or(0)),
+            _ => {}
+        }
+    }
+    Some(all)
 }
 
 fn io_of_processes(root: &FsRoot, processes: &[Process]) -> Option<(u64, u64, Source)> {

@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_attach::{Found, Group};
+use ringfence_attach::{DeviceIo, Found, io_by_device};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::{Attached, Task};
@@ -142,9 +142,9 @@ fn of_found(root: &FsRoot, found: &Found) -> Result<Vec<Disk>, String> {
             }
         }
     }
-    for number in
-        found.groups.iter().filter(|group| group.is_exact).flat_map(|group| written_disks(root, group))
-    {
+    let exact = found.groups.iter().filter(|group| group.is_exact);
+    let by_group = exact.filter_map(|group| io_by_device(root, group)).flatten();
+    for DeviceIo { device: number, .. } in by_group.filter(|one| one.written > 0) {
         let uevent = root.read_opt(format!("/sys/dev/block/{number}/uevent")).unwrap_or_default();
         let Some(name) = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")) else { continue };
         disks.entry(number.clone()).or_insert_with(|| Disk { name: name.into(), number, scheduler: None });
@@ -169,21 +169,6 @@ fn written_files(root: &FsRoot, pid: u32) -> Vec<(PathBuf, u64)> {
         Some((fs::read_link(&link).ok()?, meta.dev()))
     };
     root.list_opt(format!("/proc/{pid}/fd")).into_iter().filter_map(of).collect()
-}
-
-// The numbers of disks that a group has written to, by its own count.
-fn written_disks(root: &FsRoot, group: &Group) -> Vec<String> {
-    let file = if group.is_v2() { "io.stat" } else { "blkio.throttle.io_service_bytes_recursive" };
-    let text = root.read_opt(group.folder.join(file)).unwrap_or_default();
-    let of = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let written = match words[..] {
-            [_, "Write", bytes] => bytes.parse::<u64>().ok(),
-            _ => words.iter().find_map(|word| word.strip_prefix("wbytes=")?.parse().ok()),
-        };
-        written.filter(|bytes| *bytes > 0).map(|_| words[0].to_owned())
-    };
-    text.lines().filter_map(of).collect()
 }
 
 fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
