@@ -1,5 +1,7 @@
 //! Command lines for people to paste into a shell.
 
+use std::path::Path;
+
 /// A word as a shell reads it back: quoted where it must be. One with `=` is an assignment where it comes first in a
 /// command: [`line`] minds that.
 pub fn quote(word: &str) -> String {
@@ -19,6 +21,11 @@ pub fn line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
         _ => quote(word),
     };
     words.into_iter().enumerate().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// The command that writes a text to a file of the kernel's.
+pub fn write(text: &str, file: &Path) -> String {
+    format!("echo {} > {}", quote(text), quote(&file.display().to_string()))
 }
 
 #[cfg(test)]

@@ -66,13 +66,11 @@ fn kept_by_group(out: &mut String, limits: &[KeptLimit], question: &Question, st
         hanging(out, "  • ", None, &text, style);
     }
     if matches!(question.aggressor(), Ok(Task::Attached(one)) if one.unit.is_some()) {
-        let text = "systemd was not told, and may set what it knows of when it is told something else: the command above \
-                    tells it";
+        let text = "systemd does not know of it and may overwrite it: the command above tells it";
         hanging(out, "  • ", None, text, style);
     }
     hanging(out, "  • ", None, "'ringfence restore' leaves it; what was there before comes back by:", style);
     for limit in limits.iter().rev() {
-        let file = limit.file.display().to_string();
-        command(out, 4, &format!("echo {} > {}", shell::quote(&limit.was), shell::quote(&file)));
+        command(out, 4, &shell::write(&limit.was, &limit.file));
     }
 }

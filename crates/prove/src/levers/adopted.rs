@@ -2,7 +2,7 @@
 
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Attached;
-use ringfence_isolation::adopted::{self, Setting};
+use ringfence_isolation::adopted;
 use ringfence_isolation::limit::Limit;
 
 /// What keeps a limit, in words, and the commands that do so; for a systemd unit by its properties, such as `CPUQuota=25%`,
@@ -24,15 +24,10 @@ pub fn kept(
             vec![command],
         ));
     }
-    let commands = settings.iter().map(|setting| written(setting, &setting.value)).collect();
+    let commands =
+        settings.iter().map(|setting| shell::write(&setting.line(&setting.value), &setting.file)).collect();
     Ok((
         "write it to its control group; whoever made the group may write something else there".into(),
         commands,
     ))
-}
-
-/// The command that gives a setting a value.
-pub fn written(setting: &Setting, value: &str) -> String {
-    let path = setting.file.display().to_string();
-    format!("echo {} > {}", shell::quote(&setting.line(value)), shell::quote(&path))
 }

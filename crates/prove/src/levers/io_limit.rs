@@ -49,10 +49,8 @@ fn of_attached(attached: &Attached, rates: &[Rate]) -> Result<Vec<Candidate>, St
     let candidate = |rate: &Rate| {
         let numbers = disks.iter().map(|disk| disk.number.clone()).collect();
         let limit = Limit::Write { disks: numbers, rate: Some(*rate) };
-        let property = |disk: &disk::Disk| format!("IOWriteBandwidthMax=/dev/{} {}", disk.name, rate.0.0);
-        let properties: Vec<String> = disks.iter().map(property).collect();
         let (_, version) = adopted::own_group(attached, &limit)?;
-        let (keep, commands) = super::adopted::kept(attached, &limit, &properties)?;
+        let (keep, commands) = super::adopted::kept(attached, &limit, &properties(&disks, *rate))?;
         Ok(Candidate {
             lever: "io-limit".into(),
             arm: arm(*rate),
@@ -150,9 +148,12 @@ fn candidate(rate: Rate, here: &Here, aggressor: &Task) -> Candidate {
 }
 
 // systemd.resource-control(5): a device and bytes a second, one for each.
+fn properties(disks: &[disk::Disk], rate: Rate) -> Vec<String> {
+    disks.iter().map(|disk| format!("IOWriteBandwidthMax=/dev/{} {}", disk.name, rate.0.0)).collect()
+}
+
 fn by_systemd(rate: Rate, here: &Here, aggressor: &Task) -> String {
-    let limit = |disk: &disk::Disk| format!("IOWriteBandwidthMax=/dev/{} {}", disk.name, rate.0.0);
-    let limits: Vec<String> = here.disks.iter().map(limit).collect();
+    let limits = properties(&here.disks, rate);
     let flags = limits.iter().flat_map(|limit| ["-p", limit]);
     let words: Vec<&str> = ["systemd-run", "--scope"].into_iter().chain(flags).collect();
     started(&words, aggressor)
@@ -160,10 +161,8 @@ fn by_systemd(rate: Rate, here: &Here, aggressor: &Task) -> String {
 
 fn by_hand(rate: Rate, here: &Here, aggressor: &Task) -> Vec<String> {
     let group = here.parent.join("slow-writer");
-    let limits = here.disks.iter().map(|disk| {
-        let file = group.join(WRITE_BPS);
-        format!("echo '{} {}' > {}", disk.number, rate.0.0, shell::quote(&file.display().to_string()))
-    });
+    let file = group.join(WRITE_BPS);
+    let limits = here.disks.iter().map(|disk| shell::write(&format!("{} {}", disk.number, rate.0.0), &file));
     let made = std::iter::once(format!("mkdir -p {}", shell::quote(&group.display().to_string())));
     let procs = group.join("cgroup.procs");
     let started = started_in_group(&procs.display().to_string(), aggressor);

@@ -52,7 +52,7 @@ fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
             let procs = group.join("cgroup.procs");
             let commands = vec![
                 format!("mkdir -p {}", quoted(&group)),
-                format!("echo {weight} > {}", quoted(&group.join(BFQ_WEIGHT))),
+                shell::write(&weight.to_string(), &group.join(BFQ_WEIGHT)),
                 started_in_group(&procs.display().to_string(), aggressor),
             ];
             ("start the aggressor in a group of blkio with that weight".into(), commands)

@@ -168,8 +168,7 @@ fn candidate(
     caveat: String,
 ) -> Candidate {
     let command = |(setting, value): (&SystemSetting, &String)| {
-        let file = system::file(setting).display().to_string();
-        format!("echo {} > {}", shell::quote(&system::value(setting, value)), shell::quote(&file))
+        shell::write(&system::value(setting, value), &system::file(setting))
     };
     Candidate {
         lever: lever.name().into(),
