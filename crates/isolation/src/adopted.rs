@@ -83,7 +83,10 @@ pub fn settings(plan: &Plan, arm: &Arm, active: &Active) -> Result<Vec<Setting>,
     let variant = &plan.variants[active.role][active.variant];
     let Task::Attached(attached) = &variant.task else { return Ok(Vec::new()) };
     let name = &plan.experiment.roles[active.role].name;
-    let limits = limits(attached, arm, name, variant.quota)?;
+    all_files(attached, &limits(attached, arm, name, variant.quota)?)
+}
+
+fn all_files(attached: &Attached, limits: &[Limit]) -> Result<Vec<Setting>, String> {
     let all: Result<Vec<Vec<Setting>>, String> = limits.iter().map(|limit| files(attached, limit)).collect();
     Ok(all?.concat())
 }
@@ -125,10 +128,8 @@ pub struct Left {
 /// # Errors
 /// Where there is no group for one of them, and what is refused.
 pub fn keep(attached: &Attached, limits: &[Limit]) -> Result<Vec<Left>, Error> {
-    let cannot = |why: String| Error::Usage(format!("it cannot be kept, because {why}"));
-    let settings: Result<Vec<Vec<Setting>>, String> =
-        limits.iter().map(|limit| files(attached, limit)).collect();
-    let settings = settings.map_err(cannot)?.concat();
+    let settings = all_files(attached, limits)
+        .map_err(|why| Error::Usage(format!("it cannot be kept, because {why}")))?;
     let failed = |error: ringfence_changes::Error| Error::Failed(format!("keeping a limit failed: {error}"));
     let purpose = format!("limits of {}, to be kept", attached.target());
     let mut changes = cgroup::begin(&FsRoot::host(), &purpose).map_err(Error::Failed)?;
@@ -207,9 +208,11 @@ fn begin(plan: &Plan) -> Begun {
             .map_err(|why| Error::Usage(format!("arm '{}' cannot be run, because {why}", case.arm)))?
             .concat();
         // Another case of the arm gives the same role the same.
-        let new = of_case.into_iter().filter(|setting| !arms[number].contains(setting));
-        let new: Vec<Setting> = new.collect();
-        arms[number].extend(new);
+        for setting in of_case {
+            if !arms[number].contains(&setting) {
+                arms[number].push(setting);
+            }
+        }
     }
     if arms.iter().all(Vec::is_empty) {
         return Ok(None);

@@ -88,6 +88,14 @@ impl fmt::Display for NoFigure {
     }
 }
 
+// One sentence for a pattern that is none.
+pub(super) fn regex(builder: &RegexBuilder, pattern: &str) -> Result<Regex, String> {
+    builder.build().map_err(|error| {
+        let why = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        format!("'{pattern}' is not a regular expression: {why}")
+    })
+}
+
 impl Figure {
     /// A pattern, and `lower` or `higher` for what is better.
     ///
@@ -109,11 +117,7 @@ impl Figure {
     /// # Errors
     /// One sentence for a pattern that is no regular expression, or has no group.
     pub fn finder(&self) -> Result<Finder, String> {
-        let regex =
-            RegexBuilder::new(&self.pattern).multi_line(true).crlf(true).build().map_err(|error| {
-                let why = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-                format!("'{}' is not a regular expression: {why}", self.pattern)
-            })?;
+        let regex = regex(RegexBuilder::new(&self.pattern).multi_line(true).crlf(true), &self.pattern)?;
         if regex.captures_len() < 2 {
             return Err(format!(
                 "'{}' does not say which part is the number: put it in a group, as in 'p99 ([0-9.]+)'",

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use regex_lite::Regex;
+use regex_lite::{Regex, RegexBuilder};
 use ringfence_machine::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 
+use super::figure::regex;
 use crate::units::{Span, serde_as_text};
 
 /// How long a server may take until it is ready, where nothing else is asked for.
@@ -51,10 +52,7 @@ impl Ready {
     /// One sentence for a pattern that is no regular expression.
     pub fn line(&self) -> Result<Option<LineFound>, String> {
         let Self::Line(pattern) = self else { return Ok(None) };
-        Regex::new(pattern).map(|regex| Some(LineFound(regex))).map_err(|error| {
-            let why = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-            format!("'{pattern}' is not a regular expression: {why}")
-        })
+        Ok(Some(LineFound(regex(&RegexBuilder::new(pattern), pattern)?)))
     }
 }
 
