@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{
-    Found, FreezeError, Freezer, Frozen, NotYet, Options, Refusal, Source, Target, Usage, usage,
-};
+use ringfence_attach::{Found, FreezeError, Freezer, Frozen, NotYet, Options, Refusal, Target, Usage, usage};
 use ringfence_experiment::Freezing;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::sample::Sample;
@@ -12,6 +10,7 @@ use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
 
 use super::super::{EngineError, Measured};
+use super::readings::{Readings, used_between};
 use crate::used::Used;
 use ringfence_isolation::attached;
 
@@ -29,31 +28,6 @@ pub(super) struct Guest {
     by: String,
     pub(super) longest: Duration,
     readings: Readings,
-}
-
-// What it used is read from every one of its processes where its control group does not tell, and of thousands that
-// takes as long as a window: no more of our own time goes into it than this.
-const READING_SHARE: f64 = 0.005;
-
-#[derive(Default)]
-struct Readings {
-    since: Option<Instant>,
-    spent: Duration,
-    longest: Duration,
-    // The last one, and how long it had been paused by then; and whether a window was left out since.
-    last: Option<(Instant, Usage, Duration)>,
-    left_out: bool,
-}
-
-impl Readings {
-    // Whether a window is read at both of its ends. The first always is.
-    fn may_begin(&mut self) -> bool {
-        let since = *self.since.get_or_insert_with(Instant::now);
-        let allowed = since.elapsed().mul_f64(READING_SHARE);
-        let may = self.last.is_none() || self.spent + self.longest * 2 <= allowed;
-        self.left_out |= !may;
-        may
-    }
 }
 
 /// Those of a plan, none of them paused.
@@ -146,21 +120,17 @@ impl Guest {
 
     // What it does once it is paused no more.
     fn now(&mut self) -> &'static str {
-        let all = self.found.look(&FsRoot::host()).unwrap_or_default();
-        match all.iter().all(|process| process.state == 'T') {
-            true if all.is_empty() => "has ended",
-            true => "stands still, since somebody else has stopped it",
-            false => "goes on",
+        match self.found.look(&FsRoot::host()) {
+            Ok(all) if all.is_empty() => "has ended",
+            Ok(all) if all.iter().all(|process| process.state == 'T') => {
+                "stands still, since somebody else has stopped it"
+            }
+            _ => "goes on",
         }
     }
 
     fn usage(&mut self) -> Usage {
-        let begun = Instant::now();
-        let used = usage(&FsRoot::host(), &mut self.found);
-        let took = begun.elapsed();
-        self.readings.spent += took;
-        self.readings.longest = self.readings.longest.max(took);
-        used
+        self.readings.timed(|| usage(&FsRoot::host(), &mut self.found))
     }
 
     /// What was attached to.
@@ -299,30 +269,11 @@ pub(super) fn measured(
         };
         // While it is paused in slices it is not known for how long it was until now.
         let paused = guest.freezer.as_ref().map(|freezer| freezer.frozen().0);
-        let last = paused.and_then(|paused| guest.readings.last.replace((Instant::now(), *after, paused)));
-        let used = match last.zip(paused) {
-            Some(((then, earlier, before), paused)) if std::mem::take(&mut guest.readings.left_out) => {
-                used_between(&earlier, after, then.elapsed().saturating_sub(paused.saturating_sub(before)))
-            }
-            _ => in_window,
-        };
+        let since = paused.and_then(|paused| guest.readings.since_last(*after, paused));
+        let used = since.unwrap_or(in_window);
         (Measured { role: guest.role, sample }, used)
     };
     before.iter().zip(after).map(one).collect()
-}
-
-fn used_between(before: &Usage, after: &Usage, ran: Duration) -> Used {
-    let bytes =
-        |usage: &Usage| usage.io.map_or((0, 0), |(read, written, _): (u64, u64, Source)| (read, written));
-    let (read, written) =
-        (bytes(after).0.saturating_sub(bytes(before).0), bytes(after).1.saturating_sub(bytes(before).1));
-    Used {
-        windows_ns: ran.as_nanos() as u64,
-        cpu_ns: after.cpu.saturating_sub(before.cpu).as_nanos() as u64,
-        io_bytes: read + written,
-        disk_bytes: written,
-        restarts: 0,
-    }
 }
 
 /// Ends it: nobody is paused any more, whatever happens. Returned is what should be known.
@@ -354,35 +305,4 @@ pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
         }
     }
     failed.map_or(Ok(said), Err)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn usage(cpu_ms: u64) -> Usage {
-        Usage { cpu: Duration::from_millis(cpu_ms), cpu_from: Source::Processes, io: None }
-    }
-
-    #[test]
-    fn readings_that_take_long_are_few() {
-        let mut readings = Readings::default();
-        assert!(readings.may_begin(), "the first window is read");
-        readings.last = Some((Instant::now(), usage(0), Duration::ZERO));
-        (readings.spent, readings.longest) = (Duration::from_millis(100), Duration::from_millis(50));
-        assert!(!readings.may_begin() && readings.left_out);
-        // 200 ms of 40 s.
-        readings.since = Instant::now().checked_sub(Duration::from_secs(41));
-        assert!(readings.may_begin());
-        readings.spent += Duration::from_millis(100);
-        assert!(!readings.may_begin());
-    }
-
-    #[test]
-    fn what_is_used_is_what_was_added() {
-        let used = used_between(&usage(300), &usage(420), Duration::from_millis(400));
-        assert_eq!((used.windows_ns, used.cpu_ns, used.io_bytes), (400_000_000, 120_000_000, 0));
-        // One that ended has taken what it had used with it.
-        assert_eq!(used_between(&usage(300), &usage(200), Duration::from_millis(1)).cpu_ns, 0);
-    }
 }

@@ -6,6 +6,7 @@ mod drift;
 mod episode;
 mod guests;
 mod members;
+mod readings;
 mod said;
 mod slices;
 mod stretches;

@@ -1,7 +1,6 @@
 //! What runs already, paused for a share of its time in short slices while an arm runs that asks for it: by the same hand
 //! as pauses for windows, within the same limits, and let go on by the same guards.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -9,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use ringfence_attach::{FreezeError, Freezer, NotYet};
 use ringfence_experiment::plan::Active;
-use ringfence_experiment::{Arm, Freezing};
+use ringfence_experiment::units::Share;
+use ringfence_experiment::{Experiment, Freezing};
 
 use super::super::EngineError;
 use super::guests::{FREEZE_LIMIT, Guest};
@@ -38,15 +38,16 @@ struct Sliced {
 
 impl Slices {
     /// Begins with those of an arm that run in a window.
-    pub(super) fn begin(guests: &mut [Guest], active: &[Active], arm: &Arm, roles: &[String]) -> Self {
-        let shares: BTreeMap<usize, f64> = arm
-            .frozen
-            .iter()
-            .filter_map(|(name, share)| Some((roles.iter().position(|role| role == name)?, share.0)))
-            .collect();
+    pub(super) fn begin(
+        guests: &mut [Guest],
+        active: &[Active],
+        experiment: &Experiment,
+        arm: usize,
+    ) -> Self {
+        let frozen = &experiment.arms[arm].frozen;
         let mut all = Vec::new();
         for (number, guest) in guests.iter_mut().enumerate().filter(|(_, guest)| guest.runs(active)) {
-            let Some(&share) = shares.get(&guest.role()) else { continue };
+            let Some(&Share(share)) = frozen.get(&experiment.roles[guest.role()].name) else { continue };
             let Some(freezer) = guest.freezer.take() else { continue };
             all.push(Slicing::begin(number, freezer, share, guest.longest));
         }

@@ -52,9 +52,7 @@ impl HostEngine<'_> {
     /// A window of the experiment's length.
     pub(super) fn timed_window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
         let mut guests = std::mem::take(&mut self.guests);
-        let experiment = &self.plan.experiment;
-        let roles: Vec<String> = experiment.roles.iter().map(|role| role.name.clone()).collect();
-        let slices = Slices::begin(&mut guests, active, &experiment.arms[self.arm], &roles);
+        let slices = Slices::begin(&mut guests, active, &self.plan.experiment, self.arm);
         let measured = self.window_beside(&mut guests, active, &slices);
         // Why one could not be paused says more than what comes of it.
         let measured = slices.end(&mut guests).and(measured);
