@@ -137,17 +137,10 @@ fn victims(proof: &Proof) -> Option<Markup> {
         mark: Some((budget.limit(), "budget")),
     };
     let of = question.measure.quantity.quantile();
+    let what = of.map_or("a unit of its work takes".into(), |of| format!("{of} of a unit's latency is"));
     let what = match budget {
-        Budget::Slowdown(_) => {
-            let what =
-                of.map_or("a unit of its work takes".into(), |of| format!("{of} of a unit's latency is"));
-            format!("How much longer {what} than when it runs alone.")
-        }
-        Budget::AtMost(..) => {
-            let what =
-                of.map_or("a unit of its work takes".into(), |of| format!("{of} of a unit's latency is"));
-            format!("How long {what}.")
-        }
+        Budget::Slowdown(_) => format!("How much longer {what} than when it runs alone."),
+        Budget::AtMost(..) => format!("How long {what}."),
     };
     let explanation = format!(
         "{what} Bars are intervals, with an arrow where they go on beyond the frame; faint ones may be on either side of the budget."
@@ -212,13 +205,13 @@ pub(super) fn section(proof: &Proof) -> Option<Section> {
             "The best of many tried at once looks better than it is: whoever picks one should measure it again."
         }
     };
-    let (victim, aggressor) = match proof.record.question.budget.is_absolute() {
-        true => ("told as it is beside it", "compared with"),
-        false => ("compared with running alone", "with"),
+    let victim = match proof.record.question.budget.is_absolute() {
+        true => "The victim's figures are those beside it; the aggressor is compared with",
+        false => "The victim is compared with running alone, the aggressor with",
     };
     let body = html! {
         p {
-            "The victim is " (victim) ", the aggressor " (aggressor) " running beside the victim unchanged; "
+            (victim) " running beside the victim unchanged; "
             (told_as(&proof.record.question)) ". " (many)
         }
         (table("Every lever that was tried", &heads, &lines))

@@ -1,6 +1,8 @@
 //! Quantiles of latencies on an axis on which each power of ten is as wide as the last: a line for each case, and a point with its
 //! interval where there is a figure.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 use ringfence_analysis::latency::{CaseLatencies, LatencyQuantile};
 use serde::Serialize;
@@ -49,13 +51,11 @@ pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
 
 fn figures(digest: &Digest, several: bool) -> Vec<Markup> {
     let all = &digest.findings.latencies;
-    let mut roles: Vec<&str> = all.iter().map(|one| one.role.as_str()).collect();
-    roles.dedup();
-    roles.sort_unstable();
-    roles.dedup();
     let metric = digest.findings.plan.experiment.metric.as_str();
-    roles.sort_by_key(|role| *role != metric);
-    let of_role = |role: &&str| {
+    // The metric's comes first.
+    let roles: BTreeSet<(bool, &str)> =
+        all.iter().map(|one| (one.role != metric, one.role.as_str())).collect();
+    let of_role = |(_, role): &(bool, &str)| {
         let own: Vec<CaseLatencies> = all.iter().filter(|one| one.role == *role).cloned().collect();
         let mut title = format!("How long {} take", own[0].unit);
         if roles.len() > 1 {
@@ -147,11 +147,11 @@ fn explanation(own: &[CaseLatencies], lines: &[Line], points: &[Point], told: bo
         };
     }
     if lines.iter().any(|line| !line.rest.is_empty()) {
-        text += " Beyond the highest quantile of which latencies and trials bear a figure a line is dashed.";
+        text += " A line is dashed beyond the highest quantile that has a figure.";
     }
     text += " It ends where fewer than ten are longer.";
     if !told {
-        text += " There are too many cases for a colour each: what a point is of stands beside it when it is pointed at.";
+        text += " There are too many cases for a colour each: point at one to see which it is.";
     }
     text
 }
