@@ -1,27 +1,15 @@
 //! Processes of this machine frozen and thawed: alone and by hundreds, forking, in vfork, and already stopped.
 
+#[allow(dead_code, reason = "other tests use the rest")]
 mod support;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringfence_attach::{FreezeError, Freezer, Method, NotYet, Options, usage};
-use rustix::process::{Pid, Signal, kill_process};
-use support::{Group, Job, eventually, found, root, runs, state};
+use rustix::process::Signal;
+use support::{Group, Job, LIMIT, LONG, eventually, found, options, root, runs, send, state, wait};
 use tempfile::TempDir;
-
-const LONG: Duration = Duration::from_millis(100);
-// The machine may be busy with other things.
-const LIMIT: Duration = Duration::from_secs(10);
-
-fn options(folder: &TempDir) -> Options {
-    let changes = ringfence_changes::Options {
-        folder: Some(folder.path().to_owned()),
-        ..ringfence_changes::Options::default()
-    };
-    // Tests freeze often; the budget is tested by itself.
-    Options { longest: Duration::from_secs(10), share: 0.9, changes, ..Options::default() }
-}
 
 fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
@@ -31,17 +19,6 @@ fn freezer(target: &str, method: Option<Method>, folder: &TempDir) -> Freezer {
     let found = found(target);
     let method = method.unwrap_or_else(|| found.methods[0].clone());
     Freezer::new(&root(), found, method, options(folder)).unwrap()
-}
-
-// Until the budget allows it.
-fn wait(freezer: &Freezer, long: Duration) {
-    while let Err(NotYet::Until(left)) = freezer.may_freeze(long) {
-        std::thread::sleep(left);
-    }
-}
-
-fn send(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The program that freezes is killed at random moments: whoever comes next thaws.
 
+#[allow(dead_code, reason = "other tests use the rest")]
 mod support;
 
 use std::os::unix::process::ExitStatusExt;

@@ -6,24 +6,13 @@ mod support;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{FreezeError, Freezer, Method, NotYet, Options, Process};
-use support::{Job, eventually, found, root, runs, state};
+use ringfence_attach::{FreezeError, Freezer, Method, Process};
+use support::{Job, LIMIT, LONG, eventually, found, options, root, runs, state, wait};
 use tempfile::TempDir;
 
-const LONG: Duration = Duration::from_millis(100);
-// The machine may be busy with other things.
-const LIMIT: Duration = Duration::from_secs(10);
-
 fn freezer(target: &str, folder: &TempDir) -> Freezer {
-    let changes = ringfence_changes::Options {
-        folder: Some(folder.path().to_owned()),
-        ..ringfence_changes::Options::default()
-    };
-    let options = Options { longest: LIMIT, share: 0.9, changes, ..Options::default() };
-    let freezer = Freezer::new(&root(), found(target), Method::Signals, options).unwrap();
-    while let Err(NotYet::Until(left)) = freezer.may_freeze(LONG) {
-        std::thread::sleep(left);
-    }
+    let freezer = Freezer::new(&root(), found(target), Method::Signals, options(folder)).unwrap();
+    wait(&freezer, LONG);
     freezer
 }
 

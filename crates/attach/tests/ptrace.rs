@@ -13,26 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{FreezeError, Freezer, Method, NotYet, Options, Process, Refusal};
+use ringfence_attach::{FreezeError, Freezer, Method, Options, Process, Refusal};
 use ringfence_sysfs::root::field;
-use rustix::process::{Pid, Signal, kill_process};
-use support::{Job, eventually, found, root, runs, state};
+use rustix::process::Signal;
+use support::{Job, LIMIT, LONG, eventually, found, options, root, runs, send, state, wait};
 use tempfile::TempDir;
-
-const LONG: Duration = Duration::from_millis(100);
-// The machine may be busy with other things.
-const LIMIT: Duration = Duration::from_secs(10);
 
 const ROLE: &str = "RINGFENCE_TEST_ROLE";
 const TARGET: &str = "RINGFENCE_TEST_TARGET";
-
-fn options(folder: &TempDir) -> Options {
-    let changes = ringfence_changes::Options {
-        folder: Some(folder.path().to_owned()),
-        ..ringfence_changes::Options::default()
-    };
-    Options { longest: LIMIT, share: 0.9, changes, ..Options::default() }
-}
 
 fn freezer_with(target: &str, options: Options) -> Result<Freezer, FreezeError> {
     Freezer::new(&root(), found(target), Method::Ptrace, options)
@@ -41,17 +29,6 @@ fn freezer_with(target: &str, options: Options) -> Result<Freezer, FreezeError> 
 fn freezer(target: &str) -> (Freezer, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     (freezer_with(target, options(&folder)).unwrap(), folder)
-}
-
-// Until the budget allows it.
-fn wait(freezer: &Freezer, long: Duration) {
-    while let Err(NotYet::Until(left)) = freezer.may_freeze(long) {
-        std::thread::sleep(left);
-    }
-}
-
-fn send(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
 fn states(pid: u32) -> Vec<char> {

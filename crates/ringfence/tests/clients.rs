@@ -6,7 +6,9 @@ use std::fs;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use support::{Folder, LIMIT, Running, cpus, figure, joined, marked, ringfence_in, skip};
+use support::{
+    Folder, LIMIT, Running, cpus, figure, free_port, is_installed, joined, marked, ringfence_in, skip,
+};
 
 // It notes each start with its CPUs, says when it listens, and answers one byte with one; after `end` answers it leaves.
 const SERVER: &str = "\
@@ -41,15 +43,6 @@ for number in range(int(sys.argv[2])):
         sys.exit('the server has gone')
 print('took %.6f s' % (time.time() - begun))
 ";
-
-// A port at which nobody listens at present.
-fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).unwrap().port()
-}
-
-fn is_installed(program: &str) -> bool {
-    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).exists())
-}
 
 struct Place {
     folder: Folder,

@@ -45,6 +45,11 @@ fn run(folder: &Path, args: &[&str]) -> (u32, Output) {
     (pid, run.wait())
 }
 
+// A run of the experiment in the file `x.toml`.
+fn run_file(folder: &Path) -> Running {
+    Running::start(folder, &["run", "x.toml", "--quiet", "--out", "d"])
+}
+
 // A service and its words for flags.
 fn service(kind: &Kind) -> (Service, String, String) {
     let service = Service::start(kind);

@@ -5,10 +5,35 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{Found, Process, Target, find};
+use ringfence_attach::{Found, Freezer, NotYet, Options, Process, Target, find};
 use ringfence_sysfs::mounts;
 use ringfence_sysfs::root::FsRoot;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tempfile::TempDir;
+
+pub const LONG: Duration = Duration::from_millis(100);
+/// The machine may be busy with other things.
+pub const LIMIT: Duration = Duration::from_secs(10);
+
+/// Tests freeze often; the budget is tested by itself.
+pub fn options(folder: &TempDir) -> Options {
+    let changes = ringfence_changes::Options {
+        folder: Some(folder.path().to_owned()),
+        ..ringfence_changes::Options::default()
+    };
+    Options { longest: LIMIT, share: 0.9, changes, ..Options::default() }
+}
+
+/// Waits until the budget allows it.
+pub fn wait(freezer: &Freezer, long: Duration) {
+    while let Err(NotYet::Until(left)) = freezer.may_freeze(long) {
+        std::thread::sleep(left);
+    }
+}
+
+pub fn send(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
+}
 
 pub fn root() -> FsRoot {
     FsRoot::host()

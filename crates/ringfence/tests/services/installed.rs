@@ -1,14 +1,14 @@
 //! Services that people run.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::support::service::{Neighbour, journals, place};
-use crate::support::{self, Folder, enough_cpus, skip, wait_for};
+use crate::support::{self, Folder, enough_cpus, free_port, is_installed, skip, wait_for};
 use crate::{assert_every_answer_has_its_time, run, slowdown};
 
 // As few trials as a figure takes.
@@ -16,18 +16,6 @@ const FIGURES: [&str; 8] = ["--probe-rate", "200", "--trials", "4", "--rounds", 
 
 // Comes and goes: works for some 20 ms, sleeps for 10.
 const HOG: &str = "while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.01; done";
-
-// Somebody else may take it before it is used.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-fn is_installed(program: &str) -> bool {
-    let folders = std::env::var("PATH").unwrap_or_default();
-    // Debian has some of them where root alone looks.
-    let all = folders.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
-    all.into_iter().any(|folder| std::path::Path::new(folder).join(program).exists())
-}
 
 fn started(command: Command, port: u16) -> Neighbour {
     let service = Neighbour::start(command);

@@ -4,8 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::run_file;
 use crate::support::service::{Group, Neighbour, journals, place};
-use crate::support::{Folder, Output, Running, enough_cpus, gone, kill, marked, ringfence, skip, wait_for};
+use crate::support::{Folder, Output, enough_cpus, gone, kill, marked, ringfence, skip, wait_for};
 
 // A limit: its controller of version 1, its file, an arm's table, and what the file says while it is set.
 struct Limit {
@@ -116,10 +117,6 @@ fn cpus(pid: u32) -> String {
     line.unwrap_or_default().trim().to_owned()
 }
 
-fn run(folder: &Path) -> Running {
-    Running::start(folder, &["run", "x.toml", "--quiet", "--out", "d"])
-}
-
 fn each(test: impl Fn(Limited, &Folder)) {
     if !enough_cpus() {
         return;
@@ -138,7 +135,7 @@ fn a_limit_is_there_while_its_arm_runs_and_gone_afterwards() {
     each(|limited, folder| {
         limited.experiment(folder.path(), 2);
         let places = limited.places();
-        let mut run = run(folder.path());
+        let mut run = run_file(folder.path());
         let owner = run.child.id();
         let (mut set, mut back) = (false, false);
         wait_for("the end of the run", || {
@@ -162,7 +159,7 @@ fn what_was_there_is_back_whoever_is_killed() {
         let places = limited.places();
         for both in [false, true] {
             limited.experiment(folder.path(), 1000);
-            let run = run(folder.path());
+            let run = run_file(folder.path());
             let owner = run.child.id();
             wait_for("the limit", || limited.is_set().then_some(()));
             let guardian = marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
@@ -210,7 +207,7 @@ fn what_has_no_group_of_its_own_is_not_limited_and_it_is_said_why() {
             }
         };
         limited.experiment(folder.path(), 2);
-        let output: Output = run(folder.path()).wait();
+        let output: Output = run_file(folder.path()).wait();
         let said = crate::support::joined(&format!("{}{}", output.stdout, output.stderr));
         let controller = if limited.limit.controller == "blkio" { "io" } else { "cpuset" };
         assert!(said.contains("has no control group of its own with the controller"), "{said}");

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::run_file;
 use crate::support::service::{Group, Neighbour, journals};
 use crate::support::{Folder, Running, enough_cpus, gone, kill, marked, ringfence, skip, wait_for};
 
@@ -17,10 +18,6 @@ fn experiment(folder: &Path, neighbour: &str, frozen: &str, share: &str, looks: 
          [[arm]]\nname = 'sliced'\nactive = ['victim', 'aggressor']\nbaseline = 'free'\nfrozen = {{ aggressor = '{frozen}' }}\n"
     );
     fs::write(folder.join("x.toml"), text).unwrap();
-}
-
-fn run(folder: &Path) -> Running {
-    Running::start(folder, &["run", "x.toml", "--quiet", "--out", "d"])
 }
 
 #[test]
@@ -53,7 +50,7 @@ fn more_than_the_share_is_refused() {
     let folder = Folder::new();
     let neighbour = Neighbour::shell("while :; do sleep 0.01; done");
     experiment(folder.path(), &format!("pid = {}", neighbour.pid()), "30%", "20%", 3);
-    let output = run(folder.path()).wait();
+    let output = run_file(folder.path()).wait();
     assert_eq!(output.code(), Some(2), "{}{}", output.stdout, output.stderr);
     assert!(output.stderr.contains("frozen = 30% is more of the time of 'aggressor'"), "{}", output.stderr);
     assert!(output.stderr.contains("--frozen-share"), "{}", output.stderr);
@@ -64,7 +61,7 @@ fn kill_in_slices(neighbour: &Neighbour, named: &str, stands: impl Fn() -> bool)
     for (round, both) in [false, true, false, true].into_iter().enumerate() {
         let folder = Folder::new();
         experiment(folder.path(), named, "80%", "90%", 1000);
-        let run = run(folder.path());
+        let run = run_file(folder.path());
         let owner = run.child.id();
         wait_for("a slice", || stands().then_some(()));
         let guardian = marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");

@@ -255,6 +255,18 @@ pub fn gone(mark: &str) -> Vec<Process> {
     }
 }
 
+/// A port at which nobody listens at present. Somebody else may take it before it is used.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).unwrap().port()
+}
+
+pub fn is_installed(program: &str) -> bool {
+    let folders = std::env::var("PATH").unwrap_or_default();
+    // Debian has some programs where root alone looks.
+    let all = folders.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);
+    all.into_iter().any(|folder| Path::new(folder).join(program).exists())
+}
+
 /// Waits for something that must come.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + LIMIT;
