@@ -14,32 +14,44 @@ fn a_service_is_held_against_a_time() {
         return skip("a victim and an aggressor need two CPUs");
     }
     let folder = Folder::new();
-    let wide = ["--budget", "p50 < 10s", "--trials", "6", "--probe-send", "PING", "--out", "wide"];
-    let output = ringfence_in(folder.path(), &[&SERVICE[..], &wide].concat());
+    // A busy machine may make windows too long, or answers that come in bursts, which count for few: either leaves no
+    // figure, which the run then says. What it says of figures is tested where there are some.
+    let asked = |budget: &str, trials: &str, out: &str| {
+        let rest = ["--budget", budget, "--trials", trials, "--probe-send", "PING"];
+        for attempt in 1..=5 {
+            let out = format!("{out}-{attempt}");
+            let args = [&SERVICE[..], &rest, &["--out", &out]].concat();
+            let output = ringfence_in(folder.path(), &args);
+            let json = ringfence_in(folder.path(), &["show", &out, "--json"]).json();
+            let reached = &json["proof"]["reached"];
+            let silent = ["alone", "beside"].iter().any(|arm| figure(&reached[arm]).is_none());
+            if !silent {
+                return (output, json, folder.path().join(out));
+            }
+            let said = format!("{}{}", output.stdout, output.stderr);
+            assert!(output.code() != Some(3), "over the budget without a figure: {said}");
+            eprintln!("attempt {attempt}, {trials} trials: no figure: {reached}");
+        }
+        panic!("five runs without a figure");
+    };
+    let (output, json, wide) = asked("p50 < 10s", "12", "wide");
     let said = format!("{}{}", output.stdout, output.stderr);
     assert!(joined(&output.stdout).contains("p50 of a victim's answer may be 10s at most"), "{said}");
-    let json = ringfence_in(folder.path(), &["show", "wide", "--json"]).json();
-    // A busy machine may have made too many windows too long, which leaves no figure.
-    let left_out = |json: &serde_json::Value| json["proof"]["too_long"]["steps"].as_u64() > Some(0);
-    assert!(output.code() == Some(0) || left_out(&json), "{said}");
+    assert_eq!(output.code(), Some(0), "{said}");
     let question = &json["proof"]["record"]["question"];
     assert_eq!((&question["budget"], &question["measure"]["quantity"]), (&"p50<10s".into(), &"p50".into()));
     let beside = figure(&json["proof"]["reached"]["beside"]);
-    assert!(beside.is_some_and(|ns| ns > 1e3 && ns < 1e10) || left_out(&json), "{json}");
+    assert!(beside.is_some_and(|ns| ns > 1e3 && ns < 1e10), "{json}");
     // What is asked in each stage reruns from its file, with the bound in it.
-    let baseline = std::fs::read_to_string(folder.path().join("wide/baseline/experiment.toml")).unwrap();
+    let baseline = std::fs::read_to_string(wide.join("baseline/experiment.toml")).unwrap();
     assert!(baseline.contains("at_most = \"10s\"") && baseline.contains("quantity = \"p50\""), "{baseline}");
 
     // Alone it is longer: no lever is tried.
-    let narrow = ["--budget", "p50<=1us", "--trials", "12", "--probe-send", "PING", "--out", "narrow"];
-    let output = ringfence_in(folder.path(), &[&SERVICE[..], &narrow].concat());
-    let json = ringfence_in(folder.path(), &["show", "narrow", "--json"]).json();
+    let (output, json, _) = asked("p50<=1us", "12", "narrow");
     let text = joined(&output.stdout);
-    let said = "The victim is over the budget of p50<1us by itself";
-    let missed = output.code() == Some(3)
-        && text.contains(said)
-        && text.contains("No lever on the aggressor can help");
-    assert!(missed || left_out(&json), "{}{}", output.stdout, output.stderr);
+    assert_eq!(output.code(), Some(3), "{text}{}", output.stderr);
+    assert!(text.contains("The victim is over the budget of p50<1us by itself"), "{text}");
+    assert!(text.contains("No lever on the aggressor can help"), "{text}");
     assert_eq!(json["proof"]["tried"], serde_json::json!([]), "{json}");
 }
 
