@@ -344,3 +344,13 @@ pub fn cpus() -> Vec<usize> {
         (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &set)).collect()
     }
 }
+
+/// Moves this thread, and what it starts from then on, to these CPUs.
+pub fn stay_on(cpus: &[usize]) {
+    // SAFETY: an all-zero set is valid, and the set is read in the size given.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
+    }
+}
