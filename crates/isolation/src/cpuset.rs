@@ -35,6 +35,13 @@ pub fn check(
         if !matches!(partition.as_str(), "" | "member") {
             return Err(format!("its control group {group} owns its CPUs as a partition ('{partition}')"));
         }
+        // The kernel refuses that with ENOSPC (kernel/cgroup/cpuset.c, validate_change).
+        if root.read_opt(folder.join("cpuset.cpus")).is_none_or(|own| own.trim().is_empty()) {
+            return Err(format!(
+                "{group}/cpuset.cpus is empty, which the kernel takes no more while processes are in the group, so that it \
+                 could not be put back: write '{has}' to it first, which changes nothing now"
+            ));
+        }
         return keeps_affinities(root, processes, &has);
     }
     // There, a group may not have fewer than a group below it.
@@ -95,6 +102,7 @@ mod tests {
             .write("/proc/sys/kernel/osrelease", format!("{release}\n"))
             .write("/cg/one/cpuset.effective_cpus", "0-3\n")
             .write("/cg/one/cpuset.cpus", "0-3\n")
+            .write("/cg/two/cpuset.cpus", "0-3\n")
             .write("/cg/two/cpuset.cpus.effective", "0-3\n");
         tree
     }
@@ -132,6 +140,12 @@ mod tests {
         assert_eq!(two(), Ok(()));
         tree.write("/cg/two/cpuset.cpus.partition", "isolated\n");
         assert!(two().unwrap_err().contains("as a partition ('isolated')"));
+        tree.write("/cg/two/cpuset.cpus.partition", "member\n").write("/cg/two/cpuset.cpus", "\n");
+        let why = two().unwrap_err();
+        assert!(
+            why.contains("/cg/two/cpuset.cpus is empty") && why.contains("write '0-3' to it first"),
+            "{why}"
+        );
     }
 
     #[test]
