@@ -1,5 +1,6 @@
 //! The program on real kernels, in the testbed. One program, so that its guests fill the processors.
 
+mod attached;
 mod levers;
 mod lock;
 mod pmem;
