@@ -217,3 +217,31 @@ fn a_service_that_depends_on_its_neighbour_ends_the_run_and_both_go_on() {
     );
     output.ok();
 }
+
+#[test]
+fn a_service_that_stops_answering_ends_the_run_and_what_was_measured_is_kept() {
+    if !enough_cpus() {
+        return;
+    }
+    let folder = Folder::new();
+    let (service, address, pid) = service(&Kind::Echo);
+    let args = [&asking(&address, &pid)[..], &["--aggressor", "alu", "--out", "d", "--quiet"]].concat();
+    let run = Running::start(folder.path(), &[&args[..], &["--trials", "500", "--probe", "0ms"]].concat());
+    let journal = folder.path().join("d");
+    let kept = || {
+        std::fs::read_dir(&journal)
+            .ok()?
+            .flatten()
+            .filter_map(|file| file.metadata().ok())
+            .find(|it| it.len() > 20_000)
+    };
+    support::wait_for("the first windows", kept);
+    support::kill(service.pid() as i32, libc::SIGSTOP);
+    let output = run.wait();
+    assert_eq!(output.code(), Some(1), "{}{}", output.stdout, output.stderr);
+    let said = joined(&output.stderr);
+    assert!(said.contains(&format!("{address} has answered nothing since ")), "{said}");
+    assert!(said.contains("what was measured until then is in d"), "{said}");
+    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+    assert_every_answer_has_its_time(&folder.path().join("d"));
+}
