@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::quantity::Quantile;
+use ringfence_experiment::quantity::{Quantile, Quantity};
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::scale::Scale;
 use serde::{Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use crate::estimate::{Estimate, FEWEST_BEYOND, interpolated, quantile_of, serialize_estimate, t_two_sided};
-use crate::windows::Lost;
+use crate::estimate::{
+    Estimate, FEWEST_BEYOND, NotEstimable, interpolated, quantile_of, serialize_estimate, t_two_sided,
+};
+use crate::windows::{Lost, Windows};
 
 /// What one role counted in all windows of one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -112,6 +114,7 @@ pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64)
     let from_ns = scale.and_then(Scale::threshold_ns);
     let mut counted: BTreeMap<(usize, usize), Vec<&Sample>> = BTreeMap::new();
     let lost = Lost::of(plan, samples);
+    let windows = Windows::about(Quantity::Mean, plan, samples, &lost);
     let counted_in = |sample: &&Sample| sample.latencies.is_some() && !lost.holds(sample);
     for sample in samples.iter().filter(counted_in) {
         let role = plan.experiment.roles.iter().position(|role| *role.name == *sample.role);
@@ -132,7 +135,8 @@ pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64)
             unit: task.unit(),
             of_loads,
             histogram: Histogram::sum(all),
-            quantiles: quantiles(&samples, level),
+            // As little as any other figure.
+            quantiles: quantiles(&samples, level, windows.bearable(case)),
             misses: from_ns.filter(|_| of_loads).and_then(|from_ns| misses(&samples, from_ns, level)),
             counted_misses: if of_loads { per_unit(&samples) } else { None },
         })
@@ -140,10 +144,13 @@ pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64)
     counted.into_iter().filter_map(of_one).collect()
 }
 
-fn quantiles(samples: &[&Sample], level: f64) -> Vec<LatencyQuantile> {
+fn quantiles(samples: &[&Sample], level: f64, bearable: Result<(), NotEstimable>) -> Vec<LatencyQuantile> {
     let windows: Vec<(u32, Histogram)> =
         samples.iter().filter_map(|sample| Some((sample.trial, sample.latencies.clone()?))).collect();
-    let of = |quantile| LatencyQuantile { quantile, ns: quantile_of(&windows, quantile, level) };
+    let of = |quantile| LatencyQuantile {
+        quantile,
+        ns: bearable.and_then(|()| quantile_of(&windows, quantile, level)),
+    };
     Quantile::ALL.map(of).into()
 }
 
@@ -304,6 +311,26 @@ mod tests {
         let found = cases(&plan(), &samples, Some(&SCALE), 0.95);
         assert_eq!(found[0].histogram.buckets(), [(24, 100)]);
         assert_eq!(found[1].histogram.buckets(), [(24, 60)]);
+    }
+
+    // What is left is no fair choice: there is no figure of a quantile, as there is none of a mean.
+    #[test]
+    fn quantiles_have_no_figure_where_too_many_steps_lasted_too_long() {
+        let step = |trial: u32, late_ns: u64| {
+            let of =
+                |case| Sample { late_ns: Some(late_ns), ..sample(trial, case, &[(24, 4000), (26, 4000)]) };
+            [of(0), of(1)]
+        };
+        let told = |late: u32| {
+            let samples: Vec<Sample> = (0..20)
+                .flat_map(|trial| step(trial, if trial < late { 60_000_000_000 } else { 0 }))
+                .collect();
+            let found = cases(&plan(), &samples, None, 0.95);
+            found.iter().map(|one| one.quantiles[0].ns.map(|ns| ns.trials)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(1), [Ok(19), Ok(19)]);
+        let none = NotEstimable::TooLong { steps: 2, of: 20 };
+        assert_eq!(told(2), [Err(none), Err(none)]);
     }
 
     #[test]

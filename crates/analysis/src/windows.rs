@@ -272,11 +272,16 @@ impl Windows {
         }
     }
 
-    /// The same with the windows in which the case was others' baseline.
-    pub(crate) fn cost(&self, case: usize, level: f64) -> Estimate {
+    /// Whether what is left of the steps that hold windows of a case may stand for all of them.
+    pub(crate) fn bearable(&self, case: usize) -> Result<(), NotEstimable> {
         let holds_it = |step: &usize| self.by_case[*step].iter().any(|window| window.case == case);
         let steps = (0..self.by_case.len()).filter(|step| *step == case || holds_it(step));
-        steps.map(|step| self.too_long[step]).fold(TooLong::default(), TooLong::and).bearable()?;
+        steps.map(|step| self.too_long[step]).fold(TooLong::default(), TooLong::and).bearable()
+    }
+
+    /// The same with the windows in which the case was others' baseline.
+    pub(crate) fn cost(&self, case: usize, level: f64) -> Estimate {
+        self.bearable(case)?;
         match self.quantity {
             Quantity::Mean => estimate::rate(&work(self.anywhere(case)), level),
             Quantity::Quantile(quantile) => {

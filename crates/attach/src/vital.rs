@@ -1,9 +1,10 @@
 //! What the system or the way in depends on, and is never a target.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ringfence_sysfs::root::{FsRoot, field};
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
 use crate::process::{self, Process};
 
@@ -107,9 +108,10 @@ impl Guard {
 struct End {
     pid: u32,
     fd: u32,
-    // `pipe:[7]`, or `tty:[3]` for what is shown on /dev/pts/3.
+    // `pipe:[7]`, `fifo:[8:1:7]` for one with a path, or `tty:[3]` for what is shown on /dev/pts/3.
     name: String,
     reads: bool,
+    writes: bool,
 }
 
 // Whoever reads what this program writes, and who reads what they write, and so on: if one stands still, so does
@@ -117,7 +119,7 @@ struct End {
 fn readers(root: &FsRoot, own: Option<u32>) -> HashMap<u32, &'static str> {
     let Some(own) = own else { return HashMap::new() };
     let outputs = |ends: &[End], pid: u32| -> Vec<String> {
-        let of = ends.iter().filter(|end| end.pid == pid && !end.reads && matches!(end.fd, 1 | 2));
+        let of = ends.iter().filter(|end| end.pid == pid && end.writes && matches!(end.fd, 1 | 2));
         of.map(|end| end.name.clone()).collect()
     };
     let written = outputs(&ends(root, own), own);
@@ -143,20 +145,35 @@ fn ends(root: &FsRoot, pid: u32) -> Vec<End> {
         let Ok(link) = std::fs::read_link(root.path(format!("/proc/{pid}/fd/{fd}"))) else { continue };
         let Some(name) = link.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
         let info = || root.read_opt(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
-        if name.starts_with("pipe:[") {
-            // O_WRONLY is 1 (proc_pid_fdinfo(5): flags are octal).
+        let pipe =
+            if name.starts_with("pipe:[") { Some(name.clone()) } else { named_pipe(root, pid, fd, &link) };
+        if let Some(name) = pipe {
+            // O_WRONLY is 1, O_RDWR 2 (proc_pid_fdinfo(5): flags are octal).
             let flags = field(&info(), "flags").and_then(|flags| u64::from_str_radix(flags, 8).ok());
-            let reads = flags.is_none_or(|flags| flags & 3 != 1);
-            found.push(End { pid, fd, name, reads });
+            let [reads, writes] =
+                [flags.is_none_or(|flags| flags & 3 != 1), flags.is_some_and(|flags| flags & 3 != 0)];
+            found.push(End { pid, fd, name, reads, writes });
         } else if name == "ptmx" {
             if let Some(index) = field(&info(), "tty-index") {
-                found.push(End { pid, fd, name: format!("tty:[{index}]"), reads: true });
+                found.push(End { pid, fd, name: format!("tty:[{index}]"), reads: true, writes: false });
             }
         } else if link.parent().is_some_and(|folder| folder.ends_with("pts")) && matches!(fd, 1 | 2) {
-            found.push(End { pid, fd, name: format!("tty:[{name}]"), reads: false });
+            found.push(End { pid, fd, name: format!("tty:[{name}]"), reads: false, writes: true });
         }
     }
     found
+}
+
+// What an open file is called if it is a pipe with a path (fifo(7)). No file server is asked.
+fn named_pipe(root: &FsRoot, pid: u32, fd: u32, link: &Path) -> Option<String> {
+    if !link.is_absolute() || link.starts_with("/dev") {
+        return None;
+    }
+    let path = root.path(format!("/proc/{pid}/fd/{fd}"));
+    let asked = StatxFlags::TYPE | StatxFlags::INO;
+    let found = statx(CWD, &path, AtFlags::STATX_DONT_SYNC, asked).ok()?;
+    let is_pipe = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Fifo;
+    is_pipe.then(|| format!("fifo:[{}:{}:{}]", found.stx_dev_major, found.stx_dev_minor, found.stx_ino))
 }
 
 #[cfg(test)]

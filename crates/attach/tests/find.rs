@@ -262,6 +262,35 @@ fn whoever_reads_what_we_write_is_refused() {
 }
 
 #[test]
+fn whoever_reads_what_we_write_through_a_pipe_with_a_path_is_refused() {
+    let machine = Machine::new(V2);
+    machine.process(200, 1, "logger").process(201, 1, "other").process(202, 1, "tail");
+    let folder = std::env::temp_dir().join(format!("ringfence-pipes-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let paths = ["pipe", "same", "file"].map(|name| folder.join(name));
+    let made = std::process::Command::new("mkfifo").arg(&paths[0]).status().unwrap();
+    std::fs::hard_link(&paths[0], &paths[1]).unwrap();
+    std::fs::write(&paths[2], "").unwrap();
+    let open = |pid: u32, fd: u32, path: &std::path::Path, flags: &str| {
+        let link = machine.0.root().path(format!("/proc/{pid}/fd/{fd}"));
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(path, link).unwrap();
+        machine.file(format!("/proc/{pid}/fdinfo/{fd}"), &format!("pos:\t0\nflags:\t{flags}\n"));
+    };
+    // By another name, and both ways.
+    open(100, 1, &paths[0], "0100001");
+    open(100, 2, &paths[2], "0100001");
+    open(200, 0, &paths[1], "0100002");
+    open(201, 1, &paths[0], "0100001");
+    open(202, 0, &paths[2], "0100000");
+    let error = machine.refused("pid:200");
+    let found = [201, 202].map(|pid| machine.found(&format!("pid:{pid}")).2);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(made.success() && error.contains("reads what this program writes"), "{error}");
+    assert_eq!(found, [vec![201], vec![202]]);
+}
+
+#[test]
 fn what_it_used_is_counted_where_it_is_exact() {
     let machine = Machine::new(&format!("{BOTH}{V1}cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n"));
     machine.process(200, 1, "server").process(201, 200, "worker");

@@ -46,6 +46,20 @@ pub fn run_in_time() -> bool {
     }
 }
 
+/// What is started ends with this thread, however that ends, unless it takes on other rights by what it executes
+/// (`PR_SET_PDEATHSIG` in prctl(2)).
+pub fn end_with_us(command: &mut Command) {
+    let us = rustix::process::getpid();
+    let end = move || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        // Nothing comes of an end that came before.
+        let is_ours = rustix::process::getppid() == Some(us);
+        if is_ours { Ok(()) } else { Err(io::Error::from(rustix::io::Errno::SRCH)) }
+    };
+    // SAFETY: `end` makes two system calls, and allocates nothing.
+    unsafe { command.pre_exec(end) };
+}
+
 /// What is started runs with this priority.
 pub fn take_priority(command: &mut Command, priority: i32) {
     let take = move || rustix::process::setpriority_process(None, priority).map_err(io::Error::from);

@@ -5,8 +5,8 @@
 //! closes that pipe; the guardian reads its end, ends every descendant, stopped ones included, and
 //! then itself. It is a child subreaper (`prctl(2)`), so nothing that a worker's program leaves behind
 //! escapes it, and it leads a session of its own, so a Ctrl-C at the terminal reaches the supervisor
-//! alone. Should the guardian itself be killed, its workers die with it, and what they had started
-//! falls to the supervisor, which is a child subreaper too and ends it.
+//! alone. Should the guardian itself be killed, its workers die with it, and end what they had started
+//! first; what is left falls to the supervisor, which is a child subreaper too and ends it.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};

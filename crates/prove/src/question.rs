@@ -117,6 +117,9 @@ pub struct Record {
     /// What the aggressor did in the baseline; absent in older records, and where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worked: Option<Worked>,
+    /// The lever that was to be measured again, and why it was not: the time left was too short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unconfirmed: Option<(String, String)>,
 }
 
 impl Record {
@@ -131,6 +134,7 @@ impl Record {
             refused: Vec::new(),
             control: None,
             worked: None,
+            unconfirmed: None,
         }
     }
 }

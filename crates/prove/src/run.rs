@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_analysis::results;
-use ringfence_experiment::PlacementKind;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{ProgramUnit, Task};
 use ringfence_experiment::units::Span;
+use ringfence_experiment::{Experiment, PlacementKind};
 use ringfence_machine::Machine;
 
 use super::lever::{Candidate, LeverContext, Shared};
@@ -225,12 +225,11 @@ impl Proving<'_> {
         let candidates = self.record.candidates.clone().unwrap_or_default();
         let given = Given { time: self.left(here).map(time::of_levers), trial: self.trial() };
         // Each setting alone and beside, and the aggressor as it is, in as many trials as a figure takes.
-        let takes = trials_it_takes(baseline).min(question.most_trials(self.whole));
+        let takes = trials_it_takes(baseline, BESIDE).min(question.most_trials(self.whole));
         let experiment = experiments::levers(question, self.whole, &candidates, takes, given);
-        let planned = || Plan::new(&experiment, &machine.topology, machine.features.as_ref());
         let least = match self.run_ns() {
             Some(_) => given.trial * (candidates.len() as u32 + 1),
-            None => planned().map_or(given.trial, |plan| plan.least_trial()),
+            None => least_trial(&experiment, machine).unwrap_or(given.trial),
         } * takes;
         if let Some(left) = given.time.filter(|left| *left < least && !begun) {
             let would_do = time::with_levers(least, given.trial);
@@ -243,25 +242,49 @@ impl Proving<'_> {
         (!candidates.is_empty()).then(|| Planned { name, dir: self.files.levers(), experiment })
     }
 
-    fn confirmation(&self, stages: &[Stage], number: usize, here: &Here) -> Option<Planned> {
+    fn confirmation(&mut self, stages: &[Stage], number: usize, here: &Here) -> Option<Planned> {
+        self.record.unconfirmed = None;
         let next = Proof::new(&self.record, stages).next()?;
         let candidate = &self.record.candidates.as_deref()?[next];
         let time = self.left(here).map(|left| time::of_confirmation(left, number));
         let (dir, trial) = (self.files.confirmation(number), self.trial());
-        // Two trials alone, beside, and with the lever: less is not an interval.
-        if time.is_some_and(|time| time < trial * 4) && !dir.exists() {
-            return None;
-        }
         let experiment =
             experiments::confirmation(self.question, self.whole, candidate, number, Given { time, trial });
-        Some(Planned { name: format!("confirming '{}'", candidate.arm.name), dir, experiment })
+        let name = candidate.arm.name.clone();
+        let takes = stages.get(1).map_or(FEWEST_TRIALS, |levers| trials_it_takes(*levers, &name));
+        let takes = takes.min(self.question.most_trials(self.whole));
+        // Beside the aggressor and with the lever, and alone before each.
+        let least = match self.run_ns() {
+            Some(_) => trial * 2,
+            None => least_trial(&experiment, here.machine).unwrap_or(trial * 2),
+        } * takes;
+        if let Some(left) = time.filter(|left| *left < least && !dir.exists()) {
+            let would_do = time::with_confirmation(least, trial);
+            self.record.unconfirmed = Some((name, no_time_to_confirm(left, least, takes, would_do)));
+            return None;
+        }
+        Some(Planned { name: format!("confirming '{name}'"), dir, experiment })
     }
 }
 
-// Beside the aggressor as it is: with a lever the victim is rather quicker.
-fn trials_it_takes(baseline: Stage) -> u32 {
-    let beside = baseline.plan.measured().into_iter().find(|case| baseline.plan.cases[*case].arm == BESIDE);
-    beside.map_or(FEWEST_TRIALS, |case| results::trials_it_takes(baseline.plan, baseline.samples, case))
+// Of the levers it goes by the victim beside the aggressor as it is: with one it is rather quicker.
+fn trials_it_takes(stage: Stage, arm: &str) -> u32 {
+    let case = stage.plan.measured().into_iter().find(|case| stage.plan.cases[*case].arm == arm);
+    case.map_or(FEWEST_TRIALS, |case| results::trials_it_takes(stage.plan, stage.samples, case))
+}
+
+fn least_trial(experiment: &Experiment, machine: &Machine) -> Option<Duration> {
+    let plan = Plan::new(experiment, &machine.topology, machine.features.as_ref());
+    plan.ok().map(|plan| plan.least_trial())
+}
+
+fn no_time_to_confirm(left: Duration, least: Duration, trials: u32, would_do: Duration) -> String {
+    format!(
+        "{:.1} s of the time are left for it, and {trials} trials take {:.1} s at least; --time {}s would do",
+        left.as_secs_f64(),
+        least.as_secs_f64(),
+        would_do.as_secs_f64().ceil()
+    )
 }
 
 fn settings(count: usize) -> String {

@@ -19,6 +19,8 @@ pub const BASELINE: f64 = 2.0 / 3.0;
 pub const ENOUGH_FOR_LEVERS: u32 = 30;
 /// The part of what is left then that the levers may take; the confirmations have the rest.
 pub const LEVERS: f64 = 0.5;
+/// The part of what is left then that a confirmation may take which is not the last.
+const CONFIRMATION: f64 = 2.0 / 3.0;
 /// Trials at the first look: fewer tell next to nothing.
 pub const FIRST_LOOK: u32 = 6;
 /// The same of runs that are timed whole.
@@ -56,7 +58,13 @@ pub fn with_levers(least: Duration, trial: Duration) -> Duration {
 
 /// The part of what is left that a confirmation has, counted from 0.
 pub fn of_confirmation(left: Duration, number: usize) -> Duration {
-    if number + 1 < ATTEMPTS { left.mul_f64(2.0 / 3.0) } else { left }
+    if number + 1 < ATTEMPTS { left.mul_f64(CONFIRMATION) } else { left }
+}
+
+/// The time of a whole proof in which a first confirmation that takes so long at least comes to its end, however long the baseline
+/// looks and the levers are tried.
+pub fn with_confirmation(least: Duration, trial: Duration) -> Duration {
+    with_levers(least.div_f64(CONFIRMATION * (1.0 - LEVERS)).mul_f64(LEVERS), trial)
 }
 
 /// The least time that makes sense: the first look's trials, and the control before it.

@@ -387,7 +387,12 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                     "More time (--time), more trials (--trials) or a quieter machine ('ringfence doctor') would tell."
                 }
             };
-            said.besides.push(more.into());
+            said.besides.push(match &proof.record.unconfirmed {
+                Some((lever, why)) => {
+                    format!("'{}' was not measured again, because {}.", clean(lever), clean(why))
+                }
+                None => more.into(),
+            });
             let with = |lever: Option<&Candidate>| {
                 lever.map_or("Beside the unchanged aggressor".to_string(), |lever| {
                     format!("With '{}'", clean(&lever.arm.name))
@@ -403,9 +408,10 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                     format!("{}, the victim's {figure} is not known: {}.", with(lever), reason.why())
                 }
                 Some((lever, Ok(known))) if side(&Ok(*known), limit) == Some(true) => format!(
-                    "{}, the victim's {figure} of {} seems to be within the budget of {budget}; it was not measured again.",
+                    "{}, the victim's {figure} of {} seems to be within the budget of {budget}{}.",
                     with(lever),
-                    told(&Ok(*known))
+                    told(&Ok(*known)),
+                    if proof.record.unconfirmed.is_some() { "" } else { "; it was not measured again" }
                 ),
                 Some((lever, known)) => format!(
                     "{}, the victim's {figure} of {} may be on either side of the budget of {budget}.",

@@ -118,6 +118,16 @@ fn a_neighbour_that_runs_is_paused_for_windows_and_goes_on() {
     let said = output.said();
     assert!(said.contains(&format!("pid:{aggressor} was paused ")), "{said}");
     assert!(said.contains("by SIGSTOP, and goes on."), "{said}");
+    // As long as a window at least; on a busy machine longer than a pause may be.
+    let (_, longest) = said.split_once(" times, for ").unwrap_or_else(|| panic!("{said}"));
+    let longest: u64 = longest.split_once(" ms at the longest").unwrap().0.parse().unwrap();
+    assert!(longest >= 80, "{said}");
+    let told = format!("for {longest} ms at the longest");
+    let kept = Dataset::open(&folder.path().join("d")).unwrap().manifest.said;
+    assert!(kept.iter().any(|sentence| sentence.contains(&told)), "{kept:?}");
+    support::ringfence_in(folder.path(), &["report", "d"]).ok();
+    let page = std::fs::read_to_string(folder.path().join("d/report.html")).unwrap();
+    assert!(page.contains(&told));
     assert_every_answer_has_its_time(&folder.path().join("d"));
     assert!(journals(owner).is_empty(), "{:?}", journals(owner));
     assert_eq!(places(), before);
@@ -216,4 +226,32 @@ fn a_service_that_depends_on_its_neighbour_ends_the_run_and_both_go_on() {
         &[&asking(&address, &pid)[..], &["--aggressor", "idle", "--out", "e"], &SHORT].concat(),
     );
     output.ok();
+}
+
+#[test]
+fn a_service_that_stops_answering_ends_the_run_and_what_was_measured_is_kept() {
+    if !enough_cpus() {
+        return;
+    }
+    let folder = Folder::new();
+    let (service, address, pid) = service(&Kind::Echo);
+    let args = [&asking(&address, &pid)[..], &["--aggressor", "alu", "--out", "d", "--quiet"]].concat();
+    let run = Running::start(folder.path(), &[&args[..], &["--trials", "500", "--probe", "0ms"]].concat());
+    let journal = folder.path().join("d");
+    let kept = || {
+        std::fs::read_dir(&journal)
+            .ok()?
+            .flatten()
+            .filter_map(|file| file.metadata().ok())
+            .find(|it| it.len() > 20_000)
+    };
+    support::wait_for("the first windows", kept);
+    support::kill(service.pid() as i32, libc::SIGSTOP);
+    let output = run.wait();
+    assert_eq!(output.code(), Some(1), "{}{}", output.stdout, output.stderr);
+    let said = joined(&output.stderr);
+    assert!(said.contains(&format!("{address} has answered nothing since ")), "{said}");
+    assert!(said.contains("what was measured until then is in d"), "{said}");
+    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+    assert_every_answer_has_its_time(&folder.path().join("d"));
 }

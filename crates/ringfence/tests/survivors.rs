@@ -126,3 +126,56 @@ fn what_was_stopped_is_ended_too() {
     let left = gone(&run.mark);
     assert!(left.is_empty(), "{left:?}");
 }
+
+// Both stand still first, so that neither sees the other end.
+fn kill_both(run: &Running, others: &[&str]) {
+    let named = || {
+        let all = marked(&run.mark).into_iter();
+        all.filter(|process| others.contains(&process.name.as_str())).map(|process| process.pid)
+    };
+    let mut killed: Vec<i32> = named().collect();
+    killed.push(run.child.id() as i32);
+    killed.iter().for_each(|pid| kill(*pid, libc::SIGSTOP));
+    wait_for("all to stand still", || {
+        let all = marked(&run.mark);
+        let stands = |pid: &i32| all.iter().any(|one| one.pid == *pid && one.state.starts_with('T'));
+        killed.iter().all(stands).then_some(())
+    });
+    killed.iter().for_each(|pid| kill(*pid, libc::SIGKILL));
+}
+
+#[test]
+fn a_supervisor_and_its_guardian_that_are_killed_at_once_leave_no_process_behind() {
+    if !enough_cpus() {
+        return;
+    }
+    let files = Folder::new();
+    let path = files.path().join("stubborn.toml");
+    std::fs::write(&path, experiment(STUBBORN, STUBBORN)).unwrap();
+    let stubborn = path.to_str().unwrap();
+    for (round, delay) in delays().take(6).enumerate() {
+        let folder = Folder::new();
+        let run = match round % 2 {
+            0 => Running::start(folder.path(), &["run", stubborn, "--quiet"]),
+            _ => Running::start(folder.path(), &neighbours("chase footprint=256KiB", STUBBORN)),
+        };
+        wait_for("a program", || marked(&run.mark).iter().any(|one| one.name == "sleep").then_some(()));
+        std::thread::sleep(delay);
+        kill_both(&run, &["ringfence-guardian"]);
+        let left = gone(&run.mark);
+        assert!(left.is_empty(), "round {round}, after {delay:?}: {left:?}");
+    }
+}
+
+#[test]
+fn a_program_ends_with_whoever_started_it_even_if_all_of_ringfence_is_killed_at_once() {
+    if !enough_cpus() {
+        return;
+    }
+    let folder = Folder::new();
+    let run = Running::start(folder.path(), &neighbours("chase footprint=256KiB", "sleep 600"));
+    wait_for("a program", || marked(&run.mark).iter().any(|one| one.name == "sleep").then_some(()));
+    kill_both(&run, &["ringfence-guardian", "ringfence-worker"]);
+    let left = gone(&run.mark);
+    assert!(left.is_empty(), "{left:?}");
+}

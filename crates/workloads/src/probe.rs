@@ -1,7 +1,7 @@
 //! Asks a service that runs already, at a fixed rate, and counts how long each answer took since its question was due.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ringfence_experiment::histogram::{BUCKETS, Histogram, bucket_of};
 use ringfence_experiment::task::Probe as Task;
@@ -15,11 +15,20 @@ const STEP: Duration = Duration::from_millis(1);
 // A service that fails more often than this does something else than what is measured.
 const FAILURES: u64 = 10;
 const FAILED_SHARE: f64 = 0.01;
+// A service that answers nothing for so long has ended, or stands still for good. Less than the engine waits for a report.
+const GONE: Duration = Duration::from_secs(10);
 
 /// Who asks.
 pub struct Prober {
     probe: Probe,
+    /// Whom it asks.
+    ask: String,
     clock: &'static Clock,
+    /// When an answer came last, and when the first question was due that was given up since.
+    heard_at: u64,
+    unheard_since: Option<u64>,
+    gone: Duration,
+    paused_at: u64,
     /// What was due until this time is counted next, and nothing later.
     cut: Option<Cut>,
     /// Answers to what was due after the cut.
@@ -63,7 +72,12 @@ impl Prober {
             .map_err(|error| SetupError::Other(error.to_string()))?;
         Ok(Self {
             probe,
+            ask: task.ask.clone(),
             clock: Clock::host(),
+            heard_at: now(),
+            unheard_since: None,
+            gone: GONE,
+            paused_at: now(),
             cut: None,
             held: VecDeque::new(),
             answered: 0,
@@ -96,17 +110,13 @@ impl Prober {
         }
         let mut units = 0;
         for answer in came {
-            if let Outcome::Failed(failure) = answer.outcome {
-                self.failed += 1;
-                let share = self.failed as f64 / (self.failed + self.answered) as f64;
-                if self.failed > FAILURES && share > FAILED_SHARE {
-                    self.failure = Some(format!(
-                        "{} of {} questions failed, the last because {failure}",
-                        self.failed,
-                        self.failed + self.answered
-                    ));
+            match answer.outcome {
+                Outcome::Answered => (self.heard_at, self.unheard_since) = (now(), None),
+                Outcome::Unanswered => self.unheard_since = self.unheard_since.or(Some(answer.due_ns)),
+                Outcome::Failed(failure) => {
+                    self.note_failed(&failure.to_string());
+                    continue;
                 }
-                continue;
             }
             self.answered += 1;
             match self.cut {
@@ -114,7 +124,35 @@ impl Prober {
                 _ => units += self.take(answer, latencies),
             }
         }
+        self.note_silence();
         units
+    }
+
+    fn note_failed(&mut self, why: &str) {
+        self.failed += 1;
+        let all = self.failed + self.answered;
+        if self.failed > FAILURES && self.failed as f64 / all as f64 > FAILED_SHARE {
+            self.failure = Some(format!(
+                "{} of {all} questions to {} failed, the last because {why}; the last answer came at {}",
+                self.failed,
+                self.ask,
+                time_of_day(self.heard_at)
+            ));
+        }
+    }
+
+    fn note_silence(&mut self) {
+        let Some(since) = self.unheard_since.or_else(|| self.probe.oldest_unanswered()) else { return };
+        let since = since.max(self.heard_at);
+        let silent = Duration::from_nanos(now().saturating_sub(since));
+        if silent > self.gone && self.failure.is_none() {
+            self.failure = Some(format!(
+                "{} has answered nothing since {}, for {:.1} s: start the service again, or see what it waits for",
+                self.ask,
+                time_of_day(since),
+                silent.as_secs_f64()
+            ));
+        }
     }
 }
 
@@ -134,6 +172,10 @@ impl Workload for Prober {
 
     fn resumed(&mut self) {
         self.resumed_at = Some(now());
+        // Nobody answers what nobody asks.
+        let nobody_asked = now().saturating_sub(self.paused_at);
+        self.heard_at += nobody_asked;
+        self.unheard_since = self.unheard_since.map(|since| since + nobody_asked);
         self.probe.resume();
     }
 
@@ -147,6 +189,7 @@ impl Workload for Prober {
             self.step(now() + STEP.as_nanos() as u64, &Unheard);
         }
         (self.cut, self.held) = (None, VecDeque::new());
+        self.paused_at = now();
     }
 
     fn cut(&mut self, _: u64) {
@@ -171,6 +214,14 @@ struct Unheard;
 
 impl Latencies for Unheard {
     fn count(&self, _: u64) {}
+}
+
+// The time of day, UTC, of a moment on the probe's clock.
+fn time_of_day(at: u64) -> String {
+    let ago = Duration::from_nanos(now().saturating_sub(at));
+    let then = SystemTime::now().checked_sub(ago).unwrap_or(UNIX_EPOCH);
+    let seconds = then.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() % 86_400;
+    format!("{:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 // How the probe itself did.

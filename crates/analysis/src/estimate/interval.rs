@@ -103,8 +103,8 @@ pub enum NotEstimable {
     /// Too many windows lasted too long, so that those which are left are no fair choice.
     #[error(
         "this program was kept from running, so that {steps} of {of} steps hold a window of more than {} times the length asked \
-         for; with so many left out, the others may mislead; leave it a CPU that no task uses, or let it run with a higher \
-         priority (as root, or with CAP_SYS_NICE)",
+         for, or a pause that ended early; with so many left out, the others may mislead; leave it a CPU that no task uses, or \
+         let less run on this machine meanwhile; where it does not run as root, root or CAP_SYS_NICE gives it a higher priority",
         LONGEST_WINDOW
     )]
     TooLong {

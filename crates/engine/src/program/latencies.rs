@@ -207,6 +207,11 @@ impl Printed {
         self.pipe = None;
     }
 
+    /// Whether it has printed a line that nobody can read, where that is so.
+    pub fn is_damaged(&self) -> bool {
+        lock(&self.seen).log.as_ref().is_some_and(|log| log.damaged.is_some())
+    }
+
     /// Why what it prints cannot be used, where that can be told.
     pub fn trouble(&self) -> Option<String> {
         lock(&self.seen).trouble()

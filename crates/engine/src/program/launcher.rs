@@ -79,6 +79,7 @@ impl Launcher {
         if let Some(procs) = self.procs.clone() {
             before_exec::enter_group(&mut spawn, procs);
         }
+        before_exec::end_with_us(&mut spawn);
         let mut child = spawn.spawn().map_err(|error| {
             ProgramError::Unusable(format!(
                 "'{program}' cannot be started: {error}; check the name and the path"

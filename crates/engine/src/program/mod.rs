@@ -148,10 +148,13 @@ impl Program {
     pub fn keep_running(&mut self) -> Result<(), ProgramError> {
         self.meter.before_the_end(&self.root);
         let shown = &self.launcher.shown;
-        if let Some(trouble) = self.meter.printed().and_then(|printed| printed.trouble()) {
-            return Err(ProgramError::Unusable(format!(
-                "the latencies of '{shown}' cannot be counted: {trouble}"
-            )));
+        if let Some(printed) = self.meter.printed()
+            && let Some(trouble) = printed.trouble()
+        {
+            let text = format!("the latencies of '{shown}' cannot be counted: {trouble}");
+            // It was asked for what it can do, and failed at it.
+            let failed = printed.is_damaged();
+            return Err(if failed { ProgramError::Failed(text) } else { ProgramError::Unusable(text) });
         }
         if let Some(server) = &mut self.server {
             server.check()?;

@@ -12,7 +12,7 @@ use ringfence_machine::probe::pin;
 use ringfence_machine::root::FsRoot;
 
 use super::error::ProgramError;
-use crate::process;
+use crate::{before_exec, process};
 
 // How long whoever was started before may take to leave the port.
 const LEAVING: Duration = Duration::from_secs(2);
@@ -143,6 +143,7 @@ fn launch(task: &Task, home: CpuSet, client: &CpuSet) -> Result<Server, ProgramE
     pin::set_affinity(&home).map_err(|error| {
         ProgramError::Unusable(format!("the server '{}' cannot run on CPU {home}: {error}", task.run))
     })?;
+    before_exec::end_with_us(&mut spawn);
     let started = Instant::now();
     let child = spawn.spawn();
     pin::set_affinity(client).map_err(|error| failed("going on without the CPUs", &error))?;

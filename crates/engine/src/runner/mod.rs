@@ -258,10 +258,15 @@ fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool 
         let decided = |estimate: &Estimate| {
             estimate.as_ref().is_ok_and(|figure| figure.high <= limit || figure.low > limit)
         };
+        let reached = |case: usize| results::reached(plan, samples, case, looks.level_at(look));
         return plan.measured().into_iter().zip(&estimates).filter(|(case, _)| of_arm(*case)).all(
             |(case, slowdown)| match budget {
                 Budget::Slowdown(_) => decided(slowdown),
-                Budget::AtMost(..) => decided(&results::reached(plan, samples, case, looks.level_at(look))),
+                // What is said of a time is also whether it is so long without the others.
+                Budget::AtMost(..) => {
+                    decided(&reached(case))
+                        && plan.cases[case].baseline.is_none_or(|alone| reached(alone).is_ok())
+                }
             },
         );
     }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Active;
+use ringfence_experiment::{Decide, Experiment};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
@@ -302,6 +302,17 @@ fn a_first_trial_that_does_not_fit_is_given_up_with_its_windows() {
     // The first window of 100 ms would end at 118.
     let (samples, ended, took) = in_time(50, 100);
     assert_eq!((samples.len(), ended, took), (0, Ended::Time, Duration::from_millis(50)));
+}
+
+#[test]
+fn a_time_is_not_decided_before_the_baseline_is_known() {
+    let mut plan = plan("looks = [6, 9, 12]");
+    plan.experiment.measure.decide = Some(Decide::of("beside", "mean<1ms".parse().unwrap()));
+    let ended = |rate| go(&plan, &mut Scripted::new(rate), &mut Kept::default()).1;
+    assert_eq!(ended(|_, _| 1000), Ended::Precise);
+    // Beside it is known as well as before.
+    let scattered = |trial: u32, beside: bool| if beside || trial.is_multiple_of(2) { 1000 } else { 1 };
+    assert_eq!(ended(scattered), Ended::Complete);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! A worker: the process that runs one instance of a role, pinned, and reports through its slot.
 //!
 //! It holds every variant of its role ready, runs the one that is ordered, and sleeps on its bell
-//! when paused. It dies with the guardian that started it.
+//! when paused. It dies with the guardian that started it, and what it started with it.
 
 mod counted;
+mod orphaned;
 mod rest;
 mod tally;
 
@@ -92,12 +93,19 @@ enum Runner {
 
 /// Runs a worker to its end, which is its death. `fd` is that of the shared memory.
 pub fn main(fd: RawFd) -> ! {
-    die_with_parent();
+    orphaned::die_with_parent();
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
     let spec: Option<Spec> = serde_json::from_str(&text).ok();
     if let (Ok(_), Some(spec), Ok(shared)) = (read, spec, Shared::inherit(fd)) {
         let slot = shared.slot(spec.slot);
+        let starts = |assigned: &Assigned| match &assigned.task {
+            Task::Command(_) => true,
+            task => task.asks_a_service(),
+        };
+        if spec.tasks.iter().flatten().any(starts) {
+            orphaned::end_all_with_parent();
+        }
         // Who asks should ask in time, whoever else wants the CPU.
         let asks = |assigned: &Assigned| assigned.task.asks_a_service();
         let asks = spec.tasks.iter().flatten().any(asks);
@@ -107,17 +115,10 @@ pub fn main(fd: RawFd) -> ! {
             Ok((runners, seat)) => serve(slot, runners, seat),
             Err(failure) => failure,
         };
+        orphaned::wait_if_orphaned();
         slot.fail(&serde_json::to_string(&failure).unwrap_or_default());
     }
     std::process::exit(1);
-}
-
-/// Asks the kernel to end this process with its parent, and ends it if the parent has gone already.
-pub(super) fn die_with_parent() {
-    let asked = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    if asked.is_err() || std::os::unix::process::parent_id() == 1 {
-        std::process::exit(1);
-    }
 }
 
 /// Where it may run: on its CPU, or, for variants that are not pinned, wherever it was let at its start.

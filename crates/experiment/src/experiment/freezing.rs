@@ -58,10 +58,16 @@ impl Freezing {
     /// takes up to the time paused times load / (1 - load).
     pub const AFTER_THAW: Duration = Duration::from_millis(300);
 
-    /// A window that fits into a pause, in whole milliseconds.
-    pub fn window(&self) -> Span {
+    /// The longest window that fits into a pause, in whole milliseconds.
+    pub fn longest_window(&self) -> Span {
         let room = self.longest.0.saturating_sub(Self::AFTER_FREEZE + Self::MARGIN);
         Span::ms((room.as_millis() as u64).max(1))
+    }
+
+    /// A window that fits into a pause. It is no longer than half a second, however long a pause may be: each has to wait until
+    /// its pause fits into the share, so that a minute holds a few longer ones alone.
+    pub fn window(&self) -> Span {
+        self.longest_window().min(Span::ms(500))
     }
 
     /// What is paused for a share of its time in slices is so once in this time: several slices fall into a window.
@@ -116,6 +122,10 @@ mod tests {
         assert_eq!(freezing.slices(Duration::from_millis(80), Share(0.2)), Duration::from_millis(380));
         let rare = Freezing { share: Share(0.05), ..freezing };
         assert_eq!(rare.pair(Duration::from_millis(80)), Duration::from_millis(1900));
+        let long = Freezing { longest: Span::ms(10_000), ..freezing };
+        assert_eq!(long.window(), Span::ms(500));
+        assert_eq!(long.longest_window(), Span::ms(9980));
+        assert_eq!(long.pair(long.window().0), Duration::from_millis(2575));
         assert_eq!(freezing.problem(), None);
         assert!(Freezing { longest: Span::ms(1), ..freezing }.problem().unwrap().contains("20ms and 10s"));
         assert!(Freezing { share: Share(0.0), ..freezing }.problem().unwrap().contains("90%"));

@@ -93,12 +93,12 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
             ));
         }
         let window = experiment.measure.window;
-        if is_paused(experiment, name) && window > freezing.window() {
+        if is_paused(experiment, name) && window > freezing.longest_window() {
             let least = variants_of_metric.iter().filter_map(|variant| variant.task.least_window()).max();
-            let instead = match least.filter(|least| *least > freezing.window()) {
+            let instead = match least.filter(|least| *least > freezing.longest_window()) {
                 // So long to hold some answers.
                 Some(_) => "ask more often (--probe-rate)".into(),
-                None => format!("use {} at most", freezing.window()),
+                None => format!("use {} at most", freezing.longest_window()),
             };
             return Err(format!(
                 "window = {window} does not fit into the longest pause of '{name}', which is {}: {instead}, or allow a longer \

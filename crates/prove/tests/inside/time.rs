@@ -42,6 +42,17 @@ fn the_time_that_would_do_for_levers_does() {
 }
 
 #[test]
+fn the_time_that_would_do_for_a_confirmation_does() {
+    let (least, trial) = (Duration::from_secs(20), Duration::from_millis(300));
+    for trial in [trial, trial * 20] {
+        let time = with_confirmation(least, trial);
+        let left = time - of_baseline(time, trial, true) - trial;
+        let left = left - of_levers(left) - trial;
+        assert!(of_confirmation(left, 0) + trial >= least, "{time:?}");
+    }
+}
+
+#[test]
 fn the_precision_is_said_as_a_person_would() {
     let measure = Measure { looks: vec![6, 9, 20], last_look: Some(LAST_LOOK), ..Measure::default() };
     let precision =

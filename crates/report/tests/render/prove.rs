@@ -325,6 +325,23 @@ fn windows_that_lasted_too_long_are_told() {
 }
 
 #[test]
+fn a_lever_that_there_was_no_time_to_measure_again_says_so() {
+    let mut proof = Proof { confirmations: Vec::new(), verdict: Verdict::Undecided, ..proof() };
+    let lever = proof.tried[0].candidate.arm.name.clone();
+    let why = "3.1 s of the time are left for it, and 12 trials take 8.4 s at least; --time 80s would do";
+    let told = |proof: &Proof| {
+        let text = ringfence_report::prove(proof, &Style::plain(80));
+        [text.split_whitespace().collect::<Vec<_>>().join(" "), spaced(&html::proof(proof, None, &[]))]
+    };
+    assert!(told(&proof).iter().all(|told| told.contains("More time (--time)")));
+    proof.record.unconfirmed = Some((lever.clone(), why.into()));
+    for told in told(&proof) {
+        assert!(told.contains(&format!("'{lever}' was not measured again, because {why}.")), "{told}");
+        assert!(!told.contains("More time (--time)"), "{told}");
+    }
+}
+
+#[test]
 fn a_page_of_a_proof_that_was_cut_short_says_so() {
     let proof = Proof { verdict: Verdict::Undecided, ..proof() };
     let page = |cut_short| spaced(&html::proof(&proof, cut_short, &[]));

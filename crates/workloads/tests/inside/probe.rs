@@ -94,3 +94,42 @@ fn what_makes_no_sense_or_is_not_there_is_said() {
     let short = Task { ask: "http://localhost/".into(), timeout: Span::ms(50), ..Task::default() };
     assert_eq!(question(&short).unwrap().limit, Duration::from_millis(50));
 }
+
+#[test]
+fn a_service_that_answers_nothing_any_more_is_told_with_its_address() {
+    let held = Arc::new(AtomicBool::new(false));
+    let task = Task { timeout: Span::ms(20), ..service(held.clone()) };
+    let mut prober = Prober::new(&task).unwrap();
+    prober.gone = Duration::from_millis(600);
+    let counted = Counted::default();
+    prober.resumed();
+    while prober.answered == 0 {
+        prober.work(1, &counted);
+    }
+    held.store(true, Ordering::Release);
+    // Silent for a moment, and asked by nobody for a longer one.
+    let until = now() + 100_000_000;
+    while now() < until || prober.probe.spent().unanswered < 5 {
+        prober.work(1, &counted);
+    }
+    prober.paused();
+    std::thread::sleep(prober.gone);
+    held.store(false, Ordering::Release);
+    prober.resumed();
+    let before = prober.answered;
+    while prober.probe.spent().answered == 0 || prober.answered < before + 5 {
+        prober.work(1, &counted);
+    }
+    assert_eq!(prober.failure(), None, "nobody asked meanwhile");
+    held.store(true, Ordering::Release);
+    while prober.failure().is_none() {
+        prober.work(1, &counted);
+    }
+    let said = prober.failure().unwrap();
+    assert!(said.starts_with(&format!("{} has answered nothing since ", task.ask)), "{said}");
+    let (_, rest) = said.split_once("since ").unwrap();
+    let (time, rest) = rest.split_once(" UTC, for 0.").unwrap();
+    assert!(time.len() == 8 && time.matches(':').count() == 2, "{said}");
+    assert!(rest.starts_with(['6', '7', '8', '9']), "{said}");
+    held.store(false, Ordering::Release);
+}

@@ -1,0 +1,58 @@
+//! The end of a worker whose guardian is gone: it takes along what it has started, of which nobody else would know.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ringfence_machine::root::FsRoot;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, Signal, getppid, pidfd_open, set_parent_process_death_signal};
+
+use crate::process;
+
+static ORPHANED: AtomicBool = AtomicBool::new(false);
+const END_LIMIT: Duration = Duration::from_secs(20);
+
+/// Asks the kernel to end this process with its parent, and ends it if the parent has gone already.
+pub(super) fn die_with_parent() {
+    let asked = set_parent_process_death_signal(Some(Signal::KILL));
+    if asked.is_err() || std::os::unix::process::parent_id() == 1 {
+        std::process::exit(1);
+    }
+}
+
+/// From now on this process does not die with its parent at once: a thread sees its end, ends all that this process has
+/// started, and then itself.
+pub(super) fn end_all_with_parent() {
+    process::adopt_orphans();
+    let parent = getppid();
+    // Without one, or on an old kernel, it dies as before.
+    let Some(held) = parent.and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok()) else { return };
+    let watching = std::thread::Builder::new().name("ends with parent".into()).spawn(move || watch(&held));
+    if watching.is_err() || set_parent_process_death_signal(None).is_err() {
+        return;
+    }
+    // It may have ended before it was held: that number is another's then.
+    if getppid() != parent {
+        end_all();
+    }
+}
+
+fn watch(parent: &OwnedFd) {
+    while let Err(Errno::INTR) = poll(&mut [PollFd::new(parent, PollFlags::IN)], None) {}
+    end_all();
+}
+
+/// What fails because the guardian is gone is not told: it would hide that.
+pub(super) fn wait_if_orphaned() {
+    while ORPHANED.load(Ordering::Acquire) {
+        std::thread::park();
+    }
+}
+
+fn end_all() -> ! {
+    ORPHANED.store(true, Ordering::Release);
+    process::end_descendants(&FsRoot::host(), process::own_pid(), END_LIMIT);
+    std::process::exit(1)
+}
