@@ -11,7 +11,7 @@ use crate::failure::Exit;
 
 /// The verbs, grouped by what they are for: the front page lists them so, the last group in one line.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Start here", &["survey", "prove", "explain"]),
+    ("Start here", &["survey", "prove", "versus", "explain"]),
     (
         "Measure",
         &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "run", "reproduce"],
