@@ -1,29 +1,37 @@
 //! From runs to ratios with intervals.
 //!
-//! Each round gives one log-ratio: the time of a run of *b* over that of the run of *a* next to it. Student's t over
-//! rounds gives the interval, as in `ringfence-analysis`, where a round counts as a trial. What drifts slowly cancels
-//! within a round, and which of the two runs first is drawn anew for each, so that what is left of it has no direction.
+//! Each round gives one log-ratio: the time of a run of *b* over that of the run of *a* next to it. What drifts slowly
+//! cancels within a round, and which of the two runs first is drawn anew for each, so that what is left of it has no
+//! direction.
 //!
-//! Where commands are run by a shell, the time that the shell takes to start is measured in each round as well, and its
-//! geometric mean is subtracted from every run. How well that mean is known goes into the interval: it is widened by as
-//! much as the ratio moves when another time within the shell's own interval is subtracted.
+//! The figure is the trimmed mean of the log-ratios, [`TRIMMED`] left out at each end, and the interval Student's t of
+//! it with the winsorized variance (K. K. Yuen, Biometrika 61, 1974; J. W. Tukey and D. H. McLaughlin, Sankhya A 25,
+//! 1963). Whoever shares a machine makes single runs many times as long, of either command alike: the mean of all rounds
+//! then needs ten times as many of them for the same interval. But a command may have rare long runs of its own. So
+//! the mean over all rounds, none left out, is reckoned as well ([`whole`]), and where it contradicts that is said.
+//!
+//! Where commands are run by a shell, the time that the shell takes to start is measured in each round as well, and
+//! subtracted from every run. How well it is known goes into the interval: that is widened by as much as the ratio moves
+//! when another time within the shell's own interval is subtracted.
 
-use ringfence_analysis::estimate::{Estimate, FEWEST_TRIALS, Interval, NotEstimable};
+use ringfence_analysis::estimate::{Estimate, Interval, NotEstimable};
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::order::Slot;
 use crate::run::{Quantity, Run, kept};
 
+/// The share of the log-ratios that is left out at each end.
+pub const TRIMMED: f64 = 0.2;
+
 /// The time that a shell takes to start, ns, with its interval; none where there is no shell.
 ///
 /// # Errors
-/// As [`Interval::over_trials`].
+/// As [`trimmed`].
 pub fn shell(runs: &[Run], quantity: Quantity, level: f64) -> Option<Estimate> {
-    let times: Vec<f64> = kept(runs, Slot::Shell)
-        .values()
-        .filter_map(|took| quantity.of(took))
-        .map(|ns| ns.max(1.0).ln())
-        .collect();
-    (!times.is_empty()).then(|| Interval::over_trials(&times, level))
+    let shell = kept(runs, Slot::Shell);
+    let times: Vec<f64> =
+        shell.values().filter_map(|took| quantity.of(took)).map(|ns| ns.max(1.0).ln()).collect();
+    (!times.is_empty()).then(|| trimmed(&times, level))
 }
 
 /// The ratio of a quantity of case `b` over that of case `a`, over the rounds in which both ran.
@@ -38,12 +46,52 @@ pub fn ratio(runs: &[Run], quantity: Quantity, a: usize, b: usize, level: f64) -
     };
     let pairs = pairs(runs, quantity, a, b);
     let at = |start: f64| log_ratios(&pairs, start);
-    let Some(shell) = shell else { return Interval::over_trials(&at(0.0)?, level) };
-    let logs = at(shell.value)?;
-    let interval = Interval::over_trials(&logs, level)?;
-    let mean = |logs: &[f64]| logs.iter().sum::<f64>() / logs.len() as f64;
-    let moved = |start: f64| at(start).map(|moved| (mean(&moved) - mean(&logs)).abs());
+    let Some(shell) = shell else { return trimmed(&at(0.0)?, level) };
+    let interval = trimmed(&at(shell.value)?, level)?;
+    let moved = |start: f64| Ok((trimmed(&at(start)?, level)?.value / interval.value).ln().abs());
     interval.widened(moved(shell.low)?.max(moved(shell.high)?))
+}
+
+/// The ratio of times over all rounds, none left out.
+///
+/// # Errors
+/// As [`ratio`].
+pub fn whole(runs: &[Run], a: usize, b: usize, level: f64) -> Estimate {
+    let shell = shell(runs, Quantity::Wall, level).transpose()?;
+    let start = shell.map_or(0.0, |shell| shell.value);
+    Interval::over_trials(&log_ratios(&pairs(runs, Quantity::Wall, a, b), start)?, level)
+}
+
+/// The trimmed mean of log figures, back-transformed, with its interval. [`Interval::spread`] is the standard deviation
+/// that would give the same interval if nothing were left out, so that what it tells of more rounds is right.
+///
+/// # Errors
+/// Fewer than four figures, or an interval that says nothing.
+pub fn trimmed(logs: &[f64], level: f64) -> Estimate {
+    let n = logs.len();
+    let cut = (TRIMMED * n as f64).floor() as usize;
+    if cut == 0 {
+        return Interval::over_trials(logs, level);
+    }
+    let mut sorted = logs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = &sorted[cut..n - cut];
+    let left = middle.len() as f64;
+    let mean = middle.iter().sum::<f64>() / left;
+    // What is left out counts as the last that is not.
+    let winsorized = sorted.iter().map(|log| log.clamp(middle[0], middle[middle.len() - 1]));
+    let winsorized: Vec<f64> = winsorized.collect();
+    let centre = winsorized.iter().sum::<f64>() / n as f64;
+    let squares: f64 = winsorized.iter().map(|log| (log - centre).powi(2)).sum();
+    let error = (squares / (left * (left - 1.0))).sqrt();
+    let t = StudentsT::new(0.0, 1.0, left - 1.0).expect("two are left at least");
+    let half = t.inverse_cdf(0.5 + level / 2.0) * error;
+    let [low, value, high] = [mean - half, mean, mean + half].map(f64::exp);
+    if ![low, value, high].iter().all(|bound| bound.is_normal()) {
+        return Err(NotEstimable::OutOfRange);
+    }
+    let spread = error * (n as f64).sqrt();
+    Interval { value, low, high, level, trials: n as u32, spread, slack: 0.0 }.widened(0.0)
 }
 
 // What a and b took, round by round.
@@ -64,7 +112,7 @@ fn log_ratios(pairs: &[(f64, f64)], start: f64) -> Result<Vec<f64>, NotEstimable
     Ok(pairs.iter().map(|(a, b)| ((b - start) / (a - start)).ln()).collect())
 }
 
-/// The time of a case's run without the shell's start, ns: a geometric mean over rounds.
+/// The time of a case's run without the shell's start, ns, trimmed as ratios are.
 ///
 /// # Errors
 /// As [`ratio`].
@@ -78,18 +126,12 @@ pub fn time(runs: &[Run], case: usize, level: f64) -> Estimate {
         return Err(NotEstimable::NoWork { trials: short, of: times.len() as u32 });
     }
     let logs: Vec<f64> = times.iter().map(|time| time.ln()).collect();
-    let interval = Interval::over_trials(&logs, level)?;
+    let interval = trimmed(&logs, level)?;
     match shell {
         None => Ok(interval),
-        Some(shell) => {
-            let moved = (1.0 + (shell.high - shell.low) / 2.0 / interval.value).ln();
-            interval.widened(moved)
-        }
+        Some(shell) => interval.widened(((shell.high - shell.low) / 2.0 / interval.value).ln_1p()),
     }
 }
-
-/// Rounds of which no figure is told.
-pub const TOO_FEW: u32 = FEWEST_TRIALS - 1;
 
 /// Mean, standard deviation, median, least and most of some numbers, which hyperfine's users know.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -171,6 +213,25 @@ mod tests {
             ratio(&all[..7], Quantity::Wall, 0, 1, 0.95),
             Err(NotEstimable::TooFewTrials { trials: 2 })
         );
+    }
+
+    // Logs 1, 2, 3, 4, 100: one is left out at each end. Mean 3; winsorized 2, 2, 3, 4, 4, squares 4;
+    // error sqrt(4 / (3 * 2)); t(0.975, 2) = 4.30265.
+    #[test]
+    fn a_trimmed_mean_by_hand() {
+        let found = trimmed(&[100.0, 1.0, 3.0, 2.0, 4.0].map(|log| log / 10.0), 0.95).unwrap();
+        assert!((found.value.ln() - 0.3).abs() < 1e-12);
+        let half = 4.302_65 * (4.0f64 / 6.0).sqrt() / 10.0;
+        assert!((found.log_half_width() - half).abs() < 1e-5, "{found:?}");
+        assert!((found.spread - (4.0f64 / 6.0 * 5.0).sqrt() / 10.0).abs() < 1e-9);
+        // What all rounds say is not hidden.
+        let rare = runs(
+            &[10; 20],
+            &[[10; 17], [10; 17]].concat()[..17].iter().chain(&[400; 3]).copied().collect::<Vec<_>>(),
+            &[],
+        );
+        assert_eq!(ratio(&rare, Quantity::Wall, 0, 1, 0.95).unwrap().high, 1.0);
+        assert!(whole(&rare, 0, 1, 0.95).unwrap().value > 1.5);
     }
 
     #[test]

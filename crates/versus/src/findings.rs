@@ -75,7 +75,7 @@ pub struct Measure {
     pub runs: u32,
     /// Of these, how many did not end with exit code 0.
     pub failures: u32,
-    /// How long a run takes, ns, without the shell's start: a geometric mean over runs.
+    /// How long a run takes, ns, without the shell's start: a trimmed geometric mean over runs.
     pub time: Figure,
     /// The same described as hyperfine does, ns; none without runs.
     pub described: Option<Plain>,
@@ -111,11 +111,15 @@ pub struct Compared {
     pub parameters: Vec<Setting>,
     /// Time of a run of the first over that of the second.
     pub ratio: Figure,
+    /// The same over all rounds, none left out.
+    pub whole: Figure,
+    /// Whether the latter's interval lies above what the former says: some runs of the first are much longer.
+    pub rare_long_runs: bool,
     /// What the interval says.
     pub verdict: Verdict,
     /// Rounds, in all, that would settle what is undecided; none where it is settled, or absurdly many would.
     pub rounds_needed: Option<u32>,
-    /// Ratios of what else was counted, each at the level of [`Settings::confidence`] for itself.
+    /// Ratios of what else was counted, which hold together as often as [`Settings::confidence`] says.
     pub others: Vec<(Quantity, Figure)>,
 }
 
@@ -222,10 +226,15 @@ fn compared(
     alone: bool,
 ) -> Compared {
     let ratio = estimate::ratio(runs, Quantity::Wall, a, b, level);
+    let whole = estimate::whole(runs, a, b, level);
     let finding = Finding::new(&ratio, settings.margin);
     let verdict = match (&ratio, settings.budget) {
         (Err(_), _) => Verdict::NotEstimable,
-        (Ok(interval), Some(budget)) if interval.high <= 1.0 + budget => Verdict::WithinBudget,
+        // Rare long runs are over a budget, too, and not to be passed for what is within it.
+        (Ok(interval), Some(budget)) if interval.high <= 1.0 + budget => match whole {
+            Ok(whole) if whole.low > 1.0 + budget => Verdict::Undecided,
+            _ => Verdict::WithinBudget,
+        },
         (Ok(interval), Some(budget)) if interval.low > 1.0 + budget => Verdict::OverBudget,
         (Ok(_), Some(_)) => Verdict::Undecided,
         (Ok(_), None) => match finding.verdict {
@@ -238,14 +247,16 @@ fn compared(
     let needed = match (&ratio, verdict, settings.budget) {
         (Ok(interval), Verdict::Undecided, Some(budget)) => {
             let apart = (interval.value / (1.0 + budget)).ln().abs();
-            interval.trials_for(apart).map(|needed| needed.max(interval.trials + 1))
+            power::rounds_within(apart, interval)
         }
-        (_, Verdict::Undecided, None) => match finding.verdict {
-            Said::Undecided { trials_needed } => trials_needed,
-            _ => None,
-        },
+        // Half a margin settles it whatever the figure.
+        (Ok(interval), Verdict::Undecided, None) => {
+            power::rounds_within(settings.margin.ln_1p() / 2.0, interval)
+        }
         _ => None,
     };
+    let all = Quantity::OTHERS.len() as f64;
+    let of_others = 1.0 - (1.0 - settings.confidence) / all;
     let others = Quantity::OTHERS.into_iter().filter(|quantity| {
         // What is zero in some run has no ratio.
         let some = |case| {
@@ -257,11 +268,13 @@ fn compared(
         of: cases[b].role.clone(),
         than: cases[a].role.clone(),
         parameters: if alone { Vec::new() } else { cases[b].parameters.clone() },
+        rare_long_runs: matches!((&ratio, &whole), (Ok(ratio), Ok(whole)) if whole.low > ratio.high),
         ratio: ratio.into(),
+        whole: whole.into(),
         verdict,
         rounds_needed: needed,
         others: others
-            .map(|quantity| (quantity, estimate::ratio(runs, quantity, a, b, settings.confidence).into()))
+            .map(|quantity| (quantity, estimate::ratio(runs, quantity, a, b, of_others).into()))
             .collect(),
     }
 }

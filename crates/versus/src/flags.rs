@@ -11,7 +11,7 @@ use crate::export::Unit;
 /// `versus`.
 #[derive(Debug, Clone, Args)]
 pub struct Flags {
-    /// Commands, the first with each of the others; instead of --a and --b
+    /// Commands, in place of --a, --b and --c
     #[arg(value_name = "COMMAND", conflicts_with_all = ["a", "b", "c"])]
     pub commands: Vec<String>,
     /// The command to compare with
@@ -23,15 +23,15 @@ pub struct Flags {
     /// Another one; may be repeated
     #[arg(long, value_name = "COMMAND")]
     pub c: Vec<String>,
-    /// What b may be slower by, such as 2%; the exit code says whether it is
+    /// What b may be slower by; decides the exit code
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub budget: Option<String>,
-    /// Time for all runs [default: 60s, or what 10 rounds take]
+    /// Time for all runs [default: 60s, or 10 of each]
     ///
     /// Measuring ends earlier when the question is settled. Setup and cleanup are not part of it.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub time: Option<String>,
-    /// Values of {NAME} in commands, such as threads=1,2,4
+    /// Values for {NAME}, such as threads=1,2,4
     #[arg(long, value_name = "NAME=LIST")]
     pub parameter: Vec<String>,
     /// As hyperfine has it: a name, and its values
@@ -43,28 +43,34 @@ pub struct Flags {
     /// How far apart the values of --parameter-scan are [default: 1]
     #[arg(short = 'D', long, value_name = "STEP", requires = "parameter_scan", hide_short_help = true)]
     pub parameter_step_size: Option<String>,
-    /// Run before each run; once for all commands, or for each
+    /// Run before each run of a command
+    ///
+    /// Given once, it is for all commands; otherwise once for each. --conclude, --setup, --cleanup and --output are alike.
     #[arg(short, long, value_name = "COMMAND")]
     pub prepare: Vec<String>,
     /// Run after each run
     #[arg(short = 'C', long, value_name = "COMMAND", hide_short_help = true)]
     pub conclude: Vec<String>,
-    /// Run once, before the first run of any command
+    /// Run once, before the first run of any
     #[arg(short, long, value_name = "COMMAND")]
     pub setup: Vec<String>,
-    /// Run once, after the last run of any command
+    /// Run once, after the last run of any
     #[arg(short, long, value_name = "COMMAND")]
     pub cleanup: Vec<String>,
     /// A name for the table; for each command
     #[arg(short = 'n', long, value_name = "NAME", hide_short_help = true)]
     pub command_name: Vec<String>,
-    /// Let exit codes other than 0 count; all, or a list such as 1,2
+    /// Let runs that fail count
+    ///
+    /// All, or those that end with one of these exit codes: --ignore-failure=1,2.
     #[arg(short, long, value_name = "CODES", num_args = 0..=1, require_equals = true, default_missing_value = "all-non-zero")]
     pub ignore_failure: Option<String>,
-    /// Compare what commands print, and end with 1 where it differs
+    /// Refuse commands that print different things
     #[arg(long)]
     pub same_output: bool,
-    /// The shell for commands: none, sh, ... [default: none if none is needed]
+    /// none, sh, ... [default: none if none is needed]
+    ///
+    /// The shell that runs the commands. Its start is measured and subtracted.
     #[arg(short = 'S', long, value_name = "SHELL", default_value = "auto", hide_default_value = true)]
     pub shell: String,
     /// The same as --shell none
@@ -79,7 +85,7 @@ pub struct Flags {
     /// The same as --output inherit
     #[arg(long, hide_short_help = true)]
     pub show_output: bool,
-    /// Drop so many runs of each as warm-up [default: measured]
+    /// Drop so many of each as warm-up [default: measured]
     #[arg(short, long, alias = "warm-up", value_name = "N", help_heading = "Measuring")]
     pub warmup: Option<u32>,
     /// Exactly so many runs of each command
@@ -115,7 +121,7 @@ pub struct Flags {
     /// Folder for the results [default: ringfence-versus-TIME]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// What to call this in the table of runs: a commit, say
+    /// What this is called in the table: a commit, say
     #[arg(long, value_name = "TEXT", help_heading = "Output")]
     pub label: Option<String>,
     /// Write a file as hyperfine does

@@ -162,7 +162,7 @@ fn timed(order: &Order) -> Tried<Reply> {
     let usage = trying(|| "getrusage".into(), getrusage(UsageWho::RUSAGE_CHILDREN).map_err(io::Error::from))?;
     let (instructions, cycles, not_counted) = match counters {
         None => (None, None, None),
-        Some(Err(error)) => (None, None, Some(error.to_string())),
+        Some(Err(error)) => (None, None, Some(format!("perf_event_open says: {error}"))),
         Some(Ok([mut instructions, mut cycles])) => (instructions.read().ok(), cycles.read().ok(), None),
     };
     drop(drained);

@@ -1,5 +1,6 @@
 //! Which difference can be told: from how much log-ratios vary, and how many there will be.
 
+use ringfence_analysis::estimate::Interval;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 
@@ -32,15 +33,21 @@ pub fn cautious(spread: f64, rounds: u32) -> f64 {
 /// The least difference that so many rounds tell: how far the truth must be from no difference, or from a limit, for the
 /// interval to lie wholly to one side of it.
 pub fn of(spread: f64, rounds: u32, level: f64, slack: f64) -> Power {
-    let difference = (half_width(rounds, level, CHANCE) * spread + slack).exp_m1();
+    let standard = quantile(rounds, 0.5 + level / 2.0) + quantile(rounds, CHANCE);
+    let difference = (standard / f64::from(rounds.max(2)).sqrt() * spread + slack).exp_m1();
     Power { difference, rounds, spread, level }
 }
 
 /// Rounds that tell a difference, none where absurdly many.
 pub fn rounds_for(difference: f64, spread: f64, level: f64, slack: f64) -> Option<u32> {
+    fewest(difference.ln_1p() - slack, spread, |rounds| {
+        quantile(rounds, 0.5 + level / 2.0) + quantile(rounds, CHANCE)
+    })
+}
+
+fn fewest(room: f64, spread: f64, standard: impl Fn(u32) -> f64) -> Option<u32> {
     const MOST: u32 = 10_000_000;
-    let room = difference.ln_1p() - slack;
-    let enough = |rounds: u32| half_width(rounds, level, CHANCE) * spread <= room;
+    let enough = |rounds: u32| standard(rounds) / f64::from(rounds).sqrt() * spread <= room;
     if !(room > 0.0 && enough(MOST)) {
         return None;
     }
@@ -52,11 +59,17 @@ pub fn rounds_for(difference: f64, spread: f64, level: f64, slack: f64) -> Optio
     Some(many.max(2))
 }
 
-// In standard deviations of a round: of the interval, and of where its middle may fall.
-fn half_width(rounds: u32, level: f64, chance: f64) -> f64 {
-    let rounds = rounds.max(2);
-    let t = StudentsT::new(0.0, 1.0, f64::from(rounds - 1)).expect("freedom is positive");
-    (t.inverse_cdf(0.5 + level / 2.0) + t.inverse_cdf(chance)) / f64::from(rounds).sqrt()
+/// Rounds, in all, that bring the half-width of an interval on the log scale down to this; none where absurdly many.
+pub fn rounds_within(half_width: f64, interval: &Interval) -> Option<u32> {
+    let needed = fewest(half_width - interval.slack, interval.spread, |rounds| {
+        quantile(rounds, 0.5 + interval.level / 2.0)
+    });
+    needed.map(|needed| needed.max(interval.trials + 1))
+}
+
+fn quantile(rounds: u32, share: f64) -> f64 {
+    let t = StudentsT::new(0.0, 1.0, f64::from(rounds.max(2) - 1)).expect("freedom is positive");
+    t.inverse_cdf(share)
 }
 
 #[cfg(test)]

@@ -291,14 +291,15 @@ impl<'a> Session<'a> {
             Some(given) if self.round < given => return,
             Some(given) => Warmed { dropped: given, measured: false, still_falling: false, unknown: false },
             None => {
-                let (dropped, still_falling, unknown) = match warm_up::judge(&self.series()) {
-                    WarmUp::Over(dropped) => (dropped as u32, false, false),
-                    WarmUp::StillFalling => (warm_up::MOST as u32, true, false),
-                    WarmUp::NotYet if self.over(bench.elapsed()) || self.round >= self.most() => {
-                        (0, false, true)
-                    }
+                let last = self.over(bench.elapsed()) || self.round >= self.most();
+                let (dropped, still_falling, unknown) = match warm_up::judge(&self.series(), last) {
+                    WarmUp::Over(dropped) => (dropped, false, false),
+                    // Half of what there is, where that is less.
+                    WarmUp::StillFalling => (warm_up::MOST.min(self.round as usize / 2), true, false),
+                    WarmUp::NotYet if last => (0, false, true),
                     WarmUp::NotYet => return,
                 };
+                let dropped = dropped as u32;
                 Warmed { dropped, measured: true, still_falling, unknown }
             }
         };

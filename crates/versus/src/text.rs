@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_analysis::estimate::{Estimate, Finding, WouldSettle};
+use ringfence_analysis::estimate::{Estimate, Finding, NotEstimable, WouldSettle};
 use ringfence_experiment::units::Share;
 use ringfence_machine::units::Bytes;
 use ringfence_text::numbers::{
@@ -14,12 +14,12 @@ use ringfence_text::table::{Cell, Column, Table};
 use ringfence_text::text::{faint, heading, paragraph, plural};
 
 use crate::export::{Markup, Unit, table};
-use crate::findings::{Compared, Figure, Findings, Measure, Verdict};
+use crate::findings::{Compared, Findings, Measure, Verdict};
 use crate::power::CHANCE;
 use crate::run::Quantity;
 use crate::session::{Announced, Settings, Warmed};
 use crate::table::parameters;
-use crate::warm_up::{FOLLOWING, MOST};
+use crate::warm_up::LATEST;
 
 /// What is said before most is measured: what can be told.
 pub fn announcement(announced: &Announced, settings: &Settings) -> String {
@@ -63,13 +63,9 @@ pub fn warmed(warmed: &Warmed) -> String {
         n => format!("{} dropped as warm-up", plural(n as usize, "round")),
     };
     if warmed.unknown {
-        format!(
-            "{dropped}: there were too few runs to tell, which takes more than {FOLLOWING} of each command"
-        )
+        format!("{dropped}: there were too few runs to tell, which takes more than {LATEST} of each command")
     } else if warmed.still_falling {
-        format!(
-            "{dropped}, the most that are: after {MOST} runs some command still became faster from run to run"
-        )
+        format!("{dropped}, and some command still became faster from run to run after that")
     } else {
         dropped
     }
@@ -215,14 +211,6 @@ fn notes(out: &mut String, findings: &Findings, style: &Style) {
             style,
         );
     }
-    let short = |figure: &Figure| {
-        let stalled = ringfence_analysis::estimate::NotEstimable::Stalled { baseline: 0, arm: 0, of: 0 };
-        matches!(figure.estimate(), Err(reason) if std::mem::discriminant(&reason) == std::mem::discriminant(&stalled))
-    };
-    if findings.shell_start.is_some() && findings.comparisons.iter().any(|one| short(&one.ratio)) {
-        let text = "A command took no longer in some run than the shell takes to start: give --shell none, or let it do more.";
-        paragraph(out, 0, text, style);
-    }
     if let Some(why) = &findings.not_counted {
         faint(out, &format!("Instructions and cycles: not counted, because {why}."), style);
     }
@@ -242,12 +230,17 @@ fn comparison(out: &mut String, findings: &Findings, one: &Compared, style: &Sty
     };
     let head = format!("{}  ", title(findings, one));
     ringfence_text::text::hanging(out, &head, paint, &said, style);
+    if one.rare_long_runs {
+        let whole = one.whole.estimate().map_or(String::new(), |whole| slowdown(&whole));
+        let text = format!("but some of its runs are much longer: over all rounds, none left out, {whole}");
+        paragraph(out, ringfence_text::text::width(&head), &text, style);
+    }
     let others: Vec<String> = (one.others.iter())
         .filter_map(|(quantity, figure)| {
             Some(format!(
                 "{} {}",
                 quantity.name(),
-                slowdown(&figure.estimate().ok().filter(|known| known.spread > 0.0)?)
+                slowdown(&figure.estimate().ok().filter(|known| !known.contains(1.0))?)
             ))
         })
         .collect();
@@ -284,24 +277,28 @@ fn named(findings: &Findings, one: &Compared) -> String {
 // What the interval says, held against the budget where there is one.
 fn said(findings: &Findings, one: &Compared) -> String {
     let estimate: Estimate = one.ratio.estimate();
-    let Ok(interval) = &estimate else { return sentence(&Finding::new(&estimate, findings.settings.margin)) };
+    if let Err(NotEstimable::Stalled { baseline, arm, of }) = estimate {
+        return format!(
+            "not known: in {} of {of} rounds a command took no longer than the shell takes to start; give --shell none, or let it do more",
+            baseline.max(arm)
+        );
+    }
+    let finding = Finding::new(&estimate, findings.settings.margin);
+    let Ok(interval) = &estimate else { return sentence(&finding).replace(" trials", " rounds") };
+    let needed = WouldSettle(one.rounds_needed).to_string().replace(" trials", " rounds");
     let over =
         format!("{} interval over {}", percent(interval.level), plural(interval.trials as usize, "round"));
-    match findings.settings.budget {
-        None => format!(
-            "{}, {over}",
-            sentence(&Finding::new(&estimate, findings.settings.margin)).replace(" trials", " rounds")
-        ),
-        Some(budget) => {
-            let figure = slowdown_figure(interval);
-            let verdict = match one.verdict {
+    let figure = slowdown_figure(interval);
+    match (findings.settings.budget, one.verdict) {
+        (None, Verdict::Undecided) => {
+            format!("undecided: {} {}; {needed}, {over}", figure.value, figure.interval)
+        }
+        (None, _) => format!("{}, {over}", sentence(&finding)),
+        (Some(budget), verdict) => {
+            let verdict = match verdict {
                 Verdict::WithinBudget => "within the budget".to_string(),
                 Verdict::OverBudget => "over the budget".into(),
-                _ => format!(
-                    "undecided for {}; {}",
-                    Share(budget),
-                    WouldSettle(one.rounds_needed).to_string().replace(" trials", " rounds")
-                ),
+                _ => format!("undecided for {}; {needed}", Share(budget)),
             };
             format!("{} {}: {verdict}, {over}", figure.value, figure.interval)
         }

@@ -16,12 +16,12 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Measure",
         &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "run", "reproduce"],
     ),
-    ("Look at results", &["show", "report", "compare", "claims"]),
+    ("Look at results", &["show", "report", "compare"]),
     (
         "Look at this machine, and at programs",
         &["doctor", "topology", "machine", "resctrl", "restore", "census", "trace"],
     ),
-    ("Also", &["aa", "whatif", "calibrate", "contribute", "completions", "man"]),
+    ("Also", &["aa", "claims", "whatif", "calibrate", "contribute", "completions", "man"]),
 ];
 
 /// The whole command line: help, manual pages, completions and hints follow it.
