@@ -19,8 +19,8 @@ fn read(folder: &Folder, file: &str) -> String {
 
 // A noisy minute may leave no verdict, but none that is wrong: it is tried again.
 fn until_it_is(folder: &Folder, code: i32, args: &[&str]) -> Output {
-    for attempt in 0..5 {
-        let out = format!("attempt-{attempt}-{code}");
+    for _ in 0..5 {
+        let out = format!("out-{}", folder.entries().len());
         let ran = versus(folder, &[args, &["--out", &out]].concat());
         match ran.code() {
             Some(4) if code != 4 => continue,
@@ -276,7 +276,10 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["true", "true", "-m", "9", "-M", "8"], "--min-runs 9 is more than --max-runs 8"),
         (&["true", "true", "--parameter", "x"], "--parameter: 'x' is not of the form"),
         (&["true", "true", "--parameter", "x=1,2"], "the parameter 'x' is in no command"),
-        (&["true {y}", "true {x}", "-L", "x", "1,2"], "there is no parameter 'y'; did you mean 'x'?"),
+        (
+            &["true {threds}", "true {threads}", "-L", "threads", "1,2"],
+            "no parameter 'threds'; did you mean 'threads'?",
+        ),
         (&["true {x}", "true", "-P", "x", "2", "1"], "must rise"),
         (&["true {x}", "true", "-L", "x", "1,2", "-L", "x", "3"], "'x' is given twice"),
         (&["true", "true", "--output", "nowhere"], "is not null, pipe, inherit or a file"),

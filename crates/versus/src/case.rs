@@ -161,8 +161,8 @@ fn combinations(parameters: &[Parameter]) -> Vec<Vec<Setting>> {
     })
 }
 
-fn filled(text: &String, settings: &[Setting]) -> String {
-    settings.iter().fold(text.clone(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+fn filled(text: &str, settings: &[Setting]) -> String {
+    settings.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
 }
 
 // Otherwise each group would be the same measurement.

@@ -63,7 +63,8 @@ pub struct Flags {
     /// Let runs that fail count
     ///
     /// All, or those that end with one of these exit codes: --ignore-failure=1,2.
-    #[arg(short, long, value_name = "CODES", num_args = 0..=1, require_equals = true, default_missing_value = "all-non-zero")]
+    #[arg(short, long, value_name = "CODES", num_args = 0..=1, require_equals = true, default_missing_value = "all-non-zero",
+        hide_short_help = true)]
     pub ignore_failure: Option<String>,
     /// Refuse commands that print different things
     #[arg(long)]
@@ -118,10 +119,10 @@ pub struct Flags {
     /// Seed for everything that is random
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring", hide_short_help = true)]
     pub seed: u64,
-    /// Folder for the results [default: ringfence-versus-TIME]
+    /// Folder [default: ringfence-versus-TIME]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// What this is called in the table: a commit, say
+    /// A name for all of it: a commit, say
     #[arg(long, value_name = "TEXT", help_heading = "Output")]
     pub label: Option<String>,
     /// Write a file as hyperfine does

@@ -10,7 +10,7 @@
 //! | [`session`] | measuring round by round, against a trait, so that it is tested on made series |
 //! | [`findings`], [`text`], [`export`] | what was found, as values and as text |
 //! | [`launcher`], [`launch`], [`shell`], [`same_output`], [`table`] | processes and files |
-//! | [`flags`], [`conduct`] | the command line, and all of it together |
+//! | [`flags`], [`Question`], [`mod@conduct`] | the command line, and all of it together |
 
 #![forbid(unsafe_code)]
 
@@ -20,11 +20,14 @@ pub mod estimate;
 pub mod export;
 pub mod findings;
 pub mod flags;
+mod host;
+mod keep;
 pub mod launch;
 pub mod launcher;
 pub mod order;
 pub mod parameter;
 pub mod power;
+mod question;
 pub mod run;
 pub mod same_output;
 pub mod session;
@@ -33,8 +36,11 @@ pub mod table;
 pub mod text;
 pub mod warm_up;
 
-pub use conduct::{Done, Files, Question, Watch, conduct};
+pub use conduct::{Done, conduct};
 pub use findings::{Findings, Verdict};
 pub use flags::Flags;
+pub use host::Watch;
+pub use keep::Files;
+pub use question::Question;
 pub use session::Trouble;
 pub use text::{announcement, versus};
