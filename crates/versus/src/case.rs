@@ -38,6 +38,8 @@ pub struct Around {
     pub cleanup: Option<String>,
     /// Where standard output goes: null, pipe, inherit or a file.
     pub output: Option<String>,
+    /// The folder in which it is run, and what belongs around it.
+    pub dir: Option<String>,
 }
 
 /// What was asked for, before parameters are filled in.
@@ -59,6 +61,8 @@ pub struct Asked {
     pub cleanup: Vec<String>,
     /// Once for all, or once for each command.
     pub output: Vec<String>,
+    /// Once for all, or once for each command.
+    pub dir: Vec<String>,
 }
 
 /// All cases, group by group.
@@ -95,6 +99,7 @@ pub fn cases(asked: &Asked) -> Result<Vec<Case>, String> {
         ("conclude", &asked.conclude),
         ("cleanup", &asked.cleanup),
         ("output", &asked.output),
+        ("dir", &asked.dir),
     ] {
         if given.len() > 1 && given.len() != commands {
             return Err(format!(
@@ -132,6 +137,7 @@ pub fn cases(asked: &Asked) -> Result<Vec<Case>, String> {
                     conclude: of(&asked.conclude),
                     cleanup: of(&asked.cleanup),
                     output: of(&asked.output),
+                    dir: of(&asked.dir),
                 },
             });
         }
@@ -143,7 +149,8 @@ pub fn cases(asked: &Asked) -> Result<Vec<Case>, String> {
 /// More than can be told apart by a letter.
 const MOST_ROLES: usize = 26;
 
-fn role(place: usize) -> String {
+/// What the command in a place is called.
+pub fn role(place: usize) -> String {
     char::from(b'a' + place as u8).to_string()
 }
 
@@ -167,7 +174,13 @@ fn filled(text: &str, settings: &[Setting]) -> String {
 
 // Otherwise each group would be the same measurement.
 fn refuse_unused(asked: &Asked) -> Result<(), String> {
-    let texts = asked.commands.iter().chain(&asked.setup).chain(&asked.prepare).chain(&asked.output);
+    let texts = asked
+        .commands
+        .iter()
+        .chain(&asked.setup)
+        .chain(&asked.prepare)
+        .chain(&asked.output)
+        .chain(&asked.dir);
     let texts: Vec<&String> = texts.collect();
     match asked
         .parameters
@@ -187,6 +200,7 @@ fn refuse_states_that_setup_switches(cases: &[Case]) -> Result<(), String> {
         let same = |other: &&Case| {
             other.command == one.command
                 && other.around.prepare == one.around.prepare
+                && other.around.dir == one.around.dir
                 && other.around.setup != one.around.setup
         };
         if let Some(other) = cases[..number].iter().find(same) {

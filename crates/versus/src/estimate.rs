@@ -37,7 +37,7 @@ pub fn shell(runs: &[Run], quantity: Quantity, level: f64) -> Option<Estimate> {
 /// The ratio of a quantity of case `b` over that of case `a`, over the rounds in which both ran.
 ///
 /// # Errors
-/// Fewer than four such rounds; a run that took none of it, or no more time than the shell's start
+/// Fewer than four such rounds; more runs than are left out that took none of it, or no more time than the shell's start
 /// ([`NotEstimable::Stalled`]); rounds too far apart.
 pub fn ratio(runs: &[Run], quantity: Quantity, a: usize, b: usize, level: f64) -> Estimate {
     let shell = match quantity {
@@ -45,11 +45,16 @@ pub fn ratio(runs: &[Run], quantity: Quantity, a: usize, b: usize, level: f64) -
         _ => None,
     };
     let pairs = pairs(runs, quantity, a, b);
-    let at = |start: f64| log_ratios(&pairs, start);
-    let Some(shell) = shell else { return trimmed(&at(0.0)?, level) };
-    let interval = trimmed(&at(shell.value)?, level)?;
-    let moved = |start: f64| Ok((trimmed(&at(start)?, level)?.value / interval.value).ln().abs());
-    interval.widened(moved(shell.low)?.max(moved(shell.high)?))
+    let Some(shell) = shell else {
+        return trimmed(&log_ratios(&pairs, 0.0), level).map_err(|why| stalled(why, &pairs, 0.0));
+    };
+    let start = shell.value;
+    let interval = trimmed(&log_ratios(&pairs, start), level).map_err(|why| stalled(why, &pairs, start))?;
+    // How much the log-ratio moves with the start that is subtracted: of the middle pair, which is no outlier.
+    let mut moves: Vec<f64> = pairs.iter().map(|(a, b)| (a - start).recip() - (b - start).recip()).collect();
+    moves.sort_by(f64::total_cmp);
+    let moved = moves[moves.len() / 2].abs() * (shell.high - shell.low) / 2.0;
+    if moved.is_finite() { interval.widened(moved) } else { Err(NotEstimable::OutOfRange) }
 }
 
 /// The ratio of times over all rounds, none left out.
@@ -59,7 +64,12 @@ pub fn ratio(runs: &[Run], quantity: Quantity, a: usize, b: usize, level: f64) -
 pub fn whole(runs: &[Run], a: usize, b: usize, level: f64) -> Estimate {
     let shell = shell(runs, Quantity::Wall, level).transpose()?;
     let start = shell.map_or(0.0, |shell| shell.value);
-    Interval::over_trials(&log_ratios(&pairs(runs, Quantity::Wall, a, b), start)?, level)
+    let pairs = pairs(runs, Quantity::Wall, a, b);
+    let logs = log_ratios(&pairs, start);
+    match logs.iter().all(|log| log.is_finite()) {
+        true => Interval::over_trials(&logs, level),
+        false => Err(stalled(NotEstimable::OutOfRange, &pairs, start)),
+    }
 }
 
 /// The trimmed mean of log figures, back-transformed, with its interval. [`Interval::spread`] is the standard deviation
@@ -70,12 +80,15 @@ pub fn whole(runs: &[Run], a: usize, b: usize, level: f64) -> Estimate {
 pub fn trimmed(logs: &[f64], level: f64) -> Estimate {
     let n = logs.len();
     let cut = (TRIMMED * n as f64).floor() as usize;
-    if cut == 0 {
-        return Interval::over_trials(logs, level);
-    }
     let mut sorted = logs.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = &sorted[cut..n - cut];
+    if middle.iter().any(|log| !log.is_finite()) {
+        return Err(NotEstimable::OutOfRange);
+    }
+    if cut == 0 {
+        return Interval::over_trials(logs, level);
+    }
     let left = middle.len() as f64;
     let mean = middle.iter().sum::<f64>() / left;
     // What is left out counts as the last that is not.
@@ -102,14 +115,29 @@ fn pairs(runs: &[Run], quantity: Quantity, a: usize, b: usize) -> Vec<(f64, f64)
     both.collect()
 }
 
-fn log_ratios(pairs: &[(f64, f64)], start: f64) -> Result<Vec<f64>, NotEstimable> {
+// What is no time at all lies beyond everything: where there is little of it, it is among what is left out.
+fn log_ratios(pairs: &[(f64, f64)], start: f64) -> Vec<f64> {
+    let log = |(a, b): &(f64, f64)| match (a - start > 0.0, b - start > 0.0) {
+        (true, true) => ((b - start) / (a - start)).ln(),
+        (true, false) => f64::NEG_INFINITY,
+        (false, true) => f64::INFINITY,
+        // Either might be.
+        (false, false) if a < b => f64::INFINITY,
+        (false, false) => f64::NEG_INFINITY,
+    };
+    pairs.iter().map(log).collect()
+}
+
+// The reason, where it is that runs took no time.
+fn stalled(why: NotEstimable, pairs: &[(f64, f64)], start: f64) -> NotEstimable {
     let none =
         |get: fn(&(f64, f64)) -> f64| pairs.iter().filter(|pair| get(pair) - start <= 0.0).count() as u32;
-    let (baseline, arm) = (none(|pair| pair.0), none(|pair| pair.1));
-    if baseline + arm > 0 {
-        return Err(NotEstimable::Stalled { baseline, arm, of: pairs.len() as u32 });
+    match (why, none(|pair| pair.0), none(|pair| pair.1)) {
+        (NotEstimable::OutOfRange, baseline, arm) if baseline + arm > 0 => {
+            NotEstimable::Stalled { baseline, arm, of: pairs.len() as u32 }
+        }
+        _ => why,
     }
-    Ok(pairs.iter().map(|(a, b)| ((b - start) / (a - start)).ln()).collect())
 }
 
 /// The time of a case's run without the shell's start, ns, trimmed as ratios are.
@@ -122,11 +150,14 @@ pub fn time(runs: &[Run], case: usize, level: f64) -> Estimate {
     let times: Vec<f64> =
         kept(runs, Slot::Case(case)).values().map(|took| took.wall_ns as f64 - start).collect();
     let short = times.iter().filter(|time| **time <= 0.0).count() as u32;
-    if short > 0 {
-        return Err(NotEstimable::NoWork { trials: short, of: times.len() as u32 });
-    }
-    let logs: Vec<f64> = times.iter().map(|time| time.ln()).collect();
-    let interval = trimmed(&logs, level)?;
+    let logs: Vec<f64> =
+        times.iter().map(|time| if *time > 0.0 { time.ln() } else { f64::NEG_INFINITY }).collect();
+    let interval = trimmed(&logs, level).map_err(|why| match why {
+        NotEstimable::OutOfRange if short > 0 => {
+            NotEstimable::NoWork { trials: short, of: times.len() as u32 }
+        }
+        why => why,
+    })?;
     match shell {
         None => Ok(interval),
         Some(shell) => interval.widened(((shell.high - shell.low) / 2.0 / interval.value).ln_1p()),
@@ -198,10 +229,13 @@ mod tests {
         // The same time of both: what the shell takes matters to neither.
         let same = runs(&[110, 110, 110, 110], &[110, 110, 110, 110], &[9, 11, 9, 11]);
         assert!(ratio(&same, Quantity::Wall, 0, 1, 0.95).unwrap().log_half_width() < 1e-9);
-        // No longer than the shell: no ratio.
+        // No longer than the shell: no ratio, unless that is rare.
         let short = runs(&[110, 9, 110, 110], &[210; 4], &[10; 4]);
         let found = ratio(&short, Quantity::Wall, 0, 1, 0.95);
         assert_eq!(found, Err(NotEstimable::Stalled { baseline: 1, arm: 0, of: 4 }));
+        let rare = runs(&[110, 9, 110, 110, 110], &[210; 5], &[10; 5]);
+        assert!((ratio(&rare, Quantity::Wall, 0, 1, 0.95).unwrap().value - 2.0).abs() < 1e-9);
+        assert!(whole(&rare, 0, 1, 0.95).is_err() && time(&rare, 1, 0.95).is_ok());
     }
 
     #[test]

@@ -31,6 +31,13 @@ pub struct Flags {
     /// Measuring ends earlier when the question is settled. Setup and cleanup are not part of it.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub time: Option<String>,
+    /// Where commands run on: lines, counter, ...
+    ///
+    /// instructions, lines, latencies, counter or runs, as of a victim of 'prove'. Each command runs in windows while the others
+    /// are paused.
+    #[arg(long, value_name = "HOW", hide_possible_values = true,
+        value_parser = ["instructions", "lines", "latencies", "counter", "runs"])]
+    pub progress: Option<String>,
     /// Values for {NAME}, such as threads=1,2,4
     #[arg(long, value_name = "NAME=LIST")]
     pub parameter: Vec<String>,
@@ -77,6 +84,9 @@ pub struct Flags {
     /// The same as --shell none
     #[arg(short = 'N', conflicts_with = "shell")]
     pub no_shell: bool,
+    /// The folder in which a command runs, and what belongs around it; once for all commands, or for each
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub dir: Vec<String>,
     /// A file for commands' standard input [default: null]
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub input: Option<PathBuf>,

@@ -51,24 +51,29 @@ impl Host<'_> {
     // Also after an interruption, which is over then: what was set up is to be taken away.
     pub fn clean_up(&self) -> Result<(), Trouble> {
         let calm = Arc::new(AtomicBool::new(false));
-        let mut done: Vec<&String> = Vec::new();
+        let mut done: Vec<(&String, &Option<String>)> = Vec::new();
         let mut result = Ok(());
         for case in &self.question.cases {
-            let Some(command) = case.around.cleanup.as_ref().filter(|command| !done.contains(command)) else {
+            let Some(command) =
+                case.around.cleanup.as_ref().filter(|command| !done.contains(&(command, &case.around.dir)))
+            else {
                 continue;
             };
-            done.push(command);
+            done.push((command, &case.around.dir));
             result = result.and(self.around("cleanup", command, case, 0, &calm));
         }
         result
     }
 
-    // The same command line is not run twice.
+    // The same command line in the same folder is not run twice.
     fn once(&self, what: &str, get: impl Fn(&Case) -> Option<&String>) -> Result<(), Trouble> {
-        let mut done: Vec<&String> = Vec::new();
+        let mut done: Vec<(&String, &Option<String>)> = Vec::new();
         for case in &self.question.cases {
-            let Some(command) = get(case).filter(|command| !done.contains(command)) else { continue };
-            done.push(command);
+            let Some(command) = get(case).filter(|command| !done.contains(&(command, &case.around.dir)))
+            else {
+                continue;
+            };
+            done.push((command, &case.around.dir));
             self.around(what, command, case, 0, self.stop)?;
         }
         Ok(())
@@ -94,6 +99,7 @@ impl Host<'_> {
         let run = What {
             words: shell.words(command).map_err(Trouble::Usage)?,
             input: None,
+            dir: case.around.dir.as_deref(),
             output: &output,
             environment: iteration(number),
         };
@@ -154,7 +160,7 @@ impl Host<'_> {
             self.around("prepare", prepare, case, iteration_of, self.stop)?;
         }
         let began = unix_ns();
-        let ran = self.timed(&case.command, iteration_of, offset, output)?;
+        let ran = self.timed(&case.command, case.around.dir.as_deref(), iteration_of, offset, output)?;
         if !self.question.ignored.covers(&ran.took) {
             return Err(self.refused(case, &ran));
         }
@@ -176,12 +182,20 @@ impl Host<'_> {
         }
     }
 
-    fn timed(&self, command: &str, number: u32, offset: usize, output: &Output) -> Result<Ran, Trouble> {
+    fn timed(
+        &self,
+        command: &str,
+        dir: Option<&str>,
+        number: u32,
+        offset: usize,
+        output: &Output,
+    ) -> Result<Ran, Trouble> {
         let mut environment = iteration(number);
         environment.push(("RINGFENCE_ENVIRONMENT_OFFSET".into(), "x".repeat(offset)));
         let run = What {
             words: self.question.shell.words(command).map_err(Trouble::Usage)?,
             input: self.question.input.as_deref(),
+            dir,
             output,
             environment,
         };
@@ -195,7 +209,7 @@ impl Bench for Host<'_> {
             Slot::Case(case) => self.case(case, number, offset, &self.question.outputs[case])?,
             Slot::Shell => {
                 let began = unix_ns();
-                let ran = self.timed("", number, offset, &Output::Null)?;
+                let ran = self.timed("", None, number, offset, &Output::Null)?;
                 if !ran.took.succeeded() {
                     return Err(failed(
                         &format!("the shell '{}' with nothing to do", self.question.shell.name()),

@@ -59,6 +59,8 @@ pub struct What<'a> {
     pub words: Vec<String>,
     /// For its standard input.
     pub input: Option<&'a Path>,
+    /// The folder in which it runs.
+    pub dir: Option<&'a str>,
     /// For its standard output.
     pub output: &'a Output,
     /// Variables of its environment.
@@ -138,6 +140,7 @@ fn launch(what: &What, said: Option<&File>, count: bool, stop: &Arc<AtomicBool>)
     let order = Order {
         words: what.words.clone(),
         input: what.input.map(Path::to_owned),
+        dir: what.dir.map(PathBuf::from),
         drain: *what.output == Output::Pipe,
         loud: said.is_some() || inherit,
         environment: what.environment.clone(),

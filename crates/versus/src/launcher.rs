@@ -40,6 +40,8 @@ pub struct Order {
     pub words: Vec<String>,
     /// A file for its standard input; none: nothing to read.
     pub input: Option<PathBuf>,
+    /// The folder in which it runs.
+    pub dir: Option<PathBuf>,
     /// Its standard output is read, and thrown away.
     pub drain: bool,
     /// Its standard error is left to it. Otherwise the end of it is kept.
@@ -137,6 +139,9 @@ fn timed(order: &Order) -> Tried<Reply> {
         None => Stdio::null(),
         Some(path) => trying(|| format!("reading {}", path.display()), File::open(path))?.into(),
     });
+    if let Some(dir) = &order.dir {
+        command.current_dir(dir);
+    }
     let pipes = || "making a pipe".to_string();
     let mut tail = None;
     if !order.loud {

@@ -10,6 +10,7 @@
 //! | [`session`] | measuring round by round, against a trait, so that it is tested on made series |
 //! | [`findings`], [`text`], [`export`] | what was found, as values and as text |
 //! | [`launcher`], [`launch`], [`shell`], [`same_output`], [`table`] | processes and files |
+//! | [`progress`] | commands that run on, as an experiment |
 //! | [`flags`], [`Question`], [`mod@conduct`] | the command line, and all of it together |
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod launcher;
 pub mod order;
 pub mod parameter;
 pub mod power;
+pub mod progress;
 mod question;
 pub mod run;
 pub mod same_output;

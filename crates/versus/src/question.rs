@@ -77,16 +77,7 @@ impl Question {
     /// One sentence on what makes no sense.
     pub fn new(flags: &Flags) -> Result<Self, String> {
         let parameters = parameters(flags)?;
-        let given = flags.a.iter().chain(&flags.b).chain(&flags.c);
-        let commands: Vec<String> =
-            if flags.commands.is_empty() { given.cloned().collect() } else { flags.commands.clone() };
-        if flags.commands.is_empty() && (flags.a.is_none() || flags.b.is_none()) {
-            match (&flags.a, parameters.is_empty()) {
-                (None, _) => return Err("--a is missing: give the command to compare with, and --b, or two commands by themselves".into()),
-                (Some(_), true) => return Err("--b is missing: give the command that is to be compared with --a".into()),
-                (Some(_), false) => {}
-            }
-        }
+        let commands = given(flags, parameters.is_empty())?;
         let output = if flags.show_output { vec!["inherit".to_string()] } else { flags.output.clone() };
         let asked = case::Asked {
             commands,
@@ -97,10 +88,16 @@ impl Question {
             conclude: flags.conclude.clone(),
             cleanup: flags.cleanup.clone(),
             output,
+            dir: flags.dir.clone(),
         };
         let cases = cases(&asked)?;
         if let Some(slip) = cases.iter().find_map(|case| case::unfilled(case, &asked.parameters)) {
             return Err(slip);
+        }
+        for dir in cases.iter().filter_map(|case| case.around.dir.as_deref()) {
+            if !Path::new(dir).is_dir() {
+                return Err(format!("--dir: {dir} is not a folder: name one in which the command is to run"));
+            }
         }
         let outputs = cases.iter().map(|case| Output::parse(case.around.output.as_deref().unwrap_or("null")));
         let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
@@ -129,6 +126,32 @@ impl Question {
     }
 }
 
+// By their flags, or by their place.
+fn given(flags: &Flags, two: bool) -> Result<Vec<String>, String> {
+    if !flags.commands.is_empty() {
+        return Ok(flags.commands.clone());
+    }
+    match (&flags.a, &flags.b) {
+        (None, _) => {
+            Err("--a is missing: give the command to compare with, and --b, or two commands by themselves"
+                .into())
+        }
+        (Some(_), None) if two => {
+            Err("--b is missing: give the command that is to be compared with --a".into())
+        }
+        _ => Ok(flags.a.iter().chain(&flags.b).chain(&flags.c).cloned().collect()),
+    }
+}
+
+/// Two commands or more.
+pub(crate) fn commands(flags: &Flags) -> Result<Vec<String>, String> {
+    let commands = given(flags, true)?;
+    match commands.len() {
+        0 | 1 => Err("one command alone has nothing to be compared with: give --b as well".into()),
+        _ => Ok(commands),
+    }
+}
+
 fn parameters(flags: &Flags) -> Result<Vec<Parameter>, String> {
     let mut all = Vec::new();
     for text in &flags.parameter {
@@ -150,7 +173,7 @@ fn parameters(flags: &Flags) -> Result<Vec<Parameter>, String> {
     Ok(all)
 }
 
-fn settings(flags: &Flags) -> Result<Settings, String> {
+pub(crate) fn settings(flags: &Flags) -> Result<Settings, String> {
     let share = |flag: &str, text: &Option<String>, example: &str| -> Result<Option<f64>, String> {
         let Some(text) = text else { return Ok(None) };
         let parsed: Result<Share, _> = text.parse();
@@ -201,7 +224,7 @@ fn settings(flags: &Flags) -> Result<Settings, String> {
     })
 }
 
-fn exports(flags: &Flags) -> Vec<(PathBuf, Export)> {
+pub(crate) fn exports(flags: &Flags) -> Vec<(PathBuf, Export)> {
     let all = [
         (&flags.export_json, Export::Json),
         (&flags.export_csv, Export::Csv),

@@ -386,7 +386,9 @@ impl<'a> Session<'a> {
     fn is_settled(&self, looks: &Looks, look: usize, estimate: &Estimate) -> bool {
         match (self.settings.budget, estimate) {
             (Some(budget), Ok(interval)) => interval.high <= 1.0 + budget || interval.low > 1.0 + budget,
-            _ => {
+            // A shell's start that is better known may bring a figure.
+            (_, Err(_)) => false,
+            (None, Ok(_)) => {
                 let goal = Goal { margin: self.settings.margin, precision: self.settings.precision };
                 matches!(looks.decide(look, estimate, &goal), Decision::Stop(_))
             }

@@ -1,16 +1,21 @@
 //! `versus`: commands, interleaved.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use ringfence_experiment::plan::Plan;
 use ringfence_json as json;
-use ringfence_versus::{Flags, Question, Trouble, Verdict, Watch, conduct};
+use ringfence_study::measure::measure;
+use ringfence_versus::{Flags, Question, Trouble, Verdict, Watch, conduct, progress};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
-use crate::shared::host;
+use crate::shared::{experiment, host};
 
 pub fn run(flags: &Flags) -> Result<(), Failure> {
+    if let Some(how) = &flags.progress {
+        return by_progress(flags, how);
+    }
     let question = Question::new(flags).map_err(Failure::Usage)?;
     let dir = flags.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("versus"));
     let stop = host::stop_on_signals()?;
@@ -32,6 +37,47 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
             Err(Failure::Verdict(Exit::Undecided))
         }
         (None, _) => Ok(()),
+    }
+}
+
+// Commands that run on.
+fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
+    let (started, machine) = (Instant::now(), host::examine()?);
+    let mut experiment = progress::experiment(flags, how).map_err(Failure::Usage)?;
+    let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
+    let time = experiment.measure.time.map_or(Duration::ZERO, |time| time.0);
+    experiment.measure.looks = progress::looks(time, plan.least_trial());
+    experiment.check()?;
+    let dir = flags.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("versus"));
+    let stop = host::stop_on_signals()?;
+    let mut show = Show::new(flags.quiet);
+    show.begin("versus");
+    let done = measure(&experiment, &machine, &dir, &stop, &mut |progress| show.update(progress));
+    show.end();
+    let done = done?;
+    let found = ringfence_studies::findings::Findings::from(&done);
+    let limit = 1.0 + progress::budget(flags).map_err(Failure::Usage)?.unwrap_or(f64::INFINITY);
+    let ratios = found.results.iter().filter_map(|case| Some(case.effect.as_ref()?.finding.slowdown));
+    let ratios: Vec<_> = ratios.collect();
+    let over = ratios.iter().flatten().any(|ratio| ratio.low > limit);
+    let within = ratios.iter().all(|ratio| ratio.is_some_and(|ratio| ratio.high <= limit));
+    let judged = limit.is_finite();
+    if flags.json {
+        output::print_json(&json::experiment(&found, &dir))?;
+    } else {
+        let text = experiment::as_text(&found, done.steps_before, &dir, &machine, started);
+        let verdict = match (over, within) {
+            (true, _) => "over the budget",
+            (_, true) => "within the budget",
+            _ => "undecided",
+        };
+        output::print(&if judged { format!("{text}\nVerdict: {verdict}\n") } else { text })?;
+    }
+    experiment::finish(&done.ended, &dir, &machine)?;
+    match (judged, over, within) {
+        (true, true, _) => Err(Failure::Verdict(Exit::BudgetMissed)),
+        (true, false, false) => Err(Failure::Verdict(Exit::Undecided)),
+        _ => Ok(()),
     }
 }
 
