@@ -13,6 +13,7 @@ mod experiment;
 mod looks;
 mod simulated;
 mod survey;
+mod versus;
 
 use serde::Serialize;
 
@@ -27,6 +28,7 @@ pub use looks::{
 };
 pub use simulated::simulated;
 pub use survey::survey;
+pub use versus::versus;
 
 #[derive(Serialize)]
 struct Document<T> {

@@ -20,7 +20,7 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 35] = [
+const ARROWS: [(&str, &[&str]); 36] = [
     (
         "ringfence",
         &[
@@ -34,6 +34,7 @@ const ARROWS: [(&str, &[&str]); 35] = [
             "prove",
             "whatif",
             "compare",
+            "versus",
             "study",
             "engine",
             "isolation",
@@ -60,6 +61,7 @@ const ARROWS: [(&str, &[&str]); 35] = [
             "prove",
             "whatif",
             "compare",
+            "versus",
             "analysis",
             "dataset",
             "experiment",
@@ -96,6 +98,7 @@ const ARROWS: [(&str, &[&str]); 35] = [
     ("inspect", &["text", "machine", "resctrl"]),
     ("programs", &["text", "machine", "trace"]),
     ("tuned", &["text", "studies", "analysis", "experiment"]),
+    ("versus", &["text", "analysis", "dataset", "experiment", "machine", "sysfs"]),
     ("text", &["analysis"]),
     ("reproduce", &["studies", "study", "analysis", "dataset", "experiment", "machine"]),
     ("whatif", &["compare", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),

@@ -11,17 +11,17 @@ use crate::failure::Exit;
 
 /// The verbs, grouped by what they are for: the front page lists them so, the last group in one line.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Start here", &["survey", "prove", "explain"]),
+    ("Start here", &["survey", "prove", "versus", "explain"]),
     (
         "Measure",
         &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "run", "reproduce"],
     ),
-    ("Look at results", &["show", "report", "compare", "claims"]),
+    ("Look at results", &["show", "report", "compare"]),
     (
         "Look at this machine, and at programs",
         &["doctor", "topology", "machine", "resctrl", "restore", "census", "trace"],
     ),
-    ("Also", &["aa", "whatif", "calibrate", "contribute", "completions", "man"]),
+    ("Also", &["aa", "claims", "whatif", "calibrate", "contribute", "completions", "man"]),
 ];
 
 /// The whole command line: help, manual pages, completions and hints follow it.

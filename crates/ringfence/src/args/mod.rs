@@ -19,6 +19,8 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+use crate::failure::Exit;
+
 pub use answers::{Pair, PolluterArg, Prove, Sensitivity, Tune};
 pub use client::{Client, Progress, Shown};
 pub use code::{Census, Trace};
@@ -62,6 +64,12 @@ pub enum Verb {
     /// each lever that this machine offers is tried, the cheapest one that helps is confirmed on
     /// fresh trials, and the command or setting that applies it is printed.
     Prove(Box<Prove>),
+    /// Say which of two commands is slower, by how much: a benchmark
+    ///
+    /// Runs commands whole and interleaved, one next to the other, until the question is settled or the time is over, and says
+    /// first how small a difference can be told. For two builds of a program, or two settings. The flags of hyperfine work.
+    #[command(after_long_help = Exit::table_and(VERSUS))]
+    Versus(Box<ringfence_versus::Flags>),
     /// Say how durable a store to a path can become, and why
     ///
     /// Of a file or folder it also says what stands between it and its medium: the file system, the disks, their caches, and
@@ -155,6 +163,15 @@ pub enum Verb {
     /// Write the manual pages into a folder
     Man(Man),
 }
+
+const VERSUS: &str = "\
+With --budget the exit code is 0 where b is within it, 3 where it is slower by more, 4 where that is undecided; without, it is \
+0 whatever came out. Commands run without a shell where none of them needs one; otherwise in sh, whose start is measured and subtracted.
+
+Examples:
+  ringfence versus --a './old input' --b './new input' --budget 2%
+  ringfence versus 'gzip -c file' 'zstd -c file' --time 20s
+  ringfence versus './sort -j {threads} input' --parameter threads=1,2,4";
 
 /// A shell that can complete verbs and flags.
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -27,6 +27,7 @@ mod show;
 mod survey;
 mod trace;
 mod tune;
+mod versus;
 mod whatif;
 mod write;
 
@@ -39,6 +40,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Survey(survey) => survey::run(&survey),
         Verb::Prove(prove) => prove::run(&prove),
         Verb::Tune(tune) => tune::run(&tune),
+        Verb::Versus(flags) => versus::run(&flags),
         Verb::Topology(inspect) => inspect::topology(&inspect),
         Verb::Doctor(inspect) => inspect::doctor(&inspect),
         Verb::Machine(describe) => machine::run(&describe),

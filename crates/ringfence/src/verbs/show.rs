@@ -30,6 +30,13 @@ pub fn run(args: &Show) -> Result<(), Failure> {
             false => output::print(&ringfence_report::whatif(&found, &style)),
         };
     }
+    if ringfence_versus::Files::are_in(dir) {
+        let found = ringfence_versus::Files::read(dir).map_err(Failure::Usage)?;
+        return match args.json {
+            true => output::print_json(&json::versus(&found, dir)),
+            false => output::print(&ringfence_versus::versus(&found, &style)),
+        };
+    }
     if Survey::is_at(dir) {
         let survey = Survey::open(dir, |_| {})?;
         return match args.json {

@@ -1,0 +1,102 @@
+//! `versus`: commands, interleaved.
+
+use std::time::{Duration, Instant};
+
+use ringfence_experiment::plan::Plan;
+use ringfence_json as json;
+use ringfence_study::measure::measure;
+use ringfence_versus::{Flags, Question, Trouble, Verdict, Watch, conduct, progress};
+
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::progress::Show;
+use crate::shared::{experiment, host};
+
+pub fn run(flags: &Flags) -> Result<(), Failure> {
+    if let Some(how) = &flags.progress {
+        return by_progress(flags, how);
+    }
+    let question = Question::new(flags).map_err(Failure::Usage)?;
+    let dir = flags.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("versus"));
+    let stop = host::stop_on_signals()?;
+    let mut told = Told(Show::new(flags.quiet));
+    told.0.begin("versus");
+    let done = conduct(&question, &dir, &stop, &mut told);
+    told.0.end();
+    let done = done.map_err(failure)?;
+    if flags.json {
+        output::print_json(&json::versus(&done.findings, &dir))?;
+    } else if flags.style.as_deref() != Some("none") {
+        let text = ringfence_versus::versus(&done.findings, &output::style());
+        output::print(&format!("{text}\nruns: {}\n", dir.display()))?;
+    }
+    match (done.trouble, done.findings.verdict) {
+        (Some(trouble), _) => Err(failure(trouble)),
+        (None, Verdict::OverBudget) => Err(Failure::Verdict(Exit::BudgetMissed)),
+        (None, Verdict::Undecided | Verdict::NotEstimable) if done.findings.settings.budget.is_some() => {
+            Err(Failure::Verdict(Exit::Undecided))
+        }
+        (None, _) => Ok(()),
+    }
+}
+
+// Commands that run on.
+fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
+    let (started, machine) = (Instant::now(), host::examine()?);
+    let mut experiment = progress::experiment(flags, how).map_err(Failure::Usage)?;
+    let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
+    let time = experiment.measure.time.map_or(Duration::ZERO, |time| time.0);
+    experiment.measure.looks = progress::looks(time, plan.least_trial());
+    experiment.check()?;
+    let dir = flags.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("versus"));
+    let stop = host::stop_on_signals()?;
+    let mut show = Show::new(flags.quiet);
+    show.begin("versus");
+    let done = measure(&experiment, &machine, &dir, &stop, &mut |progress| show.update(progress));
+    show.end();
+    let done = done?;
+    let found = ringfence_studies::findings::Findings::from(&done);
+    let limit = 1.0 + progress::budget(flags).map_err(Failure::Usage)?.unwrap_or(f64::INFINITY);
+    let ratios = found.results.iter().filter_map(|case| Some(case.effect.as_ref()?.finding.slowdown));
+    let ratios: Vec<_> = ratios.collect();
+    let over = ratios.iter().flatten().any(|ratio| ratio.low > limit);
+    let within = ratios.iter().all(|ratio| ratio.is_some_and(|ratio| ratio.high <= limit));
+    let judged = limit.is_finite();
+    if flags.json {
+        output::print_json(&json::experiment(&found, &dir))?;
+    } else {
+        let text = experiment::as_text(&found, done.steps_before, &dir, &machine, started);
+        let verdict = match (over, within) {
+            (true, _) => "over the budget",
+            (_, true) => "within the budget",
+            _ => "undecided",
+        };
+        output::print(&if judged { format!("{text}\nVerdict: {verdict}\n") } else { text })?;
+    }
+    experiment::finish(&done.ended, &dir, &machine)?;
+    match (judged, over, within) {
+        (true, true, _) => Err(Failure::Verdict(Exit::BudgetMissed)),
+        (true, false, false) => Err(Failure::Verdict(Exit::Undecided)),
+        _ => Ok(()),
+    }
+}
+
+fn failure(trouble: Trouble) -> Failure {
+    match trouble {
+        Trouble::Interrupted => Failure::Failed("interrupted".into()),
+        Trouble::Usage(why) => Failure::Usage(why),
+        Trouble::Failed(why) => Failure::Failed(why),
+    }
+}
+
+struct Told(Show);
+
+impl Watch for Told {
+    fn note(&mut self, text: &str) {
+        ringfence_study::Watch::note(&mut self.0, text);
+    }
+
+    fn share(&mut self, began: Instant, share: f64) {
+        self.0.share(began, share);
+    }
+}

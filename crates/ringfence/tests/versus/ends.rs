@@ -1,0 +1,142 @@
+//! How measuring ends: by itself, by a signal, and where nothing can be kept; and what is kept.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::support::{Folder, Running, ringfence_in, skip, wait_for};
+use super::{until_it_is, versus};
+
+#[test]
+fn an_interruption_keeps_what_was_measured_and_ends_what_runs() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let folder = Folder::new();
+        let args = [
+            "versus",
+            "sleep 0.05",
+            "sleep 0.05",
+            "--time",
+            "10min",
+            "--out",
+            "out",
+            "--cleanup",
+            "echo > cleaned",
+            "-q",
+        ];
+        let waits = ["--conclude", "echo x >> runs", "--margin", "0.0001%"];
+        let run = Running::start(folder.path(), &[&args[..], &waits].concat());
+        wait_for("some runs", || {
+            let runs = fs::read_to_string(folder.path().join("runs")).unwrap_or_default();
+            (runs.lines().count() > 20).then_some(())
+        });
+        run.signal(signal);
+        let ended = run.wait();
+        assert_eq!(ended.code(), Some(1), "{}", ended.stderr);
+        assert!(
+            ended.stdout.contains("Ended early: interrupted") && ended.stderr.contains("interrupted"),
+            "{}",
+            ended.stdout
+        );
+        assert!(folder.path().join("cleaned").exists() && folder.path().join("out/runs.parquet").exists());
+        assert!(ringfence_in(folder.path(), &["show", "out"]).ok().contains("b against a"));
+    }
+}
+
+// A command that would wait for ever is ended with the program, however that ends.
+#[test]
+fn nothing_survives() {
+    for signal in [libc::SIGINT, libc::SIGKILL] {
+        let folder = Folder::new();
+        let waits = "sh -c 'echo > begun; sleep 1000 & wait'";
+        let run = Running::start(folder.path(), &["versus", waits, waits, "-q", "--out", "out"]);
+        wait_for("a run", || folder.path().join("begun").exists().then_some(()));
+        run.signal(signal);
+        // That nothing is left is seen by whoever waits.
+        let ended = run.wait();
+        assert!(signal == libc::SIGKILL || ended.code() == Some(1), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn what_cannot_be_kept_is_told_all_the_same() {
+    // A file system that is full from the start.
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        return skip("there is no /dev/full");
+    }
+    let folder = Folder::new();
+    std::os::unix::fs::symlink(full, folder.path().join("link")).unwrap();
+    let ran = versus(&folder, &["true", "true", "-r", "4", "-w", "0", "--out", "out", "--output", "./link"]);
+    // 'true' prints nothing, so that a full device is no trouble.
+    ran.ok();
+    let ran =
+        versus(&folder, &["echo x", "echo x", "-r", "4", "-w", "0", "--out", "echoed", "--output", "./link"]);
+    assert_eq!(ran.code(), Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("No space left on device"), "{}", ran.stderr);
+    // The folder goes while it is measured: the figures are printed with what happened.
+    let gone =
+        ["true", "true", "-r", "4", "-w", "0", "--out", "gone/out", "--cleanup", "rm -rf gone; touch gone"];
+    let ran = versus(&folder, &gone);
+    assert!(matches!(ran.code(), Some(1 | 2)), "{}", ran.stderr);
+    assert!(ran.stderr.contains("b against a") && ran.stderr.contains("it was not kept"), "{}", ran.stderr);
+}
+
+#[test]
+fn commands_that_run_on_are_compared_by_their_progress() {
+    let folder = Folder::new();
+    let line_every = |seconds: &str| format!("sh -c 'while :; do echo; sleep {seconds}; done'");
+    let (fast, slow) = (line_every("0.002"), line_every("0.02"));
+    let args = ["--progress", "lines", "--budget", "50%", "--time", "1min"];
+    let over = until_it_is(&folder, 3, &[&["--a", &fast, "--b", &slow], &args[..]].concat());
+    assert!(over.stdout.contains("Verdict: over the budget"), "{}", over.stdout);
+    let found =
+        until_it_is(&folder, 0, &[&["--a", &slow, "--b", &fast, "--json"], &args[..]].concat()).json();
+    assert_eq!(found["schema"], "ringfence/experiment/3");
+    let refused = versus(&folder, &["true", "true", "--progress", "lines", "--prepare", "x"]);
+    assert_eq!(refused.code(), Some(2));
+    assert!(refused.stderr.contains("--prepare is about whole runs"), "{}", refused.stderr);
+}
+
+#[test]
+fn runs_are_a_table_that_other_tools_read() {
+    let folder = Folder::new();
+    for (label, out) in [("one", "history/1"), ("two", "history/2")] {
+        let args = [
+            "sleep 0.00{x}",
+            "sleep 0.001 ; :",
+            "-L",
+            "x",
+            "1,2",
+            "-r",
+            "4",
+            "-w",
+            "1",
+            "--label",
+            label,
+            "--out",
+            out,
+        ];
+        versus(&folder, &args).ok();
+    }
+    const SCRIPT: &str = "
+import glob, pyarrow.parquet as parquet
+rows = [row for file in sorted(glob.glob('history/*/runs.parquet')) for row in parquet.read_table(file).to_pylist()]
+# Two labels, five rounds of four commands and the shell.
+assert len(rows) == 2 * 5 * 5, len(rows)
+assert {row['label'] for row in rows} == {'one', 'two'}
+assert {row['role'] for row in rows} == {'a', 'b', 'shell'}
+assert sum(row['warm_up'] for row in rows) == 2 * 5
+assert all(row['wall_ns'] > 0 and row['exit_code'] == 0 and row['signal'] is None for row in rows)
+assert {row['parameters'] for row in rows if row['role'] == 'a'} == {'x=1', 'x=2'}
+assert all(row['began'].year > 2000 and row['host'] for row in rows)
+";
+    let ran = Command::new("python3").args(["-c", SCRIPT]).current_dir(folder.path()).output();
+    match ran {
+        Ok(ran) if ran.status.success() => {}
+        Ok(ran) if String::from_utf8_lossy(&ran.stderr).contains("No module named 'pyarrow'") => {
+            skip("python3 has no pyarrow");
+        }
+        Ok(ran) => panic!("{}", String::from_utf8_lossy(&ran.stderr)),
+        Err(_) => skip("there is no python3"),
+    }
+}

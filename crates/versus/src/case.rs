@@ -1,0 +1,229 @@
+//! What is run: commands, with every combination of their parameters.
+
+use serde::{Deserialize, Serialize};
+
+use crate::parameter::Parameter;
+
+/// A parameter's name and value.
+pub type Setting = (String, String);
+
+/// A command with every parameter decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Case {
+    /// `a`, `b`, `c`: which of the commands that were given; where one command is run with several settings, which of these.
+    pub role: String,
+    /// Cases of one group are compared with each other, the first with each of the others.
+    pub group: usize,
+    /// What it is called: its name if one was given, otherwise the command.
+    pub name: String,
+    /// The command, its parameters filled in.
+    pub command: String,
+    /// The parameters.
+    pub parameters: Vec<Setting>,
+    /// What is run around it, parameters filled in.
+    #[serde(skip)]
+    pub around: Around,
+}
+
+/// Commands that are run around the one that is timed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Around {
+    /// Once, before the first run of any command.
+    pub setup: Option<String>,
+    /// Before each run.
+    pub prepare: Option<String>,
+    /// After each run.
+    pub conclude: Option<String>,
+    /// Once, after the last run of any command.
+    pub cleanup: Option<String>,
+    /// Where standard output goes: null, pipe, inherit or a file.
+    pub output: Option<String>,
+    /// The folder in which it is run, and what belongs around it.
+    pub dir: Option<String>,
+}
+
+/// What was asked for, before parameters are filled in.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// The commands: a, b, c.
+    pub commands: Vec<String>,
+    /// Names for them.
+    pub names: Vec<String>,
+    /// Parameters; each combination of their values is one setting.
+    pub parameters: Vec<Parameter>,
+    /// Once for all, or once for each command.
+    pub setup: Vec<String>,
+    /// Once for all, or once for each command.
+    pub prepare: Vec<String>,
+    /// Once for all, or once for each command.
+    pub conclude: Vec<String>,
+    /// Once for all, or once for each command.
+    pub cleanup: Vec<String>,
+    /// Once for all, or once for each command.
+    pub output: Vec<String>,
+    /// Once for all, or once for each command.
+    pub dir: Vec<String>,
+}
+
+/// All cases, group by group.
+///
+/// Several commands are compared for each combination of parameters. One command is compared with itself, under the
+/// first combination and each of the others.
+///
+/// # Errors
+/// One sentence on what cannot be.
+pub fn cases(asked: &Asked) -> Result<Vec<Case>, String> {
+    if asked.commands.iter().any(|command| command.trim().is_empty()) {
+        return Err("a command is empty: give the command line of a program".into());
+    }
+    let combinations = combinations(&asked.parameters);
+    let (commands, alone) = (asked.commands.len(), asked.commands.len() == 1);
+    if alone && combinations.len() < 2 {
+        return Err(
+            "one command alone has nothing to be compared with: give --b as well, or --parameter with two values or more"
+                .into(),
+        );
+    }
+    if !alone {
+        refuse_unused(asked)?;
+    }
+    let cases = if alone { combinations.len() } else { commands };
+    if cases > MOST_ROLES {
+        return Err(format!(
+            "{cases} commands are more than the {MOST_ROLES} that are compared at once: give fewer"
+        ));
+    }
+    for (flag, given) in [
+        ("setup", &asked.setup),
+        ("prepare", &asked.prepare),
+        ("conclude", &asked.conclude),
+        ("cleanup", &asked.cleanup),
+        ("output", &asked.output),
+        ("dir", &asked.dir),
+    ] {
+        if given.len() > 1 && given.len() != commands {
+            return Err(format!(
+                "--{flag} was given {} times for {commands} commands: give it once for all, or once for each",
+                given.len()
+            ));
+        }
+    }
+    let names = asked.names.len();
+    if names > commands.max(combinations.len() * commands) {
+        return Err(format!(
+            "--command-name was given {names} times for {commands} commands: give it once for each"
+        ));
+    }
+    let mut all = Vec::new();
+    for (group, combination) in combinations.iter().enumerate() {
+        for (place, command) in asked.commands.iter().enumerate() {
+            let fill = |text: &String| filled(text, combination);
+            let of = |given: &[String]| given.get(if given.len() > 1 { place } else { 0 }).map(fill);
+            let number = all.len();
+            let name = match names {
+                n if n > commands => asked.names.get(number),
+                _ => asked.names.get(place),
+            };
+            let command = fill(command);
+            all.push(Case {
+                role: role(if alone { group } else { place }),
+                group: if alone { 0 } else { group },
+                name: name.map(fill).unwrap_or_else(|| command.clone()),
+                command,
+                parameters: combination.clone(),
+                around: Around {
+                    setup: of(&asked.setup),
+                    prepare: of(&asked.prepare),
+                    conclude: of(&asked.conclude),
+                    cleanup: of(&asked.cleanup),
+                    output: of(&asked.output),
+                    dir: of(&asked.dir),
+                },
+            });
+        }
+    }
+    refuse_states_that_setup_switches(&all)?;
+    Ok(all)
+}
+
+/// More than can be told apart by a letter.
+const MOST_ROLES: usize = 26;
+
+/// What the command in a place is called.
+pub fn role(place: usize) -> String {
+    char::from(b'a' + place as u8).to_string()
+}
+
+fn combinations(parameters: &[Parameter]) -> Vec<Vec<Setting>> {
+    parameters.iter().fold(vec![Vec::new()], |all, parameter| {
+        let with = |one: &Vec<Setting>| {
+            let one = one.clone();
+            parameter.values.iter().map(move |value| {
+                let mut more = one.clone();
+                more.push((parameter.name.clone(), value.clone()));
+                more
+            })
+        };
+        all.iter().flat_map(with).collect()
+    })
+}
+
+fn filled(text: &str, settings: &[Setting]) -> String {
+    settings.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+}
+
+// Otherwise each group would be the same measurement.
+fn refuse_unused(asked: &Asked) -> Result<(), String> {
+    let texts = asked
+        .commands
+        .iter()
+        .chain(&asked.setup)
+        .chain(&asked.prepare)
+        .chain(&asked.output)
+        .chain(&asked.dir);
+    let texts: Vec<&String> = texts.collect();
+    match asked
+        .parameters
+        .iter()
+        .find(|one| !texts.iter().any(|text| text.contains(&format!("{{{}}}", one.name))))
+    {
+        None => Ok(()),
+        Some(Parameter { name, .. }) => {
+            Err(format!("the parameter '{name}' is in no command: write {{{name}}} where its value belongs"))
+        }
+    }
+}
+
+// Runs are interleaved: what one setup leaves, the next would have changed before the first run.
+fn refuse_states_that_setup_switches(cases: &[Case]) -> Result<(), String> {
+    for (number, one) in cases.iter().enumerate() {
+        let same = |other: &&Case| {
+            other.command == one.command
+                && other.around.prepare == one.around.prepare
+                && other.around.dir == one.around.dir
+                && other.around.setup != one.around.setup
+        };
+        if let Some(other) = cases[..number].iter().find(same) {
+            return Err(format!(
+                "'{}' and '{}' are the same command and differ in --setup alone, which is run for both before the first run, since runs \
+                 are interleaved: build each into a place of its own, or switch by --prepare, which is run before each run",
+                other.name, one.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses placeholders that nothing fills in, where parameters were given: most often a misspelt name.
+pub fn unfilled(case: &Case, parameters: &[Parameter]) -> Option<String> {
+    let begin = case.command.find('{')?;
+    let name: String =
+        case.command[begin + 1..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    let closed = case.command[begin + 1 + name.len()..].starts_with('}');
+    if parameters.is_empty() || name.is_empty() || !closed {
+        return None;
+    }
+    let known: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+    ringfence_experiment::nearest::nearest(&name, &known)
+        .map(|near| format!("'{}': there is no parameter '{name}'; did you mean '{near}'?", case.command))
+}

@@ -1,0 +1,63 @@
+//! All of it together: from a question to an answer in a folder.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Instant, SystemTime};
+
+use ringfence_dataset::Date;
+
+use crate::findings::{About, Findings, findings, groups};
+use crate::host::{Host, Watch};
+use crate::keep::{check_writable, keep};
+use crate::question::Question;
+use crate::session::{self, Trouble};
+use crate::shell::Shell;
+
+/// An answer.
+pub struct Done {
+    /// What was found.
+    pub findings: Findings,
+    /// Why it ended early.
+    pub trouble: Option<Trouble>,
+}
+
+/// Measures, and keeps what was measured in a folder.
+///
+/// # Errors
+/// Where nothing was measured, or it cannot be kept.
+pub fn conduct(
+    question: &Question,
+    dir: &Path,
+    stop: &Arc<AtomicBool>,
+    watch: &mut dyn Watch,
+) -> Result<Done, Trouble> {
+    check_writable(question, dir)?;
+    let began = SystemTime::now();
+    let mut host = Host::new(question, stop, watch);
+    let set_up = host.set_up().and_then(|()| host.same_output());
+    let measured = set_up.map(|()| {
+        host.began = Instant::now();
+        let shell = question.shell != Shell::None;
+        session::measure(&groups(&question.cases), shell, &question.settings, &mut host)
+    });
+    let cleaned = host.clean_up();
+    let not_counted = host.not_counted.take();
+    let mut measured = measured?;
+    measured.trouble = measured.trouble.or(cleaned.err());
+    match &measured.trouble {
+        Some(trouble) if measured.runs.is_empty() => return Err(trouble.clone()),
+        Some(Trouble::Usage(why)) => return Err(Trouble::Usage(why.clone())),
+        _ => {}
+    }
+    let about = About {
+        label: question.label.clone(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        began: Date::new(began).rfc3339(),
+        shell: question.shell.name(),
+        not_counted,
+    };
+    let findings = findings(&question.cases, &question.settings, about, &measured);
+    keep(question, dir, &findings, &measured)?;
+    Ok(Done { findings, trouble: measured.trouble })
+}

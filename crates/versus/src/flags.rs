@@ -1,0 +1,179 @@
+//! The flags of `ringfence versus`. They are here because the program's own crate is near its limit of lines.
+//!
+//! Those that hyperfine has mean what they mean there.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::export::Unit;
+
+/// `versus`.
+#[derive(Debug, Clone, Args)]
+pub struct Flags {
+    /// Commands, in place of --a, --b and --c
+    #[arg(value_name = "COMMAND", conflicts_with_all = ["a", "b", "c"])]
+    pub commands: Vec<String>,
+    /// The command to compare with
+    #[arg(long, alias = "reference", value_name = "COMMAND")]
+    pub a: Option<String>,
+    /// The command that is judged
+    #[arg(long, value_name = "COMMAND")]
+    pub b: Option<String>,
+    /// Another one; may be repeated
+    #[arg(long, value_name = "COMMAND")]
+    pub c: Vec<String>,
+    /// What b may be slower by; decides the exit code
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    pub budget: Option<String>,
+    /// Time for all runs [default: 60s, or 10 of each]
+    ///
+    /// Measuring ends earlier when the question is settled. Setup and cleanup are not part of it.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub time: Option<String>,
+    /// Where commands run on: lines, counter, ...
+    ///
+    /// instructions, lines, latencies, counter or runs, as of a victim of 'prove'. Each command runs in windows while the others
+    /// are paused.
+    #[arg(long, value_name = "HOW", hide_possible_values = true,
+        value_parser = ["instructions", "lines", "latencies", "counter", "runs"])]
+    pub progress: Option<String>,
+    /// Values for {NAME}, such as threads=1,2,4
+    #[arg(long, value_name = "NAME=LIST")]
+    pub parameter: Vec<String>,
+    /// As hyperfine has it: a name, and its values
+    #[arg(short = 'L', long, value_names = ["NAME", "LIST"], num_args = 2, hide_short_help = true)]
+    pub parameter_list: Vec<String>,
+    /// As hyperfine has it: a name, and the first and last of its values
+    #[arg(short = 'P', long, value_names = ["NAME", "MIN", "MAX"], num_args = 3, allow_hyphen_values = true, hide_short_help = true)]
+    pub parameter_scan: Vec<String>,
+    /// How far apart the values of --parameter-scan are [default: 1]
+    #[arg(short = 'D', long, value_name = "STEP", requires = "parameter_scan", hide_short_help = true)]
+    pub parameter_step_size: Option<String>,
+    /// Run before each run of a command
+    ///
+    /// Given once, it is for all commands; otherwise once for each. --conclude, --setup, --cleanup and --output are alike.
+    #[arg(short, long, value_name = "COMMAND")]
+    pub prepare: Vec<String>,
+    /// Run after each run
+    #[arg(short = 'C', long, value_name = "COMMAND", hide_short_help = true)]
+    pub conclude: Vec<String>,
+    /// Run once, before the first run of any
+    #[arg(short, long, value_name = "COMMAND")]
+    pub setup: Vec<String>,
+    /// Run once, after the last run of any
+    #[arg(short, long, value_name = "COMMAND")]
+    pub cleanup: Vec<String>,
+    /// A name for the table; for each command
+    #[arg(short = 'n', long, value_name = "NAME", hide_short_help = true)]
+    pub command_name: Vec<String>,
+    /// Let runs that fail count
+    ///
+    /// All, or those that end with one of these exit codes: --ignore-failure=1,2.
+    #[arg(short, long, value_name = "CODES", num_args = 0..=1, require_equals = true, default_missing_value = "all-non-zero",
+        hide_short_help = true)]
+    pub ignore_failure: Option<String>,
+    /// Refuse commands that print different things
+    #[arg(long)]
+    pub same_output: bool,
+    /// none, sh, ... [default: none if none is needed]
+    ///
+    /// The shell that runs the commands. Its start is measured and subtracted.
+    #[arg(short = 'S', long, value_name = "SHELL", default_value = "auto", hide_default_value = true)]
+    pub shell: String,
+    /// The same as --shell none
+    #[arg(short = 'N', conflicts_with = "shell")]
+    pub no_shell: bool,
+    /// The folder in which a command runs, and what belongs around it; once for all commands, or for each
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub dir: Vec<String>,
+    /// A file for commands' standard input [default: null]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub input: Option<PathBuf>,
+    /// Where standard output goes: null, pipe, inherit or a file [default: null]
+    #[arg(long, value_name = "WHERE", hide_short_help = true, conflicts_with = "show_output")]
+    pub output: Vec<String>,
+    /// The same as --output inherit
+    #[arg(long, hide_short_help = true)]
+    pub show_output: bool,
+    /// Drop so many of each as warm-up [default: measured]
+    #[arg(short, long, alias = "warm-up", value_name = "N", help_heading = "Measuring")]
+    pub warmup: Option<u32>,
+    /// Exactly so many runs of each command
+    #[arg(short, long, value_name = "N", help_heading = "Measuring", conflicts_with_all = ["min_runs", "max_runs"])]
+    pub runs: Option<u32>,
+    /// At least so many
+    #[arg(short, long, value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    pub min_runs: Option<u32>,
+    /// At most so many
+    #[arg(short = 'M', long, value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    pub max_runs: Option<u32>,
+    /// The largest change that does not matter, without --budget [default: 1%]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
+    pub margin: Option<String>,
+    /// Share of answers whose intervals all contain the truth [default: 95%]
+    #[arg(
+        long,
+        value_name = "SHARE",
+        allow_hyphen_values = true,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
+    pub confidence: Option<String>,
+    /// Seed for everything that is random
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring", hide_short_help = true)]
+    pub seed: u64,
+    /// Folder [default: ringfence-versus-TIME]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// A name for all of it: a commit, say
+    #[arg(long, value_name = "TEXT", help_heading = "Output")]
+    pub label: Option<String>,
+    /// Write a file as hyperfine does
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub export_json: Option<PathBuf>,
+    /// The same as a table in Markdown
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    pub export_markdown: Option<PathBuf>,
+    /// The same as CSV
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    pub export_csv: Option<PathBuf>,
+    /// The same in AsciiDoc
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    pub export_asciidoc: Option<PathBuf>,
+    /// The same for org-mode
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    pub export_orgmode: Option<PathBuf>,
+    /// Write the verdict and the table in Markdown, for the page of a run in CI
+    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    pub export_summary: Option<PathBuf>,
+    /// The unit of time of tables that are exported
+    #[arg(
+        short = 'u',
+        long,
+        value_name = "UNIT",
+        value_enum,
+        help_heading = "Output",
+        hide_short_help = true
+    )]
+    pub time_unit: Option<Unit>,
+    /// Print the results as JSON
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Show no progress
+    #[arg(long, short, help_heading = "Output")]
+    pub quiet: bool,
+    // hyperfine's, which a script may give: what is printed here has one style, and the order of the command line.
+    #[arg(long, value_name = "TYPE", hide = true)]
+    #[allow(missing_docs)]
+    pub style: Option<String>,
+    #[arg(long, value_name = "METHOD", hide = true)]
+    #[allow(missing_docs)]
+    pub sort: Option<String>,
+}

@@ -1,0 +1,285 @@
+//! Runs cases on this machine, with what belongs around them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use ringfence_machine::text::{printable, printable_lines};
+
+use crate::case::Case;
+use crate::findings::groups;
+use crate::launch::{self, Output, Ran, What};
+use crate::order::Slot;
+use crate::question::Question;
+use crate::run::Took;
+use crate::same_output;
+use crate::session::{Bench, Said, Trouble};
+use crate::shell::{self, Shell};
+use crate::text;
+
+/// Who wants to know how it goes.
+pub trait Watch {
+    /// A sentence that is worth a line.
+    fn note(&mut self, text: &str);
+    /// How far it is, from 0 to 1.
+    fn share(&mut self, began: Instant, share: f64);
+}
+
+pub(crate) struct Host<'a> {
+    question: &'a Question,
+    stop: &'a Arc<AtomicBool>,
+    watch: &'a mut dyn Watch,
+    /// When measuring began.
+    pub began: Instant,
+    /// Why instructions are not counted.
+    pub not_counted: Option<String>,
+}
+
+impl<'a> Host<'a> {
+    pub fn new(question: &'a Question, stop: &'a Arc<AtomicBool>, watch: &'a mut dyn Watch) -> Self {
+        Self { question, stop, watch, began: Instant::now(), not_counted: None }
+    }
+}
+
+impl Host<'_> {
+    pub fn set_up(&self) -> Result<(), Trouble> {
+        self.once("setup", |case| case.around.setup.as_ref())
+    }
+
+    // Also after an interruption, which is over then: what was set up is to be taken away.
+    pub fn clean_up(&self) -> Result<(), Trouble> {
+        let calm = Arc::new(AtomicBool::new(false));
+        let mut done: Vec<(&String, &Option<String>)> = Vec::new();
+        let mut result = Ok(());
+        for case in &self.question.cases {
+            let Some(command) =
+                case.around.cleanup.as_ref().filter(|command| !done.contains(&(command, &case.around.dir)))
+            else {
+                continue;
+            };
+            done.push((command, &case.around.dir));
+            result = result.and(self.around("cleanup", command, case, 0, &calm));
+        }
+        result
+    }
+
+    // The same command line in the same folder is not run twice.
+    fn once(&self, what: &str, get: impl Fn(&Case) -> Option<&String>) -> Result<(), Trouble> {
+        let mut done: Vec<(&String, &Option<String>)> = Vec::new();
+        for case in &self.question.cases {
+            let Some(command) = get(case).filter(|command| !done.contains(&(command, &case.around.dir)))
+            else {
+                continue;
+            };
+            done.push((command, &case.around.dir));
+            self.around(what, command, case, 0, self.stop)?;
+        }
+        Ok(())
+    }
+
+    fn around(
+        &self,
+        what: &str,
+        command: &str,
+        case: &Case,
+        number: u32,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<(), Trouble> {
+        let shell = match &self.question.shell {
+            Shell::None => shell::default(),
+            shell => shell.clone(),
+        };
+        let place = self.question.cases.iter().position(|one| one == case).unwrap_or(0);
+        let output = match &self.question.outputs[place] {
+            Output::Inherit => Output::Inherit,
+            _ => Output::Null,
+        };
+        let run = What {
+            words: shell.words(command).map_err(Trouble::Usage)?,
+            input: None,
+            dir: case.around.dir.as_deref(),
+            output: &output,
+            environment: iteration(number),
+        };
+        let ran = launch::around(&run, stop)?;
+        match ran.took.succeeded() {
+            true => Ok(()),
+            false => Err(failed(
+                &format!("--{what} '{command}'"),
+                &ran,
+                &format!("; if that does not matter: '{command} || true'"),
+            )),
+        }
+    }
+
+    // Each command once more, before anything is timed. Two runs of the first tell whether it always prints the same.
+    pub fn same_output(&self) -> Result<(), Trouble> {
+        if !self.question.same_output {
+            return Ok(());
+        }
+        let io = |error: std::io::Error| Trouble::Failed(format!("comparing outputs: {error}"));
+        let folder = Scratch::new().map_err(io)?;
+        for group in groups(&self.question.cases) {
+            let first = folder.0.join("first");
+            self.printed(group[0], &first)?;
+            for other in &group[1..] {
+                let second = folder.0.join("second");
+                self.printed(*other, &second)?;
+                let Some(found) = same_output::difference(&first, &second).map_err(io)? else { continue };
+                let [a, b] = [group[0], *other].map(|case| &self.question.cases[case].role);
+                self.printed(group[0], &second)?;
+                let itself = same_output::difference(&first, &second).map_err(io)?;
+                let text = match itself {
+                    Some(found) => format!(
+                        "{a} prints something else each time, so that outputs cannot be compared: {}; leave --same-output out",
+                        found.told("the first run", "the second run")
+                    ),
+                    None => format!("{a} and {b} do not print the same: {}", found.told(a, b)),
+                };
+                return Err(Trouble::Failed(text));
+            }
+        }
+        Ok(())
+    }
+
+    fn printed(&self, case: usize, file: &Path) -> Result<(), Trouble> {
+        self.case(case, 0, 0, &Output::File(file.into())).map(drop)
+    }
+
+    fn case(
+        &self,
+        number: usize,
+        iteration_of: u32,
+        offset: usize,
+        output: &Output,
+    ) -> Result<(u64, Ran), Trouble> {
+        let case = &self.question.cases[number];
+        if let Some(prepare) = &case.around.prepare {
+            self.around("prepare", prepare, case, iteration_of, self.stop)?;
+        }
+        let began = unix_ns();
+        let ran = self.timed(&case.command, case.around.dir.as_deref(), iteration_of, offset, output)?;
+        if !self.question.ignored.covers(&ran.took) {
+            return Err(self.refused(case, &ran));
+        }
+        if let Some(conclude) = &case.around.conclude {
+            self.around("conclude", conclude, case, iteration_of, self.stop)?;
+        }
+        Ok((began, ran))
+    }
+
+    fn refused(&self, case: &Case, ran: &Ran) -> Trouble {
+        let shown = format!("{}, '{}'", case.role, printable(&case.command));
+        let by_shell = self.question.shell != Shell::None;
+        match ran.took.code {
+            // sh(1): not found, and found but not executable.
+            Some(127) if by_shell && ran.said.contains("not found") => {
+                Trouble::Usage(format!("{shown}: {}", tail(&ran.said)))
+            }
+            _ => failed(&shown, ran, "; if that is as it should be: --ignore-failure"),
+        }
+    }
+
+    fn timed(
+        &self,
+        command: &str,
+        dir: Option<&str>,
+        number: u32,
+        offset: usize,
+        output: &Output,
+    ) -> Result<Ran, Trouble> {
+        let mut environment = iteration(number);
+        environment.push(("RINGFENCE_ENVIRONMENT_OFFSET".into(), "x".repeat(offset)));
+        let run = What {
+            words: self.question.shell.words(command).map_err(Trouble::Usage)?,
+            input: self.question.input.as_deref(),
+            dir,
+            output,
+            environment,
+        };
+        launch::timed(&run, self.stop)
+    }
+}
+
+impl Bench for Host<'_> {
+    fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble> {
+        let (began, ran) = match slot {
+            Slot::Case(case) => self.case(case, number, offset, &self.question.outputs[case])?,
+            Slot::Shell => {
+                let began = unix_ns();
+                let ran = self.timed("", None, number, offset, &Output::Null)?;
+                if !ran.took.succeeded() {
+                    return Err(failed(
+                        &format!("the shell '{}' with nothing to do", self.question.shell.name()),
+                        &ran,
+                        "",
+                    ));
+                }
+                (began, ran)
+            }
+        };
+        self.not_counted = ran.not_counted;
+        Ok((began, ran.took))
+    }
+
+    fn elapsed(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
+    }
+
+    fn say(&mut self, said: Said) {
+        match said {
+            Said::WarmedUp(warmed) => self.watch.note(&text::warmed(&warmed)),
+            Said::Announced(announced) => {
+                self.watch.note(&text::announcement(&announced, &self.question.settings))
+            }
+            Said::Round(_, share) => self.watch.share(self.began, share),
+        }
+    }
+}
+
+// As hyperfine calls it, which scripts rely on.
+fn iteration(number: u32) -> Vec<(String, String)> {
+    vec![("HYPERFINE_ITERATION".into(), number.to_string())]
+}
+
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn failed(what: &str, ran: &Ran, remedy: &str) -> Trouble {
+    let how = match (ran.took.code, ran.took.signal) {
+        (Some(code), _) => format!("ended with exit code {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended, nobody knows how".into(),
+    };
+    let said = tail(&ran.said);
+    let said = if said.is_empty() { String::new() } else { format!("; the last it said:\n{said}") };
+    Trouble::Failed(format!("{what} {how}{remedy}{said}"))
+}
+
+// The last lines.
+fn tail(said: &str) -> String {
+    let lines: Vec<&str> = said.trim_end().lines().collect();
+    let last = lines[lines.len().saturating_sub(5)..].join("\n");
+    printable_lines(&last).into_owned()
+}
+
+// A folder that goes again.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("ringfence-versus-{}", std::process::id()));
+        fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,119 @@
+//! The folder of an answer, and the files that were asked for beside it.
+
+use std::fs;
+use std::path::Path;
+
+use ringfence_dataset::{DatasetError, Recorder, text_file};
+use ringfence_sysfs::whole;
+
+use crate::export;
+use crate::findings::Findings;
+use crate::question::{Export, Question};
+use crate::session::{Measured, Trouble};
+use crate::table;
+use crate::text;
+
+// Before anything is measured.
+pub(crate) fn check_writable(question: &Question, dir: &Path) -> Result<(), Trouble> {
+    if dir.is_file() {
+        return Err(Trouble::Usage(format!(
+            "{} is a file: --out takes a folder that is empty or does not exist yet",
+            dir.display()
+        )));
+    }
+    Recorder::check(dir).map_err(trouble)?;
+    for (path, _) in &question.exports {
+        let folder = whole::folder_of(path);
+        let probe = tempfile_in(folder);
+        let refused = match probe {
+            Err(error) => Some(error.to_string()),
+            Ok(()) if path.is_dir() => Some("it is a folder".into()),
+            Ok(()) => None,
+        };
+        if let Some(why) = refused {
+            return Err(Trouble::Usage(format!(
+                "{} cannot be written: {why}; name a file in a folder that can be written to",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+// Whether a file can be made there.
+fn tempfile_in(folder: &Path) -> std::io::Result<()> {
+    let path = folder.join(format!(".ringfence-{}.tmp", std::process::id()));
+    fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
+    fs::remove_file(path)
+}
+
+fn trouble(error: DatasetError) -> Trouble {
+    match error.is_usage() {
+        true => Trouble::Usage(error.to_string()),
+        false => Trouble::Failed(error.to_string()),
+    }
+}
+
+/// The files of an answer.
+pub struct Files;
+
+impl Files {
+    /// What was found.
+    pub const FINDINGS: &str = "versus.json";
+    /// Every run.
+    pub const RUNS: &str = "runs.parquet";
+
+    /// Whether a folder is one.
+    pub fn are_in(dir: &Path) -> bool {
+        dir.join(Self::FINDINGS).is_file()
+    }
+
+    /// What was found.
+    ///
+    /// # Errors
+    /// One sentence where it cannot be read.
+    pub fn read(dir: &Path) -> Result<Findings, String> {
+        let path = dir.join(Self::FINDINGS);
+        let text = text_file::read(&path, text_file::LONGEST)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        serde_json::from_str(&text)
+            .map_err(|error| format!("{}: {error}: restore it as it was written", path.display()))
+    }
+}
+
+pub(crate) fn keep(
+    question: &Question,
+    dir: &Path,
+    findings: &Findings,
+    measured: &Measured,
+) -> Result<(), Trouble> {
+    let made = fs::create_dir_all(dir).map_err(DatasetError::io("make", dir));
+    let kept =
+        made.and_then(|()| table::write(&dir.join(Files::RUNS), findings, &question.cases, &measured.runs));
+    let text = serde_json::to_string_pretty(findings).map_err(|error| Trouble::Failed(error.to_string()))?;
+    let path = dir.join(Files::FINDINGS);
+    let kept = kept.and_then(|()| {
+        whole::write(&path, (text + "\n").as_bytes())
+            .map_err(|error| DatasetError::io("write", &path)(error.into_source()))
+    });
+    // What was measured is told even where it cannot be kept.
+    let mut failed = kept.map_err(trouble).err();
+    for (path, export) in &question.exports {
+        let text = match export {
+            Export::Json => export::json(findings, &measured.runs),
+            Export::Csv => export::csv(findings),
+            Export::Table(markup) => export::table(findings, question.unit, *markup),
+            Export::Summary => text::summary(findings, question.unit),
+        };
+        let written = whole::write(path, text.as_bytes());
+        failed = failed
+            .or(written.err().map(|error| trouble(DatasetError::io("write", path)(error.into_source()))));
+    }
+    failed.map_or(Ok(()), |trouble| match trouble {
+        Trouble::Failed(why) | Trouble::Usage(why) => {
+            let said = text::versus(findings, &ringfence_text::Style::plain(100));
+            Err(Trouble::Failed(format!("{why}; it was not kept:\n{said}")))
+        }
+        Trouble::Interrupted => Err(Trouble::Interrupted),
+    })
+}

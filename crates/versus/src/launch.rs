@@ -1,0 +1,229 @@
+//! Runs commands: each by a process of this program of its own, which is in a process group of its own.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+use crate::launcher::{LAUNCHER, Order, Reply};
+use crate::run::Took;
+use crate::session::Trouble;
+
+// How often it is looked whether somebody wants it to end.
+const GLANCE: Duration = Duration::from_millis(100);
+// What ends politely has so long.
+const POLITE: Duration = Duration::from_secs(2);
+
+/// Where standard output of a command goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Nowhere.
+    Null,
+    /// Through a pipe, and then nowhere.
+    Pipe,
+    /// To where this program's goes; standard error, too.
+    Inherit,
+    /// To a file, which each run writes anew.
+    File(PathBuf),
+}
+
+impl Output {
+    /// `null`, `pipe`, `inherit`, or a file: one without a slash has a dot in its name, so that a slip is seen.
+    ///
+    /// # Errors
+    /// One sentence where it is none of these.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "null" => Ok(Self::Null),
+            "pipe" => Ok(Self::Pipe),
+            "inherit" => Ok(Self::Inherit),
+            file if file.contains(['/', '.']) => Ok(Self::File(file.into())),
+            other => {
+                Err(format!("--output: '{other}' is not null, pipe, inherit or a file such as ./{other}"))
+            }
+        }
+    }
+}
+
+/// A command that is to be run.
+pub struct What<'a> {
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// For its standard input.
+    pub input: Option<&'a Path>,
+    /// The folder in which it runs.
+    pub dir: Option<&'a str>,
+    /// For its standard output.
+    pub output: &'a Output,
+    /// Variables of its environment.
+    pub environment: Vec<(String, String)>,
+}
+
+/// How a command ended.
+pub struct Ran {
+    /// What it took.
+    pub took: Took,
+    /// The end of its standard error.
+    pub said: String,
+    /// Why instructions were not counted.
+    pub not_counted: Option<String>,
+}
+
+/// Runs a command that is timed.
+///
+/// # Errors
+/// Where it cannot be started, or somebody wants an end.
+pub fn timed(what: &What, stop: &Arc<AtomicBool>) -> Result<Ran, Trouble> {
+    launch(what, None, true, stop)
+}
+
+/// Runs a command that belongs around others. What it starts and leaves behind goes on.
+///
+/// # Errors
+/// As [`timed`].
+pub fn around(what: &What, stop: &Arc<AtomicBool>) -> Result<Ran, Trouble> {
+    // A file and not a pipe: what goes on may write there when nobody reads any more.
+    let said = memory_file().map_err(|error| failed("making a file in memory", &error))?;
+    let mut ran = launch(what, Some(&said), false, stop)?;
+    if !ran.took.succeeded() {
+        ran.said = read_back(said);
+    }
+    Ok(ran)
+}
+
+fn read_back(mut file: File) -> String {
+    let mut bytes = Vec::new();
+    let end = file.seek(io::SeekFrom::End(0)).unwrap_or(0);
+    let _ = file.seek(io::SeekFrom::Start(end.saturating_sub(8 << 10)));
+    let _ = file.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn memory_file() -> io::Result<File> {
+    let made = rustix::fs::memfd_create("ringfence-said", rustix::fs::MemfdFlags::CLOEXEC)?;
+    Ok(File::from(made))
+}
+
+fn failed(tried: &str, error: &io::Error) -> Trouble {
+    Trouble::Failed(format!("{tried}: {error}"))
+}
+
+fn launch(what: &What, said: Option<&File>, count: bool, stop: &Arc<AtomicBool>) -> Result<Ran, Trouble> {
+    let io = |tried: &'static str| move |error: io::Error| failed(tried, &error);
+    let inherit = *what.output == Output::Inherit;
+    let (mut ours, theirs) = UnixStream::pair().map_err(io("making a pair of sockets"))?;
+    let mut launcher = Command::new("/proc/self/exe");
+    launcher.arg0("ringfence-run").arg(LAUNCHER).process_group(0);
+    launcher.stdin(Stdio::from(OwnedFd::from(theirs)));
+    launcher.stdout(match what.output {
+        Output::Null | Output::Pipe => Stdio::null(),
+        Output::Inherit => Stdio::inherit(),
+        Output::File(path) => File::create(path)
+            .map_err(|error| {
+                Trouble::Usage(format!("--output: {} cannot be written: {error}", path.display()))
+            })?
+            .into(),
+    });
+    launcher.stderr(match said {
+        Some(_) if inherit => Stdio::inherit(),
+        Some(file) => file.as_fd().try_clone_to_owned().map_err(io("copying a descriptor"))?.into(),
+        None => Stdio::inherit(),
+    });
+    let order = Order {
+        words: what.words.clone(),
+        input: what.input.map(Path::to_owned),
+        dir: what.dir.map(PathBuf::from),
+        drain: *what.output == Output::Pipe,
+        loud: said.is_some() || inherit,
+        environment: what.environment.clone(),
+        count,
+    };
+    let mut running = Running(launcher.spawn().map_err(io("starting a process of this program"))?, true);
+    // Its end of the socket, which would keep this one open.
+    drop(launcher);
+    let text = serde_json::to_vec(&order).map_err(|error| Trouble::Failed(error.to_string()))?;
+    let sent = ours.write_all(&(text.len() as u64).to_le_bytes()).and_then(|()| ours.write_all(&text));
+    sent.map_err(io("telling a process of this program what to run"))?;
+    let reply = listen(&mut ours, stop)?;
+    let Some(reply) = reply else {
+        running.end();
+        return Err(Trouble::Interrupted);
+    };
+    running.collect();
+    match serde_json::from_slice(&reply) {
+        Ok(Reply::Ran { took, said, not_counted }) => Ok(Ran { took, said, not_counted }),
+        Ok(Reply::Failed { tried, why, usage }) => {
+            let text = format!("{tried}: {why}");
+            Err(if usage { Trouble::Usage(text) } else { Trouble::Failed(text) })
+        }
+        Err(_) => Err(Trouble::Failed(format!(
+            "the process that ran '{}' ended without saying how; if somebody killed it, run this again",
+            what.words.join(" ")
+        ))),
+    }
+}
+
+// The reply; none where somebody wants an end.
+fn listen(socket: &mut UnixStream, stop: &Arc<AtomicBool>) -> Result<Option<Vec<u8>>, Trouble> {
+    let io = |error: io::Error| failed("waiting for a command", &error);
+    socket.set_read_timeout(Some(GLANCE)).map_err(io)?;
+    let (mut reply, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        match socket.read(&mut buffer) {
+            Ok(0) => return Ok(Some(reply)),
+            Ok(length) => reply.extend_from_slice(&buffer[..length]),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {}
+                // It was killed.
+                io::ErrorKind::ConnectionReset => return Ok(Some(reply)),
+                _ => return Err(io(error)),
+            },
+        }
+    }
+}
+
+// A launcher, which ends with its process group unless it has ended well.
+struct Running(Child, bool);
+
+impl Running {
+    fn collect(&mut self) {
+        let _ = self.0.wait();
+        self.1 = false;
+    }
+
+    fn end(&mut self) {
+        if !self.1 {
+            return;
+        }
+        let group = Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process_group(group, Signal::TERM);
+        let until = Instant::now() + POLITE;
+        // The launcher itself ends at once; whether others have, its group says.
+        let _ = self.0.wait();
+        while rustix::process::test_kill_process_group(group).is_ok() {
+            if Instant::now() > until {
+                let _ = rustix::process::kill_process_group(group, Signal::KILL);
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.1 = false;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,48 @@
+//! `ringfence versus`: which of these commands is slower, and by how much.
+//!
+//! Commands are run whole, interleaved in rounds: each round runs every command once, those that are compared next to each
+//! other in random order. A round gives one log-ratio, and Student's t over rounds an interval.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`case`], [`parameter`] | what is run: commands with their parameters filled in |
+//! | [`order`], [`warm_up`], [`power`], [`estimate`] | the design and the statistics, functions of values |
+//! | [`session`] | measuring round by round, against a trait, so that it is tested on made series |
+//! | [`findings`], [`text`], [`export`] | what was found, as values and as text |
+//! | [`launcher`], [`launch`], [`shell`], [`same_output`], [`table`] | processes and files |
+//! | [`progress`] | commands that run on, as an experiment |
+//! | [`flags`], [`Question`], [`mod@conduct`] | the command line, and all of it together |
+
+#![forbid(unsafe_code)]
+
+pub mod case;
+pub mod conduct;
+pub mod estimate;
+pub mod export;
+pub mod findings;
+pub mod flags;
+mod host;
+mod keep;
+pub mod launch;
+pub mod launcher;
+pub mod order;
+pub mod parameter;
+pub mod power;
+pub mod progress;
+mod question;
+pub mod run;
+pub mod same_output;
+pub mod session;
+pub mod shell;
+pub mod table;
+pub mod text;
+pub mod warm_up;
+
+pub use conduct::{Done, conduct};
+pub use findings::{Findings, Verdict};
+pub use flags::Flags;
+pub use host::Watch;
+pub use keep::Files;
+pub use question::Question;
+pub use session::Trouble;
+pub use text::{announcement, versus};

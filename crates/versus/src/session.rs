@@ -1,0 +1,417 @@
+//! Measuring, round by round: warm-up, what can be told, looks, and when to stop.
+//!
+//! It sees commands only through [`Bench`], so that everything is tested on made series.
+
+use ringfence_analysis::estimate::{Decision, Estimate, FEWEST_TRIALS, Goal, Looks};
+use serde::{Deserialize, Serialize};
+
+use crate::estimate::ratio;
+use crate::order::{self, Slot};
+use crate::power::{self, Power};
+use crate::run::{Quantity, Run, Took};
+use crate::warm_up::{self, WarmUp};
+
+/// Rounds after which it is said what can be told, unless they take a quarter of the time.
+pub const PILOT: u32 = 8;
+
+/// Rounds that are measured at least where nobody gave a time.
+pub const LEAST: u32 = 10;
+
+/// What is measured with unless somebody says otherwise, s.
+pub const TIME_S: f64 = 60.0;
+
+/// How to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// What *b* may be slower by: 0.02 is 2 %.
+    pub budget: Option<f64>,
+    /// A change up to this does not matter.
+    pub margin: f64,
+    /// An effect is to be known to this, where there is no budget.
+    pub precision: f64,
+    /// All intervals of all comparisons hold together as often as this.
+    pub confidence: f64,
+    /// Time for all rounds, s; none: [`TIME_S`], or as long as [`LEAST`] rounds take.
+    pub time_s: Option<f64>,
+    /// Exactly so many rounds.
+    pub runs: Option<u32>,
+    /// At least so many.
+    pub min_runs: Option<u32>,
+    /// At most so many.
+    pub max_runs: Option<u32>,
+    /// So many rounds are warm-up; none: that is measured.
+    pub warm_up: Option<u32>,
+    /// Seed for everything that is random.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            budget: None,
+            margin: 0.01,
+            precision: 0.005,
+            confidence: 0.95,
+            time_s: None,
+            runs: None,
+            min_runs: None,
+            max_runs: None,
+            warm_up: None,
+            seed: 1,
+        }
+    }
+}
+
+/// Runs commands, and knows the time.
+pub trait Bench {
+    /// Runs a case or the shell, with what belongs around it. The run is the `number`-th of that slot, from 0.
+    ///
+    /// # Errors
+    /// Why there is no such run, and nothing further is to be measured.
+    fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble>;
+    /// Time since measuring began, s.
+    fn elapsed(&self) -> f64;
+    /// What can be said meanwhile.
+    fn say(&mut self, said: Said);
+}
+
+/// What is said while it is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// So many rounds were dropped.
+    WarmedUp(Warmed),
+    /// What will be told.
+    Announced(Announced),
+    /// How far it is: rounds, and the share of what may come.
+    Round(u32, f64),
+}
+
+/// Why measuring ended before its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// By a signal.
+    Interrupted,
+    /// What was asked for cannot be done.
+    Usage(String),
+    /// It failed.
+    Failed(String),
+}
+
+/// How warm-up went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warmed {
+    /// Rounds that were dropped.
+    pub dropped: u32,
+    /// Whether their number was measured, and not given.
+    pub measured: bool,
+    /// Runs were still becoming faster after the most rounds that are dropped.
+    pub still_falling: bool,
+    /// There were too few runs to tell.
+    pub unknown: bool,
+}
+
+/// What was said at first about what can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Announced {
+    /// Of the comparison that varies most.
+    pub power: Power,
+    /// In this time, s.
+    pub time_s: f64,
+    /// How long it would take to tell a difference as large as the budget, s, where it is shorter than what can be told; none where nobody would wait so long.
+    pub budget_takes_s: Option<f64>,
+}
+
+/// Everything that was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// All runs, in order.
+    pub runs: Vec<Run>,
+    /// Warm-up.
+    pub warmed: Option<Warmed>,
+    /// What was said to be told.
+    pub announced: Option<Announced>,
+    /// For each comparison, the level of its interval.
+    pub levels: Vec<f64>,
+    /// Why it ended early.
+    pub trouble: Option<Trouble>,
+    /// How long it took, s.
+    pub seconds: f64,
+}
+
+/// Two cases of a group: the first, and another one.
+pub type Comparison = (usize, usize);
+
+/// What is compared: in each group, the first case with each of the others.
+pub fn comparisons(groups: &[Vec<usize>]) -> Vec<Comparison> {
+    groups.iter().flat_map(|group| group[1..].iter().map(|other| (group[0], *other))).collect()
+}
+
+/// Measures; whatever ends it, what was measured is there.
+pub fn measure(groups: &[Vec<usize>], shell: bool, settings: &Settings, bench: &mut dyn Bench) -> Measured {
+    let mut session = Session::new(groups, shell, settings);
+    let trouble = session.go(bench).err();
+    session.measured(trouble, bench.elapsed())
+}
+
+struct Session<'a> {
+    groups: &'a [Vec<usize>],
+    comparisons: Vec<Comparison>,
+    shell: bool,
+    settings: &'a Settings,
+    runs: Vec<Run>,
+    durations: Vec<f64>,
+    round: u32,
+    warmed: Option<Warmed>,
+    looks: Option<Looks>,
+    announced: Option<Announced>,
+    /// For each group, the level at which it was settled.
+    settled: Vec<Option<f64>>,
+}
+
+impl<'a> Session<'a> {
+    fn new(groups: &'a [Vec<usize>], shell: bool, settings: &'a Settings) -> Self {
+        Self {
+            groups,
+            comparisons: comparisons(groups),
+            shell,
+            settings,
+            runs: Vec::new(),
+            durations: Vec::new(),
+            round: 0,
+            warmed: None,
+            looks: None,
+            announced: None,
+            settled: vec![None; groups.len()],
+        }
+    }
+
+    fn go(&mut self, bench: &mut dyn Bench) -> Result<(), Trouble> {
+        loop {
+            self.one_round(bench)?;
+            if self.round == 1 {
+                self.refuse_too_little_time()?;
+            }
+            if self.warmed.is_none() {
+                self.judge_warm_up(bench);
+            }
+            let over = self.over(bench.elapsed());
+            let kept = self.kept();
+            if self.warmed.is_some() && self.looks.is_none() {
+                let quarter = bench.elapsed() > self.time() / 4.0 && kept >= FEWEST_TRIALS;
+                if kept >= PILOT || quarter || over {
+                    self.plan(bench);
+                }
+            }
+            bench.say(Said::Round(self.round, self.share(bench.elapsed())));
+            self.look(kept);
+            if over || self.settled.iter().all(Option::is_some) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn one_round(&mut self, bench: &mut dyn Bench) -> Result<(), Trouble> {
+        let began = bench.elapsed();
+        self.round += 1;
+        let open = self.groups.iter().zip(&self.settled).filter(|(_, settled)| settled.is_none());
+        let open: Vec<Vec<usize>> = open.map(|(group, _)| group.clone()).collect();
+        let order = order::round(&open, self.shell, self.settings.seed, self.round);
+        for (place, slot) in order.into_iter().enumerate() {
+            let offset = order::environment_offset(self.settings.seed, self.round, place);
+            let (began_unix_ns, took) = bench.run(slot, self.round - 1, offset)?;
+            let warm_up = self.settings.warm_up.is_some_and(|given| self.round <= given);
+            self.runs.push(Run {
+                slot,
+                round: self.round,
+                place: place as u32,
+                warm_up,
+                began_unix_ns,
+                took,
+            });
+        }
+        self.durations.push(bench.elapsed() - began);
+        Ok(())
+    }
+
+    // Rounds that are not warm-up.
+    fn kept(&self) -> u32 {
+        self.round - self.warmed.map_or(0, |warmed| warmed.dropped.min(self.round))
+    }
+
+    fn time(&self) -> f64 {
+        self.settings.time_s.unwrap_or(TIME_S)
+    }
+
+    fn round_takes(&self) -> f64 {
+        let recent = &self.durations[self.durations.len().saturating_sub(15)..];
+        crate::estimate::described(recent).map_or(0.0, |recent| recent.median)
+    }
+
+    fn least(&self) -> u32 {
+        let unless_given = if self.settings.time_s.is_some() { 0 } else { LEAST };
+        let least = self.settings.runs.or(self.settings.min_runs).unwrap_or(unless_given);
+        least.min(self.most())
+    }
+
+    fn most(&self) -> u32 {
+        self.settings.runs.or(self.settings.max_runs).unwrap_or(u32::MAX)
+    }
+
+    // Whether no further round is to begin.
+    fn over(&self, elapsed: f64) -> bool {
+        let kept = if self.warmed.is_some() { self.kept() } else { 0 };
+        if kept >= self.most() {
+            return true;
+        }
+        let in_time = self.settings.runs.is_some() && self.settings.time_s.is_none()
+            || elapsed + self.round_takes() <= self.time();
+        !in_time && kept.max(self.round.saturating_sub(self.settings.warm_up.unwrap_or(0))) >= self.least()
+    }
+
+    fn refuse_too_little_time(&self) -> Result<(), Trouble> {
+        let round = self.durations[0];
+        let least = f64::from(FEWEST_TRIALS + self.settings.warm_up.unwrap_or(0));
+        let (Some(time), None, None) = (self.settings.time_s, self.settings.runs, self.settings.min_runs)
+        else {
+            return Ok(());
+        };
+        // The first round is often the longest, so that one is given for nothing.
+        if (least - 1.0) * round <= time {
+            return Ok(());
+        }
+        let enough = (least + 6.0) * round;
+        Err(Trouble::Usage(format!(
+            "one run of each command took {round:.1} s, and a figure takes at least {FEWEST_TRIALS} of each: give --time {}s",
+            enough.ceil()
+        )))
+    }
+
+    fn judge_warm_up(&mut self, bench: &mut dyn Bench) {
+        let warmed = match self.settings.warm_up {
+            Some(given) if self.round < given => return,
+            Some(given) => Warmed { dropped: given, measured: false, still_falling: false, unknown: false },
+            None => {
+                let last = self.over(bench.elapsed()) || self.round >= self.most();
+                let (dropped, still_falling, unknown) = match warm_up::judge(&self.series(), last) {
+                    WarmUp::Over(dropped) => (dropped, false, false),
+                    // Half of what there is, where that is less.
+                    WarmUp::StillFalling => (warm_up::MOST.min(self.round as usize / 2), true, false),
+                    WarmUp::NotYet if last => (0, false, true),
+                    WarmUp::NotYet => return,
+                };
+                let dropped = dropped as u32;
+                Warmed { dropped, measured: true, still_falling, unknown }
+            }
+        };
+        self.warmed = Some(warmed);
+        for run in &mut self.runs {
+            run.warm_up = run.round <= warmed.dropped;
+        }
+        bench.say(Said::WarmedUp(warmed));
+    }
+
+    fn series(&self) -> Vec<Vec<f64>> {
+        let cases = self.groups.iter().flatten();
+        let of = |case: &usize| {
+            let mine = self.runs.iter().filter(|run| run.slot == Slot::Case(*case));
+            mine.map(|run| run.took.wall_ns as f64).collect()
+        };
+        cases.map(of).collect()
+    }
+
+    // Looks are fixed here, by how many rounds fit and not by what they said. Half of the error is for the last look.
+    fn plan(&mut self, bench: &mut dyn Bench) {
+        let kept = self.kept();
+        let left = (self.time() - bench.elapsed()).max(0.0) / self.round_takes().max(1e-9);
+        let fit =
+            kept.saturating_add(left.min(1e7) as u32).clamp(self.least().max(kept), self.most().max(kept));
+        let mut at: Vec<u32> = Vec::new();
+        if self.settings.runs.is_none() {
+            let mut next = kept.max(self.settings.min_runs.unwrap_or(0)).max(FEWEST_TRIALS);
+            while next < fit {
+                at.push(next);
+                next = next + next / 2;
+            }
+        }
+        at.push(u32::MAX);
+        // Split evenly over what is compared, so that all of it holds together.
+        let level = 1.0 - (1.0 - self.settings.confidence) / self.comparisons.len() as f64;
+        let looks = Looks::new(at, level).and_then(|looks| looks.keeping_for_the_last(0.5));
+        self.looks = Some(looks.expect("the looks rise, and the level was checked"));
+        self.announce(fit, bench);
+    }
+
+    fn announce(&mut self, fit: u32, bench: &mut dyn Bench) {
+        let level = self.last_level();
+        let estimates = self.comparisons.iter().map(|pair| self.estimate(*pair, level));
+        let known: Vec<_> = estimates.filter_map(Result::ok).collect();
+        let Some(worst) = known.into_iter().max_by(|a, b| a.spread.total_cmp(&b.spread)) else { return };
+        let spread = power::cautious(worst.spread, worst.trials);
+        let power = power::of(spread, fit, level, worst.slack);
+        let takes = |budget: f64| {
+            let rounds = power::rounds_for(budget, spread, level, worst.slack)?;
+            Some(bench.elapsed() + f64::from(rounds.saturating_sub(self.kept())) * self.round_takes())
+        };
+        let budget_takes_s = self.settings.budget.filter(|budget| *budget < power.difference).and_then(takes);
+        let time_s = bench.elapsed() + f64::from(fit - self.kept().min(fit)) * self.round_takes();
+        let announced = Announced { power, time_s, budget_takes_s };
+        self.announced = Some(announced);
+        bench.say(Said::Announced(announced));
+    }
+
+    fn last_level(&self) -> f64 {
+        self.looks.as_ref().map_or(self.settings.confidence, |looks| looks.level_after(u32::MAX))
+    }
+
+    fn estimate(&self, (a, b): Comparison, level: f64) -> Estimate {
+        ratio(&self.runs, Quantity::Wall, a, b, level)
+    }
+
+    fn look(&mut self, kept: u32) {
+        let Some(looks) = &self.looks else { return };
+        let Some(look) = looks.trials().iter().position(|due| *due == kept) else { return };
+        let level = looks.level_at(look);
+        let (mut from, mut now) = (0, Vec::new());
+        for (number, group) in self.groups.iter().enumerate() {
+            let mine = &self.comparisons[from..from + group.len() - 1];
+            from += group.len() - 1;
+            let all = mine.iter().all(|pair| self.is_settled(looks, look, &self.estimate(*pair, level)));
+            if all && self.settled[number].is_none() {
+                now.push(number);
+            }
+        }
+        now.into_iter().for_each(|number| self.settled[number] = Some(level));
+    }
+
+    fn is_settled(&self, looks: &Looks, look: usize, estimate: &Estimate) -> bool {
+        match (self.settings.budget, estimate) {
+            (Some(budget), Ok(interval)) => interval.high <= 1.0 + budget || interval.low > 1.0 + budget,
+            // A shell's start that is better known may bring a figure.
+            (_, Err(_)) => false,
+            (None, Ok(_)) => {
+                let goal = Goal { margin: self.settings.margin, precision: self.settings.precision };
+                matches!(looks.decide(look, estimate, &goal), Decision::Stop(_))
+            }
+        }
+    }
+
+    fn share(&self, elapsed: f64) -> f64 {
+        let rounds = self.settings.runs.or(self.settings.max_runs);
+        let of_rounds = rounds.map_or(0.0, |rounds| f64::from(self.kept()) / f64::from(rounds.max(1)));
+        (elapsed / self.time()).max(of_rounds).min(1.0)
+    }
+
+    fn measured(self, trouble: Option<Trouble>, seconds: f64) -> Measured {
+        let last = self.last_level();
+        let per_group = self.groups.iter().zip(&self.settled);
+        let levels = per_group.flat_map(|(group, settled)| vec![settled.unwrap_or(last); group.len() - 1]);
+        Measured {
+            levels: levels.collect(),
+            warmed: self.warmed,
+            announced: self.announced,
+            trouble,
+            seconds,
+            runs: self.runs,
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! What was found, on a terminal, and as a summary in Markdown.
+
+use std::time::Duration;
+
+use ringfence_analysis::estimate::{Estimate, Finding, NotEstimable, WouldSettle};
+use ringfence_experiment::units::Share;
+use ringfence_machine::units::Bytes;
+use ringfence_text::numbers::{
+    NO_FIGURE, coarse, count, duration, ns, ns_figure, percent, slowdown, slowdown_figure,
+};
+use ringfence_text::sentence::sentence;
+use ringfence_text::style::{Paint, Style};
+use ringfence_text::table::{Cell, Column, Table};
+use ringfence_text::text::{faint, heading, paragraph, plural};
+
+use crate::export::{Markup, Unit, table};
+use crate::findings::{Compared, Findings, Measure, Verdict};
+use crate::power::CHANCE;
+use crate::run::Quantity;
+use crate::session::{Announced, Settings, Warmed};
+use crate::table::parameters;
+use crate::warm_up::LATEST;
+
+/// What is said before most is measured: what can be told.
+pub fn announcement(announced: &Announced, settings: &Settings) -> String {
+    let power = announced.power;
+    let rounds = match settings.runs {
+        Some(runs) => format!("with {}", plural(runs as usize, "round")),
+        None => {
+            let time = duration(Duration::from_secs_f64(announced.time_s.max(0.0)));
+            format!("in {time}, about {} rounds", count(power.rounds.into()))
+        }
+    };
+    let told = format!("{rounds}, a difference of {} can be told", coarse(power.difference));
+    match settings.budget {
+        None => told,
+        Some(budget) if budget >= power.difference => {
+            format!("{told}: enough for a budget of {}", share(budget))
+        }
+        Some(budget) => {
+            let takes = match announced.budget_takes_s {
+                Some(takes) => {
+                    format!("that would take about {}", duration(Duration::from_secs_f64(takes)))
+                }
+                None => "no sensible time would do for that".into(),
+            };
+            format!(
+                "{told}, and not one of {}, the budget: {takes}; there is a verdict only if the interval bears one",
+                share(budget)
+            )
+        }
+    }
+}
+
+fn share(share: f64) -> String {
+    percent(share)
+}
+
+/// What became of warm-up.
+pub fn warmed(warmed: &Warmed) -> String {
+    let dropped = match warmed.dropped {
+        0 => "no round is dropped as warm-up".into(),
+        n => format!("{} dropped as warm-up", plural(n as usize, "round")),
+    };
+    if warmed.unknown {
+        format!("{dropped}: there were too few runs to tell, which takes more than {LATEST} of each command")
+    } else if warmed.still_falling {
+        format!("{dropped}, and some command still became faster from run to run after that")
+    } else {
+        dropped
+    }
+}
+
+/// The whole answer.
+pub fn versus(findings: &Findings, style: &Style) -> String {
+    let mut out = String::new();
+    let rounds = findings.rounds - findings.warm_up.map_or(0, |warmed| warmed.dropped.min(findings.rounds));
+    let time = duration(Duration::from_secs_f64(findings.seconds));
+    let head = format!(
+        "{}, {} in {time}",
+        plural(findings.commands.len(), "command"),
+        plural(rounds as usize, "interleaved round")
+    );
+    heading(&mut out, &head, style);
+    out.push_str(&times(findings, style));
+    failures(&mut out, findings, style);
+    notes(&mut out, findings, style);
+    for one in &findings.comparisons {
+        out.push('\n');
+        comparison(&mut out, findings, one, style);
+    }
+    out.push('\n');
+    if let Some(reached) = &findings.reached {
+        let text = format!(
+            "With {} like these a difference of {} is told {} times of 10.",
+            plural(reached.rounds as usize, "round"),
+            coarse(reached.difference),
+            (CHANCE * 10.0).round()
+        );
+        faint(&mut out, &text, style);
+    }
+    if let Some(why) = &findings.ended_early {
+        paragraph(&mut out, 0, &format!("Ended early: {why}. This is what was measured until then."), style);
+    }
+    if let Some(budget) = findings.settings.budget {
+        let (text, paint) = verdict(findings, budget);
+        heading(&mut out, &style.paint(paint, &text), &Style { color: false, ..*style });
+    }
+    out
+}
+
+fn verdict(findings: &Findings, budget: f64) -> (String, Paint) {
+    let share = share(budget);
+    match findings.verdict {
+        Verdict::WithinBudget => (format!("Verdict: within the budget of {share}"), Paint::Good),
+        Verdict::OverBudget => (format!("Verdict: over the budget of {share}"), Paint::Bad),
+        _ => (format!("Verdict: undecided for a budget of {share}"), Paint::Caution),
+    }
+}
+
+fn times(findings: &Findings, style: &Style) -> String {
+    let mut columns = vec![Column::left(""), Column::text("command", 12)];
+    columns.extend(
+        ["a run takes", "interval", "median", "min", "max", "user", "system", "peak memory"]
+            .map(Column::right),
+    );
+    let mut wide = Table::new(columns);
+    let mut narrow = Table::new(
+        [Column::left(""), Column::text("command", 12)]
+            .into_iter()
+            .chain(["a run takes", "interval"].map(Column::right))
+            .collect(),
+    );
+    for measure in &findings.commands {
+        let figure = match measure.time.estimate() {
+            Ok(interval) => ns_figure(&interval),
+            Err(_) => ringfence_text::numbers::Figure { value: NO_FIGURE.into(), interval: String::new() },
+        };
+        let first = [
+            Cell::painted(&measure.case.role, Paint::Strong),
+            Cell::new(&measure.case.name),
+            Cell::new(figure.value),
+            Cell::new(figure.interval),
+        ];
+        narrow.row(first.to_vec());
+        let plain = |get: fn(&crate::findings::Plain) -> f64| {
+            Cell::new(measure.described.as_ref().map_or(NO_FIGURE.into(), |all| ns(get(all))))
+        };
+        let other = |quantity| {
+            Cell::new(
+                other(measure, quantity).map_or(NO_FIGURE.into(), |value| shown(quantity, value, measure)),
+            )
+        };
+        let mut row = first.to_vec();
+        row.extend([plain(|all| all.median), plain(|all| all.min), plain(|all| all.max)]);
+        row.extend([Quantity::User, Quantity::System, Quantity::PeakMemory].map(other));
+        wide.row(row);
+    }
+    let table = if wide.fits(style) { wide } else { narrow };
+    table.render(style)
+}
+
+fn other(measure: &Measure, quantity: Quantity) -> Option<f64> {
+    measure.others.iter().find(|(one, _)| *one == quantity).map(|(_, mean)| *mean)
+}
+
+fn shown(quantity: Quantity, mean: f64, measure: &Measure) -> String {
+    match quantity {
+        Quantity::PeakMemory if mean <= measure.memory_floor as f64 => {
+            format!("<= {}", mebibytes(measure.memory_floor as f64))
+        }
+        Quantity::PeakMemory => mebibytes(mean),
+        quantity if quantity.is_time() => ns(mean),
+        _ => count(mean.round() as u64),
+    }
+}
+
+fn mebibytes(bytes: f64) -> String {
+    if bytes < (1 << 20) as f64 {
+        Bytes(bytes as u64 & !1023).to_string()
+    } else {
+        format!("{:.1}MiB", bytes / (1 << 20) as f64)
+    }
+}
+
+fn failures(out: &mut String, findings: &Findings, style: &Style) {
+    for measure in findings.commands.iter().filter(|measure| measure.failures > 0) {
+        let text = format!(
+            "{}: {} of {} ended with another exit code than 0",
+            measure.case.role,
+            measure.failures,
+            plural(measure.runs as usize, "run")
+        );
+        paragraph(out, 0, &text, style);
+    }
+}
+
+fn notes(out: &mut String, findings: &Findings, style: &Style) {
+    if let Some(warm_up) = &findings.warm_up {
+        faint(out, &format!("{}.", capital(&warmed(warm_up))), style);
+    }
+    if let Some(start) = &findings.shell_start {
+        let known = match start.estimate() {
+            Ok(start) => format!("takes {} to start, which is subtracted", ns_figure(&start)),
+            Err(reason) => format!("has a start whose time is not known: {}", reason.told()),
+        };
+        let shell = &findings.shell;
+        faint(
+            out,
+            &format!("The shell, {shell}, {known}; --shell none does without where a command allows it."),
+            style,
+        );
+    }
+    if let Some(why) = &findings.not_counted {
+        faint(out, &format!("Instructions and cycles: not counted, because {why}."), style);
+    }
+}
+
+fn capital(text: &str) -> String {
+    ringfence_text::text::capital(text)
+}
+
+fn comparison(out: &mut String, findings: &Findings, one: &Compared, style: &Style) {
+    let said = said(findings, one);
+    let paint = match one.verdict {
+        Verdict::OverBudget | Verdict::Slower => Some(Paint::Bad),
+        Verdict::WithinBudget | Verdict::Faster => Some(Paint::Good),
+        Verdict::Undecided | Verdict::NotEstimable => Some(Paint::Caution),
+        Verdict::NoChangeLargerThanMargin => None,
+    };
+    let head = format!("{}  ", title(findings, one));
+    ringfence_text::text::hanging(out, &head, paint, &said, style);
+    if one.rare_long_runs {
+        let whole = one.whole.estimate().map_or(String::new(), |whole| slowdown(&whole));
+        let text = format!("but some of its runs are much longer: over all rounds, none left out, {whole}");
+        paragraph(out, ringfence_text::text::width(&head), &text, style);
+    }
+    let others: Vec<String> = (one.others.iter())
+        .filter_map(|(quantity, figure)| {
+            Some(format!(
+                "{} {}",
+                quantity.name(),
+                slowdown(&figure.estimate().ok().filter(|known| !known.contains(1.0))?)
+            ))
+        })
+        .collect();
+    if !others.is_empty() {
+        let indent = ringfence_text::text::width(&head);
+        let text = format!("also: {}", others.join("; "));
+        paragraph(out, indent, &text, style);
+    }
+}
+
+fn title(findings: &Findings, one: &Compared) -> String {
+    let with = match one.parameters.is_empty() {
+        true => named(findings, one),
+        false => {
+            let each = one.parameters.iter().map(|(name, value)| format!("{name}={value}"));
+            format!(", {}", each.collect::<Vec<_>>().join(" "))
+        }
+    };
+    format!("{} against {}{with}", one.of, one.than)
+}
+
+// Settings of one command are told apart by them.
+fn named(findings: &Findings, one: &Compared) -> String {
+    let of = |role: &String| {
+        let mine = findings.commands.iter().find(|measure| measure.case.role == *role);
+        mine.map_or(String::new(), |measure| parameters(&measure.case))
+    };
+    match (of(&one.of), of(&one.than)) {
+        (of, than) if of.is_empty() || of == than => String::new(),
+        (of, than) => format!(" ({of} against {than})"),
+    }
+}
+
+// What the interval says, held against the budget where there is one.
+fn said(findings: &Findings, one: &Compared) -> String {
+    let estimate: Estimate = one.ratio.estimate();
+    if let Err(NotEstimable::Stalled { baseline, arm, of }) = estimate {
+        return format!(
+            "not known: in {} of {of} rounds a command took no longer than the shell takes to start; give --shell none, or let it do more",
+            baseline.max(arm)
+        );
+    }
+    let finding = Finding::new(&estimate, findings.settings.margin);
+    let Ok(interval) = &estimate else { return sentence(&finding).replace(" trials", " rounds") };
+    let needed = WouldSettle(one.rounds_needed).to_string().replace(" trials", " rounds");
+    let over =
+        format!("{} interval over {}", percent(interval.level), plural(interval.trials as usize, "round"));
+    let figure = slowdown_figure(interval);
+    match (findings.settings.budget, one.verdict) {
+        (None, Verdict::Undecided) => {
+            format!("undecided: {} {}; {needed}, {over}", figure.value, figure.interval)
+        }
+        (None, _) => format!("{}, {over}", sentence(&finding)),
+        (Some(budget), verdict) => {
+            let verdict = match verdict {
+                Verdict::WithinBudget => "within the budget".to_string(),
+                Verdict::OverBudget => "over the budget".into(),
+                _ => format!("undecided for {}; {needed}", Share(budget)),
+            };
+            format!("{} {}: {verdict}, {over}", figure.value, figure.interval)
+        }
+    }
+}
+
+/// A summary for the page of a run in CI.
+pub fn summary(findings: &Findings, unit: Option<Unit>) -> String {
+    let mut text = String::from("### ringfence versus\n\n");
+    if let Some(budget) = findings.settings.budget {
+        let mark = match findings.verdict {
+            Verdict::WithinBudget => "✅",
+            Verdict::OverBudget => "❌",
+            _ => "❔",
+        };
+        text += &format!("{mark} **{}**\n\n", verdict(findings, budget).0);
+    }
+    for one in &findings.comparisons {
+        text += &format!("- **{}**: {}\n", title(findings, one), said(findings, one));
+    }
+    text += &format!("\n{}\n", table(findings, unit, Markup::Markdown));
+    let warm_up = findings.warm_up.map_or(String::new(), |warm_up| format!(", {}", warmed(&warm_up)));
+    text += &format!("{} rounds in {:.0} s{warm_up}", findings.rounds, findings.seconds);
+    if let Some(reached) = &findings.reached {
+        text += &format!("; a difference of {} could be told", coarse(reached.difference));
+    }
+    if let Some(why) = &findings.ended_early {
+        text += &format!("; ended early: {why}");
+    }
+    text + ".\n"
+}

@@ -1,0 +1,72 @@
+//! How many of the first runs are warm-up.
+//!
+//! The rule: the first rounds are warm-up as long as in each of them some command's run is slower than each of its
+//! [`LATEST`] latest runs. It is judged after [`FIRST`] rounds, and again after each further one until there is a round
+//! before the latest that is not warm-up. Caches that fill, files that are read for the first time and clocks that speed
+//! up make first runs slow; where nothing does, a run is slower than five others by chance alone, one in six. The rule is about how long
+//! runs take, and not about which command is faster.
+
+/// So many runs must not all be faster.
+pub const LATEST: usize = 5;
+
+/// Rounds after which it is judged.
+pub const FIRST: usize = 9;
+
+/// No more rounds than this are dropped.
+pub const MOST: usize = 20;
+
+/// How the times of commands begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmUp {
+    /// So many rounds are dropped.
+    Over(usize),
+    /// More rounds are needed to tell.
+    NotYet,
+    /// After [`MOST`] rounds runs are still becoming faster.
+    StillFalling,
+}
+
+/// Judges the times of runs, a series for each command, all of the same length. Where no more are to come (`last`), what
+/// there is must do.
+pub fn judge(series: &[Vec<f64>], last: bool) -> WarmUp {
+    let length = series.iter().map(Vec::len).min().unwrap_or(0);
+    if length <= LATEST || (length < FIRST && !last) {
+        return WarmUp::NotYet;
+    }
+    let before = length - LATEST;
+    let cold = |round: usize| {
+        let slow = |times: &Vec<f64>| times[before..length].iter().all(|time| *time < times[round]);
+        series.iter().any(slow)
+    };
+    match (0..before).find(|round| !cold(*round)) {
+        Some(dropped) if dropped <= MOST => WarmUp::Over(dropped),
+        None if before <= MOST && !last => WarmUp::NotYet,
+        _ => WarmUp::StillFalling,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_slow_at_first_is_dropped() {
+        let level = [10.0, 11.0, 9.0, 10.5, 10.0, 9.5, 10.0, 10.2, 11.0];
+        assert_eq!(judge(&[level.to_vec()], false), WarmUp::Over(0));
+        assert_eq!(judge(&[level[..8].to_vec()], false), WarmUp::NotYet);
+        assert_eq!(judge(&[level[..8].to_vec()], true), WarmUp::Over(0));
+        assert_eq!(judge(&[level[..5].to_vec()], true), WarmUp::NotYet);
+        let cold = [vec![30.0, 31.0, 15.0], level.to_vec()].concat();
+        assert_eq!(judge(std::slice::from_ref(&cold), false), WarmUp::Over(3));
+        // Whoever is cold longest decides.
+        assert_eq!(judge(&[cold, [vec![9.0, 9.5, 9.0], level.to_vec()].concat()], false), WarmUp::Over(3));
+        let falling: Vec<f64> = (0..40).map(|n| 100.0 - f64::from(n)).collect();
+        assert_eq!(judge(&[falling[..12].to_vec()], false), WarmUp::NotYet);
+        assert_eq!(judge(&[falling[..12].to_vec()], true), WarmUp::StillFalling);
+        assert_eq!(judge(&[falling], false), WarmUp::StillFalling);
+        // What becomes slower is no warm-up.
+        let rising: Vec<f64> = (0..40).map(f64::from).collect();
+        assert_eq!(judge(&[rising], false), WarmUp::Over(0));
+        assert_eq!(judge(&[vec![1.0; 9]], false), WarmUp::Over(0));
+    }
+}
