@@ -23,7 +23,7 @@ pub const SHARE: f64 = 0.2;
 /// assert_eq!(budget.may_freeze(ms(400), ms(100)), Ok(()));
 /// budget.froze(ms(400), ms(500));
 /// assert_eq!(budget.may_freeze(ms(500), ms(50)), Err(NotYet::Until(ms(700))));
-/// assert_eq!(budget.share(ms(500)), 0.2);
+/// assert_eq!((budget.share(ms(500)), budget.longest_frozen()), (0.2, ms(100)));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Budget {
@@ -34,6 +34,7 @@ pub struct Budget {
     at: Duration,
     credit: f64,
     frozen: Duration,
+    longest_frozen: Duration,
 }
 
 /// Why nothing may be frozen now.
@@ -64,7 +65,15 @@ impl Budget {
         if !(fits && share > 0.0 && share <= 0.9) {
             return Err(BadBudget);
         }
-        Ok(Self { longest, share, begun: now, at: now, credit: 0.0, frozen: Duration::ZERO })
+        Ok(Self {
+            longest,
+            share,
+            begun: now,
+            at: now,
+            credit: 0.0,
+            frozen: Duration::ZERO,
+            longest_frozen: Duration::ZERO,
+        })
     }
 
     /// The longest freeze.
@@ -101,6 +110,12 @@ impl Budget {
         let credit = self.credit(from) - long.as_secs_f64() * (1.0 - self.share);
         (self.credit, self.at) = (credit, to);
         self.frozen += long;
+        self.longest_frozen = self.longest_frozen.max(long);
+    }
+
+    /// For how long it was frozen at the longest. On a busy machine that may be longer than was asked for.
+    pub fn longest_frozen(&self) -> Duration {
+        self.longest_frozen
     }
 
     /// For how long it was frozen in all.

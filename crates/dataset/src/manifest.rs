@@ -59,6 +59,10 @@ pub struct Manifest {
     /// How fast a chase was alone at its starts; empty where the victim is none, and while unfinished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<Start>,
+    /// What should be known of the figures, a sentence each; those of each part where measuring went on. Absent where there is
+    /// nothing, and while unfinished.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<String>,
     /// What the Parquet file must be; `None` while unfinished.
     pub samples: Option<SamplesFile>,
     /// What `latencies.parquet` must be; absent where no task counted latencies, and while unfinished.
@@ -170,6 +174,7 @@ impl Manifest {
             cases: cases.collect(),
             not_run: plan.not_run.clone(),
             placed: plan.placed.clone(),
+            said: Vec::new(),
             starts: Vec::new(),
             samples: None,
             latencies: None,

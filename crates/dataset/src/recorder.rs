@@ -153,6 +153,11 @@ impl Recorder {
         self.manifest.write(&self.dir)
     }
 
+    /// Notes what should be known of the figures; the manifest has it once the dataset is finished.
+    pub fn note_said(&mut self, said: &[String]) {
+        self.manifest.said.extend_from_slice(said);
+    }
+
     /// The folder.
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -118,6 +118,16 @@ fn a_neighbour_that_runs_is_paused_for_windows_and_goes_on() {
     let said = output.said();
     assert!(said.contains(&format!("pid:{aggressor} was paused ")), "{said}");
     assert!(said.contains("by SIGSTOP, and goes on."), "{said}");
+    // As long as a window at least; on a busy machine longer than a pause may be.
+    let (_, longest) = said.split_once(" times, for ").unwrap_or_else(|| panic!("{said}"));
+    let longest: u64 = longest.split_once(" ms at the longest").unwrap().0.parse().unwrap();
+    assert!(longest >= 80, "{said}");
+    let told = format!("for {longest} ms at the longest");
+    let kept = Dataset::open(&folder.path().join("d")).unwrap().manifest.said;
+    assert!(kept.iter().any(|sentence| sentence.contains(&told)), "{kept:?}");
+    support::ringfence_in(folder.path(), &["report", "d"]).ok();
+    let page = std::fs::read_to_string(folder.path().join("d/report.html")).unwrap();
+    assert!(page.replace("\u{a0}", " ").contains(&told));
     assert_every_answer_has_its_time(&folder.path().join("d"));
     assert!(journals(owner).is_empty(), "{:?}", journals(owner));
     assert_eq!(places(), before);

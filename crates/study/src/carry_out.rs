@@ -132,7 +132,7 @@ pub fn carry_out<S: Study>(study: &mut S, here: &mut Here) -> Result<Done<S::Fin
     here.expected = study.stages();
     here.spent = folder::measured_for(here.dir);
     let mut folder = Folder::new(here.dir);
-    let mut measured: Vec<Measurement> = Vec::new();
+    let (mut measured, mut names): (Vec<Measurement>, Vec<String>) = (Vec::new(), Vec::new());
     let ended_early = loop {
         let stages: Vec<Stage> = measured.iter().map(Stage::from).collect();
         let step = match step(study, &stages, here, &mut folder) {
@@ -154,6 +154,7 @@ pub fn carry_out<S: Study>(study: &mut S, here: &mut Here) -> Result<Done<S::Fin
                     _ => None,
                 };
                 measured.push(*done);
+                names.push(name);
                 if why.is_some() {
                     break why;
                 }
@@ -164,13 +165,46 @@ pub fn carry_out<S: Study>(study: &mut S, here: &mut Here) -> Result<Done<S::Fin
     let findings = study.conclude(&stages, ended_early.as_deref())?;
     // What was found is told, whether it can be kept or not.
     let ended_early = ended_early.or(folder.keep(study.kept()).err().map(|error| error.to_string()));
-    let mut left: Vec<String> = Vec::new();
-    for sentence in measured.iter().flat_map(|done| &done.left) {
-        if !left.contains(sentence) {
-            left.push(sentence.clone());
+    let left = named(names.iter().zip(&measured).map(|(name, done)| (name.as_str(), done.left.as_slice())));
+    Ok(Done { findings, ended_early, left })
+}
+
+// Each sentence once, behind the stages that it is about where there are several.
+fn named<'a>(stages: impl Iterator<Item = (&'a str, &'a [String])> + Clone) -> Vec<String> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (stage, sentence) in stages.clone().flat_map(|(stage, said)| said.iter().map(move |one| (stage, one)))
+    {
+        match all.iter_mut().find(|(known, _)| known == sentence) {
+            Some((_, of)) if of.contains(&stage) => {}
+            Some((_, of)) => of.push(stage),
+            None => all.push((sentence, vec![stage])),
         }
     }
-    Ok(Done { findings, ended_early, left })
+    let several = stages.count() > 1;
+    let one = |(sentence, of): (&str, Vec<&str>)| match several {
+        true => format!("{}: {sentence}", of.join(", ")),
+        false => sentence.to_owned(),
+    };
+    all.into_iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn a_sentence_is_told_once_with_its_stages() {
+        let [paused, left, again] =
+            ["it was paused.", "it was left.", "it was paused again."].map(String::from);
+        let baseline = [paused.clone(), left.clone(), left.clone()];
+        assert_eq!(named([("baseline", &baseline[..])].into_iter()), [paused, left.clone()]);
+        let levers = [again, left];
+        let both = named([("baseline", &baseline[..]), ("levers", &levers[..])].into_iter());
+        assert_eq!(
+            both,
+            ["baseline: it was paused.", "baseline, levers: it was left.", "levers: it was paused again."]
+        );
+    }
 }
 
 enum Step {

@@ -108,6 +108,11 @@ impl Freezer {
         (state.budget.frozen(), state.budget.share(self.shared.since_begin(Instant::now())))
     }
 
+    /// For how long it was frozen at the longest: whoever froze it may have been kept from running.
+    pub fn longest_frozen(&self) -> Duration {
+        self.state().budget.longest_frozen()
+    }
+
     /// Thaws, and ends the journal.
     ///
     /// # Errors

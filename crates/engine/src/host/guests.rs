@@ -285,14 +285,15 @@ pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
     let mut failed = None;
     for mut guest in guests {
         let Some(freezer) = guest.freezer.take() else { continue };
-        let (time, share) = freezer.frozen();
+        let ((time, share), longest) = (freezer.frozen(), freezer.longest_frozen());
         let ended = freezer.end();
         if guest.pauses > 0 {
             let now = guest.now();
             said.push(format!(
-                "{} was paused {} times, {:.1} s in all and {:.0} % of the time, by {}, and {}.",
+                "{} was paused {} times, for {} ms at the longest, {:.1} s in all and {:.0} % of the time, by {}, and {}.",
                 guest.found.target,
                 guest.pauses,
+                longest.as_millis(),
                 time.as_secs_f64(),
                 share * 100.0,
                 guest.by,

@@ -16,6 +16,15 @@ pub(super) fn section(lines: &[String]) -> Option<Section> {
     Some(Section { id: "not-run", title: "Not run".into(), body })
 }
 
+/// What should be known of the figures of a dataset; none where that is nothing.
+pub(super) fn said(lines: &[String]) -> Option<Section> {
+    if lines.is_empty() {
+        return None;
+    }
+    let body = html! { ul { @for line in lines { li { (clean(line)) } } } };
+    Some(Section { id: "said", title: "What else was seen".into(), body })
+}
+
 /// The cases of a plan that were not run.
 pub(super) fn lines(plan: &Plan) -> Vec<String> {
     let line = |(reason, labels): (&str, Vec<String>)| format!("{}, because {reason}", labels.join("; "));

@@ -162,6 +162,7 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
         timeline::section(&one),
         latencies::section(digest),
         placement::section(&one),
+        not_run::said(&digest.manifest.said),
         not_run::section(&not_run::lines(&digest.findings.plan)),
         findings.map(doctor::section),
         Some(experiment::section(&one)),

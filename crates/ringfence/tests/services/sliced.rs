@@ -35,7 +35,7 @@ fn slices_stay_within_the_share_and_are_told() {
     neighbour.must_go_on(true);
     assert!(journals(owner).is_empty(), "{:?}", journals(owner));
     let said = output.said();
-    // `pid:N was paused 40 times, 0.2 s in all and 9 % of the time, by SIGSTOP, and goes on.`
+    // `pid:N was paused 40 times, for 5 ms at the longest, 0.2 s in all and 9 % of the time, by SIGSTOP, and goes on.`
     let (_, line) = said.split_once(" was paused ").unwrap_or_else(|| panic!("{said}"));
     let words: Vec<&str> = line.split_whitespace().collect();
     let before =

@@ -115,6 +115,7 @@ pub fn measure(
         }
     }
     let (scale, starts) = (recording.scale, recording.starts.clone());
+    recording.note_said(&left);
     let ended = finished(recording.finish(&ended), ended);
     if let Ended::Failed(why) = &ended
         && !ringfence_dataset::is_dataset(dir)
@@ -308,6 +309,12 @@ impl Recording<'_> {
             self.recorder = Some(recorder);
         }
         Ok(self.recorder.as_mut().expect("made above"))
+    }
+
+    fn note_said(&mut self, said: &Result<Vec<String>, EngineError>) {
+        if let (Some(recorder), Ok(said)) = (&mut self.recorder, said) {
+            recorder.note_said(said);
+        }
     }
 
     fn finish(&mut self, ended: &Ended) -> Result<(), String> {

@@ -70,6 +70,7 @@ pub fn resume(
     let left = engine.end();
     let (samples, ended) = ran?;
     let starts = [dataset.manifest.starts.clone(), recording.starts.clone()].concat();
+    recording.note_said(&left);
     let ended = super::finished(recording.finish(&ended), ended);
     let (scale, plan, left) = (dataset.manifest.scale, dataset.plan, left?);
     Ok(Measurement { samples, ended, scale, plan, steps_before, starts, used, left })
