@@ -11,7 +11,7 @@ use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};
 
 /// The quantiles in a row, and the highest latency besides.
-const QUANTILES: [(f64, &str); 3] = [(0.5, "median"), (0.99, "p99"), (0.999, "p99.9")];
+const QUANTILES: [(f64, &str); 4] = [(0.5, "median"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
 
 /// The latencies of all cases that counted any: a table, what its figures mean, and the histograms.
 /// Empty where there are none.
@@ -21,8 +21,16 @@ pub fn latencies(all: &[CaseLatencies], scale: Option<&Scale>, style: &Style) ->
         return out;
     }
     heading(&mut out, "Latencies", style);
-    let tables = [(true, true), (false, true), (true, false), (false, false)];
-    let found = tables.into_iter().map(|(whole, intervals)| (table(all, whole, intervals), intervals));
+    let few: Vec<(f64, &str)> = QUANTILES.into_iter().filter(|(_, name)| *name != "p90").collect();
+    let tables = [
+        (true, true, &QUANTILES[..]),
+        (false, true, &QUANTILES),
+        (true, false, &QUANTILES),
+        (false, false, &QUANTILES),
+        (false, false, &few),
+    ];
+    let made = |(whole, intervals, quantiles)| (table(all, whole, intervals, quantiles), intervals);
+    let found = tables.into_iter().map(made);
     let found = found.into_iter().find(|(table, _)| table.fits(style));
     out += &found.as_ref().map_or_else(|| list(all, style), |(table, _)| table.render(style));
     out.push('\n');
@@ -50,12 +58,12 @@ pub(crate) fn name(one: &CaseLatencies, all: &[CaseLatencies]) -> String {
     role.into_iter().chain(arm).chain(label).collect::<Vec<_>>().join(" ")
 }
 
-fn table(all: &[CaseLatencies], whole: bool, intervals: bool) -> Table {
+fn table(all: &[CaseLatencies], whole: bool, intervals: bool, quantiles: &[(f64, &str)]) -> Table {
     let misses = all.iter().any(|one| one.misses.is_some());
     let counted = whole && all.iter().any(|one| one.counted_misses.is_some());
     let mut columns = vec![Column::text("case", 12)];
     columns.extend(whole.then(|| Column::right("counted")));
-    columns.extend(QUANTILES.map(|(_, name)| Column::right(name)));
+    columns.extend(quantiles.iter().map(|(_, name)| Column::right(*name)));
     columns.push(Column::right("max"));
     if misses {
         columns.extend([Column::right("misses"), Column::left("interval")]);
@@ -66,7 +74,7 @@ fn table(all: &[CaseLatencies], whole: bool, intervals: bool) -> Table {
         let figure = |ns: Option<u64>| Cell::new(ns.map_or(NO_FIGURE.into(), time));
         let mut row = vec![Cell::new(name(one, all))];
         row.extend(whole.then(|| Cell::new(count(one.histogram.total()))));
-        row.extend(QUANTILES.map(|(share, _)| Cell::new(quantile(one, share, intervals))));
+        row.extend(quantiles.iter().map(|(share, _)| Cell::new(quantile(one, *share, intervals))));
         row.push(figure(one.histogram.most()));
         if misses {
             let share = one.misses.as_ref();

@@ -188,25 +188,6 @@ fn named<'a>(stages: impl Iterator<Item = (&'a str, &'a [String])> + Clone) -> V
     all.into_iter().map(one).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::named;
-
-    #[test]
-    fn a_sentence_is_told_once_with_its_stages() {
-        let [paused, left, again] =
-            ["it was paused.", "it was left.", "it was paused again."].map(String::from);
-        let baseline = [paused.clone(), left.clone(), left.clone()];
-        assert_eq!(named([("baseline", &baseline[..])].into_iter()), [paused, left.clone()]);
-        let levers = [again, left];
-        let both = named([("baseline", &baseline[..]), ("levers", &levers[..])].into_iter());
-        assert_eq!(
-            both,
-            ["baseline: it was paused.", "baseline, levers: it was left.", "levers: it was paused again."]
-        );
-    }
-}
-
 enum Step {
     Settled,
     Stopped,

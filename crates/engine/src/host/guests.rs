@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{Found, FreezeError, Freezer, Frozen, NotYet, Options, Refusal, Target, Usage, usage};
+use ringfence_attach::{
+    Found, FreezeError, Freezer, Frozen, Method, NotYet, Options, Refusal, Target, Usage, usage,
+};
 use ringfence_experiment::Freezing;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::sample::Sample;
@@ -30,32 +32,50 @@ pub(super) struct Guest {
     readings: Readings,
 }
 
+/// What runs already and takes part in a plan: its role, its processes, and how it is to be paused.
+type Attachable = (usize, Found, Method);
+
 /// Those of a plan, none of them paused.
 ///
 /// # Errors
 /// Where one is not there, or not to be attached to.
 pub(super) fn of_plan(plan: &Plan) -> Result<Vec<Guest>, EngineError> {
     let freezing = plan.experiment.measure.freezing.unwrap_or_default();
+    let found = find_all(plan)?.into_iter();
+    found.map(|one| in_role(plan, one.0, Guest::new(one, &freezing))).collect()
+}
+
+/// Finds what runs already and takes part in a plan, the services that answer included, and touches nothing.
+///
+/// # Errors
+/// Where one is not there, or not to be attached to.
+pub fn find_all(plan: &Plan) -> Result<Vec<Attachable>, EngineError> {
+    let freezing = plan.experiment.measure.freezing.unwrap_or_default();
     let is_run = |role: usize| {
         let cases: Vec<usize> = plan.run_cases().collect();
         cases.iter().any(|case| plan.cases[*case].active.iter().any(|active| active.role == role))
     };
-    let mut guests = Vec::new();
+    let mut all = Vec::new();
     for (role, variants) in plan.variants.iter().enumerate().filter(|(role, _)| is_run(*role)) {
         // They differ in what arms give them, not in whom they name.
         let Some(Task::Attached(attached)) = variants.first().map(|variant| &variant.task) else { continue };
-        let name = &plan.experiment.roles[role].name;
-        guests.push(Guest::new(role, attached, &freezing).map_err(|why| match why {
-            EngineError::Usage(why) => EngineError::Usage(format!("{name}: {why}")),
-            other => other,
-        })?);
+        let found = attached::found(attached)
+            .and_then(|found| attached::method(&found, freezing.by).map(|method| (role, found, method)));
+        all.push(in_role(plan, role, found.map_err(EngineError::Usage))?);
     }
-    check_services(plan, &guests)?;
-    Ok(guests)
+    check_services(plan, &all)?;
+    Ok(all)
+}
+
+fn in_role<T>(plan: &Plan, role: usize, found: Result<T, EngineError>) -> Result<T, EngineError> {
+    found.map_err(|why| match why {
+        EngineError::Usage(why) => EngineError::Usage(format!("{}: {why}", plan.experiment.roles[role].name)),
+        other => other,
+    })
 }
 
 // Whoever answers is there, and is not paused with one of these.
-fn check_services(plan: &Plan, guests: &[Guest]) -> Result<(), EngineError> {
+fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
     let tasks = plan.variants.iter().flatten().map(|variant| &variant.task);
     let services = tasks.filter_map(|task| match task {
         Task::Probe(probe) => probe.service(),
@@ -71,15 +91,14 @@ fn check_services(plan: &Plan, guests: &[Guest]) -> Result<(), EngineError> {
             // It may not be paused, which nobody does with it.
             Err(_) => continue,
         };
-        for guest in guests {
-            let inside =
-                found.roots.iter().find(|one| guest.found.processes.iter().any(|it| it.id == one.id));
+        for (_, guest, _) in all {
+            let inside = found.roots.iter().find(|one| guest.processes.iter().any(|it| it.id == one.id));
             if let Some(process) = inside {
                 return Err(EngineError::Usage(format!(
                     "{target} answers, and process {} of it belongs to {}, so that it would be paused as well: name an \
                      aggressor without it",
                     process.pid(),
-                    guest.found.target
+                    guest.target
                 )));
             }
         }
@@ -88,13 +107,7 @@ fn check_services(plan: &Plan, guests: &[Guest]) -> Result<(), EngineError> {
 }
 
 impl Guest {
-    fn new(
-        role: usize,
-        attached: &ringfence_experiment::task::Attached,
-        freezing: &Freezing,
-    ) -> Result<Self, EngineError> {
-        let found = attached::found(attached).map_err(EngineError::Usage)?;
-        let method = attached::method(&found, freezing.by).map_err(EngineError::Usage)?;
+    fn new((role, found, method): Attachable, freezing: &Freezing) -> Result<Self, EngineError> {
         let by = method.to_string();
         let options = Options { longest: freezing.longest.0, share: freezing.share.0, ..Options::default() };
         let freezer =

@@ -35,6 +35,7 @@ use super::worker::{Alone, Assigned, Failure, Spec};
 use super::{Engine, EngineError, Measured, Used};
 use disks::Disks;
 use guests::Guest;
+pub use guests::find_all;
 use members::Members;
 use ringfence_isolation::Isolation;
 

@@ -26,8 +26,15 @@ pub fn kept(
     }
     let commands =
         settings.iter().map(|setting| shell::write(&setting.line(&setting.value), &setting.file)).collect();
+    let values: Vec<String> = settings
+        .iter()
+        .map(|setting| format!("'{}' to {}", setting.line(&setting.value), setting.file.display()))
+        .collect();
     Ok((
-        "write it to its control group; whoever made the group may write something else there".into(),
+        format!(
+            "write {} in its control group; whoever made the group may write something else there",
+            values.join(" and ")
+        ),
         commands,
     ))
 }

@@ -38,7 +38,7 @@ pub(super) fn section(digest: &Digest) -> Option<Section> {
 fn summary(all: &[CaseLatencies]) -> maud::Markup {
     let right = |head| (head, Align::Right);
     let mut heads = vec![("case", Align::Left), right("counted")];
-    heads.extend(["median", "p99", "p99.9", "max"].map(right));
+    heads.extend(["median", "p90", "p99", "p99.9", "max"].map(right));
     let of_loads = all.iter().any(|one| one.of_loads);
     if of_loads {
         heads.extend([right("misses"), ("interval", Align::Left), right("LLC misses")]);
@@ -46,7 +46,7 @@ fn summary(all: &[CaseLatencies]) -> maud::Markup {
     let row = |one: &CaseLatencies| {
         let figure = |ns: Option<u64>| ns.map_or(numbers::NO_FIGURE.to_string(), time);
         let mut row = vec![name(one, all), numbers::count(one.histogram.total())];
-        row.extend([0.5, 0.99, 0.999].map(|share| of_case(one, share, true)));
+        row.extend([0.5, 0.9, 0.99, 0.999].map(|share| of_case(one, share, true)));
         row.push(figure(one.histogram.most()));
         if !of_loads {
             return row;

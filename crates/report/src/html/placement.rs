@@ -44,10 +44,13 @@ pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
 // Each CPU that somebody may use, with everybody who may.
 fn roles(plan: &Plan) -> Roles {
     let mut roles = Roles::new();
+    let asks = |role: usize| plan.variants[role].iter().any(|variant| variant.task.asks_a_service());
     for (number, (role, cpus)) in plan.experiment.roles.iter().zip(&plan.placed.cpus).enumerate() {
         for instance in 0..cpus.len() {
             let name = clean(&role.name);
             let name = if cpus.len() > 1 { format!("{name} {instance}") } else { name };
+            // The service itself is where it was before.
+            let name = if asks(number) { format!("probe of {name}") } else { name };
             for cpu in plan.home(number, instance as u32).iter() {
                 roles.entry(cpu).or_default().push(name.clone());
             }

@@ -43,3 +43,10 @@ fn a_program_stands_on_all_its_cpus() {
     assert_eq!(wide[0].0, "victim aggressor");
     assert_eq!(wide[1].0, "aggressor");
 }
+
+#[test]
+fn a_probe_is_not_the_service_that_it_asks() {
+    let probe = "{ workload = 'probe', ask = 'tcp://localhost:1', send = 'x' }";
+    let asked = boxes(&(role("victim", probe, "0") + &role("aggressor", "{ workload = 'alu' }", "1")));
+    assert_eq!(asked[0], ("probe of victim".into(), Some("other".into())));
+}

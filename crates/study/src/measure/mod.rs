@@ -228,7 +228,24 @@ pub fn tasks_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
     nothing_is_only_simulated(plan)?;
     programs_are_there(plan)?;
     progress_can_be_seen(plan)?;
+    services_are_there(plan)?;
     room::for_tasks(plan).map_err(StudyError::Usage)
+}
+
+// Said before anything else is: what runs already is found, and a service is asked once.
+fn services_are_there(plan: &Plan) -> Result<(), StudyError> {
+    ringfence_engine::host::find_all(plan)?;
+    for (role, variants) in plan.experiment.roles.iter().zip(&plan.variants) {
+        let probes = variants.iter().filter_map(|variant| match &variant.task {
+            Task::Probe(probe) => Some(probe),
+            _ => None,
+        });
+        for probe in probes {
+            let asked = ringfence_workloads::probe::Prober::new(probe);
+            asked.map_err(|error| StudyError::Usage(format!("{}: {error}", role.name)))?;
+        }
+    }
+    Ok(())
 }
 
 fn nothing_is_only_simulated(plan: &Plan) -> Result<(), StudyError> {

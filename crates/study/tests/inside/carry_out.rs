@@ -163,3 +163,16 @@ fn where_nothing_came_of_a_run_what_was_there_stays_and_the_error_is_told() {
     let StudyError::Usage(why) = &error else { panic!("{error:?}") };
     assert!(why.starts_with("three: ") && why.contains("another experiment"), "{why}");
 }
+
+#[test]
+fn a_sentence_is_told_once_with_its_stages() {
+    let [paused, left, again] = ["it was paused.", "it was left.", "it was paused again."].map(String::from);
+    let baseline = [paused.clone(), left.clone(), left.clone()];
+    assert_eq!(named([("baseline", &baseline[..])].into_iter()), [paused, left.clone()]);
+    let levers = [again, left];
+    let both = named([("baseline", &baseline[..]), ("levers", &levers[..])].into_iter());
+    assert_eq!(
+        both,
+        ["baseline: it was paused.", "baseline, levers: it was left.", "levers: it was paused again."]
+    );
+}
