@@ -7,7 +7,7 @@ use crate::support::{Folder, conflict, figure};
 
 // The aggressor is the leader of a crowd on the victim's CPU, both of `support/conflict.c`.
 const SCRIPT: &str = r#"
-FLAGS="--victim alu --victim-cpu 1 --aggressor ./leader --aggressor-cpus 0 --rounds 1 --quiet --budget 100%"
+FLAGS="--victim alu --victim-cpu 1 --aggressor ./leader --aggressor-cpus 0 --rounds 1 --budget 100% --quiet"
 # Long where a figure must be precise, and where somebody is to meet a lever that is set.
 SHORT="--trials 4 --window 150ms --settle 100ms --isolation-settle 100ms"
 PRECISE="--trials 6 --window 400ms --settle 200ms --isolation-settle 100ms"
@@ -43,9 +43,9 @@ wait_for "$FENCED"; killall -9 ringfence; sleep 1; grep L3 /sys/fs/resctrl/schem
 ./ringfence doctor | grep recover
 killall -9 conflict
 ./ringfence resctrl recover; echo "code $?"; groups
-# Far from the budget on either side: what is asked is what is kept, not how precise a busy machine lets it be.
+# Far over the budget, and as often as it takes: what is asked is what is kept, not how precise a busy machine lets it be.
 echo "== kept"; for one in 1 2 3; do crowd L3:0=7ff; done
-for try in 1 2 3; do ./ringfence prove ${FLAGS%100%}400% $PRECISE --levers cat --keep --out /tmp/d$try && break; done; echo "code $?"; groups
+for try in 1 2 3 4 5 6; do ./ringfence prove $FLAGS $PRECISE --levers cat --keep --out /tmp/d$try && break; done; echo "code $?"; groups
 echo "== undone"; ./ringfence resctrl undo; echo "code $?"; groups
 echo "== end"
 "#;
@@ -106,7 +106,7 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
     let after = all.split_once("code 0").unwrap_or_else(|| panic!("{output}")).1;
     assert!(untouched(after), "{output}");
 
-    // What helps is confirmed (on a noisy minute at the second or third try), stays on request, and goes on request.
+    // What helps is confirmed (on a noisy minute not at the first try), stays on request, and goes on request.
     let kept = part(&said, "kept");
     assert!(kept.contains("code 0") && kept.contains("ringfence resctrl undo"), "{output}");
     assert!(kept.contains("/sys/fs/resctrl/ringfence-victim/tasks\n"), "{output}");
