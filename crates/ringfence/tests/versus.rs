@@ -267,7 +267,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["true"], "one command alone has nothing to be compared with"),
         (&["--a", "true"], "--b is missing"),
         (&["--b", "true"], "--a is missing"),
-        (&["--a", "true", "true"], "cannot be"),
+        (&["--b", "true", "true"], "cannot be"),
         (&["true", ""], "a command is empty"),
         (&["true", "sleep 'x", "-N"], "has a quote that is not closed"),
         (&["true", "true", "--budget", "2"], "--budget: '2' is not a share"),
@@ -341,6 +341,23 @@ fn inputs_and_outputs_go_where_they_are_sent() {
     versus(&folder, &[&args[..], &around].concat()).ok();
     assert_eq!(read(&folder, "in-b/log").matches("in-b\n").count(), 4);
     assert_eq!(run(&["--output", "pipe"], "pipe").ok().matches("hello").count(), 0);
+    let args = [
+        "--reference",
+        "true",
+        "--reference-name",
+        "base",
+        "echo",
+        "-r",
+        "4",
+        "-w",
+        "0",
+        "--json",
+        "--out",
+        "ref",
+    ];
+    let found = versus(&folder, &args).json();
+    let name = |place: usize| found["versus"]["commands"][place]["name"].clone();
+    assert_eq!((name(0), name(1)), ("base".into(), "echo".into()));
     // Each run knows its number, as scripts for hyperfine expect.
     let args =
         ["sh -c 'echo $HYPERFINE_ITERATION >> log'", "true", "-N", "-r", "4", "-w", "0", "--out", "out"];
