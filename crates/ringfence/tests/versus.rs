@@ -44,10 +44,11 @@ fn the_exit_code_is_the_verdict() {
     assert!(over.stderr.contains("the budget is missed"), "{}", over.stderr);
     until_it_is(&folder, 0, &[&["--a", long, "--b", short, "--budget", "20%"], &time[..]].concat());
     until_it_is(&folder, 0, &[&["--a", short, "--b", short, "--budget", "50%"], &time[..]].concat());
-    // Just at the limit, and with too few runs for that: nothing is claimed that the interval does not bear.
-    let few = ["--a", short, "--b", "sleep 0.0202", "--budget", "1%", "--runs", "4", "--warmup", "0"];
+    // Of too few runs nothing is claimed.
+    let few = ["--a", short, "--b", long, "--budget", "1%", "--runs", "3", "--warmup", "0"];
     let undecided = until_it_is(&folder, 4, &few);
-    assert!(undecided.stdout.contains("undecided for 1%"), "{}", undecided.stdout);
+    assert!(undecided.stdout.contains("too few rounds: 3"), "{}", undecided.stdout);
+    assert!(undecided.stdout.contains("Verdict: undecided for a budget of 1 %"), "{}", undecided.stdout);
     // Without a budget it is a comparison, whatever comes out.
     let plain = versus(&folder, &[short, long, "--runs", "12", "--out", "plain"]);
     assert!(plain.said().contains("b against a"), "{}", plain.stdout);
