@@ -44,10 +44,11 @@ fn the_exit_code_is_the_verdict() {
     assert!(over.stderr.contains("the budget is missed"), "{}", over.stderr);
     until_it_is(&folder, 0, &[&["--a", long, "--b", short, "--budget", "20%"], &time[..]].concat());
     until_it_is(&folder, 0, &[&["--a", short, "--b", short, "--budget", "50%"], &time[..]].concat());
-    // Just at the limit, and with too few runs for that: nothing is claimed that the interval does not bear.
-    let few = ["--a", short, "--b", "sleep 0.0202", "--budget", "1%", "--runs", "4", "--warmup", "0"];
+    // Of too few runs nothing is claimed.
+    let few = ["--a", short, "--b", long, "--budget", "1%", "--runs", "3", "--warmup", "0"];
     let undecided = until_it_is(&folder, 4, &few);
-    assert!(undecided.stdout.contains("undecided for 1%"), "{}", undecided.stdout);
+    assert!(undecided.stdout.contains("too few rounds: 3"), "{}", undecided.stdout);
+    assert!(undecided.stdout.contains("Verdict: undecided for a budget of 1 %"), "{}", undecided.stdout);
     // Without a budget it is a comparison, whatever comes out.
     let plain = versus(&folder, &[short, long, "--runs", "12", "--out", "plain"]);
     assert!(plain.said().contains("b against a"), "{}", plain.stdout);
@@ -267,7 +268,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["true"], "one command alone has nothing to be compared with"),
         (&["--a", "true"], "--b is missing"),
         (&["--b", "true"], "--a is missing"),
-        (&["--a", "true", "true"], "cannot be"),
+        (&["--b", "true", "true"], "cannot be"),
         (&["true", ""], "a command is empty"),
         (&["true", "sleep 'x", "-N"], "has a quote that is not closed"),
         (&["true", "true", "--budget", "2"], "--budget: '2' is not a share"),
@@ -341,6 +342,23 @@ fn inputs_and_outputs_go_where_they_are_sent() {
     versus(&folder, &[&args[..], &around].concat()).ok();
     assert_eq!(read(&folder, "in-b/log").matches("in-b\n").count(), 4);
     assert_eq!(run(&["--output", "pipe"], "pipe").ok().matches("hello").count(), 0);
+    let args = [
+        "--reference",
+        "true",
+        "--reference-name",
+        "base",
+        "echo",
+        "-r",
+        "4",
+        "-w",
+        "0",
+        "--json",
+        "--out",
+        "ref",
+    ];
+    let found = versus(&folder, &args).json();
+    let name = |place: usize| found["versus"]["commands"][place]["name"].clone();
+    assert_eq!((name(0), name(1)), ("base".into(), "echo".into()));
     // Each run knows its number, as scripts for hyperfine expect.
     let args =
         ["sh -c 'echo $HYPERFINE_ITERATION >> log'", "true", "-N", "-r", "4", "-w", "0", "--out", "out"];

@@ -58,6 +58,7 @@ pub fn conduct(
         not_counted,
     };
     let findings = findings(&question.cases, &question.settings, about, &measured);
-    keep(question, dir, &findings, &measured)?;
-    Ok(Done { findings, trouble: measured.trouble })
+    // What was measured is told even where it cannot be kept.
+    let kept = keep(question, dir, &findings, &measured);
+    Ok(Done { findings, trouble: kept.err().or(measured.trouble) })
 }

@@ -12,7 +12,7 @@ use crate::export::Unit;
 #[derive(Debug, Clone, Args)]
 pub struct Flags {
     /// Commands, in place of --a, --b and --c
-    #[arg(value_name = "COMMAND", conflicts_with_all = ["a", "b", "c"])]
+    #[arg(value_name = "COMMAND", conflicts_with_all = ["b", "c"])]
     pub commands: Vec<String>,
     /// The command to compare with
     #[arg(long, alias = "reference", value_name = "COMMAND")]
@@ -42,7 +42,7 @@ pub struct Flags {
     #[arg(long, value_name = "NAME=LIST")]
     pub parameter: Vec<String>,
     /// As hyperfine has it: a name, and its values
-    #[arg(short = 'L', long, value_names = ["NAME", "LIST"], num_args = 2, hide_short_help = true)]
+    #[arg(short = 'L', long, value_names = ["NAME", "LIST"], num_args = 2, allow_hyphen_values = true, hide_short_help = true)]
     pub parameter_list: Vec<String>,
     /// As hyperfine has it: a name, and the first and last of its values
     #[arg(short = 'P', long, value_names = ["NAME", "MIN", "MAX"], num_args = 3, allow_hyphen_values = true, hide_short_help = true)]
@@ -67,6 +67,9 @@ pub struct Flags {
     /// A name for the table; for each command
     #[arg(short = 'n', long, value_name = "NAME", hide_short_help = true)]
     pub command_name: Vec<String>,
+    /// A name for the command to compare with
+    #[arg(long, value_name = "NAME", requires = "a", hide_short_help = true)]
+    pub reference_name: Option<String>,
     /// Let runs that fail count
     ///
     /// All, or those that end with one of these exit codes: --ignore-failure=1,2.

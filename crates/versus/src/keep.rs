@@ -1,6 +1,7 @@
 //! The folder of an answer, and the files that were asked for beside it.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use ringfence_dataset::{DatasetError, Recorder, text_file};
@@ -22,7 +23,7 @@ pub(crate) fn check_writable(question: &Question, dir: &Path) -> Result<(), Trou
         )));
     }
     Recorder::check(dir).map_err(trouble)?;
-    for (path, _) in &question.exports {
+    for (path, _) in question.exports.iter().filter(|(path, _)| !is_standard_output(path)) {
         let folder = whole::folder_of(path);
         let probe = tempfile_in(folder);
         let refused = match probe {
@@ -96,7 +97,7 @@ pub(crate) fn keep(
         whole::write(&path, (text + "\n").as_bytes())
             .map_err(|error| DatasetError::io("write", &path)(error.into_source()))
     });
-    // What was measured is told even where it cannot be kept.
+    // The others may go elsewhere.
     let mut failed = kept.map_err(trouble).err();
     for (path, export) in &question.exports {
         let text = match export {
@@ -105,15 +106,19 @@ pub(crate) fn keep(
             Export::Table(markup) => export::table(findings, question.unit, *markup),
             Export::Summary => text::summary(findings, question.unit),
         };
+        if is_standard_output(path) {
+            // A reader that has gone is not a failure.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            continue;
+        }
         let written = whole::write(path, text.as_bytes());
         failed = failed
             .or(written.err().map(|error| trouble(DatasetError::io("write", path)(error.into_source()))));
     }
-    failed.map_or(Ok(()), |trouble| match trouble {
-        Trouble::Failed(why) | Trouble::Usage(why) => {
-            let said = text::versus(findings, &ringfence_text::Style::plain(100));
-            Err(Trouble::Failed(format!("{why}; it was not kept:\n{said}")))
-        }
-        Trouble::Interrupted => Err(Trouble::Interrupted),
-    })
+    failed.map_or(Ok(()), Err)
+}
+
+// As hyperfine has it.
+fn is_standard_output(path: &Path) -> bool {
+    path == Path::new("-")
 }

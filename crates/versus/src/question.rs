@@ -81,7 +81,7 @@ impl Question {
         let output = if flags.show_output { vec!["inherit".to_string()] } else { flags.output.clone() };
         let asked = case::Asked {
             commands,
-            names: flags.command_name.clone(),
+            names: flags.reference_name.iter().chain(&flags.command_name).cloned().collect(),
             parameters,
             setup: flags.setup.clone(),
             prepare: flags.prepare.clone(),
@@ -129,7 +129,7 @@ impl Question {
 // By their flags, or by their place.
 fn given(flags: &Flags, two: bool) -> Result<Vec<String>, String> {
     if !flags.commands.is_empty() {
-        return Ok(flags.commands.clone());
+        return Ok(flags.a.iter().chain(&flags.commands).cloned().collect());
     }
     match (&flags.a, &flags.b) {
         (None, _) => {

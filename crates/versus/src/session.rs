@@ -11,8 +11,11 @@ use crate::power::{self, Power};
 use crate::run::{Quantity, Run, Took};
 use crate::warm_up::{self, WarmUp};
 
-/// Rounds after which it is said what can be told, unless they take a quarter of the time.
+/// Rounds after which looks are planned, unless they take a quarter of the time.
 pub const PILOT: u32 = 8;
+
+/// It is said what can be told after this part of the time.
+const LOOKED_ON: f64 = 20.0;
 
 /// Rounds that are measured at least where nobody gave a time.
 pub const LEAST: u32 = 10;
@@ -204,7 +207,13 @@ impl<'a> Session<'a> {
             }
             bench.say(Said::Round(self.round, self.share(bench.elapsed())));
             self.look(kept);
-            if over || self.settled.iter().all(Option::is_some) {
+            let ends = over || self.settled.iter().all(Option::is_some);
+            // A few rounds do not see what comes and goes on a busy machine.
+            let seen = bench.elapsed() > self.time() / LOOKED_ON;
+            if self.looks.is_some() && self.announced.is_none() && (seen || ends) {
+                self.announce(bench);
+            }
+            if ends {
                 return Ok(());
             }
         }
@@ -321,10 +330,7 @@ impl<'a> Session<'a> {
 
     // Looks are fixed here, by how many rounds fit and not by what they said. Half of the error is for the last look.
     fn plan(&mut self, bench: &mut dyn Bench) {
-        let kept = self.kept();
-        let left = (self.time() - bench.elapsed()).max(0.0) / self.round_takes().max(1e-9);
-        let fit =
-            kept.saturating_add(left.min(1e7) as u32).clamp(self.least().max(kept), self.most().max(kept));
+        let (kept, fit) = (self.kept(), self.fit(bench));
         let mut at: Vec<u32> = Vec::new();
         if self.settings.runs.is_none() {
             let mut next = kept.max(self.settings.min_runs.unwrap_or(0)).max(FEWEST_TRIALS);
@@ -338,10 +344,17 @@ impl<'a> Session<'a> {
         let level = 1.0 - (1.0 - self.settings.confidence) / self.comparisons.len() as f64;
         let looks = Looks::new(at, level).and_then(|looks| looks.keeping_for_the_last(0.5));
         self.looks = Some(looks.expect("the looks rise, and the level was checked"));
-        self.announce(fit, bench);
     }
 
-    fn announce(&mut self, fit: u32, bench: &mut dyn Bench) {
+    // Rounds, in all, that there will be.
+    fn fit(&self, bench: &dyn Bench) -> u32 {
+        let kept = self.kept();
+        let left = (self.time() - bench.elapsed()).max(0.0) / self.round_takes().max(1e-9);
+        kept.saturating_add(left.min(1e7) as u32).clamp(self.least().max(kept), self.most().max(kept))
+    }
+
+    fn announce(&mut self, bench: &mut dyn Bench) {
+        let fit = self.fit(bench);
         let level = self.last_level();
         let estimates = self.comparisons.iter().map(|pair| self.estimate(*pair, level));
         let known: Vec<_> = estimates.filter_map(Result::ok).collect();

@@ -73,12 +73,35 @@ fn what_cannot_be_kept_is_told_all_the_same() {
         versus(&folder, &["echo x", "echo x", "-r", "4", "-w", "0", "--out", "echoed", "--output", "./link"]);
     assert_eq!(ran.code(), Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("No space left on device"), "{}", ran.stderr);
-    // The folder goes while it is measured: the figures are printed with what happened.
+    // The folder goes while it is measured: the figures are printed all the same.
     let gone =
         ["true", "true", "-r", "4", "-w", "0", "--out", "gone/out", "--cleanup", "rm -rf gone; touch gone"];
     let ran = versus(&folder, &gone);
     assert!(matches!(ran.code(), Some(1 | 2)), "{}", ran.stderr);
-    assert!(ran.stderr.contains("b against a") && ran.stderr.contains("it was not kept"), "{}", ran.stderr);
+    assert!(
+        ran.stdout.contains("b against a") && ran.stderr.contains("cannot make gone/out"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+}
+
+#[test]
+fn a_disk_that_fills_up_costs_the_folder_and_not_the_figures() {
+    let folder = Folder::new();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(folder.path()).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return skip("a tmpfs cannot be mounted here");
+    }
+    let args =
+        ["true", "true", "-r", "4", "-w", "0", "--out", "out", "--cleanup", "cat /dev/zero > fill || true"];
+    let ran = versus(&folder, &[&args[..], &["--export-json", "-"]].concat());
+    let _ = Command::new("umount").arg(folder.path()).status();
+    assert_eq!(ran.code(), Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("No space left on device (os error 28)"), "{}", ran.stderr);
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    assert!(ran.stdout.contains("b against a") && ran.stdout.contains("\"exit_codes\": ["), "{}", ran.stdout);
 }
 
 #[test]
