@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal};
 use crate::attempt::{self, DATA, HOST, Outcome, Running, Started};
 use crate::error::FleetError;
 use crate::facts::Facts;
-use crate::folder::{self, Engine, PROGRAM, Spec};
+use crate::folder::{self, EXPERIMENT, Engine, PROGRAM, Spec};
 use crate::table::rows;
 
 /// How often it is looked whether the verb has ended.
@@ -129,7 +129,14 @@ fn verb(dir: &Path, spec: &Spec, attempt: &Path, stop: &AtomicBool) -> Result<Ex
         File::create(&path).map_err(FleetError::io("make", &path))
     };
     let mut command = Command::new(absolute(&dir.join(PROGRAM)));
-    command.args(&spec.words).arg("--out").arg(absolute(&attempt.join(DATA))).arg("--quiet");
+    // The experiment lies with the fleet, wherever that is by now.
+    let own = absolute(&dir.join(EXPERIMENT));
+    let travels = own.is_file();
+    command.args(spec.words.iter().map(|word| match word {
+        word if travels && word == EXPERIMENT => own.clone().into_os_string(),
+        word => word.into(),
+    }));
+    command.arg("--out").arg(absolute(&attempt.join(DATA))).arg("--quiet");
     command.stdin(Stdio::null()).stdout(file("output.txt")?).stderr(file("errors.txt")?);
     if spec.folder.is_dir() {
         command.current_dir(&spec.folder);

@@ -58,6 +58,14 @@ impl Asked {
     }
 }
 
+/// Whether jobs can be handed to Slurm here.
+///
+/// # Errors
+/// One sentence where they cannot.
+pub(crate) fn is_here() -> Result<(), FleetError> {
+    call("sbatch", &["--version".into()], None).map(drop)
+}
+
 /// Hands tasks to Slurm, and says the job's number. What was handed over stays in the folder.
 ///
 /// # Errors
@@ -72,7 +80,10 @@ pub fn submit(dir: &Path, spec: &Spec, tasks: &[u32], more: &[String]) -> Result
     let bound = tasks.iter().any(|task| spec.node(*task).is_some());
     let held = spec.options.iter().chain(more).any(|option| option == "--hold" || option == "-H");
     let mut words = vec!["--parsable".to_owned()];
-    words.extend(spec.options.iter().chain(more).cloned());
+    // Of a retry it is the script that says which tasks.
+    let all = tasks.len() == spec.tasks as usize;
+    let options = spec.options.iter().filter(|option| all || !option.starts_with("--array="));
+    words.extend(options.chain(more).cloned());
     if bound && !held {
         words.push("--hold".into());
     }
@@ -173,7 +184,7 @@ fn list(tasks: &[u32]) -> String {
 ///
 /// # Errors
 /// What Slurm says of it.
-pub fn nodes(list: &str) -> Result<Vec<String>, FleetError> {
+pub(crate) fn nodes(list: &str) -> Result<Vec<String>, FleetError> {
     let said = call("scontrol", &["show".into(), "hostnames".into(), list.into()], None)?;
     Ok(said.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }

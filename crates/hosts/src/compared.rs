@@ -8,7 +8,7 @@ use ringfence_fleet::{Facts, Figure, Read};
 use serde::Serialize;
 
 use crate::names;
-use crate::overview::{Asked, LEVEL, is_wanted};
+use crate::overview::{LEVEL, Question, facts, is_wanted};
 
 /// Changes up to this do not matter.
 const MARGIN: f64 = 0.01;
@@ -59,17 +59,15 @@ pub struct Change {
 
 type Values<'a> = BTreeMap<&'a Figure, BTreeMap<String, OnHost>>;
 
-/// Compares hosts of which a fact begins with `before` with those of which it begins with `after`.
+/// Compares hosts of which a fact begins with one value with those of which it begins with another: `FACT=BEFORE:AFTER`.
 ///
 /// # Errors
 /// One sentence: a fact that is not known, or a value that no host has.
-pub fn compare_facts(
-    read: &Read,
-    fact: &str,
-    before: &str,
-    after: &str,
-    asked: &Asked,
-) -> Result<Compared, String> {
+pub fn compare_facts(read: &Read, what: &str, asked: &Question) -> Result<Compared, String> {
+    let parts = what.split_once('=').and_then(|(fact, values)| Some((fact, values.split_once(':')?)));
+    let Some((fact, (before, after))) = parts else {
+        return Err("name the folder of another fleet, or two groups, as in kernel=6.1:6.6".into());
+    };
     let value = |facts: &Facts| {
         facts.columns().into_iter().find(|(name, _)| *name == fact).map(|(_, fact)| fact.words())
     };
@@ -81,7 +79,7 @@ pub fn compare_facts(
             known.sort();
             known.dedup();
             return Err(match known.is_empty() {
-                true => format!("no host has a fact '{fact}'; there are {}", self::facts().join(", ")),
+                true => format!("no host has a fact '{fact}'; there are {}", facts().join(", ")),
                 false => format!("no host has {fact}={wanted}; there are {}", known.join(", ")),
             });
         }
@@ -105,7 +103,7 @@ pub fn compare_facts(
 pub fn compare_fleets(
     (before, earlier): (&str, &Read),
     (after, later): (&str, &Read),
-    asked: &Asked,
+    asked: &Question,
 ) -> Result<Compared, String> {
     if earlier.simulated.is_some() != later.simulated.is_some() {
         return Err("these cannot be compared: one was simulated, the other measured".into());
@@ -123,11 +121,6 @@ pub fn compare_fleets(
     Ok(found)
 }
 
-/// The facts that hosts can be grouped by.
-pub(crate) fn facts() -> Vec<&'static str> {
-    Facts::default().columns().into_iter().map(|(name, _)| name).collect()
-}
-
 // `6.1` stands for 6.1.0 and not for 6.12.
 fn begins(value: &str, wanted: &str) -> bool {
     value.strip_prefix(wanted).is_some_and(|rest| {
@@ -135,7 +128,7 @@ fn begins(value: &str, wanted: &str) -> bool {
     })
 }
 
-fn values<'a>(read: &'a Read, hosts: &[usize], asked: &Asked) -> Values<'a> {
+fn values<'a>(read: &'a Read, hosts: &[usize], asked: &Question) -> Values<'a> {
     let mut all = Values::new();
     for (figure, on_hosts) in read.figures.iter().filter(|(figure, _)| is_wanted(figure, asked)) {
         for one in on_hosts.iter().filter(|one| hosts.contains(&one.host)) {

@@ -10,7 +10,8 @@ mod text;
 
 pub use compared::{By, Change, Compared, compare_facts, compare_fleets};
 pub use overview::{
-    Asked, Claim, Counts, Group, Host, HostFigure, Known, Lost, NotRun, Outlying, Overview, Summary, overview,
+    Claim, Counts, Group, Host, HostFigure, Known, Lost, NotRun, Outlying, Overview, Question, Summary,
+    overview,
 };
 pub use page::page;
 pub use text::{status, text};

@@ -14,13 +14,48 @@ pub(crate) const LEVEL: f64 = 0.95;
 
 /// What is asked of a fleet's figures.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct Question {
     /// The facts by which hosts are grouped, such as `cpu`.
     pub by: Vec<String>,
     /// Only figures whose name has this in it.
     pub figure: Option<String>,
     /// The slowdown that hosts are counted for.
     pub at_least: f64,
+}
+
+impl Question {
+    /// What was typed; `at_least` is such as `2x` or `10%`.
+    ///
+    /// # Errors
+    /// One sentence where a fact or a figure is not there, or it is not a slowdown.
+    pub fn new(by: Vec<String>, figure: Option<String>, at_least: &str, read: &Read) -> Result<Self, String> {
+        let facts = facts();
+        if let Some(unknown) = by.iter().find(|fact| !facts.contains(&fact.as_str())) {
+            return Err(format!("--by: there is no fact '{unknown}'; there are {}", facts.join(", ")));
+        }
+        let asked = Self { by, figure, at_least: factor(at_least)? };
+        let has = read.figures.is_empty() || read.figures.iter().any(|(figure, _)| is_wanted(figure, &asked));
+        match &asked.figure {
+            Some(text) if !has => Err(format!("--figure: no figure has '{text}' in its name")),
+            _ => Ok(asked),
+        }
+    }
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let factor = match (text.strip_suffix('x'), text.strip_suffix('%')) {
+        (Some(factor), _) => number(factor),
+        (_, Some(percent)) => number(percent).map(|percent| 1.0 + percent / 100.0),
+        _ => None,
+    };
+    let sensible = factor.filter(|factor| factor.is_finite() && *factor > 0.0);
+    sensible.ok_or_else(|| format!("--at-least: '{text}' is not a slowdown, such as 2x or 10%"))
+}
+
+/// The facts that hosts can be grouped by.
+pub(crate) fn facts() -> Vec<&'static str> {
+    Facts::default().columns().into_iter().map(|(name, _)| name).collect()
 }
 
 /// Everything that is told of a fleet.
@@ -203,7 +238,7 @@ pub struct NotRun {
 }
 
 /// Puts everything together.
-pub fn overview(read: &Read, tasks: &[Task], asked: &Asked) -> Overview {
+pub fn overview(read: &Read, tasks: &[Task], asked: &Question) -> Overview {
     let groups = groups(&read.hosts, &asked.by);
     let of = |host: usize| groups.iter().position(|group| group.hosts.contains(&host)).unwrap_or_default();
     let places: Vec<usize> = (0..read.hosts.len()).map(of).collect();
@@ -271,7 +306,7 @@ pub fn overview(read: &Read, tasks: &[Task], asked: &Asked) -> Overview {
     }
 }
 
-pub(crate) fn is_wanted(figure: &Figure, asked: &Asked) -> bool {
+pub(crate) fn is_wanted(figure: &Figure, asked: &Question) -> bool {
     asked.figure.as_ref().is_none_or(|text| names::name(figure).contains(text.as_str()))
 }
 

@@ -239,7 +239,7 @@ fn changed(compared: &Compared) -> Section {
 
 fn facts(overview: &Overview) -> Section {
     let names: Vec<&str> =
-        crate::compared::facts().into_iter().filter(|name| !["node", "busy"].contains(name)).collect();
+        crate::overview::facts().into_iter().filter(|name| !["node", "busy"].contains(name)).collect();
     let mut heads = vec![("host", Align::Left), ("task", Align::Right)];
     heads.extend(names.iter().map(|name| (*name, Align::Left)));
     let rows: Vec<Vec<String>> = overview

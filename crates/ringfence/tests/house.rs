@@ -20,11 +20,13 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 35] = [
+const ARROWS: [(&str, &[&str]); 37] = [
     (
         "ringfence",
         &[
             "json",
+            "hosts",
+            "fleet",
             "claims",
             "confine",
             "describe",
@@ -52,6 +54,8 @@ const ARROWS: [(&str, &[&str]); 35] = [
     (
         "json",
         &[
+            "hosts",
+            "fleet",
             "claims",
             "describe",
             "report",
@@ -69,6 +73,7 @@ const ARROWS: [(&str, &[&str]); 35] = [
             "trace",
         ],
     ),
+    ("hosts", &["report", "text", "fleet", "analysis"]),
     ("claims", &["report", "text", "reproduce", "analysis", "dataset", "experiment"]),
     ("describe", &["text", "studies", "simulated", "engine", "analysis", "experiment", "machine", "persist"]),
     (
@@ -100,6 +105,7 @@ const ARROWS: [(&str, &[&str]); 35] = [
     ("reproduce", &["studies", "study", "analysis", "dataset", "experiment", "machine"]),
     ("whatif", &["compare", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),
     ("compare", &["analysis", "dataset", "experiment", "machine"]),
+    ("fleet", &["analysis", "dataset", "experiment", "machine", "sysfs"]),
     (
         "studies",
         &[

@@ -14,7 +14,18 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["survey", "prove", "explain"]),
     (
         "Measure",
-        &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "run", "reproduce"],
+        &[
+            "write",
+            "commit",
+            "neighbours",
+            "pair",
+            "sensitivity",
+            "tune",
+            "lock",
+            "run",
+            "fleet",
+            "reproduce",
+        ],
     ),
     ("Look at results", &["show", "report", "compare", "claims"]),
     (

@@ -6,6 +6,7 @@ mod code;
 pub mod commit;
 mod common;
 mod datasets;
+mod fleet;
 mod front;
 mod lock;
 mod machine;
@@ -25,6 +26,7 @@ pub use code::{Census, Trace};
 pub use commit::Commit;
 pub use common::{Measuring, On, Output, Placement};
 pub use datasets::{Claims, Compare, Contribute, Report, Show};
+pub use fleet::{Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetSubmit, FleetTask};
 pub use front::{command, parse, parse_words};
 pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
@@ -120,6 +122,11 @@ pub enum Verb {
     /// experiment, and of the machine the processor, the kernel's version and the topology. What names a host, a person or a
     /// folder is left out; where that cannot be, it says so and writes nothing.
     Contribute(Contribute),
+    /// Run an experiment on many machines by Slurm; tell which differ
+    ///
+    /// Hands a verb or an experiment file to Slurm as a job array of one task a node, gathers what came of it as one table,
+    /// and says which hosts differ from others of their kind, and what to expect of the next.
+    Fleet(Fleet),
     /// Simulate a described machine, and the same with changes
     ///
     /// Runs the same plan on a described machine and on the same machine with some of its values changed, and compares
