@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::attempt::{self, Attempt};
+use crate::attempt::{self, Attempt, Outcome};
 use crate::error::FleetError;
 use crate::folder::{self, Engine, Spec};
 use crate::run::since;
@@ -180,6 +180,10 @@ fn lost(last: Option<&Attempt>, slurm: Option<&Asked>) -> (State, Option<String>
         |started: &attempt::Started, slurm: &Asked| started.job.as_ref().is_none_or(|job| *job == slurm.job);
     let of_this = last.and_then(|last| last.started.as_ref()).zip(slurm).is_none_or(|(a, b)| same(a, b));
     match (last.map(|last| &last.outcome), said) {
+        // That its node died, or that it was taken back, it only saw as a signal.
+        (Some(Some(Outcome { reason: Some(own), .. })), Some(said)) if of_this && !ended_by_itself(slurm) => {
+            (State::Failed, Some(format!("{said}; {own}")))
+        }
         (Some(Some(outcome)), _) if of_this || slurm.is_none() => (State::Failed, outcome.reason.clone()),
         (_, Some(said)) => (State::Failed, Some(said)),
         (Some(_), None) => (State::Failed, Some(DIED.into())),
@@ -187,10 +191,14 @@ fn lost(last: Option<&Attempt>, slurm: Option<&Asked>) -> (State, Option<String>
     }
 }
 
+fn ended_by_itself(slurm: Option<&Asked>) -> bool {
+    slurm.is_some_and(|slurm| ["COMPLETED", "FAILED"].contains(&slurm.state.as_str()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attempt::{Outcome, Running, Started};
+    use crate::attempt::{Running, Started};
 
     fn spec(engine: Engine) -> Spec {
         Spec {
@@ -262,6 +270,8 @@ mod tests {
         };
         running.end(&outcome).unwrap();
         assert_eq!(look(&asked("FAILED", Some("NonZeroExitCode"))), (State::Failed, "no space".into()));
+        let taken = look(&asked("TIMEOUT", None)).1;
+        assert_eq!(taken, "Slurm says TIMEOUT on node2; no space");
         // Another job of the same task, which never got as far as to leave anything.
         let mut later = asked("CANCELLED", None);
         later.as_mut().unwrap().get_mut(&1).unwrap().job = "8".into();

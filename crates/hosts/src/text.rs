@@ -138,7 +138,7 @@ fn head(out: &mut String, overview: &Overview, style: &Style) {
         heading(out, &format!("SIMULATED on {machine}: no figure here was measured"), style);
     }
     let Counts { all, done, running, waiting, .. } = overview.tasks;
-    let mut line = format!("{done} of {} done", plural(all, "task"));
+    let mut line = format!("{done} of {all} done");
     for (count, what) in [(running, "running"), (waiting, "waiting")] {
         if count > 0 {
             line += &format!(", {count} {what}");
@@ -151,8 +151,7 @@ fn head(out: &mut String, overview: &Overview, style: &Style) {
         let line = format!("task {}{node}: {}: {why}", lost.task, lost.state.word());
         hanging(out, "without      ", Some(Paint::Bad), &line, style);
     }
-    let hosts =
-        format!("{} in {}", plural(overview.hosts.len(), "host"), plural(overview.groups.len(), "group"));
+    let hosts = format!("{} in {}", overview.hosts.len(), plural(overview.groups.len(), "group"));
     hanging(out, "hosts        ", None, &format!("{hosts} by {}", overview.by.join(", ")), style);
     for host in overview.hosts.iter().filter(|host| host.busy.is_some()).take(MOST_HOSTS) {
         let line = format!("{}: {}", host.node, host.busy.as_deref().unwrap_or_default());

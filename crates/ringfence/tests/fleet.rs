@@ -115,7 +115,11 @@ fn tasks_run_in_turn_and_become_one_table_and_a_report() {
         folder.path(),
         &["fleet", "report", "fleet", "--by", "cpu,kernel", "--compare", "fleet"],
     );
-    assert!(text.said().contains("What changed") && text.said().contains("4 of 4 tasks"), "{}", text.stdout);
+    assert!(
+        text.said().contains("What changed") && text.said().contains("tasks 4 of 4 done"),
+        "{}",
+        text.stdout
+    );
 }
 
 #[test]

@@ -161,7 +161,8 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     slurm.scontrol(&["update", "nodename=node2", "state=down", "reason=smoke"]);
     slurm.wait_for_states(&["done", "failed", "done", "failed"]);
     let tasks = slurm.tasks();
-    assert_eq!(tasks[1]["reason"], "Slurm says NODE_FAIL on node2: smoke", "{}", tasks[1]);
+    let died = tasks[1]["reason"].as_str().unwrap();
+    assert!(died.starts_with("Slurm says NODE_FAIL on node2: smoke"), "{died}");
     let full = tasks[3]["reason"].as_str().unwrap();
     assert!(full.contains("No space left on device"), "{full}");
     let gathered = slurm.run(&["fleet", "gather", "fleet"]);
