@@ -125,7 +125,8 @@ impl Facts {
         vec![
             ("node", Fact::Text(Some(self.node.clone()))),
             ("hostname", text(&self.hostname)),
-            ("cpu", text(&self.cpu)),
+            // Samples have a column of the CPU's number.
+            ("processor", text(&self.cpu)),
             ("vendor", text(&self.vendor)),
             ("family", Fact::Number(self.family)),
             ("model", Fact::Number(self.model)),

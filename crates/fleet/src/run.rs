@@ -21,6 +21,9 @@ use crate::table::rows;
 /// How often it is looked whether the verb has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// What is kept free for what a verb says of its end.
+const ROOM_FOR_ERRORS: u64 = 8 << 10;
+
 /// Exit codes that come with figures: done, and every verdict.
 const COMPLETE: [i32; 5] = [0, 3, 4, 5, 6];
 
@@ -128,6 +131,9 @@ fn verb(dir: &Path, spec: &Spec, attempt: &Path, stop: &AtomicBool) -> Result<Ex
         let path = attempt.join(name);
         File::create(&path).map_err(FleetError::io("make", &path))
     };
+    // Why it ends is wanted most where the disk is full.
+    let errors = file("errors.txt")?;
+    let _ = rustix::fs::fallocate(&errors, rustix::fs::FallocateFlags::KEEP_SIZE, 0, ROOM_FOR_ERRORS);
     let mut command = Command::new(absolute(&dir.join(PROGRAM)));
     // The experiment lies with the fleet, wherever that is by now.
     let own = absolute(&dir.join(EXPERIMENT));
@@ -137,7 +143,7 @@ fn verb(dir: &Path, spec: &Spec, attempt: &Path, stop: &AtomicBool) -> Result<Ex
         word => word.into(),
     }));
     command.arg("--out").arg(absolute(&attempt.join(DATA))).arg("--quiet");
-    command.stdin(Stdio::null()).stdout(file("output.txt")?).stderr(file("errors.txt")?);
+    command.stdin(Stdio::null()).stdout(file("output.txt")?).stderr(errors);
     if spec.folder.is_dir() {
         command.current_dir(&spec.folder);
     }

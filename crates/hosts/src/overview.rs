@@ -15,7 +15,7 @@ pub(crate) const LEVEL: f64 = 0.95;
 /// What is asked of a fleet's figures.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// The facts by which hosts are grouped, such as `cpu`.
+    /// The facts by which hosts are grouped, such as `processor`.
     pub by: Vec<String>,
     /// Only figures whose name has this in it.
     pub figure: Option<String>,
@@ -371,7 +371,7 @@ fn claim(
         ringfence_text::text::plural(own.len(), "host"),
         if group.name.is_empty() { "in all".into() } else { format!("of '{}'", group.name) },
         names::name(figure),
-        ringfence_text::numbers::change(reached.at_least),
+        bound(reached.at_least),
         above.len(),
         names(&above),
     );
@@ -391,6 +391,11 @@ fn claim(
         undecided,
         without,
     })
+}
+
+// As it was typed.
+fn bound(at_least: f64) -> String {
+    if at_least >= 2.0 { format!("{at_least}x") } else { ringfence_text::numbers::percent(at_least - 1.0) }
 }
 
 pub(crate) fn counts(tasks: &[Task]) -> Counts {

@@ -87,7 +87,7 @@ fn tasks() -> Vec<Task> {
 #[test]
 fn three_of_forty_are_counted_and_stand_out() {
     let read = fleet(1.0);
-    let seen = overview(&read, &tasks(), &asked(&read, "cpu"));
+    let seen = overview(&read, &tasks(), &asked(&read, "processor"));
     let claim = &seen.claims[0];
     assert_eq!((claim.above.as_slice(), claim.undecided.len(), claim.below.len()), (&HARMED[..], 0, 36));
     assert_eq!(
@@ -112,7 +112,7 @@ fn three_of_forty_are_counted_and_stand_out() {
 #[test]
 fn a_kernel_that_costs_a_tenth_is_found_and_the_other_figure_is_not_blamed() {
     let read = fleet(1.0);
-    let compared = compare_facts(&read, "kernel=6.1:6.12", &asked(&read, "cpu")).unwrap();
+    let compared = compare_facts(&read, "kernel=6.1:6.12", &asked(&read, "processor")).unwrap();
     assert_eq!((compared.hosts_before, compared.hosts_after, compared.by), (20, 20, By::Group));
     let change =
         |name: &str| compared.changes.iter().find(|change| change.name.ends_with(name)).unwrap().change;
@@ -120,7 +120,7 @@ fn a_kernel_that_costs_a_tenth_is_found_and_the_other_figure_is_not_blamed() {
     assert_eq!(cost.verdict, Verdict::Slower, "{cost:?}");
     assert!((cost.slowdown.unwrap().value - 1.1).abs() < 0.02, "{cost:?}");
     assert!(!matches!(change("clwb").verdict, Verdict::Slower | Verdict::Faster));
-    let refused = compare_facts(&read, "kernel=5:6.1", &asked(&read, "cpu")).unwrap_err();
+    let refused = compare_facts(&read, "kernel=5:6.1", &asked(&read, "processor")).unwrap_err();
     assert_eq!(refused, "no host has kernel=5; there are 6.1.0-18, 6.12.1");
 }
 
@@ -128,7 +128,8 @@ fn a_kernel_that_costs_a_tenth_is_found_and_the_other_figure_is_not_blamed() {
 #[test]
 fn an_update_of_the_same_hosts_is_told_host_by_host() {
     let (before, after) = (fleet(1.0), fleet(1.02));
-    let compared = compare_fleets(("before", &before), ("after", &after), &asked(&after, "cpu")).unwrap();
+    let compared =
+        compare_fleets(("before", &before), ("after", &after), &asked(&after, "processor")).unwrap();
     assert_eq!(compared.by, By::Host);
     let changed = &compared.changes.iter().find(|change| change.name.ends_with("clwb")).unwrap();
     let change = changed.change.slowdown.unwrap();
@@ -163,8 +164,8 @@ fn the_page_has_every_host_and_no_markup_of_others() {
     assert!(!shown.contains("Xeon <b>") && shown.contains("Xeon &lt;b&gt;") && shown.contains("NODE_FAIL"));
     for (by, figure, at_least, part) in [
         ("model number", None, "2x", "no fact"),
-        ("cpu", Some("none"), "2x", "no figure"),
-        ("cpu", None, "twice", "is not a slowdown"),
+        ("processor", Some("none"), "2x", "no figure"),
+        ("processor", None, "twice", "is not a slowdown"),
     ] {
         let refused = Question::new(vec![by.into()], figure.map(str::to_owned), at_least, &read).unwrap_err();
         assert!(refused.contains(part), "{refused}");

@@ -51,8 +51,8 @@ Examples:
   ringfence fleet submit try --local 2 -- survey --quick
   ringfence fleet submit fleet --hosts 40 --slurm -p main -- survey")]
 pub struct FleetSubmit {
-    /// An experiment file, unless a verb follows '--'; and the fleet's folder
-    #[arg(value_name = "FILE] [DIR", num_args = 1..=2, required = true)]
+    /// An experiment file, unless a verb follows '--'; a folder
+    #[arg(value_name = "FILE|DIR", num_args = 1..=2, required = true)]
     pub places: Vec<PathBuf>,
     /// Run so many tasks here, one after the other
     #[arg(long, value_name = "N", conflicts_with = "slurm")]
@@ -60,10 +60,12 @@ pub struct FleetSubmit {
     /// On how many nodes, whichever Slurm chooses
     #[arg(long, value_name = "N", conflicts_with = "local")]
     pub hosts: Option<u32>,
-    /// The longest that a task may take [default: from its time budget]
+    /// Limit of a task's time [default: from its budget]
     #[arg(long, value_name = "TIME")]
     pub limit: Option<String>,
-    /// Hand it to Slurm; what follows, up to '--', goes to sbatch
+    /// Hand it to Slurm, with these options of sbatch
+    ///
+    /// All that follows, up to '--', goes to sbatch.
     #[arg(long, value_name = "OPTION", num_args = 0.., allow_hyphen_values = true)]
     pub slurm: Option<Vec<String>>,
     /// The verb that each task runs, and its flags
@@ -96,7 +98,7 @@ pub struct FleetDir {
 Gathers first what has not been gathered.
 
 Examples:
-  ringfence fleet report fleet --by cpu,microcode --html fleet.html
+  ringfence fleet report fleet --by processor,microcode --html fleet.html
   ringfence fleet report fleet --figure neighbours-chase --at-least 2x
   ringfence fleet report fleet --compare kernel=6.1:6.6
   ringfence fleet report after --compare before")]
@@ -104,16 +106,22 @@ pub struct FleetReport {
     /// The folder of a fleet
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Group hosts by these facts, columns of the table [default: cpu]
+    /// Group hosts by these facts [default: processor]
+    ///
+    /// Columns of the table, such as processor, kernel, microcode, bios.
     #[arg(long, value_name = "FACT,...", value_delimiter = ',')]
     pub by: Option<Vec<String>>,
     /// Only figures that have this in their name
     #[arg(long, value_name = "TEXT")]
     pub figure: Option<String>,
-    /// Count the hosts on which a slowdown is at least this, such as 2x or 10%
+    /// Count hosts slowed by this or more
+    ///
+    /// A factor or a share, such as 2x or 10%.
     #[arg(long, value_name = "SLOWDOWN", default_value = "2x")]
     pub at_least: String,
-    /// Compare two groups (FACT=BEFORE:AFTER), or this fleet with one measured before
+    /// Compare FACT=BEFORE:AFTER, or an earlier fleet
+    ///
+    /// Two groups of hosts, such as kernel=6.1:6.6, or this fleet with one that was measured before, by its folder.
     #[arg(long, value_name = "WHAT")]
     pub compare: Option<String>,
     /// Print the report as JSON

@@ -1,6 +1,7 @@
 //! `fleet`: one experiment on many machines.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -107,7 +108,8 @@ fn retry(args: &FleetDir) -> Result<(), Failure> {
 fn here(dir: &Path, numbers: &[u32]) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     for number in numbers {
-        eprintln!("task {number}");
+        // Where nobody reads it, nothing else is lost.
+        let _ = writeln!(std::io::stderr(), "task {number}");
         one(dir, *number, &FsRoot::host(), &stop)?;
         if stop.load(Ordering::Relaxed) {
             break;
@@ -170,7 +172,7 @@ fn plural(tasks: usize) -> String {
 fn report(args: &FleetReport) -> Result<(), Failure> {
     let (spec, tasks) = tasks(&args.dir)?;
     let read = read(&args.dir, &tasks)?;
-    let by = args.by.clone().unwrap_or_else(|| vec!["cpu".into()]);
+    let by = args.by.clone().unwrap_or_else(|| vec!["processor".into()]);
     let asked = Question::new(by, args.figure.clone(), &args.at_least, &read).map_err(Failure::Usage)?;
     let compared = args.compare.as_ref().map(|what| compare(what, &args.dir, &read, &asked)).transpose()?;
     let shown = overview(&read, &tasks, &asked);
