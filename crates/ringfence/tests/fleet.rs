@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{Folder, Output, command, ringfence, ringfence_in, skip};
+use support::{Folder, Output, command, figure, ringfence, ringfence_in, skip};
 
 const WRITE: [&str; 15] = [
     "write",
@@ -97,9 +97,16 @@ fn tasks_run_in_turn_and_become_one_table_and_a_report() {
     assert_eq!(report["hosts"].as_array().unwrap().len(), 4);
     assert_eq!(report["groups"].as_array().unwrap().len(), 1);
     let cost = &report["figures"][0];
-    assert_eq!((&cost["figure"], &cost["expected"]["hosts"]), (&"cost".into(), &4.into()), "{cost}");
-    let expected = |name: &str| cost["expected"][name].as_f64().unwrap();
-    assert!(expected("next_low") <= expected("low") && expected("low") <= expected("value"), "{cost}");
+    assert_eq!(cost["figure"], "cost", "{cost}");
+    // On a noisy machine a host may be without a figure, and says so; of fewer than four nothing is said of others.
+    let known =
+        cost["hosts"].as_array().unwrap().iter().filter(|host| host["figure"]["value"].is_number()).count();
+    assert_eq!(cost["expected"].is_null(), known < 4, "{cost}");
+    if known == 4 {
+        let expected = |name: &str| cost["expected"][name].as_f64().unwrap();
+        assert_eq!(expected("hosts"), 4.0);
+        assert!(expected("next_low") <= expected("low") && expected("low") <= expected("value"), "{cost}");
+    }
     assert!(
         fs::read_to_string(folder.path().join("fleet.html"))
             .unwrap()
@@ -110,7 +117,8 @@ fn tasks_run_in_turn_and_become_one_table_and_a_report() {
         ringfence_in(folder.path(), &["fleet", "report", "fleet", "--json", "--compare", "fleet"]).json();
     let compared = &compared["compared"];
     assert_eq!((&compared["by"], &compared["hosts_after"]), (&"host".into(), &4.into()));
-    assert_eq!(compared["changes"][0]["change"]["slowdown"]["value"], 1.0, "{compared}");
+    let change = figure(&compared["changes"][0]["change"]["slowdown"]);
+    assert!(change.is_none_or(|change| change == 1.0), "{compared}");
     let text = ringfence_in(
         folder.path(),
         &["fleet", "report", "fleet", "--by", "processor,kernel", "--compare", "fleet"],
@@ -244,6 +252,7 @@ fn a_full_disk_leaves_the_older_table() {
     assert_eq!(table("tasks.parquet"), before);
     let left: Vec<_> = fs::read_dir(&disk).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".new")), "{left:?}");
+    drop(ballast);
     fs::remove_file(disk.join("ballast")).unwrap();
     ringfence_in(folder.path(), &["fleet", "gather", "disk"]).ok();
 }

@@ -9,7 +9,8 @@ use rustix::fs::{CWD, RenameFlags};
 use serde::{Deserialize, Serialize};
 
 use super::columns::{self, Columns, Values};
-use super::rows::{self, FIGURES, SAMPLES};
+use super::rows::{self, FIGURES};
+use super::samples::SAMPLES;
 use crate::attempt::{self, HOST};
 use crate::error::FleetError;
 use crate::facts::Facts;

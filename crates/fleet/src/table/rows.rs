@@ -10,13 +10,12 @@ use ringfence_dataset::Dataset;
 use ringfence_machine::Machine;
 
 use super::columns::{self, Columns, Values};
-use super::samples;
+use super::samples::{self, SAMPLES};
 use crate::attempt::DATA;
 use crate::error::FleetError;
 use crate::facts::{Fact, Facts};
 
 pub const FIGURES: &str = "figures.parquet";
-pub const SAMPLES: &str = "samples.parquet";
 const ROWS: &str = "rows";
 
 /// The folder of an attempt's rows.

@@ -12,8 +12,9 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 
 use super::columns::{self, Columns, Values};
-use super::rows::SAMPLES;
 use crate::error::FleetError;
+
+pub const SAMPLES: &str = "samples.parquet";
 
 /// A dataset, and what its experiment is called in the table.
 pub struct Source {
