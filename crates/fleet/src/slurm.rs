@@ -78,12 +78,15 @@ pub fn submit(dir: &Path, spec: &Spec, tasks: &[u32], more: &[String]) -> Result
         .map_err(FleetError::whole(&script))?;
     // Each task is bound to its node before any of them may start.
     let bound = tasks.iter().any(|task| spec.node(*task).is_some());
-    let held = spec.options.iter().chain(more).any(|option| option == "--hold" || option == "-H");
+    // Of a retry it is the script that says which tasks, and nobody waits to release it.
+    let holds = |option: &String| option == "--hold" || option == "-H";
+    let first = own.ends_with("1");
+    let options =
+        spec.options.iter().filter(|option| first || !(option.starts_with("--array=") || holds(option)));
+    let options: Vec<&String> = options.chain(more).collect();
+    let held = options.iter().any(|option| holds(option));
     let mut words = vec!["--parsable".to_owned()];
-    // Of a retry it is the script that says which tasks.
-    let all = tasks.len() == spec.tasks as usize;
-    let options = spec.options.iter().filter(|option| all || !option.starts_with("--array="));
-    words.extend(options.chain(more).cloned());
+    words.extend(options.into_iter().cloned());
     if bound && !held {
         words.push("--hold".into());
     }

@@ -43,9 +43,9 @@ pub enum FleetAction {
 /// `fleet submit`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-Copies this program and the experiment into DIR. With --slurm it hands Slurm a job array of one task a node, alone on its
-node, with a time limit from the experiment's time; whatever follows --slurm goes to sbatch. With --nodelist each task
-is bound to its node; with --hosts Slurm chooses.
+Copies this program and the experiment into the folder. Slurm is handed a job array of one task a node, alone on its \
+node, with a time limit from the experiment's time. Of sbatch's options a list of nodes binds each task to one of them; \
+otherwise Slurm chooses.
 
 Examples:
   ringfence fleet submit try --local 2 -- survey --quick
