@@ -10,6 +10,7 @@ mod census;
 mod claims;
 mod described;
 mod experiment;
+mod fleet;
 mod looks;
 mod simulated;
 mod survey;
@@ -22,6 +23,7 @@ pub use census::{census, census_diff, census_run, census_run_diff};
 pub use claims::claims;
 pub use described::{calibrated, machine_check, machine_sensitivity};
 pub use experiment::{datasets, experiment, lock_measured, reproduced};
+pub use fleet::{fleet_report, fleet_status};
 pub use looks::{
     Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, machine, machines,
     put_back, resctrl, resctrl_watch, restored, topology,

@@ -20,11 +20,13 @@ use modules::Crate;
 use source::code;
 
 /// What each crate may use of the others, directly. What is not named here may use nothing.
-const ARROWS: [(&str, &[&str]); 36] = [
+const ARROWS: [(&str, &[&str]); 38] = [
     (
         "ringfence",
         &[
             "json",
+            "hosts",
+            "fleet",
             "claims",
             "confine",
             "describe",
@@ -53,6 +55,8 @@ const ARROWS: [(&str, &[&str]); 36] = [
     (
         "json",
         &[
+            "hosts",
+            "fleet",
             "claims",
             "describe",
             "report",
@@ -71,6 +75,7 @@ const ARROWS: [(&str, &[&str]); 36] = [
             "trace",
         ],
     ),
+    ("hosts", &["report", "text", "fleet", "analysis"]),
     ("claims", &["report", "text", "reproduce", "analysis", "dataset", "experiment"]),
     ("describe", &["text", "studies", "simulated", "engine", "analysis", "experiment", "machine", "persist"]),
     (
@@ -103,6 +108,7 @@ const ARROWS: [(&str, &[&str]); 36] = [
     ("reproduce", &["studies", "study", "analysis", "dataset", "experiment", "machine"]),
     ("whatif", &["compare", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),
     ("compare", &["analysis", "dataset", "experiment", "machine"]),
+    ("fleet", &["analysis", "dataset", "experiment", "machine", "sysfs"]),
     (
         "studies",
         &[

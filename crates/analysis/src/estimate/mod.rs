@@ -66,8 +66,8 @@ pub use pooled::{
 };
 pub use rate::{rate, rate_logs, rate_ratio};
 pub use slowdown::{slowdown, slowdown_logs};
-pub(crate) use student::t_two_sided;
 pub use student::{MOST_TRIALS, trials_needed};
+pub(crate) use student::{t_probability, t_quantile_at, t_two_sided};
 pub use told::WouldSettle;
 pub use verdict::{Finding, Verdict};
 pub use window::{Pair, Window};

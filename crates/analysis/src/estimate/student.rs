@@ -17,8 +17,13 @@ pub(super) fn t_quantile(p: f64, trials: u32) -> f64 {
 }
 
 /// Quantile of Student's t with so many degrees of freedom, above zero and not always whole.
-pub(super) fn t_quantile_at(p: f64, freedom: f64) -> f64 {
+pub(crate) fn t_quantile_at(p: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).expect("scale and freedom are positive").inverse_cdf(p)
+}
+
+/// The probability that Student's t with so many degrees of freedom is farther from zero than this, to either side.
+pub(crate) fn t_probability(t: f64, freedom: f64) -> f64 {
+    2.0 * StudentsT::new(0.0, 1.0, freedom).expect("scale and freedom are positive").cdf(-t.abs())
 }
 
 /// Trials that bring the half-width of a t-interval on the log scale down to `half_width`, if trials keep

@@ -31,14 +31,16 @@ impl<T: Serialize> Drawable for Chart<T> {
 
 /// A hover text: its heading, then names and values.
 #[derive(Debug, Clone, Default, Serialize)]
-pub(super) struct Tip(pub String, pub Vec<(String, String)>);
+pub struct Tip(pub String, pub Vec<(String, String)>);
 
 impl Tip {
-    pub(super) fn new(title: impl Into<String>) -> Self {
+    /// With its heading alone.
+    pub fn new(title: impl Into<String>) -> Self {
         Self(title.into(), Vec::new())
     }
 
-    pub(super) fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+    /// The same with one more name and value.
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.1.push((name.into(), value.into()));
         self
     }
@@ -80,31 +82,38 @@ pub(super) struct HeatCell {
 
 /// Figures with intervals, a row each.
 #[derive(Debug, Serialize)]
-pub(super) struct Ranges {
+pub struct Ranges {
     /// What the axis shows.
     pub axis: String,
     /// `slowdown`, `ns`.
     pub unit: &'static str,
+    /// From top to bottom.
     pub rows: Vec<RangeRow>,
     /// A value that rows are held against, and its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<(f64, &'static str)>,
 }
 
+/// A figure with its interval.
 #[derive(Debug, Serialize)]
-pub(super) struct RangeRow {
+pub struct RangeRow {
+    /// What it is of.
     pub name: String,
+    /// `good`, `bad`, `other`, or the colour of a method to write.
     pub color: String,
+    /// Of no weight.
     pub faint: bool,
     /// Value, lower and upper bound.
     pub figure: Option<[f64; 3]>,
+    /// What stands beside it.
     pub text: String,
+    /// What is shown where one points at it.
     pub tip: Tip,
 }
 
 impl Ranges {
     /// The figure of them, as high as its rows want.
-    pub(super) fn figure(self, title: &str, explanation: &str, table: Markup) -> Markup {
+    pub fn figure(self, title: &str, explanation: &str, table: Markup) -> Markup {
         let height = 64 + 26 * self.rows.len() as u32 + if self.mark.is_some() { 16 } else { 0 };
         let chart = &Chart::new("ranges", self);
         Figure { title, explanation, chart, height, legend: html! {}, table }.render()

@@ -41,6 +41,7 @@ use maud::Markup;
 pub use compare::{Compared, comparisons, whatif};
 pub use document::page;
 pub use executed::page as executed;
+pub use figure::{RangeRow, Ranges, Tip};
 pub use pages::{datasets, pairs, proof, survey};
 pub use reproduce::page as simulated;
 pub use ringfence_studies::digest::Digest;

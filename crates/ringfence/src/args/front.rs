@@ -12,16 +12,13 @@ use crate::failure::Exit;
 /// The verbs, grouped by what they are for: the front page lists them so, the last group in one line.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["survey", "prove", "versus", "explain"]),
-    (
-        "Measure",
-        &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "run", "reproduce"],
-    ),
+    ("Measure", &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "run", "fleet"]),
     ("Look at results", &["show", "report", "compare"]),
     (
         "Look at this machine, and at programs",
         &["doctor", "topology", "machine", "resctrl", "restore", "census", "trace"],
     ),
-    ("Also", &["aa", "claims", "whatif", "calibrate", "contribute", "completions", "man"]),
+    ("Also", &["aa", "claims", "reproduce", "whatif", "calibrate", "contribute", "completions", "man"]),
 ];
 
 /// The whole command line: help, manual pages, completions and hints follow it.

@@ -128,6 +128,11 @@ pub enum Verb {
     /// experiment, and of the machine the processor, the kernel's version and the topology. What names a host, a person or a
     /// folder is left out; where that cannot be, it says so and writes nothing.
     Contribute(Contribute),
+    /// Run an experiment on many machines by Slurm; tell which differ
+    ///
+    /// Hands a verb or an experiment file to Slurm as a job array of one task a node, gathers what came of it as one table,
+    /// and says which hosts differ from others of their kind, and what to expect of the next.
+    Fleet(ringfence_fleet::flags::Fleet),
     /// Simulate a described machine, and the same with changes
     ///
     /// Runs the same plan on a described machine and on the same machine with some of its values changed, and compares

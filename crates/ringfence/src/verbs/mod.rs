@@ -9,6 +9,7 @@ mod compare;
 mod completions;
 mod contribute;
 mod explain;
+mod fleet;
 mod inspect;
 mod lock;
 mod machine;
@@ -58,6 +59,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Trace(trace) => trace::run(&trace),
         Verb::Run(run) => run::run(&run),
         Verb::Aa(aa) => aa::run(&aa),
+        Verb::Fleet(fleet) => fleet::run(&fleet),
         Verb::WhatIf(asked) => whatif::run(&asked),
         Verb::Show(show) => show::run(&show),
         Verb::Report(report) => report::run(&report),

@@ -1,0 +1,274 @@
+//! Attempts at a task: each in a folder of its own, whole or not there.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use ringfence_dataset::text_file;
+use ringfence_sysfs::whole;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::FleetError;
+
+pub(crate) const HOST: &str = "host.json";
+pub(crate) const DATA: &str = "data";
+const STARTED: &str = "started.json";
+const OUTCOME: &str = "outcome.json";
+const FIRST: &str = "first.json";
+const RESERVE: &str = "reserve";
+const PART: &str = ".part";
+
+/// What `outcome.json` and the files beside it take when the disk is full.
+const RESERVED: u64 = 64 << 10;
+
+/// Longer texts of this program's own are not read.
+const LONGEST: u64 = 4 << 20;
+
+/// That an attempt has begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// When, UTC, as RFC 3339 has it.
+    pub at: String,
+    /// The node that it runs on.
+    pub node: String,
+    /// The process, for an engine that cannot be asked.
+    pub pid: u32,
+    /// When that process began, in the kernel's ticks since it booted: process numbers come again.
+    pub pid_since: u64,
+    /// Slurm's job, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The task.
+    pub task: u32,
+    /// The attempt at it, from 1.
+    pub attempt: u32,
+    /// The node that it ran on.
+    pub node: String,
+    /// Slurm's job, if it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
+    /// When it began, UTC, as RFC 3339 has it.
+    pub started: String,
+    /// When it ended, likewise.
+    pub ended: String,
+    /// The exit code of the verb; `None` where it did not run, or a signal ended it.
+    pub code: Option<i32>,
+    /// Whether it has figures: a verdict is one, whatever it is.
+    pub complete: bool,
+    /// Why it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The program's version.
+    pub version: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct First {
+    attempt: u32,
+}
+
+/// An attempt under way: the one who has made its folder owns it.
+pub(crate) struct Running {
+    pub number: u32,
+    pub dir: PathBuf,
+    task: PathBuf,
+}
+
+impl Running {
+    /// Begins the next attempt at a task.
+    pub(crate) fn begin(task: &Path, started: &Started) -> Result<Self, FleetError> {
+        fs::create_dir_all(task).map_err(FleetError::io("make", task))?;
+        let mut number = numbers(task)?.last().map_or(1, |(last, _)| last + 1);
+        let dir = loop {
+            let dir = task.join(format!("attempt-{number}{PART}"));
+            match fs::create_dir(&dir) {
+                // Another attempt of this number may have ended meanwhile.
+                Ok(()) if !complete(task, number).exists() => break dir,
+                Ok(()) => _ = fs::remove_dir(&dir),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(FleetError::io("make", &dir)(error)),
+            }
+            number += 1;
+        };
+        put(&dir.join(STARTED), started)?;
+        let reserve = dir.join(RESERVE);
+        let kept = File::create(&reserve).and_then(|file| {
+            let flags = rustix::fs::FallocateFlags::empty();
+            match rustix::fs::fallocate(&file, flags, 0, RESERVED) {
+                // Network file systems may not know it.
+                Err(rustix::io::Errno::OPNOTSUPP) | Ok(()) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
+        });
+        kept.map_err(FleetError::io("reserve room in", &reserve))?;
+        Ok(Self { number, dir, task: task.into() })
+    }
+
+    /// Ends it: from now on it is there whole. Room for this was kept when it began.
+    pub(crate) fn end(self, outcome: &Outcome) -> Result<(), FleetError> {
+        let reserve = self.dir.join(RESERVE);
+        fs::remove_file(&reserve).map_err(FleetError::io("remove", &reserve))?;
+        put(&self.dir.join(OUTCOME), outcome)?;
+        let named = complete(&self.task, self.number);
+        fs::rename(&self.dir, &named).map_err(FleetError::io("rename the attempt to", &named))?;
+        whole::sync_folder(&self.task).map_err(FleetError::io("sync the folder", &self.task))?;
+        if outcome.complete { first_is(&self.task, self.number) } else { Ok(()) }
+    }
+}
+
+// The first to say so is the one that counts, for ever.
+fn first_is(task: &Path, attempt: u32) -> Result<(), FleetError> {
+    let path = task.join(FIRST);
+    let text = serde_json::to_vec(&First { attempt }).expect("a number is JSON");
+    match whole::write_new(&path, &text) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        written => written.map_err(FleetError::whole(&path)),
+    }
+}
+
+fn complete(task: &Path, number: u32) -> PathBuf {
+    task.join(format!("attempt-{number}"))
+}
+
+/// Writes a value as JSON, whole.
+pub(crate) fn put(path: &Path, value: &impl Serialize) -> Result<(), FleetError> {
+    let text = serde_json::to_vec_pretty(value).map_err(|error| FleetError::Failed(error.to_string()))?;
+    whole::write(path, &text).map_err(FleetError::whole(path))
+}
+
+/// Reads a value of ours; `None` where there is no such file.
+pub(crate) fn get<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FleetError> {
+    let text = match text_file::read(path, LONGEST) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(FleetError::io("read", path))?,
+    };
+    serde_json::from_str(&text).map(Some).map_err(|error| {
+        FleetError::Failed(format!("{} is damaged ({error}): restore it as it was written", path.display()))
+    })
+}
+
+/// One attempt, as its folder shows it.
+pub(crate) struct Attempt {
+    pub number: u32,
+    pub started: Option<Started>,
+    /// None while it runs, and where it was killed.
+    pub outcome: Option<Outcome>,
+}
+
+/// All attempts at a task, in the order of their numbers.
+pub(crate) fn all(task: &Path) -> Result<Vec<Attempt>, FleetError> {
+    let attempt = |(number, name): (u32, String)| {
+        let dir = task.join(name);
+        Ok(Attempt { number, started: get(&dir.join(STARTED))?, outcome: get(&dir.join(OUTCOME))? })
+    };
+    numbers(task)?.into_iter().map(attempt).collect()
+}
+
+/// The attempt that counts, of those at a task: the first that was complete, as it was recorded; where nobody could
+/// record it, the complete one of the lowest number.
+pub(crate) fn counting<'a>(task: &Path, all: &'a [Attempt]) -> Result<Option<&'a Attempt>, FleetError> {
+    let complete = |attempt: &&Attempt| attempt.outcome.as_ref().is_some_and(|outcome| outcome.complete);
+    let first: Option<First> = get(&task.join(FIRST))?;
+    let recorded = first.and_then(|First { attempt }| all.iter().find(|one| one.number == attempt));
+    Ok(recorded.filter(complete).or_else(|| all.iter().find(complete)))
+}
+
+fn numbers(task: &Path) -> Result<Vec<(u32, String)>, FleetError> {
+    let entries = match fs::read_dir(task) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(FleetError::io("list", task))?,
+    };
+    let mut all = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(FleetError::io("list", task))?.file_name().to_string_lossy().into_owned();
+        let number = name.strip_prefix("attempt-").map(|rest| rest.strip_suffix(PART).unwrap_or(rest));
+        if let Some(number) = number.and_then(|number| number.parse().ok()) {
+            all.push((number, name));
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn started(node: &str) -> Started {
+        Started { at: "2026-05-09T07:29:33.000Z".into(), node: node.into(), pid: 1, pid_since: 0, job: None }
+    }
+
+    fn outcome(attempt: u32, complete: bool) -> Outcome {
+        Outcome {
+            task: 1,
+            attempt,
+            node: "n".into(),
+            job: None,
+            started: started("n").at,
+            ended: started("n").at,
+            code: Some(i32::from(!complete)),
+            complete,
+            reason: (!complete).then(|| "why".into()),
+            version: "1".into(),
+        }
+    }
+
+    // A node that was thought dead goes on and ends after the one that took its place.
+    #[test]
+    fn the_first_that_is_complete_counts_whatever_comes_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let task = dir.path().join("0001");
+        let one = Running::begin(&task, &started("a")).unwrap();
+        let two = Running::begin(&task, &started("b")).unwrap();
+        assert_eq!((one.number, two.number), (1, 2));
+        let (first, second) = (outcome(1, true), outcome(2, true));
+        two.end(&second).unwrap();
+        let counts = |task: &Path| counting(task, &all(task).unwrap()).unwrap().map(|attempt| attempt.number);
+        assert_eq!(counts(&task), Some(2));
+        one.end(&first).unwrap();
+        assert_eq!(counts(&task), Some(2));
+        let found = all(&task).unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].started.as_ref().unwrap().node, "a");
+        assert_eq!(found[1].outcome, Some(second));
+        // Without the record it is told all the same.
+        fs::remove_file(task.join(FIRST)).unwrap();
+        assert_eq!(counts(&task), Some(1));
+    }
+
+    #[test]
+    fn what_was_killed_or_failed_does_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let task = dir.path().join("0001");
+        drop(Running::begin(&task, &started("a")).unwrap());
+        Running::begin(&task, &started("b")).unwrap().end(&outcome(2, false)).unwrap();
+        let found = all(&task).unwrap();
+        assert!(counting(&task, &found).unwrap().is_none());
+        assert!(found[0].outcome.is_none() && task.join("attempt-1.part").is_dir());
+        assert_eq!(Running::begin(&task, &started("c")).unwrap().number, 3);
+    }
+
+    #[test]
+    fn many_at_once_have_folders_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let task = dir.path().join("0001");
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let running = Running::begin(&task, &started("a")).unwrap();
+                    let ended = outcome(running.number, true);
+                    running.end(&ended).unwrap();
+                });
+            }
+        });
+        let found = all(&task).unwrap();
+        assert_eq!(found.len(), 8);
+        assert!(found.iter().all(|one| one.outcome.as_ref().is_some_and(|own| own.attempt == one.number)));
+    }
+}

@@ -1,0 +1,45 @@
+//! What can fail.
+
+use std::io;
+use std::path::Path;
+
+use ringfence_dataset::DatasetError;
+use ringfence_sysfs::whole::WholeError;
+
+/// Why something was not done with a fleet.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// What was asked for cannot be done.
+    #[error("{0}")]
+    Usage(String),
+    /// It failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl FleetError {
+    /// What was tried with a file, and what the kernel said; of a full disk also what to do.
+    pub(crate) fn io(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let begin = format!("cannot {what} {}", path.display());
+        move |error| {
+            let help = match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    "; free some space, and do it again: nothing that was there before is changed"
+                }
+                _ => "",
+            };
+            Self::Failed(format!("{begin}: {error}{help}"))
+        }
+    }
+
+    pub(crate) fn whole(path: &Path) -> impl FnOnce(WholeError) -> Self {
+        let failed = Self::io("write", path);
+        move |error| failed(error.into_source())
+    }
+}
+
+impl From<DatasetError> for FleetError {
+    fn from(error: DatasetError) -> Self {
+        if error.is_usage() { Self::Usage(error.to_string()) } else { Self::Failed(error.to_string()) }
+    }
+}

@@ -1,0 +1,147 @@
+//! The flags of `ringfence fleet`. They are here because the program's own crate is near its limit of lines.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+/// `fleet`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    subcommand_required = true,
+    after_long_help = "\
+Every task is one host. A folder holds all of a fleet, and must be on a file system that all nodes share.
+
+Examples:
+  ringfence fleet submit try --local 2 -- survey --quick
+  ringfence fleet report try
+  ringfence fleet submit fleet --hosts 40 --slurm -p main -- survey
+  ringfence fleet submit FILE.toml fleet --slurm --nodelist='n[1-9]'"
+)]
+pub struct Fleet {
+    /// What to do
+    #[command(subcommand)]
+    pub action: FleetAction,
+}
+
+/// What `fleet` can do.
+#[derive(Debug, Subcommand)]
+pub enum FleetAction {
+    /// Hand an experiment to Slurm, one task a node, or try it here
+    Submit(FleetSubmit),
+    /// List every task: waiting, running, done, failed and why, missing
+    Status(FleetLook),
+    /// Run again what failed or is missing
+    Retry(FleetDir),
+    /// Make one table of all hosts, for DuckDB, polars and pandas
+    Gather(FleetDir),
+    /// Say which hosts differ, and what to expect of the next
+    Report(FleetReport),
+    /// Run one task here, as Slurm's script does on its node
+    Task(FleetTask),
+}
+
+/// `fleet submit`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Copies this program and the experiment into the folder. Slurm is handed a job array of one task a node, alone on its \
+node, with a time limit from the experiment's time. Of sbatch's options a list of nodes binds each task to one of them; \
+otherwise Slurm chooses.
+
+Examples:
+  ringfence fleet submit try --local 2 -- survey --quick
+  ringfence fleet submit fleet --hosts 40 --slurm -p main -- survey")]
+pub struct FleetSubmit {
+    /// An experiment file, unless a verb follows '--'; a folder
+    #[arg(value_name = "FILE|DIR", num_args = 1..=2, required = true)]
+    pub places: Vec<PathBuf>,
+    /// Run so many tasks here, one after the other
+    #[arg(long, value_name = "N", conflicts_with = "slurm")]
+    pub local: Option<u32>,
+    /// On how many nodes, whichever Slurm chooses
+    #[arg(long, value_name = "N", conflicts_with = "local")]
+    pub hosts: Option<u32>,
+    /// Limit of a task's time [default: from its budget]
+    #[arg(long, value_name = "TIME")]
+    pub limit: Option<String>,
+    /// Hand it to Slurm, with these options of sbatch
+    ///
+    /// All that follows, up to '--', goes to sbatch.
+    #[arg(long, value_name = "OPTION", num_args = 0.., allow_hyphen_values = true)]
+    pub slurm: Option<Vec<String>>,
+    /// The verb that each task runs, and its flags
+    #[arg(value_name = "VERB", last = true)]
+    pub verb: Vec<String>,
+}
+
+/// `fleet status`.
+#[derive(Debug, ClapArgs)]
+pub struct FleetLook {
+    /// The folder of a fleet
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Print the tasks as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `fleet retry`, `fleet gather`.
+#[derive(Debug, ClapArgs)]
+pub struct FleetDir {
+    /// The folder of a fleet
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+}
+
+/// `fleet report`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Gathers first what has not been gathered.
+
+Examples:
+  ringfence fleet report fleet --by processor,microcode --html fleet.html
+  ringfence fleet report fleet --figure neighbours-chase --at-least 2x
+  ringfence fleet report fleet --compare kernel=6.1:6.6
+  ringfence fleet report after --compare before")]
+pub struct FleetReport {
+    /// The folder of a fleet
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Group hosts by these facts [default: processor]
+    ///
+    /// Columns of the table, such as processor, kernel, microcode, bios.
+    #[arg(long, value_name = "FACT,...", value_delimiter = ',')]
+    pub by: Option<Vec<String>>,
+    /// Only figures that have this in their name
+    #[arg(long, value_name = "TEXT")]
+    pub figure: Option<String>,
+    /// Count hosts slowed by this or more
+    ///
+    /// A factor or a share, such as 2x or 10%.
+    #[arg(long, value_name = "SLOWDOWN", default_value = "2x")]
+    pub at_least: String,
+    /// Compare FACT=BEFORE:AFTER, or an earlier fleet
+    ///
+    /// Two groups of hosts, such as kernel=6.1:6.6, or this fleet with one that was measured before, by its folder.
+    #[arg(long, value_name = "WHAT")]
+    pub compare: Option<String>,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write it as an HTML page to this file as well
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// `fleet task`.
+#[derive(Debug, ClapArgs)]
+pub struct FleetTask {
+    /// The folder of a fleet
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The task, from 1
+    #[arg(value_name = "N")]
+    pub number: u32,
+    /// Read what the machine is below this folder instead of /
+    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
+    pub root: PathBuf,
+}

@@ -1,0 +1,38 @@
+//! One experiment on many machines: tasks in a folder, an engine that people have, and one table of what came of it.
+//!
+//! A fleet is a folder:
+//!
+//! | what | holds |
+//! |---|---|
+//! | `fleet.toml` | [`Spec`]: what was asked, when, and of whom |
+//! | `ringfence` | the program that every task runs |
+//! | `experiment.toml` | the experiment, where it was a file |
+//! | `submissions/1/` | the script that Slurm was handed, the command, and the job |
+//! | `tasks/0001/attempt-1/` | one attempt at a task: its datasets, what the machine is, how it ended |
+//! | `tasks/0001/first.json` | which attempt counts: the first that was complete |
+//! | `nodes/NAME` | which task has measured a node |
+//! | `table/` | what [`gather()`] makes of all of it |
+//!
+//! An attempt writes to a folder of its own, `attempt-1.part`, and takes its name when all of it is there. A task
+//! that runs twice, because an engine thinks a node dead that goes on, so neither loses nor mixes anything.
+
+mod attempt;
+mod error;
+mod facts;
+pub mod flags;
+mod folder;
+mod order;
+mod run;
+mod slurm;
+mod status;
+mod table;
+
+pub use attempt::{Outcome, Started};
+pub use error::FleetError;
+pub use facts::{Fact, Facts};
+pub use folder::{Engine, Spec, create, is_fleet, open, static_problem};
+pub use order::{Order, Ordered, order};
+pub use run::{Place, run_task};
+pub use slurm::{Asked, ask, retry_options, submit};
+pub use status::{State, Task, Tried, status};
+pub use table::{Figure, Gathered, OnHost, Read, gather, is_current, read};

@@ -1,0 +1,256 @@
+//! One task, run where this program runs.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+use std::{os::unix::process::CommandExt, os::unix::process::ExitStatusExt};
+
+use ringfence_dataset::{Date, text_file};
+use ringfence_machine::root::FsRoot;
+use ringfence_sysfs::whole;
+use rustix::process::{Pid, Signal};
+
+use crate::attempt::{self, DATA, HOST, Outcome, Running, Started};
+use crate::error::FleetError;
+use crate::facts::Facts;
+use crate::folder::{self, EXPERIMENT, Engine, PROGRAM, Spec};
+use crate::table::rows;
+
+/// How often it is looked whether the verb has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What is kept free for what a verb says of its end.
+const ROOM_FOR_ERRORS: u64 = 8 << 10;
+
+/// Exit codes that come with figures: done, and every verdict.
+const COMPLETE: [i32; 5] = [0, 3, 4, 5, 6];
+
+/// Where and as what a task runs.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The node, as the engine calls it.
+    pub node: String,
+    /// Slurm's job, if it is one.
+    pub job: Option<String>,
+    /// The kernel's files.
+    pub root: FsRoot,
+}
+
+/// Makes one attempt at a task, and says how it ended; that it failed is an outcome, not an error.
+///
+/// # Errors
+/// Where nothing could be recorded.
+pub fn run_task(dir: &Path, number: u32, place: &Place, stop: &AtomicBool) -> Result<Outcome, FleetError> {
+    let spec = folder::open(dir)?;
+    if number == 0 || number > spec.tasks {
+        return Err(FleetError::Usage(format!("there is no task {number}: they are 1 to {}", spec.tasks)));
+    }
+    let started = Started {
+        at: now(),
+        node: place.node.clone(),
+        pid: std::process::id(),
+        pid_since: since(std::process::id()).unwrap_or(0),
+        job: place.job.clone(),
+    };
+    let running = Running::begin(&folder::task(dir, number), &started)?;
+    let done = work(dir, &spec, number, &running, place, stop);
+    let (code, reason) = match done {
+        Ok(code) => (Some(code), None),
+        Err(Problem { code, reason }) => (code, Some(reason)),
+    };
+    let outcome = Outcome {
+        task: number,
+        attempt: running.number,
+        node: place.node.clone(),
+        job: place.job.clone(),
+        started: started.at,
+        ended: now(),
+        code,
+        complete: reason.is_none(),
+        reason,
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    running.end(&outcome)?;
+    if outcome.complete {
+        let path = dir.join("nodes").join(&place.node);
+        // Whoever was first is there already.
+        let _ = whole::write_new(&path, number.to_string().as_bytes());
+    }
+    Ok(outcome)
+}
+
+struct Problem {
+    code: Option<i32>,
+    reason: String,
+}
+
+impl From<FleetError> for Problem {
+    fn from(error: FleetError) -> Self {
+        Self { code: None, reason: error.to_string() }
+    }
+}
+
+fn work(
+    dir: &Path,
+    spec: &Spec,
+    number: u32,
+    running: &Running,
+    place: &Place,
+    stop: &AtomicBool,
+) -> Result<i32, Problem> {
+    if spec.engine == Engine::Slurm
+        && let Some(other) = measured_by(dir, &place.node).filter(|other| *other != number)
+    {
+        let node = &place.node;
+        let reason = format!(
+            "{node} has been measured as task {other}: 'ringfence fleet retry' asks for another node"
+        );
+        return Err(Problem { code: None, reason });
+    }
+    let facts = Facts::look(&place.root, &place.node)?;
+    attempt::put(&running.dir.join(HOST), &facts)?;
+    let ended = verb(dir, spec, &running.dir, stop)?;
+    let complete = ended.code().filter(|code| COMPLETE.contains(code));
+    let Some(code) = complete else {
+        let reason = why(&ended, &running.dir, stop.load(Ordering::Relaxed));
+        return Err(Problem { code: ended.code(), reason });
+    };
+    rows::write(&running.dir, &facts, number, running.number)?;
+    Ok(code)
+}
+
+fn measured_by(dir: &Path, node: &str) -> Option<u32> {
+    fs::read_to_string(dir.join("nodes").join(node)).ok()?.trim().parse().ok()
+}
+
+fn verb(dir: &Path, spec: &Spec, attempt: &Path, stop: &AtomicBool) -> Result<ExitStatus, Problem> {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
+    let file = |name: &str| {
+        let path = attempt.join(name);
+        File::create(&path).map_err(FleetError::io("make", &path))
+    };
+    // Why it ends is wanted most where the disk is full.
+    let errors = file("errors.txt")?;
+    let _ = rustix::fs::fallocate(&errors, rustix::fs::FallocateFlags::KEEP_SIZE, 0, ROOM_FOR_ERRORS);
+    let mut command = Command::new(absolute(&dir.join(PROGRAM)));
+    // The experiment lies with the fleet, wherever that is by now.
+    let own = absolute(&dir.join(EXPERIMENT));
+    let travels = own.is_file();
+    command.args(spec.words.iter().map(|word| match word {
+        word if travels && word == EXPERIMENT => own.clone().into_os_string(),
+        word => word.into(),
+    }));
+    command.arg("--out").arg(absolute(&attempt.join(DATA))).arg("--quiet");
+    command.stdin(Stdio::null()).stdout(file("output.txt")?).stderr(errors);
+    if spec.folder.is_dir() {
+        command.current_dir(&spec.folder);
+    }
+    // Slurm signals everything that belongs to a job; a terminal, only what is in its foreground.
+    let alone = spec.engine == Engine::Local;
+    if alone {
+        command.process_group(0);
+    }
+    let failed = |error: std::io::Error| Problem {
+        code: None,
+        reason: format!("{} cannot be run: {error}", dir.join(PROGRAM).display()),
+    };
+    let mut child = command.spawn().map_err(failed)?;
+    let mut told = false;
+    loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            return Ok(status);
+        }
+        if alone && !told && stop.load(Ordering::Relaxed) {
+            told = true;
+            if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+                // It may just have ended.
+                let _ = rustix::process::kill_process(pid, Signal::INT);
+            }
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+// The last thing that it said, which is why it ended.
+fn why(ended: &ExitStatus, attempt: &Path, stopped: bool) -> String {
+    let said = text_file::read(&attempt.join("errors.txt"), 1 << 20).unwrap_or_default();
+    let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let last = last.map(|line| line.strip_prefix("ringfence: ").unwrap_or(line).to_owned());
+    let how = match (ended.code(), ended.signal()) {
+        (_, Some(signal)) => format!("signal {signal} ended it"),
+        (Some(code), _) => format!("exit code {code}"),
+        _ => "it ended".into(),
+    };
+    let by = if stopped { "; it was told to end: cancelled, out of time, or Ctrl-C" } else { "" };
+    match last {
+        Some(last) => format!("{last} ({how}{by})"),
+        None => format!("{how}{by}"),
+    }
+}
+
+fn now() -> String {
+    Date::new(SystemTime::now()).rfc3339()
+}
+
+/// When a process began, in the kernel's ticks; `None` where there is none of this number.
+pub(crate) fn since(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(PathBuf::from(format!("/proc/{pid}/stat"))).ok()?;
+    // The name, in brackets, may hold anything; the start is the 20th number after it (proc(5)).
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    // A fleet whose program is a shell script.
+    fn fleet(script: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = Spec {
+            schema: 1,
+            program: "ringfence 1".into(),
+            created: now(),
+            engine: Engine::Local,
+            tasks: 2,
+            words: vec!["survey".into()],
+            folder: "/".into(),
+            seed: None,
+            minutes: 1,
+            nodes: Vec::new(),
+            options: Vec::new(),
+        };
+        let program = dir.path().join("script");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        folder::create(&dir.path().join("fleet"), &spec, &program, None).unwrap();
+        dir
+    }
+
+    fn run(dir: &tempfile::TempDir) -> Outcome {
+        let place = Place { node: "n1".into(), job: None, root: FsRoot::host() };
+        run_task(&dir.path().join("fleet"), 1, &place, &AtomicBool::new(false)).unwrap()
+    }
+
+    #[test]
+    fn what_fails_says_why_in_its_own_words() {
+        let outcome =
+            run(&fleet("echo progress >&2; echo 'ringfence: no CPU is left; free one' >&2; exit 2"));
+        assert_eq!((outcome.code, outcome.complete, outcome.attempt), (Some(2), false, 1));
+        assert_eq!(outcome.reason.as_deref(), Some("no CPU is left; free one (exit code 2)"));
+        let killed = run(&fleet("kill -9 $$"));
+        assert_eq!(killed.reason.as_deref(), Some("signal 9 ended it"));
+        let nothing = run(&fleet("exit 0"));
+        assert!(!nothing.complete && nothing.reason.as_ref().unwrap().contains("data"), "{nothing:?}");
+    }
+
+    #[test]
+    fn a_process_is_told_from_a_later_one_of_its_number() {
+        let own = since(std::process::id()).unwrap();
+        assert!(own > 0 && since(std::process::id()) == Some(own));
+        assert_eq!(since(u32::MAX), None);
+    }
+}

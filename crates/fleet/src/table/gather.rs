@@ -1,0 +1,176 @@
+//! The whole table: each host's rows in a folder of its name, and a row for each task.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use ringfence_sysfs::whole;
+use rustix::fs::{CWD, RenameFlags};
+use serde::{Deserialize, Serialize};
+
+use super::columns::{self, Columns, Values};
+use super::rows::{self, FIGURES};
+use super::samples::SAMPLES;
+use crate::attempt::{self, HOST};
+use crate::error::FleetError;
+use crate::facts::Facts;
+use crate::folder;
+use crate::status::{State, Task};
+
+pub(crate) const TABLE: &str = "table";
+const GATHERED: &str = "gathered.json";
+
+/// What was gathered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gathered {
+    /// Hosts with rows.
+    pub hosts: usize,
+    /// Tasks that are in the table, each with the attempt that counts.
+    pub tasks: Vec<(u32, u32)>,
+    /// Each task's state in a word, by number.
+    pub states: Vec<String>,
+    /// What was left out, a sentence each.
+    pub left_out: Vec<String>,
+}
+
+/// Whether the table is that of these tasks.
+pub fn is_current(dir: &Path, tasks: &[Task]) -> bool {
+    let known: Option<Gathered> = attempt::get(&dir.join(GATHERED)).ok().flatten();
+    let counting: Vec<(u32, u32)> =
+        tasks.iter().filter_map(|task| Some((task.number, task.counting?))).collect();
+    known.is_some_and(|known| known.tasks == counting && known.states == words(tasks))
+        && dir.join(TABLE).is_dir()
+}
+
+fn words(tasks: &[Task]) -> Vec<String> {
+    tasks.iter().map(|task| task.state.word().to_owned()).collect()
+}
+
+/// Makes the table of what tasks have come to; an older one stays until the new one is whole.
+///
+/// # Errors
+/// What could not be read or written; the older table is then as it was.
+pub fn gather(dir: &Path, tasks: &[Task]) -> Result<Gathered, FleetError> {
+    let made = dir.join(format!(".{TABLE}-{}.new", std::process::id()));
+    let _ = fs::remove_dir_all(&made);
+    let gathered = fill(dir, &made, tasks).and_then(|gathered| {
+        replace(&made, &dir.join(TABLE))?;
+        Ok(gathered)
+    });
+    // Where all went well this is the older table.
+    let _ = fs::remove_dir_all(&made);
+    let gathered = gathered?;
+    attempt::put(&dir.join(GATHERED), &gathered)?;
+    Ok(gathered)
+}
+
+fn fill(dir: &Path, made: &Path, tasks: &[Task]) -> Result<Gathered, FleetError> {
+    let mut gathered = Gathered { states: words(tasks), ..Gathered::default() };
+    let mut hosts = std::collections::BTreeSet::new();
+    make(made)?;
+    for task in tasks {
+        let Some(number) = task.counting else { continue };
+        let attempt = folder::task(dir, task.number).join(format!("attempt-{number}"));
+        match add(&attempt, made, task.number, number) {
+            Ok(host) => {
+                gathered.tasks.push((task.number, number));
+                hosts.insert(host);
+            }
+            Err(Added::Unfit(why)) => gathered.left_out.push(format!("task {}: {why}", task.number)),
+            Err(Added::Failed(error)) => return Err(error),
+        }
+    }
+    gathered.hosts = hosts.len();
+    columns::write(&made.join("tasks.parquet"), &of_tasks(tasks))?;
+    Ok(gathered)
+}
+
+// Rows that cannot be had cost no other host its own; a table that cannot be written ends it.
+enum Added {
+    Unfit(FleetError),
+    Failed(FleetError),
+}
+
+fn add(attempt: &Path, made: &Path, task: u32, number: u32) -> Result<String, Added> {
+    let facts: Option<Facts> = attempt::get(&attempt.join(HOST)).map_err(Added::Unfit)?;
+    let facts = facts.ok_or_else(|| Added::Unfit(FleetError::Failed("there is no host.json".into())))?;
+    let own = rows::folder(attempt);
+    // A killed machine, or an earlier version, may have left none.
+    if !own.join(FIGURES).is_file() || !own.join(SAMPLES).is_file() {
+        rows::write(attempt, &facts, task, number).map_err(Added::Unfit)?;
+    }
+    let host = partition(&facts.node);
+    for (table, file) in [("figures", FIGURES), ("samples", SAMPLES)] {
+        let folder = made.join(table).join(format!("host={host}"));
+        make(&folder).map_err(Added::Failed)?;
+        let to = folder.join(format!("part-{task:04}.parquet"));
+        place(&own.join(file), &to).map_err(Added::Failed)?;
+    }
+    Ok(host)
+}
+
+fn make(folder: &Path) -> Result<(), FleetError> {
+    fs::create_dir_all(folder).map_err(FleetError::io("make", folder))
+}
+
+// The same bytes under another name; a copy where links are not to be had.
+fn place(from: &Path, to: &Path) -> Result<(), FleetError> {
+    match fs::hard_link(from, to) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(FleetError::io("link", to)(error)),
+        Err(_) => fs::copy(from, to).map(drop).map_err(FleetError::io("write", to)),
+    }
+}
+
+// A name as other tools take it for text: such a folder's name is percent-encoded.
+fn partition(node: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    node.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+// Afterwards the table is the new one, and the older one is where that was.
+fn replace(made: &Path, table: &Path) -> Result<(), FleetError> {
+    let failed = || FleetError::io("rename the new table to", table);
+    if !table.exists() {
+        fs::rename(made, table).map_err(failed())?;
+    } else if rustix::fs::renameat_with(CWD, made, CWD, table, RenameFlags::EXCHANGE).is_err() {
+        // File systems that cannot exchange two folders are without a table for a moment.
+        let mut older = made.as_os_str().to_owned();
+        older.push(".older");
+        let older = PathBuf::from(older);
+        fs::rename(table, &older).map_err(failed())?;
+        fs::rename(made, table).map_err(failed())?;
+        let _ = fs::remove_dir_all(&older);
+    }
+    let folder = whole::folder_of(table);
+    whole::sync_folder(folder).map_err(FleetError::io("sync the folder", folder))
+}
+
+fn of_tasks(tasks: &[Task]) -> Columns {
+    let text = |of: &dyn Fn(&Task) -> Option<String>| Values::Text(tasks.iter().map(of).collect());
+    let count = |of: &dyn Fn(&Task) -> Option<u32>| Values::Count(tasks.iter().map(of).collect());
+    vec![
+        ("task", count(&|task| Some(task.number))),
+        ("state", text(&|task| Some(task.state.word().into()))),
+        ("reason", text(&|task| task.reason.clone())),
+        ("node", text(&|task| task.node.clone())),
+        ("started", text(&|task| task.started.clone())),
+        ("ended", text(&|task| task.ended.clone())),
+        ("attempts", count(&|task| u32::try_from(task.attempts.len()).ok())),
+        ("attempt", count(&|task| task.counting)),
+        ("done", Values::Flag(tasks.iter().map(|task| Some(task.state == State::Done)).collect())),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_hosts_are_names_of_folders() {
+        assert_eq!(partition("node-01.example"), "node-01.example");
+        assert_eq!(partition("a/b c%"), "a%2Fb%20c%25");
+    }
+}

@@ -1,0 +1,173 @@
+//! The figures of a table, host by host.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ringfence_analysis::estimate::Interval;
+
+use super::columns::{self, Columns, Values};
+use super::gather::TABLE;
+use super::rows::FIGURES;
+use crate::attempt::{self, HOST};
+use crate::error::FleetError;
+use crate::facts::Facts;
+use crate::folder;
+use crate::status::Task;
+
+/// What a figure is of, the same on every host.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Figure {
+    /// The experiment: of a study with stages, the stage.
+    pub experiment: String,
+    /// Its arm.
+    pub arm: String,
+    /// What sets the case apart, in words.
+    pub label: String,
+    /// `slowdown` or `cost`.
+    pub figure: String,
+    /// Of what: the mean time of a unit of work, or a quantile.
+    pub quantity: String,
+    /// What work is counted in.
+    pub unit: String,
+}
+
+/// One figure on one host, and why there is none.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OnHost {
+    /// The host, by its place in [`Read::hosts`].
+    pub host: usize,
+    /// The figure with its interval.
+    pub figure: Result<Interval, String>,
+    /// The verdict in a word, where there is one.
+    pub verdict: Option<String>,
+}
+
+/// All figures of a fleet.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Read {
+    /// What each host is; a host that was measured twice is there twice.
+    pub hosts: Vec<Facts>,
+    /// The task of each.
+    pub tasks: Vec<u32>,
+    /// Each figure on each host that has it, in the order of the first host.
+    pub figures: Vec<(Figure, Vec<OnHost>)>,
+    /// Cases that hosts could not run: on which host, which, and why.
+    pub not_run: Vec<(usize, String, String)>,
+    /// The described machine, where figures were simulated.
+    pub simulated: Option<String>,
+}
+
+const COLUMNS: [&str; 14] = [
+    "experiment",
+    "arm",
+    "label",
+    "figure",
+    "quantity",
+    "unit",
+    "verdict",
+    "unknown",
+    "simulated",
+    "trials",
+    "value",
+    "low",
+    "high",
+    "level",
+];
+
+/// Reads the table of tasks that were gathered.
+///
+/// # Errors
+/// A part of it that cannot be read.
+pub fn read(dir: &Path, tasks: &[Task]) -> Result<Read, FleetError> {
+    let mut all = Read::default();
+    let mut places: BTreeMap<Figure, usize> = BTreeMap::new();
+    let parts = parts(&dir.join(TABLE).join("figures"))?;
+    for task in tasks {
+        let (Some(attempt), Some(part)) = (task.counting, parts.get(&task.number)) else { continue };
+        let host = folder::task(dir, task.number).join(format!("attempt-{attempt}")).join(HOST);
+        let facts: Option<Facts> = attempt::get(&host)?;
+        let Some(facts) = facts else { continue };
+        let mut columns = columns::read(part, &COLUMNS)?;
+        columns.extend(columns::read(part, &["spread"])?);
+        let host = all.hosts.len();
+        all.hosts.push(facts);
+        all.tasks.push(task.number);
+        add(&mut all, &mut places, host, columns);
+    }
+    Ok(all)
+}
+
+// Where each task's figures are.
+fn parts(figures: &Path) -> Result<BTreeMap<u32, PathBuf>, FleetError> {
+    let list = |dir: &Path| -> Result<Vec<PathBuf>, FleetError> {
+        let entries = fs::read_dir(dir).map_err(FleetError::io("list", dir))?;
+        entries.map(|entry| Ok(entry.map_err(FleetError::io("list", dir))?.path())).collect()
+    };
+    let mut parts = BTreeMap::new();
+    if !figures.is_dir() {
+        return Ok(parts);
+    }
+    for host in list(figures)? {
+        for part in list(&host)? {
+            let name = part.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let number = name.strip_prefix("part-").and_then(|name| name.strip_suffix(".parquet"));
+            if let Some(number) = number.and_then(|number| number.parse().ok()) {
+                parts.insert(number, part);
+            }
+        }
+    }
+    debug_assert!(FIGURES.ends_with(".parquet"));
+    Ok(parts)
+}
+
+fn add(all: &mut Read, places: &mut BTreeMap<Figure, usize>, host: usize, columns: Columns) {
+    let mut columns = columns.into_iter().map(|(_, values)| values);
+    let mut text = || match columns.next() {
+        Some(Values::Text(values)) => values.into_iter(),
+        _ => Vec::new().into_iter(),
+    };
+    let mut words: [_; 9] = std::array::from_fn(|_| text());
+    let trials = match columns.next() {
+        Some(Values::Count(values)) => values,
+        _ => Vec::new(),
+    };
+    let mut number = || match columns.next() {
+        Some(Values::Number(values)) => values,
+        _ => Vec::new(),
+    };
+    let numbers: [_; 5] = std::array::from_fn(|_| number());
+    for (row, trials) in trials.into_iter().enumerate() {
+        let [experiment, arm, label, figure, quantity, unit, verdict, unknown, simulated] =
+            words.each_mut().map(|column| column.next().flatten());
+        if simulated.is_some() {
+            all.simulated = simulated;
+        }
+        let words = |text: Option<String>| text.unwrap_or_default();
+        let (label, unknown) = (words(label), words(unknown));
+        if figure.as_deref() == Some("not-run") {
+            all.not_run.push((host, label, unknown));
+            continue;
+        }
+        let of = Figure {
+            experiment: words(experiment),
+            arm: words(arm),
+            label,
+            figure: words(figure),
+            quantity: words(quantity),
+            unit: words(unit),
+        };
+        let [value, low, high, level, spread] =
+            numbers.each_ref().map(|column| column.get(row).copied().flatten());
+        let known = || {
+            let (value, low, high) = (value?, low?, high?);
+            Some(Interval { value, low, high, level: level?, trials: trials?, spread: spread?, slack: 0.0 })
+        };
+        let on_host = OnHost { host, figure: known().ok_or(unknown), verdict };
+        let place = *places.entry(of).or_insert_with_key(|of| {
+            all.figures.push((of.clone(), Vec::new()));
+            all.figures.len() - 1
+        });
+        all.figures[place].1.push(on_host);
+    }
+}

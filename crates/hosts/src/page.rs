@@ -1,0 +1,259 @@
+//! A fleet as an HTML page.
+
+use maud::{Markup, html};
+use ringfence_fleet::Spec;
+use ringfence_report::html::{
+    Align, Answer, Card, Group, Layout, Page, RangeRow, Ranges, Section, Tip, table,
+};
+use ringfence_text::text::{capital, clean, plural};
+
+use crate::compared::Compared;
+use crate::names::{middle, shown};
+use crate::overview::{Known, Overview, Summary};
+use crate::text::{change_rows, compared_how, figure_cell, group_title, notable, outlier_lines, summary_row};
+
+/// Pictures of a group, of the figures that differ most.
+const MOST_PICTURES: usize = 4;
+/// Rows of a picture.
+const MOST_ROWS: usize = 60;
+/// Cells of the table of hosts; of a larger fleet the figures that differ most.
+const MOST_CELLS: usize = 20_000;
+
+/// Hosts, figures, outliers, what is to be expected, and what changed.
+pub fn page(spec: &Spec, overview: &Overview, compared: Option<&Compared>) -> Page {
+    let mut groups: Vec<Group> = Vec::new();
+    if let Some(compared) = compared {
+        groups.push(Group { title: None, sections: vec![changed(compared)] });
+    }
+    let outliers = outlier_lines(overview);
+    if !outliers.is_empty() {
+        let body = html! { ul { @for line in &outliers { li { (clean(line)) } } } };
+        let title = "Hosts that the others of their kind do not let expect".into();
+        groups.push(Group { title: None, sections: vec![Section { id: "outliers", title, body }] });
+    }
+    for place in 0..overview.groups.len() {
+        groups.push(Group {
+            title: Some(clean(&group_title(overview, place))),
+            sections: of_group(overview, place),
+        });
+    }
+    groups.push(Group { title: None, sections: vec![facts(overview)] });
+    Page {
+        title: "Fleet".into(),
+        subtitle: clean(&format!("{} · {}", spec.words.join(" "), spec.created)),
+        answer: answer(overview),
+        groups,
+        footer: vec![FOOTER.into()],
+        simulated: overview.simulated.is_some(),
+    }
+}
+
+const FOOTER: &str = "The middle of hosts of a kind has the interval of Hartung and Knapp, what to expect of the next host is a prediction \
+                      interval for its true figure; both are of 95 %. Outliers are found by the generalized extreme studentized \
+                      deviate, at 5 % for the whole page.";
+
+fn answer(overview: &Overview) -> Answer {
+    let claims = overview.claims.iter().filter(|claim| !claim.above.is_empty());
+    let differing = {
+        let mut nodes: Vec<usize> = overview
+            .figures
+            .iter()
+            .flat_map(|summary| &summary.outliers)
+            .map(|outlier| outlier.host)
+            .collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes.len()
+    };
+    let headline = match (overview.hosts.len(), differing) {
+        (0, _) => "No host has figures yet.".into(),
+        (hosts, 0) => format!("No host of {hosts} is an outlier among its kind."),
+        (hosts, some) => format!("{some} of {} differ from others of their kind.", plural(hosts, "host")),
+    };
+    let lost = overview.lost.iter().map(|lost| {
+        let node = lost.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+        let why = lost.reason.as_deref().unwrap_or("nobody knows why");
+        clean(&format!("Task {}{node} {}: {why}.", lost.task, lost.state.word()))
+    });
+    let busy = overview
+        .hosts
+        .iter()
+        .filter_map(|host| Some(clean(&format!("{} was busy: {}.", host.node, host.busy.as_ref()?))));
+    let not_run = overview.not_run.iter().map(|not_run| {
+        clean(&format!(
+            "{} on {} not run: {}.",
+            capital(&plural(not_run.cases, "case")),
+            plural(not_run.hosts.len(), "host"),
+            not_run.reason
+        ))
+    });
+    let tasks = &overview.tasks;
+    let card = |label: &str, value: usize, note: String| Card {
+        label: label.into(),
+        value: value.to_string(),
+        note,
+        ..Card::default()
+    };
+    Answer {
+        question: "Which hosts differ, and what is to be expected of the next?".into(),
+        headline,
+        cards: vec![
+            card("tasks done", tasks.done, format!("of {}", tasks.all)),
+            card(
+                "without figures",
+                tasks.failed + tasks.missing,
+                format!("{} still to come", tasks.running + tasks.waiting),
+            ),
+            card("hosts", overview.hosts.len(), format!("in {}", plural(overview.groups.len(), "group"))),
+        ],
+        sentences: lost
+            .chain(claims.map(|claim| clean(&claim.sentence)))
+            .chain(busy)
+            .chain(not_run)
+            .collect(),
+        layout: Layout::Stacked,
+        ..Answer::default()
+    }
+}
+
+fn of_group(overview: &Overview, place: usize) -> Vec<Section> {
+    let all: Vec<&Summary> = overview.figures.iter().filter(|summary| summary.group == place).collect();
+    let mut sorted = all.clone();
+    sorted.sort_by(|a, b| notable(b).total_cmp(&notable(a)));
+    let heads = [
+        ("figure", Align::Left),
+        ("hosts", Align::Right),
+        ("middle", Align::Right),
+        ("95 %", Align::Right),
+        ("next host", Align::Right),
+        ("between hosts", Align::Right),
+        ("within a host", Align::Right),
+        ("outliers", Align::Right),
+    ];
+    let rows: Vec<Vec<String>> = all.iter().map(|summary| summary_row(summary)).collect();
+    let expected = Section {
+        id: "expected",
+        title: "What to expect of hosts of this kind".into(),
+        body: table("What to expect of hosts of this kind", &heads, &rows),
+    };
+    let pictures =
+        html! { @for summary in sorted.iter().take(MOST_PICTURES) { (picture(overview, summary)) } };
+    let pictures = Section { id: "pictures", title: "Figures that differ most".into(), body: pictures };
+    vec![expected, pictures, hosts(overview, place, &sorted)]
+}
+
+// A row a host, with its own interval, and the middle of all.
+fn picture(overview: &Overview, summary: &Summary) -> Markup {
+    let mut rows = Vec::new();
+    // Those far from the middle are shown, where not all can be.
+    let far = |figure: &Known| match (figure, &summary.expected) {
+        (Known::Figure(figure), Some(expected)) => (figure.value / expected.value).ln().abs(),
+        _ => 0.0,
+    };
+    let mut hosts: Vec<_> = summary.hosts.iter().collect();
+    hosts.sort_by(|a, b| far(&b.figure).total_cmp(&far(&a.figure)));
+    hosts.truncate(MOST_ROWS);
+    hosts.sort_by_key(|one| one.host);
+    for one in hosts {
+        let Known::Figure(interval) = &one.figure else { continue };
+        let outlying = summary.outliers.iter().any(|outlier| outlier.host == one.host);
+        let host = &overview.hosts[one.host];
+        let name = clean(&host.node);
+        let figure = shown(&summary.of, interval);
+        let fact = |name: &str| host.facts.get(name).cloned().unwrap_or_default();
+        rows.push(RangeRow {
+            color: if outlying { "bad" } else { "other" }.into(),
+            faint: false,
+            figure: Some([interval.value, interval.low, interval.high]),
+            text: figure.value.clone(),
+            tip: Tip::new(&name)
+                .with("figure", figure.to_string())
+                .with("kernel", clean(&fact("kernel")))
+                .with("microcode", clean(&fact("microcode"))),
+            name,
+        });
+    }
+    let left = summary.hosts.len().saturating_sub(rows.len());
+    let mut explanation = match &summary.expected {
+        Some(expected) => format!(
+            "Bars are each host's own interval; the middle of them is {}.",
+            shown(&summary.of, &middle(expected))
+        ),
+        None => "Bars are each host's own interval.".into(),
+    };
+    if left > 0 {
+        explanation += &format!(" {left} hosts near the middle are not drawn.");
+    }
+    let slowdown = summary.figure == "slowdown";
+    let unit = if slowdown { "slowdown" } else { "ns" };
+    let axis =
+        if slowdown { "time beside over time alone".to_owned() } else { format!("ns per {}", summary.unit) };
+    let numbers: Vec<Vec<String>> = summary
+        .hosts
+        .iter()
+        .map(|one| vec![overview.hosts[one.host].node.clone(), figure_cell(summary, one.host)])
+        .collect();
+    let numbers = table(&summary.name, &[("host", Align::Left), ("figure", Align::Right)], &numbers);
+    Ranges { axis, unit, rows, mark: None }.figure(&clean(&summary.name), &explanation, numbers)
+}
+
+fn hosts(overview: &Overview, place: usize, sorted: &[&Summary]) -> Section {
+    let own = &overview.groups[place].hosts;
+    let columns = &sorted[..sorted.len().min((MOST_CELLS / own.len().max(1)).max(1))];
+    let mut heads = vec![("host", Align::Left)];
+    heads.extend(columns.iter().map(|summary| (summary.name.as_str(), Align::Right)));
+    // A look at each host's figure by its place: there may be a thousand of both.
+    let mut cells = vec![vec![String::from("-"); columns.len() + 1]; own.len()];
+    for (row, host) in own.iter().enumerate() {
+        cells[row][0] = overview.hosts[*host].node.clone();
+    }
+    for (column, summary) in columns.iter().enumerate() {
+        for one in &summary.hosts {
+            if let (Ok(row), Known::Figure(interval)) = (own.binary_search(&one.host), &one.figure) {
+                cells[row][column + 1] = shown(&summary.of, interval).to_string();
+            }
+        }
+    }
+    let left = sorted.len() - columns.len();
+    let body = html! {
+        @if left > 0 { p class="note" { (left) " figures more are in the table of the fleet." } }
+        (table("Each host", &heads, &cells))
+    };
+    Section { id: "hosts", title: "Host by host".into(), body }
+}
+
+fn changed(compared: &Compared) -> Section {
+    let heads = [
+        ("figure", Align::Left),
+        ("hosts", Align::Right),
+        ("change", Align::Right),
+        ("interval", Align::Right),
+        ("verdict", Align::Left),
+    ];
+    let body = html! {
+        p { (clean(&capital(&compared_how(compared)))) ". Intervals hold for all figures at once." }
+        (table("What changed", &heads, &change_rows(compared)))
+    };
+    Section { id: "changed", title: "What changed".into(), body }
+}
+
+fn facts(overview: &Overview) -> Section {
+    let names: Vec<&str> =
+        crate::overview::facts().into_iter().filter(|name| !["node", "busy"].contains(name)).collect();
+    let mut heads = vec![("host", Align::Left), ("task", Align::Right)];
+    heads.extend(names.iter().map(|name| (*name, Align::Left)));
+    let rows: Vec<Vec<String>> = overview
+        .hosts
+        .iter()
+        .map(|host| {
+            let mut row = vec![host.node.clone(), host.task.to_string()];
+            row.extend(names.iter().map(|name| host.facts.get(name).cloned().unwrap_or_default()));
+            row
+        })
+        .collect();
+    Section {
+        id: "facts",
+        title: "What the hosts are".into(),
+        body: table("What the hosts are", &heads, &rows),
+    }
+}

@@ -1,0 +1,370 @@
+//! A fleet on a terminal.
+
+use ringfence_analysis::estimate::Verdict;
+use ringfence_fleet::{Spec, State, Task};
+use ringfence_text::Style;
+use ringfence_text::numbers::{self, NO_FIGURE};
+use ringfence_text::style::Paint;
+use ringfence_text::table::{Cell, Column, Table};
+use ringfence_text::text::{faint, hanging, heading, listed, paragraph, plural, section};
+
+use crate::compared::{By, Compared};
+use crate::names::{middle, next, share, shown};
+use crate::overview::{Counts, Known, Overview, Summary, counts};
+
+/// Figures that a terminal has room for; `--figure` chooses others.
+const MOST_FIGURES: usize = 24;
+/// Figures that stand beside each other where hosts are rows.
+const MOST_COLUMNS: usize = 3;
+/// Hosts that are named one by one.
+const MOST_HOSTS: usize = 40;
+
+/// Each task, and all of them in a line.
+pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
+    let mut out = String::new();
+    let mut table = Table::new(vec![
+        Column::right("task"),
+        Column::left("state"),
+        Column::left("node"),
+        Column::left("since"),
+        Column::text("", 24),
+    ]);
+    for task in tasks {
+        let paint = match task.state {
+            State::Done => Paint::Good,
+            State::Failed | State::Missing => Paint::Bad,
+            State::Running | State::Waiting => Paint::Caution,
+        };
+        let tried = match task.attempts.len() {
+            0 | 1 => String::new(),
+            more => format!("{more} attempts"),
+        };
+        let said: Vec<&str> = [task.reason.as_deref(), Some(tried.as_str())].into_iter().flatten().collect();
+        let said: Vec<&str> = said.into_iter().filter(|text| !text.is_empty()).collect();
+        let since = task.ended.as_ref().or(task.started.as_ref());
+        table.row(vec![
+            Cell::new(task.number.to_string()),
+            Cell::painted(task.state.word(), paint),
+            Cell::new(task.node.as_deref().unwrap_or(NO_FIGURE)),
+            // To the second; UTC.
+            Cell::new(since.map_or(NO_FIGURE.into(), |at| at.get(..19).unwrap_or(at).replace('T', " "))),
+            Cell::new(said.join("; ")),
+        ]);
+    }
+    out.push_str(&table.render(style));
+    section(&mut out);
+    let Counts { all, done, running, waiting, failed, missing } = counts(tasks);
+    let parts = [
+        (done, "done"),
+        (running, "running"),
+        (waiting, "waiting"),
+        (failed, "failed"),
+        (missing, "missing"),
+    ];
+    let parts: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    paragraph(
+        &mut out,
+        0,
+        &format!(
+            "{} of '{}': {}; times are UTC",
+            plural(all, "task"),
+            spec.words.join(" "),
+            parts.join(", ")
+        ),
+        style,
+    );
+    out
+}
+
+/// The whole report.
+pub fn text(overview: &Overview, compared: Option<&Compared>, style: &Style) -> String {
+    let mut out = String::new();
+    head(&mut out, overview, style);
+    for (place, group) in overview.groups.iter().enumerate() {
+        section(&mut out);
+        heading(&mut out, &group_title(overview, place), style);
+        let mut of_group: Vec<&Summary> =
+            overview.figures.iter().filter(|summary| summary.group == place).collect();
+        if group.hosts.len() < ringfence_analysis::hosts::FEWEST_HOSTS {
+            let few = format!(
+                "With {} nothing can be said of others of their kind; that takes {}.",
+                plural(group.hosts.len(), "host"),
+                ringfence_analysis::hosts::FEWEST_HOSTS
+            );
+            paragraph(&mut out, 2, &few, style);
+        }
+        of_group.sort_by(|a, b| notable(b).total_cmp(&notable(a)));
+        let left = of_group.len().saturating_sub(MOST_FIGURES);
+        of_group.truncate(MOST_FIGURES);
+        out.push_str(&summaries(&of_group, style));
+        if left > 0 {
+            faint(
+                &mut out,
+                &format!("{left} figures more: --figure TEXT chooses, --html and --json have all"),
+                style,
+            );
+        }
+        section(&mut out);
+        out.push_str(&by_host(overview, &of_group, style));
+    }
+    outliers(&mut out, overview, style);
+    if !overview.claims.is_empty() {
+        section(&mut out);
+        heading(&mut out, "How many hosts does it hold on?", style);
+        for claim in overview.claims.iter().take(MOST_FIGURES) {
+            paragraph(&mut out, 2, &claim.sentence, style);
+        }
+        if overview.claims.len() > MOST_FIGURES {
+            faint(&mut out, &format!("{} more", overview.claims.len() - MOST_FIGURES), style);
+        }
+    }
+    if let Some(compared) = compared {
+        section(&mut out);
+        out.push_str(&changes(compared, style));
+    }
+    section(&mut out);
+    faint(&mut out, LEGEND, style);
+    out
+}
+
+const LEGEND: &str = "[lo, hi]: 95 %. middle: of hosts of this kind; next host: where its true figure will be, of ten hosts a little \
+                      optimistic. between: how much hosts differ; within: how well one host's figure is known. Outliers, and the \
+                      counts of hosts, have intervals that hold for all hosts at once.";
+
+/// What can be said of a fleet in few lines.
+fn head(out: &mut String, overview: &Overview, style: &Style) {
+    if let Some(machine) = &overview.simulated {
+        heading(out, &format!("SIMULATED on {machine}: no figure here was measured"), style);
+    }
+    let Counts { all, done, running, waiting, .. } = overview.tasks;
+    let mut line = format!("{done} of {all} done");
+    for (count, what) in [(running, "running"), (waiting, "waiting")] {
+        if count > 0 {
+            line += &format!(", {count} {what}");
+        }
+    }
+    hanging(out, "tasks        ", None, &line, style);
+    for lost in &overview.lost {
+        let node = lost.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+        let why = lost.reason.as_deref().unwrap_or("nobody knows why");
+        let line = format!("task {}{node}: {}: {why}", lost.task, lost.state.word());
+        hanging(out, "without      ", Some(Paint::Bad), &line, style);
+    }
+    let hosts = format!("{} in {}", overview.hosts.len(), plural(overview.groups.len(), "group"));
+    hanging(out, "hosts        ", None, &format!("{hosts} by {}", overview.by.join(", ")), style);
+    for host in overview.hosts.iter().filter(|host| host.busy.is_some()).take(MOST_HOSTS) {
+        let line = format!("{}: {}", host.node, host.busy.as_deref().unwrap_or_default());
+        hanging(out, "busy         ", Some(Paint::Caution), &line, style);
+    }
+    for not_run in &overview.not_run {
+        let line = format!(
+            "{} on {}: {}",
+            plural(not_run.cases, "case"),
+            nodes(overview, &not_run.hosts),
+            not_run.reason
+        );
+        hanging(out, "not run      ", None, &line, style);
+    }
+}
+
+fn nodes(overview: &Overview, hosts: &[usize]) -> String {
+    match hosts {
+        few if few.len() <= 6 => {
+            let names: Vec<&str> = few.iter().map(|host| overview.hosts[*host].node.as_str()).collect();
+            listed(&names, "and")
+        }
+        many => plural(many.len(), "host"),
+    }
+}
+
+pub(crate) fn group_title(overview: &Overview, place: usize) -> String {
+    let group = &overview.groups[place];
+    let name = if group.name.is_empty() { "all hosts" } else { &group.name };
+    format!("{name}: {}", plural(group.hosts.len(), "host"))
+}
+
+/// Most first: outliers, then by how much hosts differ beyond what each is uncertain.
+pub(crate) fn notable(summary: &Summary) -> f64 {
+    let differ = summary.expected.map_or(0.0, |expected| expected.share_between);
+    let harm = if summary.figure == "slowdown" { 0.5 } else { 0.0 };
+    summary.outliers.len() as f64 * 10.0 + differ + harm
+}
+
+fn summaries(all: &[&Summary], style: &Style) -> String {
+    let mut table = Table::new(vec![
+        Column::text("figure", 24),
+        Column::right("hosts"),
+        Column::right("middle"),
+        Column::left(""),
+        Column::left("next host"),
+        Column::right("between"),
+        Column::right("within"),
+        Column::right("outliers"),
+    ]);
+    for summary in all {
+        table.row(summary_row(summary).into_iter().map(Cell::new).collect());
+    }
+    table.render(style)
+}
+
+/// The cells of a summary: what it is, hosts, middle, its interval, next host, between, within, outliers.
+pub(crate) fn summary_row(summary: &Summary) -> Vec<String> {
+    let known = summary.hosts.iter().filter(|host| matches!(host.figure, Known::Figure(_))).count();
+    let mut row = vec![summary.name.clone(), known.to_string()];
+    match &summary.expected {
+        Some(expected) => {
+            let middle = shown(&summary.of, &middle(expected));
+            let next = shown(&summary.of, &next(expected));
+            row.extend([
+                middle.value,
+                middle.interval,
+                next.interval,
+                share(expected.between),
+                share(expected.within),
+            ]);
+        }
+        None => row.extend([
+            NO_FIGURE.to_owned(),
+            String::new(),
+            NO_FIGURE.into(),
+            NO_FIGURE.into(),
+            NO_FIGURE.into(),
+        ]),
+    }
+    row.push(if summary.outliers.is_empty() { String::new() } else { summary.outliers.len().to_string() });
+    row
+}
+
+// Hosts as rows, beside each other the figures that differ most.
+fn by_host(overview: &Overview, all: &[&Summary], style: &Style) -> String {
+    let columns = &all[..all.len().min(MOST_COLUMNS)];
+    let Some(first) = columns.first() else { return String::new() };
+    let mut heads = vec![Column::left("host")];
+    for column in columns {
+        heads.push(Column::text(column.name.clone(), 16));
+    }
+    let mut table = Table::new(heads);
+    for host in overview.groups[first.group].hosts.iter().take(MOST_HOSTS) {
+        let mut row = vec![Cell::new(&overview.hosts[*host].node)];
+        for column in columns {
+            let outlying = column.outliers.iter().any(|outlier| outlier.host == *host);
+            let cell = figure_cell(column, *host);
+            row.push(if outlying { Cell::painted(cell + " !", Paint::Bad) } else { Cell::new(cell) });
+        }
+        table.row(row);
+    }
+    let mut out = table.render(style);
+    let left = overview.groups[first.group].hosts.len().saturating_sub(MOST_HOSTS);
+    if left > 0 {
+        faint(&mut out, &format!("{left} hosts more: --html and --json have all"), style);
+    }
+    out
+}
+
+/// A host's figure in a cell.
+pub(crate) fn figure_cell(summary: &Summary, host: usize) -> String {
+    match summary.hosts.iter().find(|one| one.host == host).map(|one| &one.figure) {
+        Some(Known::Figure(interval)) => shown(&summary.of, interval).to_string(),
+        _ => NO_FIGURE.into(),
+    }
+}
+
+fn outliers(out: &mut String, overview: &Overview, style: &Style) {
+    let lines = outlier_lines(overview);
+    if lines.is_empty() {
+        return;
+    }
+    section(out);
+    heading(out, "Hosts that the others of their kind do not let expect", style);
+    for line in lines.iter().take(MOST_HOSTS) {
+        paragraph(out, 2, line, style);
+    }
+    if lines.len() > MOST_HOSTS {
+        faint(out, &format!("{} more", lines.len() - MOST_HOSTS), style);
+    }
+}
+
+/// Every outlier in a line.
+pub(crate) fn outlier_lines(overview: &Overview) -> Vec<String> {
+    let of = |summary: &Summary| {
+        let line = |outlier: &crate::overview::Outlying| {
+            let ratio = ringfence_analysis::estimate::Interval {
+                value: outlier.value,
+                low: outlier.low,
+                high: outlier.high,
+                level: overview.level,
+                trials: 0,
+                spread: 0.0,
+                slack: 0.0,
+            };
+            format!(
+                "{}: {}: {}, which is {} against the others",
+                overview.hosts[outlier.host].node,
+                summary.name,
+                figure_cell(summary, outlier.host),
+                numbers::slowdown(&ratio)
+            )
+        };
+        summary.outliers.iter().map(line).collect::<Vec<_>>()
+    };
+    overview.figures.iter().flat_map(of).collect()
+}
+
+/// How two groups were compared, in a sentence.
+pub(crate) fn compared_how(compared: &Compared) -> String {
+    let Compared { before, after, by, hosts_before, hosts_after, .. } = compared;
+    match by {
+        By::Host => format!(
+            "before: {before} ({hosts_before} hosts); after: {after} ({hosts_after} hosts); each host against itself"
+        ),
+        By::Group => format!(
+            "before: {before} ({hosts_before} hosts); after: {after} ({hosts_after} hosts); group against group"
+        ),
+    }
+}
+
+/// The cells of each change: what it is, hosts, change, its interval, verdict.
+pub(crate) fn change_rows(compared: &Compared) -> Vec<Vec<String>> {
+    let row = |change: &crate::compared::Change| {
+        let figure = change.change.slowdown.as_ref().map(numbers::slowdown_figure);
+        let (value, interval) =
+            figure.map_or((NO_FIGURE.into(), String::new()), |figure| (figure.value, figure.interval));
+        let verdict = match &change.change.verdict {
+            Verdict::Slower => "more".into(),
+            Verdict::Faster => "less".into(),
+            Verdict::NoChangeLargerThanMargin => format!("within {}", numbers::percent(change.change.margin)),
+            Verdict::Undecided { .. } => "undecided".into(),
+            Verdict::NotEstimable(_) => "too few hosts".to_owned(),
+        };
+        let hosts = match compared.by {
+            By::Host => change.hosts_before.to_string(),
+            By::Group => format!("{}, {}", change.hosts_before, change.hosts_after),
+        };
+        vec![change.name.clone(), hosts, value, interval, verdict]
+    };
+    compared.changes.iter().map(row).collect()
+}
+
+fn changes(compared: &Compared, style: &Style) -> String {
+    let mut out = String::new();
+    heading(&mut out, "What changed", style);
+    paragraph(&mut out, 2, &compared_how(compared), style);
+    let mut table = Table::new(vec![
+        Column::text("figure", 24),
+        Column::right("hosts"),
+        Column::right("change"),
+        Column::left(""),
+        Column::left("verdict"),
+    ]);
+    for row in change_rows(compared) {
+        table.row(row.into_iter().map(Cell::new).collect());
+    }
+    out.push_str(&table.render(style));
+    faint(
+        &mut out,
+        &format!("Intervals hold for all {} at once.", plural(compared.changes.len(), "figure")),
+        style,
+    );
+    out
+}

@@ -1,0 +1,204 @@
+//! `fleet`: one experiment on many machines.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ringfence_fleet::flags::{Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetSubmit, FleetTask};
+use ringfence_fleet::{
+    self as fleet, Asked, Engine, FleetError, Order, Ordered, Place, Read, Spec, State, Task,
+};
+use ringfence_hosts::{Compared, Question, compare_facts, compare_fleets, overview};
+use ringfence_json as json;
+use ringfence_machine::root::FsRoot;
+
+use crate::args::{Verb, parse_words};
+use crate::failure::Failure;
+use crate::output;
+use crate::shared::command::command;
+use crate::shared::{host, page};
+
+pub fn run(args: &Fleet) -> Result<(), Failure> {
+    match &args.action {
+        FleetAction::Submit(asked) => submit(asked),
+        FleetAction::Status(asked) => status(asked),
+        FleetAction::Retry(asked) => retry(asked),
+        FleetAction::Gather(asked) => gather(asked),
+        FleetAction::Report(asked) => report(asked),
+        FleetAction::Task(asked) => task(asked),
+    }
+}
+
+impl From<FleetError> for Failure {
+    fn from(error: FleetError) -> Self {
+        match error {
+            FleetError::Usage(text) => Self::Usage(text),
+            FleetError::Failed(text) => Self::Failed(text),
+        }
+    }
+}
+
+/// A fleet's tasks, by its files and its engine.
+fn tasks(dir: &Path) -> Result<(Spec, Vec<Task>), Failure> {
+    let spec = fleet::open(dir)?;
+    let asked: Result<BTreeMap<u32, Asked>, String> = match spec.engine {
+        Engine::Local => Ok(BTreeMap::new()),
+        Engine::Slurm => fleet::ask(dir).map_err(|error| error.to_string()),
+    };
+    let tasks = fleet::status(dir, &spec, &asked)?;
+    Ok((spec, tasks))
+}
+
+fn submit(args: &FleetSubmit) -> Result<(), Failure> {
+    let FleetSubmit { places, local, hosts, limit, slurm, verb } = args;
+    let (places, limit, slurm, verb) = (places.clone(), limit.clone(), slurm.clone(), verb.clone());
+    let order = Order { places, local: *local, hosts: *hosts, limit, slurm, verb };
+    let called = |words: &[String]| match parse_words(words)?.verb {
+        Verb::Fleet(_) => Err("a fleet cannot run fleets".into()),
+        _ => Ok(()),
+    };
+    let Ordered { dir, spec, experiment } = fleet::order(&order, &called)?;
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Failure::Failed(format!("finding this program: {error}")))?;
+    fleet::create(&dir, &spec, &program, experiment.as_deref())?;
+    let all: Vec<u32> = (1..=spec.tasks).collect();
+    if spec.engine == Engine::Local {
+        return here(&dir, &all);
+    }
+    let job = fleet::submit(&dir, &spec, &all, &[]).inspect_err(|_| {
+        // It was made here, and nobody has been handed anything of it.
+        let _ = std::fs::remove_dir_all(&dir);
+    })?;
+    let warning = fleet::static_problem(&program).map(|why| format!("{why}\n")).unwrap_or_default();
+    let (tasks, most, status) = (plural(all.len()), spec.minutes, command(&["fleet", "status"], &dir));
+    output::print(&format!("{warning}job {job}: {tasks}, at most {most} min each; see {status}"))
+}
+
+fn status(args: &FleetLook) -> Result<(), Failure> {
+    let (spec, tasks) = tasks(&args.dir)?;
+    if args.json {
+        return output::print_json(&json::fleet_status(&spec, &tasks));
+    }
+    let mut text = ringfence_hosts::status(&spec, &tasks, &output::style());
+    if tasks.iter().any(|task| task.state.is_lost()) {
+        text += &format!("again: {}\n", command(&["fleet", "retry"], &args.dir));
+    }
+    output::print(&text)
+}
+
+fn retry(args: &FleetDir) -> Result<(), Failure> {
+    let (spec, tasks) = tasks(&args.dir)?;
+    let lost: Vec<u32> = tasks.iter().filter(|task| task.state.is_lost()).map(|task| task.number).collect();
+    if lost.is_empty() {
+        return output::print("nothing to run again: no task failed, and none is missing");
+    }
+    match spec.engine {
+        Engine::Local => here(&args.dir, &lost),
+        Engine::Slurm => {
+            let job = fleet::submit(&args.dir, &spec, &lost, &fleet::retry_options(&args.dir, &spec))?;
+            let status = command(&["fleet", "status"], &args.dir);
+            output::print(&format!("job {job}: {}; see {status}", plural(lost.len())))
+        }
+    }
+}
+
+/// Runs tasks here, one after the other, and says what came of them.
+fn here(dir: &Path, numbers: &[u32]) -> Result<(), Failure> {
+    let stop = host::stop_on_signals()?;
+    for number in numbers {
+        // Where nobody reads it, nothing else is lost.
+        let _ = writeln!(std::io::stderr(), "task {number}");
+        one(dir, *number, &FsRoot::host(), &stop)?;
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    let (spec, tasks) = tasks(dir)?;
+    output::print(&ringfence_hosts::status(&spec, &tasks, &output::style()))?;
+    let lost = tasks.iter().filter(|task| task.state.is_lost()).count();
+    if lost > 0 {
+        let again = command(&["fleet", "retry"], dir);
+        return Err(Failure::Failed(format!("{} without figures; again: {again}", plural(lost))));
+    }
+    output::print(&format!("report: {}", command(&["fleet", "report"], dir)))
+}
+
+fn one(dir: &Path, number: u32, root: &FsRoot, stop: &AtomicBool) -> Result<fleet::Outcome, Failure> {
+    let of_slurm = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    // Runs on one machine are told apart by their task.
+    let here = || {
+        let name = root.read_opt("/proc/sys/kernel/hostname").unwrap_or_else(|| "host".into());
+        format!("{name}-{number}")
+    };
+    let node = of_slurm("SLURMD_NODENAME").unwrap_or_else(here);
+    let place = Place { node, job: of_slurm("SLURM_JOB_ID"), root: root.clone() };
+    Ok(fleet::run_task(dir, number, &place, stop)?)
+}
+
+fn task(args: &FleetTask) -> Result<(), Failure> {
+    let stop = host::stop_on_signals()?;
+    let outcome = one(&args.dir, args.number, &host::root(&args.root)?, &stop)?;
+    match outcome.reason {
+        Some(reason) => Err(Failure::Failed(format!("task {} on {}: {reason}", args.number, outcome.node))),
+        None => output::print(&format!("task {} on {}: done", args.number, outcome.node)),
+    }
+}
+
+fn gather(args: &FleetDir) -> Result<(), Failure> {
+    let (_, tasks) = tasks(&args.dir)?;
+    let gathered = fleet::gather(&args.dir, &tasks)?;
+    let mut text = format!(
+        "{} of {} in {}\n",
+        gathered.tasks.len(),
+        plural(tasks.len()),
+        args.dir.join("table").display()
+    );
+    for task in tasks.iter().filter(|task| task.state != State::Done) {
+        let why = task.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        text += &format!("without figures: task {}, {}{why}\n", task.number, task.state.word());
+    }
+    for why in &gathered.left_out {
+        text += &format!("left out: {why}\n");
+    }
+    output::print(&text)
+}
+
+fn plural(tasks: usize) -> String {
+    if tasks == 1 { "1 task".into() } else { format!("{tasks} tasks") }
+}
+
+fn report(args: &FleetReport) -> Result<(), Failure> {
+    let (spec, tasks) = tasks(&args.dir)?;
+    let read = read(&args.dir, &tasks)?;
+    let by = args.by.clone().unwrap_or_else(|| vec!["processor".into()]);
+    let asked = Question::new(by, args.figure.clone(), &args.at_least, &read).map_err(Failure::Usage)?;
+    let compared = args.compare.as_ref().map(|what| compare(what, &args.dir, &read, &asked)).transpose()?;
+    let shown = overview(&read, &tasks, &asked);
+    if let Some(path) = &args.html {
+        page::put(path, "--html", || Ok(ringfence_hosts::page(&spec, &shown, compared.as_ref())))?;
+    }
+    match args.json {
+        true => output::print_json(&json::fleet_report(&spec, &shown, compared.as_ref())),
+        false => output::print(&ringfence_hosts::text(&shown, compared.as_ref(), &output::style())),
+    }
+}
+
+// The table's figures; it is made where it is not that of these tasks.
+fn read(dir: &Path, tasks: &[Task]) -> Result<Read, Failure> {
+    if !fleet::is_current(dir, tasks) {
+        fleet::gather(dir, tasks)?;
+    }
+    Ok(fleet::read(dir, tasks)?)
+}
+
+fn compare(what: &str, dir: &Path, read: &Read, asked: &Question) -> Result<Compared, Failure> {
+    let compared = if fleet::is_fleet(Path::new(what)) {
+        let (_, tasks) = tasks(Path::new(what))?;
+        let earlier = self::read(Path::new(what), &tasks)?;
+        compare_fleets((what, &earlier), (&dir.display().to_string(), read), asked)
+    } else {
+        compare_facts(read, what, asked)
+    };
+    compared.map_err(|why| Failure::Usage(format!("--compare {what}: {why}")))
+}
