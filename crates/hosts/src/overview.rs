@@ -237,6 +237,17 @@ pub struct NotRun {
     pub hosts: Vec<usize>,
 }
 
+impl Overview {
+    /// Hosts that others used while they were measured: a few of them, and how many more there are.
+    pub(crate) fn busy(&self) -> (Vec<(&str, &str)>, usize) {
+        const MOST: usize = 8;
+        let busy = |host: &&Host| host.busy.is_some();
+        let all = self.hosts.iter().filter(busy).count();
+        let told = self.hosts.iter().filter_map(|host| Some((host.node.as_str(), host.busy.as_deref()?)));
+        (told.take(MOST).collect(), all.saturating_sub(MOST))
+    }
+}
+
 /// Puts everything together.
 pub fn overview(read: &Read, tasks: &[Task], asked: &Question) -> Overview {
     let groups = groups(&read.hosts, &asked.by);

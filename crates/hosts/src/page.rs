@@ -75,10 +75,10 @@ fn answer(overview: &Overview) -> Answer {
         let why = lost.reason.as_deref().unwrap_or("nobody knows why");
         clean(&format!("Task {}{node} {}: {why}.", lost.task, lost.state.word()))
     });
-    let busy = overview
-        .hosts
-        .iter()
-        .filter_map(|host| Some(clean(&format!("{} was busy: {}.", host.node, host.busy.as_ref()?))));
+    let (busy, more) = overview.busy();
+    let more =
+        (more > 0).then(|| format!("{} more of the hosts were busy too: see what the hosts are.", more));
+    let busy = busy.into_iter().map(|(node, why)| clean(&format!("{node} was busy: {why}."))).chain(more);
     let not_run = overview.not_run.iter().map(|not_run| {
         clean(&format!(
             "{} on {} not run: {}.",
@@ -238,8 +238,7 @@ fn changed(compared: &Compared) -> Section {
 }
 
 fn facts(overview: &Overview) -> Section {
-    let names: Vec<&str> =
-        crate::overview::facts().into_iter().filter(|name| !["node", "busy"].contains(name)).collect();
+    let names: Vec<&str> = crate::overview::facts().into_iter().filter(|name| *name != "node").collect();
     let mut heads = vec![("host", Align::Left), ("task", Align::Right)];
     heads.extend(names.iter().map(|name| (*name, Align::Left)));
     let rows: Vec<Vec<String>> = overview

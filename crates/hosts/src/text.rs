@@ -153,8 +153,9 @@ fn head(out: &mut String, overview: &Overview, style: &Style) {
     }
     let hosts = format!("{} in {}", overview.hosts.len(), plural(overview.groups.len(), "group"));
     hanging(out, "hosts        ", None, &format!("{hosts} by {}", overview.by.join(", ")), style);
-    for host in overview.hosts.iter().filter(|host| host.busy.is_some()).take(MOST_HOSTS) {
-        let line = format!("{}: {}", host.node, host.busy.as_deref().unwrap_or_default());
+    let (busy, more) = overview.busy();
+    let more = (more > 0).then(|| format!("{more} more hosts: see column 'busy' of the table"));
+    for line in busy.into_iter().map(|(node, why)| format!("{node}: {why}")).chain(more) {
         hanging(out, "busy         ", Some(Paint::Caution), &line, style);
     }
     for not_run in &overview.not_run {

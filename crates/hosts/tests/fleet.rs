@@ -171,3 +171,15 @@ fn the_page_has_every_host_and_no_markup_of_others() {
         assert!(refused.contains(part), "{refused}");
     }
 }
+
+#[test]
+fn of_many_busy_hosts_a_few_are_named_and_the_rest_counted() {
+    let mut read = fleet(1.0);
+    for host in &mut read.hosts[20..] {
+        host.busy = Some("on average 4 tasks wanted to run".into());
+    }
+    let seen = overview(&read, &tasks(), &asked(&read, "processor"));
+    let shown = text(&seen, None, &Style { color: false, width: 100, unicode: true });
+    assert_eq!(shown.matches("tasks wanted to run").count(), 8, "{shown}");
+    assert!(shown.contains("n26: on average 4") && shown.contains("13 more hosts"), "{shown}");
+}
