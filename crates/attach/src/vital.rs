@@ -150,6 +150,10 @@ fn ends(root: &FsRoot, pid: u32) -> Vec<End> {
         if let Some(name) = pipe {
             // O_WRONLY is 1, O_RDWR 2 (proc_pid_fdinfo(5): flags are octal).
             let flags = field(&info(), "flags").and_then(|flags| u64::from_str_radix(flags, 8).ok());
+            // Closed meanwhile, or its process has ended: it is nobody's.
+            if flags.is_none() && std::fs::read_link(root.path(format!("/proc/{pid}/fd/{fd}"))).is_err() {
+                continue;
+            }
             let [reads, writes] =
                 [flags.is_none_or(|flags| flags & 3 != 1), flags.is_some_and(|flags| flags & 3 != 0)];
             found.push(End { pid, fd, name, reads, writes });
