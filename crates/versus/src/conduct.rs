@@ -9,7 +9,7 @@ use ringfence_dataset::Date;
 
 use crate::findings::{About, Findings, findings, groups};
 use crate::host::{Host, Watch};
-use crate::keep::{check_writable, keep};
+use crate::keep::{begin_journal, check_writable, forget, keep};
 use crate::question::Question;
 use crate::session::{self, Trouble};
 use crate::shell::Shell;
@@ -33,30 +33,37 @@ pub fn conduct(
     watch: &mut dyn Watch,
 ) -> Result<Done, Trouble> {
     check_writable(question, dir)?;
-    let began = SystemTime::now();
+    let new = !dir.exists();
+    let shell = question.shell != Shell::None;
+    let mut about = About {
+        label: question.label.clone(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        began: Date::new(SystemTime::now()).rfc3339(),
+        shell: question.shell.name(),
+        not_counted: None,
+    };
     let mut host = Host::new(question, stop, watch);
     let set_up = host.set_up().and_then(|()| host.same_output());
-    let measured = set_up.map(|()| {
+    let measured = set_up.and_then(|()| {
+        host.journal = Some(begin_journal(question, dir, &about)?);
         host.began = Instant::now();
-        let shell = question.shell != Shell::None;
-        session::measure(&groups(&question.cases), shell, &question.settings, &mut host)
+        Ok(session::measure(&groups(&question.cases), shell, &question.settings, &mut host))
     });
     let cleaned = host.clean_up();
-    let not_counted = host.not_counted.take();
+    about.not_counted = host.not_counted.take();
     let mut measured = measured?;
     measured.trouble = measured.trouble.or(cleaned.err());
     match &measured.trouble {
-        Some(trouble) if measured.runs.is_empty() => return Err(trouble.clone()),
-        Some(Trouble::Usage(why)) => return Err(Trouble::Usage(why.clone())),
+        Some(trouble) if measured.runs.is_empty() => {
+            forget(dir, new);
+            return Err(trouble.clone());
+        }
+        Some(Trouble::Usage(why)) => {
+            forget(dir, new);
+            return Err(Trouble::Usage(why.clone()));
+        }
         _ => {}
     }
-    let about = About {
-        label: question.label.clone(),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        began: Date::new(began).rfc3339(),
-        shell: question.shell.name(),
-        not_counted,
-    };
     let findings = findings(&question.cases, &question.settings, about, &measured);
     // What was measured is told even where it cannot be kept.
     let kept = keep(question, dir, &findings, &measured);

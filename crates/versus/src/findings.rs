@@ -161,7 +161,7 @@ pub struct Findings {
 }
 
 /// What is known besides the runs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct About {
     /// As in [`Findings`].
     pub label: Option<String>,

@@ -10,10 +10,11 @@ use ringfence_machine::text::{printable, printable_lines};
 
 use crate::case::Case;
 use crate::findings::groups;
+use crate::journal::{Entry, JOURNAL, Journal};
 use crate::launch::{self, Output, Ran, What};
 use crate::order::Slot;
 use crate::question::Question;
-use crate::run::Took;
+use crate::run::{Run, Took};
 use crate::same_output;
 use crate::session::{Bench, Said, Trouble};
 use crate::shell::{self, Shell};
@@ -35,11 +36,13 @@ pub(crate) struct Host<'a> {
     pub began: Instant,
     /// Why instructions are not counted.
     pub not_counted: Option<String>,
+    /// Where runs are written as they are made.
+    pub journal: Option<Journal>,
 }
 
 impl<'a> Host<'a> {
     pub fn new(question: &'a Question, stop: &'a Arc<AtomicBool>, watch: &'a mut dyn Watch) -> Self {
-        Self { question, stop, watch, began: Instant::now(), not_counted: None }
+        Self { question, stop, watch, began: Instant::now(), not_counted: None, journal: None }
     }
 }
 
@@ -170,6 +173,17 @@ impl Host<'_> {
         Ok((began, ran))
     }
 
+    // Runs go on without it: they are kept at the end.
+    fn write(&mut self, entry: &Entry) {
+        let Some(journal) = &mut self.journal else { return };
+        if let Err(error) = journal.write(entry) {
+            self.journal = None;
+            self.watch.note(&format!(
+                "writing {JOURNAL}: {error}; runs are kept at the end only, so free some space before that"
+            ));
+        }
+    }
+
     fn refused(&self, case: &Case, ran: &Ran) -> Trouble {
         let shown = format!("{}, '{}'", case.role, printable(&case.command));
         let by_shell = self.question.shell != Shell::None;
@@ -220,8 +234,15 @@ impl Bench for Host<'_> {
                 (began, ran)
             }
         };
+        if let Some(why) = ran.not_counted.as_ref().filter(|_| self.not_counted.is_none()) {
+            self.write(&Entry::NotCounted(why.clone()));
+        }
         self.not_counted = ran.not_counted;
         Ok((began, ran.took))
+    }
+
+    fn made(&mut self, run: &Run) {
+        self.write(&Entry::Run(run.clone()));
     }
 
     fn elapsed(&self) -> f64 {
@@ -230,10 +251,15 @@ impl Bench for Host<'_> {
 
     fn say(&mut self, said: Said) {
         match said {
-            Said::WarmedUp(warmed) => self.watch.note(&text::warmed(&warmed)),
-            Said::Announced(announced) => {
-                self.watch.note(&text::announcement(&announced, &self.question.settings))
+            Said::WarmedUp(warmed) => {
+                self.write(&Entry::WarmedUp(warmed));
+                self.watch.note(&text::warmed(&warmed));
             }
+            Said::Announced(announced) => {
+                self.write(&Entry::Announced(announced));
+                self.watch.note(&text::announcement(&announced, &self.question.settings));
+            }
+            Said::Levels(levels) => self.write(&Entry::Levels(levels)),
             Said::Round(_, share) => self.watch.share(self.began, share),
         }
     }

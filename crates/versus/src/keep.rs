@@ -8,7 +8,8 @@ use ringfence_dataset::{DatasetError, Recorder, text_file};
 use ringfence_sysfs::whole;
 
 use crate::export;
-use crate::findings::Findings;
+use crate::findings::{About, Findings};
+use crate::journal::{self, JOURNAL, Journal};
 use crate::question::{Export, Question};
 use crate::session::{Measured, Trouble};
 use crate::table;
@@ -66,19 +67,37 @@ impl Files {
 
     /// Whether a folder is one.
     pub fn are_in(dir: &Path) -> bool {
-        dir.join(Self::FINDINGS).is_file()
+        dir.join(Self::FINDINGS).is_file() || dir.join(JOURNAL).is_file()
     }
 
-    /// What was found.
+    /// What was found; where that was not kept, what the journal of runs says.
     ///
     /// # Errors
     /// One sentence where it cannot be read.
     pub fn read(dir: &Path) -> Result<Findings, String> {
         let path = dir.join(Self::FINDINGS);
+        if !path.exists() {
+            return journal::read(dir);
+        }
         let text = text_file::read(&path, text_file::LONGEST)
             .map_err(|error| format!("{}: {error}", path.display()))?;
         serde_json::from_str(&text)
             .map_err(|error| format!("{}: {error}: restore it as it was written", path.display()))
+    }
+}
+
+// Beside it nothing else is in the folder until all is kept.
+pub(crate) fn begin_journal(question: &Question, dir: &Path, about: &About) -> Result<Journal, Trouble> {
+    fs::create_dir_all(dir).map_err(DatasetError::io("make", dir)).map_err(trouble)?;
+    let begun = Journal::begin(dir, about, &question.cases, &question.settings);
+    begun.map_err(DatasetError::io("write", &dir.join(JOURNAL))).map_err(trouble)
+}
+
+/// Takes away what [`begin_journal`] made.
+pub(crate) fn forget(dir: &Path, new: bool) {
+    let _ = fs::remove_file(dir.join(JOURNAL));
+    if new {
+        let _ = fs::remove_dir(dir);
     }
 }
 
@@ -97,6 +116,10 @@ pub(crate) fn keep(
         whole::write(&path, (text + "\n").as_bytes())
             .map_err(|error| DatasetError::io("write", &path)(error.into_source()))
     });
+    if kept.is_ok() {
+        // Should it stay, it is not read beside the answer.
+        let _ = fs::remove_file(dir.join(JOURNAL));
+    }
     // The others may go elsewhere.
     let mut failed = kept.map_err(trouble).err();
     for (path, export) in &question.exports {

@@ -11,6 +11,7 @@
 //! | [`findings`], [`text`], [`export`] | what was found, as values and as text |
 //! | [`launcher`], [`launch`], [`shell`], [`same_output`], [`table`] | processes and files |
 //! | [`progress`] | commands that run on, as an experiment |
+//! | `journal`, `keep` | what is kept of runs: while they are made, and at the end |
 //! | [`flags`], [`Question`], [`mod@conduct`] | the command line, and all of it together |
 
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod export;
 pub mod findings;
 pub mod flags;
 mod host;
+mod journal;
 mod keep;
 pub mod launch;
 pub mod launcher;

@@ -2,14 +2,25 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
 
 /// Who runs next: a case by its number, or the shell alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Slot {
     /// A case.
     Case(usize),
     /// The shell with nothing to do.
     Shell,
+}
+
+impl Slot {
+    /// The case's number, if it is one.
+    pub fn case(self) -> Option<usize> {
+        match self {
+            Self::Case(case) => Some(case),
+            Self::Shell => None,
+        }
+    }
 }
 
 /// One run of every case. Those that are compared are adjacent, in random order; so are the groups. The shell comes

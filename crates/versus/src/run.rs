@@ -45,7 +45,7 @@ impl Took {
 }
 
 /// A run, and when it was.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Whose.
     pub slot: Slot,

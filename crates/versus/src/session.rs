@@ -72,6 +72,8 @@ pub trait Bench {
     /// # Errors
     /// Why there is no such run, and nothing further is to be measured.
     fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble>;
+    /// A run was made: it is to survive whatever ends this program.
+    fn made(&mut self, _run: &Run) {}
     /// Time since measuring began, s.
     fn elapsed(&self) -> f64;
     /// What can be said meanwhile.
@@ -85,6 +87,8 @@ pub enum Said {
     WarmedUp(Warmed),
     /// What will be told.
     Announced(Announced),
+    /// For each comparison, the level of its interval if measuring ended now.
+    Levels(Vec<f64>),
     /// How far it is: rounds, and the share of what may come.
     Round(u32, f64),
 }
@@ -203,10 +207,13 @@ impl<'a> Session<'a> {
                 let quarter = bench.elapsed() > self.time() / 4.0 && kept >= FEWEST_TRIALS;
                 if kept >= PILOT || quarter || over {
                     self.plan(bench);
+                    bench.say(Said::Levels(self.levels()));
                 }
             }
             bench.say(Said::Round(self.round, self.share(bench.elapsed())));
-            self.look(kept);
+            if self.look(kept) {
+                bench.say(Said::Levels(self.levels()));
+            }
             let ends = over || self.settled.iter().all(Option::is_some);
             // A few rounds do not see what comes and goes on a busy machine.
             let seen = bench.elapsed() > self.time() / LOOKED_ON;
@@ -229,14 +236,10 @@ impl<'a> Session<'a> {
             let offset = order::environment_offset(self.settings.seed, self.round, place);
             let (began_unix_ns, took) = bench.run(slot, self.round - 1, offset)?;
             let warm_up = self.settings.warm_up.is_some_and(|given| self.round <= given);
-            self.runs.push(Run {
-                slot,
-                round: self.round,
-                place: place as u32,
-                warm_up,
-                began_unix_ns,
-                took,
-            });
+            let (round, place) = (self.round, place as u32);
+            let run = Run { slot, round, place, warm_up, began_unix_ns, took };
+            bench.made(&run);
+            self.runs.push(run);
         }
         self.durations.push(bench.elapsed() - began);
         Ok(())
@@ -380,9 +383,10 @@ impl<'a> Session<'a> {
         ratio(&self.runs, Quantity::Wall, a, b, level)
     }
 
-    fn look(&mut self, kept: u32) {
-        let Some(looks) = &self.looks else { return };
-        let Some(look) = looks.trials().iter().position(|due| *due == kept) else { return };
+    // Whether it settled anything.
+    fn look(&mut self, kept: u32) -> bool {
+        let Some(looks) = &self.looks else { return false };
+        let Some(look) = looks.trials().iter().position(|due| *due == kept) else { return false };
         let level = looks.level_at(look);
         let (mut from, mut now) = (0, Vec::new());
         for (number, group) in self.groups.iter().enumerate() {
@@ -393,7 +397,8 @@ impl<'a> Session<'a> {
                 now.push(number);
             }
         }
-        now.into_iter().for_each(|number| self.settled[number] = Some(level));
+        now.iter().for_each(|number| self.settled[*number] = Some(level));
+        !now.is_empty()
     }
 
     fn is_settled(&self, looks: &Looks, look: usize, estimate: &Estimate) -> bool {
@@ -414,12 +419,15 @@ impl<'a> Session<'a> {
         (elapsed / self.time()).max(of_rounds).min(1.0)
     }
 
-    fn measured(self, trouble: Option<Trouble>, seconds: f64) -> Measured {
+    fn levels(&self) -> Vec<f64> {
         let last = self.last_level();
         let per_group = self.groups.iter().zip(&self.settled);
-        let levels = per_group.flat_map(|(group, settled)| vec![settled.unwrap_or(last); group.len() - 1]);
+        per_group.flat_map(|(group, settled)| vec![settled.unwrap_or(last); group.len() - 1]).collect()
+    }
+
+    fn measured(self, trouble: Option<Trouble>, seconds: f64) -> Measured {
         Measured {
-            levels: levels.collect(),
+            levels: self.levels(),
             warmed: self.warmed,
             announced: self.announced,
             trouble,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::support::{Folder, Running, ringfence_in, skip, wait_for};
+use super::support::{Folder, Running, joined, ringfence_in, skip, wait_for};
 use super::{until_it_is, versus};
 
 #[test]
@@ -40,6 +40,31 @@ fn an_interruption_keeps_what_was_measured_and_ends_what_runs() {
         assert!(folder.path().join("cleaned").exists() && folder.path().join("out/runs.parquet").exists());
         assert!(ringfence_in(folder.path(), &["show", "out"]).ok().contains("b against a"));
     }
+}
+
+#[test]
+fn a_kill_loses_the_run_under_way_at_most() {
+    let folder = Folder::new();
+    let args = ["versus", "sleep 0.02", "sleep 0.04", "--time", "10min", "--out", "out", "-q", "-w", "0"];
+    let waits = ["--conclude", "echo x >> runs", "--margin", "0.0001%"];
+    let run = Running::start(folder.path(), &[&args[..], &waits].concat());
+    let made = || fs::read_to_string(folder.path().join("runs")).unwrap_or_default().lines().count() as u64;
+    wait_for("some runs", || (made() > 20).then_some(()));
+    run.signal(libc::SIGKILL);
+    run.wait();
+    let shown = ringfence_in(folder.path(), &["show", "out"]);
+    assert!(
+        shown.ok().contains("b against a") && joined(&shown.stdout).contains("was killed"),
+        "{}",
+        shown.stdout
+    );
+    let found = ringfence_in(folder.path(), &["show", "out", "--json"]).json();
+    let commands = found["versus"]["commands"].as_array().unwrap();
+    let kept: u64 = commands.iter().map(|command| command["runs"].as_u64().unwrap()).sum();
+    assert!(kept + 1 >= made(), "{kept} of {}", made());
+    // What was kept is not written over.
+    let again = versus(&folder, &["true", "true", "--out", "out"]);
+    assert_eq!(again.code(), Some(2), "{}", again.stderr);
 }
 
 // A command that would wait for ever is ended with the program, however that ends.
