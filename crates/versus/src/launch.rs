@@ -11,12 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ringfence_machine::root::FsRoot;
 use rustix::process::{Pid, Signal};
 
 use crate::launcher::{LAUNCHER, Order, Reply};
 use crate::run::Took;
 use crate::session::Trouble;
 
+// How often it is looked whether something has come about that is due.
+const LOOK: Duration = Duration::from_millis(5);
 // How often it is looked whether somebody wants it to end.
 const GLANCE: Duration = Duration::from_millis(100);
 // What ends politely has so long.
@@ -151,7 +154,8 @@ fn launch(what: &What, said: Option<&File>, count: bool, stop: &Arc<AtomicBool>)
     drop(launcher);
     let text = serde_json::to_vec(&order).map_err(|error| Trouble::Failed(error.to_string()))?;
     let sent = ours.write_all(&(text.len() as u64).to_le_bytes()).and_then(|()| ours.write_all(&text));
-    sent.map_err(io("telling a process of this program what to run"))?;
+    sent.map_err(io("telling a process of this program what to run"))
+        .map_err(|trouble| unless_stopped(trouble, stop))?;
     let reply = listen(&mut ours, stop)?;
     let Some(reply) = reply else {
         running.end();
@@ -164,11 +168,26 @@ fn launch(what: &What, said: Option<&File>, count: bool, stop: &Arc<AtomicBool>)
             let text = format!("{tried}: {why}");
             Err(if usage { Trouble::Usage(text) } else { Trouble::Failed(text) })
         }
-        Err(_) => Err(Trouble::Failed(format!(
-            "the process that ran '{}' ended without saying how; if somebody killed it, run this again",
-            what.words.join(" ")
-        ))),
+        Err(_) => {
+            let words = what.words.join(" ");
+            let text = format!(
+                "the process that ran '{words}' ended without saying how; if somebody killed it, run this again"
+            );
+            Err(unless_stopped(Trouble::Failed(text), stop))
+        }
     }
+}
+
+// Whoever ends all processes of this program at once may have reached another one first.
+fn unless_stopped(trouble: Trouble, stop: &Arc<AtomicBool>) -> Trouble {
+    let until = Instant::now() + GLANCE;
+    while !stop.load(Ordering::Relaxed) {
+        if Instant::now() > until {
+            return trouble;
+        }
+        std::thread::sleep(LOOK);
+    }
+    Trouble::Interrupted
 }
 
 // The reply; none where somebody wants an end.
@@ -211,15 +230,32 @@ impl Running {
         let until = Instant::now() + POLITE;
         // The launcher itself ends at once; whether others have, its group says.
         let _ = self.0.wait();
-        while rustix::process::test_kill_process_group(group).is_ok() {
+        while lives(group) {
             if Instant::now() > until {
                 let _ = rustix::process::kill_process_group(group, Signal::KILL);
                 break;
             }
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(LOOK);
         }
         self.1 = false;
     }
+}
+
+// Who has ended is a member of its group until it is collected, which the first process of a container may never do.
+fn lives(group: Pid) -> bool {
+    if rustix::process::test_kill_process_group(group).is_err() {
+        return false;
+    }
+    let root = FsRoot::host();
+    let member = |stat: String| {
+        // proc(5): the name in brackets, which may hold anything; state, parent, group.
+        let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+        let ended = fields.next()?.starts_with(['Z', 'X']);
+        Some(!ended && fields.nth(1)?.parse::<i32>().ok()? == group.as_raw_nonzero().get())
+    };
+    let stats =
+        root.numbered("/proc", "").into_iter().filter_map(|pid| root.read_opt(format!("/proc/{pid}/stat")));
+    stats.filter_map(member).any(|lives| lives)
 }
 
 impl Drop for Running {
