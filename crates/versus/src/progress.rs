@@ -62,15 +62,11 @@ pub fn experiment(flags: &Flags, how: &str) -> Result<Experiment, String> {
     })
 }
 
-/// Looks that are fixed in advance: how many trials fit where each takes so long at the least.
+/// Looks that are fixed in advance; the last one is at as many trials as fit where each takes so long at the least.
 pub fn looks(time: Duration, trial: Duration) -> Vec<u32> {
     let most = (time.as_secs_f64() / trial.as_secs_f64().max(1e-3)) as u32;
-    let mut looks = vec![FIRST_LOOK];
-    while looks[looks.len() - 1] < most {
-        let last = looks[looks.len() - 1];
-        looks.push(last + last / 2);
-    }
-    looks
+    let next = |last: &u32| (*last < most).then(|| (last + last / 2).min(most));
+    std::iter::successors(Some(FIRST_LOOK), next).collect()
 }
 
 /// The budget of an experiment: 0.02 is 2 %.

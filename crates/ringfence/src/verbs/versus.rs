@@ -2,10 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::units::Share;
 use ringfence_json as json;
+use ringfence_prove::time::Precision;
+use ringfence_study::Watch;
 use ringfence_study::measure::measure;
-use ringfence_versus::{Flags, Question, Trouble, Verdict, Watch, conduct, progress};
+use ringfence_versus::{self as versus, Flags, Question, Trouble, Verdict, conduct, progress};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -27,7 +31,7 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     if flags.json {
         output::print_json(&json::versus(&done.findings, &dir))?;
     } else if flags.style.as_deref() != Some("none") {
-        let text = ringfence_versus::versus(&done.findings, &output::style());
+        let text = versus::versus(&done.findings, &output::style());
         output::print(&format!("{text}\nruns: {}\n", dir.display()))?;
     }
     match (done.trouble, done.findings.verdict) {
@@ -52,11 +56,18 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let mut show = Show::new(flags.quiet);
     show.begin("versus");
+    let limit = progress::budget(flags).map_err(Failure::Usage)?;
+    let told = Budget::Slowdown(limit.map_or(experiment.measure.margin, Share));
+    if let Some(precision) =
+        Precision::of(told, &experiment.measure, experiment.measure.time.map(|time| time.0))
+    {
+        Watch::note(&mut show, &precision.to_string());
+    }
     let done = measure(&experiment, &machine, &dir, &stop, &mut |progress| show.update(progress));
     show.end();
     let done = done?;
     let found = ringfence_studies::findings::Findings::from(&done);
-    let limit = 1.0 + progress::budget(flags).map_err(Failure::Usage)?.unwrap_or(f64::INFINITY);
+    let limit = 1.0 + limit.unwrap_or(f64::INFINITY);
     let ratios = found.results.iter().filter_map(|case| Some(case.effect.as_ref()?.finding.slowdown));
     let ratios: Vec<_> = ratios.collect();
     let over = ratios.iter().flatten().any(|ratio| ratio.low > limit);
@@ -91,9 +102,9 @@ fn failure(trouble: Trouble) -> Failure {
 
 struct Told(Show);
 
-impl Watch for Told {
+impl versus::Watch for Told {
     fn note(&mut self, text: &str) {
-        ringfence_study::Watch::note(&mut self.0, text);
+        self.0.note(text);
     }
 
     fn share(&mut self, began: Instant, share: f64) {
