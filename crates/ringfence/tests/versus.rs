@@ -2,8 +2,12 @@
 
 mod support;
 
+#[path = "versus/action.rs"]
+mod action;
 #[path = "versus/ends.rs"]
 mod ends;
+#[path = "versus/hyperfine.rs"]
+mod hyperfine;
 
 use std::fs;
 use std::process::Command;
@@ -109,7 +113,7 @@ fn json_is_as_its_schema_says_and_hyperfines_is_as_its_scripts_want() {
         markdown.starts_with("| Command | Mean [ms] | Min [ms] | Max [ms] | Relative |\n|:---|---:|"),
         "{markdown}"
     );
-    assert!(read(&folder, "s.md").contains("- **b against a**: "));
+    assert!(read(&folder, "s.md").contains("- **b against a (two against one)**: "));
 }
 
 // As the scripts that come with hyperfine read it.

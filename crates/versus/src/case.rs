@@ -154,15 +154,13 @@ pub fn role(place: usize) -> String {
     char::from(b'a' + place as u8).to_string()
 }
 
+// The first parameter changes fastest, as in hyperfine: names that are given by their place rely on it.
 fn combinations(parameters: &[Parameter]) -> Vec<Vec<Setting>> {
-    parameters.iter().fold(vec![Vec::new()], |all, parameter| {
-        let with = |one: &Vec<Setting>| {
-            let one = one.clone();
-            parameter.values.iter().map(move |value| {
-                let mut more = one.clone();
-                more.push((parameter.name.clone(), value.clone()));
-                more
-            })
+    parameters.iter().rev().fold(vec![Vec::new()], |all, parameter| {
+        let with = |rest: &Vec<Setting>| {
+            let rest = rest.clone();
+            let first = |value: &String| (parameter.name.clone(), value.clone());
+            parameter.values.iter().map(move |value| [&[first(value)], &rest[..]].concat())
         };
         all.iter().flat_map(with).collect()
     })

@@ -1,5 +1,6 @@
 //! Files in the formats of hyperfine, so that what reads those reads these.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
@@ -38,6 +39,11 @@ impl Unit {
             Self::Millisecond => 1e6,
             Self::Second => 1e9,
         }
+    }
+
+    // As many as hyperfine gives.
+    fn digits(self) -> usize {
+        if self == Self::Second { 3 } else { 1 }
     }
 
     fn name(self) -> &'static str {
@@ -109,9 +115,11 @@ pub fn json(findings: &Findings, runs: &[Run]) -> String {
 
 /// hyperfine's `--export-csv`: seconds.
 pub fn csv(findings: &Findings) -> String {
-    let names = findings.commands.first().map_or(&[][..], |measure| &measure.case.parameters);
+    // In the order of their names, as hyperfine has them.
+    let sorted = |measure: &Measure| measure.case.parameters.iter().cloned().collect::<BTreeMap<_, _>>();
+    let names = findings.commands.first().map(sorted).unwrap_or_default();
     let mut text = String::from("command,mean,stddev,median,user,system,min,max");
-    names.iter().for_each(|(name, _)| _ = write!(text, ",parameter_{}", quoted(name)));
+    names.keys().for_each(|name| _ = write!(text, ",parameter_{}", quoted(name)));
     text.push('\n');
     for measure in &findings.commands {
         let Some(all) = measure.described else { continue };
@@ -127,7 +135,7 @@ pub fn csv(findings: &Findings) -> String {
         ];
         text += &quoted(&measure.case.name);
         figures.iter().for_each(|ns| _ = write!(text, ",{}", ns / 1e9));
-        measure.case.parameters.iter().for_each(|(_, value)| _ = write!(text, ",{}", quoted(value)));
+        sorted(measure).values().for_each(|value| _ = write!(text, ",{}", quoted(value)));
         text.push('\n');
     }
     text
@@ -151,8 +159,20 @@ pub enum Markup {
     Orgmode,
 }
 
+/// In which order a table has commands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Sort {
+    /// That of the command line.
+    #[default]
+    Auto,
+    /// The same.
+    Command,
+    /// The fastest first.
+    MeanTime,
+}
+
 /// hyperfine's table, with the ratio's interval in place of its spread.
-pub fn table(findings: &Findings, unit: Option<Unit>, markup: Markup) -> String {
+pub fn table(findings: &Findings, unit: Option<Unit>, sort: Sort, markup: Markup) -> String {
     let first = findings.commands.iter().find_map(|measure| measure.described);
     let unit = unit.unwrap_or_else(|| Unit::fitting(first.map_or(0.0, |all| all.mean)));
     let name = unit.name();
@@ -163,9 +183,14 @@ pub fn table(findings: &Findings, unit: Option<Unit>, markup: Markup) -> String 
         format!("Max [{name}]"),
         "Relative".into(),
     ];
-    let rows = findings.commands.iter().filter_map(|measure| {
+    let mut commands: Vec<&Measure> = findings.commands.iter().collect();
+    if sort == Sort::MeanTime {
+        let mean = |measure: &Measure| measure.described.map_or(f64::INFINITY, |all| all.mean);
+        commands.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
+    }
+    let rows = commands.into_iter().filter_map(|measure| {
         let all = measure.described?;
-        let show = |ns: f64| format!("{:.1}", ns / unit.ns());
+        let show = |ns: f64| format!("{:.*}", unit.digits(), ns / unit.ns());
         let mean = match all.stddev {
             Some(stddev) => format!("{} ± {}", show(all.mean), show(stddev)),
             None => show(all.mean),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::export::Unit;
+use crate::export::{Sort, Unit};
 
 /// `versus`.
 #[derive(Debug, Clone, Args)]
@@ -172,11 +172,19 @@ pub struct Flags {
     /// Show no progress
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
-    // hyperfine's, which a script may give: what is printed here has one style, and the order of the command line.
+    /// The order of commands in tables that are exported
+    #[arg(
+        long,
+        value_name = "ORDER",
+        value_enum,
+        default_value = "auto",
+        hide_default_value = true,
+        help_heading = "Output",
+        hide_short_help = true
+    )]
+    pub sort: Sort,
+    // hyperfine's, which a script may give: what is printed here has one style.
     #[arg(long, value_name = "TYPE", hide = true)]
     #[allow(missing_docs)]
     pub style: Option<String>,
-    #[arg(long, value_name = "METHOD", hide = true)]
-    #[allow(missing_docs)]
-    pub sort: Option<String>,
 }

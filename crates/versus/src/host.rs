@@ -63,9 +63,13 @@ impl Host<'_> {
                 continue;
             };
             done.push((command, &case.around.dir));
-            result = result.and(self.around("cleanup", command, case, 0, &calm));
+            result = result.and(self.around("cleanup", command, case, None, &calm));
         }
         result
+    }
+
+    fn iteration(&self, number: Option<u32>) -> Vec<(String, String)> {
+        iteration(number, self.question.settings.warm_up.unwrap_or(0))
     }
 
     // The same command line in the same folder is not run twice.
@@ -77,7 +81,7 @@ impl Host<'_> {
                 continue;
             };
             done.push((command, &case.around.dir));
-            self.around(what, command, case, 0, self.stop)?;
+            self.around(what, command, case, None, self.stop)?;
         }
         Ok(())
     }
@@ -87,7 +91,7 @@ impl Host<'_> {
         what: &str,
         command: &str,
         case: &Case,
-        number: u32,
+        number: Option<u32>,
         stop: &Arc<AtomicBool>,
     ) -> Result<(), Trouble> {
         let shell = match &self.question.shell {
@@ -104,7 +108,7 @@ impl Host<'_> {
             input: None,
             dir: case.around.dir.as_deref(),
             output: &output,
-            environment: iteration(number),
+            environment: self.iteration(number),
         };
         let ran = launch::around(&run, stop)?;
         match ran.took.succeeded() {
@@ -148,13 +152,13 @@ impl Host<'_> {
     }
 
     fn printed(&self, case: usize, file: &Path) -> Result<(), Trouble> {
-        self.case(case, 0, 0, &Output::File(file.into())).map(drop)
+        self.case(case, None, 0, &Output::File(file.into())).map(drop)
     }
 
     fn case(
         &self,
         number: usize,
-        iteration_of: u32,
+        iteration_of: Option<u32>,
         offset: usize,
         output: &Output,
     ) -> Result<(u64, Ran), Trouble> {
@@ -200,11 +204,11 @@ impl Host<'_> {
         &self,
         command: &str,
         dir: Option<&str>,
-        number: u32,
+        number: Option<u32>,
         offset: usize,
         output: &Output,
     ) -> Result<Ran, Trouble> {
-        let mut environment = iteration(number);
+        let mut environment = self.iteration(number);
         environment.push(("RINGFENCE_ENVIRONMENT_OFFSET".into(), "x".repeat(offset)));
         let run = What {
             words: self.question.shell.words(command).map_err(Trouble::Usage)?,
@@ -220,10 +224,10 @@ impl Host<'_> {
 impl Bench for Host<'_> {
     fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble> {
         let (began, ran) = match slot {
-            Slot::Case(case) => self.case(case, number, offset, &self.question.outputs[case])?,
+            Slot::Case(case) => self.case(case, Some(number), offset, &self.question.outputs[case])?,
             Slot::Shell => {
                 let began = unix_ns();
-                let ran = self.timed("", None, number, offset, &Output::Null)?;
+                let ran = self.timed("", None, None, offset, &Output::Null)?;
                 if !ran.took.succeeded() {
                     return Err(failed(
                         &format!("the shell '{}' with nothing to do", self.question.shell.name()),
@@ -265,9 +269,13 @@ impl Bench for Host<'_> {
     }
 }
 
-// As hyperfine calls it, which scripts rely on.
-fn iteration(number: u32) -> Vec<(String, String)> {
-    vec![("HYPERFINE_ITERATION".into(), number.to_string())]
+// As hyperfine calls it, which scripts rely on: runs that are not timed have none.
+fn iteration(number: Option<u32>, warm_up: u32) -> Vec<(String, String)> {
+    let value = |number: u32| match number.checked_sub(warm_up) {
+        Some(timed) => timed.to_string(),
+        None => format!("warmup-{number}"),
+    };
+    number.map(|number| ("HYPERFINE_ITERATION".into(), value(number))).into_iter().collect()
 }
 
 fn unix_ns() -> u64 {

@@ -126,8 +126,8 @@ pub(crate) fn keep(
         let text = match export {
             Export::Json => export::json(findings, &measured.runs),
             Export::Csv => export::csv(findings),
-            Export::Table(markup) => export::table(findings, question.unit, *markup),
-            Export::Summary => text::summary(findings, question.unit),
+            Export::Table(markup) => export::table(findings, question.unit, question.sort, *markup),
+            Export::Summary => text::summary(findings, question.unit, question.sort),
         };
         if is_standard_output(path) {
             // A reader that has gone is not a failure.

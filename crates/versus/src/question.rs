@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ringfence_experiment::units::{Share, Span};
 
 use crate::case::{self, Case, cases};
-use crate::export::{Markup, Unit};
+use crate::export::{Markup, Sort, Unit};
 use crate::flags::Flags;
 use crate::launch::Output;
 use crate::parameter::Parameter;
@@ -27,6 +27,7 @@ pub struct Question {
     pub(crate) label: Option<String>,
     pub(crate) exports: Vec<(PathBuf, Export)>,
     pub(crate) unit: Option<Unit>,
+    pub(crate) sort: Sort,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +123,7 @@ impl Question {
             label: flags.label.clone(),
             exports: exports(flags),
             unit: flags.time_unit,
+            sort: flags.sort,
         })
     }
 }

@@ -5,7 +5,7 @@
 use ringfence_analysis::estimate::{Decision, Estimate, FEWEST_TRIALS, Goal, Looks};
 use serde::{Deserialize, Serialize};
 
-use crate::estimate::ratio;
+use crate::estimate::{ratio, whole};
 use crate::order::{self, Slot};
 use crate::power::{self, Power};
 use crate::run::{Quantity, Run, Took};
@@ -392,7 +392,7 @@ impl<'a> Session<'a> {
         for (number, group) in self.groups.iter().enumerate() {
             let mine = &self.comparisons[from..from + group.len() - 1];
             from += group.len() - 1;
-            let all = mine.iter().all(|pair| self.is_settled(looks, look, &self.estimate(*pair, level)));
+            let all = mine.iter().all(|pair| self.is_settled(looks, look, *pair));
             if all && self.settled[number].is_none() {
                 now.push(number);
             }
@@ -401,9 +401,15 @@ impl<'a> Session<'a> {
         !now.is_empty()
     }
 
-    fn is_settled(&self, looks: &Looks, look: usize, estimate: &Estimate) -> bool {
+    fn is_settled(&self, looks: &Looks, look: usize, pair: Comparison) -> bool {
+        let estimate = &self.estimate(pair, looks.level_at(look));
         match (self.settings.budget, estimate) {
-            (Some(budget), Ok(interval)) => interval.high <= 1.0 + budget || interval.low > 1.0 + budget,
+            // As long as the mean over all rounds is over the budget, there may be more of what makes it so.
+            (Some(budget), Ok(interval)) => {
+                let limit = 1.0 + budget;
+                let mean = || whole(&self.runs, pair.0, pair.1, interval.level);
+                interval.low > limit || interval.high <= limit && mean().is_ok_and(|mean| mean.value <= limit)
+            }
             // A shell's start that is better known may bring a figure.
             (_, Err(_)) => false,
             (None, Ok(_)) => {

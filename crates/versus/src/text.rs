@@ -13,7 +13,7 @@ use ringfence_text::style::{Paint, Style};
 use ringfence_text::table::{Cell, Column, Table};
 use ringfence_text::text::{faint, heading, paragraph, plural};
 
-use crate::export::{Markup, Unit, table};
+use crate::export::{Markup, Sort, Unit, table};
 use crate::findings::{Compared, Findings, Measure, Verdict};
 use crate::power::CHANCE;
 use crate::run::Quantity;
@@ -125,12 +125,15 @@ fn times(findings: &Findings, style: &Style) -> String {
             .map(Column::right),
     );
     let mut wide = Table::new(columns);
+    // Where that does not fit, in two.
     let mut narrow = Table::new(
         [Column::left(""), Column::text("command", 12)]
             .into_iter()
             .chain(["a run takes", "interval"].map(Column::right))
             .collect(),
     );
+    let more = ["median", "min", "max", "user", "system", "peak memory"].map(Column::right);
+    let mut second = Table::new([Column::left("")].into_iter().chain(more).collect());
     for measure in &findings.commands {
         let figure = match measure.time.estimate() {
             Ok(interval) => ns_figure(&interval),
@@ -151,13 +154,15 @@ fn times(findings: &Findings, style: &Style) -> String {
                 other(measure, quantity).map_or(NO_FIGURE.into(), |value| shown(quantity, value, measure)),
             )
         };
-        let mut row = first.to_vec();
-        row.extend([plain(|all| all.median), plain(|all| all.min), plain(|all| all.max)]);
-        row.extend([Quantity::User, Quantity::System, Quantity::PeakMemory].map(other));
-        wide.row(row);
+        let mut rest = vec![plain(|all| all.median), plain(|all| all.min), plain(|all| all.max)];
+        rest.extend([Quantity::User, Quantity::System, Quantity::PeakMemory].map(other));
+        wide.row([&first[..], &rest].concat());
+        second.row([&first[..1], &rest].concat());
     }
-    let table = if wide.fits(style) { wide } else { narrow };
-    table.render(style)
+    match wide.fits(style) {
+        true => wide.render(style),
+        false => format!("{}\n{}", narrow.render(style), second.render(style)),
+    }
 }
 
 fn other(measure: &Measure, quantity: Quantity) -> Option<f64> {
@@ -231,9 +236,7 @@ fn comparison(out: &mut String, findings: &Findings, one: &Compared, style: &Sty
     };
     let head = format!("{}  ", title(findings, one));
     ringfence_text::text::hanging(out, &head, paint, &said, style);
-    if one.rare_long_runs {
-        let whole = one.whole.estimate().map_or(String::new(), |whole| slowdown(&whole));
-        let text = format!("but some of its runs are much longer: over all rounds, none left out, {whole}");
+    if let Some(text) = long_runs(findings, one) {
         paragraph(out, ringfence_text::text::width(&head), &text, style);
     }
     let others: Vec<String> = (one.others.iter())
@@ -252,6 +255,22 @@ fn comparison(out: &mut String, findings: &Findings, one: &Compared, style: &Sty
     }
 }
 
+/// What the mean over all rounds says against the figure, if it does.
+pub fn long_runs(findings: &Findings, one: &Compared) -> Option<String> {
+    let whole = one.whole.estimate().ok()?;
+    let over = findings.settings.budget.is_some_and(|budget| whole.value > 1.0 + budget);
+    let shown = slowdown(&whole);
+    if one.rare_long_runs {
+        Some(format!("but some of its runs are much longer: over all rounds, none left out, {shown}"))
+    } else if over && one.verdict == Verdict::WithinBudget {
+        Some(format!(
+            "but over all rounds, none left out, {shown}: too few to tell whether long runs are the command's own"
+        ))
+    } else {
+        None
+    }
+}
+
 fn title(findings: &Findings, one: &Compared) -> String {
     let with = match one.parameters.is_empty() {
         true => named(findings, one),
@@ -263,11 +282,14 @@ fn title(findings: &Findings, one: &Compared) -> String {
     format!("{} against {}{with}", one.of, one.than)
 }
 
-// Settings of one command are told apart by them.
+// By the names that they were given; settings of one command are told apart by them.
 fn named(findings: &Findings, one: &Compared) -> String {
     let of = |role: &String| {
         let mine = findings.commands.iter().find(|measure| measure.case.role == *role);
-        mine.map_or(String::new(), |measure| parameters(&measure.case))
+        mine.map_or(String::new(), |Measure { case, .. }| match case.name == case.command {
+            true => parameters(case),
+            false => case.name.clone(),
+        })
     };
     match (of(&one.of), of(&one.than)) {
         (of, than) if of.is_empty() || of == than => String::new(),
@@ -307,7 +329,7 @@ fn said(findings: &Findings, one: &Compared) -> String {
 }
 
 /// A summary for the page of a run in CI.
-pub fn summary(findings: &Findings, unit: Option<Unit>) -> String {
+pub fn summary(findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
     let mut text = String::from("### ringfence versus\n\n");
     if let Some(budget) = findings.settings.budget {
         let mark = match findings.verdict {
@@ -318,9 +340,10 @@ pub fn summary(findings: &Findings, unit: Option<Unit>) -> String {
         text += &format!("{mark} **{}**\n\n", verdict(findings, budget).0);
     }
     for one in &findings.comparisons {
-        text += &format!("- **{}**: {}\n", title(findings, one), said(findings, one));
+        let long = long_runs(findings, one).map(|text| format!(", {text}")).unwrap_or_default();
+        text += &format!("- **{}**: {}{long}\n", title(findings, one), said(findings, one));
     }
-    text += &format!("\n{}\n", table(findings, unit, Markup::Markdown));
+    text += &format!("\n{}\n", table(findings, unit, sort, Markup::Markdown));
     let warm_up = findings.warm_up.map_or(String::new(), |warm_up| format!(", {}", warmed(&warm_up)));
     text += &format!("{} rounds in {:.0} s{warm_up}", findings.rounds, findings.seconds);
     if let Some(reached) = &findings.reached {

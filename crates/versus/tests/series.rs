@@ -281,27 +281,49 @@ fn the_shells_start_is_subtracted_with_its_uncertainty() {
 }
 
 // The figure leaves them out, which may not hide them.
+/// Of the second command every tenth run is twenty times as long, from the one of this number on.
+struct Rare(Made, u32);
+
+impl Bench for Rare {
+    fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble> {
+        let (at, mut took) = self.0.run(slot, number, offset)?;
+        if slot == Slot::Case(1) && number % 10 == self.1 {
+            took.wall_ns *= 20;
+        }
+        Ok((at, took))
+    }
+    fn elapsed(&self) -> f64 {
+        self.0.elapsed()
+    }
+    fn say(&mut self, said: Said) {
+        self.0.say(said);
+    }
+}
+
+// One was seen before the first look: eight rounds do not pass it.
+#[test]
+fn nothing_is_within_a_budget_early_while_the_mean_is_over_it() {
+    let cases = commands(2);
+    let settings = Settings { budget: Some(0.05), ..settings(4) };
+    let mut bench = Rare(Made::new(Noise::Normal(0.005), &[1.0, 1.0], 4), 4);
+    let measured = measure(&groups(&cases), false, &settings, &mut bench);
+    let found = findings(&cases, &settings, About::default(), &measured);
+    assert!(found.rounds > 100 && found.verdict == Verdict::Undecided, "{found:?}");
+    // Where it stays one, it is not held against the command, but told.
+    let short = Settings { runs: Some(9), ..settings };
+    let mut bench = Rare(Made::new(Noise::Normal(0.005), &[1.0, 1.0], 4), 4);
+    let measured = measure(&groups(&cases), false, &short, &mut bench);
+    let found = findings(&cases, &short, About::default(), &measured);
+    assert_eq!(found.verdict, Verdict::WithinBudget);
+    let text = ringfence_versus::versus(&found, &ringfence_text::Style::plain(100));
+    assert!(text.contains("but over all rounds, none left out, "), "{text}");
+}
+
 #[test]
 fn rare_long_runs_of_one_command_are_told() {
-    struct Rare(Made);
-    impl Bench for Rare {
-        fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble> {
-            let (at, mut took) = self.0.run(slot, number, offset)?;
-            if slot == Slot::Case(1) && number % 10 == 9 {
-                took.wall_ns *= 20;
-            }
-            Ok((at, took))
-        }
-        fn elapsed(&self) -> f64 {
-            self.0.elapsed()
-        }
-        fn say(&mut self, said: Said) {
-            self.0.say(said);
-        }
-    }
     let cases = commands(2);
     let settings = Settings { budget: Some(0.05), runs: Some(400), ..settings(4) };
-    let mut bench = Rare(Made::new(Noise::Normal(0.02), &[1.0, 1.0], 4));
+    let mut bench = Rare(Made::new(Noise::Normal(0.02), &[1.0, 1.0], 4), 9);
     let measured = measure(&groups(&cases), false, &settings, &mut bench);
     let found = findings(&cases, &settings, About::default(), &measured);
     assert!(found.comparisons[0].rare_long_runs && found.verdict == Verdict::Undecided, "{found:?}");

@@ -166,8 +166,9 @@ fn runs_are_a_table_that_other_tools_read() {
         ];
         versus(&folder, &args).ok();
     }
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/versus.md");
     const SCRIPT: &str = "
-import glob, pyarrow.parquet as parquet
+import glob, sys, pyarrow.parquet as parquet
 rows = [row for file in sorted(glob.glob('history/*/runs.parquet')) for row in parquet.read_table(file).to_pylist()]
 # Two labels, five rounds of four commands and the shell.
 assert len(rows) == 2 * 5 * 5, len(rows)
@@ -177,8 +178,15 @@ assert sum(row['warm_up'] for row in rows) == 2 * 5
 assert all(row['wall_ns'] > 0 and row['exit_code'] == 0 and row['signal'] is None for row in rows)
 assert {row['parameters'] for row in rows if row['role'] == 'a'} == {'x=1', 'x=2'}
 assert all(row['began'].year > 2000 and row['host'] for row in rows)
+# The questions of the docs, as they stand.
+import duckdb
+asked = [text.split(';')[0] for text in open(sys.argv[1]).read().split('    SELECT ')[1:]]
+answers = [duckdb.sql('SELECT ' + text).fetchall() for text in asked]
+# Of each label three roles; and one ratio.
+assert [len(answer) for answer in answers] == [6, 2], answers
+assert all(0.1 < ratio < 10 for _, ratio in answers[1]), answers
 ";
-    let ran = Command::new("python3").args(["-c", SCRIPT]).current_dir(folder.path()).output();
+    let ran = Command::new("python3").args(["-c", SCRIPT]).arg(docs).current_dir(folder.path()).output();
     match ran {
         Ok(ran) if ran.status.success() => {}
         Ok(ran) if String::from_utf8_lossy(&ran.stderr).contains("No module named 'pyarrow'") => {
