@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use ringfence_analysis::estimate::NotEstimable;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::units::Share;
@@ -68,10 +69,11 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let done = done?;
     let found = ringfence_studies::findings::Findings::from(&done);
     let limit = 1.0 + limit.unwrap_or(f64::INFINITY);
-    let ratios = found.results.iter().filter_map(|case| Some(case.effect.as_ref()?.finding.slowdown));
+    let ratios = found.results.iter().filter_map(|case| Some(&case.effect.as_ref()?.by_class.all.slowdown));
     let ratios: Vec<_> = ratios.collect();
-    let over = ratios.iter().flatten().any(|ratio| ratio.low > limit);
-    let within = ratios.iter().all(|ratio| ratio.is_some_and(|ratio| ratio.high <= limit));
+    let over = ratios.iter().any(|ratio| ratio.as_ref().is_ok_and(|ratio| ratio.low > limit));
+    let within = ratios.iter().all(|ratio| ratio.as_ref().is_ok_and(|ratio| ratio.high <= limit));
+    let silent = ratios.iter().any(|ratio| matches!(ratio, Err(NotEstimable::Stalled { .. })));
     let judged = limit.is_finite();
     if flags.json {
         output::print_json(&json::experiment(&found, &dir))?;
@@ -86,6 +88,10 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     }
     experiment::finish(&done.ended, &dir, &machine)?;
     match (judged, over, within) {
+        _ if silent && !over => Err(Failure::Failed(format!(
+            "a command made no progress in windows of 100 ms of some trials: --progress {how} is for commands that run on and show it all the time; \
+             commands that end are compared as whole runs, without --progress"
+        ))),
         (true, true, _) => Err(Failure::Verdict(Exit::BudgetMissed)),
         (true, false, false) => Err(Failure::Verdict(Exit::Undecided)),
         _ => Ok(()),

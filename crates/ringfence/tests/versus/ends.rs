@@ -140,6 +140,10 @@ fn commands_that_run_on_are_compared_by_their_progress() {
     let found =
         until_it_is(&folder, 0, &[&["--a", &slow, "--b", &fast, "--json"], &args[..]].concat()).json();
     assert_eq!(found["schema"], "ringfence/experiment/3");
+    // What ends is no command that runs on.
+    let ends = versus(&folder, &["true", "true", "--progress", "lines", "--time", "5s", "--out", "ends"]);
+    assert_eq!(ends.code(), Some(1), "{}{}", ends.stdout, ends.stderr);
+    assert!(ends.stderr.contains("commands that end are compared as whole runs"), "{}", ends.stderr);
     let refused = versus(&folder, &["true", "true", "--progress", "lines", "--prepare", "x"]);
     assert_eq!(refused.code(), Some(2));
     assert!(refused.stderr.contains("--prepare is about whole runs"), "{}", refused.stderr);
