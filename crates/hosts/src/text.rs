@@ -128,9 +128,9 @@ pub fn text(overview: &Overview, compared: Option<&Compared>, style: &Style) -> 
     out
 }
 
-const LEGEND: &str = "[lo, hi]: 95 %. middle: of hosts of this kind; next host: where its true figure will be, of ten hosts a little \
-                      optimistic. between: how much hosts differ; within: how well one host's figure is known. Outliers, and the \
-                      counts of hosts, have intervals that hold for all hosts at once.";
+const LEGEND: &str = "[lo, hi]: 95 %. middle: of hosts of this kind; next host: where its true figure will be. between: how much hosts \
+                      differ; within: how well one host's figure is known. Outliers, and the counts of hosts, have intervals that \
+                      hold for all hosts at once.";
 
 /// What can be said of a fleet in few lines.
 fn head(out: &mut String, overview: &Overview, style: &Style) {
