@@ -126,26 +126,52 @@ pub enum Unknown {
     Threaded,
 }
 
+/// So often a group is read that seems to hold a process of another PID namespace.
+const LOOKS_FOR_HIDDEN: u32 = 6;
+
 /// The processes in a group and in all groups below it. A group that is gone holds none.
 ///
 /// # Errors
 /// Where they cannot be known.
 pub fn processes(root: &FsRoot, group: &Path) -> Result<BTreeSet<u32>, Unknown> {
+    processes_meanwhile(root, group, std::thread::yield_now)
+}
+
+// What happens between two looks is handed in.
+fn processes_meanwhile(
+    root: &FsRoot,
+    group: &Path,
+    mut meanwhile: impl FnMut(),
+) -> Result<BTreeSet<u32>, Unknown> {
     let mut all = BTreeSet::new();
     for folder in subtree(root, group) {
-        match root.read_trimmed(folder.join("cgroup.procs")) {
-            Ok(text) => all.extend(text.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok())),
-            // Its processes are those of the domain above it, which is asked too if it belongs to the target.
-            Err(error) if error.errno() == Some(libc::EOPNOTSUPP) => {
-                if folder == group {
+        let mut looks = 0;
+        let pids = loop {
+            match root.read_trimmed(folder.join("cgroup.procs")) {
+                Ok(text) => {
+                    let numbers = text.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok());
+                    let pids: BTreeSet<u32> = numbers.collect();
+                    looks += 1;
+                    // 0 stands for what another PID namespace has there, and for one that ends while it is listed: that one
+                    // is gone at the next look.
+                    if !pids.contains(&0) {
+                        break pids;
+                    }
+                    if looks == LOOKS_FOR_HIDDEN {
+                        return Err(Unknown::Hidden);
+                    }
+                    meanwhile();
+                }
+                // Its processes are those of the domain above it, which is asked too if it belongs to the target.
+                Err(error) if error.errno() == Some(libc::EOPNOTSUPP) && folder == group => {
                     return Err(Unknown::Threaded);
                 }
+                Err(_) => break BTreeSet::new(),
             }
-            Err(_) => {}
-        }
+        };
+        all.extend(pids);
     }
-    // 0 stands for what another PID namespace has there.
-    if all.contains(&0) { Err(Unknown::Hidden) } else { Ok(all) }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -182,5 +208,21 @@ mod tests {
         tree.write("/cg/a/b/cgroup.procs", "9\n0\n");
         assert_eq!(processes(&tree.root(), Path::new("/cg/a")), Err(Unknown::Hidden));
         assert_eq!(processes(&tree.root(), Path::new("/cg/gone")), Ok([].into()));
+    }
+    #[test]
+    fn who_ends_while_a_group_is_listed_is_not_hidden() {
+        let tree = FixtureTree::empty("ends");
+        tree.write("/cg/a/cgroup.procs", "7\n").write("/cg/a/b/cgroup.procs", "9\n0\n8\n");
+        let mut looks = 0;
+        let found = processes_meanwhile(&tree.root(), Path::new("/cg/a"), || {
+            looks += 1;
+            // Another ends at the second look.
+            tree.write("/cg/a/b/cgroup.procs", if looks == 1 { "9\n0\n10\n" } else { "9\n10\n" });
+        });
+        assert_eq!((found, looks), (Ok([7, 9, 10].into()), 2));
+        tree.write("/cg/a/b/cgroup.procs", "0\n");
+        let mut looks = 0;
+        let hidden = processes_meanwhile(&tree.root(), Path::new("/cg/a"), || looks += 1);
+        assert_eq!((hidden, looks), (Err(Unknown::Hidden), LOOKS_FOR_HIDDEN - 1));
     }
 }

@@ -177,6 +177,31 @@ fn groups_are_frozen_with_all_groups_below_them() {
 }
 
 #[test]
+fn a_group_in_which_programs_start_and_end_all_the_time_is_its_own() {
+    for file in ["cgroup.freeze", "freezer.state"] {
+        let name = format!("a_group_in_which_programs_start_and_end_all_the_time_is_its_own ({file})");
+        let group = match Group::make("starts", file) {
+            Ok(group) => group,
+            Err(why) => {
+                ringfence_testbed::skip(&name, &why);
+                continue;
+            }
+        };
+        // Groups go after the processes in them.
+        let job = Job::shell(
+            "sleep 0.2; for n in 1 2 3; do while :; do sh -c /bin/true; (/bin/true; /bin/true); done & done; wait",
+        );
+        group.enter(job.pid());
+        job.wait_for(4);
+        for look in 0..50 {
+            let found = found(&job.target());
+            let own = found.groups.iter().find(|one| one.folder == group.0);
+            assert!(own.is_some_and(|own| own.is_exact), "{file}, look {look}: {:?}", found.groups);
+        }
+    }
+}
+
+#[test]
 fn a_group_that_has_others_in_it_by_now_is_not_frozen_for_a_process() {
     let (job, other) = (Job::shell("sleep 600 & sleep 600"), Job::start("sleep", &["600"]));
     let group =

@@ -10,7 +10,9 @@ use ringfence_text::text::{capital, clean, plural};
 use crate::compared::Compared;
 use crate::names::{middle, shown};
 use crate::overview::{Known, Overview, Summary};
-use crate::text::{change_rows, compared_how, figure_cell, group_title, notable, outlier_lines, summary_row};
+use crate::text::{
+    change_rows, compared_how, figure_cell, group_title, notable, outlier_lines, summary_row, too_few,
+};
 
 /// Pictures of a group, of the figures that differ most.
 const MOST_PICTURES: usize = 4;
@@ -134,7 +136,10 @@ fn of_group(overview: &Overview, place: usize) -> Vec<Section> {
     let expected = Section {
         id: "expected",
         title: "What to expect of hosts of this kind".into(),
-        body: table("What to expect of hosts of this kind", &heads, &rows),
+        body: html! {
+            @if let Some(few) = too_few(overview, place) { p { (few) } }
+            (table("What to expect of hosts of this kind", &heads, &rows))
+        },
     };
     let pictures =
         html! { @for summary in sorted.iter().take(MOST_PICTURES) { (picture(overview, summary)) } };

@@ -1,6 +1,7 @@
 //! A fleet on a terminal.
 
 use ringfence_analysis::estimate::Verdict;
+use ringfence_analysis::hosts::FEWEST_HOSTS;
 use ringfence_fleet::{Spec, State, Task};
 use ringfence_text::Style;
 use ringfence_text::numbers::{self, NO_FIGURE};
@@ -81,17 +82,12 @@ pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
 pub fn text(overview: &Overview, compared: Option<&Compared>, style: &Style) -> String {
     let mut out = String::new();
     head(&mut out, overview, style);
-    for (place, group) in overview.groups.iter().enumerate() {
+    for place in 0..overview.groups.len() {
         section(&mut out);
         heading(&mut out, &group_title(overview, place), style);
         let mut of_group: Vec<&Summary> =
             overview.figures.iter().filter(|summary| summary.group == place).collect();
-        if group.hosts.len() < ringfence_analysis::hosts::FEWEST_HOSTS {
-            let few = format!(
-                "With {} nothing can be said of others of their kind; that takes {}.",
-                plural(group.hosts.len(), "host"),
-                ringfence_analysis::hosts::FEWEST_HOSTS
-            );
+        if let Some(few) = too_few(overview, place) {
             paragraph(&mut out, 2, &few, style);
         }
         of_group.sort_by(|a, b| notable(b).total_cmp(&notable(a)));
@@ -128,9 +124,9 @@ pub fn text(overview: &Overview, compared: Option<&Compared>, style: &Style) -> 
     out
 }
 
-const LEGEND: &str = "[lo, hi]: 95 %. middle: of hosts of this kind; next host: where its true figure will be, of ten hosts a little \
-                      optimistic. between: how much hosts differ; within: how well one host's figure is known. Outliers, and the \
-                      counts of hosts, have intervals that hold for all hosts at once.";
+const LEGEND: &str = "[lo, hi]: 95 %. middle: of hosts of this kind; next host: where its true figure will be. between: how much hosts \
+                      differ; within: how well one host's figure is known. Outliers, and the counts of hosts, have intervals that \
+                      hold for all hosts at once.";
 
 /// What can be said of a fleet in few lines.
 fn head(out: &mut String, overview: &Overview, style: &Style) {
@@ -209,10 +205,32 @@ fn summaries(all: &[&Summary], style: &Style) -> String {
     table.render(style)
 }
 
+fn known(summary: &Summary) -> usize {
+    summary.hosts.iter().filter(|host| matches!(host.figure, Known::Figure(_))).count()
+}
+
+/// Why nothing is said of the next host of a group, or not by all figures.
+pub(crate) fn too_few(overview: &Overview, place: usize) -> Option<String> {
+    let hosts = overview.groups[place].hosts.len();
+    if hosts < FEWEST_HOSTS {
+        let hosts = plural(hosts, "host");
+        return Some(format!(
+            "With {hosts} nothing can be said of others of their kind, nor of the next: that takes {FEWEST_HOSTS}."
+        ));
+    }
+    let few = |summary: &&Summary| summary.group == place && known(summary) < FEWEST_HOSTS;
+    let figures = overview.figures.iter().filter(few).count();
+    (figures > 0).then(|| {
+        let figures = plural(figures, "figure");
+        format!(
+            "Nothing is said of the next host where fewer than {FEWEST_HOSTS} have the figure: {figures}."
+        )
+    })
+}
+
 /// The cells of a summary: what it is, hosts, middle, its interval, next host, between, within, outliers.
 pub(crate) fn summary_row(summary: &Summary) -> Vec<String> {
-    let known = summary.hosts.iter().filter(|host| matches!(host.figure, Known::Figure(_))).count();
-    let mut row = vec![summary.name.clone(), known.to_string()];
+    let mut row = vec![summary.name.clone(), known(summary).to_string()];
     match &summary.expected {
         Some(expected) => {
             let middle = shown(&summary.of, &middle(expected));

@@ -137,11 +137,8 @@ fn an_update_of_the_same_hosts_is_told_host_by_host() {
     assert!((change.value - 1.02).abs() < 1e-3 && change.low > 1.015, "{change:?}");
 }
 
-#[test]
-fn the_page_has_every_host_and_no_markup_of_others() {
-    let read = fleet(1.0);
-    let asked = asked(&read, "kernel");
-    let spec = Spec {
+fn spec() -> Spec {
+    Spec {
         schema: 1,
         program: "ringfence 1".into(),
         created: "2026-05-09T07:29:33.000Z".into(),
@@ -153,7 +150,14 @@ fn the_page_has_every_host_and_no_markup_of_others() {
         minutes: 10,
         nodes: Vec::new(),
         options: Vec::new(),
-    };
+    }
+}
+
+#[test]
+fn the_page_has_every_host_and_no_markup_of_others() {
+    let read = fleet(1.0);
+    let asked = asked(&read, "kernel");
+    let spec = spec();
     let compared = compare_facts(&read, "kernel=6.1:6.12", &asked).unwrap();
     let seen = overview(&read, &tasks(), &asked);
     assert_eq!(seen.groups.len(), 2);
@@ -182,4 +186,33 @@ fn of_many_busy_hosts_a_few_are_named_and_the_rest_counted() {
     let shown = text(&seen, None, &Style { color: false, width: 100, unicode: true });
     assert_eq!(shown.matches("tasks wanted to run").count(), 8, "{shown}");
     assert!(shown.contains("n26: on average 4") && shown.contains("13 more hosts"), "{shown}");
+}
+
+#[test]
+fn why_nothing_is_said_of_the_next_host_stands_where_it_would() {
+    let mut read = fleet(1.0);
+    let shown = |read: &Read| {
+        let seen = overview(read, &tasks(), &asked(read, "processor"));
+        let text = text(&seen, None, &Style { color: false, width: 100, unicode: true });
+        let words: Vec<&str> = text.split_whitespace().collect();
+        [words.join(" "), html::page(&page(&spec(), &seen, None))]
+    };
+    assert!(
+        shown(&read).iter().all(|shown| !shown.contains("othing is said") && !shown.contains("nothing can"))
+    );
+    for one in &mut read.figures[0].1[3..] {
+        one.figure = Err("nothing was measured".into());
+    }
+    for shown in shown(&read) {
+        let why = "Nothing is said of the next host where fewer than 4 have the figure: 1 figure.";
+        assert!(shown.contains(why), "{shown}");
+    }
+    read.hosts.truncate(3);
+    read.tasks.truncate(3);
+    read.not_run.clear();
+    read.figures.iter_mut().for_each(|(_, hosts)| hosts.truncate(3));
+    for shown in shown(&read) {
+        let why = "With 3 hosts nothing can be said of others of their kind, nor of the next: that takes 4.";
+        assert!(shown.contains(why), "{shown}");
+    }
 }

@@ -1,14 +1,20 @@
 //! The middle of hosts of a kind, how much they differ, and what to expect of the next one.
 
-use serde::Serialize;
-use statrs::distribution::{ChiSquared, ContinuousCDF};
+use std::ops::RangeInclusive;
 
+use serde::Serialize;
+
+use super::confidence::Confidence;
 use super::moderate::moderated;
-use super::{FEWEST_HOSTS, OnHost};
+use super::{FEWEST_HOSTS, LEAST_VARIANCE, OnHost};
 use crate::estimate::t_quantile_at;
 
 /// Most steps that the variance is given to settle.
 const MOST_STEPS: usize = 200;
+
+/// What a number has as its logarithm at most, and variances with which numbers can be told.
+const LARGEST_LOG: f64 = 710.0;
+const SENSIBLE: RangeInclusive<f64> = LEAST_VARIANCE..=1e6;
 
 /// A random-effects summary of a figure over hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -39,31 +45,36 @@ pub struct Expected {
     pub share_between: f64,
 }
 
-/// Summarises hosts of one kind; `None` where there are fewer than [`FEWEST_HOSTS`], or figures that are no numbers.
+/// Summarises hosts of one kind; `None` where there are fewer than [`FEWEST_HOSTS`], or figures that are no numbers, or whose
+/// variance is none.
 pub fn expected(hosts: &[OnHost], level: f64) -> Option<Expected> {
-    let known = |host: &OnHost| host.log.is_finite() && host.variance.is_finite() && host.variance > 0.0;
+    let known = |host: &OnHost| {
+        host.log.abs() < LARGEST_LOG && SENSIBLE.contains(&host.variance) && host.freedom >= 1.0
+    };
     if hosts.len() < FEWEST_HOSTS || !hosts.iter().all(known) || !(level > 0.0 && level < 1.0) {
         return None;
     }
-    let hosts = &moderated(hosts);
+    let measured = hosts;
+    let hosts = &moderated(measured);
     let fit = Fit::of(hosts.iter());
-    let count = hosts.len() as f64;
-    let half = t_quantile_at(0.5 + level / 2.0, count - 1.0) * fit.error;
-    let spread = (fit.between + fit.error * fit.error).sqrt();
-    let next = t_quantile_at(0.5 + level / 2.0, count - 2.0) * spread;
-    let (lowest, highest) = profile(hosts, level);
+    let half = t_quantile_at(0.5 + level / 2.0, hosts.len() as f64 - 1.0) * fit.error;
+    let (low, high) = (fit.middle - half, fit.middle + half);
+    let confidence = Confidence::of(hosts, measured);
+    let (next_low, next_high) = confidence.next(level);
+    let tail = (1.0 - level) / 2.0;
     let within = typical(hosts);
     let told = Expected {
         hosts: hosts.len(),
         value: fit.middle.exp(),
-        low: (fit.middle - half).exp(),
-        high: (fit.middle + half).exp(),
-        next_low: (fit.middle - next).exp(),
-        next_high: (fit.middle + next).exp(),
+        low: low.exp(),
+        high: high.exp(),
+        // A single host is known no better than the middle of all.
+        next_low: next_low.min(low).exp(),
+        next_high: next_high.max(high).exp(),
         level,
         between: fit.between.sqrt(),
-        between_low: lowest.sqrt(),
-        between_high: highest.sqrt(),
+        between_low: confidence.quantile(tail).sqrt(),
+        between_high: confidence.quantile(1.0 - tail).sqrt(),
         within: within.sqrt(),
         share_between: fit.between / (fit.between + within),
     };
@@ -90,14 +101,15 @@ impl Fit {
     }
 }
 
-struct Weighed {
-    middle: f64,
-    weights: f64,
-    squares: f64,
+/// The middle of some hosts given the variance between them, the sum of their weights, and their weighted squares about it.
+pub(super) struct Weighed {
+    pub middle: f64,
+    pub weights: f64,
+    pub squares: f64,
 }
 
 impl Weighed {
-    fn of<'a>(hosts: impl Iterator<Item = &'a OnHost> + Clone, between: f64) -> Self {
+    pub(super) fn of<'a>(hosts: impl Iterator<Item = &'a OnHost> + Clone, between: f64) -> Self {
         let weight = |host: &OnHost| 1.0 / (host.variance + between);
         let (mut weights, mut sum) = (0.0, 0.0);
         for host in hosts.clone() {
@@ -131,29 +143,6 @@ fn restricted_likelihood<'a>(hosts: impl Iterator<Item = &'a OnHost> + Clone) ->
         }
     }
     between
-}
-
-// The variances between hosts at which what is seen would be as unlikely as the level allows, to either side.
-fn profile(hosts: &[OnHost], level: f64) -> (f64, f64) {
-    let squares = |between: f64| Weighed::of(hosts.iter(), between).squares;
-    let chi = ChiSquared::new((hosts.len() - 1) as f64).expect("there are several hosts");
-    let solve = |target: f64| {
-        if squares(0.0) <= target {
-            return 0.0;
-        }
-        let mut high = 1e-12;
-        while squares(high) > target && high < 1e6 {
-            high *= 4.0;
-        }
-        let mut low = 0.0;
-        for _ in 0..60 {
-            let middle = (low + high) / 2.0;
-            if squares(middle) > target { low = middle } else { high = middle }
-        }
-        high
-    };
-    let tail = (1.0 - level) / 2.0;
-    (solve(chi.inverse_cdf(1.0 - tail)), solve(chi.inverse_cdf(tail)))
 }
 
 // What stands for all hosts' own variances (Higgins and Thompson, Stat. Med. 21, 2002).

@@ -9,11 +9,13 @@
 //!
 //! - Each host's own variance is moderated by those of the others, since a dozen trials tell it badly.
 //! - The variance between hosts is estimated by restricted maximum likelihood, and its interval by the Q profile
-//!   (Viechtbauer, "Confidence intervals for the amount of heterogeneity in meta-analysis", Stat. Med. 26, 2007).
+//!   (Viechtbauer, "Confidence intervals for the amount of heterogeneity in meta-analysis", Stat. Med. 26, 2007), with
+//!   Welch's F in place of chi-squared, since hosts' own variances are estimates.
 //! - The interval of the middle is that of Hartung and Knapp (Stat. Med. 20, 2001), never narrower than if hosts did
 //!   not differ.
-//! - What to expect of the next host is a prediction interval for its true figure (Higgins, Thompson and
-//!   Spiegelhalter, J. R. Stat. Soc. A 172, 2009): Student's t with two degrees of freedom less than there are hosts.
+//! - What to expect of the next host is a prediction interval for its true figure, over all variances between hosts that
+//!   what was seen allows, each with its confidence; never narrower than that of the middle. Of one estimate
+//!   of that variance it would be too narrow wherever hosts by chance seem not to differ.
 //!
 //! # Limits
 //!
@@ -23,6 +25,7 @@
 
 mod bound;
 mod change;
+mod confidence;
 mod effects;
 mod moderate;
 mod outliers;

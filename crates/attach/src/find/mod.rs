@@ -5,6 +5,7 @@ mod names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ringfence_sysfs::cpulist::CpuSet;
 use ringfence_sysfs::root::{FsRoot, field};
@@ -41,6 +42,13 @@ impl fmt::Display for Method {
     }
 }
 
+/// From this look at a group on, one that is amiss there and was at the look before is taken to stay.
+const LOOKS_TO_BE_SURE: u32 = 3;
+/// Looks at a group whose processes come and go all the time.
+const MOST_LOOKS: u32 = 8;
+/// Between two of them.
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// Who belongs to a target, to be looked at again.
 #[derive(Debug, Clone)]
 pub(crate) enum Members {
@@ -67,21 +75,46 @@ impl Members {
 
     /// Whether a group holds these and no others, and who they are. Some may be born and end while this is looked at.
     pub fn exactly_in(&mut self, root: &FsRoot, folder: &Path) -> (bool, Vec<Process>) {
-        let has_ended = |pid: u32| Process::read(root, pid).is_none_or(|process| process.has_ended());
+        self.exactly_in_meanwhile(root, folder, || std::thread::sleep(PAUSE))
+    }
+
+    // What happens between two looks is handed in.
+    fn exactly_in_meanwhile(
+        &mut self,
+        root: &FsRoot,
+        folder: &Path,
+        mut meanwhile: impl FnMut(),
+    ) -> (bool, Vec<Process>) {
         let mut all = Vec::new();
-        // One whose parent has just ended may be found at the second look.
-        for _ in 0..3 {
-            let Ok(before) = hierarchy::processes(root, folder) else { break };
+        let mut amiss: Vec<Process> = Vec::new();
+        for look in 1..=MOST_LOOKS {
+            let Ok(before) = hierarchy::processes(root, folder) else { return (false, all) };
             all = self.look(root, &Settled::new()).0;
-            let Ok(after) = hierarchy::processes(root, folder) else { break };
+            let Ok(after) = hierarchy::processes(root, folder) else { return (false, all) };
             let pids: BTreeSet<u32> = all.iter().map(Process::pid).collect();
-            let others = before.difference(&pids).any(|pid| !has_ended(*pid));
-            let elsewhere = pids.difference(&after).any(|pid| !has_ended(*pid));
-            if !others && !elsewhere {
+            let others = before.difference(&pids);
+            let elsewhere = pids.difference(&after);
+            let now: Vec<Process> = others
+                .chain(elsewhere)
+                .filter_map(|pid| Process::read(root, *pid))
+                .filter(|process| !process.has_ended())
+                .collect();
+            if now.is_empty() {
                 return (true, all);
             }
+            // One whose parent has just ended is found at the next look; whoever only passes by is gone then.
+            let stays = now.iter().any(|one| amiss.iter().any(|known| known.id == one.id));
+            if stays && look >= LOOKS_TO_BE_SURE {
+                return (false, all);
+            }
+            amiss = now;
+            if look < MOST_LOOKS {
+                meanwhile();
+            }
         }
-        (false, all)
+        // Nobody stayed. The last of them are named, so that they are held against the list of the vital.
+        all.extend(amiss);
+        (true, all)
     }
 }
 
@@ -273,4 +306,132 @@ fn cpus(root: &FsRoot, processes: &[Process]) -> CpuSet {
         field(&status, "Cpus_allowed_list")?.parse().ok()
     };
     processes.iter().filter_map(of).fold(CpuSet::default(), |all, some| all.union(&some))
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_sysfs::fixture::FixtureTree;
+
+    use super::*;
+
+    const GROUP: &str = "/cg/service";
+
+    // Process 20, which leads a process group in a session of others, and what it has started; process 30 is somebody else's.
+    struct Service(FixtureTree);
+
+    impl Service {
+        fn new() -> Self {
+            let service = Self(FixtureTree::empty("comings"));
+            service.process(1, 0, 1).process(20, 1, 20).process(30, 1, 30).group(&[20]);
+            service
+        }
+
+        fn process(&self, pid: u32, parent: u32, group: u32) -> &Self {
+            let rest = "0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0";
+            self.0.write(
+                format!("/proc/{pid}/stat"),
+                format!("{pid} (x) S {parent} {group} 5 {rest} {pid} 0 0"),
+            );
+            self
+        }
+
+        fn group(&self, pids: &[u32]) {
+            let text: String = pids.iter().map(|pid| format!("{pid}\n")).collect();
+            self.0.write(format!("{GROUP}/cgroup.procs"), text);
+        }
+
+        // When this look is over a program is there whose parent has just ended; the one before is an orphan by now.
+        fn start(&self, look: u32) -> u32 {
+            let pid = 100 + look;
+            if look > 0 {
+                self.process(pid - 1, 1, 20);
+            }
+            self.process(pid, 900 + look, 20);
+            pid
+        }
+
+        fn exactly(&self, mut meanwhile: impl FnMut(u32)) -> (bool, Vec<u32>, u32) {
+            let root = self.0.root();
+            let mut members = Members::Tree(Tree::new(&root, &Process::read(&root, 20).unwrap()));
+            let mut looks = 1;
+            let (exact, all) = members.exactly_in_meanwhile(&root, Path::new(GROUP), || {
+                meanwhile(looks);
+                looks += 1;
+            });
+            (exact, all.iter().map(Process::pid).collect(), looks)
+        }
+    }
+
+    #[test]
+    fn a_service_that_starts_programs_all_the_time_has_its_group_to_itself() {
+        let service = Service::new();
+        let mut inside = vec![20, service.start(0)];
+        service.group(&inside);
+        let (exact, all, looks) = service.exactly(|look| {
+            if look < 5 {
+                inside.push(service.start(look));
+                service.group(&inside);
+            } else {
+                service.process(104, 1, 20);
+            }
+        });
+        assert!(exact && all.ends_with(&[103, 104]) && looks == 6, "{all:?} {looks}");
+        // It goes on like that.
+        let service = Service::new();
+        let mut inside = vec![20, service.start(0)];
+        service.group(&inside);
+        let (exact, all, looks) = service.exactly(|look| {
+            inside.push(service.start(look));
+            service.group(&inside);
+        });
+        assert!(exact && all.last() == Some(&107) && looks == MOST_LOOKS, "{all:?} {looks}");
+    }
+
+    #[test]
+    fn a_stranger_counts_who_stays() {
+        let service = Service::new();
+        service.group(&[20, 30]);
+        let (exact, all, looks) = service.exactly(|_| {});
+        assert!(!exact && all == [20] && looks == LOOKS_TO_BE_SURE, "{all:?} {looks}");
+        // Also where others come and go meanwhile.
+        let mut inside = vec![20, 30, service.start(0)];
+        service.group(&inside);
+        let (exact, _, looks) = service.exactly(|look| {
+            inside.push(service.start(look));
+            service.group(&inside);
+        });
+        assert!(!exact && looks == LOOKS_TO_BE_SURE, "{looks}");
+        // One that leaves, and one that ends, do not.
+        for leaves in [true, false] {
+            let service = Service::new();
+            service.group(&[20, 30]);
+            let (exact, all, looks) = service.exactly(|_| {
+                if leaves {
+                    service.group(&[20]);
+                } else {
+                    service.0.remove("/proc/30");
+                }
+            });
+            assert!(exact && all == [20] && looks == 2, "{all:?} {looks}");
+        }
+        // Nor does another with the same number at the next look, but who stays from then on.
+        let service = Service::new();
+        service.group(&[20, 30]);
+        let again = |look: u32| {
+            let rest = "0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0";
+            service.0.write("/proc/30/stat", format!("30 (x) S 1 30 5 {rest} {} 0 0", look.min(4)));
+        };
+        let (exact, _, looks) = service.exactly(again);
+        assert!(!exact && looks == 6, "{looks}");
+    }
+
+    #[test]
+    fn one_of_the_tree_that_is_elsewhere_counts() {
+        let service = Service::new();
+        service.process(21, 20, 20);
+        let (exact, all, looks) = service.exactly(|_| {});
+        assert!(!exact && all == [20, 21] && looks == LOOKS_TO_BE_SURE, "{all:?} {looks}");
+        let (exact, ..) = service.exactly(|_| service.group(&[20, 21]));
+        assert!(exact);
+    }
 }
