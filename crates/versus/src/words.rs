@@ -1,0 +1,124 @@
+//! What was found, in sentences: for a heading, and beside figures.
+
+use ringfence_analysis::estimate::Interval;
+use ringfence_text::numbers::{percent, slowdown_estimate, slowdown_figure};
+use ringfence_text::text::{capital, listed, plural};
+
+use crate::findings::{Compared, Findings, Measure, Verdict};
+use crate::table::parameters;
+use crate::text::{failures, longer, said, title, warmed};
+
+/// Letters of a command that a heading has room for.
+pub const LONGEST_IN_HEADING: usize = 32;
+
+/// What is said of a comparison, in words that follow a figure or a count.
+pub fn verdict(findings: &Findings, verdict: Verdict) -> String {
+    let budget = findings.settings.budget.map_or(String::new(), percent);
+    match verdict {
+        Verdict::WithinBudget => format!("within the budget of {budget}"),
+        Verdict::OverBudget => format!("over the budget of {budget}"),
+        Verdict::Undecided if !budget.is_empty() => format!("undecided for a budget of {budget}"),
+        Verdict::Undecided => "undecided".into(),
+        Verdict::Slower => "slower".into(),
+        Verdict::Faster => "faster".into(),
+        Verdict::NoChangeLargerThanMargin => {
+            format!("no change larger than {}", percent(findings.settings.margin))
+        }
+        Verdict::NotEstimable => "no figure".into(),
+    }
+}
+
+/// The answer in a sentence: of one comparison the figure and what is said of it, of several how many have each verdict, and the
+/// one whose ratio is largest.
+pub fn headline(findings: &Findings) -> String {
+    let host = &findings.host;
+    let figure = |one: &Compared| Some(takes(findings, one, &one.ratio.estimate().ok()?));
+    let said_of = |one: &Compared| match figure(one) {
+        Some(takes) if matches!(one.verdict, Verdict::Slower | Verdict::Faster) => takes,
+        Some(takes) => format!("{takes}: {}", verdict(findings, one.verdict)),
+        None => format!("{} has no figure: {}", title(findings, one), said(findings, one)),
+    };
+    let all = &findings.comparisons;
+    if let [one] = &all[..] {
+        return format!("On {host}, {}.", said_of(one));
+    }
+    let mut counts: Vec<(Verdict, usize)> = Vec::new();
+    for one in all {
+        match counts.iter_mut().find(|(verdict, _)| *verdict == one.verdict) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((one.verdict, 1)),
+        }
+    }
+    let counts: Vec<String> =
+        counts.iter().map(|(of, count)| format!("{count} {}", verdict(findings, *of))).collect();
+    let ratio = |one: &&Compared| one.ratio.estimate().map_or(0.0, |ratio| ratio.value);
+    let most = all.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b))).and_then(figure);
+    let most = most.map_or(String::new(), |takes| format!("; the largest ratio: {takes}"));
+    format!("On {host}, of {} {}{most}.", plural(all.len(), "comparison"), listed(&counts, "and"))
+}
+
+// `b takes 1.8 % longer than a [+1.2, +2.4]`.
+fn takes(findings: &Findings, one: &Compared, ratio: &Interval) -> String {
+    let who = |role: &str| {
+        let measure = findings.commands.iter().find(|measure| is_of(measure, role, one));
+        let name = measure.and_then(|measure| name(measure, LONGEST_IN_HEADING));
+        name.map_or(role.to_owned(), |name| format!("{role} ({name})"))
+    };
+    let (of, than, figure) = (who(&one.of), who(&one.than), slowdown_figure(ratio));
+    match figure.value.strip_suffix(" %") {
+        Some(share) => {
+            let more = if share.starts_with('-') { "less time" } else { "longer" };
+            format!(
+                "{of} takes {} % {more} than {than} {}",
+                share.trim_start_matches(['+', '-']),
+                figure.interval
+            )
+        }
+        None => format!("{of} takes {figure} as long as {than}"),
+    }
+}
+
+/// Whether a command is the one that has this role in a comparison.
+pub fn is_of(measure: &Measure, role: &str, one: &Compared) -> bool {
+    let same = one.parameters.is_empty() || measure.case.parameters == one.parameters;
+    measure.case.role == role && same
+}
+
+// What a command is called, or how it is set; none where that is too long.
+fn name(measure: &Measure, longest: usize) -> Option<String> {
+    let (case, set) = (&measure.case, parameters(&measure.case));
+    let whole = match set.is_empty() || case.name == case.command {
+        true => case.name.clone(),
+        false => format!("{}, {set}", case.name),
+    };
+    let fits = |text: &String| !text.is_empty() && text.chars().count() <= longest;
+    [whole, set].into_iter().find(fits)
+}
+
+/// A command by its role, and by its name or its parameters where these are no longer than that.
+pub fn label(measure: &Measure, longest: usize) -> String {
+    let role = &measure.case.role;
+    name(measure, longest).map_or(role.clone(), |name| format!("{role}: {name}"))
+}
+
+/// What a reader must know before the figures are believed, a sentence each.
+pub fn warnings(findings: &Findings) -> Vec<String> {
+    let early = findings.ended_early.as_ref();
+    let mut all: Vec<String> = early
+        .map(|why| format!("Ended early: {why}. This is what was measured until then."))
+        .into_iter()
+        .chain(failures(findings).into_iter().map(|text| text + "."))
+        .collect();
+    for one in &findings.comparisons {
+        let title = title(findings, one);
+        if one.verdict == Verdict::Undecided {
+            all.push(format!("{title}: {}.", said(findings, one)));
+        }
+        all.extend(
+            longer(one).map(|text| format!("{title}: {}, {text}.", slowdown_estimate(&one.ratio.estimate()))),
+        );
+    }
+    let warm_up = findings.warm_up.filter(|warm_up| warm_up.still_falling || warm_up.unknown);
+    all.extend(warm_up.map(|warm_up| capital(&warmed(&warm_up)) + "."));
+    all
+}
