@@ -10,6 +10,7 @@ use ringfence_sysfs::whole;
 use crate::export;
 use crate::findings::Findings;
 use crate::question::{Export, Question};
+use crate::run::Run;
 use crate::session::{Measured, Trouble};
 use crate::table;
 use crate::text;
@@ -79,6 +80,14 @@ impl Files {
             .map_err(|error| format!("{}: {error}", path.display()))?;
         serde_json::from_str(&text)
             .map_err(|error| format!("{}: {error}: restore it as it was written", path.display()))
+    }
+
+    /// Every run of what was found.
+    ///
+    /// # Errors
+    /// One sentence where they cannot be read.
+    pub fn runs(dir: &Path, findings: &Findings) -> Result<Vec<Run>, String> {
+        table::read(&dir.join(Self::RUNS), &findings.commands)
     }
 }
 
