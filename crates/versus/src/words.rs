@@ -49,8 +49,22 @@ pub fn headline(findings: &Findings) -> String {
             None => counts.push((one.verdict, 1)),
         }
     }
-    let counts: Vec<String> =
-        counts.iter().map(|(of, count)| format!("{count} {}", verdict(findings, *of))).collect();
+    let counts = counts.iter().enumerate().map(|(place, (of, count))| {
+        let verb = match (of, count) {
+            (Verdict::NotEstimable, 1) => "has",
+            (Verdict::NotEstimable, _) => "have",
+            (Verdict::NoChangeLargerThanMargin, 1) => "shows",
+            (Verdict::NoChangeLargerThanMargin, _) => "show",
+            (_, 1) => "is",
+            _ => "are",
+        };
+        // The budget is named once.
+        let said = verdict(findings, *of);
+        let short =
+            said.split(" the budget of ").next().filter(|_| place > 0 && said.contains(" the budget of "));
+        format!("{count} {verb} {}", short.map_or(said.clone(), |short| format!("{short} it")))
+    });
+    let counts: Vec<String> = counts.collect();
     let ratio = |one: &&Compared| one.ratio.estimate().map_or(0.0, |ratio| ratio.value);
     let most = all.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b))).and_then(figure);
     let most = most.map_or(String::new(), |takes| format!("; the largest ratio: {takes}"));
