@@ -28,6 +28,28 @@ pub fn verdict(findings: &Findings, verdict: Verdict) -> String {
     }
 }
 
+/// The same in a word or two, for a badge.
+pub fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::WithinBudget => "WITHIN BUDGET",
+        Verdict::OverBudget => "OVER BUDGET",
+        Verdict::Slower => "SLOWER",
+        Verdict::Faster => "FASTER",
+        Verdict::NoChangeLargerThanMargin => "NO CHANGE",
+        Verdict::Undecided => "UNDECIDED",
+        Verdict::NotEstimable => "NO FIGURE",
+    }
+}
+
+/// What was asked.
+pub fn question(findings: &Findings) -> String {
+    match (findings.settings.budget.map(percent), &findings.comparisons[..]) {
+        (Some(budget), [one]) => format!("Is {} slower than {} by more than {budget}?", one.of, one.than),
+        (Some(budget), _) => format!("Is one of these commands slower by more than {budget}?"),
+        (None, _) => "Which of these commands is slower?".into(),
+    }
+}
+
 /// The answer in a sentence: of one comparison the figure and what is said of it, of several how many have each verdict, and the
 /// one whose ratio is largest.
 pub fn headline(findings: &Findings) -> String {
@@ -75,7 +97,10 @@ pub fn headline(findings: &Findings) -> String {
 fn takes(findings: &Findings, one: &Compared, ratio: &Interval) -> String {
     let who = |role: &str| {
         let measure = findings.commands.iter().find(|measure| is_of(measure, role, one));
-        let name = measure.and_then(|measure| name(measure, LONGEST_IN_HEADING));
+        // Settings that are compared with each other are what tells them apart.
+        let set = measure.map(|measure| parameters(&measure.case)).filter(|_| one.parameters.is_empty());
+        let set = set.filter(|set| (1..=LONGEST_IN_HEADING).contains(&set.chars().count()));
+        let name = set.or_else(|| name(measure?, LONGEST_IN_HEADING));
         name.map_or(role.to_owned(), |name| format!("{role} ({name})"))
     };
     let (of, than, figure) = (who(&one.of), who(&one.than), slowdown_figure(ratio));
@@ -124,15 +149,16 @@ pub fn warnings(findings: &Findings) -> Vec<String> {
         .chain(failures(findings).into_iter().map(|text| text + "."))
         .collect();
     for one in &findings.comparisons {
-        let title = title(findings, one);
-        if one.verdict == Verdict::Undecided {
-            all.push(format!("{title}: {}.", said(findings, one)));
-        }
-        all.extend(
-            longer(one).map(|text| format!("{title}: {}, {text}.", slowdown_estimate(&one.ratio.estimate()))),
-        );
+        let figure = || slowdown_estimate(&one.ratio.estimate());
+        all.extend(longer(one).map(|text| format!("{}: {}, {text}.", title(findings, one), figure())));
     }
     let warm_up = findings.warm_up.filter(|warm_up| warm_up.still_falling || warm_up.unknown);
     all.extend(warm_up.map(|warm_up| capital(&warmed(&warm_up)) + "."));
     all
+}
+
+/// What is undecided, and what would settle it, a sentence each.
+pub fn undecided(findings: &Findings) -> Vec<String> {
+    let open = findings.comparisons.iter().filter(|one| one.verdict == Verdict::Undecided);
+    open.map(|one| format!("{}: {}.", title(findings, one), said(findings, one))).collect()
 }
