@@ -8,7 +8,9 @@ use ringfence_versus::run::{Quantity, Run};
 use ringfence_versus::stretch::{Stretch, stretches};
 use ringfence_versus::table::parameters;
 use ringfence_versus::text::{announcement, differing, mean, notes, title, told};
-use ringfence_versus::words::{LONGEST_IN_HEADING, headline, is_of, label, verdict, warnings};
+use ringfence_versus::words::{
+    LONGEST_IN_HEADING, headline, is_of, label, question, undecided, verdict, warnings, word,
+};
 use serde::Serialize;
 
 use super::document::command;
@@ -22,6 +24,8 @@ use crate::text::plural;
 const MOST_POINTS: usize = 6_000;
 /// Cards on the first screen; of more commands, only those that others are compared with have one.
 const MOST_CARDS: usize = 6;
+/// Undecided comparisons that are told at once; more are folded away.
+const MOST_OPEN: usize = 3;
 /// Letters of a command that a row of a table, and one of the first figure has room for.
 const LONGEST_IN_ROW: usize = 80;
 const LONGEST_IN_FIGURE: usize = 300;
@@ -44,57 +48,41 @@ pub fn versus(findings: &Findings, runs: &[Run]) -> Page {
     let began = findings.began.replacen('T', " ", 1);
     let subtitle = [Some(&findings.host), findings.label.as_ref(), Some(&began)];
     let subtitle: Vec<&str> = subtitle.into_iter().flatten().map(String::as_str).collect();
-    let commands = plural(findings.commands.len(), "command");
+    let sections = vec![every_run(findings, runs), besides(findings), measured(findings)];
+    let (runs, commands) = (plural(runs.len(), "run"), plural(findings.commands.len(), "command"));
     Page {
         title: "Versus".into(),
         subtitle: subtitle.join(" · "),
         answer: answer(findings),
-        groups: vec![Group {
-            title: None,
-            sections: vec![every_run(findings, runs), besides(findings), measured(findings)],
-        }],
-        footer: vec![format!(
-            "{} of {commands}, seed {}.",
-            plural(runs.len(), "run"),
-            findings.settings.seed
-        )],
+        groups: vec![Group { title: None, sections }],
+        footer: vec![format!("{runs} of {commands}, seed {}.", findings.settings.seed)],
         simulated: false,
     }
 }
 
 fn answer(findings: &Findings) -> Answer {
-    let budget = findings.settings.budget.map(percent);
-    let one = findings.comparisons.len() == 1;
+    let budget = findings.settings.budget.is_some();
     let alike = findings.comparisons.iter().all(|one| one.verdict == findings.verdict);
+    let (mut sentences, open) = (warnings(findings), undecided(findings));
+    let few = open.len() <= MOST_OPEN;
+    let folded =
+        (!few).then(|| (format!("What would settle the {} that are undecided", open.len()), open.clone()));
+    sentences.extend(open.into_iter().filter(|_| few));
     Answer {
-        badge: (budget.is_some() || alike).then(|| badge(findings.verdict)),
-        question: match (&budget, findings.comparisons.first()) {
-            (Some(budget), Some(first)) if one => {
-                format!("Is {} slower than {} by more than {budget}?", first.of, first.than)
-            }
-            (Some(budget), _) => format!("Is one of these commands slower by more than {budget}?"),
-            (None, _) => "Which of these commands is slower?".into(),
-        },
+        badge: (budget || alike).then(|| Badge {
+            word: word(findings.verdict),
+            how: "",
+            color: color(findings.verdict),
+        }),
+        question: question(findings),
         headline: headline(findings),
         cards: cards(findings),
-        sentences: warnings(findings),
+        sentences,
+        folded,
         figure: ratios(findings),
         layout: Layout::Stacked,
         ..Answer::default()
     }
-}
-
-fn badge(verdict: Verdict) -> Badge {
-    let word = match verdict {
-        Verdict::WithinBudget => "WITHIN BUDGET",
-        Verdict::OverBudget => "OVER BUDGET",
-        Verdict::Slower => "SLOWER",
-        Verdict::Faster => "FASTER",
-        Verdict::NoChangeLargerThanMargin => "NO CHANGE",
-        Verdict::Undecided => "UNDECIDED",
-        Verdict::NotEstimable => "NO FIGURE",
-    };
-    Badge { word, how: "", color: color(verdict) }
 }
 
 fn color(verdict: Verdict) -> &'static str {
@@ -272,8 +260,14 @@ fn besides(findings: &Findings) -> Section {
         None => Some(title(findings, one)),
         Some(quantity) => ratio(one, quantity),
     });
+    let at_most = |one: &Measure| mean(one, Quantity::PeakMemory).is_some_and(|mean| mean.starts_with("<="));
     let body = html! {
-        p { "Means over runs; times without the shell's start." }
+        p {
+            "Means over runs" @if findings.shell_start.is_some() { "; times without the shell's start" } "."
+            @if findings.commands.iter().any(at_most) {
+                " <= is before a peak of memory that is no higher than that of the process that starts a command."
+            }
+        }
         (means)
         @if found.is_empty() { p { "None of this differs so that its interval bears it out." } }
         @else {

@@ -189,7 +189,21 @@ fn settings_of_several_commands() {
     one.asked.parameters = vec![parameter("threads", &["1", "2"])];
     let (found, runs) = one.found();
     let page = spaced(&html::versus(&found, &runs));
-    assert!(page.contains(" % less time than a (./sort -j 1 input) [-"), "{}", own(&page));
+    assert!(page.contains(" % less time than a (threads=1) [-"), "{}", own(&page));
+    // Noise of which nothing follows: what would settle it is told at once of a few, and else folded away.
+    let noise =
+        &|case: usize, round: u32| 1.0 + mixed(u64::from(round * 31) + case as u64) as f64 / u64::MAX as f64;
+    for (commands, folded) in
+        [(vec!["one", "two", "three"], 0), (vec!["one", "two", "three", "four", "five"], 4)]
+    {
+        let (found, runs) = Series::of(&commands, noise).found();
+        let page = spaced(&html::versus(&found, &runs));
+        let told = page
+            .split_once("<details class=\"folded\">")
+            .map_or("", |(_, rest)| rest.split_once("</details>").unwrap().0);
+        assert_eq!(told.matches("<li>").count(), folded, "{}", own(&page));
+        assert_eq!(own(&page).matches("would settle it, 9").count(), commands.len() - 1);
+    }
 }
 
 #[test]
