@@ -7,7 +7,7 @@ use ringfence_versus::findings::{Compared, Findings, Measure, Verdict};
 use ringfence_versus::run::{Quantity, Run};
 use ringfence_versus::stretch::{Stretch, stretches};
 use ringfence_versus::table::parameters;
-use ringfence_versus::text::{announcement, differing, mean, notes, title, told};
+use ringfence_versus::text::{announcement, differing, mean, notes, said, title, told};
 use ringfence_versus::words::{
     LONGEST_IN_HEADING, headline, is_of, label, question, undecided, verdict, warnings, word,
 };
@@ -106,35 +106,27 @@ fn judged<'a>(findings: &'a Findings, measure: &Measure) -> Option<&'a Compared>
 }
 
 fn card(findings: &Findings, measure: &Measure) -> Card {
-    let time = measure.time.estimate();
-    let (time, interval) = match &time {
-        Ok(time) => (numbers::ns_figure(time).value, numbers::ns_figure(time).interval),
-        Err(reason) => (NO_FIGURE.into(), reason.short().into()),
+    let figure = |known: Option<numbers::Figure>| {
+        known.map_or((NO_FIGURE.into(), String::new()), |one| (one.value, one.interval))
     };
-    let label = label(measure, usize::MAX);
-    let Some(one) = judged(findings, measure) else {
-        return Card {
-            label,
-            value: time,
-            note: format!("{interval} a run; the reference"),
-            ..Card::default()
-        };
+    let time = measure.time.estimate().ok().map(|time| numbers::ns_figure(&time));
+    let each = time.as_ref().map_or(String::new(), |time| format!("; {} a run", time.value));
+    let one = judged(findings, measure);
+    let (value, interval) = match one {
+        Some(one) => figure(one.ratio.estimate().ok().map(|ratio| slowdown_figure(&ratio))),
+        None => figure(time),
     };
-    let ratio = one.ratio.estimate().ok().map(|ratio| slowdown_figure(&ratio));
-    let (value, interval) = ratio.map_or((NO_FIGURE.into(), String::new()), |one| (one.value, one.interval));
-    let note = format!("{interval} {}; {time} a run", verdict(findings, one.verdict));
-    Card {
-        label,
-        value,
-        note: note.trim_start().into(),
-        color: Some(color(one.verdict).into()),
-        ..Card::default()
-    }
+    let said = one.map_or("a run; the reference".into(), |one| verdict(findings, one.verdict) + &each);
+    let note = format!("{interval} {said}").trim_start().into();
+    let color = one.map(|one| color(one.verdict).into());
+    Card { label: label(measure, usize::MAX), value, note, color, ..Card::default() }
 }
 
 fn ratios(findings: &Findings) -> Option<Markup> {
-    let than = &findings.comparisons.first()?.than;
-    let whole = |one: &Compared| numbers::slowdown_estimate(&one.whole.estimate());
+    let than = &findings.comparisons.iter().find(|one| one.ratio.estimate().is_ok())?.than;
+    let whole = |one: &Compared| one.whole.estimate().map_or(NO_FIGURE.into(), |whole| slowdown(&whole));
+    let told =
+        |one: &Compared| one.ratio.estimate().map_or_else(|_| said(findings, one), |ratio| slowdown(&ratio));
     let row = |one: &Compared| {
         let ratio = one.ratio.estimate();
         let measure = findings.commands.iter().find(|measure| is_of(measure, &one.of, one));
@@ -143,18 +135,16 @@ fn ratios(findings: &Findings) -> Option<Markup> {
             color: color(one.verdict).into(),
             faint: one.verdict == Verdict::Undecided,
             figure: ratio.ok().map(|ratio| [ratio.value, ratio.low, ratio.high]),
-            text: ratio.map_or_else(|why| why.short().into(), |ratio| slowdown_figure(&ratio).value),
+            text: ratio.map_or(NO_FIGURE.into(), |ratio| slowdown_figure(&ratio).value),
             tip: Tip::new(title(findings, one))
-                .with("ratio", numbers::slowdown_estimate(&ratio))
+                .with("ratio", told(one))
                 .with("verdict", verdict(findings, one.verdict))
                 .with("over all rounds", whole(one)),
         }
     };
     let line = |one: &Compared| {
-        let ratio = one.ratio.estimate();
-        let rounds = ratio.map_or(NO_FIGURE.into(), |ratio| ratio.trials.to_string());
-        let ratio = numbers::slowdown_estimate(&ratio);
-        vec![title(findings, one), ratio, verdict(findings, one.verdict), whole(one), rounds]
+        let rounds = one.ratio.estimate().map_or(NO_FIGURE.into(), |ratio| ratio.trials.to_string());
+        vec![title(findings, one), told(one), verdict(findings, one.verdict), whole(one), rounds]
     };
     let lines: Vec<Vec<String>> = findings.comparisons.iter().map(line).collect();
     let heads = [
@@ -225,7 +215,7 @@ fn by_round(findings: &Findings, all: &[Stretch], warm_up: u32, group: usize, se
     let heads = ["command", "runs", "a run takes", "mean", "deviation", "median", "least", "greatest"];
     let heads = heads.map(|head| (head, if head == "command" { Align::Left } else { Align::Right }));
     let line = |(_, measure): &(usize, &Measure)| {
-        let time = numbers::ns_estimate(&measure.time.estimate());
+        let time = measure.time.estimate().map_or(NO_FIGURE.into(), |time| numbers::ns_interval(&time));
         let all = measure
             .described
             .map(|all| [Some(all.mean), all.stddev, Some(all.median), Some(all.min), Some(all.max)]);

@@ -215,6 +215,8 @@ fn too_few_rounds_that_ended_early() {
             .found();
     let page = check("versus-cut", &html::versus(&found, &runs));
     assert!(page.contains("Ended early: interrupted."));
+    // Without a figure there is none to be drawn, but the runs there are.
+    assert!(!page.contains("\"kind\":\"ranges\"") && page.contains("\"kind\":\"runs\""));
     assert!(page.contains("On ci-7, b against a has no figure: too few rounds: 2"), "{}", own(&page));
 }
 
