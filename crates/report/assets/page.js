@@ -82,6 +82,20 @@
     return 8 + 14 * (lines + (lines > 1 && width < 520 ? 1 : 0));
   };
 
+  // Names of the rows of intervals break as well; where there is little room, they stand above their bars.
+  const rangeRoom = (data, width) => {
+    const narrow = width < 520;
+    const longest = 7 * Math.max(...data.rows.map((row) => row.name.length));
+    const names = narrow ? 8 : Math.min(Math.max(60, 14 + longest), width * 0.44);
+    let lines = Math.max(1, Math.ceil(longest / (narrow ? width - 32 : names - 12)));
+    // Words are not cut, so that lines do not fill up.
+    if (lines > 1 && narrow) lines += 1;
+    // So much higher than one with its name beside it, on one line.
+    return { narrow, names, more: (narrow ? 18 : 0) + 14 * (lines - 1) };
+  };
+
+  const shapes = { dot: "circle", triangle: "triangle", square: "rect", diamond: "diamond" };
+
   const kinds = {
     frontier(data, width) {
       const { points } = data;
@@ -209,6 +223,49 @@
       };
     },
 
+    // Every run by its round and its time. Rounds that are warm-up are left of a line.
+    runs(data, width) {
+      const [least, most] = extent(data.points.flatMap((p) => [p[3], p[4]]).concat(data.points.length ? [] : [1]));
+      // One run that takes ten times as long leaves the others apart on a logarithmic axis alone.
+      const logs = least > 0 && most / least > 3;
+      // In s, ms or us, so that the axis ticks at round figures.
+      const unit = [1e9, 1e6, 1e3, 1].find((unit) => least >= unit) || 1;
+      const room = Math.max((most - least) * 0.06, most * 0.002);
+      const last = Math.max(1, ...data.points.map((p) => p[1] + p[5] - 1));
+      // Runs of a round stand beside each other.
+      const middle = (p) => p[1] + (p[5] - 1) / 2 + ((p[0] + 0.5) / data.cases.length - 0.5) * 0.7;
+      const about = (p) => {
+        const one = p[5] === 1;
+        const lines = one ? [["time", time(p[2])]] : [["median", time(p[2])], ["least, greatest", time(p[3]) + ", " + time(p[4])], ["runs", String(p[5])]];
+        if (p[1] <= data.warm_up) lines.push(["", "warm-up"]);
+        if (p[6] > 0) lines.push([one ? "" : "failed", one ? "failed" : String(p[6])]);
+        return [data.cases[p[0]][0] + ", round " + p[1], lines];
+      };
+      const opacity = (p) => (p[1] <= data.warm_up ? 0.3 : 0.8);
+      return {
+        grid: { left: 62, right: 14, top: 12, bottom: 44 },
+        dataZoom: [{ type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl" }],
+        xAxis: axis({ type: "value", min: 0, max: last + 1, minInterval: 1, name: "round", nameLocation: "middle", nameGap: 28, splitLine: { show: false },
+          axisLabel: { ...text(), hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: many } }),
+        yAxis: axis({ ...(logs ? { type: "log", logBase: most / least > 30 ? 10 : 2, min: least / unit / 1.15, max: (most / unit) * 1.15 } : { type: "value", scale: true, min: Math.max(least - room, 0) / unit, max: (most + room) / unit }),
+          axisLabel: { ...text(), formatter: (x) => time(x * unit), showMinLabel: false, showMaxLabel: false } }),
+        series: data.cases.flatMap(([, color, shape], number) => {
+          const own = data.points.filter((p) => p[0] === number);
+          return [
+            { type: "custom", silent: true, data: own.filter((p) => p[5] > 1).map((p) => ({ value: [middle(p), p[3] / unit, p[4] / unit, opacity(p)] })), encode: { x: 0, y: [1, 2] },
+              renderItem: (params, api) => {
+                const ends = [1, 2].map((i) => inside(params, ...api.coord([api.value(0), api.value(i)])));
+                return line(ends, { stroke: css(color), opacity: 0.4 * api.value(3), lineWidth: 1 });
+              } },
+            { type: "scatter", symbol: shapes[shape], symbolSize: own.length * width < 40000 ? 7 : own.length < 600 ? 5 : 3.6, emphasis: { focus: "series" },
+              // A run that failed has a border.
+              data: own.map((p) => ({ value: [middle(p), p[2] / unit], tip: about(p), itemStyle: { color: css(color), opacity: opacity(p), ...(p[6] > 0 ? { borderColor: css("bad"), borderWidth: 2 } : {}) } })),
+              markLine: number === 0 && data.warm_up > 0 ? { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: css("soft"), type: [3, 3], width: 1 }, data: [{ xAxis: data.warm_up + 0.5 }] } : undefined },
+          ];
+        }),
+      };
+    },
+
     // The longest latencies, bytes in the page cache and the disk's time, one under the other on one axis of time.
     stalls(data, width) {
       const longest = data.points.filter((p) => p[3] > 0);
@@ -230,7 +287,6 @@
         if (p[6] >= 0) lines.push(["disk busy", Math.round(p[6] * 100) + " %"]);
         return ["at " + digits(p[0]) + " s, for " + digits(p[1]) + " s", lines];
       };
-      const shapes = { dot: "circle", triangle: "triangle", square: "rect", diamond: "diamond" };
       const series = [];
       const stops = { silent: true, symbol: "none", label: { show: false }, lineStyle: { color: css("ink"), type: [3, 3], width: 1, opacity: 0.6 }, data: data.stops.map((at) => ({ xAxis: at })) };
       if (place.has(longest)) {
@@ -295,7 +351,6 @@
       const rule = { color: css("grid"), type: "solid", width: 1 };
       const grid = [...names.map(([one, name]) => ({ xAxis: log(one), lineStyle: rule, label: { position: "start", formatter: name, ...text() } })),
         ...times.map((ns) => ({ yAxis: log(ns), lineStyle: rule, label: { position: "start", formatter: time(ns), ...text() } }))];
-      const shapes = { dot: "circle", triangle: "triangle", square: "rect", diamond: "diamond" };
       const at = ([one, ns]) => [log(one), log(ns)];
       // Bars at the same quantile stand beside each other.
       const apart = Math.min(5, 36 / data.lines.length);
@@ -359,11 +414,8 @@
       const bounds = shown.flatMap(({ row }) => [row.figure[0], Math.max(row.figure[1], lowest * 0.7), Math.min(row.figure[2], highest * 1.4)]);
       const slowdown = data.unit === "slowdown";
       const [low, high] = extent(bounds.concat(slowdown ? 1 : [], data.mark ? data.mark[0] : [], bounds.length ? [] : 1));
-      const longest = Math.max(...rows.map((row) => row.name.length));
-      const narrow = width < 520;
-      // Where there is little room, names stand above their bars.
-      const names = narrow ? 8 : Math.min(Math.max(60, 14 + 7 * longest), width * 0.44);
-      const drop = narrow ? 8 : 0;
+      const { narrow, names, more } = rangeRoom(data, width);
+      const drop = narrow ? more / 2 - 1 : 0;
       const budget = data.mark && { type: "custom", silent: true, z: 0, data: [[data.mark[0], 0]], encode: { x: 0, y: 1 },
         renderItem: (params, api) => {
           const { coordSys: c } = params;
@@ -381,7 +433,7 @@
           : high / low > 4 ? axis({ type: "log", min: low / 1.2, max: high * 1.2, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true, showMinLabel: false, showMaxLabel: false } })
           : axis({ type: "value", min: 0, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true } }),
         yAxis: axis({ type: "category", data: rows.map((row) => row.name), inverse: true, splitLine: { show: true, lineStyle: { color: css("grid") } },
-          axisLabel: { ...text(), show: !narrow, color: css("ink"), interval: 0, width: names - 12, overflow: "truncate" } }),
+          axisLabel: { ...text(), show: !narrow, color: css("ink"), interval: 0, width: names - 12, overflow: "break", lineHeight: 14 } }),
         series: [
           ...(budget ? [budget] : []),
           { type: "custom", silent: true, data: shown.map(({ row, number }) => ({ value: [row.figure[1], row.figure[2], number] })), encode: { x: [0, 1], y: 2 },
@@ -402,7 +454,7 @@
               const [, y] = api.coord([low, params.dataIndex]);
               const style = { verticalAlign: "middle", fontSize: 12, fontFamily: family };
               const figure = { type: "text", style: { ...style, x: c.x + c.width + 8, y: y + drop, text: row.figure || told(row) ? row.text : "no figure", fill: row.faint ? css("soft") : css("ink") } };
-              const name = { type: "text", style: { ...style, x: c.x + 2, y: y - 11, text: row.name, width: c.width + 64, overflow: "truncate", ellipsis: "…", fill: css("ink"), stroke: css("panel"), lineWidth: 3 } };
+              const name = { type: "text", style: { ...style, x: c.x + 2, y: y + drop - 12, verticalAlign: "bottom", text: row.name, width: c.width + 64, overflow: "break", lineHeight: 14, fill: css("ink"), stroke: css("panel"), lineWidth: 3 } };
               return { type: "group", children: narrow ? [figure, name] : [figure] };
             } },
         ],
@@ -457,8 +509,7 @@
 
   const draw = (chart, width, paper) => {
     if (chart.drawn) chart.drawn.dispose();
-    // Rows with their names above them are higher.
-    if (chart.data.kind === "ranges") chart.box.style.height = chart.height + (width < 520 ? 18 * chart.data.rows.length : 0) + "px";
+    if (chart.data.kind === "ranges") chart.box.style.height = chart.height + rangeRoom(chart.data, width).more * chart.data.rows.length + "px";
     if (chart.data.kind === "heat") chart.box.style.height = Math.max(chart.height, 36 + heatRow(chart.data, width) * chart.data.rows.length) + "px";
     const height = chart.box.clientHeight;
     chart.drawn = echarts.init(chart.host, null, { renderer: "svg", width, height });

@@ -90,6 +90,7 @@ const ARROWS: [(&str, &[&str]); 38] = [
             "prove",
             "whatif",
             "compare",
+            "versus",
             "study",
             "analysis",
             "experiment",

@@ -85,6 +85,15 @@ fn json_is_as_its_schema_says_and_hyperfines_is_as_its_scripts_want() {
     assert_eq!(versus["commands"][1]["runs"], 6);
     assert!(versus["shell_start"]["value"].as_f64().is_some_and(|ns| ns > 0.0));
     assert_eq!(ringfence_in(folder.path(), &["show", "--json", "out"]).json()["versus"], *versus);
+    // The page beside the runs, and the same again.
+    let page = read(&folder, "out/report.html");
+    assert!(page.contains("b (two)") && page.contains("\"kind\":\"runs\""), "{page}");
+    ringfence_in(folder.path(), &["report", "out", "--out", "again.html"]).ok();
+    assert_eq!(read(&folder, "again.html"), page);
+    fs::remove_file(folder.path().join("out/runs.parquet")).unwrap();
+    let refused = ringfence_in(folder.path(), &["report", "out"]);
+    assert_eq!(refused.code(), Some(2));
+    assert!(refused.stderr.contains("out/runs.parquet: No such file"), "{}", refused.stderr);
 
     let exported: Value = serde_json::from_str(&read(&folder, "h.json")).unwrap();
     for (place, name) in ["one", "two"].into_iter().enumerate() {

@@ -67,7 +67,7 @@ impl Journal {
 ///
 /// # Errors
 /// One sentence where it is no journal of this version.
-pub(crate) fn read(dir: &Path) -> Result<Findings, String> {
+pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
     let path = dir.join(JOURNAL);
     let failed = |why: String| format!("{}: {why}", path.display());
     // Opening a pipe that nobody writes to would wait for ever.
@@ -114,7 +114,7 @@ pub(crate) fn read(dir: &Path) -> Result<Findings, String> {
         let ns = last.began_unix_ns.saturating_sub(first.began_unix_ns) + last.took.wall_ns;
         measured.seconds = ns as f64 / 1e9;
     }
-    Ok(findings(&cases, &settings, about, &measured))
+    Ok((findings(&cases, &settings, about, &measured), measured.runs))
 }
 
 #[cfg(test)]
@@ -150,7 +150,8 @@ mod tests {
         let path = dir.path().join(JOURNAL);
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() - 7]).unwrap();
-        let found = read(dir.path()).unwrap();
+        let (found, runs) = read(dir.path()).unwrap();
+        assert_eq!(runs.iter().filter(|run| !run.warm_up).count(), 14);
         assert_eq!((found.rounds, found.commands[0].runs, found.label.as_deref()), (9, 7, Some("l")));
         let ratio = found.comparisons[0].ratio.estimate().unwrap();
         assert!((ratio.value - 2.0).abs() < 1e-9 && (ratio.level - 0.975).abs() < 1e-9, "{ratio:?}");

@@ -11,6 +11,7 @@ use crate::export;
 use crate::findings::{About, Findings};
 use crate::journal::{self, JOURNAL, Journal};
 use crate::question::{Export, Question};
+use crate::run::Run;
 use crate::session::{Measured, Trouble};
 use crate::table;
 use crate::text;
@@ -77,12 +78,23 @@ impl Files {
     pub fn read(dir: &Path) -> Result<Findings, String> {
         let path = dir.join(Self::FINDINGS);
         if !path.exists() {
-            return journal::read(dir);
+            return journal::read(dir).map(|(findings, _)| findings);
         }
         let text = text_file::read(&path, text_file::LONGEST)
             .map_err(|error| format!("{}: {error}", path.display()))?;
         serde_json::from_str(&text)
             .map_err(|error| format!("{}: {error}: restore it as it was written", path.display()))
+    }
+
+    /// Every run of what was found.
+    ///
+    /// # Errors
+    /// One sentence where they cannot be read.
+    pub fn runs(dir: &Path, findings: &Findings) -> Result<Vec<Run>, String> {
+        match dir.join(Self::FINDINGS).exists() {
+            true => table::read(&dir.join(Self::RUNS), &findings.commands),
+            false => journal::read(dir).map(|(_, runs)| runs),
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! | [`case`], [`parameter`] | what is run: commands with their parameters filled in |
 //! | [`order`], [`warm_up`], [`power`], [`estimate`] | the design and the statistics, functions of values |
 //! | [`session`] | measuring round by round, against a trait, so that it is tested on made series |
-//! | [`findings`], [`text`], [`export`] | what was found, as values and as text |
+//! | [`findings`], [`stretch`], [`text`], [`words`], [`export`] | what was found, as values and as text |
 //! | [`launcher`], [`launch`], [`shell`], [`same_output`], [`table`] | processes and files |
 //! | [`progress`] | commands that run on, as an experiment |
 //! | `journal`, `keep` | what is kept of runs: while they are made, and at the end |
@@ -36,9 +36,11 @@ pub mod run;
 pub mod same_output;
 pub mod session;
 pub mod shell;
+pub mod stretch;
 pub mod table;
 pub mod text;
 pub mod warm_up;
+pub mod words;
 
 pub use conduct::{Done, conduct};
 pub use findings::{Findings, Verdict};

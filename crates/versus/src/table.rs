@@ -5,16 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parquet::basic::Compression;
+use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
-use parquet::errors::Result;
+use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use ringfence_dataset::{DatasetError, files};
 
 use crate::case::Case;
-use crate::findings::Findings;
+use crate::findings::{Findings, Measure};
 use crate::order::Slot;
 use crate::run::{Run, Took};
 
@@ -66,9 +68,9 @@ pub fn write(
 }
 
 // The system's error within the library's, where there is one.
-fn plain(error: parquet::errors::ParquetError) -> std::io::Error {
+fn plain(error: ParquetError) -> std::io::Error {
     match error {
-        parquet::errors::ParquetError::External(error) => {
+        ParquetError::External(error) => {
             error.downcast::<std::io::Error>().map_or_else(std::io::Error::other, |error| *error)
         }
         other => std::io::Error::other(other),
@@ -149,5 +151,110 @@ impl Rows<'_, '_> {
         let mut writer = self.group.next_column()?.expect("the schema has a column for each");
         writer.typed::<T>().write_batch(&there, Some(&present), None)?;
         writer.close()
+    }
+}
+
+/// The runs of a table again, with the commands of the answer that it belongs to.
+///
+/// # Errors
+/// One sentence where it cannot be read.
+pub fn read(path: &Path, commands: &[Measure]) -> std::result::Result<Vec<Run>, String> {
+    let read = File::open(path).map_err(|error| error.to_string()).and_then(|file| {
+        SerializedFileReader::new(file)
+            .and_then(|file| runs(&Columns(file), commands))
+            .map_err(|error| plain(error).to_string())
+    });
+    read.map_err(|error| format!("{}: {error}: restore it as it was written", path.display()))
+}
+
+fn runs(table: &Columns, commands: &[Measure]) -> Result<Vec<Run>> {
+    let roles = table.all::<ByteArrayType>("role")?;
+    let settings = table.all::<ByteArrayType>("parameters")?;
+    let known: Vec<_> = commands.iter().map(|one| (one.case.role.clone(), parameters(&one.case))).collect();
+    let slot = |row: usize| {
+        let wanted = |(role, setting): &(String, String)| {
+            (role.as_bytes(), setting.as_bytes()) == (roles[row].data(), settings[row].data())
+        };
+        match known.iter().position(wanted) {
+            Some(number) => Ok(Slot::Case(number)),
+            None if roles[row].data() == b"shell" => Ok(Slot::Shell),
+            None => Err(ParquetError::General(format!("row {} is of no command of the answer", row + 1))),
+        }
+    };
+    let (rounds, places) = (table.all::<Int32Type>("round")?, table.all::<Int32Type>("position")?);
+    let warm_up = table.all::<BoolType>("warm_up")?;
+    let count = |name| table.all::<Int64Type>(name);
+    let (began, wall, user, system) =
+        (count("began")?, count("wall_ns")?, count("user_ns")?, count("system_ns")?);
+    let (peak, floor) = (count("peak_memory_bytes")?, count("memory_floor_bytes")?);
+    let (minor, major) = (count("minor_faults")?, count("major_faults")?);
+    let (waited, made) = (count("voluntary_switches")?, count("involuntary_switches")?);
+    let (instructions, cycles) =
+        (table.some::<Int64Type>("instructions")?, table.some::<Int64Type>("cycles")?);
+    let (codes, signals) = (table.some::<Int32Type>("exit_code")?, table.some::<Int32Type>("signal")?);
+    let run = |row: usize| {
+        let took = Took {
+            wall_ns: wall[row] as u64,
+            user_ns: user[row] as u64,
+            system_ns: system[row] as u64,
+            peak_memory: peak[row] as u64,
+            memory_floor: floor[row] as u64,
+            minor_faults: minor[row] as u64,
+            major_faults: major[row] as u64,
+            voluntary_switches: waited[row] as u64,
+            involuntary_switches: made[row] as u64,
+            instructions: instructions[row].map(|count| count as u64),
+            cycles: cycles[row].map(|count| count as u64),
+            code: codes[row],
+            signal: signals[row],
+        };
+        Ok(Run {
+            slot: slot(row)?,
+            round: rounds[row] as u32,
+            place: places[row] as u32,
+            warm_up: warm_up[row],
+            began_unix_ns: began[row] as u64,
+            took,
+        })
+    };
+    (0..roles.len()).map(run).collect()
+}
+
+struct Columns(SerializedFileReader<File>);
+
+impl Columns {
+    // A null is an error.
+    fn all<T: DataType>(&self, name: &str) -> Result<Vec<T::T>> {
+        let known = self.some::<T>(name)?.into_iter();
+        let all: Option<Vec<T::T>> = known.collect();
+        all.ok_or_else(|| ParquetError::General(format!("column '{name}' has nulls")))
+    }
+
+    fn some<T: DataType>(&self, name: &str) -> Result<Vec<Option<T::T>>> {
+        let schema = self.0.metadata().file_metadata().schema_descr();
+        let place = (0..schema.num_columns()).find(|place| schema.column(*place).name() == name);
+        let place = place
+            .filter(|place| schema.column(*place).physical_type() == T::get_physical_type())
+            .ok_or_else(|| ParquetError::General(format!("column '{name}' is missing or of another type")))?;
+        let optional = schema.column(place).max_def_level() > 0;
+        let mut all = Vec::new();
+        for number in 0..self.0.num_row_groups() {
+            let group = self.0.get_row_group(number)?;
+            let rows = group.metadata().num_rows() as usize;
+            let mut reader = get_typed_column_reader::<T>(group.get_column_reader(place)?);
+            let (mut present, mut values) = (Vec::new(), Vec::new());
+            let levels = optional.then_some(&mut present);
+            let (read, ..) = reader.read_records(rows, levels, None, &mut values)?;
+            if read != rows {
+                return Err(ParquetError::General(format!("column '{name}' ends early")));
+            }
+            let mut values = values.into_iter();
+            if optional {
+                all.extend(present.iter().map(|level| if *level > 0 { values.next() } else { None }));
+            } else {
+                all.extend(values.map(Some));
+            }
+        }
+        Ok(all)
     }
 }

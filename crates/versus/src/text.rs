@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_analysis::estimate::{Estimate, Finding, NotEstimable, WouldSettle};
+use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable, WouldSettle};
 use ringfence_experiment::units::Share;
 use ringfence_machine::units::Bytes;
 use ringfence_text::numbers::{
@@ -15,7 +15,7 @@ use ringfence_text::text::{faint, heading, paragraph, plural};
 
 use crate::export::{Markup, Sort, Unit, table};
 use crate::findings::{Compared, Findings, Measure, Verdict};
-use crate::power::CHANCE;
+use crate::power::{CHANCE, Power};
 use crate::run::Quantity;
 use crate::session::{Announced, Settings, Warmed};
 use crate::table::parameters;
@@ -83,21 +83,15 @@ pub fn versus(findings: &Findings, style: &Style) -> String {
     );
     heading(&mut out, &head, style);
     out.push_str(&times(findings, style));
-    failures(&mut out, findings, style);
-    notes(&mut out, findings, style);
+    failures(findings).iter().for_each(|text| paragraph(&mut out, 0, text, style));
+    notes(findings).iter().for_each(|text| faint(&mut out, text, style));
     for one in &findings.comparisons {
         out.push('\n');
         comparison(&mut out, findings, one, style);
     }
     out.push('\n');
     if let Some(reached) = &findings.reached {
-        let text = format!(
-            "With {} like these a difference of {} is told {} times of 10.",
-            plural(reached.rounds as usize, "round"),
-            coarse(reached.difference),
-            (CHANCE * 10.0).round()
-        );
-        faint(&mut out, &text, style);
+        faint(&mut out, &told(reached), style);
     }
     if let Some(why) = &findings.ended_early {
         paragraph(&mut out, 0, &format!("Ended early: {why}. This is what was measured until then."), style);
@@ -107,6 +101,16 @@ pub fn versus(findings: &Findings, style: &Style) -> String {
         heading(&mut out, &style.paint(paint, &text), &Style { color: false, ..*style });
     }
     out
+}
+
+/// What difference the rounds that were measured can tell.
+pub fn told(reached: &Power) -> String {
+    format!(
+        "With {} like these a difference of {} is told {} times of 10.",
+        plural(reached.rounds as usize, "round"),
+        coarse(reached.difference),
+        (CHANCE * 10.0).round()
+    )
 }
 
 fn verdict(findings: &Findings, budget: f64) -> (String, Paint) {
@@ -149,11 +153,7 @@ fn times(findings: &Findings, style: &Style) -> String {
         let plain = |get: fn(&crate::findings::Plain) -> f64| {
             Cell::new(measure.described.as_ref().map_or(NO_FIGURE.into(), |all| ns(get(all))))
         };
-        let other = |quantity| {
-            Cell::new(
-                other(measure, quantity).map_or(NO_FIGURE.into(), |value| shown(quantity, value, measure)),
-            )
-        };
+        let other = |quantity| Cell::new(mean(measure, quantity).unwrap_or_else(|| NO_FIGURE.into()));
         let mut rest = vec![plain(|all| all.median), plain(|all| all.min), plain(|all| all.max)];
         rest.extend([Quantity::User, Quantity::System, Quantity::PeakMemory].map(other));
         wide.row([&first[..], &rest].concat());
@@ -165,20 +165,18 @@ fn times(findings: &Findings, style: &Style) -> String {
     }
 }
 
-fn other(measure: &Measure, quantity: Quantity) -> Option<f64> {
-    measure.others.iter().find(|(one, _)| *one == quantity).map(|(_, mean)| *mean)
-}
-
-fn shown(quantity: Quantity, mean: f64, measure: &Measure) -> String {
-    match quantity {
+/// The mean of what else was counted, with its unit; none where it was not.
+pub fn mean(measure: &Measure, quantity: Quantity) -> Option<String> {
+    let (_, mean) = measure.others.iter().find(|(one, _)| *one == quantity)?;
+    Some(match quantity {
         // By some pages it differs from run to run.
-        Quantity::PeakMemory if mean <= measure.memory_floor as f64 * 1.02 => {
+        Quantity::PeakMemory if *mean <= measure.memory_floor as f64 * 1.02 => {
             format!("<= {}", mebibytes(measure.memory_floor as f64))
         }
-        Quantity::PeakMemory => mebibytes(mean),
-        quantity if quantity.is_time() => ns(mean),
+        Quantity::PeakMemory => mebibytes(*mean),
+        quantity if quantity.is_time() => ns(*mean),
         _ => count(mean.round() as u64),
-    }
+    })
 }
 
 fn mebibytes(bytes: f64) -> String {
@@ -189,37 +187,33 @@ fn mebibytes(bytes: f64) -> String {
     }
 }
 
-fn failures(out: &mut String, findings: &Findings, style: &Style) {
-    for measure in findings.commands.iter().filter(|measure| measure.failures > 0) {
-        let text = format!(
+/// Commands with runs that failed, a line each.
+pub fn failures(findings: &Findings) -> Vec<String> {
+    let failed = findings.commands.iter().filter(|measure| measure.failures > 0).map(|measure| {
+        format!(
             "{}: {} of {} ended with another exit code than 0",
             measure.case.role,
             measure.failures,
             plural(measure.runs as usize, "run")
-        );
-        paragraph(out, 0, &text, style);
-    }
+        )
+    });
+    failed.collect()
 }
 
-fn notes(out: &mut String, findings: &Findings, style: &Style) {
-    if let Some(warm_up) = &findings.warm_up {
-        faint(out, &format!("{}.", capital(&warmed(warm_up))), style);
-    }
-    if let Some(start) = &findings.shell_start {
+/// How it was measured: warm-up, the shell, and what was not counted, a sentence each.
+pub fn notes(findings: &Findings) -> Vec<String> {
+    let warm_up = findings.warm_up.as_ref().map(|warm_up| format!("{}.", capital(&warmed(warm_up))));
+    let shell = findings.shell_start.as_ref().map(|start| {
         let known = match start.estimate() {
             Ok(start) => format!("takes {} to start, which is subtracted", ns_figure(&start)),
             Err(reason) => format!("has a start whose time is not known: {}", reason.told()),
         };
         let shell = &findings.shell;
-        faint(
-            out,
-            &format!("The shell, {shell}, {known}; --shell none does without where a command allows it."),
-            style,
-        );
-    }
-    if let Some(why) = &findings.not_counted {
-        faint(out, &format!("Instructions and cycles: not counted, because {why}."), style);
-    }
+        format!("The shell, {shell}, {known}; --shell none does without where a command allows it.")
+    });
+    let why = findings.not_counted.as_ref();
+    let counted = why.map(|why| format!("Instructions and cycles: not counted, because {why}."));
+    [warm_up, shell, counted].into_iter().flatten().collect()
 }
 
 fn capital(text: &str) -> String {
@@ -236,18 +230,11 @@ fn comparison(out: &mut String, findings: &Findings, one: &Compared, style: &Sty
     };
     let head = format!("{}  ", title(findings, one));
     ringfence_text::text::hanging(out, &head, paint, &said, style);
-    if let Some(text) = long_runs(findings, one) {
+    if let Some(text) = longer(findings, one) {
         paragraph(out, ringfence_text::text::width(&head), &text, style);
     }
-    let others: Vec<String> = (one.others.iter())
-        .filter_map(|(quantity, figure)| {
-            Some(format!(
-                "{} {}",
-                quantity.name(),
-                slowdown(&figure.estimate().ok().filter(|known| !known.contains(1.0))?)
-            ))
-        })
-        .collect();
+    let others = differing(one).map(|(quantity, ratio)| format!("{} {}", quantity.name(), slowdown(&ratio)));
+    let others: Vec<String> = others.collect();
     if !others.is_empty() {
         let indent = ringfence_text::text::width(&head);
         let text = format!("also: {}", others.join("; "));
@@ -256,7 +243,7 @@ fn comparison(out: &mut String, findings: &Findings, one: &Compared, style: &Sty
 }
 
 /// What the mean over all rounds says against the figure, if it does.
-pub fn long_runs(findings: &Findings, one: &Compared) -> Option<String> {
+pub fn longer(findings: &Findings, one: &Compared) -> Option<String> {
     let whole = one.whole.estimate().ok()?;
     let over = findings.settings.budget.is_some_and(|budget| whole.value > 1.0 + budget);
     let shown = slowdown(&whole);
@@ -271,7 +258,14 @@ pub fn long_runs(findings: &Findings, one: &Compared) -> Option<String> {
     }
 }
 
-fn title(findings: &Findings, one: &Compared) -> String {
+/// What else differs, as far as the intervals bear it.
+pub fn differing(one: &Compared) -> impl Iterator<Item = (Quantity, Interval)> {
+    let known = one.others.iter().filter_map(|(quantity, figure)| Some((*quantity, figure.estimate().ok()?)));
+    known.filter(|(_, ratio)| !ratio.contains(1.0))
+}
+
+/// What is compared with what: `b against a, size=4`.
+pub fn title(findings: &Findings, one: &Compared) -> String {
     let with = match one.parameters.is_empty() {
         true => named(findings, one),
         false => {
@@ -297,8 +291,8 @@ fn named(findings: &Findings, one: &Compared) -> String {
     }
 }
 
-// What the interval says, held against the budget where there is one.
-fn said(findings: &Findings, one: &Compared) -> String {
+/// What the interval says, held against the budget where there is one.
+pub fn said(findings: &Findings, one: &Compared) -> String {
     let estimate: Estimate = one.ratio.estimate();
     if let Err(NotEstimable::Stalled { baseline, arm, of }) = estimate {
         return format!(
@@ -340,7 +334,7 @@ pub fn summary(findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
         text += &format!("{mark} **{}**\n\n", verdict(findings, budget).0);
     }
     for one in &findings.comparisons {
-        let long = long_runs(findings, one).map(|text| format!(", {text}")).unwrap_or_default();
+        let long = longer(findings, one).map(|text| format!(", {text}")).unwrap_or_default();
         text += &format!("- **{}**: {}{long}\n", title(findings, one), said(findings, one));
     }
     text += &format!("\n{}\n", table(findings, unit, sort, Markup::Markdown));

@@ -152,7 +152,7 @@ fn badge(badge: &Badge) -> Markup {
 }
 
 // On one line however long, and to be had whole.
-fn command(line: &str) -> Markup {
+pub(super) fn command(line: &str) -> Markup {
     html! {
         div class="command" {
             pre { (clean(line)) }

@@ -35,6 +35,7 @@ mod slowdowns;
 mod stalls;
 mod table;
 mod timeline;
+mod versus;
 
 use maud::Markup;
 
@@ -46,6 +47,7 @@ pub use pages::{datasets, pairs, proof, survey};
 pub use reproduce::page as simulated;
 pub use ringfence_studies::digest::Digest;
 pub use table::{Align, table};
+pub use versus::versus;
 
 /// A page: what [`page`] makes a file of.
 pub struct Page {

@@ -21,3 +21,4 @@ mod resctrl;
 mod sensitivity;
 mod survey;
 mod tune_files;
+mod versus;

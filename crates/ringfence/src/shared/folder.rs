@@ -61,7 +61,9 @@ pub fn refuse_file(path: &Path) -> Result<(), Failure> {
 
 /// Whether a folder is one that this program writes.
 pub fn is_ours(dir: &Path) -> bool {
-    ["manifest.json", "survey.json", "question.json"].iter().any(|file| dir.join(file).is_file())
+    ["manifest.json", "survey.json", "question.json", "versus.json"]
+        .iter()
+        .any(|file| dir.join(file).is_file())
 }
 
 /// The answer of `prove` again, from its folder, and why it is not the last word, where it was cut short.

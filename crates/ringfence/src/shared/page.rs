@@ -58,6 +58,11 @@ fn page(dir: &Path) -> Result<Page, Failure> {
         let survey = Survey::open(dir, |dataset| digests.push(Digest::new(dataset)))?;
         return Ok(html::survey(&survey, &digests));
     }
+    if ringfence_versus::Files::are_in(dir) {
+        let found = ringfence_versus::Files::read(dir).map_err(Failure::Usage)?;
+        let runs = ringfence_versus::Files::runs(dir, &found).map_err(Failure::Usage)?;
+        return Ok(html::versus(&found, &runs));
+    }
     let kind = folder::kind(dir);
     if kind.as_deref() == Some("whatif") {
         return Ok(html::whatif(&ringfence_whatif::Files::of(dir).read().map_err(Failure::Usage)?));

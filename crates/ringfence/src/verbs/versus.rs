@@ -15,7 +15,7 @@ use ringfence_versus::{self as versus, Flags, Question, Trouble, Verdict, conduc
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
-use crate::shared::{experiment, host};
+use crate::shared::{experiment, host, page};
 
 pub fn run(flags: &Flags) -> Result<(), Failure> {
     if let Some(how) = &flags.progress {
@@ -29,12 +29,14 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     let done = conduct(&question, &dir, &stop, &mut told);
     told.0.end();
     let done = done.map_err(failure)?;
+    let silent = flags.style.as_deref() == Some("none");
     if flags.json {
         output::print_json(&json::versus(&done.findings, &dir))?;
-    } else if flags.style.as_deref() != Some("none") {
+    } else if !silent {
         let text = versus::versus(&done.findings, &output::style());
         output::print(&format!("{text}\nruns: {}\n", dir.display()))?;
     }
+    page::beside(&dir, flags.json || silent, done.trouble.is_some())?;
     match (done.trouble, done.findings.verdict) {
         (Some(trouble), _) => Err(failure(trouble)),
         (None, Verdict::OverBudget) => Err(Failure::Verdict(Exit::BudgetMissed)),
@@ -86,6 +88,7 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
         };
         output::print(&if judged { format!("{text}\nVerdict: {verdict}\n") } else { text })?;
     }
+    page::beside(&dir, flags.json, !done.ended.is_planned())?;
     experiment::finish(&done.ended, &dir, &machine)?;
     match (judged, over, within) {
         _ if silent && !over => Err(Failure::Failed(format!(

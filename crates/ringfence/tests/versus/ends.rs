@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::support::{Folder, Running, joined, ringfence_in, skip, wait_for};
-use super::{until_it_is, versus};
+use super::{read, until_it_is, versus};
 
 #[test]
 fn an_interruption_keeps_what_was_measured_and_ends_what_runs() {
@@ -62,6 +62,8 @@ fn a_kill_loses_the_run_under_way_at_most() {
     let commands = found["versus"]["commands"].as_array().unwrap();
     let kept: u64 = commands.iter().map(|command| command["runs"].as_u64().unwrap()).sum();
     assert!(kept + 1 >= made(), "{kept} of {}", made());
+    ringfence_in(folder.path(), &["report", "out"]).ok();
+    assert!(read(&folder, "out/report.html").contains("was killed"));
     // What was kept is not written over.
     let again = versus(&folder, &["true", "true", "--out", "out"]);
     assert_eq!(again.code(), Some(2), "{}", again.stderr);
