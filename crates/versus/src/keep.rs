@@ -91,10 +91,10 @@ impl Files {
     /// # Errors
     /// One sentence where they cannot be read.
     pub fn runs(dir: &Path, findings: &Findings) -> Result<Vec<Run>, String> {
-        match dir.join(Self::FINDINGS).exists() {
-            true => table::read(&dir.join(Self::RUNS), &findings.commands),
-            false => journal::read(dir).map(|(_, runs)| runs),
+        if !dir.join(Self::FINDINGS).exists() && dir.join(JOURNAL).is_file() {
+            return journal::read(dir).map(|(_, runs)| runs);
         }
+        table::read(&dir.join(Self::RUNS), &findings.commands)
     }
 }
 
