@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::confidence::Confidence;
 use super::moderate::moderated;
+use super::weighed::Weighed;
 use super::{FEWEST_HOSTS, LEAST_VARIANCE, OnHost};
 use crate::estimate::t_quantile_at;
 
@@ -98,27 +99,6 @@ impl Fit {
         // Hartung and Knapp's scale; below 1 it would be narrower than if hosts did not differ.
         let scale = (squares / more).max(1.0);
         Self { middle, error: (scale / weights).sqrt(), between }
-    }
-}
-
-/// The middle of some hosts given the variance between them, the sum of their weights, and their weighted squares about it.
-pub(super) struct Weighed {
-    pub middle: f64,
-    pub weights: f64,
-    pub squares: f64,
-}
-
-impl Weighed {
-    pub(super) fn of<'a>(hosts: impl Iterator<Item = &'a OnHost> + Clone, between: f64) -> Self {
-        let weight = |host: &OnHost| 1.0 / (host.variance + between);
-        let (mut weights, mut sum) = (0.0, 0.0);
-        for host in hosts.clone() {
-            weights += weight(host);
-            sum += weight(host) * host.log;
-        }
-        let middle = sum / weights;
-        let squares = hosts.map(|host| weight(host) * (host.log - middle).powi(2)).sum();
-        Self { middle, weights, squares }
     }
 }
 

@@ -29,6 +29,7 @@ mod confidence;
 mod effects;
 mod moderate;
 mod outliers;
+mod weighed;
 
 pub use bound::{Reached, reached};
 pub use change::{between_groups, same_hosts};

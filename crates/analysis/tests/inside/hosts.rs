@@ -108,9 +108,10 @@ fn the_middle_the_next_host_and_the_spread_are_where_they_are_said_to_be() {
         // 475 with a standard deviation of 4.9; more where hosts differ less than each is uncertain.
         assert!(middle >= 460, "{middle} of {world}");
         assert!(spread >= 460, "{spread} of {world}");
-        // Where hosts do not differ at all it holds each next one or none.
-        let most = if between > 0.0 { 0.99 } else { 1.0 };
-        assert!((0.93..=most).contains(&next), "{next} of {world}");
+        // 0.93 to 0.99 of many more fleets, with a standard deviation of up to 0.007 of so few. Where hosts do not differ at all
+        // it holds each next one or none.
+        let most = if between > 0.0 { 0.995 } else { 1.0 };
+        assert!((0.92..=most).contains(&next), "{next} of {world}");
     }
 }
 
