@@ -32,7 +32,7 @@ struct Submission {
 
 /// What Slurm says of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// Slurm's word, such as `RUNNING` or `NODE_FAIL`.
     pub state: String,
     /// Why, in Slurm's words.
@@ -196,7 +196,7 @@ pub(crate) fn nodes(list: &str) -> Result<Vec<String>, FleetError> {
 ///
 /// # Errors
 /// Where Slurm cannot be asked.
-pub fn ask(dir: &Path) -> Result<BTreeMap<u32, Asked>, FleetError> {
+pub(crate) fn ask(dir: &Path) -> Result<BTreeMap<u32, Asked>, FleetError> {
     let mut all = BTreeMap::new();
     for Submission { job, tasks } in submissions(dir)? {
         let show = ["show".into(), "job".into(), "-o".into(), job.clone()];

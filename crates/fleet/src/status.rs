@@ -9,7 +9,7 @@ use crate::attempt::{self, Attempt, Outcome};
 use crate::error::FleetError;
 use crate::folder::{self, Engine, Spec};
 use crate::run::since;
-use crate::slurm::Asked;
+use crate::slurm::{self, Asked};
 
 /// Where a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -23,8 +23,10 @@ pub enum State {
     Done,
     /// It ended without figures, or its node died.
     Failed,
-    /// Nothing is known of it.
+    /// It left nothing, and nobody has it to run.
     Missing,
+    /// Whether it runs cannot be told, and so it is not run again.
+    Unknown,
 }
 
 impl State {
@@ -36,6 +38,7 @@ impl State {
             Self::Done => "done",
             Self::Failed => "failed",
             Self::Missing => "missing",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -83,32 +86,38 @@ pub struct Tried {
     pub reason: Option<String>,
 }
 
-/// Every task, by its files and by what Slurm says: `Err` says why Slurm could not be asked.
+/// What a fleet was asked to do, and every task, by its files and its engine.
 ///
 /// # Errors
-/// Files that cannot be read.
-pub fn status(
-    dir: &Path,
-    spec: &Spec,
-    asked: &Result<BTreeMap<u32, Asked>, String>,
-) -> Result<Vec<Task>, FleetError> {
+/// Where it is not the folder of a fleet.
+pub fn look(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
+    let spec = folder::open(dir)?;
+    let asked = match spec.engine {
+        Engine::Local => Ok(BTreeMap::new()),
+        Engine::Slurm => slurm::ask(dir).map_err(|error| error.to_string()),
+    };
+    let tasks = status(dir, &spec, &asked);
+    Ok((spec, tasks))
+}
+
+// By its files and by what Slurm says: `Err` says why Slurm could not be asked.
+fn status(dir: &Path, spec: &Spec, asked: &Result<BTreeMap<u32, Asked>, String>) -> Vec<Task> {
     (1..=spec.tasks).map(|number| one(dir, spec, asked, number)).collect()
 }
 
-fn one(
-    dir: &Path,
-    spec: &Spec,
-    asked: &Result<BTreeMap<u32, Asked>, String>,
-    number: u32,
-) -> Result<Task, FleetError> {
+fn one(dir: &Path, spec: &Spec, asked: &Result<BTreeMap<u32, Asked>, String>, number: u32) -> Task {
     let task = folder::task(dir, number);
-    let attempts = attempt::all(&task)?;
-    let counting = attempt::counting(&task, &attempts)?;
+    let (attempts, unread) = match attempt::all(&task) {
+        Ok(attempts) => (attempts, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let (counting, damaged) = attempt::counting(&task, &attempts);
     let slurm = asked.as_ref().ok().and_then(|asked| asked.get(&number));
-    let (state, reason) = match (counting, spec.engine) {
-        (Some(_), _) => (State::Done, None),
-        (None, Engine::Local) => by_files(attempts.last(), alive),
-        (None, Engine::Slurm) => match (asked, slurm) {
+    let (state, reason) = match (counting, unread, spec.engine) {
+        (Some(counting), ..) => (State::Done, noted(counting, damaged)),
+        (None, Some(why), _) => (State::Unknown, Some(why)),
+        (None, None, Engine::Local) => by_files(attempts.last(), alive),
+        (None, None, Engine::Slurm) => match (asked, slurm) {
             (Err(why), _) => match by_files(attempts.last(), |_| true) {
                 (State::Failed, reason) => (State::Failed, reason),
                 (state, _) => (state, Some(format!("Slurm cannot be asked here: {why}"))),
@@ -119,34 +128,41 @@ fn one(
         },
     };
     let about = counting.or_else(|| attempts.last());
-    let started = about.and_then(|attempt| attempt.started.as_ref());
     // Of a task that waits again, what an earlier attempt did is below.
     let current = state != State::Waiting;
-    Ok(Task {
+    Task {
         number,
         state,
         reason,
-        node: started
-            .map(|started| started.node.clone())
-            .or_else(|| slurm.and_then(|slurm| slurm.node.clone()))
+        node: about
+            .and_then(Attempt::node)
+            .or_else(|| slurm.and_then(|slurm| slurm.node.as_deref()))
             .filter(|_| current)
-            .or_else(|| spec.node(number).map(str::to_owned)),
-        started: started.filter(|_| current).map(|started| started.at.clone()),
+            .or_else(|| spec.node(number))
+            .map(str::to_owned),
+        started: about.and_then(Attempt::began).filter(|_| current).map(str::to_owned),
         ended: about.filter(|_| current).and_then(|attempt| Some(attempt.outcome.as_ref()?.ended.clone())),
         counting: counting.map(|attempt| attempt.number),
         attempts: attempts.iter().map(tried).collect(),
-    })
+    }
+}
+
+// What is to be known of a task that is done, though it changes nothing.
+fn noted(counting: &Attempt, first: Option<String>) -> Option<String> {
+    let first =
+        first.map(|why| format!("{why}; until then its complete attempt of the lowest number counts"));
+    first.or_else(|| counting.damaged.clone())
 }
 
 fn tried(attempt: &Attempt) -> Tried {
     let outcome = attempt.outcome.as_ref();
     Tried {
         attempt: attempt.number,
-        node: attempt.started.as_ref().map(|started| started.node.clone()),
-        started: attempt.started.as_ref().map(|started| started.at.clone()),
+        node: attempt.node().map(str::to_owned),
+        started: attempt.began().map(str::to_owned),
         ended: outcome.map(|outcome| outcome.ended.clone()),
         complete: outcome.is_some_and(|outcome| outcome.complete),
-        reason: outcome.and_then(|outcome| outcome.reason.clone()),
+        reason: outcome.and_then(|outcome| outcome.reason.clone()).or_else(|| attempt.damaged.clone()),
     }
 }
 
@@ -157,7 +173,7 @@ fn by_files(last: Option<&Attempt>, alive: impl Fn(&Attempt) -> bool) -> (State,
     match &last.outcome {
         Some(outcome) => (State::Failed, outcome.reason.clone()),
         None if alive(last) => (State::Running, None),
-        None => (State::Failed, Some(DIED.into())),
+        None => (State::Failed, last.damaged.clone().or_else(|| Some(DIED.into()))),
     }
 }
 
@@ -185,6 +201,10 @@ fn lost(last: Option<&Attempt>, slurm: Option<&Asked>) -> (State, Option<String>
             (State::Failed, Some(format!("{said}; {own}")))
         }
         (Some(Some(outcome)), _) if of_this || slurm.is_none() => (State::Failed, outcome.reason.clone()),
+        // What it came to was there, and cannot be read.
+        (Some(None), _) if of_this && last.is_some_and(|last| last.damaged.is_some()) => {
+            (State::Failed, last.and_then(|last| last.damaged.clone()))
+        }
         (_, Some(said)) => (State::Failed, Some(said)),
         (Some(_), None) => (State::Failed, Some(DIED.into())),
         (None, None) => (State::Missing, Some("Slurm knows nothing of it, and it left nothing".into())),
@@ -243,7 +263,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let spec = spec(Engine::Slurm);
         let look = |asked: &Result<BTreeMap<u32, Asked>, String>| {
-            let task = status(dir.path(), &spec, asked).unwrap().remove(0);
+            let task = status(dir.path(), &spec, asked).remove(0);
             (task.state, task.reason.unwrap_or_default())
         };
         let nothing = Ok(BTreeMap::new());
@@ -279,14 +299,14 @@ mod tests {
         begin(dir.path(), "8", 1)
             .end(&Outcome { attempt: 2, complete: true, reason: None, ..outcome })
             .unwrap();
-        let task = status(dir.path(), &spec, &later).unwrap().remove(0);
+        let task = status(dir.path(), &spec, &later).remove(0);
         assert_eq!((task.state, task.counting, task.attempts.len()), (State::Done, Some(2), 2));
     }
 
     #[test]
     fn here_a_task_runs_as_long_as_its_process() {
         let dir = tempfile::tempdir().unwrap();
-        let look = || status(dir.path(), &spec(Engine::Local), &Err(String::new())).unwrap().remove(0);
+        let look = || status(dir.path(), &spec(Engine::Local), &Err(String::new())).remove(0);
         assert_eq!(look().state, State::Missing);
         drop(begin(dir.path(), "", std::process::id()));
         assert_eq!(look().state, State::Running);

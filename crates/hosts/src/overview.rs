@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringfence_analysis::estimate::Interval;
 use ringfence_analysis::hosts::{self, Expected, Reached};
-use ringfence_fleet::{Facts, Figure, Read, State, Task};
+use ringfence_fleet::{Facts, Figure, LeftOut, Read, State, Task};
 use serde::Serialize;
 
 use crate::names;
@@ -67,6 +67,8 @@ pub struct Overview {
     pub tasks: Counts,
     /// Tasks without figures, each with its reason.
     pub lost: Vec<Lost>,
+    /// Tasks that have figures which cannot be had, each with its reason.
+    pub left_out: Vec<LeftOut>,
     /// The hosts that have figures.
     pub hosts: Vec<Host>,
     /// The facts by which they are grouped.
@@ -96,8 +98,10 @@ pub struct Counts {
     pub waiting: usize,
     /// Ended without figures.
     pub failed: usize,
-    /// Of which nothing is known.
+    /// That left nothing, and nobody has to run.
     pub missing: usize,
+    /// Of which cannot be told whether they run.
+    pub unknown: usize,
 }
 
 /// A task without figures.
@@ -105,7 +109,7 @@ pub struct Counts {
 pub struct Lost {
     /// Its number.
     pub task: u32,
-    /// `failed` or `missing`.
+    /// `failed`, `missing` or `unknown`.
     pub state: State,
     /// The node that it was on.
     pub node: Option<String>,
@@ -300,7 +304,8 @@ pub fn overview(read: &Read, tasks: &[Task], asked: &Question) -> Overview {
     Overview {
         simulated: read.simulated.clone(),
         tasks: counts(tasks),
-        lost: tasks.iter().filter(|task| task.state.is_lost()).map(lost).collect(),
+        lost: tasks.iter().filter(|task| is_without(task.state)).map(lost).collect(),
+        left_out: read.left_out.clone(),
         hosts: read
             .hosts
             .iter()
@@ -418,7 +423,12 @@ pub(crate) fn counts(tasks: &[Task]) -> Counts {
         waiting: of(State::Waiting),
         failed: of(State::Failed),
         missing: of(State::Missing),
+        unknown: of(State::Unknown),
     }
+}
+
+fn is_without(state: State) -> bool {
+    state.is_lost() || state == State::Unknown
 }
 
 fn lost(task: &Task) -> Lost {

@@ -10,7 +10,9 @@ use ringfence_text::text::{capital, clean, plural};
 use crate::compared::Compared;
 use crate::names::{middle, shown};
 use crate::overview::{Known, Overview, Summary};
-use crate::text::{change_rows, compared_how, figure_cell, group_title, notable, outlier_lines, summary_row};
+use crate::text::{
+    change_rows, compared_how, figure_cell, group_title, left_out, notable, outlier_lines, summary_row,
+};
 
 /// Pictures of a group, of the figures that differ most.
 const MOST_PICTURES: usize = 4;
@@ -75,6 +77,7 @@ fn answer(overview: &Overview) -> Answer {
         let why = lost.reason.as_deref().unwrap_or("nobody knows why");
         clean(&format!("Task {}{node} {}: {why}.", lost.task, lost.state.word()))
     });
+    let left_out = overview.left_out.iter().map(|left| clean(&format!("Left out: {}.", left_out(left))));
     let (busy, more) = overview.busy();
     let more =
         (more > 0).then(|| format!("{} more of the hosts were busy too: see what the hosts are.", more));
@@ -101,12 +104,13 @@ fn answer(overview: &Overview) -> Answer {
             card("tasks done", tasks.done, format!("of {}", tasks.all)),
             card(
                 "without figures",
-                tasks.failed + tasks.missing,
+                tasks.failed + tasks.missing + tasks.unknown + overview.left_out.len(),
                 format!("{} still to come", tasks.running + tasks.waiting),
             ),
             card("hosts", overview.hosts.len(), format!("in {}", plural(overview.groups.len(), "group"))),
         ],
         sentences: lost
+            .chain(left_out)
             .chain(claims.map(|claim| clean(&claim.sentence)))
             .chain(busy)
             .chain(not_run)

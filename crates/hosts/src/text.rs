@@ -1,7 +1,7 @@
 //! A fleet on a terminal.
 
 use ringfence_analysis::estimate::Verdict;
-use ringfence_fleet::{Spec, State, Task};
+use ringfence_fleet::{LeftOut, Spec, State, Task};
 use ringfence_text::Style;
 use ringfence_text::numbers::{self, NO_FIGURE};
 use ringfence_text::style::Paint;
@@ -33,7 +33,7 @@ pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
         let paint = match task.state {
             State::Done => Paint::Good,
             State::Failed | State::Missing => Paint::Bad,
-            State::Running | State::Waiting => Paint::Caution,
+            State::Running | State::Waiting | State::Unknown => Paint::Caution,
         };
         let tried = match task.attempts.len() {
             0 | 1 => String::new(),
@@ -53,13 +53,14 @@ pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
     }
     out.push_str(&table.render(style));
     section(&mut out);
-    let Counts { all, done, running, waiting, failed, missing } = counts(tasks);
+    let Counts { all, done, running, waiting, failed, missing, unknown } = counts(tasks);
     let parts = [
         (done, "done"),
         (running, "running"),
         (waiting, "waiting"),
         (failed, "failed"),
         (missing, "missing"),
+        (unknown, "unknown"),
     ];
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
@@ -151,6 +152,9 @@ fn head(out: &mut String, overview: &Overview, style: &Style) {
         let line = format!("task {}{node}: {}: {why}", lost.task, lost.state.word());
         hanging(out, "without      ", Some(Paint::Bad), &line, style);
     }
+    for left in &overview.left_out {
+        hanging(out, "left out     ", Some(Paint::Bad), &left_out(left), style);
+    }
     let hosts = format!("{} in {}", overview.hosts.len(), plural(overview.groups.len(), "group"));
     hanging(out, "hosts        ", None, &format!("{hosts} by {}", overview.by.join(", ")), style);
     let (busy, more) = overview.busy();
@@ -167,6 +171,13 @@ fn head(out: &mut String, overview: &Overview, style: &Style) {
         );
         hanging(out, "not run      ", None, &line, style);
     }
+}
+
+/// A task whose figures cannot be had, in a sentence.
+pub fn left_out(left: &LeftOut) -> String {
+    let LeftOut { task, node, reason } = left;
+    let node = node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+    format!("task {task}{node}: {reason}")
 }
 
 fn nodes(overview: &Overview, hosts: &[usize]) -> String {

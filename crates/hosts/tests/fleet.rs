@@ -1,7 +1,7 @@
 //! A made fleet of which everything is known: forty hosts of two kinds, on three of which a writer harms more.
 
 use ringfence_analysis::estimate::{Interval, Verdict};
-use ringfence_fleet::{Engine, Facts, Figure, OnHost, Read, Spec, State, Task};
+use ringfence_fleet::{Engine, Facts, Figure, LeftOut, OnHost, Read, Spec, State, Task};
 use ringfence_hosts::{By, Question, compare_facts, compare_fleets, overview, page, text};
 use ringfence_report::{Style, html};
 
@@ -61,6 +61,7 @@ fn fleet(update: f64) -> Read {
         figures: vec![(of("beside clwb", "slowdown"), row(&harm)), (of("beside clwb", "cost"), row(&cost))],
         not_run: vec![(3, "avx512".into(), "the processor has no AVX-512".into())],
         simulated: None,
+        left_out: vec![LeftOut { task: 42, node: Some("n41".into()), reason: "a <file> is damaged".into() }],
     }
 }
 
@@ -104,6 +105,7 @@ fn three_of_forty_are_counted_and_stand_out() {
         "Slurm says NODE_FAIL on n40: smoke",
         "n07: on average 9 tasks",
         "the processor has no AVX-512",
+        "left out task 42 on n41: a <file> is damaged",
     ] {
         assert!(shown.split_whitespace().collect::<Vec<_>>().join(" ").contains(part), "{part}:\n{shown}");
     }
@@ -162,6 +164,7 @@ fn the_page_has_every_host_and_no_markup_of_others() {
         assert!(shown.contains(&format!(">{}<", host.node)), "{}", host.node);
     }
     assert!(!shown.contains("Xeon <b>") && shown.contains("Xeon &lt;b&gt;") && shown.contains("NODE_FAIL"));
+    assert!(shown.contains("Left out: task 42 on n41: a &lt;file&gt; is damaged."));
     for (by, figure, at_least, part) in [
         ("model number", None, "2x", "no fact"),
         ("processor", Some("none"), "2x", "no figure"),

@@ -13,6 +13,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
+use ringfence_dataset::{DatasetError, files};
 
 use crate::error::FleetError;
 use crate::facts::Fact;
@@ -95,9 +96,9 @@ pub fn properties() -> Arc<WriterProperties> {
     Arc::new(properties.build())
 }
 
-/// Writes a table.
+/// Writes a table, whole; one of that name that somebody still has by another name stays as it is.
 pub fn write(path: &Path, columns: &Columns) -> std::result::Result<(), FleetError> {
-    let written = File::create(path).map_err(ParquetError::from).and_then(|file| {
+    whole(path, |file| {
         let mut writer = SerializedFileWriter::new(file, Arc::new(schema(columns)), properties())?;
         if columns.first().is_some_and(|(_, values)| values.len() > 0) {
             let mut group = writer.next_row_group()?;
@@ -108,9 +109,20 @@ pub fn write(path: &Path, columns: &Columns) -> std::result::Result<(), FleetErr
             }
             group.close()?;
         }
-        writer.into_inner()?.sync_all().map_err(ParquetError::from)
+        writer.into_inner()
+    })
+}
+
+/// Writes a file in place of an older one.
+pub fn whole(path: &Path, write: impl FnOnce(File) -> Result<File>) -> std::result::Result<(), FleetError> {
+    let written = files::replace(path, |file| {
+        let file = write(file).map_err(|error| DatasetError::io("write", path)(plain(error)))?;
+        Ok((file, ()))
     });
-    written.map_err(|error| failed("write", path, error))
+    written.map_err(|error| match error {
+        DatasetError::Io { source, .. } => FleetError::io("write", path)(source),
+        other => other.into(),
+    })
 }
 
 /// Reads columns of a table by their names.
@@ -119,7 +131,7 @@ pub fn read(path: &Path, names: &[&'static str]) -> std::result::Result<Columns,
         let reader = SerializedFileReader::new(file)?;
         names.iter().map(|name| Ok((*name, column(&reader, name)?))).collect::<Result<Columns>>()
     });
-    all.map_err(|error| failed("read", path, error))
+    all.map_err(|error| FleetError::io("read", path)(plain(error)))
 }
 
 fn column(reader: &SerializedFileReader<File>, name: &str) -> Result<Values> {
@@ -170,14 +182,14 @@ fn values<T: DataType, V>(
     Ok(present.iter().map(|level| (*level == 1).then(|| found.next().map(&value)).flatten()).collect())
 }
 
-pub fn failed(what: &str, path: &Path, error: ParquetError) -> FleetError {
-    let error = match error {
+// The system's error within the library's, where there is one.
+fn plain(error: ParquetError) -> std::io::Error {
+    match error {
         ParquetError::External(error) => {
             error.downcast::<std::io::Error>().map_or_else(std::io::Error::other, |error| *error)
         }
         other => std::io::Error::other(other),
-    };
-    FleetError::io(what, path)(error)
+    }
 }
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 mod columns;
 mod gather;
+mod gathered;
 mod read;
 pub(crate) mod rows;
 mod samples;
 
-pub use gather::{Gathered, gather, is_current};
+pub use gather::gather;
+pub use gathered::{Gathered, LeftOut, is_current};
 pub use read::{Figure, OnHost, Read, read};

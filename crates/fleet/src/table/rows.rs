@@ -2,21 +2,94 @@
 //!
 //! They are made where the task ran, when it ends: a thousand hosts have a thousand times the time for it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use ringfence_analysis::estimate::{Estimate, Finding};
 use ringfence_analysis::results::{self, CaseResult};
 use ringfence_dataset::Dataset;
 use ringfence_machine::Machine;
+use ringfence_sysfs::checksum;
+use serde::{Deserialize, Serialize};
 
 use super::columns::{self, Columns, Values};
-use super::samples::{self, SAMPLES};
-use crate::attempt::DATA;
+use super::samples;
+use crate::attempt::{self, DATA};
 use crate::error::FleetError;
 use crate::facts::{Fact, Facts};
 
-pub const FIGURES: &str = "figures.parquet";
+pub const FIGURES: &str = "figures";
+const SAMPLES: &str = "samples";
 const ROWS: &str = "rows";
+const WRITTEN: &str = "written.json";
+
+/// The version of the columns. Hosts of one table all have the same.
+const LAYOUT: u32 = 1;
+
+/// What an attempt's rows are: with this the folder is complete.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    layout: u32,
+    tables: Vec<Part>,
+}
+
+/// A table of it, as it was written.
+#[derive(Serialize, Deserialize)]
+struct Part {
+    table: String,
+    bytes: u64,
+    xxh64: String,
+}
+
+impl Part {
+    fn of(rows: &Path, table: &str) -> Result<Self, FleetError> {
+        let path = rows.join(file(table));
+        let sum = File::open(&path).and_then(|mut file| checksum::of(&mut file));
+        let checksum::Checksum { bytes, xxh64 } = sum.map_err(FleetError::io("read", &path))?;
+        Ok(Self { table: table.into(), bytes, xxh64 })
+    }
+
+    fn check(&self, path: &Path) -> Result<(), FleetError> {
+        let sum = File::open(path).and_then(|mut file| checksum::of(&mut file));
+        let sum = sum.map_err(FleetError::io("read", path))?;
+        if (sum.bytes, &sum.xxh64) == (self.bytes, &self.xxh64) {
+            return Ok(());
+        }
+        let path = path.display();
+        Err(FleetError::Failed(format!("{path} is damaged: it is not as it was written")))
+    }
+}
+
+/// The file of a table.
+pub fn file(table: &str) -> String {
+    format!("{table}.parquet")
+}
+
+/// The tables that an attempt's rows are, all as they were written.
+///
+/// # Errors
+/// One that is not, or none.
+pub fn tables(attempt: &Path) -> Result<Vec<String>, FleetError> {
+    let rows = folder(attempt);
+    let Written { tables, .. } = written(&rows)?;
+    tables.iter().try_for_each(|part| part.check(&rows.join(file(&part.table))))?;
+    Ok(tables.into_iter().map(|part| part.table).collect())
+}
+
+/// Whether a file of the gathered table is an attempt's figures as they were written.
+pub fn is_figures_of(attempt: &Path, path: &Path) -> bool {
+    let written = written(&folder(attempt));
+    let part = written.ok().and_then(|all| all.tables.into_iter().find(|part| part.table == FIGURES));
+    part.is_some_and(|part| part.check(path).is_ok())
+}
+
+fn written(rows: &Path) -> Result<Written, FleetError> {
+    let path = rows.join(WRITTEN);
+    let written: Option<Written> = attempt::get(&path)?;
+    written.filter(|written| written.layout == LAYOUT).ok_or_else(|| {
+        FleetError::Failed(format!("{}: there are no rows that this version wrote", path.display()))
+    })
+}
 
 /// The folder of an attempt's rows.
 pub fn folder(attempt: &Path) -> PathBuf {
@@ -43,8 +116,11 @@ pub fn write(attempt: &Path, facts: &Facts, task: u32, number: u32) -> Result<()
     let beside = |rows: usize| beside(facts, task, number, rows);
     let mut table = beside(figures.rows());
     table.extend(figures.into_columns());
-    columns::write(&dir.join(FIGURES), &table)?;
-    samples::write(&dir.join(SAMPLES), &sources, &beside)
+    columns::write(&dir.join(file(FIGURES)), &table)?;
+    samples::write(&dir.join(file(SAMPLES)), &sources, &beside)?;
+    let tables = [FIGURES, SAMPLES].map(|table| Part::of(&dir, table));
+    let tables = tables.into_iter().collect::<Result<_, _>>()?;
+    attempt::put(&dir.join(WRITTEN), &Written { layout: LAYOUT, tables })
 }
 
 // What stands in every row of a host.

@@ -14,7 +14,7 @@ use parquet::schema::types::{Type, TypePtr};
 use super::columns::{self, Columns, Values};
 use crate::error::FleetError;
 
-pub const SAMPLES: &str = "samples.parquet";
+const SAMPLES: &str = "samples.parquet";
 
 /// A dataset, and what its experiment is called in the table.
 pub struct Source {
@@ -28,10 +28,11 @@ pub fn write(
     sources: &[Source],
     beside: &dyn Fn(usize) -> Columns,
 ) -> std::result::Result<(), FleetError> {
-    put(path, sources, beside).map_err(|error| columns::failed("write", path, error))
+    columns::whole(path, |file| put(file, sources, beside))
 }
 
-fn put(path: &Path, sources: &[Source], beside: &dyn Fn(usize) -> Columns) -> Result<()> {
+fn put(to: File, sources: &[Source], beside: &dyn Fn(usize) -> Columns) -> Result<File> {
+    let mut to = Some(to);
     let mut writer: Option<(SerializedFileWriter<File>, Vec<TypePtr>)> = None;
     for source in sources {
         let from = File::open(source.dir.join(SAMPLES))?;
@@ -49,7 +50,8 @@ fn put(path: &Path, sources: &[Source], beside: &dyn Fn(usize) -> Columns) -> Re
                 let ours = columns::schema(&own(0));
                 let all = [ours.get_fields(), theirs].concat();
                 let schema = Arc::new(Type::group_type_builder("samples").with_fields(all).build()?);
-                let made = SerializedFileWriter::new(File::create(path)?, schema, columns::properties())?;
+                let file = to.take().expect("it is made once");
+                let made = SerializedFileWriter::new(file, schema, columns::properties())?;
                 writer.insert((made, theirs.to_vec()))
             }
         };
@@ -79,7 +81,7 @@ fn put(path: &Path, sources: &[Source], beside: &dyn Fn(usize) -> Columns) -> Re
         }
     }
     match writer {
-        Some((writer, _)) => writer.into_inner()?.sync_all().map_err(ParquetError::from),
+        Some((writer, _)) => writer.into_inner(),
         None => Err(ParquetError::General("there is no dataset".into())),
     }
 }

@@ -1,14 +1,11 @@
 //! `fleet`: one experiment on many machines.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfence_fleet::flags::{Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetSubmit, FleetTask};
-use ringfence_fleet::{
-    self as fleet, Asked, Engine, FleetError, Order, Ordered, Place, Read, Spec, State, Task,
-};
+use ringfence_fleet::{self as fleet, Engine, FleetError, Order, Ordered, Place, Read, State, Task};
 use ringfence_hosts::{Compared, Question, compare_facts, compare_fleets, overview};
 use ringfence_json as json;
 use ringfence_machine::root::FsRoot;
@@ -39,17 +36,6 @@ impl From<FleetError> for Failure {
     }
 }
 
-/// A fleet's tasks, by its files and its engine.
-fn tasks(dir: &Path) -> Result<(Spec, Vec<Task>), Failure> {
-    let spec = fleet::open(dir)?;
-    let asked: Result<BTreeMap<u32, Asked>, String> = match spec.engine {
-        Engine::Local => Ok(BTreeMap::new()),
-        Engine::Slurm => fleet::ask(dir).map_err(|error| error.to_string()),
-    };
-    let tasks = fleet::status(dir, &spec, &asked)?;
-    Ok((spec, tasks))
-}
-
 fn submit(args: &FleetSubmit) -> Result<(), Failure> {
     let FleetSubmit { places, local, hosts, limit, slurm, verb } = args;
     let (places, limit, slurm, verb) = (places.clone(), limit.clone(), slurm.clone(), verb.clone());
@@ -76,7 +62,7 @@ fn submit(args: &FleetSubmit) -> Result<(), Failure> {
 }
 
 fn status(args: &FleetLook) -> Result<(), Failure> {
-    let (spec, tasks) = tasks(&args.dir)?;
+    let (spec, tasks) = fleet::look(&args.dir)?;
     if args.json {
         return output::print_json(&json::fleet_status(&spec, &tasks));
     }
@@ -88,7 +74,7 @@ fn status(args: &FleetLook) -> Result<(), Failure> {
 }
 
 fn retry(args: &FleetDir) -> Result<(), Failure> {
-    let (spec, tasks) = tasks(&args.dir)?;
+    let (spec, tasks) = fleet::look(&args.dir)?;
     let lost: Vec<u32> = tasks.iter().filter(|task| task.state.is_lost()).map(|task| task.number).collect();
     if lost.is_empty() {
         return output::print("nothing to run again: no task failed, and none is missing");
@@ -114,7 +100,7 @@ fn here(dir: &Path, numbers: &[u32]) -> Result<(), Failure> {
             break;
         }
     }
-    let (spec, tasks) = tasks(dir)?;
+    let (spec, tasks) = fleet::look(dir)?;
     output::print(&ringfence_hosts::status(&spec, &tasks, &output::style()))?;
     let lost = tasks.iter().filter(|task| task.state.is_lost()).count();
     if lost > 0 {
@@ -146,7 +132,7 @@ fn task(args: &FleetTask) -> Result<(), Failure> {
 }
 
 fn gather(args: &FleetDir) -> Result<(), Failure> {
-    let (_, tasks) = tasks(&args.dir)?;
+    let (_, tasks) = fleet::look(&args.dir)?;
     let gathered = fleet::gather(&args.dir, &tasks)?;
     let mut text = format!(
         "{} of {} in {}\n",
@@ -158,8 +144,8 @@ fn gather(args: &FleetDir) -> Result<(), Failure> {
         let why = task.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         text += &format!("without figures: task {}, {}{why}\n", task.number, task.state.word());
     }
-    for why in &gathered.left_out {
-        text += &format!("left out: {why}\n");
+    for left in &gathered.left_out {
+        text += &format!("left out: {}\n", ringfence_hosts::left_out(left));
     }
     output::print(&text)
 }
@@ -169,7 +155,7 @@ fn plural(tasks: usize) -> String {
 }
 
 fn report(args: &FleetReport) -> Result<(), Failure> {
-    let (spec, tasks) = tasks(&args.dir)?;
+    let (spec, tasks) = fleet::look(&args.dir)?;
     let read = read(&args.dir, &tasks)?;
     let by = args.by.clone().unwrap_or_else(|| vec!["processor".into()]);
     let asked = Question::new(by, args.figure.clone(), &args.at_least, &read).map_err(Failure::Usage)?;
@@ -194,7 +180,7 @@ fn read(dir: &Path, tasks: &[Task]) -> Result<Read, Failure> {
 
 fn compare(what: &str, dir: &Path, read: &Read, asked: &Question) -> Result<Compared, Failure> {
     let compared = if fleet::is_fleet(Path::new(what)) {
-        let (_, tasks) = tasks(Path::new(what))?;
+        let (_, tasks) = fleet::look(Path::new(what))?;
         let earlier = self::read(Path::new(what), &tasks)?;
         compare_fleets((what, &earlier), (&dir.display().to_string(), read), asked)
     } else {
