@@ -1,17 +1,9 @@
 //! `runs.parquet`: a row for each run, warm-up and the shell's starts included.
 
-use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
-use parquet::basic::Compression;
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
-use parquet::errors::Result;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::parser::parse_message_type;
-use ringfence_dataset::{DatasetError, files};
+use ringfence_dataset::DatasetError;
+use ringfence_dataset::table::{self, Columns, Values};
 
 use crate::case::Case;
 use crate::findings::Findings;
@@ -21,133 +13,57 @@ use crate::run::{Run, Took};
 /// The version of the table, in the key `ringfence.versus` of the file.
 pub const VERSION: u32 = 1;
 
-const MESSAGE: &str = "message runs {
-    OPTIONAL BYTE_ARRAY label (UTF8);
-    REQUIRED BYTE_ARRAY host (UTF8);
-    REQUIRED BYTE_ARRAY role (UTF8);
-    REQUIRED BYTE_ARRAY name (UTF8);
-    REQUIRED BYTE_ARRAY command (UTF8);
-    REQUIRED BYTE_ARRAY parameters (UTF8);
-    REQUIRED BYTE_ARRAY shell (UTF8);
-    REQUIRED INT32 round (INTEGER(32,false));
-    REQUIRED INT32 position (INTEGER(32,false));
-    REQUIRED BOOLEAN warm_up;
-    REQUIRED INT64 began (TIMESTAMP(NANOS,true));
-    REQUIRED INT64 wall_ns (INTEGER(64,false));
-    REQUIRED INT64 user_ns (INTEGER(64,false));
-    REQUIRED INT64 system_ns (INTEGER(64,false));
-    REQUIRED INT64 peak_memory_bytes (INTEGER(64,false));
-    REQUIRED INT64 memory_floor_bytes (INTEGER(64,false));
-    REQUIRED INT64 minor_faults (INTEGER(64,false));
-    REQUIRED INT64 major_faults (INTEGER(64,false));
-    REQUIRED INT64 voluntary_switches (INTEGER(64,false));
-    REQUIRED INT64 involuntary_switches (INTEGER(64,false));
-    OPTIONAL INT64 instructions (INTEGER(64,false));
-    OPTIONAL INT64 cycles (INTEGER(64,false));
-    OPTIONAL INT32 exit_code;
-    OPTIONAL INT32 signal;
-}";
-
 /// Writes the table, whole or not at all.
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn write(
-    path: &Path,
-    findings: &Findings,
-    cases: &[Case],
-    runs: &[Run],
-) -> std::result::Result<(), DatasetError> {
-    files::replace(path, |file| {
-        let written = table(file, findings, cases, runs);
-        let file = written.map_err(|error| DatasetError::io("write", path)(plain(error)))?;
-        Ok((file, ()))
-    })
+pub fn write(path: &Path, findings: &Findings, cases: &[Case], runs: &[Run]) -> Result<(), DatasetError> {
+    table::write(path, &columns(findings, cases, runs), Some(("ringfence.versus", VERSION)))
 }
 
-// The system's error within the library's, where there is one.
-fn plain(error: parquet::errors::ParquetError) -> std::io::Error {
-    match error {
-        parquet::errors::ParquetError::External(error) => {
-            error.downcast::<std::io::Error>().map_or_else(std::io::Error::other, |error| *error)
-        }
-        other => std::io::Error::other(other),
-    }
-}
-
-fn table(file: File, findings: &Findings, cases: &[Case], runs: &[Run]) -> Result<File> {
-    let properties = WriterProperties::builder()
-        .set_created_by(format!("ringfence version {}", env!("CARGO_PKG_VERSION")))
-        .set_key_value_metadata(Some(vec![KeyValue::new("ringfence.versus".into(), VERSION.to_string())]))
-        .set_compression(Compression::SNAPPY)
-        .build();
-    let schema = Arc::new(parse_message_type(MESSAGE)?);
-    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
-    let mut group = writer.next_row_group()?;
-    let rows = &mut Rows { group: &mut group, runs };
+fn columns(findings: &Findings, cases: &[Case], runs: &[Run]) -> Columns {
     let case = |run: &Run| match run.slot {
         Slot::Case(case) => Some(&cases[case]),
         Slot::Shell => None,
     };
-    let bytes = |text: &str| ByteArray::from(text);
-    rows.some::<ByteArrayType>(|_| findings.label.as_deref().map(bytes))?;
-    rows.all::<ByteArrayType>(|_| bytes(&findings.host))?;
-    rows.all::<ByteArrayType>(|run| bytes(case(run).map_or("shell", |case| &case.role)))?;
-    rows.all::<ByteArrayType>(|run| bytes(case(run).map_or("", |case| &case.name)))?;
-    rows.all::<ByteArrayType>(|run| bytes(case(run).map_or("", |case| &case.command)))?;
-    rows.all::<ByteArrayType>(|run| bytes(&case(run).map_or(String::new(), parameters)))?;
-    rows.all::<ByteArrayType>(|_| bytes(&findings.shell))?;
-    rows.all::<Int32Type>(|run| run.round as i32)?;
-    rows.all::<Int32Type>(|run| run.place as i32)?;
-    rows.all::<BoolType>(|run| run.warm_up)?;
-    rows.all::<Int64Type>(|run| run.began_unix_ns as i64)?;
-    let counts: [fn(&Took) -> u64; 9] = [
-        |took| took.wall_ns,
-        |took| took.user_ns,
-        |took| took.system_ns,
-        |took| took.peak_memory,
-        |took| took.memory_floor,
-        |took| took.minor_faults,
-        |took| took.major_faults,
-        |took| took.voluntary_switches,
-        |took| took.involuntary_switches,
-    ];
-    for count in counts {
-        rows.all::<Int64Type>(|run| count(&run.took) as i64)?;
-    }
-    rows.some::<Int64Type>(|run| run.took.instructions.map(|count| count as i64))?;
-    rows.some::<Int64Type>(|run| run.took.cycles.map(|count| count as i64))?;
-    rows.some::<Int32Type>(|run| run.took.code)?;
-    rows.some::<Int32Type>(|run| run.took.signal)?;
-    group.close()?;
-    writer.into_inner()
+    let text = |of: &dyn Fn(&Run) -> Option<String>| Values::Text(runs.iter().map(of).collect());
+    let of_case = |of: &dyn Fn(&Case) -> String, shell: &str| {
+        text(&|run| Some(case(run).map_or_else(|| shell.to_owned(), of)))
+    };
+    let count = |of: fn(&Run) -> u32| Values::Count(runs.iter().map(|run| Some(of(run))).collect());
+    let signed =
+        |of: fn(&Took) -> Option<i32>| Values::Signed(runs.iter().map(|run| of(&run.took)).collect());
+    let long = |of: fn(&Took) -> Option<u64>| Values::Long(runs.iter().map(|run| of(&run.took)).collect());
+    vec![
+        ("label", text(&|_| findings.label.clone())),
+        ("host", text(&|_| Some(findings.host.clone()))),
+        ("role", of_case(&|case| case.role.clone(), "shell")),
+        ("name", of_case(&|case| case.name.clone(), "")),
+        ("command", of_case(&|case| case.command.clone(), "")),
+        ("parameters", of_case(&parameters, "")),
+        ("shell", text(&|_| Some(findings.shell.clone()))),
+        ("round", count(|run| run.round)),
+        ("position", count(|run| run.place)),
+        ("warm_up", Values::Flag(runs.iter().map(|run| Some(run.warm_up)).collect())),
+        ("began", Values::Time(runs.iter().map(|run| Some(run.began_unix_ns)).collect())),
+        ("wall_ns", long(|took| Some(took.wall_ns))),
+        ("user_ns", long(|took| Some(took.user_ns))),
+        ("system_ns", long(|took| Some(took.system_ns))),
+        ("peak_memory_bytes", long(|took| Some(took.peak_memory))),
+        ("memory_floor_bytes", long(|took| Some(took.memory_floor))),
+        ("minor_faults", long(|took| Some(took.minor_faults))),
+        ("major_faults", long(|took| Some(took.major_faults))),
+        ("voluntary_switches", long(|took| Some(took.voluntary_switches))),
+        ("involuntary_switches", long(|took| Some(took.involuntary_switches))),
+        ("instructions", long(|took| took.instructions)),
+        ("cycles", long(|took| took.cycles)),
+        ("exit_code", signed(|took| took.code)),
+        ("signal", signed(|took| took.signal)),
+    ]
 }
 
 /// As one writes them: `threads=2 size=4`.
 pub fn parameters(case: &Case) -> String {
     let each = case.parameters.iter().map(|(name, value)| format!("{name}={value}"));
     each.collect::<Vec<_>>().join(" ")
-}
-
-struct Rows<'a, 'b> {
-    group: &'a mut SerializedRowGroupWriter<'b, File>,
-    runs: &'a [Run],
-}
-
-impl Rows<'_, '_> {
-    fn all<T: DataType>(&mut self, get: impl Fn(&Run) -> T::T) -> Result<()> {
-        let values: Vec<T::T> = self.runs.iter().map(get).collect();
-        let mut writer = self.group.next_column()?.expect("the schema has a column for each");
-        writer.typed::<T>().write_batch(&values, None, None)?;
-        writer.close()
-    }
-
-    fn some<T: DataType>(&mut self, get: impl Fn(&Run) -> Option<T::T>) -> Result<()> {
-        let values: Vec<Option<T::T>> = self.runs.iter().map(get).collect();
-        let present: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
-        let there: Vec<T::T> = values.into_iter().flatten().collect();
-        let mut writer = self.group.next_column()?.expect("the schema has a column for each");
-        writer.typed::<T>().write_batch(&there, Some(&present), None)?;
-        writer.close()
-    }
 }
