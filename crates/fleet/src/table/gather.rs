@@ -4,16 +4,18 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use ringfence_dataset::table::{self, Columns, Values};
 use ringfence_sysfs::whole;
 use rustix::fs::{CWD, RenameFlags};
 
-use super::columns::{self, Columns, Values};
+use super::copied::file;
 use super::gathered::{self, Gathered, LeftOut, TABLE, words};
 use super::rows;
 use crate::attempt::{self, HOST};
 use crate::error::FleetError;
 use crate::facts::Facts;
-use crate::status::{State, Task};
+use crate::state::State;
+use crate::status::Task;
 
 /// Makes the table of what tasks have come to; an older one stays until the new one is whole.
 ///
@@ -50,7 +52,8 @@ fn fill(dir: &Path, made: &Path, tasks: &[Task]) -> Result<Gathered, FleetError>
         }
     }
     gathered.hosts = hosts.len();
-    columns::write(&made.join("tasks.parquet"), &of_tasks(tasks))?;
+    let path = made.join("tasks.parquet");
+    table::write(&path, &of_tasks(tasks), None).map_err(FleetError::table("write", &path))?;
     Ok(gathered)
 }
 
@@ -71,7 +74,7 @@ fn add(attempt: &Path, made: &Path, task: u32, number: u32) -> Result<String, Ad
         let folder = made.join(&table).join(format!("host={host}"));
         make(&folder).map_err(Added::Failed)?;
         let to = folder.join(format!("part-{task:04}.parquet"));
-        place(&rows::folder(attempt).join(rows::file(&table)), &to).map_err(Added::Failed)?;
+        place(&rows::folder(attempt).join(file(&table)), &to).map_err(Added::Failed)?;
     }
     Ok(host)
 }

@@ -1,11 +1,11 @@
 //! The table of a fleet: what each attempt has to say, in rows, and all of it as one.
 
-mod columns;
+mod copied;
+mod figures;
 mod gather;
 mod gathered;
 mod read;
 pub(crate) mod rows;
-mod samples;
 
 pub use gather::gather;
 pub use gathered::{Gathered, LeftOut, is_current};

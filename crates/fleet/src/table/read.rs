@@ -1,15 +1,16 @@
 //! The figures of a table, host by host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use ringfence_analysis::estimate::Interval;
+use ringfence_dataset::table::{self, Columns, Values};
 
-use super::columns::{self, Columns, Values};
 use super::gathered::{LeftOut, known, parts};
 use crate::attempt::{self, HOST};
 use crate::error::FleetError;
 use crate::facts::Facts;
+use crate::folder::{Engine, Spec};
 use crate::status::Task;
 
 /// What a figure is of, the same on every host.
@@ -53,11 +54,13 @@ pub struct Read {
     pub not_run: Vec<(usize, String, String)>,
     /// The described machine, where figures were simulated.
     pub simulated: Option<String>,
+    /// Whether these are runs of one machine, one after the other.
+    pub one_machine: bool,
     /// Tasks that have figures which cannot be had.
     pub left_out: Vec<LeftOut>,
 }
 
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 15] = [
     "experiment",
     "arm",
     "label",
@@ -72,13 +75,14 @@ const COLUMNS: [&str; 14] = [
     "low",
     "high",
     "level",
+    "spread",
 ];
 
 /// Reads the table of tasks that were gathered. What of it cannot be read is left out, and said.
 ///
 /// # Errors
 /// Where it cannot be listed.
-pub fn read(dir: &Path, tasks: &[Task]) -> Result<Read, FleetError> {
+pub fn read(dir: &Path, spec: &Spec, tasks: &[Task]) -> Result<Read, FleetError> {
     let mut all =
         Read { left_out: known(dir).map(|known| known.left_out).unwrap_or_default(), ..Read::default() };
     let mut places: BTreeMap<Figure, usize> = BTreeMap::new();
@@ -95,14 +99,15 @@ pub fn read(dir: &Path, tasks: &[Task]) -> Result<Read, FleetError> {
             Err(why) => all.left_out.push(LeftOut::new(task, &why)),
         }
     }
+    let names = all.hosts.iter().map(|host| &host.hostname);
+    all.one_machine = spec.engine == Engine::Local && names.collect::<BTreeSet<_>>().len() <= 1;
     Ok(all)
 }
 
 fn one(attempt: &Path, part: &Path) -> Result<(Facts, Columns), FleetError> {
     let facts: Option<Facts> = attempt::get(&attempt.join(HOST))?;
     let facts = facts.ok_or_else(|| FleetError::Failed(format!("there is no {HOST}")))?;
-    let mut columns = columns::read(part, &COLUMNS)?;
-    columns.extend(columns::read(part, &["spread"])?);
+    let columns = table::read(part, &COLUMNS).map_err(FleetError::table("read", part))?;
     Ok((facts, columns))
 }
 
