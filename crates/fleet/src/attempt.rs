@@ -33,6 +33,9 @@ pub struct Started {
     pub at: String,
     /// The node that it runs on.
     pub node: String,
+    /// The name that its host gives itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The process, for an engine that cannot be asked.
     pub pid: u32,
     /// When that process began, in the kernel's ticks since it booted: process numbers come again.
@@ -65,6 +68,9 @@ pub struct Outcome {
     /// Why it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Whether it was told to end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
     /// The program's version.
     pub version: String,
 }
@@ -240,7 +246,14 @@ mod tests {
     use super::*;
 
     fn started(node: &str) -> Started {
-        Started { at: "2026-05-09T07:29:33.000Z".into(), node: node.into(), pid: 1, pid_since: 0, job: None }
+        Started {
+            at: "2026-05-09T07:29:33.000Z".into(),
+            node: node.into(),
+            host: None,
+            pid: 1,
+            pid_since: 0,
+            job: None,
+        }
     }
 
     fn outcome(attempt: u32, complete: bool) -> Outcome {
@@ -254,6 +267,7 @@ mod tests {
             code: Some(i32::from(!complete)),
             complete,
             reason: (!complete).then(|| "why".into()),
+            stopped: false,
             version: "1".into(),
         }
     }

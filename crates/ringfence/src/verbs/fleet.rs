@@ -4,8 +4,10 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_fleet::flags::{Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetSubmit, FleetTask};
-use ringfence_fleet::{self as fleet, Engine, FleetError, Order, Ordered, Place, Read, State, Task};
+use ringfence_fleet::flags::{
+    Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetRetry, FleetSubmit, FleetTask,
+};
+use ringfence_fleet::{self as fleet, Engine, FleetError, Order, Ordered, Place, Read, Spec, State, Task};
 use ringfence_hosts::{Compared, Question, compare_facts, compare_fleets, overview};
 use ringfence_json as json;
 use ringfence_machine::root::FsRoot;
@@ -48,9 +50,10 @@ fn submit(args: &FleetSubmit) -> Result<(), Failure> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| Failure::Failed(format!("finding this program: {error}")))?;
     fleet::create(&dir, &spec, &program, experiment.as_deref())?;
+    let own = fleet::Submitting::begin(&dir)?;
     let all: Vec<u32> = (1..=spec.tasks).collect();
     if spec.engine == Engine::Local {
-        return here(&dir, &all);
+        return here(&dir, &all, own);
     }
     let job = fleet::submit(&dir, &spec, &all, &[]).inspect_err(|_| {
         // It was made here, and nobody has been handed anything of it.
@@ -73,33 +76,37 @@ fn status(args: &FleetLook) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn retry(args: &FleetDir) -> Result<(), Failure> {
-    let (spec, tasks) = fleet::look(&args.dir)?;
-    let lost: Vec<u32> = tasks.iter().filter(|task| task.state.is_lost()).map(|task| task.number).collect();
-    if lost.is_empty() {
+fn retry(args: &FleetRetry) -> Result<(), Failure> {
+    let again = fleet::retry(&args.dir, args.limit.as_deref(), args.slurm.as_deref())?;
+    for left in &again.left {
+        output::print(left)?;
+    }
+    if again.tasks.is_empty() {
         return output::print("nothing to run again: no task failed, and none is missing");
     }
-    match spec.engine {
-        Engine::Local => here(&args.dir, &lost),
+    match again.spec.engine {
+        Engine::Local => here(&args.dir, &again.tasks, again.own),
         Engine::Slurm => {
-            let job = fleet::submit(&args.dir, &spec, &lost, &fleet::retry_options(&args.dir, &spec))?;
-            let status = command(&["fleet", "status"], &args.dir);
-            output::print(&format!("job {job}: {}; see {status}", plural(lost.len())))
+            let (job, status) = (again.hand_in()?, command(&["fleet", "status"], &args.dir));
+            output::print(&format!("job {job}: {}; see {status}", plural(again.tasks.len())))
         }
     }
 }
 
 /// Runs tasks here, one after the other, and says what came of them.
-fn here(dir: &Path, numbers: &[u32]) -> Result<(), Failure> {
+fn here(dir: &Path, numbers: &[u32], own: fleet::Submitting) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     for number in numbers {
         // Where nobody reads it, nothing else is lost.
         let _ = writeln!(std::io::stderr(), "task {number}");
-        one(dir, *number, &FsRoot::host(), &stop)?;
+        if let Err(error) = one(dir, *number, &FsRoot::host(), &stop) {
+            let _ = writeln!(std::io::stderr(), "task {number}: {error}");
+        }
         if stop.load(Ordering::Relaxed) {
             break;
         }
     }
+    drop(own);
     let (spec, tasks) = fleet::look(dir)?;
     output::print(&ringfence_hosts::status(&spec, &tasks, &output::style()))?;
     let lost = tasks.iter().filter(|task| task.state.is_lost()).count();
@@ -110,7 +117,7 @@ fn here(dir: &Path, numbers: &[u32]) -> Result<(), Failure> {
     output::print(&format!("report: {}", command(&["fleet", "report"], dir)))
 }
 
-fn one(dir: &Path, number: u32, root: &FsRoot, stop: &AtomicBool) -> Result<fleet::Outcome, Failure> {
+fn one(dir: &Path, number: u32, root: &FsRoot, stop: &AtomicBool) -> Result<fleet::Outcome, FleetError> {
     let of_slurm = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     // Runs on one machine are told apart by their task.
     let here = || {
@@ -119,7 +126,7 @@ fn one(dir: &Path, number: u32, root: &FsRoot, stop: &AtomicBool) -> Result<flee
     };
     let node = of_slurm("SLURMD_NODENAME").unwrap_or_else(here);
     let place = Place { node, job: of_slurm("SLURM_JOB_ID"), root: root.clone() };
-    Ok(fleet::run_task(dir, number, &place, stop)?)
+    fleet::run_task(dir, number, &place, stop)
 }
 
 fn task(args: &FleetTask) -> Result<(), Failure> {
@@ -156,10 +163,11 @@ fn plural(tasks: usize) -> String {
 
 fn report(args: &FleetReport) -> Result<(), Failure> {
     let (spec, tasks) = fleet::look(&args.dir)?;
-    let read = read(&args.dir, &tasks)?;
+    let read = read(&args.dir, &spec, &tasks)?;
     let by = args.by.clone().unwrap_or_else(|| vec!["processor".into()]);
     let asked = Question::new(by, args.figure.clone(), &args.at_least, &read).map_err(Failure::Usage)?;
-    let compared = args.compare.as_ref().map(|what| compare(what, &args.dir, &read, &asked)).transpose()?;
+    let compared =
+        args.compare.as_ref().map(|what| compare(what, (&args.dir, &spec), &read, &asked)).transpose()?;
     let shown = overview(&read, &tasks, &asked);
     if let Some(path) = &args.html {
         page::put(path, "--html", || Ok(ringfence_hosts::page(&spec, &shown, compared.as_ref())))?;
@@ -171,17 +179,24 @@ fn report(args: &FleetReport) -> Result<(), Failure> {
 }
 
 // The table's figures; it is made where it is not that of these tasks.
-fn read(dir: &Path, tasks: &[Task]) -> Result<Read, Failure> {
+fn read(dir: &Path, spec: &Spec, tasks: &[Task]) -> Result<Read, Failure> {
     if !fleet::is_current(dir, tasks) {
         fleet::gather(dir, tasks)?;
     }
-    Ok(fleet::read(dir, tasks)?)
+    Ok(fleet::read(dir, spec, tasks)?)
 }
 
-fn compare(what: &str, dir: &Path, read: &Read, asked: &Question) -> Result<Compared, Failure> {
-    let compared = if fleet::is_fleet(Path::new(what)) {
-        let (_, tasks) = fleet::look(Path::new(what))?;
-        let earlier = self::read(Path::new(what), &tasks)?;
+fn compare(
+    what: &str,
+    (dir, spec): (&Path, &Spec),
+    read: &Read,
+    asked: &Question,
+) -> Result<Compared, Failure> {
+    let other = Path::new(what);
+    let compared = if fleet::is_fleet(other) {
+        let (before, tasks) = fleet::look(other)?;
+        fleet::same_experiment((other, &before), (dir, spec))?;
+        let earlier = self::read(other, &before, &tasks)?;
         compare_fleets((what, &earlier), (&dir.display().to_string(), read), asked)
     } else {
         compare_facts(read, what, asked)
