@@ -63,6 +63,8 @@ pub(crate) fn facts() -> Vec<&'static str> {
 pub struct Overview {
     /// The described machine, where nothing was measured.
     pub simulated: Option<String>,
+    /// Whether these are runs of one machine, one after the other, and not hosts.
+    pub one_machine: bool,
     /// Tasks by state.
     pub tasks: Counts,
     /// Tasks without figures, each with its reason.
@@ -242,6 +244,16 @@ pub struct NotRun {
 }
 
 impl Overview {
+    /// What a row is.
+    pub(crate) fn noun(&self) -> &'static str {
+        noun(self.one_machine)
+    }
+
+    /// Whether no group has enough hosts to say anything of others.
+    pub(crate) fn are_few(&self) -> bool {
+        self.groups.iter().all(|group| group.hosts.len() < hosts::FEWEST_HOSTS)
+    }
+
     /// Hosts that others used while they were measured: a few of them, and how many more there are.
     pub(crate) fn busy(&self) -> (Vec<(&str, &str)>, usize) {
         const MOST: usize = 8;
@@ -250,6 +262,11 @@ impl Overview {
         let told = self.hosts.iter().filter_map(|host| Some((host.node.as_str(), host.busy.as_deref()?)));
         (told.take(MOST).collect(), all.saturating_sub(MOST))
     }
+}
+
+/// What is counted: runs of one machine are not hosts.
+pub(crate) fn noun(one_machine: bool) -> &'static str {
+    if one_machine { "run" } else { "host" }
 }
 
 /// Puts everything together.
@@ -277,7 +294,7 @@ pub fn overview(read: &Read, tasks: &[Task], asked: &Question) -> Overview {
             let values: Vec<hosts::OnHost> = known.iter().map(|(_, value)| *value).collect();
             if figure.figure == "slowdown" {
                 let reached = hosts::reached(&values, asked.at_least, LEVEL);
-                claims.extend(claim(figure, place, group, &known, &reached, &read.hosts, &own));
+                claims.extend(claim(figure, place, group, &known, &reached, read, &own));
             }
             let outliers = hosts::outliers(&values, level);
             let outlying = |outlier: hosts::Outlier| {
@@ -303,6 +320,7 @@ pub fn overview(read: &Read, tasks: &[Task], asked: &Question) -> Overview {
     }
     Overview {
         simulated: read.simulated.clone(),
+        one_machine: read.one_machine,
         tasks: counts(tasks),
         lost: tasks.iter().filter(|task| is_without(task.state)).map(lost).collect(),
         left_out: read.left_out.clone(),
@@ -365,7 +383,7 @@ fn claim(
     group: &Group,
     known: &[(usize, hosts::OnHost)],
     reached: &Reached,
-    all: &[Facts],
+    read: &Read,
     own: &[&ringfence_fleet::OnHost],
 ) -> Option<Claim> {
     let places = |found: &[usize]| -> Vec<usize> { found.iter().map(|found| known[*found].0).collect() };
@@ -377,14 +395,15 @@ fn claim(
     let names = |hosts: &[usize]| match hosts {
         [] => String::new(),
         few if few.len() <= 6 => {
-            let names: Vec<&str> = few.iter().map(|host| all[*host].node.as_str()).collect();
+            let names: Vec<&str> = few.iter().map(|host| read.hosts[*host].node.as_str()).collect();
             format!(" ({})", names.join(", "))
         }
         _ => String::new(),
     };
+    let noun = noun(read.one_machine);
     let mut sentence = format!(
         "Of {} {}, {} is slower by {} or more on {}{}",
-        ringfence_text::text::plural(own.len(), "host"),
+        ringfence_text::text::plural(own.len(), noun),
         if group.name.is_empty() { "in all".into() } else { format!("of '{}'", group.name) },
         names::name(figure),
         bound(reached.at_least),
@@ -395,7 +414,7 @@ fn claim(
         sentence += &format!("; on {} it is not known{}", undecided.len(), names(&undecided));
     }
     if !without.is_empty() {
-        sentence += &format!("; {} without a figure", ringfence_text::text::plural(without.len(), "host"));
+        sentence += &format!("; {} without a figure", ringfence_text::text::plural(without.len(), noun));
     }
     Some(Claim {
         sentence: sentence + ".",

@@ -61,6 +61,7 @@ fn fleet(update: f64) -> Read {
         figures: vec![(of("beside clwb", "slowdown"), row(&harm)), (of("beside clwb", "cost"), row(&cost))],
         not_run: vec![(3, "avx512".into(), "the processor has no AVX-512".into())],
         simulated: None,
+        one_machine: false,
         left_out: vec![LeftOut { task: 42, node: Some("n41".into()), reason: "a <file> is damaged".into() }],
     }
 }
