@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ringfence_machine::fixtures;
@@ -58,7 +59,9 @@ impl Slurm {
         }
         let work = Folder::new();
         let folder = work.path().join("slurm");
-        let port = 20_000 + std::process::id() % 1_000 * 10;
+        // Each test's own.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let port = 20_000 + std::process::id() % 500 * 20 + STARTED.fetch_add(1, Ordering::Relaxed) * 10;
         let mut up = Command::new(testbed("up"));
         up.arg(&folder).args([nodes.to_string(), port.to_string()]);
         // What it starts would keep a pipe open.
