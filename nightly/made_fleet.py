@@ -53,7 +53,7 @@ for host in range(1, hosts + 1):
     (own / "rows").mkdir(parents=True)
     kernel = "6.1.0" if host % 2 else "6.6.0"
     node = f"made{host:04}"
-    (own / "host.json").write_text(json.dumps(facts | {"node": node, "kernel": kernel}))
+    (own / "host.json").write_text(json.dumps(facts | {"node": node, "hostname": node, "kernel": kernel}))
     (own / "outcome.json").write_text(json.dumps(outcome | {"task": host, "attempt": 1, "node": node}))
     (own / "started.json").write_text(json.dumps(started | {"node": node}))
     (own.parent / "first.json").write_text('{"attempt":1}')
