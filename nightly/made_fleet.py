@@ -20,6 +20,7 @@ import time
 import pyarrow
 import pyarrow.compute
 import pyarrow.parquet
+import xxhash
 
 ringfence, fleet, made = sys.argv[1:4]
 hosts = int(sys.argv[4]) if len(sys.argv) > 4 else 1000
@@ -32,6 +33,7 @@ figures = pyarrow.parquet.read_table(attempt / "rows/figures.parquet")
 facts = json.loads((attempt / "host.json").read_text())
 outcome = json.loads((attempt / "outcome.json").read_text())
 started = json.loads((attempt / "started.json").read_text())
+written = json.loads((attempt / "rows/written.json").read_text())
 shutil.rmtree(made, ignore_errors=True)
 (made / "nodes").mkdir(parents=True)
 (made / "submissions").mkdir()
@@ -51,11 +53,12 @@ for host in range(1, hosts + 1):
     (own / "rows").mkdir(parents=True)
     kernel = "6.1.0" if host % 2 else "6.6.0"
     node = f"made{host:04}"
-    (own / "host.json").write_text(json.dumps(facts | {"node": node, "kernel": kernel}))
+    (own / "host.json").write_text(json.dumps(facts | {"node": node, "hostname": node, "kernel": kernel}))
     (own / "outcome.json").write_text(json.dumps(outcome | {"task": host, "attempt": 1, "node": node}))
     (own / "started.json").write_text(json.dumps(started | {"node": node}))
     (own.parent / "first.json").write_text('{"attempt":1}')
-    shutil.copy(attempt / "rows/samples.parquet", own / "rows/samples.parquet")
+    for part in written["tables"]:
+        shutil.copy(attempt / f"rows/{part['table']}.parquet", own / "rows")
     rows = figures.num_rows
     table = replaced(figures, "node", [node] * rows)
     table = replaced(table, "kernel", [kernel] * rows)
@@ -68,6 +71,11 @@ for host in range(1, hosts + 1):
         values = [value and value * factor for value, factor in zip(table.column(name).to_pylist(), factors)]
         table = replaced(table, name, values)
     pyarrow.parquet.write_table(table, own / "rows/figures.parquet")
+    content = (own / "rows/figures.parquet").read_bytes()
+    for part in written["tables"]:
+        if part["table"] == "figures":
+            part |= {"bytes": len(content), "xxh64": xxhash.xxh64_hexdigest(content)}
+    (own / "rows/written.json").write_text(json.dumps(written))
 print(f"{hosts} hosts, {figures.num_rows} figures each, {pyarrow.parquet.read_metadata(attempt / 'rows/samples.parquet').num_rows} samples each")
 
 for words in (["gather", made], ["report", made, "--json"], ["report", made, "--compare", "kernel=6.1:6.6", "--html", f"{made}.html"]):

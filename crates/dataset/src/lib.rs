@@ -25,6 +25,8 @@
 //! besides would be lost. A dataset of an earlier version that goes on is one of today's from then on; only
 //! a journal that lacks columns of today cannot go on, since its later rows would not be like its first.
 //!
+//! Tables beside these, of fleets and of whole commands, are written by [`mod@table`].
+//!
 //! A survey is a folder with several datasets as sub-folders: [`list`] finds them.
 
 mod columns;
@@ -41,6 +43,7 @@ mod parquet_file;
 mod recorder;
 mod row;
 mod stored_manifest;
+pub mod table;
 pub mod text_file;
 mod version;
 

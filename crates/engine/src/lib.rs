@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use ringfence_machine::cpulist::CpuId;
 
+pub use before_exec::end_with_us;
 pub use used::Used;
 
 use ringfence_experiment::plan::Active;

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FleetError;
+use crate::folder;
 
 pub(crate) const HOST: &str = "host.json";
 pub(crate) const DATA: &str = "data";
@@ -32,6 +33,9 @@ pub struct Started {
     pub at: String,
     /// The node that it runs on.
     pub node: String,
+    /// The name that its host gives itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The process, for an engine that cannot be asked.
     pub pid: u32,
     /// When that process began, in the kernel's ticks since it booted: process numbers come again.
@@ -64,6 +68,9 @@ pub struct Outcome {
     /// Why it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Whether it was told to end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
     /// The program's version.
     pub version: String,
 }
@@ -136,6 +143,11 @@ fn complete(task: &Path, number: u32) -> PathBuf {
     task.join(format!("attempt-{number}"))
 }
 
+/// The folder of an attempt that has ended.
+pub(crate) fn of(dir: &Path, task: u32, number: u32) -> PathBuf {
+    complete(&folder::task(dir, task), number)
+}
+
 /// Writes a value as JSON, whole.
 pub(crate) fn put(path: &Path, value: &impl Serialize) -> Result<(), FleetError> {
     let text = serde_json::to_vec_pretty(value).map_err(|error| FleetError::Failed(error.to_string()))?;
@@ -159,24 +171,57 @@ pub(crate) struct Attempt {
     pub started: Option<Started>,
     /// None while it runs, and where it was killed.
     pub outcome: Option<Outcome>,
+    /// What of its files cannot be read.
+    pub damaged: Option<String>,
 }
 
-/// All attempts at a task, in the order of their numbers.
+impl Attempt {
+    fn is_complete(&self) -> bool {
+        self.outcome.as_ref().is_some_and(|outcome| outcome.complete)
+    }
+
+    /// The node that it ran on.
+    pub(crate) fn node(&self) -> Option<&str> {
+        let started = self.started.as_ref().map(|started| &started.node);
+        started.or_else(|| self.outcome.as_ref().map(|outcome| &outcome.node)).map(String::as_str)
+    }
+
+    /// When it began.
+    pub(crate) fn began(&self) -> Option<&str> {
+        let started = self.started.as_ref().map(|started| &started.at);
+        started.or_else(|| self.outcome.as_ref().map(|outcome| &outcome.started)).map(String::as_str)
+    }
+}
+
+/// All attempts at a task, in the order of their numbers. A file that is damaged costs only what it said.
 pub(crate) fn all(task: &Path) -> Result<Vec<Attempt>, FleetError> {
     let attempt = |(number, name): (u32, String)| {
         let dir = task.join(name);
-        Ok(Attempt { number, started: get(&dir.join(STARTED))?, outcome: get(&dir.join(OUTCOME))? })
+        let mut damaged: Option<String> = None;
+        let started = told(get(&dir.join(STARTED)), &mut damaged);
+        let outcome = told(get(&dir.join(OUTCOME)), &mut damaged);
+        Attempt { number, started, outcome, damaged }
     };
-    numbers(task)?.into_iter().map(attempt).collect()
+    Ok(numbers(task)?.into_iter().map(attempt).collect())
+}
+
+// The last of several problems: an outcome's matters most.
+fn told<T>(read: Result<Option<T>, FleetError>, damaged: &mut Option<String>) -> Option<T> {
+    read.unwrap_or_else(|error| {
+        *damaged = Some(error.to_string());
+        None
+    })
 }
 
 /// The attempt that counts, of those at a task: the first that was complete, as it was recorded; where nobody could
-/// record it, the complete one of the lowest number.
-pub(crate) fn counting<'a>(task: &Path, all: &'a [Attempt]) -> Result<Option<&'a Attempt>, FleetError> {
-    let complete = |attempt: &&Attempt| attempt.outcome.as_ref().is_some_and(|outcome| outcome.complete);
-    let first: Option<First> = get(&task.join(FIRST))?;
+/// record it, the complete one of the lowest number. And what is wrong with the record, where it cannot be read.
+pub(crate) fn counting<'a>(task: &Path, all: &'a [Attempt]) -> (Option<&'a Attempt>, Option<String>) {
+    let mut damaged = None;
+    let first: Option<First> = told(get(&task.join(FIRST)), &mut damaged);
     let recorded = first.and_then(|First { attempt }| all.iter().find(|one| one.number == attempt));
-    Ok(recorded.filter(complete).or_else(|| all.iter().find(complete)))
+    let counts =
+        recorded.filter(|one| one.is_complete()).or_else(|| all.iter().find(|one| one.is_complete()));
+    (counts, damaged)
 }
 
 fn numbers(task: &Path) -> Result<Vec<(u32, String)>, FleetError> {
@@ -201,7 +246,14 @@ mod tests {
     use super::*;
 
     fn started(node: &str) -> Started {
-        Started { at: "2026-05-09T07:29:33.000Z".into(), node: node.into(), pid: 1, pid_since: 0, job: None }
+        Started {
+            at: "2026-05-09T07:29:33.000Z".into(),
+            node: node.into(),
+            host: None,
+            pid: 1,
+            pid_since: 0,
+            job: None,
+        }
     }
 
     fn outcome(attempt: u32, complete: bool) -> Outcome {
@@ -215,6 +267,7 @@ mod tests {
             code: Some(i32::from(!complete)),
             complete,
             reason: (!complete).then(|| "why".into()),
+            stopped: false,
             version: "1".into(),
         }
     }
@@ -229,7 +282,7 @@ mod tests {
         assert_eq!((one.number, two.number), (1, 2));
         let (first, second) = (outcome(1, true), outcome(2, true));
         two.end(&second).unwrap();
-        let counts = |task: &Path| counting(task, &all(task).unwrap()).unwrap().map(|attempt| attempt.number);
+        let counts = |task: &Path| counting(task, &all(task).unwrap()).0.map(|attempt| attempt.number);
         assert_eq!(counts(&task), Some(2));
         one.end(&first).unwrap();
         assert_eq!(counts(&task), Some(2));
@@ -249,9 +302,32 @@ mod tests {
         drop(Running::begin(&task, &started("a")).unwrap());
         Running::begin(&task, &started("b")).unwrap().end(&outcome(2, false)).unwrap();
         let found = all(&task).unwrap();
-        assert!(counting(&task, &found).unwrap().is_none());
+        assert!(counting(&task, &found).0.is_none());
         assert!(found[0].outcome.is_none() && task.join("attempt-1.part").is_dir());
         assert_eq!(Running::begin(&task, &started("c")).unwrap().number, 3);
+    }
+
+    #[test]
+    fn what_is_damaged_costs_only_what_it_said() {
+        let dir = tempfile::tempdir().unwrap();
+        let task = dir.path().join("0001");
+        for number in [1, 2] {
+            Running::begin(&task, &started("a")).unwrap().end(&outcome(number, true)).unwrap();
+        }
+        let damage = |name: &str| fs::write(task.join(name), "{\"attempt").unwrap();
+        damage("attempt-1/started.json");
+        let found = all(&task).unwrap();
+        assert_eq!((found[0].node(), found[0].began()), (Some("n"), Some("2026-05-09T07:29:33.000Z")));
+        assert!(found[0].damaged.as_ref().unwrap().contains("started.json is damaged"));
+        damage("attempt-1/outcome.json");
+        let found = all(&task).unwrap();
+        assert!(found[0].damaged.as_ref().unwrap().contains("outcome.json is damaged"));
+        let (counts, damaged) = counting(&task, &found);
+        assert_eq!((counts.unwrap().number, damaged), (2, None));
+        damage(FIRST);
+        let (counts, damaged) = counting(&task, &found);
+        assert_eq!(counts.unwrap().number, 2);
+        assert!(damaged.unwrap().contains("first.json is damaged"));
     }
 
     #[test]

@@ -32,6 +32,15 @@ impl FleetError {
         }
     }
 
+    /// The same for what a dataset's own code tried.
+    pub(crate) fn table(what: &str, path: &Path) -> impl FnOnce(DatasetError) -> Self {
+        let failed = Self::io(what, path);
+        move |error| match error {
+            DatasetError::Io { source, .. } => failed(source),
+            other => other.into(),
+        }
+    }
+
     pub(crate) fn whole(path: &Path) -> impl FnOnce(WholeError) -> Self {
         let failed = Self::io("write", path);
         move |error| failed(error.into_source())

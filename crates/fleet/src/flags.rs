@@ -31,7 +31,7 @@ pub enum FleetAction {
     /// List every task: waiting, running, done, failed and why, missing
     Status(FleetLook),
     /// Run again what failed or is missing
-    Retry(FleetDir),
+    Retry(FleetRetry),
     /// Make one table of all hosts, for DuckDB, polars and pandas
     Gather(FleetDir),
     /// Say which hosts differ, and what to expect of the next
@@ -84,7 +84,30 @@ pub struct FleetLook {
     pub json: bool,
 }
 
-/// `fleet retry`, `fleet gather`.
+/// `fleet retry`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Hands in what failed or is missing, and nothing of which cannot be told whether it still runs.
+
+Examples:
+  ringfence fleet retry fleet
+  ringfence fleet retry fleet --limit 120min
+  ringfence fleet retry fleet --slurm --exclude=n7")]
+pub struct FleetRetry {
+    /// The folder of a fleet
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// A new limit of a task's time
+    #[arg(long, value_name = "TIME")]
+    pub limit: Option<String>,
+    /// More options of sbatch
+    ///
+    /// All that follows goes to sbatch, behind those of 'submit'.
+    #[arg(long, value_name = "OPTION", num_args = 0.., allow_hyphen_values = true)]
+    pub slurm: Option<Vec<String>>,
+}
+
+/// `fleet gather`.
 #[derive(Debug, ClapArgs)]
 pub struct FleetDir {
     /// The folder of a fleet

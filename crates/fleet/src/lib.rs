@@ -11,20 +11,26 @@
 //! | `tasks/0001/attempt-1/` | one attempt at a task: its datasets, what the machine is, how it ended |
 //! | `tasks/0001/first.json` | which attempt counts: the first that was complete |
 //! | `nodes/NAME` | which task has measured a node |
+//! | `submitting` | is locked by whoever hands tasks in, or runs them here |
 //! | `table/` | what [`gather()`] makes of all of it |
 //!
 //! An attempt writes to a folder of its own, `attempt-1.part`, and takes its name when all of it is there. A task
 //! that runs twice, because an engine thinks a node dead that goes on, so neither loses nor mixes anything.
 
 mod attempt;
+mod ended;
 mod error;
 mod facts;
 pub mod flags;
 mod folder;
 mod order;
+mod retry;
 mod run;
+mod same;
 mod slurm;
+mod state;
 mod status;
+mod submitting;
 mod table;
 
 pub use attempt::{Outcome, Started};
@@ -32,7 +38,11 @@ pub use error::FleetError;
 pub use facts::{Fact, Facts};
 pub use folder::{Engine, Spec, create, is_fleet, open, static_problem};
 pub use order::{Order, Ordered, order};
+pub use retry::{Retry, retry};
 pub use run::{Place, run_task};
-pub use slurm::{Asked, ask, retry_options, submit};
-pub use status::{State, Task, Tried, status};
-pub use table::{Figure, Gathered, OnHost, Read, gather, is_current, read};
+pub use same::same_experiment;
+pub use slurm::submit;
+pub use state::State;
+pub use status::{Task, Tried, look};
+pub use submitting::Submitting;
+pub use table::{Figure, Gathered, LeftOut, OnHost, Read, gather, is_current, read};

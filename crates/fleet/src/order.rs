@@ -186,20 +186,33 @@ fn value_of<'a>(words: &'a [String], flag: &str) -> Option<&'a str> {
 
 // Half as long again as it should take, and ten minutes for everything around it.
 fn minutes(order: &Order, words: &[String], text: Option<&str>) -> Result<u32, FleetError> {
-    let parse = |text: &str, flag: &str| {
-        text.parse::<Span>().map_err(|error| FleetError::Usage(format!("{flag}: '{text}': {error}")))
-    };
-    let whole = |time: Duration| time.as_secs().div_ceil(60).clamp(1, u64::from(u32::MAX)) as u32;
     if let Some(limit) = &order.limit {
-        return Ok(whole(parse(limit, "--limit")?.0));
+        return limit_minutes(limit);
     }
     let budget = match value_of(words, "--time") {
-        Some(time) => Some(parse(time, "--time")?.0),
+        Some(time) => Some(span(time, "--time")?),
         None => text.and_then(planned),
     };
     // A survey takes two minutes, a proof with all its levers some twenty.
     let budget = budget.unwrap_or(Duration::from_secs(if words[0] == "survey" { 300 } else { 2400 }));
-    Ok(whole(budget.mul_f64(1.5)).saturating_add(10))
+    Ok(whole_minutes(budget.mul_f64(1.5)).saturating_add(10))
+}
+
+/// A limit of time as it was typed.
+///
+/// # Errors
+/// Where it is none.
+pub(crate) fn limit_minutes(limit: &str) -> Result<u32, FleetError> {
+    span(limit, "--limit").map(whole_minutes)
+}
+
+fn span(text: &str, flag: &str) -> Result<Duration, FleetError> {
+    let span = text.parse::<Span>().map_err(|error| FleetError::Usage(format!("{flag}: '{text}': {error}")));
+    Ok(span?.0)
+}
+
+fn whole_minutes(time: Duration) -> u32 {
+    time.as_secs().div_ceil(60).clamp(1, u64::from(u32::MAX)) as u32
 }
 
 // As long as the file says, or its windows take.

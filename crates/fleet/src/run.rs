@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use std::{os::unix::process::CommandExt, os::unix::process::ExitStatusExt};
 
-use ringfence_dataset::{Date, text_file};
+use ringfence_dataset::Date;
 use ringfence_machine::root::FsRoot;
 use ringfence_sysfs::whole;
 use rustix::process::{Pid, Signal};
@@ -16,6 +16,7 @@ use crate::attempt::{self, DATA, HOST, Outcome, Running, Started};
 use crate::error::FleetError;
 use crate::facts::Facts;
 use crate::folder::{self, EXPERIMENT, Engine, PROGRAM, Spec};
+use crate::slurm;
 use crate::table::rows;
 
 /// How often it is looked whether the verb has ended.
@@ -50,6 +51,7 @@ pub fn run_task(dir: &Path, number: u32, place: &Place, stop: &AtomicBool) -> Re
     let started = Started {
         at: now(),
         node: place.node.clone(),
+        host: own_name(),
         pid: std::process::id(),
         pid_since: since(std::process::id()).unwrap_or(0),
         job: place.job.clone(),
@@ -69,6 +71,7 @@ pub fn run_task(dir: &Path, number: u32, place: &Place, stop: &AtomicBool) -> Re
         ended: now(),
         code,
         complete: reason.is_none(),
+        stopped: reason.is_some() && stop.load(Ordering::Relaxed),
         reason,
         version: env!("CARGO_PKG_VERSION").into(),
     };
@@ -114,7 +117,11 @@ fn work(
     let ended = verb(dir, spec, &running.dir, stop)?;
     let complete = ended.code().filter(|code| COMPLETE.contains(code));
     let Some(code) = complete else {
-        let reason = why(&ended, &running.dir, stop.load(Ordering::Relaxed));
+        let reason = match (stop.load(Ordering::Relaxed), spec.engine) {
+            (true, Engine::Local) => "it was told to end, by Ctrl-C or a signal".into(),
+            (true, Engine::Slurm) => "it was told to end, as what is cancelled or out of time".into(),
+            (false, _) => why(&ended, &running.dir),
+        };
         return Err(Problem { code: ended.code(), reason });
     };
     rows::write(&running.dir, &facts, number, running.number)?;
@@ -152,9 +159,14 @@ fn verb(dir: &Path, spec: &Spec, attempt: &Path, stop: &AtomicBool) -> Result<Ex
     if alone {
         command.process_group(0);
     }
+    ringfence_engine::end_with_us(&mut command);
     let failed = |error: std::io::Error| Problem {
         code: None,
-        reason: format!("{} cannot be run: {error}", dir.join(PROGRAM).display()),
+        reason: format!(
+            "{} cannot be run: {error}; put {} back there",
+            dir.join(PROGRAM).display(),
+            spec.program
+        ),
     };
     let mut child = command.spawn().map_err(failed)?;
     let mut told = false;
@@ -174,19 +186,16 @@ fn verb(dir: &Path, spec: &Spec, attempt: &Path, stop: &AtomicBool) -> Result<Ex
 }
 
 // The last thing that it said, which is why it ended.
-fn why(ended: &ExitStatus, attempt: &Path, stopped: bool) -> String {
-    let said = text_file::read(&attempt.join("errors.txt"), 1 << 20).unwrap_or_default();
-    let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    let last = last.map(|line| line.strip_prefix("ringfence: ").unwrap_or(line).to_owned());
+fn why(ended: &ExitStatus, attempt: &Path) -> String {
+    let last = slurm::last_line(&attempt.join("errors.txt"));
     let how = match (ended.code(), ended.signal()) {
         (_, Some(signal)) => format!("signal {signal} ended it"),
         (Some(code), _) => format!("exit code {code}"),
         _ => "it ended".into(),
     };
-    let by = if stopped { "; it was told to end: cancelled, out of time, or Ctrl-C" } else { "" };
     match last {
-        Some(last) => format!("{last} ({how}{by})"),
-        None => format!("{how}{by}"),
+        Some(last) => format!("{last} ({how})"),
+        None => how,
     }
 }
 
@@ -194,11 +203,19 @@ fn now() -> String {
     Date::new(SystemTime::now()).rfc3339()
 }
 
-/// When a process began, in the kernel's ticks; `None` where there is none of this number.
+/// The name that this host gives itself.
+pub(crate) fn own_name() -> Option<String> {
+    FsRoot::host().read_opt("/proc/sys/kernel/hostname")
+}
+
+/// When a process began, in the kernel's ticks; `None` where there is none of this number, or it has ended and nobody has
+/// asked how.
 pub(crate) fn since(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(PathBuf::from(format!("/proc/{pid}/stat"))).ok()?;
-    // The name, in brackets, may hold anything; the start is the 20th number after it (proc(5)).
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    // The name, in brackets, may hold anything; behind it are the state, and the start as the 20th field (proc(5)).
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    fields.nth(18)?.parse().ok().filter(|_| !["Z", "X"].contains(&state))
 }
 
 #[cfg(test)]
@@ -252,5 +269,10 @@ mod tests {
         let own = since(std::process::id()).unwrap();
         assert!(own > 0 && since(std::process::id()) == Some(own));
         assert_eq!(since(u32::MAX), None);
+        let mut ended = Command::new("true").spawn().unwrap();
+        while since(ended.id()).is_some() {
+            std::thread::sleep(LOOK);
+        }
+        ended.wait().unwrap();
     }
 }

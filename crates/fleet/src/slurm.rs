@@ -10,6 +10,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ringfence_dataset::text_file;
 use ringfence_experiment::shell;
 use ringfence_sysfs::whole;
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,7 @@ struct Submission {
 
 /// What Slurm says of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// Slurm's word, such as `RUNNING` or `NODE_FAIL`.
     pub state: String,
     /// Why, in Slurm's words.
@@ -43,6 +44,10 @@ pub struct Asked {
     pub since: Option<String>,
     /// Its number in Slurm.
     pub job: String,
+    /// Its exit code, where no signal ended it.
+    pub code: Option<String>,
+    /// How long it might take.
+    pub limit: Option<String>,
 }
 
 impl Asked {
@@ -120,7 +125,7 @@ pub fn submit(dir: &Path, spec: &Spec, tasks: &[u32], more: &[String]) -> Result
 }
 
 /// What a retry tells Slurm besides: nodes that are measured already are not asked for again.
-pub fn retry_options(dir: &Path, spec: &Spec) -> Vec<String> {
+pub(crate) fn retry_options(dir: &Path, spec: &Spec) -> Vec<String> {
     if !spec.nodes.is_empty() {
         return Vec::new();
     }
@@ -196,9 +201,9 @@ pub(crate) fn nodes(list: &str) -> Result<Vec<String>, FleetError> {
 ///
 /// # Errors
 /// Where Slurm cannot be asked.
-pub fn ask(dir: &Path) -> Result<BTreeMap<u32, Asked>, FleetError> {
+pub(crate) fn ask(dir: &Path) -> Result<BTreeMap<u32, Asked>, FleetError> {
     let mut all = BTreeMap::new();
-    for Submission { job, tasks } in submissions(dir)? {
+    for (_, Submission { job, tasks }) in submissions(dir)? {
         let show = ["show".into(), "job".into(), "-o".into(), job.clone()];
         let mut found = match call("scontrol", &show, None) {
             Ok(said) => parse(&said),
@@ -228,7 +233,7 @@ pub fn ask(dir: &Path) -> Result<BTreeMap<u32, Asked>, FleetError> {
     Ok(all)
 }
 
-fn submissions(dir: &Path) -> Result<Vec<Submission>, FleetError> {
+fn submissions(dir: &Path) -> Result<Vec<(PathBuf, Submission)>, FleetError> {
     let mut all = Vec::new();
     for number in 1.. {
         let own = dir.join(SUBMISSIONS).join(number.to_string());
@@ -236,9 +241,22 @@ fn submissions(dir: &Path) -> Result<Vec<Submission>, FleetError> {
             break;
         }
         // Where sbatch refused, there is no job.
-        all.extend(get::<Submission>(&own.join(JOB))?);
+        all.extend(get(&own.join(JOB))?.map(|submission| (own, submission)));
     }
     Ok(all)
+}
+
+/// Where a task prints what it has to say before it has a folder, of the last job that it was in.
+pub(crate) fn log(dir: &Path, task: u32) -> Option<PathBuf> {
+    let last = submissions(dir).ok()?.into_iter().rfind(|(_, submission)| submission.tasks.contains(&task));
+    last.map(|(own, _)| own.join(format!("task-{task}.txt")))
+}
+
+/// The last thing that it said.
+pub(crate) fn last_line(log: &Path) -> Option<String> {
+    let said = text_file::read(log, 1 << 20).ok()?;
+    let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(last.strip_prefix("ringfence: ").unwrap_or(last).to_owned())
 }
 
 // Why a node is down, as it was told to Slurm.
@@ -264,6 +282,8 @@ fn parse(said: &str) -> BTreeMap<u32, Asked> {
             node: value("NodeList").or_else(|| value("BatchHost")),
             since: value("StartTime"),
             job: value("JobId").unwrap_or_default(),
+            code: value("ExitCode").and_then(|code| Some(code.strip_suffix(":0")?.to_owned())),
+            limit: value("TimeLimit"),
         };
         all.extend(numbers(&tasks).into_iter().map(|task| (task, asked.clone())));
     }
@@ -291,6 +311,8 @@ fn accounts(said: &str) -> BTreeMap<u32, Asked> {
                             node: node.clone(),
                             since: since.clone(),
                             job: job.clone(),
+                            code: None,
+                            limit: None,
                         },
                     )
                 })
@@ -320,7 +342,8 @@ fn call(program: &str, words: &[String], folder: Option<&Path>) -> Result<String
     }
     let output = command.output().map_err(|error| match error.kind() {
         ErrorKind::NotFound => FleetError::Usage(format!(
-            "there is no {program} here: run this where jobs are handed to Slurm, or try it on this machine with --local 2"
+            "there is no {program} here: run this where jobs are handed to Slurm{}",
+            if program == "sbatch" { ", or try it on this machine with --local 2" } else { "" }
         )),
         _ => FleetError::Failed(format!("{program} cannot be run: {error}")),
     })?;

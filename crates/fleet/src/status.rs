@@ -5,45 +5,14 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::attempt::{self, Attempt, Outcome};
+use crate::attempt::{self, Attempt};
+use crate::ended::{self, DIED};
 use crate::error::FleetError;
 use crate::folder::{self, Engine, Spec};
-use crate::run::since;
-use crate::slurm::Asked;
-
-/// Where a task is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// It has not begun.
-    Waiting,
-    /// It runs.
-    Running,
-    /// An attempt at it is complete.
-    Done,
-    /// It ended without figures, or its node died.
-    Failed,
-    /// Nothing is known of it.
-    Missing,
-}
-
-impl State {
-    /// In one word, as in JSON.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Missing => "missing",
-        }
-    }
-
-    /// Whether `retry` runs it again.
-    pub fn is_lost(self) -> bool {
-        matches!(self, Self::Failed | Self::Missing)
-    }
-}
+use crate::run::{own_name, since};
+use crate::slurm::{self, Asked};
+use crate::state::State;
+use crate::submitting::Submitting;
 
 /// A task, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -83,82 +52,115 @@ pub struct Tried {
     pub reason: Option<String>,
 }
 
-/// Every task, by its files and by what Slurm says: `Err` says why Slurm could not be asked.
+/// What a fleet was asked to do, and every task, by its files and its engine.
 ///
 /// # Errors
-/// Files that cannot be read.
-pub fn status(
-    dir: &Path,
-    spec: &Spec,
-    asked: &Result<BTreeMap<u32, Asked>, String>,
-) -> Result<Vec<Task>, FleetError> {
+/// Where it is not the folder of a fleet.
+pub fn look(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
+    let other = Submitting::other(dir);
+    let (spec, mut tasks) = look_alone(dir)?;
+    if let Some(other) = other {
+        for task in tasks.iter_mut().filter(|task| task.state == State::Missing) {
+            task.state = State::Waiting;
+            task.reason = Some(format!("{other} hands it in, or runs it when others have ended"));
+        }
+    }
+    Ok((spec, tasks))
+}
+
+/// The same for whoever hands tasks in.
+pub(crate) fn look_alone(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
+    let spec = folder::open(dir)?;
+    let asked = match spec.engine {
+        Engine::Local => Ok(BTreeMap::new()),
+        Engine::Slurm => slurm::ask(dir).map_err(|error| error.to_string()),
+    };
+    let tasks = status(dir, &spec, &asked);
+    Ok((spec, tasks))
+}
+
+// By its files and by what Slurm says: `Err` says why Slurm could not be asked.
+fn status(dir: &Path, spec: &Spec, asked: &Result<BTreeMap<u32, Asked>, String>) -> Vec<Task> {
     (1..=spec.tasks).map(|number| one(dir, spec, asked, number)).collect()
 }
 
-fn one(
-    dir: &Path,
-    spec: &Spec,
-    asked: &Result<BTreeMap<u32, Asked>, String>,
-    number: u32,
-) -> Result<Task, FleetError> {
+fn one(dir: &Path, spec: &Spec, asked: &Result<BTreeMap<u32, Asked>, String>, number: u32) -> Task {
     let task = folder::task(dir, number);
-    let attempts = attempt::all(&task)?;
-    let counting = attempt::counting(&task, &attempts)?;
+    let (attempts, unread) = match attempt::all(&task) {
+        Ok(attempts) => (attempts, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let (counting, damaged) = attempt::counting(&task, &attempts);
     let slurm = asked.as_ref().ok().and_then(|asked| asked.get(&number));
-    let (state, reason) = match (counting, spec.engine) {
-        (Some(_), _) => (State::Done, None),
-        (None, Engine::Local) => by_files(attempts.last(), alive),
-        (None, Engine::Slurm) => match (asked, slurm) {
-            (Err(why), _) => match by_files(attempts.last(), |_| true) {
-                (State::Failed, reason) => (State::Failed, reason),
-                (state, _) => (state, Some(format!("Slurm cannot be asked here: {why}"))),
-            },
+    let (state, reason) = match (counting, unread, spec.engine) {
+        (Some(counting), ..) => (State::Done, noted(counting, damaged)),
+        (None, Some(why), _) => (State::Unknown, Some(why)),
+        (None, None, Engine::Local) => here(attempts.last()),
+        (None, None, Engine::Slurm) => match (asked, slurm) {
+            (Err(why), _) => (State::Unknown, Some(not_asked(attempts.last(), why))),
             (Ok(_), Some(slurm)) if slurm.waits() => (State::Waiting, slurm.reason.clone()),
             (Ok(_), Some(slurm)) if slurm.runs() => (State::Running, None),
-            (Ok(_), slurm) => lost(attempts.last(), slurm),
+            (Ok(_), slurm) => ended::lost(dir, number, attempts.last(), slurm),
         },
     };
     let about = counting.or_else(|| attempts.last());
-    let started = about.and_then(|attempt| attempt.started.as_ref());
     // Of a task that waits again, what an earlier attempt did is below.
     let current = state != State::Waiting;
-    Ok(Task {
+    Task {
         number,
         state,
         reason,
-        node: started
-            .map(|started| started.node.clone())
-            .or_else(|| slurm.and_then(|slurm| slurm.node.clone()))
+        node: about
+            .and_then(Attempt::node)
+            .or_else(|| slurm.and_then(|slurm| slurm.node.as_deref()))
             .filter(|_| current)
-            .or_else(|| spec.node(number).map(str::to_owned)),
-        started: started.filter(|_| current).map(|started| started.at.clone()),
+            .or_else(|| spec.node(number))
+            .map(str::to_owned),
+        started: about.and_then(Attempt::began).filter(|_| current).map(str::to_owned),
         ended: about.filter(|_| current).and_then(|attempt| Some(attempt.outcome.as_ref()?.ended.clone())),
         counting: counting.map(|attempt| attempt.number),
         attempts: attempts.iter().map(tried).collect(),
-    })
+    }
+}
+
+// What is to be known of a task that is done, though it changes nothing.
+fn noted(counting: &Attempt, first: Option<String>) -> Option<String> {
+    let first =
+        first.map(|why| format!("{why}; until then its complete attempt of the lowest number counts"));
+    first.or_else(|| counting.damaged.clone())
 }
 
 fn tried(attempt: &Attempt) -> Tried {
     let outcome = attempt.outcome.as_ref();
     Tried {
         attempt: attempt.number,
-        node: attempt.started.as_ref().map(|started| started.node.clone()),
-        started: attempt.started.as_ref().map(|started| started.at.clone()),
+        node: attempt.node().map(str::to_owned),
+        started: attempt.began().map(str::to_owned),
         ended: outcome.map(|outcome| outcome.ended.clone()),
         complete: outcome.is_some_and(|outcome| outcome.complete),
-        reason: outcome.and_then(|outcome| outcome.reason.clone()),
+        reason: outcome.and_then(|outcome| outcome.reason.clone()).or_else(|| attempt.damaged.clone()),
     }
 }
 
-const DIED: &str = "it ended without a word: it was killed, or its machine went down";
-
-fn by_files(last: Option<&Attempt>, alive: impl Fn(&Attempt) -> bool) -> (State, Option<String>) {
+fn here(last: Option<&Attempt>) -> (State, Option<String>) {
     let Some(last) = last else { return (State::Missing, Some("it has not begun".into())) };
-    match &last.outcome {
-        Some(outcome) => (State::Failed, outcome.reason.clone()),
-        None if alive(last) => (State::Running, None),
-        None => (State::Failed, Some(DIED.into())),
+    let host = last.started.as_ref().and_then(|started| started.host.clone());
+    let elsewhere = host.filter(|host| own_name().is_some_and(|own| own != *host));
+    match (&last.outcome, elsewhere) {
+        (Some(outcome), _) => (State::Failed, outcome.reason.clone()),
+        (None, Some(host)) => {
+            (State::Unknown, Some(format!("it began on {host}: ask there whether it still runs")))
+        }
+        (None, None) if alive(last) => (State::Running, None),
+        (None, None) => (State::Failed, last.damaged.clone().or_else(|| Some(DIED.into()))),
     }
+}
+
+// It may wait or run for all that is known, also where an attempt has failed.
+fn not_asked(last: Option<&Attempt>, why: &str) -> String {
+    let ended = last.and_then(|last| last.outcome.as_ref()).and_then(|outcome| outcome.reason.as_ref());
+    let ended = ended.map(|ended| format!("; its last attempt ended: {ended}")).unwrap_or_default();
+    format!("what Slurm has of it is not known: {why}{ended}")
 }
 
 // Whether the process of an attempt still is. Another process may have its number by now.
@@ -167,38 +169,10 @@ fn alive(attempt: &Attempt) -> bool {
     started.is_some_and(|started| started.pid_since > 0 && since(started.pid) == Some(started.pid_since))
 }
 
-// What Slurm no longer runs, and has not counted.
-fn lost(last: Option<&Attempt>, slurm: Option<&Asked>) -> (State, Option<String>) {
-    let said = slurm.map(|slurm| {
-        let node = slurm.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-        let reason = slurm.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        format!("Slurm says {}{node}{reason}", slurm.state)
-    });
-    // An attempt that ended tells more than Slurm, which saw its exit code; of one that did not, only Slurm can tell. What it
-    // says is of its last job, which need not be that of the last attempt.
-    let same =
-        |started: &attempt::Started, slurm: &Asked| started.job.as_ref().is_none_or(|job| *job == slurm.job);
-    let of_this = last.and_then(|last| last.started.as_ref()).zip(slurm).is_none_or(|(a, b)| same(a, b));
-    match (last.map(|last| &last.outcome), said) {
-        // That its node died, or that it was taken back, it only saw as a signal.
-        (Some(Some(Outcome { reason: Some(own), .. })), Some(said)) if of_this && !ended_by_itself(slurm) => {
-            (State::Failed, Some(format!("{said}; {own}")))
-        }
-        (Some(Some(outcome)), _) if of_this || slurm.is_none() => (State::Failed, outcome.reason.clone()),
-        (_, Some(said)) => (State::Failed, Some(said)),
-        (Some(_), None) => (State::Failed, Some(DIED.into())),
-        (None, None) => (State::Missing, Some("Slurm knows nothing of it, and it left nothing".into())),
-    }
-}
-
-fn ended_by_itself(slurm: Option<&Asked>) -> bool {
-    slurm.is_some_and(|slurm| ["COMPLETED", "FAILED"].contains(&slurm.state.as_str()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attempt::{Running, Started};
+    use crate::attempt::{Outcome, Running, Started};
 
     fn spec(engine: Engine) -> Spec {
         Spec {
@@ -220,6 +194,7 @@ mod tests {
         let started = Started {
             at: "2026-05-09T07:29:33.000Z".into(),
             node: "node2".into(),
+            host: None,
             pid,
             pid_since: since(pid).unwrap_or(1),
             job: Some(job.into()),
@@ -234,6 +209,8 @@ mod tests {
             node: Some("node2".into()),
             since: None,
             job: "7".into(),
+            code: None,
+            limit: Some("00:12:00".into()),
         };
         Ok([(1, asked)].into())
     }
@@ -243,7 +220,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let spec = spec(Engine::Slurm);
         let look = |asked: &Result<BTreeMap<u32, Asked>, String>| {
-            let task = status(dir.path(), &spec, asked).unwrap().remove(0);
+            let task = status(dir.path(), &spec, asked).remove(0);
             (task.state, task.reason.unwrap_or_default())
         };
         let nothing = Ok(BTreeMap::new());
@@ -252,10 +229,12 @@ mod tests {
         let running = begin(dir.path(), "7", 1);
         assert_eq!(look(&asked("RUNNING", None)).0, State::Running);
         let died = look(&asked("NODE_FAIL", Some("smoke")));
-        assert_eq!(died, (State::Failed, "Slurm says NODE_FAIL on node2: smoke".into()));
+        let smoke = "node2 failed (Slurm says NODE_FAIL: smoke): retry when it is back";
+        assert_eq!(died, (State::Failed, smoke.into()));
         assert_eq!(look(&nothing), (State::Failed, DIED.into()));
-        let (state, reason) = look(&Err("no scontrol".into()));
-        assert_eq!((state, reason.as_str()), (State::Running, "Slurm cannot be asked here: no scontrol"));
+        let unknown = look(&Err("no scontrol".into()));
+        assert_eq!(unknown, (State::Unknown, "what Slurm has of it is not known: no scontrol".into()));
+        assert!(!unknown.0.is_lost());
         let outcome = Outcome {
             task: 1,
             attempt: 1,
@@ -266,27 +245,34 @@ mod tests {
             code: Some(1),
             complete: false,
             reason: Some("no space".into()),
+            stopped: false,
             version: String::new(),
         };
         running.end(&outcome).unwrap();
+        // It may have been handed in again.
+        let unknown = look(&Err("no scontrol".into()));
+        assert!(unknown.0 == State::Unknown && unknown.1.ends_with("ended: no space"), "{unknown:?}");
         assert_eq!(look(&asked("FAILED", Some("NonZeroExitCode"))), (State::Failed, "no space".into()));
         let taken = look(&asked("TIMEOUT", None)).1;
-        assert_eq!(taken, "Slurm says TIMEOUT on node2; no space");
+        assert!(taken.starts_with("it ran out of its time of 00:12:00 on node2: give"), "{taken}");
+        assert!(taken.ends_with("--limit; no space"), "{taken}");
         // Another job of the same task, which never got as far as to leave anything.
         let mut later = asked("CANCELLED", None);
         later.as_mut().unwrap().get_mut(&1).unwrap().job = "8".into();
-        assert_eq!(look(&later).1, "Slurm says CANCELLED on node2");
+        let cancelled = look(&later).1;
+        assert!(cancelled.starts_with("it was cancelled in Slurm on node2: "), "{cancelled}");
+        assert!(!cancelled.contains("no space"), "{cancelled}");
         begin(dir.path(), "8", 1)
             .end(&Outcome { attempt: 2, complete: true, reason: None, ..outcome })
             .unwrap();
-        let task = status(dir.path(), &spec, &later).unwrap().remove(0);
+        let task = status(dir.path(), &spec, &later).remove(0);
         assert_eq!((task.state, task.counting, task.attempts.len()), (State::Done, Some(2), 2));
     }
 
     #[test]
     fn here_a_task_runs_as_long_as_its_process() {
         let dir = tempfile::tempdir().unwrap();
-        let look = || status(dir.path(), &spec(Engine::Local), &Err(String::new())).unwrap().remove(0);
+        let look = || status(dir.path(), &spec(Engine::Local), &Err(String::new())).remove(0);
         assert_eq!(look().state, State::Missing);
         drop(begin(dir.path(), "", std::process::id()));
         assert_eq!(look().state, State::Running);

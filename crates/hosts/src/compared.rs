@@ -22,6 +22,8 @@ pub struct Compared {
     pub after: String,
     /// How hosts belong together.
     pub by: By,
+    /// Whether these are runs of one machine, and not hosts.
+    pub one_machine: bool,
     /// Hosts of the first group.
     pub hosts_before: usize,
     /// Hosts of the second.
@@ -93,7 +95,8 @@ pub fn compare_facts(read: &Read, what: &str, asked: &Question) -> Result<Compar
     }
     let [a, b] = groups.each_ref().map(|hosts| values(read, hosts, asked));
     let names = [before, after].map(|value| format!("{fact}={value}"));
-    Ok(compared(names, groups.each_ref().map(Vec::len), By::Group, &a, &b))
+    let found = compared(names, groups.each_ref().map(Vec::len), By::Group, &a, &b);
+    Ok(Compared { one_machine: read.one_machine, ..found })
 }
 
 /// Compares two fleets: host by host where they have the same ones.
@@ -113,12 +116,15 @@ pub fn compare_fleets(
     let same =
         earlier.hosts.iter().filter(|host| later.hosts.iter().any(|other| other.node == host.node)).count();
     // A few new hosts do not make it another fleet.
-    let by = if 2 * same > earlier.hosts.len().max(later.hosts.len()) { By::Host } else { By::Group };
+    let most = 2 * same > earlier.hosts.len().max(later.hosts.len());
+    // That a run has the number of another means nothing.
+    let one_machine = earlier.one_machine && later.one_machine;
+    let by = if most && !one_machine { By::Host } else { By::Group };
     let found = compared([before.into(), after.into()], [earlier.hosts.len(), later.hosts.len()], by, &a, &b);
     if found.changes.is_empty() {
         return Err("these cannot be compared: they have no figure in common".into());
     }
-    Ok(found)
+    Ok(Compared { one_machine, ..found })
 }
 
 // `6.1` stands for 6.1.0 and not for 6.12.
@@ -167,7 +173,8 @@ fn compared(
         Change { name: names::name(figure), hosts_before, hosts_after, change: Finding::new(&change, MARGIN) }
     };
     let changes = both.into_iter().map(change).collect();
-    Compared { before, after, by, hosts_before, hosts_after, changes, confidence: LEVEL, level }
+    let one_machine = false;
+    Compared { before, after, by, one_machine, hosts_before, hosts_after, changes, confidence: LEVEL, level }
 }
 
 #[cfg(test)]

@@ -14,4 +14,4 @@ pub use overview::{
     overview,
 };
 pub use page::page;
-pub use text::{status, text};
+pub use text::{left_out, status, text};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringfence_analysis::estimate::Interval;
 use ringfence_analysis::hosts::{self, Expected, Reached};
-use ringfence_fleet::{Facts, Figure, Read, State, Task};
+use ringfence_fleet::{Facts, Figure, LeftOut, Read, State, Task};
 use serde::Serialize;
 
 use crate::names;
@@ -63,10 +63,14 @@ pub(crate) fn facts() -> Vec<&'static str> {
 pub struct Overview {
     /// The described machine, where nothing was measured.
     pub simulated: Option<String>,
+    /// Whether these are runs of one machine, one after the other, and not hosts.
+    pub one_machine: bool,
     /// Tasks by state.
     pub tasks: Counts,
     /// Tasks without figures, each with its reason.
     pub lost: Vec<Lost>,
+    /// Tasks that have figures which cannot be had, each with its reason.
+    pub left_out: Vec<LeftOut>,
     /// The hosts that have figures.
     pub hosts: Vec<Host>,
     /// The facts by which they are grouped.
@@ -96,8 +100,10 @@ pub struct Counts {
     pub waiting: usize,
     /// Ended without figures.
     pub failed: usize,
-    /// Of which nothing is known.
+    /// That left nothing, and nobody has to run.
     pub missing: usize,
+    /// Of which cannot be told whether they run.
+    pub unknown: usize,
 }
 
 /// A task without figures.
@@ -105,7 +111,7 @@ pub struct Counts {
 pub struct Lost {
     /// Its number.
     pub task: u32,
-    /// `failed` or `missing`.
+    /// `failed`, `missing` or `unknown`.
     pub state: State,
     /// The node that it was on.
     pub node: Option<String>,
@@ -238,6 +244,16 @@ pub struct NotRun {
 }
 
 impl Overview {
+    /// What a row is.
+    pub(crate) fn noun(&self) -> &'static str {
+        noun(self.one_machine)
+    }
+
+    /// Whether no group has enough hosts to say anything of others.
+    pub(crate) fn are_few(&self) -> bool {
+        self.groups.iter().all(|group| group.hosts.len() < hosts::FEWEST_HOSTS)
+    }
+
     /// Hosts that others used while they were measured: a few of them, and how many more there are.
     pub(crate) fn busy(&self) -> (Vec<(&str, &str)>, usize) {
         const MOST: usize = 8;
@@ -246,6 +262,11 @@ impl Overview {
         let told = self.hosts.iter().filter_map(|host| Some((host.node.as_str(), host.busy.as_deref()?)));
         (told.take(MOST).collect(), all.saturating_sub(MOST))
     }
+}
+
+/// What is counted: runs of one machine are not hosts.
+pub(crate) fn noun(one_machine: bool) -> &'static str {
+    if one_machine { "run" } else { "host" }
 }
 
 /// Puts everything together.
@@ -273,7 +294,7 @@ pub fn overview(read: &Read, tasks: &[Task], asked: &Question) -> Overview {
             let values: Vec<hosts::OnHost> = known.iter().map(|(_, value)| *value).collect();
             if figure.figure == "slowdown" {
                 let reached = hosts::reached(&values, asked.at_least, LEVEL);
-                claims.extend(claim(figure, place, group, &known, &reached, &read.hosts, &own));
+                claims.extend(claim(figure, place, group, &known, &reached, read, &own));
             }
             let outliers = hosts::outliers(&values, level);
             let outlying = |outlier: hosts::Outlier| {
@@ -299,8 +320,10 @@ pub fn overview(read: &Read, tasks: &[Task], asked: &Question) -> Overview {
     }
     Overview {
         simulated: read.simulated.clone(),
+        one_machine: read.one_machine,
         tasks: counts(tasks),
-        lost: tasks.iter().filter(|task| task.state.is_lost()).map(lost).collect(),
+        lost: tasks.iter().filter(|task| is_without(task.state)).map(lost).collect(),
+        left_out: read.left_out.clone(),
         hosts: read
             .hosts
             .iter()
@@ -360,7 +383,7 @@ fn claim(
     group: &Group,
     known: &[(usize, hosts::OnHost)],
     reached: &Reached,
-    all: &[Facts],
+    read: &Read,
     own: &[&ringfence_fleet::OnHost],
 ) -> Option<Claim> {
     let places = |found: &[usize]| -> Vec<usize> { found.iter().map(|found| known[*found].0).collect() };
@@ -372,14 +395,15 @@ fn claim(
     let names = |hosts: &[usize]| match hosts {
         [] => String::new(),
         few if few.len() <= 6 => {
-            let names: Vec<&str> = few.iter().map(|host| all[*host].node.as_str()).collect();
+            let names: Vec<&str> = few.iter().map(|host| read.hosts[*host].node.as_str()).collect();
             format!(" ({})", names.join(", "))
         }
         _ => String::new(),
     };
+    let noun = noun(read.one_machine);
     let mut sentence = format!(
         "Of {} {}, {} is slower by {} or more on {}{}",
-        ringfence_text::text::plural(own.len(), "host"),
+        ringfence_text::text::plural(own.len(), noun),
         if group.name.is_empty() { "in all".into() } else { format!("of '{}'", group.name) },
         names::name(figure),
         bound(reached.at_least),
@@ -390,7 +414,7 @@ fn claim(
         sentence += &format!("; on {} it is not known{}", undecided.len(), names(&undecided));
     }
     if !without.is_empty() {
-        sentence += &format!("; {} without a figure", ringfence_text::text::plural(without.len(), "host"));
+        sentence += &format!("; {} without a figure", ringfence_text::text::plural(without.len(), noun));
     }
     Some(Claim {
         sentence: sentence + ".",
@@ -418,7 +442,12 @@ pub(crate) fn counts(tasks: &[Task]) -> Counts {
         waiting: of(State::Waiting),
         failed: of(State::Failed),
         missing: of(State::Missing),
+        unknown: of(State::Unknown),
     }
+}
+
+fn is_without(state: State) -> bool {
+    state.is_lost() || state == State::Unknown
 }
 
 fn lost(task: &Task) -> Lost {

@@ -11,7 +11,8 @@ use crate::compared::Compared;
 use crate::names::{middle, shown};
 use crate::overview::{Known, Overview, Summary};
 use crate::text::{
-    change_rows, compared_how, figure_cell, group_title, notable, outlier_lines, summary_row, too_few,
+    change_rows, compared_how, few, figure_cell, group_title, left_out, notable, outlier_lines,
+    outliers_title, summary_row, too_few,
 };
 
 /// Pictures of a group, of the figures that differ most.
@@ -30,7 +31,7 @@ pub fn page(spec: &Spec, overview: &Overview, compared: Option<&Compared>) -> Pa
     let outliers = outlier_lines(overview);
     if !outliers.is_empty() {
         let body = html! { ul { @for line in &outliers { li { (clean(line)) } } } };
-        let title = "Hosts that the others of their kind do not let expect".into();
+        let title = outliers_title(overview);
         groups.push(Group { title: None, sections: vec![Section { id: "outliers", title, body }] });
     }
     for place in 0..overview.groups.len() {
@@ -45,14 +46,22 @@ pub fn page(spec: &Spec, overview: &Overview, compared: Option<&Compared>) -> Pa
         subtitle: clean(&format!("{} · {}", spec.words.join(" "), spec.created)),
         answer: answer(overview),
         groups,
-        footer: vec![FOOTER.into()],
+        footer: vec![footer(overview)],
         simulated: overview.simulated.is_some(),
     }
 }
 
-const FOOTER: &str = "The middle of hosts of a kind has the interval of Hartung and Knapp, what to expect of the next host is a prediction \
-                      interval for its true figure; both are of 95 %. Outliers are found by the generalized extreme studentized \
-                      deviate, at 5 % for the whole page.";
+fn footer(overview: &Overview) -> String {
+    let noun = overview.noun();
+    if overview.are_few() {
+        return "Bars are intervals of 95 %.".into();
+    }
+    format!(
+        "The middle of {noun}s of a kind has the interval of Hartung and Knapp, what to expect of the next {noun} is a \
+         prediction interval for its true figure; both are of 95 %. Outliers are found by the generalized extreme studentized \
+         deviate, at 5 % for the whole page."
+    )
+}
 
 fn answer(overview: &Overview) -> Answer {
     let claims = overview.claims.iter().filter(|claim| !claim.above.is_empty());
@@ -67,25 +76,28 @@ fn answer(overview: &Overview) -> Answer {
         nodes.dedup();
         nodes.len()
     };
+    let noun = overview.noun();
     let headline = match (overview.hosts.len(), differing) {
-        (0, _) => "No host has figures yet.".into(),
-        (hosts, 0) => format!("No host of {hosts} is an outlier among its kind."),
-        (hosts, some) => format!("{some} of {} differ from others of their kind.", plural(hosts, "host")),
+        (0, _) => format!("No {noun} has figures yet."),
+        (hosts, _) if overview.are_few() => few(hosts, noun),
+        (hosts, 0) => format!("No {noun} of {hosts} is an outlier among its kind."),
+        (hosts, some) => format!("{some} of {} differ from others of their kind.", plural(hosts, noun)),
     };
     let lost = overview.lost.iter().map(|lost| {
         let node = lost.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
         let why = lost.reason.as_deref().unwrap_or("nobody knows why");
         clean(&format!("Task {}{node} {}: {why}.", lost.task, lost.state.word()))
     });
+    let left_out = overview.left_out.iter().map(|left| clean(&format!("Left out: {}.", left_out(left))));
     let (busy, more) = overview.busy();
     let more =
-        (more > 0).then(|| format!("{} more of the hosts were busy too: see what the hosts are.", more));
+        (more > 0).then(|| format!("{more} more of the {noun}s were busy too: see what the hosts are."));
     let busy = busy.into_iter().map(|(node, why)| clean(&format!("{node} was busy: {why}."))).chain(more);
     let not_run = overview.not_run.iter().map(|not_run| {
         clean(&format!(
             "{} on {} not run: {}.",
             capital(&plural(not_run.cases, "case")),
-            plural(not_run.hosts.len(), "host"),
+            plural(not_run.hosts.len(), noun),
             not_run.reason
         ))
     });
@@ -97,18 +109,29 @@ fn answer(overview: &Overview) -> Answer {
         ..Card::default()
     };
     Answer {
-        question: "Which hosts differ, and what is to be expected of the next?".into(),
+        question: match overview.one_machine {
+            true => "How far do runs on one machine differ?".into(),
+            false => "Which hosts differ, and what is to be expected of the next?".into(),
+        },
         headline,
         cards: vec![
             card("tasks done", tasks.done, format!("of {}", tasks.all)),
             card(
                 "without figures",
-                tasks.failed + tasks.missing,
+                tasks.failed + tasks.missing + tasks.unknown + overview.left_out.len(),
                 format!("{} still to come", tasks.running + tasks.waiting),
             ),
-            card("hosts", overview.hosts.len(), format!("in {}", plural(overview.groups.len(), "group"))),
+            match overview.one_machine {
+                true => card("runs", overview.hosts.len(), "of one machine".into()),
+                false => card(
+                    "hosts",
+                    overview.hosts.len(),
+                    format!("in {}", plural(overview.groups.len(), "group")),
+                ),
+            },
         ],
         sentences: lost
+            .chain(left_out)
             .chain(claims.map(|claim| clean(&claim.sentence)))
             .chain(busy)
             .chain(not_run)
@@ -122,29 +145,41 @@ fn of_group(overview: &Overview, place: usize) -> Vec<Section> {
     let all: Vec<&Summary> = overview.figures.iter().filter(|summary| summary.group == place).collect();
     let mut sorted = all.clone();
     sorted.sort_by(|a, b| notable(b).total_cmp(&notable(a)));
+    let noun = overview.noun();
     let heads = [
-        ("figure", Align::Left),
-        ("hosts", Align::Right),
-        ("middle", Align::Right),
-        ("95 %", Align::Right),
-        ("next host", Align::Right),
-        ("between hosts", Align::Right),
-        ("within a host", Align::Right),
-        ("outliers", Align::Right),
+        "figure".to_owned(),
+        format!("{noun}s"),
+        "middle".into(),
+        "95 %".into(),
+        format!("next {noun}"),
+        format!("between {noun}s"),
+        format!("within a {noun}"),
+        "outliers".into(),
     ];
+    let align = |column: usize| if column == 0 { Align::Left } else { Align::Right };
+    let heads: Vec<(&str, Align)> =
+        heads.iter().enumerate().map(|(column, head)| (head.as_str(), align(column))).collect();
     let rows: Vec<Vec<String>> = all.iter().map(|summary| summary_row(summary)).collect();
-    let expected = Section {
-        id: "expected",
-        title: "What to expect of hosts of this kind".into(),
-        body: html! {
-            @if let Some(few) = too_few(overview, place) { p { (few) } }
-            (table("What to expect of hosts of this kind", &heads, &rows))
-        },
+    let title = match overview.one_machine {
+        true => "What to expect of further runs",
+        false => "What to expect of hosts of this kind",
     };
-    let pictures =
-        html! { @for summary in sorted.iter().take(MOST_PICTURES) { (picture(overview, summary)) } };
-    let pictures = Section { id: "pictures", title: "Figures that differ most".into(), body: pictures };
-    vec![expected, pictures, hosts(overview, place, &sorted)]
+    let body = html! {
+        @if let Some(few) = too_few(overview, place) { p class="note" { (few) } }
+        (table(title, &heads, &rows))
+    };
+    let expected = Section { id: "expected", title: title.into(), body };
+    let own = overview.groups[place].hosts.len();
+    let is_small = own < ringfence_analysis::hosts::FEWEST_HOSTS;
+    let pictures = html! {
+        // What the headline says of all of them is not said of each group.
+        @if is_small && !overview.are_few() { p class="note" { (few(own, noun)) } }
+        @for summary in sorted.iter().take(MOST_PICTURES) { (picture(overview, summary)) }
+    };
+    let title = if is_small { "Figures" } else { "Figures that differ most" };
+    let pictures = Section { id: "pictures", title: title.into(), body: pictures };
+    let hosts = hosts(overview, place, &sorted);
+    if is_small { vec![pictures, hosts] } else { vec![expected, pictures, hosts] }
 }
 
 // A row a host, with its own interval, and the middle of all.
@@ -178,16 +213,17 @@ fn picture(overview: &Overview, summary: &Summary) -> Markup {
             name,
         });
     }
+    let noun = overview.noun();
     let left = summary.hosts.len().saturating_sub(rows.len());
     let mut explanation = match &summary.expected {
         Some(expected) => format!(
-            "Bars are each host's own interval; the middle of them is {}.",
+            "Bars are each {noun}'s own interval; the middle of them is {}.",
             shown(&summary.of, &middle(expected))
         ),
-        None => "Bars are each host's own interval.".into(),
+        None => format!("Bars are each {noun}'s own interval."),
     };
     if left > 0 {
-        explanation += &format!(" {left} hosts near the middle are not drawn.");
+        explanation += &format!(" {left} {noun}s near the middle are not drawn.");
     }
     let slowdown = summary.figure == "slowdown";
     let unit = if slowdown { "slowdown" } else { "ns" };
@@ -198,14 +234,14 @@ fn picture(overview: &Overview, summary: &Summary) -> Markup {
         .iter()
         .map(|one| vec![overview.hosts[one.host].node.clone(), figure_cell(summary, one.host)])
         .collect();
-    let numbers = table(&summary.name, &[("host", Align::Left), ("figure", Align::Right)], &numbers);
+    let numbers = table(&summary.name, &[(noun, Align::Left), ("figure", Align::Right)], &numbers);
     Ranges { axis, unit, rows, mark: None }.figure(&clean(&summary.name), &explanation, numbers)
 }
 
 fn hosts(overview: &Overview, place: usize, sorted: &[&Summary]) -> Section {
     let own = &overview.groups[place].hosts;
     let columns = &sorted[..sorted.len().min((MOST_CELLS / own.len().max(1)).max(1))];
-    let mut heads = vec![("host", Align::Left)];
+    let mut heads = vec![(overview.noun(), Align::Left)];
     heads.extend(columns.iter().map(|summary| (summary.name.as_str(), Align::Right)));
     // A look at each host's figure by its place: there may be a thousand of both.
     let mut cells = vec![vec![String::from("-"); columns.len() + 1]; own.len()];
@@ -222,15 +258,16 @@ fn hosts(overview: &Overview, place: usize, sorted: &[&Summary]) -> Section {
     let left = sorted.len() - columns.len();
     let body = html! {
         @if left > 0 { p class="note" { (left) " figures more are in the table of the fleet." } }
-        (table("Each host", &heads, &cells))
+        (table(&format!("Each {}", overview.noun()), &heads, &cells))
     };
-    Section { id: "hosts", title: "Host by host".into(), body }
+    let title = if overview.one_machine { "Run by run" } else { "Host by host" };
+    Section { id: "hosts", title: title.into(), body }
 }
 
 fn changed(compared: &Compared) -> Section {
     let heads = [
         ("figure", Align::Left),
-        ("hosts", Align::Right),
+        (if compared.one_machine { "runs" } else { "hosts" }, Align::Right),
         ("change", Align::Right),
         ("interval", Align::Right),
         ("verdict", Align::Left),
@@ -244,7 +281,7 @@ fn changed(compared: &Compared) -> Section {
 
 fn facts(overview: &Overview) -> Section {
     let names: Vec<&str> = crate::overview::facts().into_iter().filter(|name| *name != "node").collect();
-    let mut heads = vec![("host", Align::Left), ("task", Align::Right)];
+    let mut heads = vec![(overview.noun(), Align::Left), ("task", Align::Right)];
     heads.extend(names.iter().map(|name| (*name, Align::Left)));
     let rows: Vec<Vec<String>> = overview
         .hosts

@@ -2,16 +2,16 @@
 
 use ringfence_analysis::estimate::Verdict;
 use ringfence_analysis::hosts::FEWEST_HOSTS;
-use ringfence_fleet::{Spec, State, Task};
+use ringfence_fleet::{LeftOut, Spec, State, Task};
 use ringfence_text::Style;
 use ringfence_text::numbers::{self, NO_FIGURE};
 use ringfence_text::style::Paint;
 use ringfence_text::table::{Cell, Column, Table};
-use ringfence_text::text::{faint, hanging, heading, listed, paragraph, plural, section};
+use ringfence_text::text::{capital, faint, hanging, heading, listed, paragraph, plural, section};
 
 use crate::compared::{By, Compared};
 use crate::names::{middle, next, share, shown};
-use crate::overview::{Counts, Known, Overview, Summary, counts};
+use crate::overview::{Counts, Known, Overview, Summary, counts, noun};
 
 /// Figures that a terminal has room for; `--figure` chooses others.
 const MOST_FIGURES: usize = 24;
@@ -34,7 +34,7 @@ pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
         let paint = match task.state {
             State::Done => Paint::Good,
             State::Failed | State::Missing => Paint::Bad,
-            State::Running | State::Waiting => Paint::Caution,
+            State::Running | State::Waiting | State::Unknown => Paint::Caution,
         };
         let tried = match task.attempts.len() {
             0 | 1 => String::new(),
@@ -54,13 +54,14 @@ pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
     }
     out.push_str(&table.render(style));
     section(&mut out);
-    let Counts { all, done, running, waiting, failed, missing } = counts(tasks);
+    let Counts { all, done, running, waiting, failed, missing, unknown } = counts(tasks);
     let parts = [
         (done, "done"),
         (running, "running"),
         (waiting, "waiting"),
         (failed, "failed"),
         (missing, "missing"),
+        (unknown, "unknown"),
     ];
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
@@ -93,7 +94,7 @@ pub fn text(overview: &Overview, compared: Option<&Compared>, style: &Style) -> 
         of_group.sort_by(|a, b| notable(b).total_cmp(&notable(a)));
         let left = of_group.len().saturating_sub(MOST_FIGURES);
         of_group.truncate(MOST_FIGURES);
-        out.push_str(&summaries(&of_group, style));
+        out.push_str(&summaries(&of_group, overview.noun(), style));
         if left > 0 {
             faint(
                 &mut out,
@@ -107,7 +108,7 @@ pub fn text(overview: &Overview, compared: Option<&Compared>, style: &Style) -> 
     outliers(&mut out, overview, style);
     if !overview.claims.is_empty() {
         section(&mut out);
-        heading(&mut out, "How many hosts does it hold on?", style);
+        heading(&mut out, &format!("On how many {}s does it hold?", overview.noun()), style);
         for claim in overview.claims.iter().take(MOST_FIGURES) {
             paragraph(&mut out, 2, &claim.sentence, style);
         }
@@ -120,13 +121,31 @@ pub fn text(overview: &Overview, compared: Option<&Compared>, style: &Style) -> 
         out.push_str(&changes(compared, style));
     }
     section(&mut out);
-    faint(&mut out, LEGEND, style);
+    faint(&mut out, &legend(overview), style);
     out
 }
 
-const LEGEND: &str = "[lo, hi]: 95 %. middle: of hosts of this kind; next host: where its true figure will be. between: how much hosts \
-                      differ; within: how well one host's figure is known. Outliers, and the counts of hosts, have intervals that \
-                      hold for all hosts at once.";
+fn legend(overview: &Overview) -> String {
+    let noun = overview.noun();
+    let counts =
+        format!("Outliers, and the counts of {noun}s, have intervals that hold for all {noun}s at once.");
+    if overview.are_few() {
+        return format!("[lo, hi]: 95 %. {counts}");
+    }
+    format!(
+        "[lo, hi]: 95 %. middle: of {noun}s of this kind; next {noun}: where its true figure will be \
+         between: how much {noun}s differ; within: how well one {noun}'s figure is known. {counts}"
+    )
+}
+
+/// What so few hosts do not tell.
+pub(crate) fn few(hosts: usize, noun: &str) -> String {
+    format!(
+        "{} say nothing of the next {noun}, nor which {noun} differs from the others: that takes {}.",
+        capital(&plural(hosts, noun)),
+        FEWEST_HOSTS
+    )
+}
 
 /// What can be said of a fleet in few lines.
 fn head(out: &mut String, overview: &Overview, style: &Style) {
@@ -147,10 +166,19 @@ fn head(out: &mut String, overview: &Overview, style: &Style) {
         let line = format!("task {}{node}: {}: {why}", lost.task, lost.state.word());
         hanging(out, "without      ", Some(Paint::Bad), &line, style);
     }
-    let hosts = format!("{} in {}", overview.hosts.len(), plural(overview.groups.len(), "group"));
-    hanging(out, "hosts        ", None, &format!("{hosts} by {}", overview.by.join(", ")), style);
+    for left in &overview.left_out {
+        hanging(out, "left out     ", Some(Paint::Bad), &left_out(left), style);
+    }
+    if overview.one_machine {
+        let runs = format!("{} of one machine", plural(overview.hosts.len(), "run"));
+        hanging(out, "runs         ", None, &runs, style);
+    } else {
+        let hosts = format!("{} in {}", overview.hosts.len(), plural(overview.groups.len(), "group"));
+        hanging(out, "hosts        ", None, &format!("{hosts} by {}", overview.by.join(", ")), style);
+    }
     let (busy, more) = overview.busy();
-    let more = (more > 0).then(|| format!("{more} more hosts: see column 'busy' of the table"));
+    let more =
+        (more > 0).then(|| format!("{more} more {}s: see column 'busy' of the table", overview.noun()));
     for line in busy.into_iter().map(|(node, why)| format!("{node}: {why}")).chain(more) {
         hanging(out, "busy         ", Some(Paint::Caution), &line, style);
     }
@@ -165,20 +193,27 @@ fn head(out: &mut String, overview: &Overview, style: &Style) {
     }
 }
 
+/// A task whose figures cannot be had, in a sentence.
+pub fn left_out(left: &LeftOut) -> String {
+    let LeftOut { task, node, reason } = left;
+    let node = node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+    format!("task {task}{node}: {reason}")
+}
+
 fn nodes(overview: &Overview, hosts: &[usize]) -> String {
     match hosts {
         few if few.len() <= 6 => {
             let names: Vec<&str> = few.iter().map(|host| overview.hosts[*host].node.as_str()).collect();
             listed(&names, "and")
         }
-        many => plural(many.len(), "host"),
+        many => plural(many.len(), overview.noun()),
     }
 }
 
 pub(crate) fn group_title(overview: &Overview, place: usize) -> String {
     let group = &overview.groups[place];
-    let name = if group.name.is_empty() { "all hosts" } else { &group.name };
-    format!("{name}: {}", plural(group.hosts.len(), "host"))
+    let name = if group.name.is_empty() { format!("all {}s", overview.noun()) } else { group.name.clone() };
+    format!("{name}: {}", plural(group.hosts.len(), overview.noun()))
 }
 
 /// Most first: outliers, then by how much hosts differ beyond what each is uncertain.
@@ -188,13 +223,13 @@ pub(crate) fn notable(summary: &Summary) -> f64 {
     summary.outliers.len() as f64 * 10.0 + differ + harm
 }
 
-fn summaries(all: &[&Summary], style: &Style) -> String {
+fn summaries(all: &[&Summary], noun: &str, style: &Style) -> String {
     let mut table = Table::new(vec![
         Column::text("figure", 24),
-        Column::right("hosts"),
+        Column::right(format!("{noun}s")),
         Column::right("middle"),
         Column::left(""),
-        Column::left("next host"),
+        Column::left(format!("next {noun}")),
         Column::right("between"),
         Column::right("within"),
         Column::right("outliers"),
@@ -211,19 +246,16 @@ fn known(summary: &Summary) -> usize {
 
 /// Why nothing is said of the next host of a group, or not by all figures.
 pub(crate) fn too_few(overview: &Overview, place: usize) -> Option<String> {
-    let hosts = overview.groups[place].hosts.len();
+    let (hosts, noun) = (overview.groups[place].hosts.len(), overview.noun());
     if hosts < FEWEST_HOSTS {
-        let hosts = plural(hosts, "host");
-        return Some(format!(
-            "With {hosts} nothing can be said of others of their kind, nor of the next: that takes {FEWEST_HOSTS}."
-        ));
+        return Some(few(hosts, noun));
     }
-    let few = |summary: &&Summary| summary.group == place && known(summary) < FEWEST_HOSTS;
-    let figures = overview.figures.iter().filter(few).count();
+    let lacking = |summary: &&Summary| summary.group == place && known(summary) < FEWEST_HOSTS;
+    let figures = overview.figures.iter().filter(lacking).count();
     (figures > 0).then(|| {
         let figures = plural(figures, "figure");
         format!(
-            "Nothing is said of the next host where fewer than {FEWEST_HOSTS} have the figure: {figures}."
+            "Nothing is said of the next {noun} where fewer than {FEWEST_HOSTS} have the figure: {figures}."
         )
     })
 }
@@ -259,7 +291,7 @@ pub(crate) fn summary_row(summary: &Summary) -> Vec<String> {
 fn by_host(overview: &Overview, all: &[&Summary], style: &Style) -> String {
     let columns = &all[..all.len().min(MOST_COLUMNS)];
     let Some(first) = columns.first() else { return String::new() };
-    let mut heads = vec![Column::left("host")];
+    let mut heads = vec![Column::left(overview.noun())];
     for column in columns {
         heads.push(Column::text(column.name.clone(), 16));
     }
@@ -276,7 +308,7 @@ fn by_host(overview: &Overview, all: &[&Summary], style: &Style) -> String {
     let mut out = table.render(style);
     let left = overview.groups[first.group].hosts.len().saturating_sub(MOST_HOSTS);
     if left > 0 {
-        faint(&mut out, &format!("{left} hosts more: --html and --json have all"), style);
+        faint(&mut out, &format!("{left} {}s more: --html and --json have all", overview.noun()), style);
     }
     out
 }
@@ -295,13 +327,17 @@ fn outliers(out: &mut String, overview: &Overview, style: &Style) {
         return;
     }
     section(out);
-    heading(out, "Hosts that the others of their kind do not let expect", style);
+    heading(out, &outliers_title(overview), style);
     for line in lines.iter().take(MOST_HOSTS) {
         paragraph(out, 2, line, style);
     }
     if lines.len() > MOST_HOSTS {
         faint(out, &format!("{} more", lines.len() - MOST_HOSTS), style);
     }
+}
+
+pub(crate) fn outliers_title(overview: &Overview) -> String {
+    format!("{}s that the others of their kind do not let expect", capital(overview.noun()))
 }
 
 /// Every outlier in a line.
@@ -332,15 +368,13 @@ pub(crate) fn outlier_lines(overview: &Overview) -> Vec<String> {
 
 /// How two groups were compared, in a sentence.
 pub(crate) fn compared_how(compared: &Compared) -> String {
-    let Compared { before, after, by, hosts_before, hosts_after, .. } = compared;
-    match by {
-        By::Host => format!(
-            "before: {before} ({hosts_before} hosts); after: {after} ({hosts_after} hosts); each host against itself"
-        ),
-        By::Group => format!(
-            "before: {before} ({hosts_before} hosts); after: {after} ({hosts_after} hosts); group against group"
-        ),
-    }
+    let Compared { before, after, by, one_machine, hosts_before, hosts_after, .. } = compared;
+    let [first, second] = [hosts_before, hosts_after].map(|count| plural(*count, noun(*one_machine)));
+    let how = match by {
+        By::Host => "each host against itself",
+        By::Group => "group against group",
+    };
+    format!("before: {before} ({first}); after: {after} ({second}); {how}")
 }
 
 /// The cells of each change: what it is, hosts, change, its interval, verdict.
@@ -354,7 +388,7 @@ pub(crate) fn change_rows(compared: &Compared) -> Vec<Vec<String>> {
             Verdict::Faster => "less".into(),
             Verdict::NoChangeLargerThanMargin => format!("within {}", numbers::percent(change.change.margin)),
             Verdict::Undecided { .. } => "undecided".into(),
-            Verdict::NotEstimable(_) => "too few hosts".to_owned(),
+            Verdict::NotEstimable(_) => format!("too few {}s", noun(compared.one_machine)),
         };
         let hosts = match compared.by {
             By::Host => change.hosts_before.to_string(),
@@ -371,7 +405,7 @@ fn changes(compared: &Compared, style: &Style) -> String {
     paragraph(&mut out, 2, &compared_how(compared), style);
     let mut table = Table::new(vec![
         Column::text("figure", 24),
-        Column::right("hosts"),
+        Column::right(format!("{}s", noun(compared.one_machine))),
         Column::right("change"),
         Column::left(""),
         Column::left("verdict"),

@@ -82,16 +82,24 @@
     return 8 + 14 * (lines + (lines > 1 && width < 520 ? 1 : 0));
   };
 
-  // Names of the rows of intervals break as well; where there is little room, they stand above their bars.
-  const rangeRoom = (data, width) => {
+  // Names of rows, which are wrapped and never cut: how wide they may be, and how many lines the longest takes. Where there
+  // is little room they stand above their bars.
+  const LINE = 15;
+  const nameRoom = ({ rows }, width) => {
     const narrow = width < 520;
-    const longest = 7 * Math.max(...data.rows.map((row) => row.name.length));
-    const names = narrow ? 8 : Math.min(Math.max(60, 14 + longest), width * 0.44);
-    let lines = Math.max(1, Math.ceil(longest / (narrow ? width - 32 : names - 12)));
-    // Words are not cut, so that lines do not fill up.
-    if (lines > 1 && narrow) lines += 1;
-    // So much higher than one with its name beside it, on one line.
-    return { narrow, names, more: (narrow ? 18 : 0) + 14 * (lines - 1) };
+    const longest = Math.max(...rows.map((row) => row.name.length));
+    const names = narrow ? 8 : Math.min(Math.max(60, 14 + 7 * longest), width * 0.44);
+    const letters = Math.max(Math.floor((narrow ? width - 20 : names - 12) / 7), 4);
+    const taken = (name) => {
+      let [lines, used] = [1, 0];
+      for (const { length } of name.split(/(?<=[ -])/)) {
+        if (used > 0 && used + length > letters) [lines, used] = [lines + 1, 0];
+        lines += Math.floor(Math.max(length - 1, 0) / letters);
+        used = used + length > letters ? length % letters : used + length;
+      }
+      return lines;
+    };
+    return { narrow, names, lines: Math.max(1, ...rows.map((row) => taken(row.name))) };
   };
 
   const shapes = { dot: "circle", triangle: "triangle", square: "rect", diamond: "diamond" };
@@ -408,14 +416,14 @@
 
     ranges(data, width) {
       const rows = data.rows;
+      const { narrow, names, lines } = nameRoom(data, width);
       const shown = rows.map((row, number) => ({ row, number })).filter(({ row }) => row.figure);
       const values = shown.map(({ row }) => row.figure[0]);
       const [lowest, highest] = extent(values.length ? values : [1]);
       const bounds = shown.flatMap(({ row }) => [row.figure[0], Math.max(row.figure[1], lowest * 0.7), Math.min(row.figure[2], highest * 1.4)]);
       const slowdown = data.unit === "slowdown";
       const [low, high] = extent(bounds.concat(slowdown ? 1 : [], data.mark ? data.mark[0] : [], bounds.length ? [] : 1));
-      const { narrow, names, more } = rangeRoom(data, width);
-      const drop = narrow ? more / 2 - 1 : 0;
+      const drop = narrow ? 2 + 6 * lines : 0;
       const budget = data.mark && { type: "custom", silent: true, z: 0, data: [[data.mark[0], 0]], encode: { x: 0, y: 1 },
         renderItem: (params, api) => {
           const { coordSys: c } = params;
@@ -433,7 +441,7 @@
           : high / low > 4 ? axis({ type: "log", min: low / 1.2, max: high * 1.2, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true, showMinLabel: false, showMaxLabel: false } })
           : axis({ type: "value", min: 0, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true } }),
         yAxis: axis({ type: "category", data: rows.map((row) => row.name), inverse: true, splitLine: { show: true, lineStyle: { color: css("grid") } },
-          axisLabel: { ...text(), show: !narrow, color: css("ink"), interval: 0, width: names - 12, overflow: "break", lineHeight: 14 } }),
+          axisLabel: { ...text(), show: !narrow, color: css("ink"), interval: 0, width: names - 12, overflow: "break", lineHeight: LINE } }),
         series: [
           ...(budget ? [budget] : []),
           { type: "custom", silent: true, data: shown.map(({ row, number }) => ({ value: [row.figure[1], row.figure[2], number] })), encode: { x: [0, 1], y: 2 },
@@ -454,7 +462,7 @@
               const [, y] = api.coord([low, params.dataIndex]);
               const style = { verticalAlign: "middle", fontSize: 12, fontFamily: family };
               const figure = { type: "text", style: { ...style, x: c.x + c.width + 8, y: y + drop, text: row.figure || told(row) ? row.text : "no figure", fill: row.faint ? css("soft") : css("ink") } };
-              const name = { type: "text", style: { ...style, x: c.x + 2, y: y + drop - 12, verticalAlign: "bottom", text: row.name, width: c.width + 64, overflow: "break", lineHeight: 14, fill: css("ink"), stroke: css("panel"), lineWidth: 3 } };
+              const name = { type: "text", style: { ...style, verticalAlign: "bottom", lineHeight: LINE, x: c.x + 2, y: y + drop - 11, text: row.name, width: c.width + 64, overflow: "break", fill: css("ink"), stroke: css("panel"), lineWidth: 3 } };
               return { type: "group", children: narrow ? [figure, name] : [figure] };
             } },
         ],
@@ -509,7 +517,11 @@
 
   const draw = (chart, width, paper) => {
     if (chart.drawn) chart.drawn.dispose();
-    if (chart.data.kind === "ranges") chart.box.style.height = chart.height + rangeRoom(chart.data, width).more * chart.data.rows.length + "px";
+    // Rows with their names above them are higher.
+    if (chart.data.kind === "ranges") {
+      const { narrow, lines } = nameRoom(chart.data, width);
+      chart.box.style.height = chart.height + (narrow ? 18 * lines : LINE * (lines - 1)) * chart.data.rows.length + "px";
+    }
     if (chart.data.kind === "heat") chart.box.style.height = Math.max(chart.height, 36 + heatRow(chart.data, width) * chart.data.rows.length) + "px";
     const height = chart.box.clientHeight;
     chart.drawn = echarts.init(chart.host, null, { renderer: "svg", width, height });

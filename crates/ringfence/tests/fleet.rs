@@ -3,10 +3,11 @@
 mod support;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use support::{Folder, Output, command, figure, ringfence, ringfence_in, skip};
+use support::readers::other_tools_read;
+use support::{Folder, Output, command, figure, joined, ringfence, ringfence_in, skip};
 
 const WRITE: [&str; 15] = [
     "write",
@@ -29,47 +30,6 @@ const WRITE: [&str; 15] = [
 fn submit(folder: &Folder, dir: &str, tasks: &str, words: &[&str]) -> Output {
     let head = ["fleet", "submit", dir, "--local", tasks, "--"];
     ringfence_in(folder.path(), &[&head[..], words].concat())
-}
-
-// Of every table what the tool makes of all hosts together: their names, and rows by host.
-const READ: &str = r#"
-import json, sys
-tool, table = sys.argv[1:]
-if tool == "duckdb":
-    import duckdb
-    rows = duckdb.sql(f"select * from read_parquet('{table}/*/*.parquet', hive_partitioning = true)")
-    names, data = rows.columns, [dict(zip(rows.columns, row)) for row in rows.fetchall()]
-elif tool == "polars":
-    import polars
-    rows = polars.read_parquet(f"{table}/**/*.parquet", hive_partitioning=True)
-    names, data = rows.columns, rows.to_dicts()
-elif tool == "pandas":
-    import pandas
-    rows = pandas.read_parquet(table)
-    names, data = list(rows.columns), rows.astype(object).to_dict("records")
-for row in data:
-    assert str(row["host"]) == row["node"], row
-    for name in ("processor", "kernel", "smt", "avx512", "doctor", "experiment", "task"):
-        assert name in names, names
-hosts = sorted({row["node"] for row in data})
-print(json.dumps([[host, sum(row["node"] == host for row in data)] for host in hosts]))
-"#;
-
-fn other_tools_read(table: &Path) -> Vec<(String, u64)> {
-    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
-    let mut first: Option<Vec<(String, u64)>> = None;
-    for tool in ["duckdb", "polars", "pandas"] {
-        let has = Command::new(&python).args(["-c", &format!("import {tool}, pyarrow")]).output();
-        if !has.is_ok_and(|output| output.status.success()) {
-            skip(&format!("{python} cannot import {tool}"));
-            continue;
-        }
-        let output = Command::new(&python).args(["-c", READ, tool]).arg(table).output().unwrap();
-        assert!(output.status.success(), "{tool}: {}", String::from_utf8_lossy(&output.stderr));
-        let found: Vec<(String, u64)> = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(*first.get_or_insert_with(|| found.clone()), found, "{tool}");
-    }
-    first.unwrap_or_default()
 }
 
 #[test]
@@ -95,7 +55,7 @@ fn tasks_run_in_turn_and_become_one_table_and_a_report() {
     let report =
         ringfence_in(folder.path(), &["fleet", "report", "fleet", "--json", "--html", "fleet.html"]).json();
     assert_eq!(report["hosts"].as_array().unwrap().len(), 4);
-    assert_eq!(report["groups"].as_array().unwrap().len(), 1);
+    assert_eq!((report["groups"].as_array().unwrap().len(), &report["one_machine"]), (1, &true.into()));
     let cost = &report["figures"][0];
     assert_eq!(cost["figure"], "cost", "{cost}");
     // On a noisy machine a host may be without a figure, and says so; of fewer than four nothing is said of others.
@@ -110,24 +70,61 @@ fn tasks_run_in_turn_and_become_one_table_and_a_report() {
     assert!(
         fs::read_to_string(folder.path().join("fleet.html"))
             .unwrap()
-            .contains("What to expect of hosts of this kind")
+            .contains("What to expect of further runs")
     );
-    // The same fleet against itself: each host against itself, and nothing has changed.
-    let compared =
-        ringfence_in(folder.path(), &["fleet", "report", "fleet", "--json", "--compare", "fleet"]).json();
+}
+
+// On a described machine every figure is known, however busy this one is.
+fn simulated() -> Vec<&'static str> {
+    [&WRITE[..], &["--machine", "laptop"]].concat()
+}
+
+#[test]
+fn a_fleet_that_is_compared_with_itself_has_not_changed() {
+    let folder = Folder::new();
+    submit(&folder, "fleet", "4", &simulated()).ok();
+    let words = ["fleet", "report", "fleet", "--compare", "fleet"];
+    let compared = ringfence_in(folder.path(), &[&words[..], &["--json"]].concat()).json();
     let compared = &compared["compared"];
-    assert_eq!((&compared["by"], &compared["hosts_after"]), (&"host".into(), &4.into()));
+    // That a run has the number of another means nothing.
+    assert_eq!((&compared["by"], &compared["hosts_after"]), (&"group".into(), &4.into()));
     let change = figure(&compared["changes"][0]["change"]["slowdown"]);
-    assert!(change.is_none_or(|change| change == 1.0), "{compared}");
-    let text = ringfence_in(
-        folder.path(),
-        &["fleet", "report", "fleet", "--by", "processor,kernel", "--compare", "fleet"],
-    );
+    assert!(change.is_none_or(|change| (change - 1.0).abs() < 1e-9), "{compared}");
+    let text = ringfence_in(folder.path(), &[&words[..], &["--by", "processor,kernel"]].concat());
+    for part in ["What changed", "tasks 4 of 4 done", "runs 4 runs of one machine", "before: fleet (4 runs)"]
+    {
+        assert!(joined(&text.said()).contains(part), "{part}: {}", text.stdout);
+    }
+}
+
+#[test]
+fn few_runs_say_so_and_other_experiments_are_not_compared() {
+    let folder = Folder::new();
+    let run = |words: &[&str]| ringfence_in(folder.path(), &[&["fleet"], words].concat());
+    let seeded = |seed: &'static str| [simulated(), vec!["--seed", seed]].concat();
+    submit(&folder, "before", "2", &seeded("1")).ok();
+    submit(&folder, "after", "2", &seeded("2")).ok();
+    submit(&folder, "other", "1", &[&WRITE[..], &["--settle", "1ms"]].concat()).ok();
+    let text = run(&["report", "before", "--html", "page.html"]);
+    let few = "2 runs say nothing of the next run, nor which run differs from the others: that takes 4.";
+    assert!(joined(&text.stdout).contains(few), "{}", text.stdout);
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains(few) && !page.contains("What to expect of") && !page.contains("outlier among"));
+    // Only the seed differs.
+    assert!(run(&["report", "after", "--compare", "before"]).said().contains("What changed"));
+    let refused = run(&["report", "other", "--compare", "before"]);
+    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(2), 1), "{}", refused.stderr);
     assert!(
-        text.said().contains("What changed") && text.said().contains("tasks 4 of 4 done"),
-        "{}",
-        text.stdout
+        refused.stderr.contains("tasks of before ran 'write ") && refused.stderr.contains("--settle 1ms'")
     );
+    // So it is where the words are those of a file.
+    for (file, settle) in [("a.toml", "1ms"), ("b.toml", "2ms")] {
+        ringfence_in(folder.path(), &[&WRITE[..], &["--settle", settle, "--save", file]].concat()).ok();
+        run(&["submit", file, &file[..1], "--local", "1"]).ok();
+    }
+    let refused = run(&["report", "b", "--compare", "a"]);
+    assert_eq!(refused.code(), Some(2));
+    assert!(refused.stderr.contains("a has another experiment.toml than b"), "{}", refused.stderr);
 }
 
 #[test]

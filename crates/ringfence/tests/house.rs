@@ -76,6 +76,7 @@ const ARROWS: [(&str, &[&str]); 38] = [
         ],
     ),
     ("hosts", &["report", "text", "fleet", "analysis"]),
+    ("fleet", &["versus", "engine", "analysis", "dataset", "experiment", "machine", "sysfs"]),
     ("claims", &["report", "text", "reproduce", "analysis", "dataset", "experiment"]),
     ("describe", &["text", "studies", "simulated", "engine", "analysis", "experiment", "machine", "persist"]),
     (
@@ -109,7 +110,6 @@ const ARROWS: [(&str, &[&str]); 38] = [
     ("reproduce", &["studies", "study", "analysis", "dataset", "experiment", "machine"]),
     ("whatif", &["compare", "study", "analysis", "dataset", "experiment", "machine", "simulated"]),
     ("compare", &["analysis", "dataset", "experiment", "machine"]),
-    ("fleet", &["analysis", "dataset", "experiment", "machine", "sysfs"]),
     (
         "studies",
         &[

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ringfence_machine::fixtures;
@@ -58,7 +59,9 @@ impl Slurm {
         }
         let work = Folder::new();
         let folder = work.path().join("slurm");
-        let port = 20_000 + std::process::id() % 1_000 * 10;
+        // Each test's own.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let port = 20_000 + std::process::id() % 500 * 20 + STARTED.fetch_add(1, Ordering::Relaxed) * 10;
         let mut up = Command::new(testbed("up"));
         up.arg(&folder).args([nodes.to_string(), port.to_string()]);
         // What it starts would keep a pipe open.
@@ -162,13 +165,13 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     slurm.wait_for_states(&["done", "failed", "done", "failed"]);
     let tasks = slurm.tasks();
     let died = tasks[1]["reason"].as_str().unwrap();
-    assert!(died.starts_with("Slurm says NODE_FAIL on node2: smoke"), "{died}");
+    assert!(died.starts_with("node2 failed (Slurm says NODE_FAIL: smoke)"), "{died}");
     let full = tasks[3]["reason"].as_str().unwrap();
     assert!(full.contains("No space left on device"), "{full}");
     let gathered = slurm.run(&["fleet", "gather", "fleet"]);
     assert!(gathered.said().contains("2 of 4 tasks"), "{}", gathered.stdout);
     assert!(
-        gathered.said().contains("task 2, failed: Slurm says NODE_FAIL on node2: smoke"),
+        gathered.said().contains("task 2, failed: node2 failed (Slurm says NODE_FAIL: smoke)"),
         "{}",
         gathered.stdout
     );
@@ -200,6 +203,71 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     };
     assert!(begun.iter().all(|at| seconds(at) < 600), "{begun:?}");
     assert_eq!(fs::read_dir(work.join("fleet/table/samples")).unwrap().count(), 4);
+}
+
+#[test]
+fn reasons_are_true_and_nothing_is_handed_in_twice() {
+    let Some(slurm) = Slurm::start(3) else { return };
+    let work = slurm.work.path();
+    let submit = ["fleet", "submit", "fleet", "--slurm", "--nodelist=node[1-3]", "--hold", "--"];
+    let submitted = slurm.run(&[&submit[..], &WRITE].concat());
+    let job = submitted.ok().split("job ").nth(1).and_then(|rest| rest.split(':').next()).unwrap().to_owned();
+    let program = work.join("fleet/ringfence");
+    let own = work.join("own");
+    fs::rename(&program, &own).unwrap();
+    let reason = |task: usize| slurm.tasks()[task - 1]["reason"].as_str().unwrap_or_default().to_owned();
+    // The fleet's program is missing.
+    slurm.scontrol(&["release", &job]);
+    slurm.wait_for_states(&["failed"; 3]);
+    let missing = reason(1);
+    for part in ["on node1 with exit code 127", "the fleet's own copy of the program is missing", "not found"]
+    {
+        assert!(missing.contains(part), "{part}: {missing}");
+    }
+    fs::rename(&own, &program).unwrap();
+    slurm.wrap("[ \"$1\" = fleet ] || sleep 300");
+
+    // Of three retries one hands in, whether the others come at the same time or later.
+    let retry = || {
+        let (mut command, mark) = support::command(work, &["fleet", "retry", "fleet", "--limit", "1min"]);
+        command.env("SLURM_CONF", slurm.conf());
+        Running::spawn(command, mark)
+    };
+    let retries = [retry(), retry(), retry()].map(Running::wait);
+    let handed = retries.iter().filter(|retry| retry.stdout.contains("3 tasks; see")).count();
+    assert_eq!(handed, 1, "{:?}", retries.each_ref().map(|retry| (&retry.stdout, &retry.stderr)));
+    assert_eq!(fs::read_dir(work.join("fleet/submissions")).unwrap().count(), 2);
+    slurm.wait_for_states(&["running"; 3]);
+    let text = fs::read_to_string(work.join("fleet/submissions/2/job.json")).unwrap();
+    let job = serde_json::from_str::<Value>(&text).unwrap()["job"].as_str().unwrap().to_owned();
+
+    // One is cancelled, one runs out of time.
+    let cancelled = Command::new("scancel").arg(format!("{job}_1")).env("SLURM_CONF", slurm.conf()).status();
+    assert!(cancelled.unwrap().success());
+    slurm.wait_for_states(&["failed", "running", "running"]);
+    let told = reason(1);
+    assert!(told.starts_with("it was cancelled in Slurm on node1: ") && !told.contains(';'), "{told}");
+
+    // Nobody can say what runs where the controller does not answer.
+    let conf = fs::read_to_string(slurm.conf()).unwrap();
+    let port = conf.lines().find(|line| line.starts_with("SlurmctldPort=")).unwrap();
+    let silent = slurm.folder.join("silent.conf");
+    fs::write(&silent, conf.replace(port, "SlurmctldPort=1")).unwrap();
+    let ask = |words: &[&str]| {
+        let (mut command, mark) = support::command(work, &[&["fleet"], words].concat());
+        command.env("SLURM_CONF", &silent);
+        Running::spawn(command, mark).wait()
+    };
+    let status = ask(&["status", "fleet", "--json"]).json();
+    assert!(status["tasks"].as_array().unwrap().iter().all(|task| task["state"] == "unknown"), "{status}");
+    let refused = ask(&["retry", "fleet"]);
+    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("whether 3 of 3 tasks still run"), "{}", refused.stderr);
+    assert_eq!(fs::read_dir(work.join("fleet/submissions")).unwrap().count(), 2);
+
+    slurm.wait_for_states(&["failed"; 3]);
+    let told = reason(2);
+    assert!(told.starts_with("it ran out of its time of 00:01:00 on node2: give"), "{told}");
 }
 
 // A slurmd that is killed leaves its work running, and Slurm begins the same task elsewhere.

@@ -10,7 +10,7 @@ pub mod stretches;
 mod write;
 
 pub use read::read;
-pub use write::write;
+pub use write::{plain, write};
 
 use parquet::basic::Encoding;
 

@@ -138,7 +138,7 @@ fn some<T: DataType>(
 }
 
 // The system's error within the library's, where there is one.
-fn plain(error: ParquetError) -> io::Error {
+pub fn plain(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(error) => {
             error.downcast::<io::Error>().map_or_else(io::Error::other, |error| *error)

@@ -4,47 +4,18 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use ringfence_dataset::table::{self, Columns, Values};
 use ringfence_sysfs::whole;
 use rustix::fs::{CWD, RenameFlags};
-use serde::{Deserialize, Serialize};
 
-use super::columns::{self, Columns, Values};
-use super::rows::{self, FIGURES};
-use super::samples::SAMPLES;
+use super::copied::file;
+use super::gathered::{self, Gathered, LeftOut, TABLE, words};
+use super::rows;
 use crate::attempt::{self, HOST};
 use crate::error::FleetError;
 use crate::facts::Facts;
-use crate::folder;
-use crate::status::{State, Task};
-
-pub(crate) const TABLE: &str = "table";
-const GATHERED: &str = "gathered.json";
-
-/// What was gathered.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gathered {
-    /// Hosts with rows.
-    pub hosts: usize,
-    /// Tasks that are in the table, each with the attempt that counts.
-    pub tasks: Vec<(u32, u32)>,
-    /// Each task's state in a word, by number.
-    pub states: Vec<String>,
-    /// What was left out, a sentence each.
-    pub left_out: Vec<String>,
-}
-
-/// Whether the table is that of these tasks.
-pub fn is_current(dir: &Path, tasks: &[Task]) -> bool {
-    let known: Option<Gathered> = attempt::get(&dir.join(GATHERED)).ok().flatten();
-    let counting: Vec<(u32, u32)> =
-        tasks.iter().filter_map(|task| Some((task.number, task.counting?))).collect();
-    known.is_some_and(|known| known.tasks == counting && known.states == words(tasks))
-        && dir.join(TABLE).is_dir()
-}
-
-fn words(tasks: &[Task]) -> Vec<String> {
-    tasks.iter().map(|task| task.state.word().to_owned()).collect()
-}
+use crate::state::State;
+use crate::status::Task;
 
 /// Makes the table of what tasks have come to; an older one stays until the new one is whole.
 ///
@@ -60,7 +31,7 @@ pub fn gather(dir: &Path, tasks: &[Task]) -> Result<Gathered, FleetError> {
     // Where all went well this is the older table.
     let _ = fs::remove_dir_all(&made);
     let gathered = gathered?;
-    attempt::put(&dir.join(GATHERED), &gathered)?;
+    gathered::put(dir, &gathered)?;
     Ok(gathered)
 }
 
@@ -70,18 +41,19 @@ fn fill(dir: &Path, made: &Path, tasks: &[Task]) -> Result<Gathered, FleetError>
     make(made)?;
     for task in tasks {
         let Some(number) = task.counting else { continue };
-        let attempt = folder::task(dir, task.number).join(format!("attempt-{number}"));
+        let attempt = attempt::of(dir, task.number, number);
         match add(&attempt, made, task.number, number) {
             Ok(host) => {
                 gathered.tasks.push((task.number, number));
                 hosts.insert(host);
             }
-            Err(Added::Unfit(why)) => gathered.left_out.push(format!("task {}: {why}", task.number)),
+            Err(Added::Unfit(why)) => gathered.left_out.push(LeftOut::new(task, &why)),
             Err(Added::Failed(error)) => return Err(error),
         }
     }
     gathered.hosts = hosts.len();
-    columns::write(&made.join("tasks.parquet"), &of_tasks(tasks))?;
+    let path = made.join("tasks.parquet");
+    table::write(&path, &of_tasks(tasks), None).map_err(FleetError::table("write", &path))?;
     Ok(gathered)
 }
 
@@ -94,17 +66,15 @@ enum Added {
 fn add(attempt: &Path, made: &Path, task: u32, number: u32) -> Result<String, Added> {
     let facts: Option<Facts> = attempt::get(&attempt.join(HOST)).map_err(Added::Unfit)?;
     let facts = facts.ok_or_else(|| Added::Unfit(FleetError::Failed("there is no host.json".into())))?;
-    let own = rows::folder(attempt);
-    // A killed machine, or an earlier version, may have left none.
-    if !own.join(FIGURES).is_file() || !own.join(SAMPLES).is_file() {
-        rows::write(attempt, &facts, task, number).map_err(Added::Unfit)?;
-    }
+    // What is damaged, or an earlier version wrote, is made again from the datasets.
+    let again = |_| rows::write(attempt, &facts, task, number).and_then(|()| rows::tables(attempt));
+    let tables = rows::tables(attempt).or_else(again).map_err(Added::Unfit)?;
     let host = partition(&facts.node);
-    for (table, file) in [("figures", FIGURES), ("samples", SAMPLES)] {
-        let folder = made.join(table).join(format!("host={host}"));
+    for table in tables {
+        let folder = made.join(&table).join(format!("host={host}"));
         make(&folder).map_err(Added::Failed)?;
         let to = folder.join(format!("part-{task:04}.parquet"));
-        place(&own.join(file), &to).map_err(Added::Failed)?;
+        place(&rows::folder(attempt).join(file(&table)), &to).map_err(Added::Failed)?;
     }
     Ok(host)
 }

@@ -1,10 +1,12 @@
 //! The table of a fleet: what each attempt has to say, in rows, and all of it as one.
 
-mod columns;
+mod copied;
+mod figures;
 mod gather;
+mod gathered;
 mod read;
 pub(crate) mod rows;
-mod samples;
 
-pub use gather::{Gathered, gather, is_current};
+pub use gather::gather;
+pub use gathered::{Gathered, LeftOut, is_current};
 pub use read::{Figure, OnHost, Read, read};

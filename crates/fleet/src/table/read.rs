@@ -1,18 +1,16 @@
 //! The figures of a table, host by host.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use ringfence_analysis::estimate::Interval;
+use ringfence_dataset::table::{self, Columns, Values};
 
-use super::columns::{self, Columns, Values};
-use super::gather::TABLE;
-use super::rows::FIGURES;
+use super::gathered::{LeftOut, known, parts};
 use crate::attempt::{self, HOST};
 use crate::error::FleetError;
 use crate::facts::Facts;
-use crate::folder;
+use crate::folder::{Engine, Spec};
 use crate::status::Task;
 
 /// What a figure is of, the same on every host.
@@ -56,9 +54,13 @@ pub struct Read {
     pub not_run: Vec<(usize, String, String)>,
     /// The described machine, where figures were simulated.
     pub simulated: Option<String>,
+    /// Whether these are runs of one machine, one after the other.
+    pub one_machine: bool,
+    /// Tasks that have figures which cannot be had.
+    pub left_out: Vec<LeftOut>,
 }
 
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 15] = [
     "experiment",
     "arm",
     "label",
@@ -73,52 +75,40 @@ const COLUMNS: [&str; 14] = [
     "low",
     "high",
     "level",
+    "spread",
 ];
 
-/// Reads the table of tasks that were gathered.
+/// Reads the table of tasks that were gathered. What of it cannot be read is left out, and said.
 ///
 /// # Errors
-/// A part of it that cannot be read.
-pub fn read(dir: &Path, tasks: &[Task]) -> Result<Read, FleetError> {
-    let mut all = Read::default();
+/// Where it cannot be listed.
+pub fn read(dir: &Path, spec: &Spec, tasks: &[Task]) -> Result<Read, FleetError> {
+    let mut all =
+        Read { left_out: known(dir).map(|known| known.left_out).unwrap_or_default(), ..Read::default() };
     let mut places: BTreeMap<Figure, usize> = BTreeMap::new();
-    let parts = parts(&dir.join(TABLE).join("figures"))?;
+    let parts = parts(dir)?;
     for task in tasks {
         let (Some(attempt), Some(part)) = (task.counting, parts.get(&task.number)) else { continue };
-        let host = folder::task(dir, task.number).join(format!("attempt-{attempt}")).join(HOST);
-        let facts: Option<Facts> = attempt::get(&host)?;
-        let Some(facts) = facts else { continue };
-        let mut columns = columns::read(part, &COLUMNS)?;
-        columns.extend(columns::read(part, &["spread"])?);
-        let host = all.hosts.len();
-        all.hosts.push(facts);
-        all.tasks.push(task.number);
-        add(&mut all, &mut places, host, columns);
+        match one(&attempt::of(dir, task.number, attempt), part) {
+            Ok((facts, columns)) => {
+                let host = all.hosts.len();
+                all.hosts.push(facts);
+                all.tasks.push(task.number);
+                add(&mut all, &mut places, host, columns);
+            }
+            Err(why) => all.left_out.push(LeftOut::new(task, &why)),
+        }
     }
+    let names = all.hosts.iter().map(|host| &host.hostname);
+    all.one_machine = spec.engine == Engine::Local && names.collect::<BTreeSet<_>>().len() <= 1;
     Ok(all)
 }
 
-// Where each task's figures are.
-fn parts(figures: &Path) -> Result<BTreeMap<u32, PathBuf>, FleetError> {
-    let list = |dir: &Path| -> Result<Vec<PathBuf>, FleetError> {
-        let entries = fs::read_dir(dir).map_err(FleetError::io("list", dir))?;
-        entries.map(|entry| Ok(entry.map_err(FleetError::io("list", dir))?.path())).collect()
-    };
-    let mut parts = BTreeMap::new();
-    if !figures.is_dir() {
-        return Ok(parts);
-    }
-    for host in list(figures)? {
-        for part in list(&host)? {
-            let name = part.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            let number = name.strip_prefix("part-").and_then(|name| name.strip_suffix(".parquet"));
-            if let Some(number) = number.and_then(|number| number.parse().ok()) {
-                parts.insert(number, part);
-            }
-        }
-    }
-    debug_assert!(FIGURES.ends_with(".parquet"));
-    Ok(parts)
+fn one(attempt: &Path, part: &Path) -> Result<(Facts, Columns), FleetError> {
+    let facts: Option<Facts> = attempt::get(&attempt.join(HOST))?;
+    let facts = facts.ok_or_else(|| FleetError::Failed(format!("there is no {HOST}")))?;
+    let columns = table::read(part, &COLUMNS).map_err(FleetError::table("read", part))?;
+    Ok((facts, columns))
 }
 
 fn add(all: &mut Read, places: &mut BTreeMap<Figure, usize>, host: usize, columns: Columns) {

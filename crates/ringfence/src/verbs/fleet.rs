@@ -1,14 +1,13 @@
 //! `fleet`: one experiment on many machines.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_fleet::flags::{Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetSubmit, FleetTask};
-use ringfence_fleet::{
-    self as fleet, Asked, Engine, FleetError, Order, Ordered, Place, Read, Spec, State, Task,
+use ringfence_fleet::flags::{
+    Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetRetry, FleetSubmit, FleetTask,
 };
+use ringfence_fleet::{self as fleet, Engine, FleetError, Order, Ordered, Place, Read, Spec, State, Task};
 use ringfence_hosts::{Compared, Question, compare_facts, compare_fleets, overview};
 use ringfence_json as json;
 use ringfence_machine::root::FsRoot;
@@ -39,17 +38,6 @@ impl From<FleetError> for Failure {
     }
 }
 
-/// A fleet's tasks, by its files and its engine.
-fn tasks(dir: &Path) -> Result<(Spec, Vec<Task>), Failure> {
-    let spec = fleet::open(dir)?;
-    let asked: Result<BTreeMap<u32, Asked>, String> = match spec.engine {
-        Engine::Local => Ok(BTreeMap::new()),
-        Engine::Slurm => fleet::ask(dir).map_err(|error| error.to_string()),
-    };
-    let tasks = fleet::status(dir, &spec, &asked)?;
-    Ok((spec, tasks))
-}
-
 fn submit(args: &FleetSubmit) -> Result<(), Failure> {
     let FleetSubmit { places, local, hosts, limit, slurm, verb } = args;
     let (places, limit, slurm, verb) = (places.clone(), limit.clone(), slurm.clone(), verb.clone());
@@ -62,9 +50,10 @@ fn submit(args: &FleetSubmit) -> Result<(), Failure> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| Failure::Failed(format!("finding this program: {error}")))?;
     fleet::create(&dir, &spec, &program, experiment.as_deref())?;
+    let own = fleet::Submitting::begin(&dir)?;
     let all: Vec<u32> = (1..=spec.tasks).collect();
     if spec.engine == Engine::Local {
-        return here(&dir, &all);
+        return here(&dir, &all, own);
     }
     let job = fleet::submit(&dir, &spec, &all, &[]).inspect_err(|_| {
         // It was made here, and nobody has been handed anything of it.
@@ -76,7 +65,7 @@ fn submit(args: &FleetSubmit) -> Result<(), Failure> {
 }
 
 fn status(args: &FleetLook) -> Result<(), Failure> {
-    let (spec, tasks) = tasks(&args.dir)?;
+    let (spec, tasks) = fleet::look(&args.dir)?;
     if args.json {
         return output::print_json(&json::fleet_status(&spec, &tasks));
     }
@@ -87,34 +76,38 @@ fn status(args: &FleetLook) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn retry(args: &FleetDir) -> Result<(), Failure> {
-    let (spec, tasks) = tasks(&args.dir)?;
-    let lost: Vec<u32> = tasks.iter().filter(|task| task.state.is_lost()).map(|task| task.number).collect();
-    if lost.is_empty() {
+fn retry(args: &FleetRetry) -> Result<(), Failure> {
+    let again = fleet::retry(&args.dir, args.limit.as_deref(), args.slurm.as_deref())?;
+    for left in &again.left {
+        output::print(left)?;
+    }
+    if again.tasks.is_empty() {
         return output::print("nothing to run again: no task failed, and none is missing");
     }
-    match spec.engine {
-        Engine::Local => here(&args.dir, &lost),
+    match again.spec.engine {
+        Engine::Local => here(&args.dir, &again.tasks, again.own),
         Engine::Slurm => {
-            let job = fleet::submit(&args.dir, &spec, &lost, &fleet::retry_options(&args.dir, &spec))?;
-            let status = command(&["fleet", "status"], &args.dir);
-            output::print(&format!("job {job}: {}; see {status}", plural(lost.len())))
+            let (job, status) = (again.hand_in()?, command(&["fleet", "status"], &args.dir));
+            output::print(&format!("job {job}: {}; see {status}", plural(again.tasks.len())))
         }
     }
 }
 
 /// Runs tasks here, one after the other, and says what came of them.
-fn here(dir: &Path, numbers: &[u32]) -> Result<(), Failure> {
+fn here(dir: &Path, numbers: &[u32], own: fleet::Submitting) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     for number in numbers {
         // Where nobody reads it, nothing else is lost.
         let _ = writeln!(std::io::stderr(), "task {number}");
-        one(dir, *number, &FsRoot::host(), &stop)?;
+        if let Err(error) = one(dir, *number, &FsRoot::host(), &stop) {
+            let _ = writeln!(std::io::stderr(), "task {number}: {error}");
+        }
         if stop.load(Ordering::Relaxed) {
             break;
         }
     }
-    let (spec, tasks) = tasks(dir)?;
+    drop(own);
+    let (spec, tasks) = fleet::look(dir)?;
     output::print(&ringfence_hosts::status(&spec, &tasks, &output::style()))?;
     let lost = tasks.iter().filter(|task| task.state.is_lost()).count();
     if lost > 0 {
@@ -124,7 +117,7 @@ fn here(dir: &Path, numbers: &[u32]) -> Result<(), Failure> {
     output::print(&format!("report: {}", command(&["fleet", "report"], dir)))
 }
 
-fn one(dir: &Path, number: u32, root: &FsRoot, stop: &AtomicBool) -> Result<fleet::Outcome, Failure> {
+fn one(dir: &Path, number: u32, root: &FsRoot, stop: &AtomicBool) -> Result<fleet::Outcome, FleetError> {
     let of_slurm = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     // Runs on one machine are told apart by their task.
     let here = || {
@@ -133,7 +126,7 @@ fn one(dir: &Path, number: u32, root: &FsRoot, stop: &AtomicBool) -> Result<flee
     };
     let node = of_slurm("SLURMD_NODENAME").unwrap_or_else(here);
     let place = Place { node, job: of_slurm("SLURM_JOB_ID"), root: root.clone() };
-    Ok(fleet::run_task(dir, number, &place, stop)?)
+    fleet::run_task(dir, number, &place, stop)
 }
 
 fn task(args: &FleetTask) -> Result<(), Failure> {
@@ -146,7 +139,7 @@ fn task(args: &FleetTask) -> Result<(), Failure> {
 }
 
 fn gather(args: &FleetDir) -> Result<(), Failure> {
-    let (_, tasks) = tasks(&args.dir)?;
+    let (_, tasks) = fleet::look(&args.dir)?;
     let gathered = fleet::gather(&args.dir, &tasks)?;
     let mut text = format!(
         "{} of {} in {}\n",
@@ -158,8 +151,8 @@ fn gather(args: &FleetDir) -> Result<(), Failure> {
         let why = task.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         text += &format!("without figures: task {}, {}{why}\n", task.number, task.state.word());
     }
-    for why in &gathered.left_out {
-        text += &format!("left out: {why}\n");
+    for left in &gathered.left_out {
+        text += &format!("left out: {}\n", ringfence_hosts::left_out(left));
     }
     output::print(&text)
 }
@@ -169,11 +162,12 @@ fn plural(tasks: usize) -> String {
 }
 
 fn report(args: &FleetReport) -> Result<(), Failure> {
-    let (spec, tasks) = tasks(&args.dir)?;
-    let read = read(&args.dir, &tasks)?;
+    let (spec, tasks) = fleet::look(&args.dir)?;
+    let read = read(&args.dir, &spec, &tasks)?;
     let by = args.by.clone().unwrap_or_else(|| vec!["processor".into()]);
     let asked = Question::new(by, args.figure.clone(), &args.at_least, &read).map_err(Failure::Usage)?;
-    let compared = args.compare.as_ref().map(|what| compare(what, &args.dir, &read, &asked)).transpose()?;
+    let compared =
+        args.compare.as_ref().map(|what| compare(what, (&args.dir, &spec), &read, &asked)).transpose()?;
     let shown = overview(&read, &tasks, &asked);
     if let Some(path) = &args.html {
         page::put(path, "--html", || Ok(ringfence_hosts::page(&spec, &shown, compared.as_ref())))?;
@@ -185,17 +179,24 @@ fn report(args: &FleetReport) -> Result<(), Failure> {
 }
 
 // The table's figures; it is made where it is not that of these tasks.
-fn read(dir: &Path, tasks: &[Task]) -> Result<Read, Failure> {
+fn read(dir: &Path, spec: &Spec, tasks: &[Task]) -> Result<Read, Failure> {
     if !fleet::is_current(dir, tasks) {
         fleet::gather(dir, tasks)?;
     }
-    Ok(fleet::read(dir, tasks)?)
+    Ok(fleet::read(dir, spec, tasks)?)
 }
 
-fn compare(what: &str, dir: &Path, read: &Read, asked: &Question) -> Result<Compared, Failure> {
-    let compared = if fleet::is_fleet(Path::new(what)) {
-        let (_, tasks) = tasks(Path::new(what))?;
-        let earlier = self::read(Path::new(what), &tasks)?;
+fn compare(
+    what: &str,
+    (dir, spec): (&Path, &Spec),
+    read: &Read,
+    asked: &Question,
+) -> Result<Compared, Failure> {
+    let other = Path::new(what);
+    let compared = if fleet::is_fleet(other) {
+        let (before, tasks) = fleet::look(other)?;
+        fleet::same_experiment((other, &before), (dir, spec))?;
+        let earlier = self::read(other, &before, &tasks)?;
         compare_fleets((what, &earlier), (&dir.display().to_string(), read), asked)
     } else {
         compare_facts(read, what, asked)

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod disk;
+pub mod readers;
 pub mod schema;
 pub mod service;
 

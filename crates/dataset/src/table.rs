@@ -1,4 +1,4 @@
-//! Tables of a few types, written and read column by column.
+//! Tables beside those of samples: columns of a few types, written and read whole. What is not known is null.
 
 use std::fs::File;
 use std::path::Path;
@@ -6,18 +6,19 @@ use std::sync::Arc;
 
 use parquet::basic::Compression;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
 
-use crate::error::FleetError;
-use crate::facts::Fact;
+use crate::parquet_file::plain;
+use crate::{DatasetError, files};
 
-/// The values of a column; what is not known is null.
+/// The values of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
     /// Text.
@@ -26,6 +27,12 @@ pub enum Values {
     Number(Vec<Option<f64>>),
     /// A whole number.
     Count(Vec<Option<u32>>),
+    /// A longer one.
+    Long(Vec<Option<u64>>),
+    /// A whole number that may be below zero.
+    Signed(Vec<Option<i32>>),
+    /// A time, in ns since 1970, UTC.
+    Time(Vec<Option<u64>>),
     /// Yes or no.
     Flag(Vec<Option<bool>>),
 }
@@ -34,20 +41,14 @@ pub enum Values {
 pub type Columns = Vec<(&'static str, Values)>;
 
 impl Values {
-    /// The same fact in so many rows.
-    pub fn repeated(fact: &Fact, rows: usize) -> Self {
-        match fact {
-            Fact::Text(value) => Self::Text(vec![value.clone(); rows]),
-            Fact::Number(value) => Self::Count(vec![*value; rows]),
-            Fact::Flag(value) => Self::Flag(vec![*value; rows]),
-        }
-    }
-
     fn field(&self, name: &str) -> String {
         match self {
             Self::Text(_) => format!("OPTIONAL BYTE_ARRAY {name} (UTF8);"),
             Self::Number(_) => format!("OPTIONAL DOUBLE {name};"),
             Self::Count(_) => format!("OPTIONAL INT32 {name} (INTEGER(32,false));"),
+            Self::Long(_) => format!("OPTIONAL INT64 {name} (INTEGER(64,false));"),
+            Self::Signed(_) => format!("OPTIONAL INT32 {name};"),
+            Self::Time(_) => format!("OPTIONAL INT64 {name} (TIMESTAMP(NANOS,true));"),
             Self::Flag(_) => format!("OPTIONAL BOOLEAN {name};"),
         }
     }
@@ -57,11 +58,16 @@ impl Values {
             Self::Text(values) => values.len(),
             Self::Number(values) => values.len(),
             Self::Count(values) => values.len(),
+            Self::Long(values) | Self::Time(values) => values.len(),
+            Self::Signed(values) => values.len(),
             Self::Flag(values) => values.len(),
         }
     }
 
     /// Writes them as the next column of a group of rows.
+    ///
+    /// # Errors
+    /// What the writer says.
     pub fn write(&self, to: &mut SerializedColumnWriter) -> Result<()> {
         fn some<T: DataType, V>(
             to: &mut SerializedColumnWriter,
@@ -76,6 +82,10 @@ impl Values {
             Self::Text(values) => some::<ByteArrayType, _>(to, values, |text| ByteArray::from(text.as_str())),
             Self::Number(values) => some::<DoubleType, _>(to, values, |number| *number),
             Self::Count(values) => some::<Int32Type, _>(to, values, |count| *count as i32),
+            Self::Long(values) | Self::Time(values) => {
+                some::<Int64Type, _>(to, values, |count| *count as i64)
+            }
+            Self::Signed(values) => some::<Int32Type, _>(to, values, |count| *count),
             Self::Flag(values) => some::<BoolType, _>(to, values, |flag| *flag),
         }
     }
@@ -87,18 +97,27 @@ pub fn schema(columns: &[(&'static str, Values)]) -> Type {
     parse_message_type(&format!("message table {{ {} }}", fields.join(" "))).expect("names are identifiers")
 }
 
-/// What every table says of itself.
-pub fn properties() -> Arc<WriterProperties> {
+/// What a table says of itself: who wrote it, and by `key` in which version.
+pub fn properties(key: Option<(&str, u32)>) -> Arc<WriterProperties> {
+    let key = key.map(|(key, version)| vec![KeyValue::new(key.into(), version.to_string())]);
     let properties = WriterProperties::builder()
         .set_created_by(format!("ringfence version {}", env!("CARGO_PKG_VERSION")))
+        .set_key_value_metadata(key)
         .set_compression(Compression::SNAPPY);
     Arc::new(properties.build())
 }
 
-/// Writes a table.
-pub fn write(path: &Path, columns: &Columns) -> std::result::Result<(), FleetError> {
-    let written = File::create(path).map_err(ParquetError::from).and_then(|file| {
-        let mut writer = SerializedFileWriter::new(file, Arc::new(schema(columns)), properties())?;
+/// Writes a table in place of an older one; what somebody has of that by another name stays as it is.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write(
+    path: &Path,
+    columns: &Columns,
+    key: Option<(&str, u32)>,
+) -> std::result::Result<(), DatasetError> {
+    whole(path, |file| {
+        let mut writer = SerializedFileWriter::new(file, Arc::new(schema(columns)), properties(key))?;
         if columns.first().is_some_and(|(_, values)| values.len() > 0) {
             let mut group = writer.next_row_group()?;
             for (_, values) in columns {
@@ -108,18 +127,31 @@ pub fn write(path: &Path, columns: &Columns) -> std::result::Result<(), FleetErr
             }
             group.close()?;
         }
-        writer.into_inner()?.sync_all().map_err(ParquetError::from)
-    });
-    written.map_err(|error| failed("write", path, error))
+        writer.into_inner()
+    })
+}
+
+/// Writes a file of Parquet in place of an older one, whole or not at all.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn whole(path: &Path, write: impl FnOnce(File) -> Result<File>) -> std::result::Result<(), DatasetError> {
+    files::replace(path, |file| {
+        let file = write(file).map_err(|error| DatasetError::io("write", path)(plain(error)))?;
+        Ok((file, ()))
+    })
 }
 
 /// Reads columns of a table by their names.
-pub fn read(path: &Path, names: &[&'static str]) -> std::result::Result<Columns, FleetError> {
+///
+/// # Errors
+/// Where they are not there, or of another type, or the file cannot be read.
+pub fn read(path: &Path, names: &[&'static str]) -> std::result::Result<Columns, DatasetError> {
     let all = File::open(path).map_err(ParquetError::from).and_then(|file| {
         let reader = SerializedFileReader::new(file)?;
         names.iter().map(|name| Ok((*name, column(&reader, name)?))).collect::<Result<Columns>>()
     });
-    all.map_err(|error| failed("read", path, error))
+    all.map_err(|error| DatasetError::io("read", path)(plain(error)))
 }
 
 fn column(reader: &SerializedFileReader<File>, name: &str) -> Result<Values> {
@@ -141,6 +173,9 @@ fn column(reader: &SerializedFileReader<File>, name: &str) -> Result<Values> {
             ColumnReader::Int32ColumnReader(reader) => {
                 Values::Count(values::<Int32Type, _>(reader, rows, |value| *value as u32)?)
             }
+            ColumnReader::Int64ColumnReader(reader) => {
+                Values::Long(values::<Int64Type, _>(reader, rows, |value| *value as u64)?)
+            }
             ColumnReader::BoolColumnReader(reader) => {
                 Values::Flag(values::<BoolType, _>(reader, rows, |value| *value)?)
             }
@@ -151,6 +186,7 @@ fn column(reader: &SerializedFileReader<File>, name: &str) -> Result<Values> {
             (Some(Values::Text(a)), Values::Text(b)) => Values::Text([a, b].concat()),
             (Some(Values::Number(a)), Values::Number(b)) => Values::Number([a, b].concat()),
             (Some(Values::Count(a)), Values::Count(b)) => Values::Count([a, b].concat()),
+            (Some(Values::Long(a)), Values::Long(b)) => Values::Long([a, b].concat()),
             (Some(Values::Flag(a)), Values::Flag(b)) => Values::Flag([a, b].concat()),
             (Some(all), _) => all,
         });
@@ -166,18 +202,12 @@ fn values<T: DataType, V>(
     let mut reader = reader;
     let (mut found, mut present) = (Vec::new(), Vec::new());
     reader.read_records(rows, Some(&mut present), None, &mut found)?;
+    // A column in which nothing may be missing says of none that it is there.
+    if present.is_empty() {
+        return Ok(found.iter().map(|found| Some(value(found))).collect());
+    }
     let mut found = found.iter();
     Ok(present.iter().map(|level| (*level == 1).then(|| found.next().map(&value)).flatten()).collect())
-}
-
-pub fn failed(what: &str, path: &Path, error: ParquetError) -> FleetError {
-    let error = match error {
-        ParquetError::External(error) => {
-            error.downcast::<std::io::Error>().map_or_else(std::io::Error::other, |error| *error)
-        }
-        other => std::io::Error::other(other),
-    };
-    FleetError::io(what, path)(error)
 }
 
 #[cfg(test)]
@@ -193,9 +223,10 @@ mod tests {
             ("b", Values::Number(vec![None, Some(1.5), Some(f64::MIN_POSITIVE)])),
             ("c", Values::Count(vec![Some(u32::MAX), Some(0), None])),
             ("d", Values::Flag(vec![Some(true), None, Some(false)])),
+            ("l", Values::Long(vec![None, Some(u64::MAX), Some(0)])),
         ];
-        write(&path, &columns).unwrap();
-        assert_eq!(read(&path, &["a", "b", "c", "d"]).unwrap(), columns);
+        write(&path, &columns, None).unwrap();
+        assert_eq!(read(&path, &["a", "b", "c", "d", "l"]).unwrap(), columns);
         assert_eq!(read(&path, &["d", "a"]).unwrap()[1], columns[0]);
         let error = read(&path, &["e"]).unwrap_err().to_string();
         assert!(error.contains("there is no column 'e'"), "{error}");

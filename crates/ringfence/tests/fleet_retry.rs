@@ -1,0 +1,137 @@
+//! `fleet retry`, and what runs already: nothing is run twice, and nothing outlives who started it.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::Value;
+use support::{Folder, Running, gone, marked, ringfence_in, wait_for, wait_for_steps};
+
+fn tasks(folder: &Folder) -> Vec<Value> {
+    let status = ringfence_in(folder.path(), &["fleet", "status", "fleet", "--json"]).json();
+    status["tasks"].as_array().unwrap().clone()
+}
+
+fn states(folder: &Folder) -> Vec<String> {
+    tasks(folder).iter().map(|task| task["state"].as_str().unwrap().to_owned()).collect()
+}
+
+fn refused(folder: &Folder) {
+    let refused = ringfence_in(folder.path(), &["fleet", "retry", "fleet"]);
+    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(2), 1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("hands in tasks of this fleet, or runs them"), "{}", refused.stderr);
+}
+
+// Only a kill ends what it measures.
+#[test]
+fn a_submit_that_is_killed_takes_its_measurement_along() {
+    let folder = Folder::new();
+    let words = ["--trials", "1000", "--window", "20ms", "--rounds", "1"];
+    let head =
+        ["fleet", "submit", "fleet", "--local", "2", "--", "write", "--instruction", "nt", "--size", "1MiB"];
+    let run = Running::start(folder.path(), &[&head[..], &words].concat());
+    let dir = folder.path().join("fleet");
+    wait_for("the first task", || dir.join("tasks/0001/attempt-1.part").is_dir().then_some(()));
+    wait_for_steps(&dir.join("tasks/0001/attempt-1.part/data"), 2);
+    // What it has not come to is not lost, and not run by others.
+    assert_eq!(states(&folder), ["running", "waiting"]);
+    refused(&folder);
+    assert!(marked(&run.mark).len() > 2, "the program, the verb, and its workers");
+    run.signal(libc::SIGKILL);
+    assert_eq!(gone(&run.mark).len(), 0);
+    assert_eq!(states(&folder), ["failed", "missing"]);
+}
+
+#[test]
+fn of_several_retries_one_runs_what_is_lost() {
+    let folder = Folder::new();
+    let absent = format!("file:{}", folder.path().join("absent/file").display());
+    let head = [
+        "fleet",
+        "submit",
+        "fleet",
+        "--local",
+        "2",
+        "--",
+        "write",
+        "--instruction",
+        "nt",
+        "--target",
+        &absent,
+    ];
+    assert_eq!(ringfence_in(folder.path(), &head).code(), Some(1));
+    assert_eq!(states(&folder), ["failed"; 2]);
+    // From now on each task waits until it may go on.
+    let (program, gate) = (folder.path().join("fleet/ringfence"), folder.path().join("gate"));
+    let waits = format!("#!/bin/sh\nwhile [ ! -e '{}' ]; do sleep 0.05; done\nexit 2\n", gate.display());
+    fs::remove_file(&program).unwrap();
+    fs::write(&program, waits).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let first = Running::start(folder.path(), &["fleet", "retry", "fleet"]);
+    wait_for("the retry", || folder.path().join("fleet/tasks/0001/attempt-2.part").is_dir().then_some(()));
+    refused(&folder);
+    refused(&folder);
+    fs::write(&gate, "").unwrap();
+    assert_eq!(first.wait().code(), Some(1));
+    let attempts = |task: &Value| task["attempts"].as_array().unwrap().len();
+    assert_eq!(tasks(&folder).iter().map(attempts).collect::<Vec<_>>(), [2, 2]);
+}
+
+// A fleet that was handed to a Slurm that does not answer.
+#[test]
+fn what_slurm_does_not_tell_is_not_lost() {
+    let folder = Folder::new();
+    let head =
+        ["fleet", "submit", "fleet", "--local", "2", "--", "write", "--instruction", "nt", "--size", "1MiB"];
+    ringfence_in(
+        folder.path(),
+        &[&head[..], &["--trials", "4", "--rounds", "1", "--window", "2ms", "--probe", "0ms"]].concat(),
+    )
+    .ok();
+    let dir = folder.path().join("fleet");
+    let spec = fs::read_to_string(dir.join("fleet.toml")).unwrap();
+    fs::write(dir.join("fleet.toml"), spec.replace("engine = \"local\"", "engine = \"slurm\"")).unwrap();
+    fs::remove_dir_all(dir.join("tasks/0002")).unwrap();
+    fs::create_dir(dir.join("submissions/1")).unwrap();
+    fs::write(dir.join("submissions/1/job.json"), r#"{"job": "7", "tasks": [1, 2]}"#).unwrap();
+    let programs = folder.path().join("programs");
+    fs::create_dir(&programs).unwrap();
+    program(
+        &programs.join("scontrol"),
+        "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1",
+    );
+    program(&programs.join("sbatch"), "echo 1");
+    let run = |words: &[&str]| {
+        let (mut command, mark) = support::command(folder.path(), &[&["fleet"], words].concat());
+        let path = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{}:{path}", programs.display()));
+        Running::spawn(command, mark).wait()
+    };
+    let status = run(&["status", "fleet", "--json"]).json();
+    assert_eq!(
+        (&status["tasks"][0]["state"], &status["tasks"][1]["state"]),
+        (&"done".into(), &"unknown".into())
+    );
+    let reason = status["tasks"][1]["reason"].as_str().unwrap();
+    assert!(reason.contains("Unable to contact slurm controller"), "{reason}");
+    let refused = run(&["retry", "fleet"]);
+    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("whether 1 of 2 tasks still run"), "{}", refused.stderr);
+    assert!(!dir.join("submissions/2").exists());
+    let report = run(&["report", "fleet", "--json"]).json();
+    assert_eq!((&report["tasks"]["done"], &report["tasks"]["unknown"]), (&1.into(), &1.into()));
+    // Where it answers that it has nothing, the task is lost, and its options are those of both.
+    program(&programs.join("scontrol"), "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1");
+    run(&["retry", "fleet", "--limit", "90min", "--slurm", "--exclude=n7"]).ok();
+    let told = fs::read_to_string(dir.join("submissions/2/command.txt")).unwrap();
+    assert!(told.contains("--time=90 --exclude=n7"), "{told}");
+    let script = fs::read_to_string(dir.join("submissions/2/script.sh")).unwrap();
+    assert!(script.contains("--time=90\n") && script.contains("--array=2\n"), "{script}");
+}
+
+fn program(path: &Path, script: &str) {
+    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
