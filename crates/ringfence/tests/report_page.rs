@@ -229,6 +229,37 @@ fn a_comparison_opens_in_a_browser() {
 }
 
 #[test]
+fn long_names_of_hosts_are_wrapped_and_not_cut() {
+    let folder = Folder::new();
+    let write =
+        ["write", "--instruction=nt", "--block=4KiB", "--size=1MiB", "--trials=4", "--machine=laptop"];
+    let submit = ["fleet", "submit", "fleet", "--local", "2", "--"];
+    ringfence_in(folder.path(), &[&submit[..], &write].concat()).ok();
+    let names = [1, 2].map(|number| {
+        let part = "a-long-name-that-goes-on-and-on-";
+        format!("node-{number}.{}.example.org", part.repeat(4).trim_end_matches('-'))
+    });
+    for (number, name) in (1..).zip(&names) {
+        let path = folder.path().join(format!("fleet/tasks/{number:04}/attempt-1/host.json"));
+        let mut facts: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        facts["node"] = name.as_str().into();
+        fs::write(&path, facts.to_string()).unwrap();
+    }
+    ringfence_in(folder.path(), &["fleet", "report", "fleet", "--html", "page.html"]).ok();
+    let Some(browser) = browser() else { return skip("there is no Chromium") };
+    let dom = sound(&browser, &folder.path().join("page.html"));
+    let drawn = dom.split_once("<svg").unwrap().1.split_once("</svg>").unwrap().0;
+    let texts = drawn.split("<text").skip(1).map(|text| {
+        let text = text.split_once('>').unwrap().1;
+        text.split_once("</text>").unwrap().0.trim()
+    });
+    let lines: Vec<&str> = texts.collect();
+    let joined = lines.concat();
+    assert!(names.iter().all(|name| joined.contains(name)), "{lines:?}");
+    assert!(!joined.contains('…') && !lines.iter().any(|line| names.contains(&(*line).to_owned())));
+}
+
+#[test]
 fn hostile_names_of_a_real_run_are_inert() {
     let folder = Folder::new();
     let quoted = serde_json::to_string(HOSTILE).unwrap();
