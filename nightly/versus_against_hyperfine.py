@@ -1,6 +1,6 @@
 """'ringfence versus' and hyperfine on the same pairs of commands: false alarms, misses and errors of both.
 
-    versus_against_hyperfine.py PROGRAM [--alike 200] [--planted 20] [--noisy 60] [--seconds 3] [--planted-seconds 60]
+    versus_against_hyperfine.py PROGRAM [--alike 200] [--planted 20] [--noisy 60] [--seconds 3] [--planted-seconds 60] [--alone]
 
 A program takes a time that is planted: it counts down from a number. It is compared with itself, with itself counting 1 %
 more, and both beside a neighbour that is busy by fits and starts. hyperfine gets as many runs as Ringfence made, in the
@@ -118,6 +118,9 @@ def compare(args, folder, name, truth, times, seconds, program, count, table):
         if announced and announced <= MORE - 1:
             covered += 1
             told += verdict == "slower"
+        if args.alone:
+            print(f"{name} {number + 1}/{times}: {one['ratio']['value']:.4f} {verdict}, announced {announced}", flush=True)
+            continue
         dropped = found["warm_up"]["dropped"] if found["warm_up"] else 0
         times_a, times_b = by_hyperfine(a, b, one["ratio"]["trials"], dropped, folder)
         ratio, printed, t = welch(times_a, times_b)
@@ -125,6 +128,8 @@ def compare(args, folder, name, truth, times, seconds, program, count, table):
         rows["welch"].append((ratio, "slower" if t > 0 else "faster" if t < 0 else "none"))
         print(f"{name} {number + 1}/{times}: ringfence {one['ratio']['value']:.4f} {verdict}, hyperfine {ratio:.4f} t={t:.1f}", flush=True)
     for who, found in rows.items():
+        if not found:
+            continue
         known = [ratio for ratio, _ in found if ratio]
         error = statistics.median(abs(ratio / truth - 1) for ratio in known) if known else math.nan
         worst = max((abs(ratio / truth - 1) for ratio in known), default=math.nan)
@@ -143,6 +148,7 @@ def main():
     parse.add_argument("--noisy", type=int, default=60)
     parse.add_argument("--seconds", type=float, default=3)
     parse.add_argument("--planted-seconds", type=float, default=60)
+    parse.add_argument("--alone", action="store_true", help="leave hyperfine out")
     args = parse.parse_args()
     args.program = os.path.abspath(args.program)
     table, said = [], []
