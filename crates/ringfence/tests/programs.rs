@@ -201,3 +201,23 @@ fn a_program_may_use_all_cpus_that_its_role_names() {
     let ends = [format!("{first}-{second}"), format!("{first},{second}")];
     assert!(ends.contains(&allowed.trim().to_string()), "{allowed}");
 }
+
+// Programs that end at the same moment are reported at once: none is waited for after it has been.
+#[test]
+fn trials_follow_each_other_where_several_programs_are_started_anew() {
+    let folder = Folder::new();
+    let task =
+        |run: &str| format!("{{ workload = 'command', unit = 'lines', run = '{run}', warm_up = '0ms' }}");
+    let text = format!(
+        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [40]\nrounds = 1\nwindow = '2ms'\nprobe = '0ms'\n\
+         [[role]]\nname = 'victim'\ntask = {}\n[[arm]]\nname = 'a'\nactive = ['victim']\n[[arm]]\nname = 'b'\nactive = ['victim']\n\
+         baseline = 'a'\nset = {{ victim = {{ run = 'yes b' }} }}\n",
+        task("yes a")
+    );
+    fs::write(folder.path().join("x.toml"), text).unwrap();
+    ringfence_in(folder.path(), &["run", "x.toml", "--quiet", "--out", "data"]).said();
+    let samples = Dataset::open(&folder.path().join("data")).unwrap().samples;
+    let gaps = samples.windows(2).map(|two| two[1].start_ns.saturating_sub(two[0].start_ns));
+    let longest = gaps.max().expect("two windows");
+    assert!(longest < 19_000_000_000, "{longest} ns between two windows, for which the engine waits 20 s");
+}

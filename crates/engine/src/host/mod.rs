@@ -208,7 +208,10 @@ impl<'a> HostEngine<'a> {
         let until = Instant::now() + limit;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            self.listen(left)?;
+            // Of several that end at once, this one may have been reported with another.
+            if self.workers[worker].ended.is_none() {
+                self.listen(left)?;
+            }
             if self.workers[worker].ended.is_some() || left.is_zero() {
                 return Ok(self.workers[worker].ended.clone());
             }
