@@ -146,12 +146,14 @@ pub fn cases(asked: &Asked) -> Result<Vec<Case>, String> {
     Ok(all)
 }
 
-/// More than can be told apart by a letter.
-const MOST_ROLES: usize = 26;
+/// More than can be told apart by two letters.
+const MOST_ROLES: usize = 26 * 27;
 
-/// What the command in a place is called.
+/// What the command in a place is called: `a` to `z`, then `aa`, `ab` and so on.
 pub fn role(place: usize) -> String {
-    char::from(b'a' + place as u8).to_string()
+    let letter = |place: usize| char::from(b'a' + (place % 26) as u8);
+    let first = (place / 26).checked_sub(1).map(letter);
+    first.into_iter().chain([letter(place)]).collect()
 }
 
 // The first parameter changes fastest, as in hyperfine: names that are given by their place rely on it.

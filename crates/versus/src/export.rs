@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use ringfence_machine::text::printable;
 use serde::Serialize;
 
 use crate::case::Case;
@@ -13,10 +14,13 @@ use crate::run::{Quantity, Run, kept};
 /// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Unit {
+    #[value(alias = "us")]
     /// us.
     Microsecond,
+    #[value(alias = "ms")]
     /// ms.
     Millisecond,
+    #[value(alias = "s")]
     /// s.
     Second,
 }
@@ -195,11 +199,13 @@ pub fn table(findings: &Findings, unit: Option<Unit>, sort: Sort, markup: Markup
             Some(stddev) => format!("{} ± {}", show(all.mean), show(stddev)),
             None => show(all.mean),
         };
+        // A line feed or a bar would end the cell, and a backtick the code.
+        let name = printable(&measure.case.name);
         let code = match markup {
-            // A bar would end the cell, and a backtick the code.
-            Markup::Markdown => format!("`{}`", measure.case.name.replace('|', "\\|").replace('`', "'")),
-            Markup::Asciidoc => format!("`{}`", measure.case.name.replace('|', "\\|")),
-            Markup::Orgmode => format!("={}=", measure.case.name.replace('|', "\\vert{}")),
+            Markup::Markdown | Markup::Asciidoc => {
+                format!("`{}`", name.replace('|', "\\|").replace('`', "'"))
+            }
+            Markup::Orgmode => format!("={}=", name.replace('|', "\\vert{}")),
         };
         Some([code, mean, show(all.min), show(all.max), relative(findings, &measure.case)])
     });

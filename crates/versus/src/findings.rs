@@ -113,7 +113,8 @@ pub struct Compared {
     pub ratio: Figure,
     /// The same over all rounds, none left out.
     pub whole: Figure,
-    /// Whether the latter's interval lies above what the former says: some runs of the first are much longer.
+    /// Whether the latter's interval lies above the former, or above a budget that the former is not beyond: some runs of the
+    /// first are much longer.
     pub rare_long_runs: bool,
     /// What the interval says.
     pub verdict: Verdict,
@@ -228,11 +229,19 @@ fn compared(
     let ratio = estimate::ratio(runs, Quantity::Wall, a, b, level);
     let whole = estimate::whole(runs, a, b, level);
     let finding = Finding::new(&ratio, settings.margin);
+    // Long runs that are the command's own: beyond what the figure says, or beyond the budget while that is not.
+    let rare = match (&ratio, &whole, settings.budget) {
+        (Ok(ratio), Ok(whole), budget) => {
+            let limit = budget.map_or(f64::INFINITY, |budget| 1.0 + budget);
+            whole.low > ratio.high || whole.low > limit && ratio.low <= limit
+        }
+        _ => false,
+    };
     let verdict = match (&ratio, settings.budget) {
         (Err(_), _) => Verdict::NotEstimable,
         // Rare long runs are over a budget, too, and not to be passed for what is within it.
         (Ok(interval), Some(budget)) if interval.high <= 1.0 + budget => match whole {
-            Ok(whole) if whole.low > 1.0 + budget => Verdict::Undecided,
+            Ok(whole) if whole.low > 1.0 + budget || rare && whole.value > 1.0 + budget => Verdict::Undecided,
             _ => Verdict::WithinBudget,
         },
         (Ok(interval), Some(budget)) if interval.low > 1.0 + budget => Verdict::OverBudget,
@@ -268,7 +277,7 @@ fn compared(
         of: cases[b].role.clone(),
         than: cases[a].role.clone(),
         parameters: if alone { Vec::new() } else { cases[b].parameters.clone() },
-        rare_long_runs: matches!((&ratio, &whole), (Ok(ratio), Ok(whole)) if whole.low > ratio.high),
+        rare_long_runs: rare,
         ratio: ratio.into(),
         whole: whole.into(),
         verdict,

@@ -183,8 +183,8 @@ pub struct Flags {
         hide_short_help = true
     )]
     pub sort: Sort,
-    // hyperfine's, which a script may give: what is printed here has one style.
-    #[arg(long, value_name = "TYPE", hide = true)]
-    #[allow(missing_docs)]
+    /// As hyperfine has it: none prints nothing, and the others what is printed here anyway
+    #[arg(long, value_name = "STYLE", help_heading = "Output", hide_short_help = true, hide_possible_values = true,
+        value_parser = ["auto", "basic", "full", "nocolor", "color", "none"])]
     pub style: Option<String>,
 }

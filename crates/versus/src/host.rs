@@ -116,7 +116,7 @@ impl Host<'_> {
             false => Err(failed(
                 &format!("--{what} '{command}'"),
                 &ran,
-                &format!("; if that does not matter: '{command} || true'"),
+                &format!("; if that does not matter: '({command}) || true'"),
             )),
         }
     }
@@ -297,9 +297,19 @@ fn failed(what: &str, ran: &Ran, remedy: &str) -> Trouble {
 // The last lines.
 fn tail(said: &str) -> String {
     let lines: Vec<&str> = said.trim_end().lines().collect();
-    let last = lines[lines.len().saturating_sub(5)..].join("\n");
-    printable_lines(&last).into_owned()
+    let short = |line: &&str| {
+        let printed = printable_lines(line);
+        match printed.char_indices().nth(LONGEST_LINE) {
+            Some((end, _)) => format!("{}...", &printed[..end]),
+            None => printed.into_owned(),
+        }
+    };
+    let last: Vec<String> = lines[lines.len().saturating_sub(5)..].iter().map(short).collect();
+    last.join("\n")
 }
+
+/// Letters of a line of standard error that are told.
+const LONGEST_LINE: usize = 400;
 
 // A folder that goes again.
 struct Scratch(PathBuf);

@@ -77,25 +77,19 @@ pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Err(failed("this is not an ordinary file".into()));
     }
-    let mut entries = BufReader::new(file.take(LONGEST))
-        .split(b'\n')
-        .map_while(|line| serde_json::from_slice::<Entry>(&line.ok()?).ok());
+    let mut lines = BufReader::new(file.take(LONGEST)).split(b'\n').map_while(Result::ok);
+    let mut entries = lines.by_ref().map_while(|line| serde_json::from_slice::<Entry>(&line).ok());
     let Some(Entry::Begun { version: VERSION, mut about, cases, settings }) = entries.next() else {
         return Err(failed(format!(
             "its first line does not begin a journal of version {VERSION}; what was measured there is lost, or is of another version of this program"
         )));
     };
     let levels = vec![settings.confidence; comparisons(&groups(&cases)).len()];
-    let trouble = Trouble::Failed("it was killed, or it still runs".into());
-    let mut measured = Measured {
-        runs: Vec::new(),
-        warmed: None,
-        announced: None,
-        levels,
-        trouble: Some(trouble),
-        seconds: 0.0,
-    };
+    let mut measured =
+        Measured { runs: Vec::new(), warmed: None, announced: None, levels, trouble: None, seconds: 0.0 };
+    let mut read = 1;
     for entry in entries {
+        read += 1;
         match entry {
             Entry::Begun { .. } => break,
             Entry::Run(run) if run.slot.case().is_some_and(|case| case >= cases.len()) => break,
@@ -107,6 +101,12 @@ pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
             Entry::NotCounted(why) => about.not_counted = Some(why),
         }
     }
+    // Behind a line that was cut in two there is none, and after a crash zeros.
+    let more = lines.any(|line| line.iter().any(|byte| *byte != 0));
+    measured.trouble = Some(Trouble::Failed(match more {
+        false => "it was killed, could not be kept, or still runs".into(),
+        true => format!("line {} of {JOURNAL} is damaged, and what follows is left out", read + 1),
+    }));
     if let Some(warmed) = measured.warmed {
         measured.runs.iter_mut().for_each(|run| run.warm_up = run.round <= warmed.dropped);
     }
@@ -157,6 +157,12 @@ mod tests {
         assert!((ratio.value - 2.0).abs() < 1e-9 && (ratio.level - 0.975).abs() < 1e-9, "{ratio:?}");
         assert_eq!(found.not_counted.as_deref(), Some("no counters"));
         assert!(found.ended_early.unwrap().contains("killed"));
+        // What follows a damaged line is left out, and that is said.
+        let text = String::from_utf8(whole.clone()).unwrap().replacen("\"round\":3", "\"rou", 1);
+        fs::write(&path, text).unwrap();
+        let (found, _) = read(dir.path()).unwrap();
+        let why = found.ended_early.unwrap();
+        assert!(found.rounds == 2 && why.contains("line 6 of runs.journal is damaged"), "{why}");
         // Cut anywhere, it is read as far as it goes, or refused in a sentence.
         for length in (0..whole.len()).step_by(37) {
             fs::write(&path, &whole[..length]).unwrap();

@@ -87,11 +87,20 @@ fn needs_one(command: &str) -> bool {
         "builtin", "command",
     ];
     let Some(words) = shlex::split(command) else { return true };
-    // What stands in single quotes means nothing to a shell; within double quotes some of it does.
-    let mut quoted = false;
-    let open = command.chars().any(|c| {
-        quoted ^= c == '\'';
-        !quoted && "|&;<>()$`\\*?[]#~{}!\n".contains(c)
+    // What stands in single quotes means nothing to a shell; within double quotes little does.
+    let mut quote = None;
+    let open = command.chars().any(|c| match (quote, c) {
+        (None, '\'' | '"') => {
+            quote = Some(c);
+            false
+        }
+        (Some(begun), _) if c == begun => {
+            quote = None;
+            false
+        }
+        (Some('\''), _) => false,
+        (Some(_), _) => "$`\\!".contains(c),
+        (None, _) => "|&;<>()$`\\*?[]#~{}!\n".contains(c),
     });
     let Some(first) = words.first() else { return true };
     open || first.contains('=') || OWN.contains(&first.as_str()) || !is_there(first)
@@ -112,9 +121,14 @@ mod tests {
 
     #[test]
     fn words_need_no_shell() {
-        for plain in
-            ["sleep 0.1", "/bin/echo 'a b'", "sh -c 'exit 3; echo $x'", "./built --size=10 --name \"a b\""]
-        {
+        for plain in [
+            "sleep 0.1",
+            "/bin/echo 'a b'",
+            "/bin/echo \"it's; (a) & b | c\"",
+            "/bin/echo 'say \"x\" $y'",
+            "sh -c 'exit 3; echo $x'",
+            "./built --size=10 --name \"a b\"",
+        ] {
             assert_eq!(Asked::Auto.decide(&[plain]), Shell::None, "{plain}");
         }
         for shell in [

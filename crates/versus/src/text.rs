@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable, WouldSettle};
 use ringfence_experiment::units::Share;
+use ringfence_machine::text::printable;
 use ringfence_machine::units::Bytes;
 use ringfence_text::numbers::{
     NO_FIGURE, coarse, count, duration, ns, ns_figure, percent, slowdown, slowdown_figure,
@@ -145,7 +146,7 @@ fn times(findings: &Findings, style: &Style) -> String {
         };
         let first = [
             Cell::painted(&measure.case.role, Paint::Strong),
-            Cell::new(&measure.case.name),
+            Cell::new(shortened(&measure.case.name)),
             Cell::new(figure.value),
             Cell::new(figure.interval),
         ];
@@ -162,6 +163,16 @@ fn times(findings: &Findings, style: &Style) -> String {
     match wide.fits(style) {
         true => wide.render(style),
         false => format!("{}\n{}", narrow.render(style), second.render(style)),
+    }
+}
+
+// A line of a terminal or two, and nothing that a terminal would obey.
+fn shortened(name: &str) -> String {
+    const LONGEST: usize = 200;
+    let name = printable(name);
+    match name.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &name[..end]),
+        None => name.into_owned(),
     }
 }
 
@@ -206,7 +217,10 @@ pub fn notes(findings: &Findings) -> Vec<String> {
     let shell = findings.shell_start.as_ref().map(|start| {
         let known = match start.estimate() {
             Ok(start) => format!("takes {} to start, which is subtracted", ns_figure(&start)),
-            Err(reason) => format!("has a start whose time is not known: {}", reason.told()),
+            Err(reason) => {
+                let why = reason.told().replace(" trials", " rounds");
+                format!("has a start of which only the mean is known, and subtracted from plain times: {why}")
+            }
         };
         let shell = &findings.shell;
         format!("The shell, {shell}, {known}; --shell none does without where a command allows it.")
@@ -282,7 +296,7 @@ fn named(findings: &Findings, one: &Compared) -> String {
         let mine = findings.commands.iter().find(|measure| measure.case.role == *role);
         mine.map_or(String::new(), |Measure { case, .. }| match case.name == case.command {
             true => parameters(case),
-            false => case.name.clone(),
+            false => shortened(&case.name),
         })
     };
     match (of(&one.of), of(&one.than)) {
@@ -335,7 +349,9 @@ pub fn summary(findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
     }
     for one in &findings.comparisons {
         let long = longer(findings, one).map(|text| format!(", {text}")).unwrap_or_default();
-        text += &format!("- **{}**: {}{long}\n", title(findings, one), said(findings, one));
+        // Names are anybody's, and Markdown has HTML in it.
+        let title = title(findings, one).replace('&', "&amp;").replace('<', "&lt;");
+        text += &format!("- **{title}**: {}{long}\n", said(findings, one));
     }
     text += &format!("\n{}\n", table(findings, unit, sort, Markup::Markdown));
     let warm_up = findings.warm_up.map_or(String::new(), |warm_up| format!(", {}", warmed(&warm_up)));

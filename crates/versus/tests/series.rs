@@ -329,6 +329,14 @@ fn rare_long_runs_of_one_command_are_told() {
     assert!(found.comparisons[0].rare_long_runs && found.verdict == Verdict::Undecided, "{found:?}");
     let text = ringfence_versus::versus(&found, &ringfence_text::Style::plain(100));
     assert!(text.contains("but some of its runs are much longer"), "{text}");
+    // Of fewer rounds the mean is not known to be over the budget, but that these runs are its own is.
+    let few = Settings { budget: Some(0.2), runs: Some(50), ..settings };
+    let mut bench = Rare(Made::new(Noise::Normal(0.02), &[1.0, 1.0], 4), 9);
+    let measured = measure(&groups(&cases), false, &few, &mut bench);
+    let found = findings(&cases, &few, About::default(), &measured);
+    let whole = found.comparisons[0].whole.estimate().unwrap();
+    assert!(whole.low < 1.2 && whole.value > 1.2 && found.comparisons[0].rare_long_runs, "{found:?}");
+    assert_eq!(found.verdict, Verdict::Undecided);
 }
 
 #[test]

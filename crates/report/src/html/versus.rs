@@ -119,7 +119,7 @@ fn card(findings: &Findings, measure: &Measure) -> Card {
     let said = one.map_or("a run; the reference".into(), |one| verdict(findings, one.verdict) + &each);
     let note = format!("{interval} {said}").trim_start().into();
     let color = one.map(|one| color(one.verdict).into());
-    Card { label: label(measure, usize::MAX), value, note, color, ..Card::default() }
+    Card { label: label(measure, LONGEST_IN_FIGURE), value, note, color, ..Card::default() }
 }
 
 fn ratios(findings: &Findings) -> Option<Markup> {

@@ -45,7 +45,8 @@ fn an_interruption_keeps_what_was_measured_and_ends_what_runs() {
 #[test]
 fn a_kill_loses_the_run_under_way_at_most() {
     let folder = Folder::new();
-    let args = ["versus", "sleep 0.02", "sleep 0.04", "--time", "10min", "--out", "out", "-q", "-w", "0"];
+    // Alike, so that nothing settles it.
+    let args = ["versus", "sleep 0.02", "sleep 0.02", "--time", "10min", "--out", "out", "-q", "-w", "0"];
     let waits = ["--conclude", "echo x >> runs", "--margin", "0.0001%"];
     let run = Running::start(folder.path(), &[&args[..], &waits].concat());
     let made = || fs::read_to_string(folder.path().join("runs")).unwrap_or_default().lines().count() as u64;

@@ -57,3 +57,18 @@ fn tables_are_sorted_and_seconds_have_three_digits() {
     let wrong = ringfence_in(folder.path(), &["versus", "true", "true", "--sort", "size"]);
     assert_eq!(wrong.code(), Some(2), "{}", wrong.stderr);
 }
+
+#[test]
+fn names_of_any_kind_stay_in_their_cell_and_thirty_settings_are_told_apart() {
+    let folder = Folder::new();
+    let name = "a `b`\n\u{1b}[31m<b> | c";
+    let args = ["true", "true", "-n", name, "-n", "short", "-w", "0", "-r", "4", "--out", "one"];
+    let exports = ["--export-markdown", "h.md", "--export-summary", "s.md"];
+    let ran = versus(&folder, &[&args[..], &exports].concat());
+    assert!(!ran.said().contains('\u{1b}') && ran.stdout.contains("\\u{1b}[31m<b>"), "{}", ran.stdout);
+    let markdown = read(&folder, "h.md");
+    assert_eq!(markdown.lines().count(), 4, "{markdown}");
+    assert!(read(&folder, "s.md").contains("&lt;b> | c)**"), "{}", read(&folder, "s.md"));
+    let many = ["true {n}", "-P", "n", "1", "30", "-N", "-w", "0", "-r", "4", "--out", "many"];
+    assert!(versus(&folder, &many).said().contains("ad against a (n=30 against n=1)"));
+}
