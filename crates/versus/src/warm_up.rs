@@ -5,6 +5,9 @@
 //! before the latest that is not warm-up. Caches that fill, files that are read for the first time and clocks that speed
 //! up make first runs slow; where nothing does, a run is slower than five others by chance alone, one in six. The rule is about how long
 //! runs take, and not about which command is faster.
+//!
+//! Where some command's two, three or four latest runs are faster than all before, it has just become faster: what came
+//! before is judged when there are five of the kind.
 
 /// So many runs must not all be faster.
 pub const LATEST: usize = 5;
@@ -33,6 +36,16 @@ pub fn judge(series: &[Vec<f64>], last: bool) -> WarmUp {
     if length <= LATEST || (length < FIRST && !last) {
         return WarmUp::NotYet;
     }
+    let just_faster = |latest: usize| {
+        let is_so = |times: &Vec<f64>| {
+            let (before, now) = times[..length].split_at(length - latest);
+            before.iter().all(|slow| now.iter().all(|time| time < slow))
+        };
+        series.iter().any(is_so)
+    };
+    if !last && length <= MOST && (2..LATEST).any(just_faster) {
+        return WarmUp::NotYet;
+    }
     let before = length - LATEST;
     let cold = |round: usize| {
         let slow = |times: &Vec<f64>| times[before..length].iter().all(|time| *time < times[round]);
@@ -56,6 +69,11 @@ mod tests {
         assert_eq!(judge(&[level[..8].to_vec()], false), WarmUp::NotYet);
         assert_eq!(judge(&[level[..8].to_vec()], true), WarmUp::Over(0));
         assert_eq!(judge(&[level[..5].to_vec()], true), WarmUp::NotYet);
+        // Six slow runs and then none: that is not seen as long as slow ones are among the latest five.
+        let step = |fast: usize| [vec![30.0, 31.0, 30.5, 29.0, 30.2, 30.9], level[..fast].to_vec()].concat();
+        assert_eq!(judge(&[step(3)], false), WarmUp::NotYet);
+        assert_eq!(judge(&[step(5)], false), WarmUp::NotYet);
+        assert_eq!(judge(&[step(6)], false), WarmUp::Over(6));
         let cold = [vec![30.0, 31.0, 15.0], level.to_vec()].concat();
         assert_eq!(judge(std::slice::from_ref(&cold), false), WarmUp::Over(3));
         // Whoever is cold longest decides.

@@ -250,13 +250,19 @@ fn too_little_time_is_refused_at_once() {
 
 #[test]
 fn cold_runs_are_dropped() {
-    for seed in 0..50 {
-        let mut bench = Made::new(Noise::Normal(0.02), &[1.0, 1.0], seed);
-        bench.cold = 3;
-        let found = found(&mut bench, &settings(seed), false);
-        let warmed = found.warm_up.unwrap();
-        assert!((3..=6).contains(&warmed.dropped) && warmed.measured, "{warmed:?}");
-        assert!(found.commands[0].described.unwrap().max < 1.2 * RUN_NS);
+    for cold in [3, 5, 6, 7] {
+        let dropped = (0..50).map(|seed| {
+            let mut bench = Made::new(Noise::Normal(0.02), &[1.0, 1.0], seed);
+            bench.cold = cold;
+            let found = found(&mut bench, &settings(seed), false);
+            let warmed = found.warm_up.unwrap();
+            assert!(warmed.dropped >= cold && warmed.measured, "{warmed:?}");
+            assert!(found.commands[0].described.unwrap().max < 1.2 * RUN_NS);
+            warmed.dropped
+        });
+        // Of two commands one is slower than five others by chance in every third round.
+        let more = dropped.filter(|dropped| *dropped > cold + 2).count();
+        assert!(more <= 6, "{more} of 50");
     }
     let mut bench = Made::new(Noise::Normal(0.02), &[1.0, 1.0], 1);
     let given = found(&mut bench, &Settings { warm_up: Some(2), ..settings(1) }, false);
