@@ -86,7 +86,10 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
             (_, true) => "within the budget",
             _ => "undecided",
         };
-        output::print(&if judged { format!("{text}\nVerdict: {verdict}\n") } else { text })?;
+        let margin = experiment.measure.margin;
+        let verdict =
+            format!("\nVerdict: {verdict}; verdicts in the table are about changes larger than {margin}\n");
+        output::print(&if judged { text + &verdict } else { text })?;
     }
     page::beside(&dir, flags.json, !done.ended.is_planned())?;
     experiment::finish(&done.ended, &dir, &machine)?;
