@@ -16,7 +16,7 @@ use crate::attempt::{self, DATA, HOST, Outcome, Running, Started};
 use crate::error::FleetError;
 use crate::facts::Facts;
 use crate::folder::{self, EXPERIMENT, Engine, PROGRAM, Spec};
-use crate::slurm;
+use crate::submission;
 use crate::table::rows;
 
 /// How often it is looked whether the verb has ended.
@@ -187,7 +187,7 @@ fn verb(dir: &Path, spec: &Spec, attempt: &Path, stop: &AtomicBool) -> Result<Ex
 
 // The last thing that it said, which is why it ended.
 fn why(ended: &ExitStatus, attempt: &Path) -> String {
-    let last = slurm::last_line(&attempt.join("errors.txt"));
+    let last = submission::last_line(&attempt.join("errors.txt"));
     let how = match (ended.code(), ended.signal()) {
         (_, Some(signal)) => format!("signal {signal} ended it"),
         (Some(code), _) => format!("exit code {code}"),

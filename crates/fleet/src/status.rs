@@ -60,7 +60,8 @@ pub fn look(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
     let other = Submitting::other(dir);
     let (spec, mut tasks) = look_alone(dir)?;
     if let Some(other) = other {
-        for task in tasks.iter_mut().filter(|task| task.state == State::Missing) {
+        let held = |task: &Task| task.reason.as_ref().is_some_and(|reason| reason.starts_with(slurm::HELD));
+        for task in tasks.iter_mut().filter(|task| task.state == State::Missing || held(task)) {
             task.state = State::Waiting;
             task.reason = Some(format!("{other} hands it in, or runs it when others have ended"));
         }
