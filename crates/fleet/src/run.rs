@@ -9,7 +9,6 @@ use std::{os::unix::process::CommandExt, os::unix::process::ExitStatusExt};
 
 use ringfence_dataset::Date;
 use ringfence_machine::root::FsRoot;
-use ringfence_sysfs::whole;
 use rustix::process::{Pid, Signal};
 
 use crate::attempt::{self, DATA, HOST, Outcome, Running, Started};
@@ -77,9 +76,7 @@ pub fn run_task(dir: &Path, number: u32, place: &Place, stop: &AtomicBool) -> Re
     };
     running.end(&outcome)?;
     if outcome.complete {
-        let path = dir.join("nodes").join(&place.node);
-        // Whoever was first is there already.
-        let _ = whole::write_new(&path, number.to_string().as_bytes());
+        attempt::measured(dir, &outcome);
     }
     Ok(outcome)
 }
