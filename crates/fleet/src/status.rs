@@ -5,14 +5,16 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::attempt::{self, Attempt};
+use crate::attempt::{self, Attempt, DATA};
 use crate::ended::{self, DIED};
 use crate::error::FleetError;
+use crate::facts::Facts;
 use crate::folder::{self, Engine, Spec};
 use crate::run::{own_name, since};
 use crate::slurm::{self, Asked};
 use crate::state::State;
 use crate::submitting::Submitting;
+use crate::table::rows;
 
 /// A task, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,7 +96,10 @@ fn one(dir: &Path, spec: &Spec, asked: &Result<BTreeMap<u32, Asked>, String>, nu
     let (counting, damaged) = attempt::counting(&task, &attempts);
     let slurm = asked.as_ref().ok().and_then(|asked| asked.get(&number));
     let (state, reason) = match (counting, unread, spec.engine) {
-        (Some(counting), ..) => (State::Done, noted(counting, damaged)),
+        (Some(counting), ..) => {
+            let lacks = || lacking(&attempt::of(dir, number, counting.number));
+            (State::Done, noted(counting, damaged).or_else(lacks))
+        }
         (None, Some(why), _) => (State::Unknown, Some(why)),
         (None, None, Engine::Local) => here(attempts.last()),
         (None, None, Engine::Slurm) => match (asked, slurm) {
@@ -129,6 +134,16 @@ fn noted(counting: &Attempt, first: Option<String>) -> Option<String> {
     let first =
         first.map(|why| format!("{why}; until then its complete attempt of the lowest number counts"));
     first.or_else(|| counting.damaged.clone())
+}
+
+// What the report leaves out, as far as that is plain without reading figures.
+fn lacking(attempt: &Path) -> Option<String> {
+    let why = match Facts::read(attempt) {
+        Err(error) => error.to_string(),
+        Ok(_) if rows::are_in(attempt) || attempt.join(DATA).is_dir() => return None,
+        Ok(_) => format!("{} is missing, and so are its rows of the table", attempt.join(DATA).display()),
+    };
+    Some(attempt::remedy(attempt, &format!("the report leaves it out: {why}")))
 }
 
 fn tried(attempt: &Attempt) -> Tried {
