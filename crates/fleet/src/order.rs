@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ringfence_dataset::{Date, text_file};
-use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::units::Span;
+use ringfence_experiment::{Experiment, shell};
 use ringfence_machine::Machine;
 use ringfence_machine::root::FsRoot;
 
@@ -118,7 +118,10 @@ fn check(words: &[String], called: &dyn Fn(&[String]) -> Result<(), String>) -> 
     let whole: Vec<String> =
         words.iter().cloned().chain(["--out", "data", "--quiet"].map(str::to_owned)).collect();
     let Err(why) = called(&whole) else { return Ok(()) };
-    Err(FleetError::Usage(format!("'{}' cannot be the task of a fleet: {why}", words.join(" "))))
+    Err(FleetError::Usage(format!(
+        "'{}' cannot be the task of a fleet: {why}",
+        shell::line(words.iter().map(String::as_str))
+    )))
 }
 
 fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result<(), FleetError> {

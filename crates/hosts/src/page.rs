@@ -43,7 +43,7 @@ pub fn page(spec: &Spec, overview: &Overview, compared: Option<&Compared>) -> Pa
     groups.push(Group { title: None, sections: vec![facts(overview)] });
     Page {
         title: "Fleet".into(),
-        subtitle: clean(&format!("{} · {}", spec.words.join(" "), spec.created)),
+        subtitle: clean(&format!("{} · {}", spec.line(), spec.created)),
         answer: answer(overview),
         groups,
         footer: vec![footer(overview)],
