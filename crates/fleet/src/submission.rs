@@ -254,15 +254,14 @@ fn script(dir: &Path, own: &Path, spec: &Spec, tasks: &[u32]) -> String {
 ///
 /// # Errors
 /// Where Slurm cannot be asked, or may not list yet what it has just been handed.
-pub(crate) fn found(dir: &Path) -> Result<Vec<(PathBuf, Submission)>, FleetError> {
+pub(crate) fn found(dir: &Path) -> Result<Vec<Submission>, FleetError> {
     let mut all = Vec::new();
     for own in folders(dir) {
         let known = get(&own.join(JOB))?;
-        let submission = match get(&own.join(HANDED))? {
+        all.extend(match get(&own.join(HANDED))? {
             Some(handed) if known.is_none() => by_name(&own, handed)?,
             _ => known,
-        };
-        all.extend(submission.map(|submission| (own, submission)));
+        });
     }
     Ok(all)
 }

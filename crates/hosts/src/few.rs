@@ -6,8 +6,8 @@ use ringfence_text::Style;
 use ringfence_text::table::{Cell, Column, Table};
 use ringfence_text::text::{faint, paragraph, plural};
 
+use crate::cells::{MOST_FIGURES, figure_cell, more_figures};
 use crate::overview::{Known, Overview, Summary};
-use crate::text::{MOST_FIGURES, figure_cell, more_figures};
 
 /// Reasons that are told one by one.
 const MOST_REASONS: usize = 6;

@@ -7,12 +7,13 @@ use ringfence_report::html::{
 };
 use ringfence_text::text::{capital, clean, plural};
 
+use crate::cells::figure_cell;
 use crate::compared::Compared;
 use crate::names::{middle, shown};
 use crate::overview::{Known, Overview, Summary};
 use crate::text::{
-    change_rows, compared_how, few, figure_cell, group_title, left_out, notable, outlier_lines,
-    outliers_title, summary_row, too_few,
+    change_rows, compared_how, few, group_title, left_out, notable, outlier_lines, outliers_title,
+    summary_row, too_few,
 };
 
 /// Pictures of a group, of the figures that differ most.

@@ -9,13 +9,12 @@ use ringfence_text::style::Paint;
 use ringfence_text::table::{Cell, Column, Table};
 use ringfence_text::text::{capital, faint, hanging, heading, listed, paragraph, plural, section};
 
+use crate::cells::{MOST_FIGURES, figure_cell, more_figures};
 use crate::compared::{By, Compared};
 use crate::few::{reasons, side_by_side};
 use crate::names::{middle, next, share, shown};
 use crate::overview::{Counts, Known, Overview, Summary, counts, noun};
 
-/// Figures that a terminal has room for; `--figure` chooses others.
-pub(crate) const MOST_FIGURES: usize = 24;
 /// Figures that stand beside each other where hosts are rows.
 const MOST_COLUMNS: usize = 3;
 /// Hosts that are named one by one.
@@ -117,13 +116,6 @@ pub fn text(overview: &Overview, compared: Option<&Compared>, style: &Style) -> 
     section(&mut out);
     faint(&mut out, &legend(overview), style);
     out
-}
-
-pub(crate) fn more_figures(out: &mut String, left: usize, style: &Style) {
-    if left > 0 {
-        let left = plural(left, "figure");
-        faint(out, &format!("{left} more: --figure TEXT chooses, --html and --json have all"), style);
-    }
 }
 
 fn legend(overview: &Overview) -> String {
@@ -312,14 +304,6 @@ fn by_host(overview: &Overview, all: &[&Summary], style: &Style) -> String {
         faint(&mut out, &format!("{left} {}s more: --html and --json have all", overview.noun()), style);
     }
     out
-}
-
-/// A host's figure in a cell.
-pub(crate) fn figure_cell(summary: &Summary, host: usize) -> String {
-    match summary.hosts.iter().find(|one| one.host == host).map(|one| &one.figure) {
-        Some(Known::Figure(interval)) => shown(&summary.of, interval).to_string(),
-        _ => NO_FIGURE.into(),
-    }
 }
 
 fn outliers(out: &mut String, overview: &Overview, style: &Style) {
