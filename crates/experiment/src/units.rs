@@ -34,11 +34,12 @@ macro_rules! serde_as_text {
 }
 pub(crate) use serde_as_text;
 
-/// A length of time; reads and prints `300ns`, `5us`, `20ms`, `1.5s`, `2min`.
+/// A length of time; reads and prints `300ns`, `5us`, `20ms`, `1.5s`, `2min`, `1h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
-const SPANS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
+const SPANS: [(&str, f64); 6] =
+    [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9), ("h", 3600e9)];
 
 impl Span {
     /// `n` milliseconds.
@@ -69,7 +70,7 @@ impl FromStr for Span {
     type Err = ParseUnitError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let what = "a duration: write a number with ns, us, ms, s or min";
+        let what = "a duration: write a number with ns, us, ms, s, min or h";
         let bad = || {
             let example = text.parse::<u32>().map_or("20ms".into(), |number| format!("{number}ms"));
             ParseUnitError { text: text.into(), what, example }
@@ -168,6 +169,7 @@ mod tests {
             assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
         }
         assert_eq!("2min".parse::<Span>().unwrap().0.as_secs(), 120);
+        assert_eq!("1.5h".parse::<Span>().unwrap().0.as_secs(), 5400);
         for text in ["0.5%", "7%", "100%", "0.07%"] {
             assert_eq!(text.parse::<Share>().unwrap().to_string(), text);
         }
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        for text in ["", "20", "ms", "-1s", "1h", "1e9s", "99999999999min"] {
+        for text in ["", "20", "ms", "-1s", "1d", "9999h", "1e9s", "99999999999min"] {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
         for text in ["", "5", "101%", "-1%", "x%", "NaN%"] {

@@ -93,7 +93,7 @@ impl Running {
         fs::create_dir_all(task).map_err(FleetError::io("make", task))?;
         let mut number = numbers(task)?.last().map_or(1, |(last, _)| last + 1);
         let dir = loop {
-            let dir = task.join(format!("attempt-{number}{PART}"));
+            let dir = part(task, number);
             match fs::create_dir(&dir) {
                 // Another attempt of this number may have ended meanwhile.
                 Ok(()) if !complete(task, number).exists() => break dir,
@@ -123,9 +123,17 @@ impl Running {
         fs::remove_file(&reserve).map_err(FleetError::io("remove", &reserve))?;
         put(&self.dir.join(OUTCOME), outcome)?;
         let named = complete(&self.task, self.number);
-        fs::rename(&self.dir, &named).map_err(FleetError::io("rename the attempt to", &named))?;
+        take_name(&self.dir, &named).map_err(FleetError::io("rename the attempt to", &named))?;
         whole::sync_folder(&self.task).map_err(FleetError::io("sync the folder", &self.task))?;
         if outcome.complete { first_is(&self.task, self.number) } else { Ok(()) }
+    }
+}
+
+// It has it as well where another has been there first: whoever looks finishes what is complete.
+fn take_name(part: &Path, named: &Path) -> std::io::Result<()> {
+    match fs::rename(part, named) {
+        Err(error) if error.kind() == ErrorKind::NotFound && named.is_dir() => Ok(()),
+        renamed => renamed,
     }
 }
 
@@ -143,9 +151,38 @@ fn complete(task: &Path, number: u32) -> PathBuf {
     task.join(format!("attempt-{number}"))
 }
 
+fn part(task: &Path, number: u32) -> PathBuf {
+    task.join(format!("attempt-{number}{PART}"))
+}
+
 /// The folder of an attempt that has ended.
 pub(crate) fn of(dir: &Path, task: u32, number: u32) -> PathBuf {
-    complete(&folder::task(dir, task), number)
+    let task = folder::task(dir, task);
+    let (named, part) = (complete(&task, number), part(&task, number));
+    if !named.is_dir() && part.is_dir() { part } else { named }
+}
+
+// Its program was killed when all of it was there but for its name. Who may not rename it reads it where it is.
+fn finish(task: &Path, number: u32, outcome: &Outcome) {
+    if take_name(&part(task, number), &complete(task, number)).is_ok() {
+        // What is not written now is told from the attempts.
+        let _ = whole::sync_folder(task);
+        let _ = first_is(task, number);
+        if let Some(dir) = task.ancestors().nth(2) {
+            measured(dir, outcome);
+        }
+    }
+}
+
+/// Says that a node has been measured. Whoever was first is there already.
+pub(crate) fn measured(dir: &Path, outcome: &Outcome) {
+    let _ = whole::write_new(&dir.join("nodes").join(&outcome.node), outcome.task.to_string().as_bytes());
+}
+
+/// What to do about an attempt whose figures cannot be had.
+pub(crate) fn remedy(attempt: &Path, why: &str) -> String {
+    let restore = if why.contains("restore it") { "" } else { "restore it, " };
+    format!("{why}; {restore}or remove {} and retry", attempt.display())
 }
 
 /// Writes a value as JSON, whole.
@@ -197,12 +234,27 @@ impl Attempt {
 pub(crate) fn all(task: &Path) -> Result<Vec<Attempt>, FleetError> {
     let attempt = |(number, name): (u32, String)| {
         let dir = task.join(name);
-        let mut damaged: Option<String> = None;
-        let started = told(get(&dir.join(STARTED)), &mut damaged);
-        let outcome = told(get(&dir.join(OUTCOME)), &mut damaged);
-        Attempt { number, started, outcome, damaged }
+        let found = one(&dir, number);
+        if dir == complete(task, number) {
+            return found;
+        }
+        // It may have taken its name since it was listed.
+        if !dir.exists() {
+            return one(&complete(task, number), number);
+        }
+        if let Some(outcome) = found.outcome.as_ref().filter(|outcome| outcome.complete) {
+            finish(task, number, outcome);
+        }
+        found
     };
     Ok(numbers(task)?.into_iter().map(attempt).collect())
+}
+
+fn one(dir: &Path, number: u32) -> Attempt {
+    let mut damaged: Option<String> = None;
+    let started = told(get(&dir.join(STARTED)), &mut damaged);
+    let outcome = told(get(&dir.join(OUTCOME)), &mut damaged);
+    Attempt { number, started, outcome, damaged }
 }
 
 // The last of several problems: an outcome's matters most.
@@ -305,6 +357,25 @@ mod tests {
         assert!(counting(&task, &found).0.is_none());
         assert!(found[0].outcome.is_none() && task.join("attempt-1.part").is_dir());
         assert_eq!(Running::begin(&task, &started("c")).unwrap().number, 3);
+    }
+
+    // Killed between the last file and the rename: whoever looks finishes it.
+    #[test]
+    fn what_is_complete_but_for_its_name_gets_it() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("nodes")).unwrap();
+        let task = folder::task(dir.path(), 1);
+        let running = Running::begin(&task, &started("n")).unwrap();
+        put(&running.dir.join(OUTCOME), &outcome(1, true)).unwrap();
+        let (left, named) = (task.join("attempt-1.part"), task.join("attempt-1"));
+        assert_eq!(of(dir.path(), 1, 1), left);
+        let found = all(&task).unwrap();
+        assert_eq!(counting(&task, &found).0.map(|one| one.number), Some(1));
+        assert!(named.is_dir() && !left.exists() && task.join(FIRST).is_file());
+        assert_eq!(of(dir.path(), 1, 1), named);
+        assert_eq!(fs::read_to_string(dir.path().join("nodes/n")).unwrap(), "1");
+        // Of two who do it one comes later, which changes nothing.
+        assert!(take_name(&left, &named).is_ok() && take_name(&task.join("x"), &task.join("y")).is_err());
     }
 
     #[test]

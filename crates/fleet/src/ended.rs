@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use crate::asked::Asked;
 use crate::attempt::{Attempt, Outcome, Started};
-use crate::slurm::{self, Asked};
 use crate::state::State;
+use crate::submission;
 
 pub(crate) const DIED: &str = "it ended without a word: it was killed, or its machine went down";
 
@@ -72,10 +73,10 @@ fn told(slurm: &Asked) -> String {
 
 // What stands at the end of its log: why it could not begin, or not record anything.
 fn words(dir: &Path, number: u32, slurm: Option<&Asked>) -> Option<String> {
-    let log = slurm::log(dir, number)?;
+    let log = submission::log(dir, number)?;
     let on =
         slurm.and_then(|slurm| slurm.node.as_ref()).map(|node| format!(" on {node}")).unwrap_or_default();
-    let Some(said) = slurm::last_line(&log) else {
+    let Some(said) = submission::last_line(&log) else {
         // One that Slurm has forgotten may just have been removed.
         return slurm.map(|_| {
             let log = log.display();

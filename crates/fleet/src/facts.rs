@@ -1,12 +1,14 @@
 //! What a host is, in columns.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use ringfence_machine::Machine;
 use ringfence_machine::features::has_cpuinfo_flag;
 use ringfence_machine::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
+use crate::attempt::{self, HOST};
 use crate::error::FleetError;
 
 /// What is known of a host before a task runs there. Unlike `machine.json` of a dataset it names the host.
@@ -73,6 +75,13 @@ pub enum Fact {
 }
 
 impl Facts {
+    /// Those of an attempt, as they were written when it began.
+    pub(crate) fn read(attempt: &Path) -> Result<Self, FleetError> {
+        let path = attempt.join(HOST);
+        let facts: Option<Self> = attempt::get(&path)?;
+        facts.ok_or_else(|| FleetError::Failed(format!("{} is missing", path.display())))
+    }
+
     /// Looks at the machine below `root`; `node` is what the engine calls it.
     ///
     /// # Errors

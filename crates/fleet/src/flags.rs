@@ -91,7 +91,7 @@ Hands in what failed or is missing, and nothing of which cannot be told whether 
 
 Examples:
   ringfence fleet retry fleet
-  ringfence fleet retry fleet --limit 120min
+  ringfence fleet retry fleet --limit 2h
   ringfence fleet retry fleet --slurm --exclude=n7")]
 pub struct FleetRetry {
     /// The folder of a fleet

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::text_file;
+use ringfence_experiment::shell;
 use ringfence_sysfs::whole;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,11 @@ pub struct Spec {
 impl Spec {
     /// The current [`Spec::schema`].
     pub const SCHEMA: u32 = 1;
+
+    /// What each task runs, as a shell reads it.
+    pub fn line(&self) -> String {
+        shell::line(self.words.iter().map(String::as_str))
+    }
 
     /// The node that a task is to run on, where it was named.
     pub fn node(&self, task: u32) -> Option<&str> {
@@ -192,6 +198,7 @@ mod tests {
         create(&folder, &spec, Path::new("/bin/sh"), Some("x = 1")).unwrap();
         assert!(is_fleet(&folder) && !is_fleet(dir.path()));
         assert_eq!(open(&folder).unwrap(), spec);
+        assert_eq!(spec.line(), "survey --quick");
         assert_eq!((spec.node(2), spec.node(3), spec.node(0)), (Some("n2"), None, None));
         assert!(
             create(&folder, &spec, Path::new("/bin/sh"), None).unwrap_err().to_string().contains("not empty")

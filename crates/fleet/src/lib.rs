@@ -7,7 +7,7 @@
 //! | `fleet.toml` | [`Spec`]: what was asked, when, and of whom |
 //! | `ringfence` | the program that every task runs |
 //! | `experiment.toml` | the experiment, where it was a file |
-//! | `submissions/1/` | the script that Slurm was handed, the command, and the job |
+//! | `submissions/1/` | the script that Slurm was handed, the command, and the job: its name, and its number |
 //! | `tasks/0001/attempt-1/` | one attempt at a task: its datasets, what the machine is, how it ended |
 //! | `tasks/0001/first.json` | which attempt counts: the first that was complete |
 //! | `nodes/NAME` | which task has measured a node |
@@ -17,6 +17,7 @@
 //! An attempt writes to a folder of its own, `attempt-1.part`, and takes its name when all of it is there. A task
 //! that runs twice, because an engine thinks a node dead that goes on, so neither loses nor mixes anything.
 
+mod asked;
 mod attempt;
 mod ended;
 mod error;
@@ -30,6 +31,7 @@ mod same;
 mod slurm;
 mod state;
 mod status;
+mod submission;
 mod submitting;
 mod table;
 
@@ -41,8 +43,8 @@ pub use order::{Order, Ordered, order};
 pub use retry::{Retry, retry};
 pub use run::{Place, run_task};
 pub use same::same_experiment;
-pub use slurm::submit;
 pub use state::State;
 pub use status::{Task, Tried, look};
+pub use submission::{may_have_job, submit};
 pub use submitting::Submitting;
 pub use table::{Figure, Gathered, LeftOut, OnHost, Read, gather, is_current, read};

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ringfence_dataset::{Date, text_file};
-use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::units::Span;
+use ringfence_experiment::{Experiment, shell};
 use ringfence_machine::Machine;
 use ringfence_machine::root::FsRoot;
 
@@ -118,7 +118,10 @@ fn check(words: &[String], called: &dyn Fn(&[String]) -> Result<(), String>) -> 
     let whole: Vec<String> =
         words.iter().cloned().chain(["--out", "data", "--quiet"].map(str::to_owned)).collect();
     let Err(why) = called(&whole) else { return Ok(()) };
-    Err(FleetError::Usage(format!("'{}' cannot be the task of a fleet: {why}", words.join(" "))))
+    Err(FleetError::Usage(format!(
+        "'{}' cannot be the task of a fleet: {why}",
+        shell::line(words.iter().map(String::as_str))
+    )))
 }
 
 fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result<(), FleetError> {
@@ -141,11 +144,17 @@ fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result
             array = Some(count(&list)?);
             spec.options.push(format!("--array={list}"));
         } else {
-            spec.options.push(option);
+            spec.options.push(sensible(option)?);
         }
     }
     if let Some(list) = named {
         spec.nodes = slurm::nodes(&list)?;
+        let twice = |(place, node): &(usize, &String)| spec.nodes[..*place].contains(node);
+        if let Some((_, node)) = spec.nodes.iter().enumerate().find(twice) {
+            return Err(FleetError::Usage(format!(
+                "--nodelist={list}: {node} is in it twice: name each node once"
+            )));
+        }
         spec.tasks = u32::try_from(spec.nodes.len()).unwrap_or(u32::MAX);
     }
     let known = [Some(spec.tasks).filter(|_| !spec.nodes.is_empty()), hosts, array];
@@ -159,6 +168,24 @@ fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result
         }
         None => Ok(()),
     }
+}
+
+/// An option of sbatch that it can be told with what it is told anyway.
+///
+/// # Errors
+/// One sentence.
+pub(crate) fn sensible(option: String) -> Result<String, FleetError> {
+    let refuse = |why: &str| Err(FleetError::Usage(format!("{option}: {why}")));
+    if ["--wait", "-W"].contains(&option.as_str()) {
+        return refuse(
+            "sbatch would wait for tasks that cannot begin before it has ended: leave it out, and look with 'ringfence fleet status'",
+        );
+    }
+    let long = option == "--job-name" || option.starts_with("--job-name=");
+    if long || (option.starts_with("-J") && !option.starts_with("--")) {
+        return refuse("a job is found again by a name that the fleet gives it: leave it out");
+    }
+    Ok(option)
 }
 
 // `1-40` or `1-40%10`: a retry has an array of its own, so this is only how many there are.
@@ -277,6 +304,10 @@ mod tests {
             assert!(error.contains(part), "{part}: {error}");
         }
         assert_eq!(count("1-40%10").unwrap(), 40);
+        for option in ["--wait", "-W", "--job-name=a", "-Ja"] {
+            assert!(sensible(option.into()).unwrap_err().to_string().contains("leave it out"), "{option}");
+        }
+        assert_eq!(sensible("--wait-all-nodes=1".into()).unwrap(), "--wait-all-nodes=1");
         assert!(count("3-5").is_err());
     }
 }

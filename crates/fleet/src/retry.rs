@@ -1,13 +1,16 @@
 //! What is lost, handed in once more.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use crate::error::FleetError;
-use crate::folder::{Engine, Spec};
-use crate::order::limit_minutes;
+use crate::folder::{self, Engine, Spec};
+use crate::order::{limit_minutes, sensible};
 use crate::slurm;
 use crate::state::State;
 use crate::status::{self, Task};
+use crate::submission;
 use crate::submitting::Submitting;
 
 /// Tasks that are to run again, and the right to have them run.
@@ -17,7 +20,7 @@ pub struct Retry {
     pub spec: Spec,
     /// The tasks, by their numbers.
     pub tasks: Vec<u32>,
-    /// Of what is not known whether it runs, a sentence each: that is left alone.
+    /// What is not known to run, and what somebody has to let go, a sentence each: that is left alone.
     pub left: Vec<String>,
     /// That nobody else hands anything in, or runs it.
     pub own: Submitting,
@@ -30,6 +33,7 @@ pub struct Retry {
 /// # Errors
 /// One sentence where somebody else hands tasks in, or where it cannot be told what runs.
 pub fn retry(dir: &Path, limit: Option<&str>, more: Option<&[String]>) -> Result<Retry, FleetError> {
+    folder::open(dir)?;
     let own = Submitting::begin(dir)?;
     let (mut spec, tasks) = status::look_alone(dir)?;
     if spec.engine == Engine::Local && (limit.is_some() || more.is_some()) {
@@ -56,7 +60,8 @@ pub fn retry(dir: &Path, limit: Option<&str>, more: Option<&[String]>) -> Result
     let left = unknown.into_iter().map(|task| {
         format!("task {} is left alone: {}", task.number, task.reason.as_deref().unwrap_or_default())
     });
-    Ok(Retry { tasks: lost, left: left.collect(), dir: dir.into(), spec, options, own })
+    let left = left.chain(held(&tasks)).collect();
+    Ok(Retry { tasks: lost, left, dir: dir.into(), spec, options, own })
 }
 
 impl Retry {
@@ -64,9 +69,24 @@ impl Retry {
     ///
     /// # Errors
     /// What it refuses.
-    pub fn hand_in(&self) -> Result<String, FleetError> {
-        slurm::submit(&self.dir, &self.spec, &self.tasks, &self.options)
+    pub fn hand_in(&self, stop: &AtomicBool) -> Result<String, FleetError> {
+        submission::hand_in(&self.dir, &self.spec, &self.tasks, Some(&self.options), stop)
     }
+}
+
+// The tasks of each job that is held, and how it is let go.
+fn held(tasks: &[Task]) -> Vec<String> {
+    let mut jobs: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for task in tasks.iter().filter(|task| task.state == State::Waiting) {
+        if let Some(reason) = task.reason.as_deref().filter(|reason| reason.starts_with(slurm::HELD)) {
+            jobs.entry(reason).or_default().push(task.number);
+        }
+    }
+    let held = |(reason, tasks): (&str, Vec<u32>)| {
+        let tasks = format!("{} {}", if tasks.len() == 1 { "task" } else { "tasks" }, slurm::list(&tasks));
+        format!("not handed in again, since Slurm has it: {tasks}: {reason}")
+    };
+    jobs.into_iter().map(held).collect()
 }
 
 // A retry itself says which tasks, and on which nodes they are bound to run.
@@ -79,7 +99,7 @@ fn checked(more: &[String]) -> Result<Vec<String>, FleetError> {
         Some(option) => Err(FleetError::Usage(format!(
             "{option}: a retry runs the tasks that are lost, those with a node of their own on that: leave it out"
         ))),
-        None => Ok(more.iter().filter(|option| *option != "--").cloned().collect()),
+        None => more.iter().filter(|option| *option != "--").cloned().map(sensible).collect(),
     }
 }
 
@@ -150,7 +170,7 @@ mod tests {
     fn options_that_a_retry_decides_itself_are_refused() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(checked(&words("--exclude=n7 -p main --")).unwrap(), words("--exclude=n7 -p main"));
-        for option in ["--array=1-2", "--nodelist=n1", "-wn1", "-a"] {
+        for option in ["--array=1-2", "--nodelist=n1", "-wn1", "-a", "--wait", "-W"] {
             assert!(checked(&words(option)).unwrap_err().to_string().starts_with(option), "{option}");
         }
     }

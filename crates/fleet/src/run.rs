@@ -9,14 +9,13 @@ use std::{os::unix::process::CommandExt, os::unix::process::ExitStatusExt};
 
 use ringfence_dataset::Date;
 use ringfence_machine::root::FsRoot;
-use ringfence_sysfs::whole;
 use rustix::process::{Pid, Signal};
 
 use crate::attempt::{self, DATA, HOST, Outcome, Running, Started};
 use crate::error::FleetError;
 use crate::facts::Facts;
 use crate::folder::{self, EXPERIMENT, Engine, PROGRAM, Spec};
-use crate::slurm;
+use crate::submission;
 use crate::table::rows;
 
 /// How often it is looked whether the verb has ended.
@@ -77,9 +76,7 @@ pub fn run_task(dir: &Path, number: u32, place: &Place, stop: &AtomicBool) -> Re
     };
     running.end(&outcome)?;
     if outcome.complete {
-        let path = dir.join("nodes").join(&place.node);
-        // Whoever was first is there already.
-        let _ = whole::write_new(&path, number.to_string().as_bytes());
+        attempt::measured(dir, &outcome);
     }
     Ok(outcome)
 }
@@ -187,7 +184,7 @@ fn verb(dir: &Path, spec: &Spec, attempt: &Path, stop: &AtomicBool) -> Result<Ex
 
 // The last thing that it said, which is why it ended.
 fn why(ended: &ExitStatus, attempt: &Path) -> String {
-    let last = slurm::last_line(&attempt.join("errors.txt"));
+    let last = submission::last_line(&attempt.join("errors.txt"));
     let how = match (ended.code(), ended.signal()) {
         (_, Some(signal)) => format!("signal {signal} ended it"),
         (Some(code), _) => format!("exit code {code}"),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ringfence_dataset::text_file;
-use ringfence_experiment::Experiment;
+use ringfence_experiment::{Experiment, shell};
 
 use crate::error::FleetError;
 use crate::folder::{EXPERIMENT, Spec};
@@ -13,7 +13,7 @@ use crate::folder::{EXPERIMENT, Spec};
 /// # Errors
 /// One sentence that says what each ran.
 pub fn same_experiment(a: (&Path, &Spec), b: (&Path, &Spec)) -> Result<(), FleetError> {
-    let [before, after] = [a, b].map(|(dir, spec)| (dir.display(), without_seed(&spec.words).join(" ")));
+    let [before, after] = [a, b].map(|(dir, spec)| (dir.display(), shell::line(without_seed(&spec.words))));
     if before.1 != after.1 {
         return Err(FleetError::Usage(format!(
             "these cannot be compared: tasks of {} ran '{}', those of {} '{}'; name a fleet of the same experiment",

@@ -5,14 +5,17 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::attempt::{self, Attempt};
+use crate::asked::{self, Asked};
+use crate::attempt::{self, Attempt, DATA};
 use crate::ended::{self, DIED};
 use crate::error::FleetError;
+use crate::facts::Facts;
 use crate::folder::{self, Engine, Spec};
 use crate::run::{own_name, since};
-use crate::slurm::{self, Asked};
+use crate::slurm;
 use crate::state::State;
 use crate::submitting::Submitting;
+use crate::table::rows;
 
 /// A task, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -60,7 +63,8 @@ pub fn look(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
     let other = Submitting::other(dir);
     let (spec, mut tasks) = look_alone(dir)?;
     if let Some(other) = other {
-        for task in tasks.iter_mut().filter(|task| task.state == State::Missing) {
+        let held = |task: &Task| task.reason.as_ref().is_some_and(|reason| reason.starts_with(slurm::HELD));
+        for task in tasks.iter_mut().filter(|task| task.state == State::Missing || held(task)) {
             task.state = State::Waiting;
             task.reason = Some(format!("{other} hands it in, or runs it when others have ended"));
         }
@@ -73,7 +77,7 @@ pub(crate) fn look_alone(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
     let spec = folder::open(dir)?;
     let asked = match spec.engine {
         Engine::Local => Ok(BTreeMap::new()),
-        Engine::Slurm => slurm::ask(dir).map_err(|error| error.to_string()),
+        Engine::Slurm => asked::ask(dir).map_err(|error| error.to_string()),
     };
     let tasks = status(dir, &spec, &asked);
     Ok((spec, tasks))
@@ -93,7 +97,10 @@ fn one(dir: &Path, spec: &Spec, asked: &Result<BTreeMap<u32, Asked>, String>, nu
     let (counting, damaged) = attempt::counting(&task, &attempts);
     let slurm = asked.as_ref().ok().and_then(|asked| asked.get(&number));
     let (state, reason) = match (counting, unread, spec.engine) {
-        (Some(counting), ..) => (State::Done, noted(counting, damaged)),
+        (Some(counting), ..) => {
+            let lacks = || lacking(&attempt::of(dir, number, counting.number));
+            (State::Done, noted(counting, damaged).or_else(lacks))
+        }
         (None, Some(why), _) => (State::Unknown, Some(why)),
         (None, None, Engine::Local) => here(attempts.last()),
         (None, None, Engine::Slurm) => match (asked, slurm) {
@@ -128,6 +135,16 @@ fn noted(counting: &Attempt, first: Option<String>) -> Option<String> {
     let first =
         first.map(|why| format!("{why}; until then its complete attempt of the lowest number counts"));
     first.or_else(|| counting.damaged.clone())
+}
+
+// What the report leaves out, as far as that is plain without reading figures.
+fn lacking(attempt: &Path) -> Option<String> {
+    let why = match Facts::read(attempt) {
+        Err(error) => error.to_string(),
+        Ok(_) if rows::are_in(attempt) || attempt.join(DATA).is_dir() => return None,
+        Ok(_) => format!("{} is missing, and so are its rows of the table", attempt.join(DATA).display()),
+    };
+    Some(attempt::remedy(attempt, &format!("the report leaves it out: {why}")))
 }
 
 fn tried(attempt: &Attempt) -> Tried {

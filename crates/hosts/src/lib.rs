@@ -2,7 +2,9 @@
 //!
 //! An [`Overview`] is made of the figures of all hosts; [`text`] and [`page`] show it. Nothing here reads a file or a clock.
 
+mod cells;
 mod compared;
+mod few;
 mod names;
 mod overview;
 mod page;

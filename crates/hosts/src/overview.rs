@@ -256,7 +256,7 @@ impl Overview {
 
     /// Hosts that others used while they were measured: a few of them, and how many more there are.
     pub(crate) fn busy(&self) -> (Vec<(&str, &str)>, usize) {
-        const MOST: usize = 8;
+        const MOST: usize = 4;
         let busy = |host: &&Host| host.busy.is_some();
         let all = self.hosts.iter().filter(busy).count();
         let told = self.hosts.iter().filter_map(|host| Some((host.node.as_str(), host.busy.as_deref()?)));

@@ -7,12 +7,13 @@ use ringfence_report::html::{
 };
 use ringfence_text::text::{capital, clean, plural};
 
+use crate::cells::figure_cell;
 use crate::compared::Compared;
 use crate::names::{middle, shown};
 use crate::overview::{Known, Overview, Summary};
 use crate::text::{
-    change_rows, compared_how, few, figure_cell, group_title, left_out, notable, outlier_lines,
-    outliers_title, summary_row, too_few,
+    change_rows, compared_how, few, group_title, left_out, notable, outlier_lines, outliers_title,
+    summary_row, too_few,
 };
 
 /// Pictures of a group, of the figures that differ most.
@@ -43,7 +44,7 @@ pub fn page(spec: &Spec, overview: &Overview, compared: Option<&Compared>) -> Pa
     groups.push(Group { title: None, sections: vec![facts(overview)] });
     Page {
         title: "Fleet".into(),
-        subtitle: clean(&format!("{} · {}", spec.words.join(" "), spec.created)),
+        subtitle: clean(&format!("{} · {}", spec.line(), spec.created)),
         answer: answer(overview),
         groups,
         footer: vec![footer(overview)],

@@ -9,12 +9,12 @@ use ringfence_text::style::Paint;
 use ringfence_text::table::{Cell, Column, Table};
 use ringfence_text::text::{capital, faint, hanging, heading, listed, paragraph, plural, section};
 
+use crate::cells::{MOST_FIGURES, figure_cell, more_figures};
 use crate::compared::{By, Compared};
+use crate::few::{reasons, side_by_side};
 use crate::names::{middle, next, share, shown};
 use crate::overview::{Counts, Known, Overview, Summary, counts, noun};
 
-/// Figures that a terminal has room for; `--figure` chooses others.
-const MOST_FIGURES: usize = 24;
 /// Figures that stand beside each other where hosts are rows.
 const MOST_COLUMNS: usize = 3;
 /// Hosts that are named one by one.
@@ -68,12 +68,7 @@ pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
     paragraph(
         &mut out,
         0,
-        &format!(
-            "{} of '{}': {}; times are UTC",
-            plural(all, "task"),
-            spec.words.join(" "),
-            parts.join(", ")
-        ),
+        &format!("{} of '{}': {}; times are UTC", plural(all, "task"), spec.line(), parts.join(", ")),
         style,
     );
     out
@@ -91,19 +86,17 @@ pub fn text(overview: &Overview, compared: Option<&Compared>, style: &Style) -> 
         if let Some(few) = too_few(overview, place) {
             paragraph(&mut out, 2, &few, style);
         }
-        of_group.sort_by(|a, b| notable(b).total_cmp(&notable(a)));
-        let left = of_group.len().saturating_sub(MOST_FIGURES);
-        of_group.truncate(MOST_FIGURES);
-        out.push_str(&summaries(&of_group, overview.noun(), style));
-        if left > 0 {
-            faint(
-                &mut out,
-                &format!("{left} figures more: --figure TEXT chooses, --html and --json have all"),
-                style,
-            );
+        if overview.groups[place].hosts.len() < FEWEST_HOSTS {
+            out.push_str(&side_by_side(overview, place, &of_group, style));
+        } else {
+            of_group.sort_by(|a, b| notable(b).total_cmp(&notable(a)));
+            let most = &of_group[..of_group.len().min(MOST_FIGURES)];
+            out.push_str(&summaries(most, overview.noun(), style));
+            more_figures(&mut out, of_group.len() - most.len(), style);
+            section(&mut out);
+            out.push_str(&by_host(overview, most, style));
         }
-        section(&mut out);
-        out.push_str(&by_host(overview, &of_group, style));
+        reasons(&mut out, &of_group, style);
     }
     outliers(&mut out, overview, style);
     if !overview.claims.is_empty() {
@@ -133,17 +126,17 @@ fn legend(overview: &Overview) -> String {
         return format!("[lo, hi]: 95 %. {counts}");
     }
     format!(
-        "[lo, hi]: 95 %. middle: of {noun}s of this kind; next {noun}: where its true figure will be \
+        "[lo, hi]: 95 %. middle: of {noun}s of this kind; next {noun}: where its true figure will be; \
          between: how much {noun}s differ; within: how well one {noun}'s figure is known. {counts}"
     )
 }
 
 /// What so few hosts do not tell.
 pub(crate) fn few(hosts: usize, noun: &str) -> String {
+    let say = if hosts == 1 { "says" } else { "say" };
     format!(
-        "{} say nothing of the next {noun}, nor which {noun} differs from the others: that takes {}.",
+        "{} {say} nothing of the next {noun}, nor which {noun} differs from the others: that takes {FEWEST_HOSTS}.",
         capital(&plural(hosts, noun)),
-        FEWEST_HOSTS
     )
 }
 
@@ -311,14 +304,6 @@ fn by_host(overview: &Overview, all: &[&Summary], style: &Style) -> String {
         faint(&mut out, &format!("{left} {}s more: --html and --json have all", overview.noun()), style);
     }
     out
-}
-
-/// A host's figure in a cell.
-pub(crate) fn figure_cell(summary: &Summary, host: usize) -> String {
-    match summary.hosts.iter().find(|one| one.host == host).map(|one| &one.figure) {
-        Some(Known::Figure(interval)) => shown(&summary.of, interval).to_string(),
-        _ => NO_FIGURE.into(),
-    }
 }
 
 fn outliers(out: &mut String, overview: &Overview, style: &Style) {

@@ -188,8 +188,8 @@ fn of_many_busy_hosts_a_few_are_named_and_the_rest_counted() {
     }
     let seen = overview(&read, &tasks(), &asked(&read, "processor"));
     let shown = text(&seen, None, &Style { color: false, width: 100, unicode: true });
-    assert_eq!(shown.matches("tasks wanted to run").count(), 8, "{shown}");
-    assert!(shown.contains("n26: on average 4") && shown.contains("13 more hosts"), "{shown}");
+    assert_eq!(shown.matches("tasks wanted to run").count(), 4, "{shown}");
+    assert!(shown.contains("n22: on average 4") && shown.contains("17 more hosts"), "{shown}");
 }
 
 #[test]
@@ -220,4 +220,42 @@ fn why_nothing_is_said_of_the_next_host_stands_where_it_would() {
             "3 hosts say nothing of the next host, nor which host differs from the others: that takes 4.";
         assert!(shown.contains(why), "{shown}");
     }
+}
+
+#[test]
+fn few_hosts_stand_beside_each_other_with_the_figures_that_they_have() {
+    let mut read = fleet(1.0);
+    read.hosts.truncate(3);
+    read.tasks.truncate(3);
+    read.not_run.clear();
+    read.figures.iter_mut().for_each(|(_, hosts)| hosts.truncate(3));
+    for (number, (figure, _)) in read.figures.clone().into_iter().cycle().take(30).enumerate() {
+        let lacks = number < 4;
+        let why = "too few trials: 3, and a figure takes at least 4";
+        let one = |host: usize| if lacks { Err(why.to_owned()) } else { Ok(self::figure(2.0 + host as f64)) };
+        let hosts = (0..3).map(|host| OnHost { host, figure: one(host), verdict: None }).collect();
+        read.figures.push((Figure { label: format!("case {number}"), ..figure }, hosts));
+    }
+    let shown = |read: &Read| {
+        let seen = overview(read, &tasks(), &asked(read, "processor"));
+        text(&seen, None, &Style { color: false, width: 120, unicode: true })
+    };
+    let few = shown(&read);
+    let head = few.lines().find(|line| line.contains("figure ")).unwrap();
+    assert_eq!(head.split_whitespace().collect::<Vec<_>>(), ["figure", "n00", "n01", "n02"], "{few}");
+    assert!(!few.contains("middle") && !few.contains("between") && !few.contains("case 3"), "{few}");
+    // 28 of 32 figures are known, and 24 have room.
+    assert!(few.contains("case 4") && few.contains("4 figures more: --figure"), "{few}");
+    let why = "No figure, 12 times: too few trials: 3, and a figure takes at least 4.";
+    assert_eq!(few.matches(why).count(), 1, "{few}");
+    // Where none is known the reason stands alone.
+    for (_, hosts) in &mut read.figures {
+        hosts.iter_mut().for_each(|one| one.figure = Err("nothing was measured".into()));
+    }
+    let none = shown(&read);
+    assert!(none.contains("No figure, 96 times: nothing was measured.") && !none.contains("n00"), "{none}");
+    read.hosts.truncate(1);
+    read.tasks.truncate(1);
+    read.figures.iter_mut().for_each(|(_, hosts)| hosts.truncate(1));
+    assert!(shown(&read).contains("1 host says nothing of the next host"), "{}", shown(&read));
 }

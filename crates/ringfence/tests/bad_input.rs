@@ -66,7 +66,7 @@ fn command_lines() {
         (&["write", "--window", "0ms"], "must be between 1ms and 10min"),
         (&["write", "--window", "20"], "--window: '20' is not a duration"),
         (&["write", "--settle=-1ms"], "--settle: "),
-        (&["write", "--probe", "1h"], "--probe: "),
+        (&["write", "--probe", "1d"], "--probe: "),
         (&["write", "--trials", "1"], "--trials 1: give at least 2; a figure needs at least 4"),
         (&["tune", "--trials", "1"], "--trials 1: give at least 2; a figure needs at least 4"),
         (&["write", "--trials", "10,5"], "larger than the one before"),
@@ -133,8 +133,8 @@ fn command_lines() {
         (&["neighbours", "--victim", "no-such-program-xyz"], "there is no such program"),
         (&["neighbours", "--victim", "chasse --x"], "did you mean 'chase'"),
         (
-            &["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "1000h"],
-            "'1000h' is not a duration",
+            &["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "1000d"],
+            "'1000d' is not a duration",
         ),
         (&["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "90min"], "10min at most"),
         (

@@ -186,6 +186,7 @@ fn what_cannot_be_a_fleet_is_refused_in_one_sentence() {
         (&["fleet", "submit", "f", "--", "survey"], "--slurm, or --local 2"),
         (&["fleet", "status", "f"], "name the folder of 'ringfence fleet submit'"),
         (&["fleet", "report", "full"], "name the folder of 'ringfence fleet submit'"),
+        (&["fleet", "retry", "f"], "name the folder of 'ringfence fleet submit'"),
     ] {
         let refused = ringfence_in(folder.path(), args);
         assert_eq!(
@@ -252,4 +253,26 @@ fn a_full_disk_leaves_the_older_table() {
     drop(ballast);
     fs::remove_file(disk.join("ballast")).unwrap();
     ringfence_in(folder.path(), &["fleet", "gather", "disk"]).ok();
+    // Where nothing can be written the table that is there is read, and without one it is said what to do.
+    let part = (disk.join("tasks/0001/attempt-1"), disk.join("tasks/0001/attempt-1.part"));
+    let remount = |options: &str| {
+        let done = Command::new("mount").args(["-o", options]).arg(&disk).status();
+        assert!(done.is_ok_and(|status| status.success()));
+    };
+    let report = || ringfence_in(folder.path(), &["fleet", "report", "disk", "--json"]);
+    remount("remount,ro");
+    assert_eq!(report().json()["hosts"].as_array().unwrap().len(), 1);
+    remount("remount,rw");
+    // An attempt that cannot get its name is read without it.
+    fs::rename(&part.0, &part.1).unwrap();
+    remount("remount,ro");
+    assert_eq!(report().json()["hosts"].as_array().unwrap().len(), 1);
+    remount("remount,rw");
+    fs::remove_dir_all(disk.join("table")).unwrap();
+    remount("remount,ro");
+    let refused = report();
+    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
+    for part in ["Read-only file system (os error 30)", "gather it first where it can be written"] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
 }

@@ -121,6 +121,85 @@ fn rows_are_made_again_and_what_cannot_be_had_is_left_out_and_said() {
     assert!(run(&folder, &["retry", "fleet"]).said().contains("nothing to run again"));
 }
 
+// Another digit is still a number: only a sum tells that it is not the one that was written.
+fn another_digit(path: &Path) {
+    let mut text = fs::read(path).unwrap();
+    let digit = |at: &usize| text[*at].is_ascii_digit() && text[*at - 1] == b'.';
+    let at = (1..text.len()).find(digit).expect("there is a number");
+    text[at] = if text[at] == b'5' { b'6' } else { b'5' };
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn runs_of_commands_that_are_not_as_they_were_written_are_left_out() {
+    let folder = Folder::new();
+    let versus = ["fleet", "submit", "fleet", "--local", "3", "--", "versus", "--a", "sleep 0.001", "--b"];
+    let versus = [&versus[..], &["sleep 0.002", "--runs", "6", "--warmup", "0"]].concat();
+    ringfence_in(folder.path(), &versus).ok();
+    let dir = folder.path().join("fleet");
+    let [one, two, three] = [1, 2, 3].map(|task| attempt(&dir, task));
+    let saved = fs::read(two.join("data/versus.json")).unwrap();
+    flip(&one.join("data/runs.parquet"));
+    another_digit(&two.join("data/versus.json"));
+    // Rows that are whole are believed.
+    assert!(run(&folder, &["gather", "fleet"]).said().contains("3 of 3 tasks"));
+    for attempt in [&one, &two, &three] {
+        flip(&attempt.join("rows/figures.parquet"));
+    }
+    let gathered = run(&folder, &["gather", "fleet"]);
+    for part in [
+        "1 of 3 tasks",
+        "attempt-1/data/runs.parquet is damaged: it is not as it was written; restore it, or remove ",
+        "attempt-1/data/versus.json is damaged: it is not as it was written; restore it, or remove ",
+    ] {
+        assert!(gathered.said().contains(part), "{part}: {}", gathered.stdout);
+    }
+    fs::write(two.join("data/versus.json"), saved).unwrap();
+    let gathered = run(&folder, &["gather", "fleet"]);
+    assert!(gathered.said().contains("2 of 3 tasks"), "{}", gathered.stdout);
+}
+
+#[test]
+fn a_status_says_what_the_report_leaves_out_and_the_attempt_can_be_made_again() {
+    let folder = Folder::new();
+    let dir = fleet(&folder, "3");
+    fs::remove_file(attempt(&dir, 1).join("host.json")).unwrap();
+    for part in ["data", "rows"] {
+        fs::remove_dir_all(attempt(&dir, 2).join(part)).unwrap();
+    }
+    let tasks_before = tasks(&folder);
+    for (task, missing) in
+        [(1, "host.json is missing; "), (2, "data is missing, and so are its rows of the table; ")]
+    {
+        let reason = tasks_before[task - 1]["reason"].as_str().unwrap();
+        let remedy = format!("{missing}restore it, or remove fleet/tasks/000{task}/attempt-1 and retry");
+        assert!(tasks_before[task - 1]["state"] == "done" && reason.ends_with(&remedy), "{reason}");
+    }
+    assert!(tasks_before[2]["reason"].is_null(), "{}", tasks_before[2]);
+    let gathered = run(&folder, &["gather", "fleet"]);
+    assert!(gathered.said().contains("1 of 3 tasks"), "{}", gathered.stdout);
+    assert_eq!(gathered.stdout.matches("and retry").count(), 2, "{}", gathered.stdout);
+    for task in [1, 2] {
+        fs::remove_dir_all(attempt(&dir, task)).unwrap();
+    }
+    assert!(run(&folder, &["retry", "fleet"]).said().contains("3 done"));
+    assert!(tasks(&folder).iter().all(|task| task["reason"].is_null()));
+}
+
+// Its program was killed behind the last file, and before the rename.
+#[test]
+fn an_attempt_that_is_whole_but_for_its_name_has_its_figures() {
+    let folder = Folder::new();
+    let dir = fleet(&folder, "1");
+    let (named, part) = (attempt(&dir, 1), dir.join("tasks/0001/attempt-1.part"));
+    fs::rename(&named, &part).unwrap();
+    fs::remove_file(dir.join("tasks/0001/first.json")).unwrap();
+    assert_eq!(tasks(&folder)[0]["counting"], 1);
+    assert!(named.is_dir() && !part.exists() && dir.join("tasks/0001/first.json").is_file());
+    let report = run(&folder, &["report", "fleet", "--json"]).json();
+    assert_eq!((nodes(&report).len(), report["left_out"].as_array().unwrap().len()), (1, 0), "{report}");
+}
+
 // A part of the table that was damaged after it was made is put right by the next report.
 #[test]
 fn a_damaged_table_is_made_again() {

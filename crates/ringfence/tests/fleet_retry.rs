@@ -129,6 +129,32 @@ fn what_slurm_does_not_tell_is_not_lost() {
     assert!(told.contains("--time=90 --exclude=n7"), "{told}");
     let script = fs::read_to_string(dir.join("submissions/2/script.sh")).unwrap();
     assert!(script.contains("--time=90\n") && script.contains("--array=2\n"), "{script}");
+    // Where the number was never learned, a busy controller may list the job later, or only its accounts know it.
+    let (job, handed) = (dir.join("submissions/2/job.json"), dir.join("submissions/2/handed.json"));
+    fs::remove_file(&job).unwrap();
+    program(&programs.join("squeue"), "true");
+    program(&programs.join("sacct"), "true");
+    let second = || run(&["status", "fleet", "--json"]).json()["tasks"][1].clone();
+    let task = second();
+    assert!(
+        task["state"] == "unknown" && task["reason"].as_str().unwrap().contains("does not list it"),
+        "{task}"
+    );
+    assert_eq!(run(&["retry", "fleet"]).code(), Some(1));
+    let text = fs::read_to_string(&handed).unwrap();
+    let mut earlier: Value = serde_json::from_str(&text).unwrap();
+    earlier["at"] = 1.into();
+    fs::write(&handed, earlier.to_string()).unwrap();
+    assert_eq!(second()["state"], "missing");
+    let name = earlier["name"].as_str().unwrap();
+    program(&programs.join("sacct"), &format!("case \"$*\" in *--name={name}*) echo '31_[2]' ;; esac"));
+    second();
+    let adopted: Value = serde_json::from_str(&fs::read_to_string(&job).unwrap()).unwrap();
+    assert_eq!((&adopted["job"], &adopted["tasks"][0]), (&"31".into(), &2.into()));
+    // Where somebody has removed all of it, there is a first submission again.
+    fs::remove_dir_all(dir.join("submissions")).unwrap();
+    run(&["retry", "fleet"]).ok();
+    assert!(dir.join("submissions/1/job.json").is_file());
 }
 
 fn program(path: &Path, script: &str) {

@@ -89,6 +89,24 @@ impl Slurm {
         Running::spawn(command, mark).wait()
     }
 
+    // The same with a program of Slurm's that does something before or after what it is for; `$real` is that program.
+    fn run_beside(&self, program: &str, script: &str, args: &[&str]) -> Output {
+        let folder = self.work.path().join("programs");
+        fs::create_dir_all(&folder).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let real =
+            std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file());
+        let text = format!("#!/bin/sh\nreal={}\n{script}\n", real.unwrap().display());
+        let own = folder.join(program);
+        fs::write(&own, text).unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o755)).unwrap();
+        let (mut command, mark) = support::command(self.work.path(), args);
+        command.env("SLURM_CONF", self.conf()).env("PATH", format!("{}:{path}", folder.display()));
+        let ran = Running::spawn(command, mark).wait();
+        fs::remove_file(own).unwrap();
+        ran
+    }
+
     fn tasks(&self) -> Vec<Value> {
         let status = self.run(&["fleet", "status", "fleet", "--json"]).json();
         status["tasks"].as_array().unwrap().clone()
@@ -268,6 +286,84 @@ fn reasons_are_true_and_nothing_is_handed_in_twice() {
     slurm.wait_for_states(&["failed"; 3]);
     let told = reason(2);
     assert!(told.starts_with("it ran out of its time of 00:01:00 on node2: give"), "{told}");
+}
+
+// Slurm has the job though sbatch gave up, or was not heard: by its name it is found again.
+#[test]
+fn a_job_whose_number_nobody_learned_is_found_and_not_handed_in_twice() {
+    let Some(slurm) = Slurm::start(2) else { return };
+    let work = slurm.work.path();
+    let submit = ["fleet", "submit", "fleet", "--slurm", "--nodelist=node[1-2]", "--"];
+    let submit = [&submit[..], &WRITE].concat();
+    // Ctrl-C while tasks get their nodes: nothing is left behind.
+    let told =
+        slurm.run_beside("scontrol", r#"[ "$1" != update ] || kill -INT $PPID; exec "$real" "$@""#, &submit);
+    assert_eq!((told.code(), told.stderr.lines().count()), (Some(1), 1), "{}", told.stderr);
+    assert!(told.stderr.contains("told to end") && told.stderr.contains("is cancelled"), "{}", told.stderr);
+    assert!(!work.join("fleet").exists());
+    let squeue = |words: &[&str]| {
+        let ran = Command::new("squeue").args(words).env("SLURM_CONF", slurm.conf()).output().unwrap();
+        String::from_utf8_lossy(&ran.stdout).trim().to_owned()
+    };
+    assert_eq!(squeue(&["--noheader"]), "");
+
+    let gives_up = r#"[ "$1" != --version ] || exec "$real" "$@"
+        "$real" "$@" > accepted
+        echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2
+        exit 1"#;
+    let failed = slurm.run_beside("sbatch", gives_up, &submit);
+    assert_eq!((failed.code(), failed.stderr.lines().count()), (Some(1), 1), "{}", failed.stderr);
+    for part in ["Socket timed out", "may exist all the same", "fleet status "] {
+        assert!(failed.stderr.contains(part), "{part}: {}", failed.stderr);
+    }
+    let job = fs::read_to_string(work.join("accepted")).unwrap().trim().to_owned();
+    assert_eq!(slurm.states(), ["waiting"; 2]);
+    let reason = slurm.tasks()[0]["reason"].as_str().unwrap().to_owned();
+    let remedy = format!("JobHeldUser: it was interrupted before every task had its node: 'scancel {job}'");
+    assert!(reason.starts_with(&remedy), "{reason}");
+    let again = slurm.run(&["fleet", "retry", "fleet"]);
+    assert!(
+        again.said().contains("not handed in again, since Slurm has it: tasks 1-2: "),
+        "{}",
+        again.stdout
+    );
+    assert!(again.stdout.contains("nothing to run again"), "{}", again.stdout);
+    assert_eq!(fs::read_dir(work.join("fleet/submissions")).unwrap().count(), 1);
+    // Of one that has ended before anybody looked, too.
+    fs::remove_file(work.join("fleet/submissions/1/job.json")).unwrap();
+    let cancelled = Command::new("scancel").arg(&job).env("SLURM_CONF", slurm.conf()).status();
+    assert!(cancelled.unwrap().success());
+    slurm.wait_for_states(&["failed"; 2]);
+    let reason = slurm.tasks()[1]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.starts_with("it was cancelled in Slurm: "), "{reason}");
+    assert!(slurm.run(&["fleet", "retry", "fleet"]).said().contains("2 tasks; see"));
+    slurm.wait_for_states(&["done"; 2]);
+    let attempts: Vec<usize> =
+        slurm.tasks().iter().map(|task| task["attempts"].as_array().unwrap().len()).collect();
+    assert_eq!(attempts, [1, 1]);
+}
+
+#[test]
+fn what_slurm_would_wait_for_or_measure_twice_is_refused() {
+    let Some(slurm) = Slurm::start(1) else { return };
+    for (option, part) in [
+        ("--wait", "sbatch would wait for tasks that cannot begin before it has ended"),
+        ("-W", "look with 'ringfence fleet status'"),
+        ("--job-name=mine", "by a name that the fleet gives it"),
+        ("--nodelist=node1,node1", "node1 is in it twice"),
+    ] {
+        let submit = ["fleet", "submit", "fleet", "--hosts", "2", "--slurm", option, "--", "survey"];
+        let refused = slurm.run(&submit);
+        assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(2), 1), "{}", refused.stderr);
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+        assert!(!slurm.work.path().join("fleet").exists());
+    }
+    // What Slurm refuses for good leaves nothing that looks as if it might run.
+    let submit = ["fleet", "submit", "fleet", "--hosts", "1", "--slurm", "--exclude=node1", "--", "survey"];
+    let refused = slurm.run(&submit);
+    assert_eq!(refused.code(), Some(1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("may have been measured already"), "{}", refused.stderr);
+    assert!(!slurm.work.path().join("fleet").exists());
 }
 
 // A slurmd that is killed leaves its work running, and Slurm begins the same task elsewhere.

@@ -190,7 +190,7 @@ pub(crate) fn settings(flags: &Flags) -> Result<Settings, String> {
         Some(text) => {
             let parsed: Result<Span, _> = text.parse();
             let span = parsed.map_err(|_| {
-                format!("--time: '{text}' is not a duration: write a number with ns, us, ms, s or min, such as 60s")
+                format!("--time: '{text}' is not a duration: write a number with ns, us, ms, s, min or h, such as 60s")
             })?;
             Some(span.0.as_secs_f64())
         }

@@ -11,7 +11,7 @@ use rustix::fs::{CWD, RenameFlags};
 use super::copied::file;
 use super::gathered::{self, Gathered, LeftOut, TABLE, words};
 use super::rows;
-use crate::attempt::{self, HOST};
+use crate::attempt;
 use crate::error::FleetError;
 use crate::facts::Facts;
 use crate::state::State;
@@ -38,7 +38,15 @@ pub fn gather(dir: &Path, tasks: &[Task]) -> Result<Gathered, FleetError> {
 fn fill(dir: &Path, made: &Path, tasks: &[Task]) -> Result<Gathered, FleetError> {
     let mut gathered = Gathered { states: words(tasks), ..Gathered::default() };
     let mut hosts = std::collections::BTreeSet::new();
-    make(made)?;
+    fs::create_dir_all(made).map_err(|error| {
+        let help = match error.kind() {
+            ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+                "; gather it first where it can be written"
+            }
+            _ => "",
+        };
+        FleetError::Failed(format!("{}{help}", FleetError::io("make the table in", made)(error)))
+    })?;
     for task in tasks {
         let Some(number) = task.counting else { continue };
         let attempt = attempt::of(dir, task.number, number);
@@ -47,7 +55,7 @@ fn fill(dir: &Path, made: &Path, tasks: &[Task]) -> Result<Gathered, FleetError>
                 gathered.tasks.push((task.number, number));
                 hosts.insert(host);
             }
-            Err(Added::Unfit(why)) => gathered.left_out.push(LeftOut::new(task, &why)),
+            Err(Added::Unfit(why)) => gathered.left_out.push(LeftOut::new(task, &attempt, &why)),
             Err(Added::Failed(error)) => return Err(error),
         }
     }
@@ -64,8 +72,7 @@ enum Added {
 }
 
 fn add(attempt: &Path, made: &Path, task: u32, number: u32) -> Result<String, Added> {
-    let facts: Option<Facts> = attempt::get(&attempt.join(HOST)).map_err(Added::Unfit)?;
-    let facts = facts.ok_or_else(|| Added::Unfit(FleetError::Failed("there is no host.json".into())))?;
+    let facts = Facts::read(attempt).map_err(Added::Unfit)?;
     // What is damaged, or an earlier version wrote, is made again from the datasets.
     let again = |_| rows::write(attempt, &facts, task, number).and_then(|()| rows::tables(attempt));
     let tables = rows::tables(attempt).or_else(again).map_err(Added::Unfit)?;

@@ -39,8 +39,9 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    pub(super) fn new(task: &Task, why: &FleetError) -> Self {
-        Self { task: task.number, node: task.node.clone(), reason: why.to_string() }
+    pub(super) fn new(task: &Task, attempt: &Path, why: &FleetError) -> Self {
+        let reason = attempt::remedy(attempt, &why.to_string());
+        Self { task: task.number, node: task.node.clone(), reason }
     }
 }
 

@@ -7,7 +7,7 @@ use ringfence_analysis::estimate::Interval;
 use ringfence_dataset::table::{self, Columns, Values};
 
 use super::gathered::{LeftOut, known, parts};
-use crate::attempt::{self, HOST};
+use crate::attempt;
 use crate::error::FleetError;
 use crate::facts::Facts;
 use crate::folder::{Engine, Spec};
@@ -89,14 +89,15 @@ pub fn read(dir: &Path, spec: &Spec, tasks: &[Task]) -> Result<Read, FleetError>
     let parts = parts(dir)?;
     for task in tasks {
         let (Some(attempt), Some(part)) = (task.counting, parts.get(&task.number)) else { continue };
-        match one(&attempt::of(dir, task.number, attempt), part) {
+        let attempt = attempt::of(dir, task.number, attempt);
+        match one(&attempt, part) {
             Ok((facts, columns)) => {
                 let host = all.hosts.len();
                 all.hosts.push(facts);
                 all.tasks.push(task.number);
                 add(&mut all, &mut places, host, columns);
             }
-            Err(why) => all.left_out.push(LeftOut::new(task, &why)),
+            Err(why) => all.left_out.push(LeftOut::new(task, &attempt, &why)),
         }
     }
     let names = all.hosts.iter().map(|host| &host.hostname);
@@ -105,8 +106,7 @@ pub fn read(dir: &Path, spec: &Spec, tasks: &[Task]) -> Result<Read, FleetError>
 }
 
 fn one(attempt: &Path, part: &Path) -> Result<(Facts, Columns), FleetError> {
-    let facts: Option<Facts> = attempt::get(&attempt.join(HOST))?;
-    let facts = facts.ok_or_else(|| FleetError::Failed(format!("there is no {HOST}")))?;
+    let facts = Facts::read(attempt)?;
     let columns = table::read(part, &COLUMNS).map_err(FleetError::table("read", part))?;
     Ok((facts, columns))
 }

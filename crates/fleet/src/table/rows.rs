@@ -30,9 +30,12 @@ const LAYOUT: u32 = 1;
 struct Written {
     layout: u32,
     tables: Vec<Part>,
+    /// Files that these were made of, by their names, where they have no sums of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sources: Vec<Part>,
 }
 
-/// A table of it, as it was written.
+/// A table of it, or what it was made of, as it was written.
 #[derive(Serialize, Deserialize)]
 struct Part {
     table: String,
@@ -41,11 +44,10 @@ struct Part {
 }
 
 impl Part {
-    fn of(rows: &Path, table: &str) -> Result<Self, FleetError> {
-        let path = rows.join(file(table));
-        let sum = File::open(&path).and_then(|mut file| checksum::of(&mut file));
-        let checksum::Checksum { bytes, xxh64 } = sum.map_err(FleetError::io("read", &path))?;
-        Ok(Self { table: table.into(), bytes, xxh64 })
+    fn of(name: &str, path: &Path) -> Result<Self, FleetError> {
+        let sum = File::open(path).and_then(|mut file| checksum::of(&mut file));
+        let checksum::Checksum { bytes, xxh64 } = sum.map_err(FleetError::io("read", path))?;
+        Ok(Self { table: name.into(), bytes, xxh64 })
     }
 
     fn check(&self, path: &Path) -> Result<(), FleetError> {
@@ -65,7 +67,7 @@ impl Part {
 /// One that is not, or none.
 pub fn tables(attempt: &Path) -> Result<Vec<String>, FleetError> {
     let rows = folder(attempt);
-    let Written { tables, .. } = written(&rows)?;
+    let tables = written(&rows)?.tables;
     tables.iter().try_for_each(|part| part.check(&rows.join(file(&part.table))))?;
     Ok(tables.into_iter().map(|part| part.table).collect())
 }
@@ -96,14 +98,36 @@ pub fn folder(attempt: &Path) -> PathBuf {
     attempt.join(ROWS)
 }
 
+/// Whether an attempt has rows.
+pub fn are_in(attempt: &Path) -> bool {
+    folder(attempt).join(WRITTEN).is_file()
+}
+
+// Runs of whole commands are kept without sums: these are of when rows were first made of them.
+fn as_they_were(rows: &Path, data: &Path) -> Result<Vec<Part>, FleetError> {
+    let written: Option<Written> = attempt::get(&rows.join(WRITTEN))?;
+    let known = written.map(|written| written.sources).unwrap_or_default();
+    if known.is_empty() {
+        let files = [Files::FINDINGS, Files::RUNS].map(|name| (name, data.join(name)));
+        return files
+            .iter()
+            .filter(|(_, path)| path.is_file())
+            .map(|(name, path)| Part::of(name, path))
+            .collect();
+    }
+    known.iter().try_for_each(|part| part.check(&data.join(&part.table)))?;
+    Ok(known)
+}
+
 /// Makes the rows of an attempt from its datasets.
 pub fn write(attempt: &Path, facts: &Facts, task: u32, number: u32) -> Result<(), FleetError> {
     let data = attempt.join(DATA);
     let dir = folder(attempt);
     std::fs::create_dir_all(&dir).map_err(FleetError::io("make", &dir))?;
     let mut figures = Figures::default();
-    let (mut datasets, mut runs) = (Vec::new(), Vec::new());
+    let (mut datasets, mut runs, mut sources) = (Vec::new(), Vec::new(), Vec::new());
     if Files::are_in(&data) {
+        sources = as_they_were(&dir, &data)?;
         let found = Files::read(&data).map_err(FleetError::Failed)?;
         let experiment = found.label.clone().unwrap_or_else(|| "versus".into());
         figures.add_versus(&experiment, &found);
@@ -125,20 +149,20 @@ pub fn write(attempt: &Path, facts: &Facts, task: u32, number: u32) -> Result<()
     all.extend(figures.into_columns());
     let path = dir.join(file(FIGURES));
     table::write(&path, &all, None).map_err(FleetError::table("write", &path))?;
-    let mut tables = vec![Part::of(&dir, FIGURES)?];
+    let mut tables = vec![Part::of(FIGURES, &path)?];
     let mut copy = |what: &Copied, sources: &[Source]| -> Result<(), FleetError> {
         let has = |source: &&Source| source.dir.join(file(what.name)).is_file();
         let sources: Vec<&Source> = sources.iter().filter(has).collect();
         if !sources.is_empty() {
             copied::write(&dir.join(file(what.name)), what, &sources, &beside)?;
-            tables.push(Part::of(&dir, what.name)?);
+            tables.push(Part::of(what.name, &dir.join(file(what.name)))?);
         }
         Ok(())
     };
     copy(&SAMPLES, &datasets)?;
     OF_SAMPLES.iter().try_for_each(|what| copy(what, &datasets))?;
     copy(&RUNS, &runs)?;
-    attempt::put(&dir.join(WRITTEN), &Written { layout: LAYOUT, tables })
+    attempt::put(&dir.join(WRITTEN), &Written { layout: LAYOUT, tables, sources })
 }
 
 // What stands in every row of a host.

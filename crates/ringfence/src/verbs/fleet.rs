@@ -55,9 +55,12 @@ fn submit(args: &FleetSubmit) -> Result<(), Failure> {
     if spec.engine == Engine::Local {
         return here(&dir, &all, own);
     }
-    let job = fleet::submit(&dir, &spec, &all, &[]).inspect_err(|_| {
-        // It was made here, and nobody has been handed anything of it.
-        let _ = std::fs::remove_dir_all(&dir);
+    let stop = host::stop_on_signals()?;
+    let job = fleet::submit(&dir, &spec, &all, &stop).inspect_err(|_| {
+        // It was made here, and where nobody has been handed anything of it, nobody misses it.
+        if !fleet::may_have_job(&dir) {
+            let _ = std::fs::remove_dir_all(&dir);
+        }
     })?;
     let warning = fleet::static_problem(&program).map(|why| format!("{why}\n")).unwrap_or_default();
     let (tasks, most, status) = (plural(all.len()), spec.minutes, command(&["fleet", "status"], &dir));
@@ -87,7 +90,8 @@ fn retry(args: &FleetRetry) -> Result<(), Failure> {
     match again.spec.engine {
         Engine::Local => here(&args.dir, &again.tasks, again.own),
         Engine::Slurm => {
-            let (job, status) = (again.hand_in()?, command(&["fleet", "status"], &args.dir));
+            let job = again.hand_in(&*host::stop_on_signals()?)?;
+            let status = command(&["fleet", "status"], &args.dir);
             output::print(&format!("job {job}: {}; see {status}", plural(again.tasks.len())))
         }
     }
