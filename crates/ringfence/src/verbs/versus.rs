@@ -75,7 +75,10 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let ratios: Vec<_> = ratios.collect();
     let over = ratios.iter().any(|ratio| ratio.as_ref().is_ok_and(|ratio| ratio.low > limit));
     let within = ratios.iter().all(|ratio| ratio.as_ref().is_ok_and(|ratio| ratio.high <= limit));
-    let silent = ratios.iter().any(|ratio| matches!(ratio, Err(NotEstimable::Stalled { .. })));
+    // Also where there were too few trials to say so of a ratio.
+    let timeline = &found.timeline;
+    let silent = timeline.stalled >= timeline.windows.max(1)
+        || ratios.iter().any(|ratio| matches!(ratio, Err(NotEstimable::Stalled { .. })));
     let judged = limit.is_finite();
     if flags.json {
         output::print_json(&json::experiment(&found, &dir))?;
@@ -94,7 +97,7 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     page::beside(&dir, flags.json, !done.ended.is_planned())?;
     experiment::finish(&done.ended, &dir, &machine)?;
     match (judged, over, within) {
-        _ if silent && !over => Err(Failure::Failed(format!(
+        _ if silent && !over && !within => Err(Failure::Failed(format!(
             "a command made no progress in windows of 100 ms of some trials: --progress {how} is for commands that run on and show it all the time; \
              commands that end are compared as whole runs, without --progress"
         ))),
