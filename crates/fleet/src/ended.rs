@@ -94,3 +94,34 @@ fn words(dir: &Path, number: u32, slurm: Option<&Asked>) -> Option<String> {
     let code = code.map(|code| format!(" with exit code {code}")).unwrap_or_default();
     Some(format!("it ended{on}{code} before it could record anything{program}; its log ends: {said}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_slurm_says_is_told_with_what_to_do() {
+        let asked = |state: &str, node: Option<&str>| Asked {
+            state: state.into(),
+            reason: None,
+            node: node.map(str::to_owned),
+            since: None,
+            job: "7".into(),
+            code: None,
+            limit: Some("00:10:00".into()),
+        };
+        let told = |state, node| lost(Path::new("/none"), 1, None, Some(&asked(state, node)));
+        for (state, node, text) in [
+            (
+                "TIMEOUT",
+                Some("n1"),
+                "it ran out of its time of 00:10:00 on n1: give 'ringfence fleet retry' a longer --limit",
+            ),
+            ("CANCELLED", None, "it was cancelled in Slurm: 'ringfence fleet retry' hands it in again"),
+            ("NODE_FAIL", Some("n1"), "n1 failed (Slurm says NODE_FAIL): retry when it is back"),
+            ("DEADLINE", None, "Slurm says DEADLINE"),
+        ] {
+            assert_eq!(told(state, node), (State::Failed, Some(text.into())));
+        }
+    }
+}
