@@ -228,8 +228,11 @@ fn picture(overview: &Overview, summary: &Summary) -> Markup {
     }
     let slowdown = summary.figure == "slowdown";
     let unit = if slowdown { "slowdown" } else { "ns" };
-    let axis =
-        if slowdown { "time beside over time alone".to_owned() } else { format!("ns per {}", summary.unit) };
+    let axis = if slowdown {
+        "ratio of times".to_owned()
+    } else {
+        format!("time per unit of work ({})", summary.unit)
+    };
     let numbers: Vec<Vec<String>> = summary
         .hosts
         .iter()

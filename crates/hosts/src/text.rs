@@ -68,7 +68,7 @@ pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
     paragraph(
         &mut out,
         0,
-        &format!("{} of '{}': {}; times are UTC", plural(all, "task"), spec.line(), parts.join(", ")),
+        &format!("{} of {}: {}; times are UTC", plural(all, "task"), spec.line(), parts.join(", ")),
         style,
     );
     out
