@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn names_of_jobs_are_one_name_to_slurm_and_differ() {
         let [one, two] = [1, 2].map(|number| {
-            name(Path::new("/work/a, b's 5%"), &Path::new("/x/submissions").join(number.to_string()))
+            name(Path::new("/fleets/a, b's 5%"), &Path::new("/x/submissions").join(number.to_string()))
         });
         assert!(one.starts_with("ringfence-a--b-s-5--1-") && one != two, "{one} {two}");
     }
