@@ -228,6 +228,25 @@ mod tests {
         write(&path, &columns, None).unwrap();
         assert_eq!(read(&path, &["a", "b", "c", "d", "l"]).unwrap(), columns);
         assert_eq!(read(&path, &["d", "a"]).unwrap()[1], columns[0]);
+        // Tables of earlier versions have columns in which nothing may be missing.
+        let type_of = "message table { REQUIRED INT64 n (INTEGER(64,false)); REQUIRED BYTE_ARRAY t (UTF8); }";
+        let type_of = Arc::new(parse_message_type(type_of).unwrap());
+        let mut writer =
+            SerializedFileWriter::new(File::create(&path).unwrap(), type_of, properties(None)).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&[7, 8], None, None).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<ByteArrayType>().write_batch(&["x".into(), "y".into()], None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        let required: Columns = vec![
+            ("n", Values::Long(vec![Some(7), Some(8)])),
+            ("t", Values::Text(vec![Some("x".into()), Some("y".into())])),
+        ];
+        assert_eq!(read(&path, &["n", "t"]).unwrap(), required);
         let error = read(&path, &["e"]).unwrap_err().to_string();
         assert!(error.contains("there is no column 'e'"), "{error}");
     }
