@@ -241,7 +241,7 @@ fn compared(
         (Err(_), _) => Verdict::NotEstimable,
         // Rare long runs are over a budget, too, and not to be passed for what is within it.
         (Ok(interval), Some(budget)) if interval.high <= 1.0 + budget => match whole {
-            Ok(whole) if whole.low > 1.0 + budget || rare && whole.value > 1.0 + budget => Verdict::Undecided,
+            Ok(whole) if rare && whole.value > 1.0 + budget => Verdict::Undecided,
             _ => Verdict::WithinBudget,
         },
         (Ok(interval), Some(budget)) if interval.low > 1.0 + budget => Verdict::OverBudget,

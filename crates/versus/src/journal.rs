@@ -87,22 +87,25 @@ pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
     let levels = vec![settings.confidence; comparisons(&groups(&cases)).len()];
     let mut measured =
         Measured { runs: Vec::new(), warmed: None, announced: None, levels, trouble: None, seconds: 0.0 };
-    let mut read = 1;
+    let (mut read, mut makes_sense) = (1, true);
     for entry in entries {
-        read += 1;
         match entry {
-            Entry::Begun { .. } => break,
-            Entry::Run(run) if run.slot.case().is_some_and(|case| case >= cases.len()) => break,
-            Entry::Run(run) => measured.runs.push(run),
+            Entry::Run(run) if run.slot.case().is_none_or(|case| case < cases.len()) => {
+                measured.runs.push(run);
+            }
             Entry::WarmedUp(warmed) => measured.warmed = Some(warmed),
             Entry::Announced(announced) => measured.announced = Some(announced),
             Entry::Levels(levels) if levels.len() == measured.levels.len() => measured.levels = levels,
-            Entry::Levels(_) => break,
             Entry::NotCounted(why) => about.not_counted = Some(why),
+            Entry::Begun { .. } | Entry::Run(_) | Entry::Levels(_) => {
+                makes_sense = false;
+                break;
+            }
         }
+        read += 1;
     }
     // Behind a line that was cut in two there is none, and after a crash zeros.
-    let more = lines.any(|line| line.iter().any(|byte| *byte != 0));
+    let more = !makes_sense || lines.any(|line| line.iter().any(|byte| *byte != 0));
     measured.trouble = Some(Trouble::Failed(match more {
         false => "it was killed, could not be kept, or still runs".into(),
         true => format!("line {} of {JOURNAL} is damaged, and what follows is left out", read + 1),
@@ -163,6 +166,12 @@ mod tests {
         let (found, _) = read(dir.path()).unwrap();
         let why = found.ended_early.unwrap();
         assert!(found.rounds == 2 && why.contains("line 6 of runs.journal is damaged"), "{why}");
+        // So it is with one of no command that there is.
+        let mut journal = Journal(OpenOptions::new().append(true).open(&path).unwrap());
+        fs::write(&path, &whole).unwrap();
+        journal.write(&Entry::Run(run(Slot::Case(2), 10, 100))).unwrap();
+        let why = read(dir.path()).unwrap().0.ended_early.unwrap();
+        assert!(why.contains("line 24 of runs.journal is damaged"), "{why}");
         // Cut anywhere, it is read as far as it goes, or refused in a sentence.
         for length in (0..whole.len()).step_by(37) {
             fs::write(&path, &whole[..length]).unwrap();

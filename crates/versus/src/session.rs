@@ -408,7 +408,8 @@ impl<'a> Session<'a> {
             (Some(budget), Ok(interval)) => {
                 let limit = 1.0 + budget;
                 let mean = || whole(&self.runs, pair.0, pair.1, interval.level);
-                interval.low > limit || interval.high <= limit && mean().is_ok_and(|mean| mean.value <= limit)
+                let is_over = || mean().is_ok_and(|mean| mean.value > limit);
+                interval.low > limit || interval.high <= limit && !is_over()
             }
             // A shell's start that is better known may bring a figure.
             (_, Err(_)) => false,

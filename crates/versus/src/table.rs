@@ -82,35 +82,18 @@ pub fn read(path: &Path, commands: &[Measure]) -> Result<Vec<Run>, String> {
     let rows = Rows(columns);
     let known: Vec<_> = commands.iter().map(|one| (one.case.role.clone(), parameters(&one.case))).collect();
     let (roles, settings) = (rows.text("role"), rows.text("parameters"));
-    let run = |row: usize| {
-        let (role, setting) = (roles.get(row)?, settings.get(row)?);
-        let slot = match known.iter().position(|known| (&known.0, &known.1) == (role, setting)) {
-            Some(number) => Slot::Case(number),
-            None if role == "shell" => Slot::Shell,
-            None => return None,
-        };
-        let number = |name| rows.number(name, row);
-        let small = |name| u32::try_from(number(name)?).ok();
-        let took = Took {
-            wall_ns: number("wall_ns")?,
-            user_ns: number("user_ns")?,
-            system_ns: number("system_ns")?,
-            peak_memory: number("peak_memory_bytes")?,
-            memory_floor: number("memory_floor_bytes")?,
-            minor_faults: number("minor_faults")?,
-            major_faults: number("major_faults")?,
-            voluntary_switches: number("voluntary_switches")?,
-            involuntary_switches: number("involuntary_switches")?,
-            instructions: number("instructions"),
-            cycles: number("cycles"),
-            code: small("exit_code").map(|code| code as i32),
-            signal: small("signal").map(|signal| signal as i32),
-        };
-        let warm_up = rows.number("warm_up", row)? == 1;
-        let (round, place, began_unix_ns) = (small("round")?, small("position")?, number("began")?);
-        Some(Run { slot, round, place, warm_up, began_unix_ns, took })
+    let slot = |row: usize| {
+        let is_it = |known: &(String, String)| (&known.0, Some(&known.1)) == (&roles[row], settings.get(row));
+        match known.iter().position(is_it) {
+            None if roles[row] == "shell" => Some(Slot::Shell),
+            place => place.map(Slot::Case),
+        }
     };
-    let run = |row| run(row).ok_or_else(|| wrong(format!("row {} is of no command of the answer", row + 1)));
+    let run = |row: usize| {
+        let wrong = |why: &str| wrong(format!("row {} {why}", row + 1));
+        let slot = slot(row).ok_or_else(|| wrong("is of no command of the answer"))?;
+        rows.run(slot, row).ok_or_else(|| wrong("lacks a value"))
+    };
     (0..roles.len()).map(run).collect()
 }
 
@@ -158,5 +141,28 @@ impl Rows {
             Values::Flag(all) => (*all.get(row)?).map(u64::from),
             _ => None,
         }
+    }
+
+    // None where a value is missing that every run has.
+    fn run(&self, slot: Slot, row: usize) -> Option<Run> {
+        let number = |name| self.number(name, row);
+        let small = |name| u32::try_from(number(name)?).ok();
+        let took = Took {
+            wall_ns: number("wall_ns")?,
+            user_ns: number("user_ns")?,
+            system_ns: number("system_ns")?,
+            peak_memory: number("peak_memory_bytes")?,
+            memory_floor: number("memory_floor_bytes")?,
+            minor_faults: number("minor_faults")?,
+            major_faults: number("major_faults")?,
+            voluntary_switches: number("voluntary_switches")?,
+            involuntary_switches: number("involuntary_switches")?,
+            instructions: number("instructions"),
+            cycles: number("cycles"),
+            code: small("exit_code").map(|code| code as i32),
+            signal: small("signal").map(|signal| signal as i32),
+        };
+        let (round, place, began_unix_ns) = (small("round")?, small("position")?, number("began")?);
+        Some(Run { slot, round, place, warm_up: number("warm_up")? == 1, began_unix_ns, took })
     }
 }

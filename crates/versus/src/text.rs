@@ -219,7 +219,7 @@ pub fn notes(findings: &Findings) -> Vec<String> {
             Ok(start) => format!("takes {} to start, which is subtracted", ns_figure(&start)),
             Err(reason) => {
                 let why = reason.told().replace(" trials", " rounds");
-                format!("has a start of which only the mean is known, and subtracted from plain times: {why}")
+                format!("takes a time to start that has no interval ({why}); its mean is subtracted from means, medians, minima and maxima")
             }
         };
         let shell = &findings.shell;

@@ -77,7 +77,7 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let within = ratios.iter().all(|ratio| ratio.as_ref().is_ok_and(|ratio| ratio.high <= limit));
     // Also where there were too few trials to say so of a ratio.
     let timeline = &found.timeline;
-    let silent = timeline.stalled >= timeline.windows.max(1)
+    let still = timeline.stalled >= timeline.windows.max(1)
         || ratios.iter().any(|ratio| matches!(ratio, Err(NotEstimable::Stalled { .. })));
     let judged = limit.is_finite();
     if flags.json {
@@ -97,7 +97,7 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     page::beside(&dir, flags.json, !done.ended.is_planned())?;
     experiment::finish(&done.ended, &dir, &machine)?;
     match (judged, over, within) {
-        _ if silent && !over && !within => Err(Failure::Failed(format!(
+        _ if still && !over && !within => Err(Failure::Failed(format!(
             "a command made no progress in windows of 100 ms of some trials: --progress {how} is for commands that run on and show it all the time; \
              commands that end are compared as whole runs, without --progress"
         ))),
