@@ -4,6 +4,7 @@
 
 pub mod estimate;
 pub mod frontier;
+pub mod held;
 pub mod hosts;
 pub mod latency;
 pub mod parts;

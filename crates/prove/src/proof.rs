@@ -1,6 +1,7 @@
 //! The answer: a pure function of the record and the datasets.
 
 use ringfence_analysis::estimate::{Estimate, NotEstimable, serialize_estimate};
+use ringfence_analysis::held::side;
 use ringfence_analysis::results;
 use ringfence_analysis::windows::{self, TooLong};
 use ringfence_experiment::Kind;
@@ -276,18 +277,6 @@ fn verdict(
 
 fn is_simulated(stage: &Stage) -> bool {
     stage.samples.iter().any(|sample| sample.simulated == Some(true))
-}
-
-/// Whether what is held against a budget is known to keep to it, or to exceed it.
-pub fn side(figure: &Estimate, budget: Budget) -> Option<bool> {
-    let (figure, limit) = (figure.as_ref().ok()?, budget.limit());
-    if figure.high <= limit {
-        Some(true)
-    } else if figure.low > limit {
-        Some(false)
-    } else {
-        None
-    }
 }
 
 impl Reached {

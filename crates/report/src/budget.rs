@@ -1,9 +1,10 @@
 //! A proof's budget in words, and the figures that are held against it.
 
 use ringfence_analysis::estimate::{Estimate, Interval};
+use ringfence_analysis::held::side;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::quantity::Quantity;
-use ringfence_prove::{Question, side};
+use ringfence_prove::Question;
 
 use crate::cases::one;
 use crate::numbers::{self, Figure, ns_estimate, percent, slowdown_estimate, slowdown_figure};

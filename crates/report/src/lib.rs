@@ -23,6 +23,7 @@ mod commits;
 mod compare;
 mod described;
 mod experiment;
+mod held;
 pub mod html;
 mod kept;
 mod latencies;

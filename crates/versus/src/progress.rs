@@ -40,15 +40,13 @@ pub fn experiment(flags: &Flags, how: &str) -> Result<Experiment, String> {
         }
         arm
     });
-    // Of several, each is to be known: the time is used for all.
-    let judged = settings.budget.filter(|_| commands.len() == 2);
     let measure = Measure {
         window: Span::ms(100),
         rounds: 2,
         probe: Span::ms(0),
         margin: Share(settings.margin),
         confidence: Share(1.0 - (1.0 - settings.confidence) / (commands.len() - 1) as f64),
-        decide: judged.map(|budget| Decide::of("b", Budget::Slowdown(Share(budget)))),
+        decide: settings.budget.map(|budget| Decide::of_each(&names[1..], Budget::Slowdown(Share(budget)))),
         last_look: Some(Share(0.5)),
         time: Some(Span(Duration::from_secs_f64(settings.time_s.unwrap_or(crate::session::TIME_S)))),
         ..Measure::default()
@@ -67,14 +65,6 @@ pub fn looks(time: Duration, trial: Duration) -> Vec<u32> {
     let most = (time.as_secs_f64() / trial.as_secs_f64().max(1e-3)) as u32;
     let next = |last: &u32| (*last < most).then(|| (last + last / 2).min(most));
     std::iter::successors(Some(FIRST_LOOK), next).collect()
-}
-
-/// The budget of an experiment: 0.02 is 2 %.
-///
-/// # Errors
-/// Where it is not a share.
-pub fn budget(flags: &Flags) -> Result<Option<f64>, String> {
-    Ok(question::settings(flags)?.budget)
 }
 
 fn refuse_what_is_of_whole_runs(flags: &Flags) -> Result<(), String> {

@@ -8,9 +8,9 @@ mod earlier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ringfence_analysis::estimate::{Decision, Estimate, Goal, Looks};
+use ringfence_analysis::estimate::{Decision, Goal, Looks};
+use ringfence_analysis::held::held;
 use ringfence_analysis::results;
-use ringfence_experiment::budget::Budget;
 use ringfence_experiment::class::{self, Class};
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{self, Plan};
@@ -248,28 +248,19 @@ fn stops_after(plan: &Plan, samples: &[Sample], looks: &Looks, trials: u32) -> b
 
 fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool {
     let measure = &plan.experiment.measure;
+    let level = looks.level_at(look);
+    if let Some(decide) = &measure.decide {
+        // What is said of a time is also whether it is so long without the others.
+        let alone = |case: usize| {
+            let baseline = plan.cases[case].baseline.filter(|_| decide.at_most.is_some());
+            baseline.is_none_or(|alone| results::reached(plan, samples, alone, level).is_ok())
+        };
+        let all = held(plan, samples, level);
+        return !all.is_empty() && all.iter().all(|held| held.within.is_some() && alone(held.case));
+    }
     let precision = measure.precision.map_or(0.0, |share| share.0);
     let goal = Goal { margin: measure.margin.0, precision };
-    let estimates = results::main_estimates(plan, samples, looks.level_at(look));
-    if let Some(decide) = &measure.decide {
-        let Some(budget) = decide.budget(measure.quantity) else { return false };
-        let limit = budget.limit();
-        let of_arm = |case: usize| plan.cases[case].arm == decide.arm;
-        let decided = |estimate: &Estimate| {
-            estimate.as_ref().is_ok_and(|figure| figure.high <= limit || figure.low > limit)
-        };
-        let reached = |case: usize| results::reached(plan, samples, case, looks.level_at(look));
-        return plan.measured().into_iter().zip(&estimates).filter(|(case, _)| of_arm(*case)).all(
-            |(case, slowdown)| match budget {
-                Budget::Slowdown(_) => decided(slowdown),
-                // What is said of a time is also whether it is so long without the others.
-                Budget::AtMost(..) => {
-                    decided(&reached(case))
-                        && plan.cases[case].baseline.is_none_or(|alone| reached(alone).is_ok())
-                }
-            },
-        );
-    }
+    let estimates = results::main_estimates(plan, samples, level);
     plan.measured().into_iter().zip(&estimates).all(|(case, estimate)| match plan.cases[case].baseline {
         Some(_) => matches!(looks.decide(look, estimate, &goal), Decision::Stop(_)),
         None => estimate.as_ref().is_ok_and(|cost| cost.log_half_width() <= precision.ln_1p()),

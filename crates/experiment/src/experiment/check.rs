@@ -2,7 +2,7 @@
 
 use ringfence_machine::cpulist::CpuSet;
 
-use super::{Decide, Experiment, Measure, OneOrMany, SCHEMA, isolation};
+use super::{Experiment, Measure, OneOrMany, SCHEMA, isolation};
 use crate::nearest;
 use crate::units::Span;
 
@@ -128,9 +128,13 @@ impl Experiment {
             }
         }
         if let Some(decide) = &self.measure.decide {
-            let Decide { arm, .. } = decide;
-            if !self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some()) {
+            let has_baseline =
+                |arm: &String| self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some());
+            if let Some(arm) = decide.arm.as_slice().iter().find(|arm| !has_baseline(arm)) {
                 return Some(format!("decide: '{arm}' is not an arm with a baseline{}", hint(arm, &arms)));
+            }
+            if decide.arm.as_slice().is_empty() {
+                return Some("decide: arm names none: name one with a baseline, or leave decide out".into());
             }
             if decide.budget(self.measure.quantity).is_none() {
                 return Some("decide: give one limit, slowdown = \"5%\" or at_most = \"5ms\"".into());

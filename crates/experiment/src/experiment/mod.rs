@@ -37,6 +37,7 @@
 //! elsewhere.
 
 mod check;
+mod decide;
 mod episode;
 mod freezing;
 mod isolation;
@@ -50,11 +51,11 @@ use ringfence_resctrl::Schemata;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
+pub use decide::Decide;
 pub use episode::Episode;
 pub use freezing::{FreezeBy, Freezing};
 pub use kind::Kind;
 
-use crate::budget::Budget;
 use crate::io_priority::IoPriority;
 use crate::nearest;
 use crate::quantity::Quantity;
@@ -146,7 +147,7 @@ pub struct Measure {
     /// Stop at a look once every interval's half-width is this small; absent: go on to the last look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Share>,
-    /// Stop at a look once it is known on which side of a limit an arm lies.
+    /// Stop at a look once it is known on which side of a limit each of some arms lies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decide: Option<Decide>,
     /// What of the metric's units of work the figures are about: the mean time, or a quantile of the latencies that
@@ -191,40 +192,6 @@ impl Measure {
     /// How long a window is meant to be, or the episode in its place.
     pub fn length(&self) -> Span {
         self.episode.map_or(self.window, |episode| episode.length())
-    }
-}
-
-/// A limit, and the arm that is held against it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Decide {
-    /// An arm with a baseline.
-    pub arm: String,
-    /// The largest slowdown that is allowed: 5% is a factor of 1.05.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slowdown: Option<Share>,
-    /// In its place: the longest that the experiment's quantity may be in that arm, which the metric's task must count.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_most: Option<Span>,
-}
-
-impl Decide {
-    /// An arm held against a budget, of the quantity that the experiment is about.
-    pub fn of(arm: &str, budget: Budget) -> Self {
-        let (slowdown, at_most) = match budget {
-            Budget::Slowdown(share) => (Some(share), None),
-            Budget::AtMost(_, time) => (None, Some(time)),
-        };
-        Self { arm: arm.into(), slowdown, at_most }
-    }
-
-    /// The limit, of an experiment about this quantity; `None` where it names none, or two.
-    pub fn budget(&self, quantity: Quantity) -> Option<Budget> {
-        match (self.slowdown, self.at_most) {
-            (Some(share), None) => Some(Budget::Slowdown(share)),
-            (None, Some(time)) => Some(Budget::AtMost(quantity, time)),
-            _ => None,
-        }
     }
 }
 

@@ -41,6 +41,33 @@ fn what_is_written_reads_back_the_same() {
 }
 
 #[test]
+fn one_arm_is_held_against_a_limit_or_several() {
+    let decide = |arms: &str| {
+        let line = format!("time = \"60s\"\ndecide = {{ arm = {arms}, slowdown = \"5%\" }}");
+        let other = "\n[[arm]]\nname = \"again\"\nactive = [\"victim\"]\nbaseline = \"alone\"\n";
+        Experiment::parse(&(GOOD.replace("time = \"60s\"", &line) + other))
+    };
+    let limit = crate::budget::Budget::Slowdown(crate::units::Share(0.05));
+    let of =
+        |arms: &[&str]| Decide::of_each(&arms.iter().map(|arm| (*arm).into()).collect::<Vec<_>>(), limit);
+    for (arms, read) in [
+        ("'beside'", Decide::of("beside", limit)),
+        ("'beside'", of(&["beside"])),
+        ("['beside', 'again']", of(&["beside", "again"])),
+    ] {
+        let experiment = decide(arms).unwrap();
+        assert_eq!(experiment.measure.decide, Some(read));
+        assert_eq!(Experiment::parse(&experiment.to_toml()).unwrap(), experiment);
+    }
+    for (arms, said) in
+        [("['beside', 'alone']", "'alone' is not an arm with a baseline"), ("[]", "arm names none")]
+    {
+        let refused = decide(arms).unwrap_err().to_string();
+        assert!(refused.contains(said), "{refused}");
+    }
+}
+
+#[test]
 fn what_was_once_called_a_budget_is_still_read() {
     let experiment = Experiment::parse(GOOD).unwrap();
     assert_eq!(experiment.measure.time, Some(Span::ms(60_000)));

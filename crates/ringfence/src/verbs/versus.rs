@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 use ringfence_analysis::estimate::NotEstimable;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::units::Share;
 use ringfence_json as json;
 use ringfence_prove::time::Precision;
 use ringfence_study::Watch;
-use ringfence_study::measure::measure;
+use ringfence_study::measure;
 use ringfence_versus::{self as versus, Flags, Question, Trouble, Verdict, conduct, progress};
 
 use crate::failure::{Exit, Failure};
@@ -59,44 +58,34 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let mut show = Show::new(flags.quiet);
     show.begin("versus");
-    let limit = progress::budget(flags).map_err(Failure::Usage)?;
-    let told = Budget::Slowdown(limit.map_or(experiment.measure.margin, Share));
-    if let Some(precision) =
-        Precision::of(told, &experiment.measure, experiment.measure.time.map(|time| time.0))
-    {
+    let measure = &experiment.measure;
+    let budget = measure.decide.as_ref().and_then(|decide| decide.budget(measure.quantity));
+    let told = budget.unwrap_or(Budget::Slowdown(measure.margin));
+    if let Some(precision) = Precision::of(told, measure, measure.time.map(|time| time.0)) {
         Watch::note(&mut show, &precision.to_string());
     }
-    let done = measure(&experiment, &machine, &dir, &stop, &mut |progress| show.update(progress));
+    let done = measure::measure(&experiment, &machine, &dir, &stop, &mut |progress| show.update(progress));
     show.end();
     let done = done?;
     let found = ringfence_studies::findings::Findings::from(&done);
-    let limit = 1.0 + limit.unwrap_or(f64::INFINITY);
-    let ratios = found.results.iter().filter_map(|case| Some(&case.effect.as_ref()?.by_class.all.slowdown));
-    let ratios: Vec<_> = ratios.collect();
-    let over = ratios.iter().any(|ratio| ratio.as_ref().is_ok_and(|ratio| ratio.low > limit));
-    let within = ratios.iter().all(|ratio| ratio.as_ref().is_ok_and(|ratio| ratio.high <= limit));
-    // Also where there were too few trials to say so of a ratio.
-    let timeline = &found.timeline;
-    let still = timeline.stalled >= timeline.windows.max(1)
-        || ratios.iter().any(|ratio| matches!(ratio, Err(NotEstimable::Stalled { .. })));
-    let judged = limit.is_finite();
     if flags.json {
         output::print_json(&json::experiment(&found, &dir))?;
     } else {
-        let text = experiment::as_text(&found, done.steps_before, &dir, &machine, started);
-        let verdict = match (over, within) {
-            (true, _) => "over the budget",
-            (_, true) => "within the budget",
-            _ => "undecided",
-        };
-        let margin = experiment.measure.margin;
-        let verdict =
-            format!("\nVerdict: {verdict}; verdicts in the table are about changes larger than {margin}\n");
-        output::print(&if judged { text + &verdict } else { text })?;
+        output::print(&experiment::as_text(&found, done.steps_before, &dir, &machine, started))?;
     }
     page::beside(&dir, flags.json, !done.ended.is_planned())?;
     experiment::finish(&done.ended, &dir, &machine)?;
-    match (judged, over, within) {
+    let over = found.held.iter().any(|held| held.within == Some(false));
+    let within = !found.held.is_empty() && found.held.iter().all(|held| held.within == Some(true));
+    // Also where there were too few trials to say so of a ratio.
+    let timeline = &found.timeline;
+    let still = timeline.stalled >= timeline.windows.max(1)
+        || found
+            .results
+            .iter()
+            .filter_map(|result| result.effect.as_ref())
+            .any(|effect| matches!(effect.by_class.all.slowdown, Err(NotEstimable::Stalled { .. })));
+    match (budget.is_some(), over, within) {
         _ if still && !over && !within => Err(Failure::Failed(format!(
             "a command made no progress in windows of 100 ms of some trials: --progress {how} is for commands that run on and show it all the time; \
              commands that end are compared as whole runs, without --progress"

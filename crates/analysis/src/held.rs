@@ -1,0 +1,50 @@
+//! Arms that an experiment holds against a limit, and on which side of it each lies.
+
+use ringfence_experiment::budget::Budget;
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::sample::Sample;
+use serde::Serialize;
+
+use crate::estimate::{Estimate, serialize_estimate};
+use crate::results;
+
+/// A case that is held against a limit.
+#[derive(Debug, Clone, Serialize)]
+pub struct Held {
+    /// The case's number.
+    pub case: usize,
+    /// What is held: its slowdown, or of a longest time the quantity in ns.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub figure: Estimate,
+    /// Whether its whole interval keeps to the limit; `None` where it lies on both sides, or there is none.
+    pub within: Option<bool>,
+}
+
+/// All that are held, every interval at `level`; empty where the experiment has no limit.
+pub fn held(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Held> {
+    let measure = &plan.experiment.measure;
+    let Some(decide) = &measure.decide else { return Vec::new() };
+    let Some(budget) = decide.budget(measure.quantity) else { return Vec::new() };
+    let slowdowns = results::main_estimates(plan, samples, level);
+    let of_arms = |case: &usize| decide.arm.as_slice().contains(&plan.cases[*case].arm);
+    let cases = plan.measured().into_iter().zip(slowdowns).filter(|(case, _)| of_arms(case));
+    cases
+        .map(|(case, slowdown)| {
+            let absolute = budget.is_absolute();
+            let figure = if absolute { results::reached(plan, samples, case, level) } else { slowdown };
+            Held { case, figure, within: side(&figure, budget) }
+        })
+        .collect()
+}
+
+/// Whether a figure is known to keep to a budget, or to exceed it.
+pub fn side(figure: &Estimate, budget: Budget) -> Option<bool> {
+    let (figure, limit) = (figure.as_ref().ok()?, budget.limit());
+    if figure.high <= limit {
+        Some(true)
+    } else if figure.low > limit {
+        Some(false)
+    } else {
+        None
+    }
+}
