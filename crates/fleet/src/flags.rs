@@ -75,10 +75,17 @@ pub struct FleetSubmit {
 
 /// `fleet status`.
 #[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Examples:
+  ringfence fleet status fleet
+  ringfence fleet status fleet --wait && ringfence fleet report fleet")]
 pub struct FleetLook {
     /// The folder of a fleet
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
+    /// Look until every task has ended; exit code 1 if any has no figures
+    #[arg(long)]
+    pub wait: bool,
     /// Print the tasks as JSON
     #[arg(long)]
     pub json: bool,

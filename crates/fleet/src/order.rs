@@ -178,7 +178,7 @@ pub(crate) fn sensible(option: String) -> Result<String, FleetError> {
     let refuse = |why: &str| Err(FleetError::Usage(format!("{option}: {why}")));
     if ["--wait", "-W"].contains(&option.as_str()) {
         return refuse(
-            "sbatch would wait for tasks that cannot begin before it has ended: leave it out, and look with 'ringfence fleet status'",
+            "sbatch would wait for tasks that cannot begin before it has ended: leave it out, and wait with 'ringfence fleet status --wait'",
         );
     }
     let long = option == "--job-name" || option.starts_with("--job-name=");

@@ -33,6 +33,11 @@ impl State {
         }
     }
 
+    /// Whether nothing more comes of it by itself.
+    pub fn has_ended(self) -> bool {
+        self == Self::Done || self.is_lost()
+    }
+
     /// Whether `retry` runs it again.
     pub fn is_lost(self) -> bool {
         matches!(self, Self::Failed | Self::Missing)

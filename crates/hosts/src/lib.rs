@@ -16,4 +16,4 @@ pub use overview::{
     overview,
 };
 pub use page::page;
-pub use text::{left_out, status, text};
+pub use text::{left_out, states, status, text};

@@ -54,7 +54,15 @@ pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
     }
     out.push_str(&table.render(style));
     section(&mut out);
-    let Counts { all, done, running, waiting, failed, missing, unknown } = counts(tasks);
+    let all = plural(tasks.len(), "task");
+    let line = format!("{all} of {}: {}; times are UTC", spec.line(), states(tasks));
+    paragraph(&mut out, 0, &line, style);
+    out
+}
+
+/// How many tasks are where: `3 done, 1 waiting`.
+pub fn states(tasks: &[Task]) -> String {
+    let Counts { done, running, waiting, failed, missing, unknown, .. } = counts(tasks);
     let parts = [
         (done, "done"),
         (running, "running"),
@@ -63,15 +71,8 @@ pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
         (missing, "missing"),
         (unknown, "unknown"),
     ];
-    let parts: Vec<String> =
-        parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    paragraph(
-        &mut out,
-        0,
-        &format!("{} of {}: {}; times are UTC", plural(all, "task"), spec.line(), parts.join(", ")),
-        style,
-    );
-    out
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    parts.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The whole report.

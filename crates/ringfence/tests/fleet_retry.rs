@@ -73,8 +73,14 @@ fn of_several_retries_one_runs_what_is_lost() {
     wait_for("the retry", || folder.path().join("fleet/tasks/0001/attempt-2.part").is_dir().then_some(()));
     refused(&folder);
     refused(&folder);
+    let waiting = Running::start(folder.path(), &["fleet", "status", "fleet", "--wait"]);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(marked(&waiting.mark).len(), 1, "it waits as long as a task runs");
     fs::write(&gate, "").unwrap();
     assert_eq!(first.wait().code(), Some(1));
+    let ended = waiting.wait();
+    assert_eq!(ended.code(), Some(1), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("2 tasks without figures"), "{}", ended.stderr);
     let attempts = |task: &Value| task["attempts"].as_array().unwrap().len();
     assert_eq!(tasks(&folder).iter().map(attempts).collect::<Vec<_>>(), [2, 2]);
 }

@@ -201,7 +201,7 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     slurm.scontrol(&["update", "nodename=node2", "state=resume"]);
     assert!(mount("remount,size=8m").is_ok_and(|status| status.success()));
     assert!(slurm.run(&["fleet", "retry", "fleet"]).said().contains("2 tasks"));
-    slurm.wait_for_states(&["done"; 4]);
+    assert!(slurm.run(&["fleet", "status", "fleet", "--wait"]).said().contains("4 done"));
     let tasks = slurm.tasks();
     let attempts: Vec<usize> = tasks.iter().map(|task| task["attempts"].as_array().unwrap().len()).collect();
     assert_eq!(attempts, [1, 2, 1, 2]);
@@ -355,7 +355,7 @@ fn what_slurm_would_wait_for_or_measure_twice_is_refused() {
     let Some(slurm) = Slurm::start(1) else { return };
     for (option, part) in [
         ("--wait", "sbatch would wait for tasks that cannot begin before it has ended"),
-        ("-W", "look with 'ringfence fleet status'"),
+        ("-W", "wait with 'ringfence fleet status --wait'"),
         ("--job-name=mine", "by a name that the fleet gives it"),
         ("--nodelist=node1,node1", "node1 is in it twice"),
     ] {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ringfence_fleet::flags::{
     Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetRetry, FleetSubmit, FleetTask,
@@ -17,6 +18,9 @@ use crate::failure::Failure;
 use crate::output;
 use crate::shared::command::command;
 use crate::shared::{host, page};
+
+/// Slurm answers each look, and a task takes minutes.
+const LOOKS_EVERY: Duration = Duration::from_secs(5);
 
 pub fn run(args: &Fleet) -> Result<(), Failure> {
     match &args.action {
@@ -68,15 +72,39 @@ fn submit(args: &FleetSubmit) -> Result<(), Failure> {
 }
 
 fn status(args: &FleetLook) -> Result<(), Failure> {
-    let (spec, tasks) = fleet::look(&args.dir)?;
+    let (spec, tasks) = if args.wait { ended(&args.dir)? } else { fleet::look(&args.dir)? };
+    let lost = tasks.iter().filter(|task| task.state.is_lost()).count();
     if args.json {
-        return output::print_json(&json::fleet_status(&spec, &tasks));
+        output::print_json(&json::fleet_status(&spec, &tasks))?;
+    } else {
+        let mut text = ringfence_hosts::status(&spec, &tasks, &output::style());
+        if lost > 0 {
+            text += &format!("again: {}\n", command(&["fleet", "retry"], &args.dir));
+        }
+        output::print(&text)?;
     }
-    let mut text = ringfence_hosts::status(&spec, &tasks, &output::style());
-    if tasks.iter().any(|task| task.state.is_lost()) {
-        text += &format!("again: {}\n", command(&["fleet", "retry"], &args.dir));
+    match args.wait && lost > 0 {
+        true => Err(Failure::Failed(format!("{} without figures", plural(lost)))),
+        false => Ok(()),
     }
-    output::print(&text)
+}
+
+/// The tasks when all of them have ended; says how many are where, whenever that changes.
+fn ended(dir: &Path) -> Result<(Spec, Vec<Task>), Failure> {
+    let mut said = String::new();
+    loop {
+        let (spec, tasks) = fleet::look(dir)?;
+        if tasks.iter().all(|task| task.state.has_ended()) {
+            return Ok((spec, tasks));
+        }
+        let now = ringfence_hosts::states(&tasks);
+        if now != said {
+            // Where nobody reads it, nothing else is lost.
+            let _ = writeln!(std::io::stderr(), "{now}");
+            said = now;
+        }
+        std::thread::sleep(LOOKS_EVERY);
+    }
 }
 
 fn retry(args: &FleetRetry) -> Result<(), Failure> {
