@@ -4,8 +4,8 @@
 
 pub mod estimate;
 pub mod frontier;
-pub mod held;
 pub mod hosts;
+pub mod judged;
 pub mod latency;
 pub mod parts;
 pub mod quantile;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_analysis::estimate::{AaSummary, Estimate, serialize_estimate_if_any};
 use ringfence_analysis::frontier::Frontier;
-use ringfence_analysis::held::Held;
+use ringfence_analysis::judged::Judged;
 use ringfence_analysis::latency::CaseLatencies;
 use ringfence_analysis::reached::Unreached;
 use ringfence_dataset::Manifest;
@@ -32,7 +32,7 @@ struct Experiment<'a> {
     samples: usize,
     simulated: bool,
     results: Vec<Case<'a>>,
-    held: &'a [Held],
+    judged: &'a [Judged],
     frontier: &'a Frontier,
     sensitivity: Option<&'a Sensitivity>,
     latencies: &'a [CaseLatencies],
@@ -56,7 +56,7 @@ impl<'a> Experiment<'a> {
             samples: found.samples,
             simulated: found.simulated,
             results: cases(&found.results),
-            held: &found.held,
+            judged: &found.judged,
             frontier: &found.frontier,
             sensitivity: found.sensitivity.as_ref(),
             latencies: &found.latencies,

@@ -1,7 +1,7 @@
 //! The answer: a pure function of the record and the datasets.
 
 use ringfence_analysis::estimate::{Estimate, NotEstimable, serialize_estimate};
-use ringfence_analysis::held::side;
+use ringfence_analysis::judged::side;
 use ringfence_analysis::results;
 use ringfence_analysis::windows::{self, TooLong};
 use ringfence_experiment::Kind;

@@ -6,7 +6,7 @@ use ringfence_studies::findings::Findings;
 use crate::aa::aa;
 use crate::cases::cases;
 use crate::commits;
-use crate::held;
+use crate::judged;
 use crate::latencies::latencies;
 use crate::lock::lock_table;
 use crate::sensitivity::sensitivity;
@@ -19,7 +19,7 @@ pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
 /// An experiment's tables, or its curves where it was made for them; then what it says of noise, and latencies.
 pub fn experiment(found: &Findings, style: &Style) -> String {
     let mut parts = vec![tables(found, style)];
-    parts.extend(held::said(found).into_iter().chain(commits::said(found)).map(|text| {
+    parts.extend(judged::said(found).into_iter().chain(commits::said(found)).map(|text| {
         let mut out = String::new();
         paragraph(&mut out, 0, &text, style);
         out

@@ -2,7 +2,7 @@
 
 use ringfence_analysis::estimate::{AaSummary, Estimate};
 use ringfence_analysis::frontier::{self, Frontier, OnDisk};
-use ringfence_analysis::held::{self, Held};
+use ringfence_analysis::judged::{self, Judged};
 use ringfence_analysis::latency::{self, CaseLatencies};
 use ringfence_analysis::reached::{self, Unreached};
 use ringfence_analysis::results::{self, CaseResult};
@@ -35,7 +35,7 @@ pub struct Findings {
     /// Every case that was measured.
     pub results: Vec<CaseResult>,
     /// Cases that are held against a limit.
-    pub held: Vec<Held>,
+    pub judged: Vec<Judged>,
     /// For an A/A experiment: what it says of noise.
     pub aa: Option<AaSummary>,
     /// The same, experiment by experiment; empty for others.
@@ -79,7 +79,7 @@ impl Findings {
             simulated: samples.iter().any(|sample| sample.simulated == Some(true)),
             aa: aa_estimates.as_ref().map(|estimates| AaSummary::new(estimates, confidence)),
             aa_estimates: aa_estimates.unwrap_or_default(),
-            held: held::held(plan, samples, level),
+            judged: judged::judged(plan, samples, level),
             frontier: frontier::frontier(plan, samples, level),
             on_disk: frontier::on_disk(plan, samples, &results, &latencies, level),
             sensitivity: Sensitivity::new(plan, samples),

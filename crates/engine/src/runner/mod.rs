@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ringfence_analysis::estimate::{Decision, Goal, Looks};
-use ringfence_analysis::held::held;
+use ringfence_analysis::judged::judged;
 use ringfence_analysis::results;
 use ringfence_experiment::class::{self, Class};
 use ringfence_experiment::ended::Ended;
@@ -255,8 +255,8 @@ fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool 
             let baseline = plan.cases[case].baseline.filter(|_| decide.at_most.is_some());
             baseline.is_none_or(|alone| results::reached(plan, samples, alone, level).is_ok())
         };
-        let all = held(plan, samples, level);
-        return !all.is_empty() && all.iter().all(|held| held.within.is_some() && alone(held.case));
+        let all = judged(plan, samples, level);
+        return !all.is_empty() && all.iter().all(|judged| judged.within.is_some() && alone(judged.case));
     }
     let precision = measure.precision.map_or(0.0, |share| share.0);
     let goal = Goal { margin: measure.margin.0, precision };

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use ringfence_analysis::estimate::Estimate;
-use ringfence_analysis::held::side;
+use ringfence_analysis::judged::side;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
 use ringfence_prove::{Price, Proof, Question, Verdict};

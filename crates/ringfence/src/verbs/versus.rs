@@ -75,8 +75,8 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     }
     page::beside(&dir, flags.json, !done.ended.is_planned())?;
     experiment::finish(&done.ended, &dir, &machine)?;
-    let over = found.held.iter().any(|held| held.within == Some(false));
-    let within = !found.held.is_empty() && found.held.iter().all(|held| held.within == Some(true));
+    let over = found.judged.iter().any(|judged| judged.within == Some(false));
+    let within = !found.judged.is_empty() && found.judged.iter().all(|judged| judged.within == Some(true));
     // Also where there were too few trials to say so of a ratio.
     let timeline = &found.timeline;
     let still = timeline.stalled >= timeline.windows.max(1)

@@ -139,23 +139,26 @@ fn commands_that_run_on_are_compared_by_their_progress() {
     let (fast, slow) = (line_every("0.002"), line_every("0.02"));
     let args = ["--progress", "lines", "--budget", "50%", "--time", "1min"];
     let over = until_it_is(&folder, 3, &[&["--a", &fast, "--b", &slow], &args[..]].concat());
-    let verdict = "Verdict: over the budget of 50 %.";
-    assert!(over.stdout.contains(verdict), "{}", over.stdout);
+    let verdict = format!("Verdict: {slow} is over the budget of 50 %.");
+    assert!(joined(&over.stdout).contains(&verdict), "{}", over.stdout);
     // The verdict is that of the folder, whoever reads it.
     let dir = over.stdout.split("dataset: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
-    assert!(ringfence_in(folder.path(), &["show", dir]).said().contains(verdict));
+    assert!(ringfence_in(folder.path(), &["show", dir]).said().contains(&verdict));
     assert!(
         fs::read_to_string(folder.path().join(dir).join("report.html"))
             .unwrap()
-            .contains("Verdict: over the budget of")
+            .contains(" is over the budget of ")
     );
     let three = [&["--a", &fast, "--b", &slow, "--c", &fast], &args[..]].concat();
     let three = joined(&until_it_is(&folder, 3, &three).stdout);
-    assert!(three.contains("Verdict: of a budget of 50 %, b is over it, c is within it."), "{three}");
+    assert!(
+        three.contains("Verdict: b is over the budget of 50 %, c is within the budget of 50 %."),
+        "{three}"
+    );
     let found =
         until_it_is(&folder, 0, &[&["--a", &slow, "--b", &fast, "--json"], &args[..]].concat()).json();
     assert_eq!(found["schema"], "ringfence/experiment/3");
-    assert_eq!(found["held"][0]["within"], true, "{found}");
+    assert_eq!(found["judged"][0]["within"], true, "{found}");
     // What ends is no command that runs on.
     let ends = versus(&folder, &["true", "true", "--progress", "lines", "--time", "5s", "--out", "ends"]);
     assert_eq!(ends.code(), Some(1), "{}{}", ends.stdout, ends.stderr);

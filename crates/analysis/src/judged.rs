@@ -10,7 +10,7 @@ use crate::results;
 
 /// A case that is held against a limit.
 #[derive(Debug, Clone, Serialize)]
-pub struct Held {
+pub struct Judged {
     /// The case's number.
     pub case: usize,
     /// What is held: its slowdown, or of a longest time the quantity in ns.
@@ -21,7 +21,7 @@ pub struct Held {
 }
 
 /// All that are held, every interval at `level`; empty where the experiment has no limit.
-pub fn held(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Held> {
+pub fn judged(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Judged> {
     let measure = &plan.experiment.measure;
     let Some(decide) = &measure.decide else { return Vec::new() };
     let Some(budget) = decide.budget(measure.quantity) else { return Vec::new() };
@@ -32,7 +32,7 @@ pub fn held(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Held> {
         .map(|(case, slowdown)| {
             let absolute = budget.is_absolute();
             let figure = if absolute { results::reached(plan, samples, case, level) } else { slowdown };
-            Held { case, figure, within: side(&figure, budget) }
+            Judged { case, figure, within: side(&figure, budget) }
         })
         .collect()
 }
