@@ -99,11 +99,11 @@ fn a_solver_with_a_fixed_amount_of_work_is_a_victim() {
     ];
     let more = ["--budget", "100%", "--out", "proof", "--quiet", "--json"];
     // A noisy moment may hide from the control that a victim that is stopped half of the time takes longer.
-    let output = (0..3).map(|_| {
+    let mut tries = (0..3).map(|_| {
         let _ = fs::remove_dir_all(folder.path().join("proof"));
         ringfence_in(folder.path(), &[&args[..], &more].concat())
     });
-    let output = output.into_iter().find(|output| proof(&output.stdout)["verdict"] != "nothing_happened");
+    let output = tries.find(|output| proof(&output.stdout)["verdict"] != "nothing_happened");
     let output = output.expect("the control refused it three times");
     let proof = proof(&output.stdout);
     assert_eq!(proof["unit"], "runs");

@@ -14,14 +14,14 @@ use crate::run::{Quantity, Run, kept};
 /// A unit of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Unit {
-    #[value(alias = "us")]
     /// us.
+    #[value(alias = "us")]
     Microsecond,
-    #[value(alias = "ms")]
     /// ms.
+    #[value(alias = "ms")]
     Millisecond,
-    #[value(alias = "s")]
     /// s.
+    #[value(alias = "s")]
     Second,
 }
 
