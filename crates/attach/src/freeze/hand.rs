@@ -17,6 +17,8 @@ use crate::target::Target;
 use crate::tree::Settled;
 use crate::vital::Guard;
 
+const V1_STATE: &str = "freezer.state";
+
 pub struct Hand {
     root: FsRoot,
     target: Target,
@@ -60,9 +62,9 @@ impl Hand {
             }
             Method::V1Freezer(folder) => {
                 let stands = |root: &FsRoot, folder: &Path| {
-                    root.read_opt(folder.join("freezer.state")).is_some_and(|state| state == "FROZEN")
+                    root.read_opt(folder.join(V1_STATE)).is_some_and(|state| state == "FROZEN")
                 };
-                self.freeze_group(&folder, ("freezer.state", "FROZEN"), stands, until, limit)
+                self.freeze_group(&folder, (V1_STATE, "FROZEN"), stands, until, limit)
             }
             Method::Signals | Method::Ptrace => self.stop_all(until, limit),
         }
@@ -123,7 +125,7 @@ impl Hand {
             return Ok(Took { was_frozen: true, ..Took::default() });
         }
         let begun = Instant::now();
-        self.changes.as_mut().expect("groups have a journal").set(file, frozen)?;
+        self.changes.as_mut().expect("groups have a journal").set(&file, frozen)?;
         let mut looked = 0;
         while !stands(&self.root, folder) {
             if Instant::now() > until {
@@ -131,6 +133,11 @@ impl Hand {
                 return Err(FreezeError::Moving { limit, what });
             }
             pause(&mut looked);
+            // A parent that was about to wait in vfork when it was told is not told again by version 1, and waits for a
+            // frozen child without being frozen: writing once more makes the kernel look at it again.
+            if name == V1_STATE && self.root.read_opt(&file).is_some_and(|state| state == "FREEZING") {
+                self.changes.as_mut().expect("groups have a journal").set(&file, frozen)?;
+            }
         }
         Ok(Took { time: begun.elapsed(), ..Took::default() })
     }
@@ -190,7 +197,7 @@ impl Hand {
 fn file(method: &Method) -> Option<PathBuf> {
     match method {
         Method::CgroupV2(folder) => Some(folder.join("cgroup.freeze")),
-        Method::V1Freezer(folder) => Some(folder.join("freezer.state")),
+        Method::V1Freezer(folder) => Some(folder.join(V1_STATE)),
         Method::Signals | Method::Ptrace => None,
     }
 }
