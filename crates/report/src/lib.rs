@@ -37,7 +37,7 @@ mod too_long;
 mod tune;
 mod whatif;
 
-pub use ringfence_text::{NARROWEST, Style, numbers};
+pub use ringfence_text::{NARROWEST, Style, numbers, text::paragraph};
 use ringfence_text::{histogram, sentence, style, table, text};
 
 pub use aa::aa;

@@ -1,6 +1,7 @@
 //! Where text goes: its width and colours, and closed pipes.
 
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use ringfence_report::Style;
 
@@ -8,8 +9,17 @@ use crate::failure::Failure;
 
 /// The style of standard output.
 pub fn style() -> Style {
-    let terminal = std::io::stdout().is_terminal();
-    let width = terminal.then(terminal_size::terminal_size).flatten().map(|(width, _)| width.0 as usize);
+    style_of(&std::io::stdout())
+}
+
+/// The style of standard error.
+pub fn style_of_stderr() -> Style {
+    style_of(&std::io::stderr())
+}
+
+fn style_of(stream: &(impl AsFd + IsTerminal)) -> Style {
+    let terminal = stream.is_terminal();
+    let width = terminal_size::terminal_size_of(stream).map(|(width, _)| width.0 as usize);
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
         || std::env::var("TERM").is_ok_and(|term| term == "dumb");
     let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"]

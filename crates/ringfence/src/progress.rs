@@ -7,6 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ringfence_engine::runner::Progress;
 use ringfence_study::Watch;
 
+use crate::output;
+
 /// Shows how measuring comes along.
 pub struct Show {
     bar: Option<ProgressBar>,
@@ -95,9 +97,13 @@ impl Watch for Show {
 
     fn note(&mut self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| {
-                let _ = writeln!(std::io::stderr(), "{text}");
-            }),
+            Some(bar) => {
+                let mut lines = String::new();
+                ringfence_report::paragraph(&mut lines, 0, text, &output::style_of_stderr());
+                bar.suspend(|| {
+                    let _ = write!(std::io::stderr(), "{lines}");
+                });
+            }
             None if self.lines => {
                 let _ = writeln!(std::io::stderr(), "{text}");
             }

@@ -84,16 +84,18 @@ pub fn command(out: &mut String, indent: usize, command: &str) {
 
 /// Appends a painted heading line.
 pub fn heading(out: &mut String, text: &str, style: &Style) {
-    for line in lines(text, options(style)) {
-        out.push_str(&style.paint(Paint::Strong, &line));
-        out.push('\n');
-    }
+    painted(out, text, Paint::Strong, style);
 }
 
 /// Appends a paragraph of secondary interest.
 pub fn faint(out: &mut String, text: &str, style: &Style) {
+    painted(out, text, Paint::Faint, style);
+}
+
+/// Appends a paragraph of one paint.
+pub fn painted(out: &mut String, text: &str, paint: Paint, style: &Style) {
     for line in lines(text, options(style)) {
-        out.push_str(&style.paint(Paint::Faint, &line));
+        out.push_str(&style.paint(paint, &line));
         out.push('\n');
     }
 }

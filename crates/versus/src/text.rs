@@ -12,7 +12,7 @@ use ringfence_text::numbers::{
 use ringfence_text::sentence::sentence;
 use ringfence_text::style::{Paint, Style};
 use ringfence_text::table::{Cell, Column, Table};
-use ringfence_text::text::{faint, heading, paragraph, plural};
+use ringfence_text::text::{faint, heading, painted, paragraph, plural};
 
 use crate::export::{Markup, Sort, Unit, table};
 use crate::findings::{Compared, Findings, Measure, Verdict};
@@ -99,7 +99,7 @@ pub fn versus(findings: &Findings, style: &Style) -> String {
     }
     if let Some(budget) = findings.settings.budget {
         let (text, paint) = verdict(findings, budget);
-        heading(&mut out, &style.paint(paint, &text), &Style { color: false, ..*style });
+        painted(&mut out, &text, paint, style);
     }
     out
 }

@@ -3,6 +3,8 @@
 use rand_distr::{Distribution, Normal, StudentT};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use ringfence_text::Style;
+use ringfence_text::style::Paint;
 use ringfence_versus::case::{Asked, Case, cases};
 use ringfence_versus::findings::{About, Findings, Verdict, findings, groups};
 use ringfence_versus::order::Slot;
@@ -343,6 +345,29 @@ fn rare_long_runs_of_one_command_are_told() {
     let whole = found.comparisons[0].whole.estimate().unwrap();
     assert!(whole.low < 1.2 && whole.value > 1.2 && found.comparisons[0].rare_long_runs, "{found:?}");
     assert_eq!(found.verdict, Verdict::Undecided);
+}
+
+#[test]
+fn colours_change_no_letter_and_lines_are_as_long_as_the_terminal() {
+    let cases = commands(3);
+    for factor in [1.0, 1.02, 1.2] {
+        let settings = Settings { budget: Some(0.02), runs: Some(20), ..settings(2) };
+        let mut bench = Made::new(Noise::Normal(0.02), &[1.0, factor, 0.9], 2);
+        let measured = measure(&groups(&cases), false, &settings, &mut bench);
+        let found = findings(&cases, &settings, About::default(), &measured);
+        for width in [40, 60, 80, 140] {
+            let plain = Style { unicode: true, ..Style::plain(width) };
+            let text = ringfence_versus::versus(&found, &plain);
+            let mut coloured = ringfence_versus::versus(&found, &Style { color: true, ..plain });
+            let last = coloured.trim_end().lines().last().unwrap();
+            assert!(last.starts_with('\u{1b}') && last.contains("Verdict: "), "{last:?}");
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
+            for paint in Paint::ALL {
+                coloured = coloured.replace(paint.begin(), "");
+            }
+            assert_eq!(coloured.replace(Paint::END, ""), text);
+        }
+    }
 }
 
 #[test]
