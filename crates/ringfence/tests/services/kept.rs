@@ -34,7 +34,7 @@ fn a_confirmed_limit_stays_until_it_is_taken_away() {
             &["prove", "--victim-probe", &address, "--probe-send", "PING\\r\\n", "--probe-rate", "50"][..],
             &["--victim-pid", &victim, "--aggressor-pid", &pid, "--levers", "cpuset"],
             &["--budget", "100%", "--trials", "6", "--rounds", "1", "--quiet", "--keep", "--out", &out],
-            &["--longest-freeze", "300ms", "--window", "200ms"],
+            &["--longest-freeze", "300ms", "--frozen-share", "90%", "--window", "200ms"],
         ];
         let run = Running::start(folder.path(), &args.concat());
         let owner = run.child.id();
