@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,14 +53,50 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WholeErr
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write(path: &Path, content: &[u8]) -> Result<(), WholeError> {
-    let (mut file, temporary) = beside(path)?;
-    let written = file.write_all(content).map_err(failed("write", &temporary));
-    let put = written.and_then(|()| put(&file, &temporary, path));
+    let (file, temporary) = beside(path)?;
+    replace(file, &temporary, path, content)
+}
+
+fn replace(mut file: File, temporary: &Path, path: &Path, content: &[u8]) -> Result<(), WholeError> {
+    let written = file.write_all(content).map_err(failed("write", temporary));
+    let put = written.and_then(|()| put(&file, temporary, path));
     if put.is_err() {
         // Whether this succeeds changes nothing about what is reported.
-        let _ = fs::remove_file(&temporary);
+        let _ = fs::remove_file(temporary);
     }
     put
+}
+
+/// Writes a file that somebody has named, which may be anything: a plain file is replaced as by [`write()`], and keeps
+/// its mode. A device, a pipe and what a link points at are written to where they are, and so is a file that has
+/// another owner or a second name, or lies in a folder that cannot be written to.
+///
+/// # Errors
+/// As of [`write()`]. What is written to where it is may be left with a part of it.
+pub fn write_named(path: &Path, content: &[u8]) -> Result<(), WholeError> {
+    let there = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return write(path, content),
+        Err(error) => return Err(failed("look at", path)(error)),
+        Ok(there) if !there.is_file() || there.nlink() > 1 => return write_in_place(path, content),
+        Ok(there) => there,
+    };
+    let (file, temporary) = match beside(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return write_in_place(path, content);
+        }
+        made => made?,
+    };
+    let is_ours = file.metadata().is_ok_and(|new| (new.uid(), new.gid()) == (there.uid(), there.gid()));
+    if is_ours && file.set_permissions(there.permissions()).is_ok() {
+        return replace(file, &temporary, path, content);
+    }
+    let _ = fs::remove_file(&temporary);
+    write_in_place(path, content)
+}
+
+fn write_in_place(path: &Path, content: &[u8]) -> Result<(), WholeError> {
+    let opened = OpenOptions::new().write(true).create(true).truncate(true).open(path);
+    opened.and_then(|mut file| file.write_all(content)).map_err(failed("write", path))
 }
 
 /// Writes a file that must not exist yet, and otherwise as [`write()`]. On a file system without hard links a program
@@ -209,6 +246,48 @@ mod tests {
         assert_eq!(fs::read(folder.join("dear")).unwrap(), b"dear");
         assert_eq!(fs::read(folder.join("link")).unwrap(), b"new");
         assert!(fs::symlink_metadata(folder.join("link")).unwrap().is_file());
+    }
+
+    #[test]
+    fn what_is_named_stays_what_it_is() {
+        use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+        let tree = FixtureTree::empty("whole-named");
+        let folder = tree.root().path("/");
+        let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
+        write_named(&folder.join("new"), b"new").unwrap();
+        fs::write(folder.join("plain"), "a longer text").unwrap();
+        fs::set_permissions(folder.join("plain"), fs::Permissions::from_mode(0o600)).unwrap();
+        let inode = fs::metadata(folder.join("plain")).unwrap().ino();
+        write_named(&folder.join("plain"), b"plain").unwrap();
+        assert_eq!((fs::read(folder.join("plain")).unwrap(), mode("plain")), (b"plain".to_vec(), 0o600));
+        assert_ne!(fs::metadata(folder.join("plain")).unwrap().ino(), inode, "the old one or the new one");
+        // Two names of one file, and links, dangling ones too.
+        fs::hard_link(folder.join("plain"), folder.join("second")).unwrap();
+        symlink("plain", folder.join("link")).unwrap();
+        symlink("made", folder.join("dangling")).unwrap();
+        write_named(&folder.join("link"), b"by link").unwrap();
+        write_named(&folder.join("dangling"), b"made").unwrap();
+        assert!(fs::symlink_metadata(folder.join("link")).unwrap().is_symlink());
+        for (name, content) in [("new", "new"), ("plain", "by link"), ("second", "by link"), ("made", "made")]
+        {
+            assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), content, "{name}");
+        }
+        // A pipe with a reader, and a device.
+        let fifo = folder.join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let reader = std::thread::spawn({
+            let fifo = fifo.clone();
+            move || fs::read(fifo).unwrap()
+        });
+        write_named(&fifo, b"through a pipe").unwrap();
+        assert_eq!(reader.join().unwrap(), b"through a pipe");
+        assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+        // By a link of our own, so that a fault destroys no device of this machine.
+        symlink("/dev/full", folder.join("full")).unwrap();
+        let error = write_named(&folder.join("full"), b"x").unwrap_err();
+        assert_eq!(error.errno(), Some(libc::ENOSPC));
+        let left: Vec<String> = names(&folder).into_iter().filter(|name| name.starts_with('.')).collect();
+        assert!(left.is_empty(), "{left:?}");
     }
 
     // Whoever reads meanwhile sees one whole content, whichever.

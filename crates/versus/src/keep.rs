@@ -26,12 +26,13 @@ pub(crate) fn check_writable(question: &Question, dir: &Path) -> Result<(), Trou
     }
     Recorder::check(dir).map_err(trouble)?;
     for (path, _) in question.exports.iter().filter(|(path, _)| !is_standard_output(path)) {
-        let folder = whole::folder_of(path);
-        let probe = tempfile_in(folder);
-        let refused = match probe {
-            Err(error) => Some(error.to_string()),
-            Ok(()) if path.is_dir() => Some("it is a folder".into()),
-            Ok(()) => None,
+        let refused = match path.metadata() {
+            Ok(there) if there.is_dir() => Some("it is a folder".into()),
+            // What is there need not lie in a folder that can be written to.
+            Ok(_) => {
+                rustix::fs::access(path, rustix::fs::Access::WRITE_OK).err().map(|error| error.to_string())
+            }
+            Err(_) => tempfile_in(whole::folder_of(path)).err().map(|error| error.to_string()),
         };
         if let Some(why) = refused {
             return Err(Trouble::Usage(format!(
@@ -146,7 +147,7 @@ pub(crate) fn keep(
             let _ = std::io::stdout().write_all(text.as_bytes());
             continue;
         }
-        let written = whole::write(path, text.as_bytes());
+        let written = whole::write_named(path, text.as_bytes());
         failed = failed
             .or(written.err().map(|error| trouble(DatasetError::io("write", path)(error.into_source()))));
     }
