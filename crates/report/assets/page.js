@@ -239,6 +239,9 @@
       // In s, ms or us, so that the axis ticks at round figures.
       const unit = [1e9, 1e6, 1e3, 1].find((unit) => least >= unit) || 1;
       const room = Math.max((most - least) * 0.06, most * 0.002);
+      // As many places as ticks need to differ: times of a second may lie a millisecond apart.
+      const places = Math.min(Math.max(Math.ceil(-Math.log10((most - least + 2 * room) / unit / 6)), 0), 9);
+      const tick = (x) => (logs ? time(x * unit) : Number(x.toFixed(places)) + { 1e9: " s", 1e6: " ms", 1e3: " us", 1: " ns" }[unit]);
       const last = Math.max(1, ...data.points.map((p) => p[1] + p[5] - 1));
       // Runs of a round stand beside each other.
       const middle = (p) => p[1] + (p[5] - 1) / 2 + ((p[0] + 0.5) / data.cases.length - 0.5) * 0.7;
@@ -251,12 +254,12 @@
       };
       const opacity = (p) => (p[1] <= data.warm_up ? 0.3 : 0.8);
       return {
-        grid: { left: 62, right: 14, top: 12, bottom: 44 },
+        grid: { left: 74, right: 14, top: 12, bottom: 44 },
         dataZoom: [{ type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl" }],
         xAxis: axis({ type: "value", min: 0, max: last + 1, minInterval: 1, name: "round", nameLocation: "middle", nameGap: 28, splitLine: { show: false },
           axisLabel: { ...text(), hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: many } }),
         yAxis: axis({ ...(logs ? { type: "log", logBase: most / least > 30 ? 10 : 2, min: least / unit / 1.15, max: (most / unit) * 1.15 } : { type: "value", scale: true, min: Math.max(least - room, 0) / unit, max: (most + room) / unit }),
-          axisLabel: { ...text(), formatter: (x) => time(x * unit), showMinLabel: false, showMaxLabel: false } }),
+          axisLabel: { ...text(), formatter: tick, showMinLabel: false, showMaxLabel: false } }),
         series: data.cases.flatMap(([, color, shape], number) => {
           const own = data.points.filter((p) => p[0] === number);
           return [
