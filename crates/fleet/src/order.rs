@@ -74,6 +74,9 @@ pub fn order(order: &Order, called: &dyn Fn(&[String]) -> Result<(), String>) ->
         let flags = words.split_off(words.len().min(2));
         words = ["run", EXPERIMENT].map(str::to_owned).into_iter().chain(flags).collect();
     }
+    if text.is_none() && words.first().is_some_and(|verb| verb == "run") {
+        return Err(usage("name an experiment file behind 'run'"));
+    }
     check(&words, called)?;
     let minutes = minutes(order, &words, text.as_deref())?;
     let mut spec = Spec {
@@ -93,7 +96,10 @@ pub fn order(order: &Order, called: &dyn Fn(&[String]) -> Result<(), String>) ->
         (None, None) => return Err(usage("say who is to run it: --slurm, or --local 2 to try it here")),
         (Some(0), _) => return Err(usage("--local: a fleet takes at least one task")),
         (Some(_), _) => {}
-        (None, Some(_)) => of_slurm(&mut spec, options, order.hosts)?,
+        (None, Some(_)) => {
+            of_slurm(&mut spec, options, order.hosts)?;
+            namable(dir)?;
+        }
     }
     Ok(Ordered { dir: dir.clone(), spec, experiment: text })
 }
@@ -115,6 +121,11 @@ fn check(words: &[String], called: &dyn Fn(&[String]) -> Result<(), String>) -> 
     if words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
         return Err(usage("each task writes to a folder of its own: leave out --out"));
     }
+    if words.iter().any(|word| word == "--save" || word.starts_with("--save=")) {
+        return Err(usage(
+            "--save writes an experiment in place of running it, once for each task: leave it out",
+        ));
+    }
     let whole: Vec<String> =
         words.iter().cloned().chain(["--out", "data", "--quiet"].map(str::to_owned)).collect();
     let Err(why) = called(&whole) else { return Ok(()) };
@@ -122,6 +133,18 @@ fn check(words: &[String], called: &dyn Fn(&[String]) -> Result<(), String>) -> 
         "'{}' cannot be the task of a fleet: {why}",
         shell::line(words.iter().map(String::as_str))
     )))
+}
+
+// sbatch reads the name of the log in quotes, in which it knows no way to write these.
+fn namable(dir: &Path) -> Result<(), FleetError> {
+    let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    match whole.to_string_lossy().contains(['"', '\\', '\n']) {
+        true => Err(FleetError::Usage(format!(
+            "{}: Slurm takes no folder with a quotation mark or a backslash in its name: name another one",
+            whole.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result<(), FleetError> {

@@ -34,6 +34,8 @@ pub struct Task {
     pub ended: Option<String>,
     /// The attempt that counts.
     pub counting: Option<u32>,
+    /// Whether the report leaves it out, though it is done: what it wrote is missing or damaged.
+    pub left_out: bool,
     /// All attempts, in the order in which they began.
     pub attempts: Vec<Tried>,
 }
@@ -96,11 +98,10 @@ fn one(dir: &Path, spec: &Spec, asked: &Result<BTreeMap<u32, Asked>, String>, nu
     };
     let (counting, damaged) = attempt::counting(&task, &attempts);
     let slurm = asked.as_ref().ok().and_then(|asked| asked.get(&number));
+    let lacks = counting.and_then(|counting| lacking(&attempt::of(dir, number, counting.number)));
+    let left_out = lacks.is_some();
     let (state, reason) = match (counting, unread, spec.engine) {
-        (Some(counting), ..) => {
-            let lacks = || lacking(&attempt::of(dir, number, counting.number));
-            (State::Done, noted(counting, damaged).or_else(lacks))
-        }
+        (Some(counting), ..) => (State::Done, noted(counting, damaged).or(lacks)),
         (None, Some(why), _) => (State::Unknown, Some(why)),
         (None, None, Engine::Local) => here(attempts.last()),
         (None, None, Engine::Slurm) => match (asked, slurm) {
@@ -126,6 +127,7 @@ fn one(dir: &Path, spec: &Spec, asked: &Result<BTreeMap<u32, Asked>, String>, nu
         started: about.and_then(Attempt::began).filter(|_| current).map(str::to_owned),
         ended: about.filter(|_| current).and_then(|attempt| Some(attempt.outcome.as_ref()?.ended.clone())),
         counting: counting.map(|attempt| attempt.number),
+        left_out,
         attempts: attempts.iter().map(tried).collect(),
     }
 }

@@ -400,10 +400,8 @@ fn changes(compared: &Compared, style: &Style) -> String {
         table.row(row.into_iter().map(Cell::new).collect());
     }
     out.push_str(&table.render(style));
-    faint(
-        &mut out,
-        &format!("Intervals hold for all {} at once.", plural(compared.changes.len(), "figure")),
-        style,
-    );
+    if let several @ 2.. = compared.changes.len() {
+        faint(&mut out, &format!("Intervals hold for all {several} figures at once."), style);
+    }
     out
 }

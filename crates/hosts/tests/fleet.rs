@@ -79,6 +79,7 @@ fn tasks() -> Vec<Task> {
         started: None,
         ended: None,
         counting: (state == State::Done).then_some(1),
+        left_out: false,
         attempts: Vec::new(),
     };
     let mut all: Vec<Task> = (1..=40).map(|number| task(number, State::Done, None)).collect();

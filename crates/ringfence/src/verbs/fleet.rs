@@ -83,8 +83,9 @@ fn status(args: &FleetLook) -> Result<(), Failure> {
         }
         output::print(&text)?;
     }
-    match args.wait && lost > 0 {
-        true => Err(Failure::Failed(format!("{} without figures", plural(lost)))),
+    let without = lost + tasks.iter().filter(|task| task.left_out).count();
+    match args.wait && without > 0 {
+        true => Err(Failure::Failed(format!("{} without figures", plural(without)))),
         false => Ok(()),
     }
 }
@@ -97,7 +98,13 @@ fn ended(dir: &Path) -> Result<(Spec, Vec<Task>), Failure> {
         if tasks.iter().all(|task| task.state.has_ended()) {
             return Ok((spec, tasks));
         }
-        let now = ringfence_hosts::states(&tasks);
+        let mut now = ringfence_hosts::states(&tasks);
+        // They have the same one where Slurm does not answer.
+        if let Some(why) =
+            tasks.iter().filter(|task| task.state == State::Unknown).find_map(|task| task.reason.as_ref())
+        {
+            now += &format!("; {why}");
+        }
         if now != said {
             // Where nobody reads it, nothing else is lost.
             let _ = writeln!(std::io::stderr(), "{now}");
