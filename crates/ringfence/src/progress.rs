@@ -33,6 +33,11 @@ impl Show {
         Self { bar, lines: !quiet && !terminal, line: None, after: Duration::ZERO }
     }
 
+    /// A display without a bar.
+    pub fn in_lines(quiet: bool) -> Self {
+        Self { bar: None, lines: !quiet, line: None, after: Duration::ZERO }
+    }
+
     /// Names what is measured. A line appears once measuring has begun: what is refused before leaves
     /// nothing but its error.
     pub fn begin(&mut self, name: &str) {

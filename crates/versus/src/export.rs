@@ -104,7 +104,7 @@ pub fn json(findings: &Findings, runs: &[Run]) -> String {
             max: s(described.max),
             times: corrected(runs, number).map(s).collect(),
             memory_usage_byte: kept.values().map(|took| took.peak_memory).collect(),
-            exit_codes: kept.values().map(|took| took.code).collect(),
+            exit_codes: kept.values().map(|took| took.shells_code()).collect(),
             parameters: measure
                 .case
                 .parameters

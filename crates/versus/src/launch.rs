@@ -1,4 +1,4 @@
-//! Runs commands: each by a process of this program of its own, which is in a process group of its own.
+//! Runs commands: each by a process of this program of its own, which is in a session of its own, so without a terminal.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -124,7 +124,7 @@ fn launch(what: &What, said: Option<&File>, count: bool, stop: &Arc<AtomicBool>)
     let inherit = *what.output == Output::Inherit;
     let (mut ours, theirs) = UnixStream::pair().map_err(io("making a pair of sockets"))?;
     let mut launcher = Command::new("/proc/self/exe");
-    launcher.arg0("ringfence-run").arg(LAUNCHER).process_group(0);
+    launcher.arg0("ringfence-run").arg(LAUNCHER);
     launcher.stdin(Stdio::from(OwnedFd::from(theirs)));
     launcher.stdout(match what.output {
         Output::Null | Output::Pipe => Stdio::null(),
@@ -227,6 +227,8 @@ impl Running {
         }
         let group = Pid::from_child(&self.0);
         let _ = rustix::process::kill_process_group(group, Signal::TERM);
+        // It may not have come to lead a group yet.
+        let _ = rustix::process::kill_process(group, Signal::TERM);
         let until = Instant::now() + POLITE;
         // The launcher itself ends at once; whether others have, its group says.
         let _ = self.0.wait();

@@ -85,6 +85,8 @@ pub fn enter_hidden_role() {
 }
 
 fn serve() -> io::Result<()> {
+    // Whoever asks the terminal for a password would be stopped in the background, where nobody sees that.
+    rustix::process::setsid()?;
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut length = [0; 8];
     socket.read_exact(&mut length)?;

@@ -66,12 +66,17 @@ impl Ignored {
             || match self {
                 Self::None => false,
                 Self::All => true,
-                Self::These(codes) => took.code.is_some_and(|code| codes.contains(&code)),
+                Self::These(codes) => took.shells_code().is_some_and(|code| codes.contains(&code)),
             }
     }
 }
 
 impl Question {
+    /// Whether commands print to where this program does.
+    pub fn is_loud(&self) -> bool {
+        self.outputs.contains(&Output::Inherit)
+    }
+
     /// From flags.
     ///
     /// # Errors

@@ -42,6 +42,11 @@ impl Took {
     pub fn succeeded(&self) -> bool {
         self.code == Some(0)
     }
+
+    /// Its exit code as shells and hyperfine have it: 128 and the signal where one ended it.
+    pub fn shells_code(&self) -> Option<i32> {
+        self.code.or(self.signal.map(|signal| 128 + signal))
+    }
 }
 
 /// A run, and when it was.

@@ -20,7 +20,7 @@ use ringfence_sysfs::whole;
 
 use super::command::command;
 use crate::args::{Measuring, On};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 
@@ -93,7 +93,23 @@ pub fn carry_out(
     if found.sensitivity.is_some() {
         super::page::beside(dir, flags.output.json, !done.ended.is_planned())?;
     }
-    finish(&done.ended, dir, machine)
+    finish(&done.ended, dir, machine)?;
+    verdict(&found)
+}
+
+/// The failure that a verdict on a budget is, where one was asked for and it is not met. What was simulated is no proof of
+/// either.
+pub fn verdict(found: &Findings) -> Result<(), Failure> {
+    if found.plan.experiment.measure.decide.is_none() || found.simulated {
+        return Ok(());
+    }
+    match &found.judged[..] {
+        all if all.iter().any(|judged| judged.within == Some(false)) => {
+            Err(Failure::Verdict(Exit::BudgetMissed))
+        }
+        [_, ..] if found.judged.iter().all(|judged| judged.within == Some(true)) => Ok(()),
+        _ => Err(Failure::Verdict(Exit::Undecided)),
+    }
 }
 
 /// Measures and shows progress meanwhile.

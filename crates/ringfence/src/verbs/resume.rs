@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
+use ringfence_studies::findings::Findings;
 use ringfence_studies::survey::Survey;
 use ringfence_study::measure;
 
@@ -46,8 +47,9 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
 // Shows it, so that a script which resumes until it is done gets the results and no failure.
 fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
     super::show::run(&Show { dataset: dataset.dir.clone(), json })?;
+    let verdict = experiment::verdict(&Findings::from(dataset));
     if json {
-        return Ok(());
+        return verdict;
     }
     let why = match (&dataset.manifest.ended, &dataset.plan.experiment.measure.time) {
         (Some(Ended::Time), Some(time)) => {
@@ -56,7 +58,8 @@ fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
         (Some(Ended::Precise), _) => "its figures are as precise as was asked for".into(),
         _ => "it is complete".into(),
     };
-    output::print(&format!("\nnothing to continue: {why}"))
+    output::print(&format!("\nnothing to continue: {why}"))?;
+    verdict
 }
 
 /// That a flag cannot be given with `--resume`.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use ringfence_analysis::estimate::NotEstimable;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_prove::time::Precision;
 use ringfence_study::Watch;
@@ -23,7 +24,9 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     let question = Question::new(flags).map_err(Failure::Usage)?;
     let dir = flags.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("versus"));
     let stop = host::stop_on_signals()?;
-    let mut told = Told(Show::new(flags.quiet));
+    // A bar would stand in the midst of what commands print.
+    let mut told =
+        Told(if question.is_loud() { Show::in_lines(flags.quiet) } else { Show::new(flags.quiet) });
     told.0.begin("versus");
     let done = conduct(&question, &dir, &stop, &mut told);
     told.0.end();
@@ -52,6 +55,15 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let mut experiment = progress::experiment(flags, how).map_err(Failure::Usage)?;
     let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
     let time = experiment.measure.time.map_or(Duration::ZERO, |time| time.0);
+    let least = plan.least_trial() * 2;
+    if time < least {
+        return Err(Failure::Usage(format!(
+            "--time {} is too short: the windows of two trials alone take {}; give --time {}s",
+            Span(time),
+            Span(least),
+            least.as_secs_f64().ceil()
+        )));
+    }
     experiment.measure.looks = progress::looks(time, plan.least_trial());
     experiment.check()?;
     let dir = flags.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("versus"));
@@ -75,9 +87,7 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     }
     page::beside(&dir, flags.json, !done.ended.is_planned())?;
     experiment::finish(&done.ended, &dir, &machine)?;
-    let over = found.judged.iter().any(|judged| judged.within == Some(false));
-    let within = !found.judged.is_empty() && found.judged.iter().all(|judged| judged.within == Some(true));
-    // Also where there were too few trials to say so of a ratio.
+    let verdict = experiment::verdict(&found);
     let timeline = &found.timeline;
     let still = timeline.stalled >= timeline.windows.max(1)
         || found
@@ -85,15 +95,14 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
             .iter()
             .filter_map(|result| result.effect.as_ref())
             .any(|effect| matches!(effect.by_class.all.slowdown, Err(NotEstimable::Stalled { .. })));
-    match (budget.is_some(), over, within) {
-        _ if still && !over && !within => Err(Failure::Failed(format!(
+    let settled = budget.is_some() && !matches!(verdict, Err(Failure::Verdict(Exit::Undecided)));
+    if still && !settled {
+        return Err(Failure::Failed(format!(
             "a command made no progress in windows of 100 ms of some trials: --progress {how} is for commands that run on and show it all the time; \
              commands that end are compared as whole runs, without --progress"
-        ))),
-        (true, true, _) => Err(Failure::Verdict(Exit::BudgetMissed)),
-        (true, false, false) => Err(Failure::Verdict(Exit::Undecided)),
-        _ => Ok(()),
+        )));
     }
+    verdict
 }
 
 fn failure(trouble: Trouble) -> Failure {

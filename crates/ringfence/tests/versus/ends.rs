@@ -149,6 +149,9 @@ fn commands_that_run_on_are_compared_by_their_progress() {
             .unwrap()
             .contains(" is over the budget of ")
     );
+    let again = ringfence_in(folder.path(), &["run", "--resume", dir]);
+    assert_eq!(again.code(), Some(3), "{}{}", again.stdout, again.stderr);
+    assert!(joined(&again.stdout).contains(&verdict), "{}", again.stdout);
     let three = [&["--a", &fast, "--b", &slow, "--c", &fast], &args[..]].concat();
     let three = joined(&until_it_is(&folder, 3, &three).stdout);
     assert!(
@@ -163,6 +166,9 @@ fn commands_that_run_on_are_compared_by_their_progress() {
     let ends = versus(&folder, &["true", "true", "--progress", "lines", "--time", "5s", "--out", "ends"]);
     assert_eq!(ends.code(), Some(1), "{}{}", ends.stdout, ends.stderr);
     assert!(ends.stderr.contains("commands that end are compared as whole runs"), "{}", ends.stderr);
+    let short = versus(&folder, &["true", "true", "--progress", "lines", "--time", "100ms"]);
+    assert_eq!(short.code(), Some(2));
+    assert!(short.stderr.contains("--time 100ms is too short"), "{}", short.stderr);
     let refused = versus(&folder, &["true", "true", "--progress", "lines", "--prepare", "x"]);
     assert_eq!(refused.code(), Some(2));
     assert!(refused.stderr.contains("--prepare is about whole runs"), "{}", refused.stderr);

@@ -1,5 +1,7 @@
 //! What scripts for hyperfine rely on.
 
+use std::fs;
+
 use super::support::{Folder, ringfence_in};
 use super::{read, versus};
 
@@ -71,4 +73,64 @@ fn names_of_any_kind_stay_in_their_cell_and_thirty_settings_are_told_apart() {
     assert!(read(&folder, "s.md").contains("&lt;b> | c)**"), "{}", read(&folder, "s.md"));
     let many = ["true {n}", "-P", "n", "1", "30", "-N", "-w", "0", "-r", "4", "--out", "many"];
     assert!(versus(&folder, &many).said().contains("ad against a (n=30 against n=1)"));
+}
+
+// What asks the terminal for a password would be stopped in the background, and waited for without end.
+#[test]
+fn commands_have_no_terminal() {
+    let folder = Folder::new();
+    let sessions = "sh -c 'cut -d\" \" -f6,7 /proc/self/stat >> sessions'";
+    versus(&folder, &[sessions, "true", "-N", "-r", "2", "-w", "0", "--prepare", sessions]).ok();
+    let own = fs::read_to_string("/proc/self/stat").unwrap();
+    let own = own.rsplit_once(") ").unwrap().1.split(' ').nth(3).unwrap().to_owned();
+    let text = read(&folder, "sessions");
+    let all: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once(' ')).collect();
+    assert!(all.len() >= 4, "{text}");
+    for (session, terminal) in &all {
+        assert!(*session != own && *terminal == "0", "{own}: {text}");
+    }
+}
+
+#[test]
+fn a_signal_is_an_exit_code_as_in_shells() {
+    let folder = Folder::new();
+    let killed = "sh -c 'kill -9 $$'";
+    let args = ["true", killed, "-N", "-r", "3", "-w", "0", "--export-json", "out.json"];
+    versus(&folder, &[&args[..], &["--ignore-failure=137"]].concat()).ok();
+    let exported: serde_json::Value = serde_json::from_str(&read(&folder, "out.json")).unwrap();
+    assert_eq!(exported["results"][1]["exit_codes"], serde_json::json!([137, 137, 137]), "{exported}");
+    assert_eq!(versus(&folder, &[&args[..], &["--ignore-failure=1"]].concat()).code(), Some(1));
+}
+
+#[test]
+fn what_is_exported_to_stays_what_it_is() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = Folder::new();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("private.json"), "old").unwrap();
+    fs::set_permissions(at("private.json"), fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("target.csv", at("link.csv")).unwrap();
+    symlink("/dev/null", at("null")).unwrap();
+    let args = ["true", "false", "-i", "-N", "-r", "2", "-w", "0"];
+    let exports = ["--export-json", "private.json", "--export-csv", "link.csv", "--export-markdown", "null"];
+    versus(&folder, &[&args[..], &exports].concat()).ok();
+    assert!(read(&folder, "private.json").contains("\"results\""));
+    assert_eq!(fs::metadata(at("private.json")).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(read(&folder, "target.csv").starts_with("command,mean,"));
+    for link in ["link.csv", "null"] {
+        assert!(fs::symlink_metadata(at(link)).unwrap().is_symlink(), "{link}");
+    }
+    // As 'jq' behind a pipe reads it.
+    let script = format!(
+        "{} versus {} --style none --quiet --export-csv >(cat > piped.csv); wait",
+        env!("CARGO_BIN_EXE_ringfence"),
+        args.join(" ")
+    );
+    let status = std::process::Command::new("bash").args(["-c", &script]).current_dir(folder.path()).status();
+    assert!(status.unwrap().success());
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !fs::read_to_string(at("piped.csv")).is_ok_and(|text| text.starts_with("command,mean,")) {
+        assert!(std::time::Instant::now() < until, "nothing came through the pipe");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }
