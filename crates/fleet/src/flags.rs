@@ -60,7 +60,9 @@ pub struct FleetSubmit {
     /// On how many nodes, whichever Slurm chooses
     #[arg(long, value_name = "N", conflicts_with = "local")]
     pub hosts: Option<u32>,
-    /// Limit of a task's time under Slurm [default: from its budget]
+    /// Limit of a task's time [default: from its budget]
+    ///
+    /// Slurm ends a task that takes longer.
     #[arg(long, value_name = "TIME", conflicts_with = "local")]
     pub limit: Option<String>,
     /// Hand it to Slurm, with these options of sbatch

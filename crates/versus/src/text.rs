@@ -14,6 +14,7 @@ use ringfence_text::style::{Paint, Style};
 use ringfence_text::table::{Cell, Column, Table};
 use ringfence_text::text::{faint, heading, painted, paragraph, plural};
 
+use crate::case::Case;
 use crate::export::{Markup, Sort, Unit, table};
 use crate::findings::{Compared, Findings, Measure, Verdict};
 use crate::power::{CHANCE, Power};
@@ -146,7 +147,7 @@ fn times(findings: &Findings, style: &Style) -> String {
         };
         let first = [
             Cell::painted(&measure.case.role, Paint::Strong),
-            Cell::new(shortened(&measure.case.name)),
+            Cell::new(shortened(&told_apart(&measure.case))),
             Cell::new(figure.value),
             Cell::new(figure.interval),
         ];
@@ -163,6 +164,14 @@ fn times(findings: &Findings, style: &Style) -> String {
     match wide.fits(style) {
         true => wide.render(style),
         false => format!("{}\n{}", narrow.render(style), second.render(style)),
+    }
+}
+
+// By its name; settings of one command that has a name of its own have the same.
+fn told_apart(case: &Case) -> String {
+    match case.name == case.command || case.parameters.is_empty() {
+        true => case.name.clone(),
+        false => format!("{}, {}", case.name, parameters(case)),
     }
 }
 
