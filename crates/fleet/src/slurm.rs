@@ -1,6 +1,7 @@
 //! Slurm's programs, as they are found on `PATH`: sbatch, scontrol, squeue and scancel, and sacct where a cluster keeps
 //! accounts.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
@@ -92,6 +93,33 @@ pub(crate) fn call(program: &str, words: &[String], folder: Option<&Path>) -> Re
         return Err(FleetError::Failed(format!("{program} refused: {}", said.join("; "))));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// How soon a node can begin a task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Readiness {
+    /// Somebody has to do something first, or Slurm does not say.
+    #[default]
+    Down,
+    /// It works for others.
+    Busy,
+    Idle,
+}
+
+/// Of each node; of none where Slurm does not say.
+pub(crate) fn readiness() -> BTreeMap<String, Readiness> {
+    let words = ["--noheader", "--Node", "--format=%N %t"].map(str::to_owned);
+    read_readiness(&call("sinfo", &words, None).unwrap_or_default())
+}
+
+pub(crate) fn read_readiness(said: &str) -> BTreeMap<String, Readiness> {
+    let of = |state: &str| match state {
+        "idle" => Readiness::Idle,
+        "alloc" | "mix" | "comp" | "resv" => Readiness::Busy,
+        _ => Readiness::Down,
+    };
+    let lines = said.lines().filter_map(|line| line.split_once(' '));
+    lines.map(|(node, state)| (node.to_owned(), of(state.trim()))).collect()
 }
 
 #[cfg(test)]

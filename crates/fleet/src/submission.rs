@@ -3,6 +3,7 @@
 //! sbatch may be killed, or give up waiting, when Slurm has taken the job. So the name is in the folder before sbatch is
 //! run, and whoever looks asks Slurm for it where there is no number.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::io::ErrorKind;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::attempt::{get, put};
 use crate::error::FleetError;
 use crate::folder::{PROGRAM, Spec};
-use crate::slurm::{self, call, list};
+use crate::slurm::{self, Readiness, call, list};
 
 const SUBMISSIONS: &str = "submissions";
 const HANDED: &str = "handed.json";
@@ -127,8 +128,8 @@ fn going_on(stop: &AtomicBool) -> Result<(), FleetError> {
 }
 
 fn bind(spec: &Spec, submission: &Submission, stop: &AtomicBool) -> Result<(), FleetError> {
-    for task in &submission.tasks {
-        let Some(node) = spec.node(*task) else { continue };
+    for task in in_turn(spec, &submission.tasks, &slurm::readiness()) {
+        let Some(node) = spec.node(task) else { continue };
         let job = format!("JobId={}_{task}", submission.job);
         let told = call("scontrol", &["update".into(), job, format!("ReqNodeList={node}")], None);
         // Ctrl-C ends scontrol, too, and what that says then is not the reason.
@@ -136,6 +137,16 @@ fn bind(spec: &Spec, submission: &Submission, stop: &AtomicBool) -> Result<(), F
         told?;
     }
     Ok(())
+}
+
+// Slurm looks at no further task of an array once one cannot begin, and looks first at the one that was bound last. So those
+// whose nodes are idle come last, or they would wait for nodes that are in use, or down.
+fn in_turn(spec: &Spec, tasks: &[u32], readiness: &BTreeMap<String, Readiness>) -> Vec<u32> {
+    let ready =
+        |task: &u32| spec.node(*task).and_then(|node| readiness.get(node)).copied().unwrap_or_default();
+    let mut tasks = tasks.to_vec();
+    tasks.sort_by_key(ready);
+    tasks
 }
 
 // Where nothing of it can have run, it is as if it had never been handed in.
@@ -324,9 +335,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn the_script_is_shell_whatever_the_folder_is_called() {
-        let spec = Spec {
+    fn spec() -> Spec {
+        Spec {
             schema: 1,
             program: String::new(),
             created: String::new(),
@@ -337,8 +347,23 @@ mod tests {
             seed: None,
             minutes: 7,
             nodes: Vec::new(),
-            options: vec!["--array=1-3%2".into()],
-        };
+            options: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn tasks_of_idle_nodes_are_bound_last() {
+        let nodes = ["down", "idle", "unheard", "busy", "free"].map(str::to_owned).to_vec();
+        let spec = Spec { tasks: 5, nodes, ..spec() };
+        let said = "busy mix\nbusy mix\ndown down*\nfree idle\nidle idle\nother drng\n";
+        let readiness = slurm::read_readiness(said);
+        assert_eq!(in_turn(&spec, &[1, 2, 3, 4, 5], &readiness), [1, 3, 4, 2, 5]);
+        assert_eq!(in_turn(&spec, &[2, 4], &BTreeMap::new()), [2, 4]);
+    }
+
+    #[test]
+    fn the_script_is_shell_whatever_the_folder_is_called() {
+        let spec = Spec { options: vec!["--array=1-3%2".into()], ..spec() };
         let text = script(Path::new("/it's 5%"), Path::new("/it's 5%/submissions/1"), &spec, &[1, 3]);
         assert!(text.contains("#SBATCH --output=\"/it's 5%%/submissions/1/task-%a.txt\"\n"), "{text}");
         // As many at once as were asked for, also of those that run again.

@@ -221,6 +221,17 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     };
     assert!(begun.iter().all(|at| seconds(at) < 600), "{begun:?}");
     assert_eq!(fs::read_dir(work.join("fleet/table/samples")).unwrap().count(), 4);
+
+    // A node that is down holds nobody up, also where its task is the last.
+    slurm.scontrol(&["update", "nodename=node4", "state=down", "reason=smoke"]);
+    let submit = ["fleet", "submit", "other", "--slurm", "--nodelist=node[3-4]", "--"];
+    slurm.run(&[&submit[..], &WRITE].concat()).ok();
+    wait_for("the task of node3", || {
+        std::thread::sleep(Duration::from_millis(300));
+        let status = slurm.run(&["fleet", "status", "other", "--json"]).json();
+        assert_eq!(status["tasks"][1]["state"], "waiting", "{status}");
+        (status["tasks"][0]["state"] == "done").then_some(())
+    });
 }
 
 #[test]
