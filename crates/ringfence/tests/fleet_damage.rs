@@ -176,6 +176,11 @@ fn a_status_says_what_the_report_leaves_out_and_the_attempt_can_be_made_again() 
         assert!(tasks_before[task - 1]["state"] == "done" && reason.ends_with(&remedy), "{reason}");
     }
     assert!(tasks_before[2]["reason"].is_null(), "{}", tasks_before[2]);
+    let left_out: Vec<&Value> = tasks_before.iter().map(|task| &task["left_out"]).collect();
+    assert_eq!(left_out, [true, true, false]);
+    let waited = run(&folder, &["status", "fleet", "--wait"]);
+    assert_eq!(waited.code(), Some(1), "{}", waited.stdout);
+    assert!(waited.stderr.contains("2 tasks without figures"), "{}", waited.stderr);
     let gathered = run(&folder, &["gather", "fleet"]);
     assert!(gathered.said().contains("1 of 3 tasks"), "{}", gathered.stdout);
     assert_eq!(gathered.stdout.matches("and retry").count(), 2, "{}", gathered.stdout);

@@ -376,6 +376,10 @@ fn what_slurm_would_wait_for_or_measure_twice_is_refused() {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
         assert!(!slurm.work.path().join("fleet").exists());
     }
+    let odd = ["fleet", "submit", "a \"b\"", "--hosts", "1", "--slurm", "--", "survey"];
+    let refused = slurm.run(&odd);
+    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(2), 1), "{}", refused.stderr);
+    assert!(refused.stderr.contains("quotation mark or a backslash"), "{}", refused.stderr);
     // What Slurm refuses for good leaves nothing that looks as if it might run.
     let submit = ["fleet", "submit", "fleet", "--hosts", "1", "--slurm", "--exclude=node1", "--", "survey"];
     let refused = slurm.run(&submit);
