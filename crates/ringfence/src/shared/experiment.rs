@@ -103,12 +103,14 @@ pub fn verdict(found: &Findings) -> Result<(), Failure> {
     if found.plan.experiment.measure.decide.is_none() || found.simulated {
         return Ok(());
     }
-    match &found.judged[..] {
-        all if all.iter().any(|judged| judged.within == Some(false)) => {
-            Err(Failure::Verdict(Exit::BudgetMissed))
-        }
-        [_, ..] if found.judged.iter().all(|judged| judged.within == Some(true)) => Ok(()),
-        _ => Err(Failure::Verdict(Exit::Undecided)),
+    let all = &found.judged;
+    if all.iter().any(|judged| judged.within == Some(false)) {
+        return Err(Failure::Verdict(Exit::BudgetMissed));
+    }
+    // With too few trials there may be none to judge.
+    match all.is_empty() || all.iter().any(|judged| judged.within.is_none()) {
+        true => Err(Failure::Verdict(Exit::Undecided)),
+        false => Ok(()),
     }
 }
 
