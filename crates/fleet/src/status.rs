@@ -34,7 +34,8 @@ pub struct Task {
     pub ended: Option<String>,
     /// The attempt that counts.
     pub counting: Option<u32>,
-    /// Whether the report leaves it out, though it is done: what it wrote is missing or damaged.
+    /// Whether the report leaves it out, though it is done, as far as that is plain without reading figures: its facts cannot
+    /// be read, or its figures are missing.
     pub left_out: bool,
     /// All attempts, in the order in which they began.
     pub attempts: Vec<Tried>,
