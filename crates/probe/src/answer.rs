@@ -43,6 +43,10 @@ pub enum Failure {
     TooLong,
     /// The answer does not begin as the first ones did: an error message, say.
     Unlike,
+    /// The service answered with an error: Redis's protocol marks these.
+    Refused,
+    /// What came is not Redis's protocol.
+    NotRedis,
     /// What came is not HTTP/1; the text says what is wrong with it.
     Unreadable(&'static str),
 }
@@ -57,6 +61,8 @@ impl fmt::Display for Failure {
                 "more bytes came than an answer has: if its length changes, say with which bytes it ends",
             ),
             Self::Unlike => f.write_str("the answer does not begin as the first ones did"),
+            Self::Refused => f.write_str("the service answered with an error"),
+            Self::NotRedis => f.write_str("the answer is not Redis's protocol (RESP)"),
             Self::Unreadable(what) => write!(f, "the answer is not HTTP/1: {what}"),
         }
     }

@@ -140,7 +140,9 @@ impl Connection {
             self.done(outcome, sent, now, stamp.map(|stamp| stamp - ahead), happened);
             match outcome {
                 Outcome::Failed(Failure::TooLong) => return Told::Surplus(outcome),
-                Outcome::Failed(Failure::Unlike | Failure::Unreadable(_)) => return Told::Closed(outcome),
+                Outcome::Failed(Failure::Unlike | Failure::NotRedis | Failure::Unreadable(_)) => {
+                    return Told::Closed(outcome);
+                }
                 _ if self.reader.closes() => return Told::Closed(Outcome::Failed(Failure::Closed)),
                 _ => self.answered = true,
             }

@@ -49,6 +49,14 @@ pub enum ProbeError {
         /// What came until then.
         got: usize,
     },
+    /// Nothing came until a line end was sent, too.
+    #[error("{target} answers '{sent}' only after a line end: send '{sent}\\r\\n'")]
+    NoLineEnd {
+        /// What was asked.
+        target: String,
+        /// What was sent, escaped.
+        sent: String,
+    },
     /// What came first is no answer.
     #[error("asking {target} for the first time failed: {failure}; what came begins with \"{came}\"")]
     First {

@@ -18,6 +18,9 @@ use crate::target::{Target, host_and_port};
 /// An answer has ended when nothing came for this long, while its length is being learned.
 const QUIET: Duration = Duration::from_millis(100);
 
+/// After this long without an answer to a text without a line end, it is tried with one.
+const UNENDED: Duration = Duration::from_secs(1);
+
 /// Bytes of an answer from which a length is learned.
 const LONGEST: usize = 64 << 20;
 
@@ -37,7 +40,12 @@ pub fn request(question: &Question) -> Vec<u8> {
             host_and_port(host, *port)
         )
         .into_bytes(),
-        Target::Exec(_) if !question.send.ends_with(b"\n") => [&question.send[..], b"\n"].concat(),
+        Target::Redis { .. } if question.send.is_empty() => b"PING\r\n".to_vec(),
+        Target::Redis { .. } => [question.send.trim_ascii_end(), b"\r\n"].concat(),
+        Target::Postgres(_) if question.send.is_empty() => b"SELECT 1;\n".to_vec(),
+        Target::Postgres(_) | Target::Exec(_) if !question.send.ends_with(b"\n") => {
+            [&question.send[..], b"\n"].concat()
+        }
         _ => question.send.clone(),
     }
 }
@@ -72,8 +80,9 @@ fn attempt(question: &Question) -> Result<First, ProbeError> {
     let lines = |marker: Option<&[u8]>| End::Line(marker.map(<[u8]>::to_vec));
     let (end, closes) = match (&question.target, &question.ends) {
         (Target::Http { .. }, _) => talk.one(End::Http)?,
-        (Target::Exec(_), Ends::Until(marker)) => talk.one(lines(Some(marker)))?,
-        (Target::Exec(_), _) => talk.one(lines(None))?,
+        (Target::Redis { .. }, _) => talk.one(End::Resp)?,
+        (Target::Exec(_) | Target::Postgres(_), Ends::Until(marker)) => talk.one(lines(Some(marker)))?,
+        (Target::Exec(_) | Target::Postgres(_), _) => talk.one(lines(None))?,
         (_, Ends::Learned) => (talk.learn()?, false),
         (_, Ends::Bytes(bytes)) => talk.one(End::Length(*bytes, None))?,
         (_, Ends::Until(marker)) => talk.one(End::Until(marker.clone()))?,
@@ -95,12 +104,12 @@ fn connect(question: &Question) -> Result<(Address, Link), ProbeError> {
             Err(errno) => last = errno,
         }
     }
-    match &question.target {
-        Target::Exec(command) => {
-            let program = Target::words(command).map(|words| words[0].clone()).unwrap_or_default();
+    match question.target.program() {
+        Some(words) => {
+            let program = words.map(|words| words[0].clone()).unwrap_or_default();
             Err(ProbeError::Start { program, source: last.into() })
         }
-        target => Err(ProbeError::Connect { target: target.to_string(), source: last.into() }),
+        None => Err(ProbeError::Connect { target: question.target.to_string(), source: last.into() }),
     }
 }
 
@@ -151,6 +160,18 @@ impl Talk<'_> {
         for _ in 0..learn::ANSWERS {
             self.send()?;
             let mut patience = self.question.limit;
+            if answers.is_empty() && self.is_text_without_end() && patience > UNENDED {
+                if self.comes_within(UNENDED)? {
+                    patience = QUIET;
+                } else if self.ended_line_is_answered() {
+                    return Err(ProbeError::NoLineEnd {
+                        target: self.question.target.to_string(),
+                        sent: escape(&self.request),
+                    });
+                } else {
+                    patience -= UNENDED;
+                }
+            }
             loop {
                 match self.more(patience) {
                     Ok(0) => return Err(self.failed(Failure::Closed)),
@@ -166,6 +187,29 @@ impl Talk<'_> {
             answers.push(std::mem::take(&mut self.came));
         }
         learn::learn(&answers).map_err(|what| self.end(what))
+    }
+
+    fn is_text_without_end(&self) -> bool {
+        self.request.iter().all(|byte| matches!(byte, b' '..=b'~'))
+    }
+
+    // Whether some of an answer comes in this time.
+    fn comes_within(&mut self, limit: Duration) -> Result<bool, ProbeError> {
+        match self.more(limit) {
+            Ok(0) => Err(self.failed(Failure::Closed)),
+            Ok(_) => Ok(true),
+            Err(Errno::TIMEDOUT) => Ok(false),
+            Err(errno) => Err(self.failed(Failure::Io(errno))),
+        }
+    }
+
+    // Whether the same text with a line end is answered, on a connection of its own.
+    fn ended_line_is_answered(&self) -> bool {
+        let ended = Question { limit: UNENDED, ..self.question.clone() };
+        let request = [&self.request[..], b"\r\n"].concat();
+        let Ok((_, link)) = connect(&ended) else { return false };
+        let mut talk = Talk { question: &ended, request, link, came: Vec::new() };
+        talk.send().is_ok() && matches!(talk.comes_within(UNENDED), Ok(true))
     }
 
     fn send(&mut self) -> Result<(), ProbeError> {
@@ -211,7 +255,7 @@ impl Talk<'_> {
 
     fn surplus(&self) -> ProbeError {
         let what = match &self.question.target {
-            Target::Exec(_) => {
+            Target::Exec(_) | Target::Postgres(_) => {
                 "more lines came than one: end the question with something that prints a line of its own, and give that line after `until`"
             }
             Target::Http { .. } => "bytes came after the end of the page",

@@ -27,14 +27,15 @@ impl Address {
     /// All addresses of a target, in the resolver's order.
     pub fn all(target: &Target) -> Result<Vec<Self>, ProbeError> {
         match target {
-            Target::Tcp { host, port } | Target::Http { host, port, .. } => {
+            Target::Tcp { host, port } | Target::Http { host, port, .. } | Target::Redis { host, port } => {
                 let resolve = |source| ProbeError::Resolve { host: host.clone(), source };
                 let all = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
                 Ok(all.map(Self::Tcp).collect())
             }
             Target::Unix(path) => Ok(vec![Self::Unix(path.clone())]),
-            Target::Exec(command) => {
-                Ok(vec![Self::Program(Target::words(command).map_err(ProbeError::Question)?)])
+            Target::Exec(_) | Target::Postgres(_) => {
+                let words = target.program().into_iter().map(|words| words.map(Self::Program));
+                words.collect::<Result<_, _>>().map_err(ProbeError::Question)
             }
         }
     }

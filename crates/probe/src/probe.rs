@@ -58,7 +58,7 @@ impl Probe {
         question.check()?;
         let First { address, end, link } = first::ask(question)?;
         let (most, depth) = match question.target {
-            Target::Exec(_) => (1, DEPTH),
+            Target::Exec(_) | Target::Postgres(_) => (1, DEPTH),
             _ => (question.connections, 1),
         };
         let failed = |errno: Errno| ProbeError::Kernel { what: "watch connections", source: errno.into() };

@@ -13,8 +13,8 @@ use crate::target::Target;
 pub struct Question {
     /// Whom to ask.
     pub target: Target,
-    /// The bytes of a question, for `tcp:` and `unix:`; one line for `exec:`, whose newline is added where it lacks.
-    /// Empty for `http:`.
+    /// The bytes of a question, for `tcp:` and `unix:`; one line for programs, `redis:` and `postgres:`, whose line end
+    /// is added where it lacks. Empty for `http:`, and for what is usual at `redis:` and `postgres:`.
     pub send: Vec<u8>,
     /// Where an answer ends.
     pub ends: Ends,
@@ -104,12 +104,22 @@ impl Question {
                 Some("HTTP says itself where an answer ends: leave that out".into())
             }
             (Target::Http { .. }, _) => None,
-            (Target::Exec(_), Ends::Bytes(_)) => {
+            (Target::Redis { .. }, ends) if *ends != Ends::Learned => {
+                Some("Redis says itself where an answer ends: leave that out".into())
+            }
+            (Target::Redis { .. } | Target::Postgres(_), _) if line.contains(&b'\n') => {
+                Some(format!("a question to {target} is one line"))
+            }
+            (Target::Redis { .. }, _) => None,
+            (Target::Exec(_) | Target::Postgres(_), Ends::Bytes(_)) => {
                 Some("a program answers with lines: leave out where an answer ends, or give the line after `until`".into())
             }
             (Target::Exec(_), _) if line.contains(&b'\n') => Some("a question to a program is one line".into()),
-            (Target::Exec(command), _) => Target::words(command).err(),
-            (_, _) if self.send.is_empty() => Some(format!("there is nothing to send to {target}: say what to ask")),
+            (Target::Exec(_) | Target::Postgres(_), _) => target.program()?.err(),
+            (_, _) if self.send.is_empty() => {
+                let usual = target.usual_question().unwrap_or(r"PING\r\n");
+                Some(format!("there is nothing to send to {target}: say what to ask, such as '{usual}'"))
+            }
             (_, Ends::Bytes(0)) => Some("an answer has at least 1 byte".into()),
             (_, Ends::Until(marker)) if marker.is_empty() => Some("an answer that ends with nothing never ends".into()),
             _ => None,
@@ -203,6 +213,9 @@ mod tests {
             ("http://h/", ""),
             ("exec:cat", "a\n"),
             ("exec:cat", ""),
+            ("redis://h", ""),
+            ("redis://h", "GET k\r\n"),
+            ("postgres://h", ""),
         ] {
             question(target, send).check().unwrap();
         }
@@ -225,6 +238,9 @@ mod tests {
             (Question { ends: until(""), ..tcp() }, "never ends"),
             (question("tcp://h:1", ""), "nothing to send to tcp://h:1"),
             (question("http://h/", "x"), "by GET"),
+            (question("redis://h", "PING\nPING"), "one line"),
+            (Question { ends: until("x"), ..question("redis://h", "") }, "Redis says itself"),
+            (question("postgres://h", "a\nb"), "one line"),
             (Question { ends: until("x"), ..question("http://h/", "") }, "HTTP says itself"),
             (question("exec:cat", "a\nb"), "one line"),
             (Question { ends: Ends::Bytes(3), ..question("exec:cat", "a") }, "with lines"),

@@ -11,6 +11,8 @@ use std::str::FromStr;
 /// | `tcp://HOST:PORT` | a TCP port; `[::1]` where the host is an IPv6 address |
 /// | `unix:/PATH` | a stream socket in the file system |
 /// | `http://HOST[:PORT][/PATH]` | `GET` of this page by HTTP/1.1, without TLS |
+/// | `redis://HOST[:PORT]` | a Redis or what speaks its protocol, with `PING` unless another command is given |
+/// | `postgres://[USER@]HOST[:PORT][/DATABASE]` | a PostgreSQL, through `psql`, with `SELECT 1;` unless another statement is given |
 /// | `exec:COMMAND` | a program that is started, reads lines and answers with lines; split into words as a shell does, with no shell in between |
 ///
 /// ```
@@ -41,13 +43,47 @@ pub enum Target {
         /// The path with its query, from `/` on.
         path: String,
     },
+    /// A Redis: a command on one line, whose answer ends as its protocol says.
+    Redis {
+        /// A name or an address, without brackets.
+        host: String,
+        /// The port, 6379 unless it is given.
+        port: u16,
+    },
+    /// A PostgreSQL, by a connection URI that `psql` understands.
+    Postgres(String),
     /// A program that reads lines and answers with lines.
     Exec(String),
 }
 
 impl Target {
-    /// The program and its arguments, of `exec:`.
-    pub(crate) fn words(command: &str) -> Result<Vec<String>, String> {
+    /// Whether the bytes of a question must be given.
+    pub fn needs_question(&self) -> bool {
+        matches!(self, Self::Tcp { .. } | Self::Unix(_))
+    }
+
+    /// What to send to the service whose usual port this is, with the escapes that [`unescape`](crate::unescape) reads.
+    pub fn usual_question(&self) -> Option<&'static str> {
+        match self {
+            Self::Tcp { port: 6379, .. } => Some(r"PING\r\n"),
+            Self::Tcp { port: 11211, .. } => Some(r"version\r\n"),
+            _ => None,
+        }
+    }
+
+    /// The program that is started, and its arguments, if this target is one.
+    pub(crate) fn program(&self) -> Option<Result<Vec<String>, String>> {
+        match self {
+            Self::Exec(command) => Some(Self::words(command)),
+            // Quiet, one bare value a line, no start-up file, and no question for a password that nobody answers.
+            Self::Postgres(uri) => {
+                Some(Ok(["psql", "-qAtXw", uri.as_str()].into_iter().map(String::from).collect()))
+            }
+            _ => None,
+        }
+    }
+
+    fn words(command: &str) -> Result<Vec<String>, String> {
         match shlex::split(command) {
             None => Err(format!("'exec:{command}' has an unclosed quote")),
             Some(words) if words.is_empty() => Err("'exec:' names no program: write exec:COMMAND".into()),
@@ -75,6 +111,22 @@ impl FromStr for Target {
             }
             return Ok(Self::Http { host, port: port.unwrap_or(80), path });
         }
+        if let Some(rest) = text.strip_prefix("redis://") {
+            if rest.contains('@') {
+                return Err(format!(
+                    "'{text}' has a user or a password, which is not sent: ask through exec: with a client that logs in"
+                ));
+            }
+            let (host, port) = authority(text, rest.strip_suffix('/').unwrap_or(rest))?;
+            return Ok(Self::Redis { host, port: port.unwrap_or(6379) });
+        }
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+                Err(format!("'{text}' holds a character that must be written as %HH"))
+            } else {
+                Ok(Self::Postgres(text.into()))
+            };
+        }
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.starts_with('/') && !path.contains('\0') {
                 Ok(Self::Unix(path.into()))
@@ -91,7 +143,7 @@ impl FromStr for Target {
             ));
         }
         Err(format!(
-            "'{text}' cannot be asked: write tcp://HOST:PORT, unix:/PATH, http://HOST:PORT/PATH or exec:COMMAND"
+            "'{text}' cannot be asked: write tcp://HOST:PORT, unix:/PATH, http://HOST:PORT/PATH, redis://HOST, postgres://HOST or exec:COMMAND"
         ))
     }
 }
@@ -137,6 +189,8 @@ impl fmt::Display for Target {
             Self::Tcp { host, port } => write!(f, "tcp://{}", host_and_port(host, *port)),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Http { host, port, path } => write!(f, "http://{}{path}", host_and_port(host, *port)),
+            Self::Redis { host, port } => write!(f, "redis://{}", host_and_port(host, *port)),
+            Self::Postgres(uri) => f.write_str(uri),
             Self::Exec(command) => write!(f, "exec:{command}"),
         }
     }
@@ -155,10 +209,14 @@ mod tests {
             "http://[fe80::1%eth0]:80/",
             "unix:/run/redis.sock",
             "exec:psql -qAt 'host=/tmp dbname=a'",
+            "redis://[::1]:6379",
+            "postgres://me@localhost:5433/shop?sslmode=disable",
         ] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
         assert_eq!("http://h".parse::<Target>().unwrap().to_string(), "http://h:80/");
+        assert_eq!("redis://h".parse::<Target>().unwrap().to_string(), "redis://h:6379");
+        assert_eq!("redis://h:1/".parse::<Target>().unwrap().to_string(), "redis://h:1");
         assert_eq!("http://h:8080?q".parse::<Target>().unwrap().to_string(), "http://h:8080/?q");
     }
 
@@ -180,6 +238,10 @@ mod tests {
             ("http://h/a b", "%HH"),
             ("http://h/a\r\nX: y", "%HH"),
             ("https://h/", "TLS"),
+            ("redis://", "names no host"),
+            ("redis://:secret@h", "not sent"),
+            ("redis://h/3", "names no host"),
+            ("postgres://h/a b", "%HH"),
             ("unix:run", "no absolute path"),
             ("exec:", "names no program"),
             ("exec:a 'b", "unclosed quote"),

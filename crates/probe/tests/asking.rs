@@ -49,6 +49,24 @@ fn a_tcp_port_by_terminator_and_by_length() {
 }
 
 #[test]
+fn a_redis_is_asked_as_it_is() {
+    // Answers whose lengths differ, and of which no length could be learned.
+    let asked = AtomicUsize::new(0);
+    let address = tcp(move |_, line| {
+        let value = "v".repeat(asked.fetch_add(1, Ordering::Relaxed) % 9);
+        match line {
+            "PING" => (b"+PONG\r\n".to_vec(), true),
+            "GET k" => (format!("${}\r\n{value}\r\n", value.len()).into(), true),
+            _ => (b"-ERR unknown command\r\n".to_vec(), true),
+        }
+    });
+    all_answered(&question(&format!("redis://{address}"), "", 500.0));
+    all_answered(&question(&format!("redis://{address}"), "GET k", 500.0));
+    let error = Probe::open(&question(&format!("redis://{address}"), "NO", 500.0)).unwrap_err().to_string();
+    assert!(error.contains("answered with an error") && error.contains("-ERR unknown command"), "{error}");
+}
+
+#[test]
 fn a_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");

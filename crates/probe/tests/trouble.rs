@@ -180,6 +180,17 @@ fn lengths_that_differ_are_an_error_that_says_what_to_do() {
 }
 
 #[test]
+fn a_question_without_its_line_end_is_named() {
+    // This service reads lines. It answers nothing until one has ended.
+    let address = tcp(|_, _| (b"+PONG\r\n".to_vec(), true));
+    let asked =
+        Question { limit: Duration::from_secs(600), ..question(&format!("tcp://{address}"), "PING", 10.0) };
+    let error = Probe::open(&asked).unwrap_err();
+    assert!(matches!(error, ProbeError::NoLineEnd { .. }), "{error:?}");
+    assert!(error.to_string().contains(r"send 'PING\r\n'"), "{error}");
+}
+
+#[test]
 fn an_error_in_place_of_an_answer_is_no_latency() {
     let asked = AtomicUsize::new(0);
     let address = tcp(move |_, _| match asked.fetch_add(1, Ordering::Relaxed) % 8 {

@@ -45,6 +45,7 @@ const ARROWS: [(&str, &[&str]); 38] = [
             "machine",
             "resctrl",
             "simulated",
+            "probe",
             "changes",
             "persist",
             "sysfs",

@@ -2,6 +2,7 @@
 
 mod fed;
 mod http;
+mod resp;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +10,7 @@ use crate::answer::{Failure, Outcome};
 
 pub use fed::Fed;
 use http::Http;
+use resp::Resp;
 
 /// How an answer ends, once that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum End {
     Line(Option<Vec<u8>>),
     /// As HTTP/1 says.
     Http,
+    /// As Redis's protocol says.
+    Resp,
 }
 
 /// Reads one answer after the other.
@@ -32,11 +36,12 @@ pub struct Reader {
     /// The end of what was read, as far as it may be the beginning of what ends the answer.
     tail: Vec<u8>,
     http: Http,
+    resp: Resp,
 }
 
 impl Reader {
     pub fn new(end: End) -> Self {
-        Self { end, got: 0, tail: Vec::new(), http: Http::default() }
+        Self { end, got: 0, tail: Vec::new(), http: Http::default(), resp: Resp::default() }
     }
 
     /// Whether some of an answer has come, and not all of it.
@@ -66,6 +71,7 @@ impl Reader {
             End::Until(marker) => until(&mut self.tail, marker, bytes),
             End::Line(marker) => line(&mut self.tail, marker.as_deref(), bytes),
             End::Http => self.http.feed(bytes),
+            End::Resp => self.resp.feed(bytes),
         };
         self.got += fed.used;
         if fed.done.is_some() {

@@ -7,19 +7,15 @@ use clap::Args as ClapArgs;
 pub struct Services {
     /// Ask a service that runs, and time its answers
     ///
-    /// The victim is the service that answers, such as tcp://localhost:6379: tcp://HOST:PORT and unix:PATH with the bytes of
-    /// --probe-send, http://HOST:PORT/PATH, or exec:COMMAND, a program that answers lines with lines. Questions are asked at
-    /// a fixed rate whether or not the last was answered, and the time of an answer counts from when its question was due.
+    /// The victim is the service that answers: http://HOST:PORT/PATH, redis://HOST:PORT, postgres://HOST/DATABASE (through
+    /// psql), tcp://HOST:PORT and unix:PATH with the bytes of --probe-send, or exec:COMMAND, a program that answers lines with
+    /// lines. Questions are asked at a fixed rate whether or not the last was answered, and the time of an answer counts from when its question was due.
     #[arg(long, value_name = "SERVICE", help_heading = "Services", conflicts_with = "victim")]
     pub victim_probe: Option<String>,
-    /// The bytes of a question, with \r, \n and \xHH, such as 'PING\r\n'
-    #[arg(
-        long,
-        value_name = "BYTES",
-        help_heading = "Services",
-        requires = "victim_probe",
-        hide_short_help = true
-    )]
+    /// What to send to tcp: and unix:, such as 'PING\r\n'
+    ///
+    /// The bytes of a question, with \r, \n and \xHH. redis: sends PING without it, and postgres: SELECT 1;
+    #[arg(long, value_name = "BYTES", help_heading = "Services", requires = "victim_probe")]
     pub probe_send: Option<String>,
     /// Questions a second [default: 1000]
     ///

@@ -2,15 +2,21 @@
 
 use ringfence_experiment::task::{Attached, table};
 use ringfence_experiment::{FreezeBy, Freezing, Measure};
+use ringfence_probe::Target;
 use toml::{Table, Value};
 
 use super::flags::{parsed, set};
 use crate::args::Services;
 use crate::failure::Failure;
 
-/// The probe that is the victim, where one is asked for.
-pub fn victim(flags: &Services) -> Option<Table> {
-    let mut probe = table([("workload", "probe".into()), ("ask", flags.victim_probe.clone()?.into())]);
+/// The probe that is the victim, if `--victim-probe` was given.
+pub fn victim(flags: &Services) -> Result<Option<Table>, Failure> {
+    let Some(ask) = &flags.victim_probe else { return Ok(None) };
+    let target: Target = parsed("victim-probe", ask)?;
+    if target.needs_question() && flags.probe_send.as_deref().unwrap_or_default().is_empty() {
+        return Err(Failure::Usage(nothing_to_send(&target)));
+    }
+    let mut probe = table([("workload", "probe".into()), ("ask", ask.clone().into())]);
     if let Some(bytes) = &flags.probe_send {
         probe.insert("send".into(), bytes.clone().into());
     }
@@ -27,7 +33,25 @@ pub fn victim(flags: &Services) -> Option<Table> {
     if !named.is_empty() {
         probe.insert("of".into(), named.into());
     }
-    Some(probe)
+    Ok(Some(probe))
+}
+
+fn nothing_to_send(target: &Target) -> String {
+    match (target, target.usual_question()) {
+        (Target::Tcp { host, port: port @ 6379 }, Some(question)) => {
+            let redis = Target::Redis { host: host.clone(), port: *port };
+            format!(
+                "--victim-probe {target} needs something to send: write {redis}, or add --probe-send '{question}'"
+            )
+        }
+        (_, Some(question)) => {
+            format!("--victim-probe {target} needs something to send: add --probe-send '{question}'")
+        }
+        _ => format!(
+            "--victim-probe {target} needs something to send: add --probe-send with the bytes of a question, such as \
+             --probe-send 'PING\\r\\n'"
+        ),
+    }
 }
 
 /// What runs already and is the aggressor, where one is named.

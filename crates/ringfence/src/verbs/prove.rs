@@ -108,7 +108,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
     check_counts("aggressors", "aggressor", &[args.aggressors])?;
     program::check(&args.shown, args.victim_run.is_some(), args.client.client.is_some())?;
     let client = program::client(&args.client, &args.shown)?;
-    let victim = match (services::victim(&args.services), client, &args.victim, &args.victim_run) {
+    let victim = match (services::victim(&args.services)?, client, &args.victim, &args.victim_run) {
         (Some(probe), ..) => probe,
         (_, Some(client), ..) => client,
         (_, _, _, Some(command)) => program::whole_run("victim-run", command, &args.shown)?,

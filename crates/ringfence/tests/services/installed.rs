@@ -55,9 +55,8 @@ fn redis_beside_a_hog() {
     let mut command = Command::new("redis-server");
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
     command.arg("--dir").arg(folder.path());
-    let address = format!("tcp://127.0.0.1:{port}");
-    let ask = [&*address, "--probe-send", "PING\\r\\n"];
-    beside(&folder, &started(command, port), &Neighbour::shell(HOG), &ask);
+    let address = format!("redis://127.0.0.1:{port}");
+    beside(&folder, &started(command, port), &Neighbour::shell(HOG), &[&*address]);
 }
 
 #[test]
@@ -155,8 +154,8 @@ fn postgresql_beside_another_service() {
     );
     let neighbour = Neighbour::shell(&script);
     neighbour.wait_for(3);
-    let ask = format!("exec:psql -h 127.0.0.1 -p {port} -U us -d postgres -qAtX");
-    beside(&folder, &service, &neighbour, &[&ask, "--probe-send", "SELECT 1;"]);
+    let ask = format!("postgres://us@127.0.0.1:{port}/postgres");
+    beside(&folder, &service, &neighbour, &[&ask]);
     // So that it removes its shared memory, which outlives processes.
     support::kill(service.pid() as i32, libc::SIGINT);
     wait_for("PostgreSQL ends", || service.all().is_empty().then_some(()));
