@@ -176,8 +176,14 @@ impl<'a> HostEngine<'a> {
     fn explain(&mut self, worker: usize, otherwise: &str) -> EngineError {
         let name = self.name(worker);
         if let Ok(failure) = serde_json::from_str::<Failure>(&self.slot(worker).message()) {
-            let text = format!("{name}: {}", failure.text);
-            return if failure.usage { EngineError::Usage(text) } else { EngineError::Failed(text) };
+            if !failure.usage {
+                return EngineError::Failed(format!("{name}: {}", failure.text));
+            }
+            // The CPU does not matter for what cannot be done, nor does the role where there is one.
+            return EngineError::Usage(match self.plan.experiment.roles.as_slice() {
+                [_] => failure.text,
+                roles => format!("{}: {}", roles[self.workers[worker].role].name, failure.text),
+            });
         }
         match self.ended(worker, Duration::from_millis(50)) {
             Err(error) => error,

@@ -169,7 +169,8 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Fail
         };
         let failed = |usage: bool, error: &dyn std::fmt::Display| Failure {
             usage,
-            text: format!("workload {}: {error}", task.name()),
+            // What was asked for is refused in its own words; what fails needs to be found.
+            text: if usage { error.to_string() } else { format!("workload {}: {error}", task.name()) },
         };
         let runner = match task {
             Task::Command(command) if command.unit == ProgramUnit::WholeRun => {

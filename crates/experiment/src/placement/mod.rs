@@ -7,7 +7,8 @@
 //! they are, and what that means (one CPU for two, a sibling, another cache, another node) is said.
 //!
 //! The core of CPU 0, which also serves the kernel, is taken last, and its use is said. A role for which
-//! there is no room gets fewer CPUs than it wants, never others: its cases are not run.
+//! there is no room gets fewer CPUs than it wants, never others: its cases are not run. Only instances that
+//! wait for a device most of the time run on one CPU together where there are fewer CPUs than instances.
 
 mod notes;
 mod seats;
@@ -33,7 +34,10 @@ pub fn place(
     let meets = |a: usize, b: usize| a != b && arms.iter().any(|arm| arm.contains(&a) && arm.contains(&b));
     check_named(topology, wants)?;
     let floor = Floor::of(topology);
-    let best = floor.seat(wants, metric, &meets);
+    let mut best = floor.seat(wants, metric, &meets);
+    for (cpus, want) in best.cpus.iter_mut().zip(wants).filter(|(_, want)| want.waits) {
+        *cpus = cpus.iter().copied().cycle().take(want.count as usize).collect();
+    }
     let mut placed = Placed { cpus: best.cpus, places: best.places, notes: Vec::new() };
     placed.notes = notes::notes(topology, wants, metric, &placed, &meets);
     Ok(placed)

@@ -26,6 +26,14 @@ pub(super) fn notes(
     }
     for (role, want) in wants.iter().enumerate() {
         let own: CpuSet = placed.cpus[role].iter().copied().collect();
+        if !own.is_empty() && own.len() < placed.cpus[role].len() {
+            notes.push(format!(
+                "{}'s {} instances share {}: they wait for a device most of the time",
+                want.role,
+                placed.cpus[role].len(),
+                cpus(&own)
+            ));
+        }
         let kernels = topology.smt_siblings(0);
         if own.contains(0) && topology.usable().len() > 1 {
             notes.push(format!("{}'s CPU 0 also serves the kernel", want.role));

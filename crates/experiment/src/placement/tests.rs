@@ -163,6 +163,19 @@ fn a_crowd_of_the_metrics_role_spreads_over_caches_and_says_so() {
 }
 
 #[test]
+fn what_waits_for_a_device_shares_the_cpus_there_are() {
+    let committers = [Want { waits: true, ..victim(5) }];
+    let vm = placed(&fixtures::vm_2cpu(), &committers);
+    assert_eq!(vm.cpus[0], [1, 0, 1, 0, 1]);
+    assert_eq!(vm.shortage(&committers, 0, 0, 5), None);
+    let note = "victim's 5 instances share CPUs 0-1: they wait for a device most of the time";
+    assert!(vm.notes.iter().any(|said| said == note), "{:?}", vm.notes);
+    // With a CPU each, they share none.
+    let few = placed(&fixtures::vm_2cpu(), &[Want { waits: true, ..victim(2) }]);
+    assert!(few.cpus[0] == [1, 0] && !few.notes.iter().any(|said| said.contains("share")), "{few:?}");
+}
+
+#[test]
 fn one_cpu_is_enough_for_one_task_alone() {
     let wants = [victim(1), want("aggressor", 1, PlacementKind::Auto)];
     let one = placed(&fixtures::one_cpu(), &wants);

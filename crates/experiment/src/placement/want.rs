@@ -16,6 +16,8 @@ pub struct Want {
     pub cpus: Option<CpuSet>,
     /// CPUs that it uses besides, where nobody else is placed.
     pub besides: CpuSet,
+    /// Whether it waits for a device most of the time, so that several instances can run on one CPU.
+    pub waits: bool,
     /// Where it runs relative to the metric's role, whose own kind means nothing.
     pub kind: PlacementKind,
 }
@@ -23,7 +25,14 @@ pub struct Want {
 impl Want {
     /// One instance, wherever there is room.
     pub fn one(role: &str) -> Self {
-        Self { role: role.into(), count: 1, cpus: None, besides: CpuSet::new(), kind: PlacementKind::Auto }
+        Self {
+            role: role.into(),
+            count: 1,
+            cpus: None,
+            besides: CpuSet::new(),
+            waits: false,
+            kind: PlacementKind::Auto,
+        }
     }
 }
 

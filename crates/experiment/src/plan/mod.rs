@@ -90,6 +90,7 @@ impl Plan {
                 count: attached::instances(role, variants),
                 cpus: role.cpus.clone(),
                 besides: servers(variants),
+                waits: variants.iter().all(|variant| variant.task.waits_for_a_device()),
                 kind: role.placement.unwrap_or(experiment.placement.kind),
             })
             .collect();

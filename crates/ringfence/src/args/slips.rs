@@ -58,6 +58,19 @@ struct Asked<'a> {
     words: Vec<String>,
 }
 
+/// What flags are called in other programs, and here.
+const OTHER_NAMES: [(&str, &str); 9] = [
+    ("output", "out"),
+    ("out-dir", "out"),
+    ("output-dir", "out"),
+    ("block-size", "block"),
+    ("blocksize", "block"),
+    ("bs", "block"),
+    ("record-size", "record"),
+    ("duration", "time"),
+    ("runtime", "time"),
+];
+
 impl<'a> Asked<'a> {
     fn of(top: &'a Command, words: &[OsString]) -> Self {
         let words: Vec<String> =
@@ -129,16 +142,23 @@ impl<'a> Asked<'a> {
         if ["cpu", "cpus"].contains(&long) && has(verb, "victim-cpu") {
             return format!("{wrong}: the tasks' CPUs are set by --victim-cpu and --aggressor-cpus");
         }
+        let meant = OTHER_NAMES.iter().filter(|(other, _)| *other == long).map(|(_, name)| *name);
+        if let Some(meant) = meant.into_iter().find(|name| has(verb, name)) {
+            return format!("{wrong}; did you mean '--{meant}'?");
+        }
+        // Old names still work, but no help lists them.
+        let listed: Vec<&str> = verb.get_arguments().filter_map(Arg::get_long).collect();
+        let suggested = suggested.map(|flag| flag.trim_start_matches('-').to_owned());
+        let suggested = suggested
+            .filter(|flag| listed.contains(&flag.as_str()))
+            .or_else(|| nearest(long, &listed).map(str::to_owned));
         let elsewhere: Vec<&str> =
             top.get_subcommands().filter(|verb| has(verb, long)).map(Command::get_name).collect();
         match (elsewhere.as_slice(), suggested) {
             ([one], _) => format!("{wrong}; 'ringfence {one}' has it"),
             ([one, two], _) => format!("{wrong}; 'ringfence {one}' and 'ringfence {two}' have it"),
             ([one, ..], _) => format!("{wrong}; 'ringfence {one}' and others have it"),
-            ([], Some(meant)) => {
-                let meant = meant.trim_start_matches('-');
-                format!("{wrong}; did you mean '--{meant}'?")
-            }
+            ([], Some(meant)) => format!("{wrong}; did you mean '--{meant}'?"),
             ([], None) => match self.task_flag() {
                 Some(task) => format!(
                     "{wrong}, whose flags '{typed} -h' lists; a program's own flags go inside the quotes, as in \

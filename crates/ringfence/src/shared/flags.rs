@@ -4,6 +4,7 @@ use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::nearest::nearest;
 use ringfence_experiment::plan::least_window;
+use ringfence_experiment::task::axes::expand;
 use ringfence_experiment::task::{table, text};
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Experiment, OneOrMany, PlacementKind, Role};
@@ -62,6 +63,7 @@ pub fn task(workload: &str, axes: &[(&str, &Option<String>, Option<&str>)]) -> T
 
 /// So many of a task at once, on these CPUs.
 pub fn role(name: &str, task: Table, threads: Option<&[u32]>, cpus: Option<&str>) -> Result<Role, Failure> {
+    expand(&task).map_err(|error| Failure::Usage(of_a_flag(&task, &error)))?;
     let mut role = Role::new(name, task);
     set_some(&mut role.cpus, "cpus", cpus)?;
     if let Some(threads) = threads {
@@ -69,6 +71,16 @@ pub fn role(name: &str, task: Table, threads: Option<&[u32]>, cpus: Option<&str>
         role.count = one_or_many(threads);
     }
     Ok(role)
+}
+
+// What is wrong with a task that flags describe, beginning with the flag: `--record 4k: ...`.
+fn of_a_flag(task: &Table, error: &str) -> String {
+    let workload = task.get("workload").and_then(|name| name.as_str()).unwrap_or_default();
+    let error = error.strip_prefix(&format!("workload {workload}: ")).unwrap_or(error);
+    match error.split_once(" = ") {
+        Some((key, rest)) if task.contains_key(key) => format!("--{} {rest}", key.replace('_', "-")),
+        _ => error.into(),
+    }
 }
 
 /// Refuses a list of words of which one is not known, or is there twice.
@@ -199,12 +211,12 @@ impl From<Placement> for PlacementKind {
     }
 }
 
-/// Refuses fewer trials than show how they differ.
+/// Refuses fewer trials than show how they differ. A figure takes more, and that is the number to name.
 pub fn check_trials(trials: Option<u32>) -> Result<(), Failure> {
     match trials.filter(|trials| *trials < 2) {
-        Some(trials) => Err(Failure::Usage(format!(
-            "--trials {trials}: give at least 2; a figure needs at least {FEWEST_TRIALS}"
-        ))),
+        Some(trials) => {
+            Err(Failure::Usage(format!("--trials {trials}: a figure takes at least {FEWEST_TRIALS} trials")))
+        }
         None => Ok(()),
     }
 }

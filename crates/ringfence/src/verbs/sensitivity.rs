@@ -11,10 +11,14 @@ use ringfence_studies::sensitivity::{self, Polluter};
 
 use crate::args::{PolluterArg, Sensitivity};
 use crate::failure::Failure;
+use crate::shared::flags::parsed;
 use crate::shared::{experiment, host};
 
 /// For each curve, where nothing else is asked for.
 const USUAL: Duration = Duration::from_secs(30);
+
+/// The smallest footprint of a polluter.
+const LEAST: Bytes = Bytes::kib(4);
 
 pub fn run(args: &Sensitivity) -> Result<(), Failure> {
     experiment::run(experiment(args, &host::machine(&args.on)?)?, &args.on, &args.measuring)
@@ -26,7 +30,13 @@ pub(super) fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experi
     };
     let victims = args.victim.iter().map(victim).collect::<Result<Vec<_>, _>>()?;
     let footprint = |text: &String| {
-        text.parse::<Bytes>().map_err(|error| Failure::Usage(format!("--footprint: {error}")))
+        let footprint: Bytes = parsed("footprint", text)?;
+        if footprint < LEAST {
+            return Err(Failure::Usage(format!(
+                "--footprint {text}: at least {LEAST}, the block that polluters write"
+            )));
+        }
+        Ok(footprint)
     };
     let mut footprints = match &args.footprint {
         Some(list) => list.iter().map(footprint).collect::<Result<Vec<_>, _>>()?,
