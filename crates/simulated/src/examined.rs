@@ -224,6 +224,8 @@ impl Description {
                     .map(|other| (other, if other == id { HERE } else { THERE }))
                     .collect(),
                 memory_only: !own,
+                cpus_known: true,
+                memory_known: true,
             })
             .collect();
         nodes.sort_by_key(|node| node.id);

@@ -76,6 +76,31 @@ impl CpuSet {
         self.0.iter().copied()
     }
 
+    /// The set in the kernel's mask syntax: hexadecimal words of 32 bits, the highest first, such as `00000001,0000000f`.
+    ///
+    /// # Errors
+    /// What is not such a mask, or names a CPU beyond [`MAX_CPU`].
+    pub fn from_mask(text: &str) -> Result<Self, ParseCpuSetError> {
+        let trimmed = text.trim();
+        let fail = |reason: &str| ParseCpuSetError {
+            text: trimmed.chars().take(60).collect(),
+            reason: reason.into(),
+        };
+        let mut set = BTreeSet::new();
+        for (place, word) in trimmed.rsplit(',').enumerate() {
+            let bits = u64::from_str_radix(word, 16).ok().filter(|_| !word.starts_with('+'));
+            let bits = bits.ok_or_else(|| fail("it is not a mask of hexadecimal words"))?;
+            for bit in (0..64).filter(|bit| bits >> bit & 1 == 1) {
+                let cpu = u32::try_from(place * 32).ok().and_then(|base| base.checked_add(bit));
+                let cpu = cpu
+                    .filter(|cpu| *cpu <= MAX_CPU)
+                    .ok_or_else(|| fail("it names a CPU beyond the last one"))?;
+                set.insert(cpu);
+            }
+        }
+        Ok(Self(set))
+    }
+
     /// CPUs in either set.
     pub fn union(&self, other: &Self) -> Self {
         Self(&self.0 | &other.0)

@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::cpulist::CpuSet;
+
 /// A directory under which `sys/` and `proc/` lie: `/` on the host, a fixture in tests.
 ///
 /// ```
@@ -41,6 +43,27 @@ pub enum RootError {
         /// What would have been right.
         expected: String,
     },
+}
+
+/// CPUs that the kernel names in a file, if it does.
+#[derive(Debug)]
+pub enum Cpus {
+    /// There is no such file.
+    Missing,
+    /// There is one, and it cannot be read or names no CPUs in a known form.
+    Unreadable(RootError),
+    /// These; they may be none.
+    Named(CpuSet),
+}
+
+impl Cpus {
+    /// The CPUs, if they are known.
+    pub fn named(self) -> Option<CpuSet> {
+        match self {
+            Self::Named(cpus) => Some(cpus),
+            Self::Missing | Self::Unreadable(_) => None,
+        }
+    }
 }
 
 impl RootError {
@@ -90,7 +113,25 @@ impl FsRoot {
     pub fn read_trimmed(&self, path: impl AsRef<Path>) -> Result<String, RootError> {
         let path = self.path(path);
         let bytes = fs::read(&path).map_err(|source| RootError::Read { path, source })?;
-        Ok(String::from_utf8_lossy(&bytes).trim().to_string())
+        // Linux 5.15-rc ended some of its lists of CPUs with a NUL.
+        let ends = |c: char| c.is_whitespace() || c == '\0';
+        Ok(String::from_utf8_lossy(&bytes).trim_matches(ends).to_string())
+    }
+
+    /// The CPUs that the kernel names in folder `dir`: in the file `list` as a list (`0-3`), else in `mask` as a mask
+    /// (`f`). Old kernels and copies of a machine's files have the mask alone.
+    pub fn cpus(&self, dir: impl AsRef<Path>, list: &str, mask: &str) -> Cpus {
+        let (list, mask) = (dir.as_ref().join(list), dir.as_ref().join(mask));
+        let listed = self.read_parsed(&list, "a CPU list");
+        let masked =
+            |text: String| CpuSet::from_mask(&text).map_err(|_| self.content(&mask, &text, "a CPU mask"));
+        match listed
+            .or_else(|first| self.read_trimmed(&mask).and_then(masked).map_err(|second| (first, second)))
+        {
+            Ok(cpus) => Cpus::Named(cpus),
+            Err((first, second)) if first.is_missing() && second.is_missing() => Cpus::Missing,
+            Err((first, second)) => Cpus::Unreadable(if first.is_missing() { second } else { first }),
+        }
     }
 
     /// The text of `path`, or `None` where it is missing or may not be read.
@@ -102,11 +143,12 @@ impl FsRoot {
     pub fn read_parsed<T: FromStr>(&self, path: impl AsRef<Path>, expected: &str) -> Result<T, RootError> {
         let path = path.as_ref();
         let text = self.read_trimmed(path)?;
-        text.parse().map_err(|_| RootError::Content {
-            path: self.path(path),
-            text: text.chars().take(80).collect(),
-            expected: expected.to_string(),
-        })
+        text.parse().map_err(|_| self.content(path, &text, expected))
+    }
+
+    fn content(&self, path: &Path, text: &str, expected: &str) -> RootError {
+        let text = text.chars().take(80).collect();
+        RootError::Content { path: self.path(path), text, expected: expected.into() }
     }
 
     /// The value in `path`, or `None` where it is missing, unreadable or something else.
@@ -170,6 +212,35 @@ mod tests {
         assert!(root.list("/sys").is_err());
         assert!(root.list_opt("/sys").is_empty());
         assert_eq!(root.parse_opt::<u32>("/sys/a"), None);
+    }
+
+    #[test]
+    fn cpus_are_missing_unreadable_or_named() {
+        let tree = crate::fixture::FixtureTree::empty("cpus");
+        let root = tree.root();
+        let read = |list: Option<&str>, mask: Option<&str>| {
+            for (name, text) in [("list", list), ("map", mask)] {
+                match text {
+                    Some(text) => _ = tree.write(name, text),
+                    None if root.exists(name) => _ = tree.remove(name),
+                    None => {}
+                }
+            }
+            root.cpus("/", "list", "map")
+        };
+        let named = |list, mask| read(list, mask).named().map(|cpus| cpus.to_string());
+        assert!(matches!(read(None, None), Cpus::Missing));
+        assert_eq!(named(Some("0-3\n"), Some("1\n")).unwrap(), "0-3");
+        assert_eq!(named(Some("0-3\n\0"), None).unwrap(), "0-3");
+        assert_eq!(named(None, Some("00000001,0000000f\n\0")).unwrap(), "0-3,32");
+        assert_eq!(named(Some("a"), Some("f")).unwrap(), "0-3");
+        assert_eq!(named(Some("\n"), None).unwrap(), "");
+        assert_eq!(named(None, Some("0\n")).unwrap(), "");
+        for (list, mask) in [(Some("a"), None), (None, Some("x")), (None, Some("")), (None, Some("f,,f"))] {
+            assert!(matches!(read(list, mask), Cpus::Unreadable(_)), "{list:?} {mask:?}");
+        }
+        let beyond = format!("1{}", ",00000000".repeat(2048));
+        assert!(matches!(read(None, Some(&beyond)), Cpus::Unreadable(_)));
     }
 
     #[test]

@@ -32,10 +32,15 @@ fn describe(topology: &Topology, node: &Node) -> String {
     match (node.memory, node.free) {
         (Some(all), Some(free)) => parts.push(format!("{all}, {free} free")),
         (Some(all), None) => parts.push(all.to_string()),
-        _ => parts.push("no memory".into()),
+        _ if node.memory_known => parts.push("no memory".into()),
+        _ => parts.push("memory not known".into()),
     }
-    if node.cpus.is_empty() {
+    if node.memory_only {
         parts.push("no CPUs".into());
+    } else if !node.cpus_known {
+        parts.push("CPUs not known".into());
+    } else if node.cpus.is_empty() {
+        parts.push("no CPU online".into());
     }
     let packages: BTreeSet<u32> = node.cpus.iter().filter_map(|cpu| topology.cpu(cpu)?.package).collect();
     match packages.len() {

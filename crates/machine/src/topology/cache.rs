@@ -86,7 +86,7 @@ pub(super) fn read(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> V
         notes.push(format!("the kernel shows no caches of CPUs {without}"));
     }
     if !unshared.is_empty() {
-        notes.push(format!("the kernel does not tell who shares the caches of CPUs {unshared}"));
+        notes.push(format!("the kernel does not tell which CPUs share the caches of CPUs {unshared}"));
     }
     caches.sort_by_key(|cache| (cache.level, cache.kind, cache.cpus.first()));
     caches
@@ -102,7 +102,8 @@ fn read_one(root: &FsRoot, dir: &str, cpu: CpuId, online: &CpuSet) -> Option<(Ca
         _ => return None,
     };
     let sharers = root
-        .parse_opt::<CpuSet>(format!("{dir}/shared_cpu_list"))
+        .cpus(dir, "shared_cpu_list", "shared_cpu_map")
+        .named()
         .map(|set| set.intersection(online))
         .filter(|set| set.contains(cpu));
     let shared = sharers.is_some();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cpulist::{CpuId, CpuSet};
-use crate::root::{FsRoot, RootError, field};
+use crate::root::{Cpus, FsRoot, RootError, field};
 
 use super::node::Node;
 use super::parts::{Core, CoreKind, Cpu, Die, Package};
@@ -25,7 +25,13 @@ impl Lists {
             Ok(online) if !online.is_empty() => online,
             outcome => {
                 // Sandboxes without sysfs still show the processors in /proc/cpuinfo.
-                let online = processors(&root.read_opt("/proc/cpuinfo").unwrap_or_default());
+                let (online, source) = match folders(root) {
+                    found if found.is_empty() => (
+                        processors(&root.read_opt("/proc/cpuinfo").unwrap_or_default()),
+                        "in /proc/cpuinfo".into(),
+                    ),
+                    found => (found, format!("with a folder in {DIR}")),
+                };
                 if online.is_empty() {
                     return Err(outcome.err().unwrap_or_else(|| RootError::Content {
                         path: root.path(format!("{DIR}/online")),
@@ -33,21 +39,46 @@ impl Lists {
                         expected: "at least one CPU".into(),
                     }));
                 }
-                notes.push(format!("{DIR}/online is missing: the CPUs are those in /proc/cpuinfo"));
+                let what = match outcome {
+                    Err(error) if !error.is_missing() => error.to_string(),
+                    Ok(_) => format!("{DIR}/online names no CPU"),
+                    Err(_) => format!("{DIR}/online is missing"),
+                };
+                notes.push(format!("{what}: the CPUs are those {source}"));
                 online
             }
         };
-        let present = list("present").map_or_else(|_| online.clone(), |set| set.union(&online));
-        let possible = list("possible").map_or_else(|_| present.clone(), |set| set.union(&present));
+        // Kernels before 2.6.26 have no such files.
+        let mut above = |name: &str, below: &CpuSet| match list(name) {
+            Ok(set) => set.union(below),
+            Err(error) => {
+                if !error.is_missing() {
+                    notes.push(format!("which CPUs are {name} is not known: {error}"));
+                }
+                below.clone()
+            }
+        };
+        let present = above("present", &online);
+        let possible = above("possible", &present);
         let allowed = root
             .read_opt("/proc/self/status")
-            .and_then(|status| field(&status, "Cpus_allowed_list")?.parse::<CpuSet>().ok())
+            .and_then(|status| {
+                let list = field(&status, "Cpus_allowed_list").and_then(|text| text.parse().ok());
+                list.or_else(|| CpuSet::from_mask(field(&status, "Cpus_allowed")?).ok())
+            })
             .unwrap_or_else(|| {
                 notes.push("/proc/self/status names no allowed CPUs: all online ones are assumed".into());
                 online.clone()
             });
         Ok(Self { possible, present, online, allowed })
     }
+}
+
+// CPUs that have a folder, except those that are switched off.
+fn folders(root: &FsRoot) -> CpuSet {
+    let runs =
+        |cpu: &CpuId| root.read_opt(format!("{DIR}/cpu{cpu}/online")).is_none_or(|online| online != "0");
+    root.numbered(DIR, "cpu").into_iter().filter(runs).collect()
 }
 
 fn processors(cpuinfo: &str) -> CpuSet {
@@ -77,7 +108,7 @@ pub(super) fn read(
     let mut cores: Vec<Core> = Vec::new();
     let mut cpus = Vec::with_capacity(lists.present.len());
     for id in lists.present.iter() {
-        let (package, die) = (number(root, id, "physical_package_id"), number(root, id, "die_id"));
+        let (package, die) = (package(root, id), number(root, id, "die_id"));
         let core = threads.get(&id).map(|threads| {
             cores.iter().position(|core| core.cpus.contains(id)).unwrap_or_else(|| {
                 let core_id = number(root, id, "core_id");
@@ -106,22 +137,38 @@ fn number(root: &FsRoot, id: CpuId, name: &str) -> Option<u32> {
     u32::try_from(value).ok()
 }
 
+/// The number of a CPU's package; where firmware gives none, as on POWER and s390, the lowest CPU of the package.
+fn package(root: &FsRoot, id: CpuId) -> Option<u32> {
+    let dir = format!("{DIR}/cpu{id}/topology");
+    let lowest = |(list, mask)| root.cpus(&dir, list, mask).named().filter(|cpus| cpus.contains(id))?.first();
+    let names = [("package_cpus_list", "package_cpus"), ("core_siblings_list", "core_siblings")];
+    number(root, id, "physical_package_id").or_else(|| names.into_iter().find_map(lowest))
+}
+
 /// The hardware threads of every online CPU's core, its own included. CPUs of which the kernel
 /// tells neither the threads nor a `core_id` are left out and noted.
 fn threads(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> BTreeMap<CpuId, CpuSet> {
     let mut threads: BTreeMap<CpuId, CpuSet> = BTreeMap::new();
     let mut by_core_id: BTreeMap<(Option<u32>, Option<u32>, u32), CpuSet> = BTreeMap::new();
     let mut unknown = CpuSet::new();
+    let mut unreadable = None;
     for id in online.iter() {
-        let listed = ["core_cpus_list", "thread_siblings_list"]
-            .iter()
-            .find_map(|name| root.parse_opt::<CpuSet>(format!("{DIR}/cpu{id}/topology/{name}")))
+        let dir = format!("{DIR}/cpu{id}/topology");
+        let listed = [("core_cpus_list", "core_cpus"), ("thread_siblings_list", "thread_siblings")]
+            .into_iter()
+            .find_map(|(list, mask)| match root.cpus(&dir, list, mask) {
+                Cpus::Unreadable(error) => {
+                    unreadable.get_or_insert((id, error));
+                    None
+                }
+                cpus => cpus.named(),
+            })
             .map(|set| set.intersection(online))
             .filter(|set| set.contains(id));
         if let Some(set) = listed {
             threads.insert(id, set);
         } else if let Some(core) = number(root, id, "core_id") {
-            let (package, die) = (number(root, id, "physical_package_id"), number(root, id, "die_id"));
+            let (package, die) = (package(root, id), number(root, id, "die_id"));
             by_core_id.entry((package, die, core)).or_default().insert(id);
         } else {
             unknown.insert(id);
@@ -129,6 +176,11 @@ fn threads(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> BTreeMap<
     }
     for core in by_core_id.into_values() {
         threads.extend(core.iter().map(|id| (id, core.clone())).collect::<Vec<_>>());
+    }
+    if let Some((id, error)) = unreadable {
+        notes.push(format!(
+            "the SMT siblings of CPU {id}, if of no other, are not told as they should be: {error}"
+        ));
     }
     if !unknown.is_empty() {
         notes.push(format!("the kernel tells neither core nor SMT siblings of CPUs {unknown}"));

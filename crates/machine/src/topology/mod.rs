@@ -67,7 +67,7 @@ impl Topology {
     pub fn read(root: &FsRoot) -> Result<Self, RootError> {
         let mut notes = Vec::new();
         let lists = cpu::Lists::read(root, &mut notes)?;
-        let nodes = node::read(root, &mut notes);
+        let nodes = node::read(root, &lists.online, &mut notes);
         let (cpus, cores) = cpu::read(root, &lists, &nodes, &mut notes);
         let packages = cpu::group_packages(&cpus);
         let dies = cpu::group_dies(&cpus);

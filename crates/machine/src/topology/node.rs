@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cpulist::CpuSet;
-use crate::root::{FsRoot, field_kib};
+use crate::root::{Cpus, FsRoot, field_kib};
 use crate::units::Bytes;
 
 const DIR: &str = "/sys/devices/system/node";
@@ -14,11 +14,17 @@ const DIR: &str = "/sys/devices/system/node";
 pub struct Node {
     /// The kernel's number.
     pub id: u32,
-    /// Its online CPUs.
+    /// Its online CPUs; none, too, where they are not known.
     pub cpus: CpuSet,
-    /// All of its memory, by its `meminfo`, or where it is the only node with memory by `MemTotal` of
-    /// `/proc/meminfo`; nothing where the node has none.
+    /// Whether the kernel says which CPUs it has.
+    #[serde(default = "yes")]
+    pub cpus_known: bool,
+    /// All of its memory, by its `meminfo`, or where it is the only node that there can be and that differs much, by
+    /// `MemTotal` of `/proc/meminfo`; nothing where the node has none, or where it is not known.
     pub memory: Option<Bytes>,
+    /// Whether the kernel says how much memory it has.
+    #[serde(default = "yes")]
+    pub memory_known: bool,
     /// Memory that nothing used when the topology was read (`MemFree`): less than what is available, since
     /// caches that can be given up count as used.
     pub free: Option<Bytes>,
@@ -26,6 +32,11 @@ pub struct Node {
     pub distances: Vec<(u32, u32)>,
     /// Memory without CPUs: how CXL expanders and persistent memory in system-ram mode appear.
     pub memory_only: bool,
+}
+
+// Datasets of earlier versions hold no node of which this is not known.
+fn yes() -> bool {
+    true
 }
 
 impl Node {
@@ -36,47 +47,72 @@ impl Node {
     }
 }
 
-pub(super) fn read(root: &FsRoot, notes: &mut Vec<String>) -> Vec<Node> {
+pub(super) fn read(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> Vec<Node> {
     let ids = root.numbered(DIR, "node");
     if ids.is_empty() {
         notes.push(format!("{DIR} shows no NUMA nodes: every CPU is as near to all memory as far as known"));
     }
     // A distance line names the online nodes in order, whatever their numbers.
-    let mut nodes: Vec<Node> = ids.iter().map(|&id| read_one(root, id, &ids)).collect();
+    let mut nodes: Vec<Node> = ids.iter().map(|&id| read_one(root, id, &ids, online, notes)).collect();
     reconcile(root, &mut nodes, notes);
     nodes
 }
 
 // A node counts the pages that its zones manage by now, /proc/meminfo all that there are: in a guest whose
 // memory is set up as it is touched the two differ by gigabytes. `doctor` and the list of targets go by
-// /proc/meminfo, and so does a node that has all of the memory.
+// /proc/meminfo, and so does a node that has all of the memory: the only one that there can be.
 fn reconcile(root: &FsRoot, nodes: &mut [Node], notes: &mut Vec<String>) {
     let meminfo = root.read_opt("/proc/meminfo").unwrap_or_default();
     let Some(all) = field_kib(&meminfo, "MemTotal").map(Bytes) else { return };
-    let mut with_memory: Vec<&mut Node> = nodes.iter_mut().filter(|node| node.memory.is_some()).collect();
-    if let [only] = &mut with_memory[..] {
+    let sum: u64 = nodes.iter().filter_map(|node| node.memory).map(|memory| memory.0).sum();
+    if sum == 0 || sum.abs_diff(all.0) <= all.0 / 64 || nodes.iter().any(|node| !node.memory_known) {
+        return;
+    }
+    let possible: Option<CpuSet> = root.parse_opt(format!("{DIR}/possible"));
+    if let [only] = &mut *nodes
+        && possible == Some(CpuSet::single(only.id))
+        && sum < all.0
+    {
         only.memory = Some(all);
         only.free = field_kib(&meminfo, "MemFree").map(Bytes).or(only.free);
         return;
     }
-    let sum: u64 = with_memory.iter().filter_map(|node| node.memory).map(|memory| memory.0).sum();
-    if sum > 0 && sum.abs_diff(all.0) > all.0 / 64 {
-        notes.push(format!(
-            "the nodes' memory adds up to {} by {DIR}, and /proc/meminfo has {all}: which node has the rest is not told",
-            Bytes(sum)
-        ));
-    }
+    let (sum, more) = (Bytes(sum), sum > all.0);
+    notes.push(if more {
+        format!("the nodes' memory adds up to {sum} by {DIR}, which is more than the {all} of /proc/meminfo")
+    } else {
+        format!("the nodes' memory adds up to {sum} by {DIR}, and /proc/meminfo has {all}: which node has the rest is not known")
+    });
 }
 
-fn read_one(root: &FsRoot, id: u32, ids: &[u32]) -> Node {
+fn read_one(root: &FsRoot, id: u32, ids: &[u32], online: &CpuSet, notes: &mut Vec<String>) -> Node {
     let dir = format!("{DIR}/node{id}");
-    let cpus: CpuSet = root.parse_opt(format!("{dir}/cpulist")).unwrap_or_default();
-    let meminfo = root.read_opt(format!("{dir}/meminfo")).unwrap_or_default();
+    let cpus = match root.cpus(&dir, "cpulist", "cpumap") {
+        Cpus::Named(cpus) => Some(cpus),
+        Cpus::Missing => {
+            notes.push(format!("{dir} has neither cpulist nor cpumap: the CPUs of node {id} are not known"));
+            None
+        }
+        Cpus::Unreadable(error) => {
+            notes.push(format!("the CPUs of node {id} are not known: {error}"));
+            None
+        }
+    };
+    let read = root.read_trimmed(format!("{dir}/meminfo"));
+    let total = read.as_ref().ok().and_then(|text| field_kib(text, "MemTotal"));
+    if total.is_none() {
+        let why =
+            read.as_ref().err().map_or_else(|| format!("{dir}/meminfo has no MemTotal"), ToString::to_string);
+        notes.push(format!("the memory of node {id} is not known: {why}"));
+    }
+    let meminfo = read.unwrap_or_default();
     let memory = field_kib(&meminfo, "MemTotal").filter(|&bytes| bytes > 0).map(Bytes);
     let free = memory.and_then(|_| field_kib(&meminfo, "MemFree")).map(Bytes);
     let line = root.read_opt(format!("{dir}/distance")).unwrap_or_default();
     let distances =
         ids.iter().copied().zip(line.split_whitespace().filter_map(|text| text.parse().ok())).collect();
-    let memory_only = cpus.is_empty() && memory.is_some();
-    Node { id, cpus, memory, free, distances, memory_only }
+    let memory_only = cpus.as_ref().is_some_and(CpuSet::is_empty) && memory.is_some();
+    let (cpus_known, memory_known) = (cpus.is_some(), total.is_some());
+    let cpus = cpus.unwrap_or_default().intersection(online);
+    Node { id, cpus, cpus_known, memory, memory_known, free, distances, memory_only }
 }

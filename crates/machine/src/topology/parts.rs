@@ -8,7 +8,7 @@ use crate::cpulist::{CpuId, CpuSet};
 #[doc(alias("HWLOC_OBJ_PACKAGE", "socket"))]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Package {
-    /// The kernel's `physical_package_id`.
+    /// The kernel's `physical_package_id`; where it is -1, the package's lowest CPU.
     pub id: u32,
     /// Its online CPUs.
     pub cpus: CpuSet,
@@ -59,7 +59,7 @@ pub struct Cpu {
     pub id: CpuId,
     /// Whether it runs. The kernel tells nothing else of a CPU that does not.
     pub online: bool,
-    /// `physical_package_id`.
+    /// Its package, as in [`Package::id`].
     pub package: Option<u32>,
     /// `die_id`.
     pub die: Option<u32>,

@@ -37,7 +37,8 @@ impl Topology {
         let packages = self.packages.len();
         let per_package = self.cores.len().checked_div(packages).unwrap_or(0);
         let per_core = self.online.len().checked_div(self.cores.len()).unwrap_or(0);
-        if packages * per_package * per_core != self.online.len() {
+        let regular = self.cores.iter().all(|core| core.cpus.len() == per_core);
+        if !regular || packages * per_package * per_core != self.online.len() {
             return count(self.online.len(), "CPU");
         }
         format!(

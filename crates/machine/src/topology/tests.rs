@@ -165,6 +165,7 @@ fn the_memory_is_that_of_proc_meminfo() {
     let meminfo = |total: u64, free: u64| format!("MemTotal: {total} kB\nMemFree: {free} kB\n");
     let guest = fixtures::vm_2cpu();
     guest.write("/proc/meminfo", meminfo(24 << 20, 17 << 20));
+    guest.write("/sys/devices/system/node/possible", "0\n");
     let topology = read(&guest);
     assert_eq!(
         (topology.nodes[0].memory, topology.nodes[0].free),
@@ -180,4 +181,115 @@ fn the_memory_is_that_of_proc_meminfo() {
     assert_eq!(topology.nodes, before.nodes);
     let note = topology.notes.iter().find(|note| note.contains("adds up")).unwrap();
     assert!(note.contains("adds up to 192GiB") && note.contains("/proc/meminfo has 256GiB"), "{note}");
+}
+
+// A copy of a machine's files that shows one of its nodes: it has what its own meminfo says.
+#[test]
+fn a_node_that_is_not_the_only_possible_one_keeps_its_memory() {
+    let tree = fixtures::vm_2cpu();
+    let own = read(&tree).nodes[0].memory;
+    tree.write("/proc/meminfo", "MemTotal: 99999999 kB\n");
+    for possible in [None, Some("0-1\n")] {
+        if let Some(possible) = possible {
+            tree.write("/sys/devices/system/node/possible", possible);
+        }
+        let topology = read(&tree);
+        assert_eq!(topology.nodes[0].memory, own);
+        assert!(
+            topology.notes.iter().any(|note| note.contains("which node has the rest")),
+            "{:?}",
+            topology.notes
+        );
+    }
+    tree.write("/proc/meminfo", "MemTotal: 1000 kB\n");
+    let notes = read(&tree).notes;
+    assert!(notes.iter().any(|note| note.contains("more than the")), "{notes:?}");
+    assert!(!notes.iter().any(|note| note.contains("the rest")), "{notes:?}");
+}
+
+// Kernels before lists, and copies of a machine that took the masks alone.
+#[test]
+fn masks_say_what_lists_would() {
+    let machine = fixtures::xeon_2s64t();
+    let listed = read(&machine);
+    let masked = |path: String, mask: &str| {
+        let cpus: CpuSet = read_list(&machine, &path);
+        let mut words = [0_u32; 2];
+        cpus.iter().for_each(|cpu| words[cpu as usize / 32] |= 1 << (cpu % 32));
+        machine.remove(&path);
+        let folder = path.rsplit_once('/').unwrap().0;
+        machine.write(format!("{folder}/{mask}"), format!("{:08x},{:08x}\n", words[1], words[0]));
+    };
+    for cpu in 0..64 {
+        let dir = format!("/sys/devices/system/cpu/cpu{cpu}");
+        masked(format!("{dir}/topology/core_cpus_list"), "core_cpus");
+        masked(format!("{dir}/topology/thread_siblings_list"), "thread_siblings");
+        for index in machine.root().numbered(format!("{dir}/cache"), "index") {
+            masked(format!("{dir}/cache/index{index}/shared_cpu_list"), "shared_cpu_map");
+        }
+    }
+    for node in 0..2 {
+        masked(format!("/sys/devices/system/node/node{node}/cpulist"), "cpumap");
+    }
+    assert_eq!(read(&machine), listed);
+}
+
+fn read_list(machine: &FixtureTree, path: &str) -> CpuSet {
+    machine.root().read_parsed(path, "a CPU list").unwrap()
+}
+
+#[test]
+fn unknown_cpus_and_memory_of_a_node_are_not_none() {
+    let machine = fixtures::xeon_2s64t();
+    machine.remove("/sys/devices/system/node/node0/cpulist");
+    machine.write("/sys/devices/system/node/node1/cpulist", "garbage\n");
+    machine.remove("/sys/devices/system/node/node1/meminfo");
+    let topology = read(&machine);
+    for node in &topology.nodes {
+        assert!(!node.cpus_known && !node.memory_only && node.cpus.is_empty(), "{node:?}");
+    }
+    assert!(topology.nodes[0].memory_known && !topology.nodes[1].memory_known);
+    for part in ["neither cpulist nor cpumap", "holds 'garbage'", "memory of node 1 is not known"] {
+        assert!(topology.notes.iter().any(|note| note.contains(part)), "{part}: {:?}", topology.notes);
+    }
+}
+
+#[test]
+fn offline_cpus_are_of_no_node() {
+    let machine = fixtures::vm_2cpu();
+    machine.write("/sys/devices/system/cpu/online", "1\n");
+    let topology = read(&machine);
+    assert_eq!((topology.nodes[0].cpus.clone(), topology.nodes[0].memory_only), (set("1"), false));
+    machine.write("/sys/devices/system/node/node0/cpulist", "0\n");
+    let topology = read(&machine);
+    assert!(topology.nodes[0].cpus.is_empty() && !topology.nodes[0].memory_only);
+}
+
+#[test]
+fn an_unreadable_list_of_online_cpus_is_not_missing() {
+    let machine = fixtures::vm_2cpu();
+    machine.write("/sys/devices/system/cpu/online", "abc\n");
+    let topology = read(&machine);
+    assert_eq!(topology.online, set("0-1"));
+    assert!(topology.notes.iter().any(|note| note.contains("online holds 'abc'")), "{:?}", topology.notes);
+}
+
+#[test]
+fn threads_are_not_invented_where_cores_are_unknown() {
+    let machine = fixtures::vm_2cpu();
+    machine.write("/sys/devices/system/cpu/online", "0-7\n");
+    assert!(!read(&machine).summary().contains("thread"), "{}", read(&machine).summary());
+}
+
+#[test]
+fn packages_without_numbers_are_told_apart_by_their_cpus() {
+    let machine = fixtures::xeon_2s64t();
+    for cpu in 0..64 {
+        let dir = format!("/sys/devices/system/cpu/cpu{cpu}/topology");
+        machine.write(format!("{dir}/physical_package_id"), "-1\n");
+        let word = if cpu % 2 == 0 { "55555555" } else { "aaaaaaaa" };
+        machine.write(format!("{dir}/core_siblings"), format!("{word},{word}\n"));
+    }
+    let packages: Vec<(u32, usize)> = read(&machine).packages.iter().map(|p| (p.id, p.cpus.len())).collect();
+    assert_eq!(packages, [(0, 32), (1, 32)]);
 }
