@@ -40,7 +40,7 @@ fn name(feature: CpuidFeature) -> Option<String> {
 
 /// The features of a machine's processors, as Linux names them; `None` where that cannot be read.
 pub fn of_machine(root: &FsRoot) -> Option<BTreeSet<String>> {
-    let text = root.read_opt("/proc/cpuinfo")?;
+    let text = root.cpuinfo();
     let flags = text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         (name.trim() == "flags").then_some(value)
@@ -81,6 +81,9 @@ mod tests {
         std::fs::create_dir(folder.path().join("proc")).unwrap();
         let text = "processor\t: 0\nvmx flags\t: vnmi\nflags\t\t: fpu clflush clwb\n\nprocessor\t: 1\n";
         std::fs::write(folder.path().join("proc/cpuinfo"), text).unwrap();
+        // The text is read once.
+        assert_eq!(of_machine(&root), None);
+        let root = FsRoot::at(folder.path());
         assert_eq!(of_machine(&root).unwrap().into_iter().collect::<Vec<_>>(), ["clflush", "clwb", "fpu"]);
     }
 }

@@ -144,7 +144,7 @@ impl Identity {
     /// What `/proc/cpuinfo` below `root` says of the first processor; fields that it does not
     /// name stay empty.
     pub fn from_cpuinfo(root: &FsRoot) -> Self {
-        let text = root.read_opt("/proc/cpuinfo").unwrap_or_default();
+        let text = root.cpuinfo();
         let value = |key: &str| cpuinfo_field(&text, key).map(str::to_string);
         let number = |key: &str| cpuinfo_field(&text, key)?.parse().ok();
         Self {
@@ -160,7 +160,7 @@ impl Identity {
 
 /// Whether `/proc/cpuinfo` below `root` lists `flag` for the first processor.
 pub fn has_cpuinfo_flag(root: &FsRoot, flag: &str) -> bool {
-    let text = root.read_opt("/proc/cpuinfo").unwrap_or_default();
+    let text = root.cpuinfo();
     cpuinfo_field(&text, "flags").is_some_and(|flags| flags.split_whitespace().any(|known| known == flag))
 }
 

@@ -72,7 +72,7 @@ impl Resctrl {
         if let (None, Some(mount)) = (&found, all.first()) {
             return Err(Absent::Covered(mount.point.display().to_string()));
         }
-        let cpuinfo = root.read_opt("/proc/cpuinfo").unwrap_or_default();
+        let cpuinfo = root.cpuinfo();
         if let Some(mount) = found {
             let amd =
                 cpuinfo.lines().any(|line| line.starts_with("vendor_id") && line.ends_with("AuthenticAMD"));

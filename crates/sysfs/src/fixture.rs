@@ -50,11 +50,16 @@ impl FixtureTree {
         self
     }
 
-    /// Links `path` to `target`, both as seen below the root.
+    /// Links `path` to `target`, both as seen below the root; by a relative path, as the kernel's links are.
     pub fn link(&self, path: impl AsRef<Path>, target: impl AsRef<Path>) -> &Self {
-        let path = self.root().path(path);
-        fs::create_dir_all(path.parent().expect("a link lies in a folder")).expect("the folder can be made");
-        std::os::unix::fs::symlink(self.root().path(target), &path).expect("the link can be made");
+        let (path, target) = (self.root().path(path), target.as_ref());
+        let folder = path.parent().expect("a link lies in a folder");
+        fs::create_dir_all(folder).expect("the folder can be made");
+        let depth =
+            folder.strip_prefix(&self.base).expect("the link lies below the root").components().count();
+        let up: PathBuf = std::iter::repeat_n("..", depth).collect();
+        let target = up.join(target.strip_prefix("/").unwrap_or(target));
+        std::os::unix::fs::symlink(target, &path).expect("the link can be made");
         self
     }
 

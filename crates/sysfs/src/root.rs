@@ -3,10 +3,14 @@
 //! Everything that looks at `/sys` or `/proc` takes an [`FsRoot`], so that a directory with a
 //! copy of another machine's files can stand in for this one.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::io::Errno;
 
 use crate::cpulist::CpuSet;
 
@@ -17,10 +21,23 @@ use crate::cpulist::CpuSet;
 /// let version = FsRoot::host().read_trimmed("/proc/sys/kernel/osrelease").unwrap();
 /// assert!(!version.is_empty());
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct FsRoot {
     base: PathBuf,
+    /// `/proc/cpuinfo`, which has a megabyte for each thousand CPUs, once it was read.
+    cpuinfo: Arc<OnceLock<Option<String>>>,
 }
+
+impl PartialEq for FsRoot {
+    fn eq(&self, other: &Self) -> bool {
+        self.base == other.base
+    }
+}
+
+impl Eq for FsRoot {}
+
+/// Bytes of the longest file that is read: `/proc/cpuinfo` of 8,192 CPUs, the most that Linux has, takes 12 MB.
+const LONGEST: u64 = 32 << 20;
 
 /// Why a file or directory of the kernel could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +106,7 @@ impl FsRoot {
 
     /// A tree that holds `sys/` and `proc/`.
     pub fn at(base: impl Into<PathBuf>) -> Self {
-        Self { base: base.into() }
+        Self { base: base.into(), cpuinfo: Arc::default() }
     }
 
     /// Whether this is the machine that the program runs on. What is not a file (CPUID, system
@@ -104,15 +121,57 @@ impl FsRoot {
         self.base.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Whether `path` exists.
-    pub fn exists(&self, path: impl AsRef<Path>) -> bool {
-        self.path(path).exists()
+    // Below the root of another machine, links lead to what they would lead to there, and never out.
+    fn open(&self, path: &Path, flags: OFlags) -> io::Result<File> {
+        // A FIFO must not be waited for. openat2 takes no such flags beside PATH.
+        let reading = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let flags = flags | OFlags::CLOEXEC | if flags == OFlags::PATH { OFlags::empty() } else { reading };
+        if self.is_host() {
+            return Ok(open(self.path(path), flags, Mode::empty())?.into());
+        }
+        let base = open(&self.base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+        match openat2(&base, below, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+            // Linux before 5.6, and sandboxes that know no newer calls.
+            Err(Errno::NOSYS) => {
+                let (whole, base) = (self.path(path).canonicalize()?, self.base.canonicalize()?);
+                if !whole.starts_with(base) {
+                    return Err(Errno::NOENT.into());
+                }
+                Ok(rustix::fs::openat(CWD, whole, flags, Mode::empty())?.into())
+            }
+            opened => Ok(opened?.into()),
+        }
     }
 
-    /// The text of `path` without leading and trailing white space.
+    fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let file = self.open(path, OFlags::RDONLY)?;
+        if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > LONGEST {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is longer than 32 MiB"));
+        }
+        Ok(bytes)
+    }
+
+    /// Whether `path` exists.
+    pub fn exists(&self, path: impl AsRef<Path>) -> bool {
+        self.open(path.as_ref(), OFlags::PATH).is_ok()
+    }
+
+    /// The text of `/proc/cpuinfo`, empty where it cannot be read. It is read once.
+    pub fn cpuinfo(&self) -> &str {
+        self.cpuinfo.get_or_init(|| self.read_opt("/proc/cpuinfo")).as_deref().unwrap_or_default()
+    }
+
+    /// The text of `path` without leading and trailing white space. Only a regular file of up to 32 MiB is read.
     pub fn read_trimmed(&self, path: impl AsRef<Path>) -> Result<String, RootError> {
-        let path = self.path(path);
-        let bytes = fs::read(&path).map_err(|source| RootError::Read { path, source })?;
+        let path = path.as_ref();
+        let bytes = self.bytes(path).map_err(|source| RootError::Read { path: self.path(path), source })?;
         // Linux 5.15-rc ended some of its lists of CPUs with a NUL.
         let ends = |c: char| c.is_whitespace() || c == '\0';
         Ok(String::from_utf8_lossy(&bytes).trim_matches(ends).to_string())
@@ -158,12 +217,15 @@ impl FsRoot {
 
     /// The names in directory `path`, sorted.
     pub fn list(&self, path: impl AsRef<Path>) -> Result<Vec<String>, RootError> {
-        let path = self.path(path);
-        let fail = |source| RootError::Read { path: path.clone(), source };
+        let path = path.as_ref();
+        let fail = |source| RootError::Read { path: self.path(path), source };
+        let folder = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
         let mut names = Vec::new();
-        for entry in fs::read_dir(&path).map_err(fail)? {
-            names.push(entry.map_err(fail)?.file_name().to_string_lossy().into_owned());
+        for entry in Dir::read_from(&folder).map_err(|errno| fail(errno.into()))? {
+            let entry = entry.map_err(|errno| fail(errno.into()))?;
+            names.push(entry.file_name().to_string_lossy().into_owned());
         }
+        names.retain(|name| name != "." && name != "..");
         names.sort();
         Ok(names)
     }
@@ -241,6 +303,29 @@ mod tests {
         }
         let beyond = format!("1{}", ",00000000".repeat(2048));
         assert!(matches!(read(None, Some(&beyond)), Cpus::Unreadable(_)));
+    }
+
+    #[test]
+    fn only_regular_files_inside_of_the_root_are_read() {
+        let tree = crate::fixture::FixtureTree::empty("hostile");
+        let root = tree.root();
+        tree.write("/a/real", "1\n").write("/etc/hostname", "inside\n");
+        let at = |path: &str| root.path(path);
+        std::os::unix::fs::symlink("/etc/hostname", at("/absolute")).unwrap();
+        std::os::unix::fs::symlink("../../../../../../etc/hostname", at("/a/above")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", at("/zero")).unwrap();
+        std::os::unix::fs::symlink("loop", at("/loop")).unwrap();
+        rustix::fs::mknodat(CWD, at("/fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        File::create(at("/large")).unwrap().set_len(LONGEST + 1).unwrap();
+        assert_eq!(root.read_trimmed("/absolute").unwrap(), "inside");
+        assert_eq!(root.read_trimmed("/a/above").unwrap(), "inside");
+        for path in ["/zero", "/loop", "/fifo", "/large", "/a"] {
+            let error = root.read_trimmed(path).unwrap_err();
+            assert!(error.to_string().contains(path), "{error}");
+        }
+        assert!(!root.exists("/zero") && root.exists("/fifo") && root.exists("/a/above"));
+        assert_eq!(root.list("/a").unwrap(), ["above", "real"]);
+        assert!(root.list("/fifo").is_err());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Caches from `/sys/devices/system/cpu/cpuN/cache`, each instance once.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cpulist::{CpuId, CpuSet};
@@ -59,6 +61,7 @@ impl Cache {
 
 pub(super) fn read(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> Vec<Cache> {
     let mut caches: Vec<Cache> = Vec::new();
+    let mut known = BTreeSet::new();
     let mut without = CpuSet::new();
     let mut unshared = CpuSet::new();
     for cpu in online.iter() {
@@ -74,10 +77,8 @@ pub(super) fn read(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> V
             if !shared {
                 unshared.insert(cpu);
             }
-            let same = |known: &&mut Cache| {
-                (known.level, known.kind) == (cache.level, cache.kind) && known.cpus.contains(cpu)
-            };
-            if caches.iter_mut().find(same).is_none() {
+            if known.insert((cache.level, cache.kind, cpu)) {
+                known.extend(cache.cpus.iter().map(|cpu| (cache.level, cache.kind, cpu)));
                 caches.push(cache);
             }
         }

@@ -26,10 +26,7 @@ impl Lists {
             outcome => {
                 // Sandboxes without sysfs still show the processors in /proc/cpuinfo.
                 let (online, source) = match folders(root) {
-                    found if found.is_empty() => (
-                        processors(&root.read_opt("/proc/cpuinfo").unwrap_or_default()),
-                        "in /proc/cpuinfo".into(),
-                    ),
+                    found if found.is_empty() => (processors(root.cpuinfo()), "in /proc/cpuinfo".into()),
                     found => (found, format!("with a folder in {DIR}")),
                 };
                 if online.is_empty() {
@@ -106,12 +103,16 @@ pub(super) fn read(
     };
     let threads = threads(root, &lists.online, notes);
     let mut cores: Vec<Core> = Vec::new();
+    let mut core_of: BTreeMap<CpuId, usize> = BTreeMap::new();
     let mut cpus = Vec::with_capacity(lists.present.len());
     for id in lists.present.iter() {
         let (package, die) = (package(root, id), number(root, id, "die_id"));
         let core = threads.get(&id).map(|threads| {
-            cores.iter().position(|core| core.cpus.contains(id)).unwrap_or_else(|| {
+            core_of.get(&id).copied().unwrap_or_else(|| {
                 let core_id = number(root, id, "core_id");
+                for thread in threads.iter() {
+                    core_of.entry(thread).or_insert(cores.len());
+                }
                 cores.push(Core { core_id, package, kind: kind_of(id), cpus: threads.clone() });
                 cores.len() - 1
             })

@@ -13,7 +13,8 @@ impl Topology {
 
     /// The CPU with this number.
     pub fn cpu(&self, cpu: CpuId) -> Option<&Cpu> {
-        self.cpus.iter().find(|known| known.id == cpu)
+        let at = self.cpus.binary_search_by_key(&cpu, |known| known.id).ok()?;
+        self.cpus.get(at)
     }
 
     /// The core of a CPU, where the kernel tells it.

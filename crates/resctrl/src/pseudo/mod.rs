@@ -49,7 +49,7 @@ pub enum Support {
 
 /// The kind of processor, where it is one into whose caches the kernel locks regions.
 pub fn processor(root: &FsRoot) -> Option<&'static str> {
-    let cpuinfo = root.read_opt("/proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = root.cpuinfo();
     let number = |key: &str| field(&cpuinfo, key).and_then(|text| text.parse::<u32>().ok());
     let intel = field(&cpuinfo, "vendor_id") == Some("GenuineIntel");
     let (family, model) = (number("cpu family"), number("model"));
@@ -67,7 +67,7 @@ fn field<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
 /// say. The kernel's word is last.
 pub fn support(root: &FsRoot) -> Support {
     let Some(name) = processor(root) else {
-        let cpuinfo = root.read_opt("/proc/cpuinfo").unwrap_or_default();
+        let cpuinfo = root.cpuinfo();
         let here = field(&cpuinfo, "model name").unwrap_or("this processor");
         let names = MODELS.map(|(_, name)| name).join(", ");
         return Support::Cannot(format!(

@@ -13,7 +13,7 @@ const FLAGS: [(&str, &str, &str); 3] = [
 ];
 
 pub(super) fn find(view: &View, seen: &Overview) -> Option<Finding> {
-    let cpuinfo = view.root.read_opt("/proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = view.root.cpuinfo();
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
     let offered = |flag: &str| match flag {
         "cat_l3" => !seen.info.of_level(3).is_empty(),
