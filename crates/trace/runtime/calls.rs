@@ -21,6 +21,7 @@ pub extern "C" fn on_call(signal: u64, info: &mut Info, frame: *mut u64) {
     if info.code != BY_FILTER {
         return crate::signals::deliver(signal, info, frame);
     }
+    threads::rearm(block(), frame);
     let mut registers = registers_of(frame);
     let a = [register::RDI, register::RSI, register::RDX, register::R8 + 2, register::R8, register::R8 + 1]
         .map(|one| registers.get(one));
@@ -193,23 +194,33 @@ fn suspend(a: [u64; 6], frame: *mut u64) -> u64 {
 }
 
 fn signal_stack(a: [u64; 6], frame: *mut u64) -> u64 {
-    const DISABLED: u64 = 2;
     const SMALLEST: u64 = 2048;
     let [new, old, ..] = a;
     let block = block();
-    let was = if block.has_signal_stack != 0 { block.signal_stack } else { [0, DISABLED, 0] };
+    let [at, flags, size] = block.signal_stack;
+    let is_in_use = threads::is_on_signal_stack(block, registers_of(frame).get(register::RSP));
+    let disarms = flags & sys::SS_AUTODISARM != 0;
+    let was = match (block.has_signal_stack != 0, is_in_use) {
+        (false, _) => [0, sys::SS_DISABLE, 0],
+        (true, true) if disarms => [0, sys::SS_DISABLE, 0],
+        (true, true) => [at, sys::SS_ONSTACK, size],
+        (true, false) => [at, flags & sys::SS_AUTODISARM, size],
+    };
     if new != 0 {
         let Some(wanted) = read::<[u64; 3]>(new) else { return sys::error(sys::EFAULT) };
-        let off = wanted[1] & DISABLED != 0;
+        if is_in_use && !disarms {
+            return sys::error(sys::EPERM);
+        }
+        // Four bytes of flags, and four of nothing.
+        let wanted = [wanted[0], wanted[1] & 0xffff_ffff, wanted[2]];
+        let off = wanted[1] & sys::SS_DISABLE != 0;
         if !off && wanted[2] < SMALLEST {
             return sys::error(sys::ENOMEM);
         }
         block.has_signal_stack = u32::from(!off);
         block.signal_stack = wanted;
-        // The kernel refuses while it is in use, and puts the frame's back at its end.
-        let chosen = if off { block.own_signal_stack } else { [wanted[0], 0, wanted[2]] };
-        // SAFETY: the kernel's frame, where `uc_stack` stands.
-        unsafe { frame.add(2).cast::<[u64; 3]>().write(chosen) };
+        // SAFETY: the kernel's frame, where `uc_stack` stands; the kernel puts that back at its end.
+        unsafe { frame.add(2).cast::<[u64; 3]>().write(threads::signal_stack(block)) };
     }
     put(old, was)
 }

@@ -17,6 +17,7 @@ const SI_KERNEL: i32 = 0x80;
 /// SIGSEGV and SIGBUS.
 pub extern "C" fn on_fault(signal: u64, info: &mut Info, frame: *mut u64) {
     let block = block();
+    crate::threads::rearm(block, frame);
     let mut registers = registers_of(frame);
     let pc = registers.get(register::RIP);
     if [safe_read as *const () as u64, copying as *const () as u64].contains(&pc) {

@@ -88,6 +88,7 @@ pub const MAP_ANONYMOUS: u64 = 0x20;
 pub const MAP_NORESERVE: u64 = 0x4000;
 pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
+pub const EPERM: u64 = 1;
 pub const ENOMEM: u64 = 12;
 pub const EFAULT: u64 = 14;
 pub const EINVAL: u64 = 22;
@@ -102,6 +103,12 @@ pub const SIGSEGV: u64 = 11;
 pub const SIGCONT: u64 = 18;
 pub const SIGSTOP: u64 = 19;
 pub const SIGSYS: u64 = 31;
+
+/// The stack is out of use while a handler runs on it. Linux 6.12 and later put the frame's stack back while the
+/// handler's is still in use, and would refuse another one.
+pub const SS_AUTODISARM: u64 = 1 << 31;
+pub const SS_DISABLE: u64 = 2;
+pub const SS_ONSTACK: u64 = 1;
 
 pub const SA_SIGINFO: u64 = 4;
 pub const SA_NODEFER: u64 = 0x4000_0000;

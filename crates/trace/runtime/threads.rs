@@ -43,7 +43,7 @@ pub fn give_stacks(block: &mut Block) {
     if sys::is_error(at) {
         give_up(stop::SETUP, 2, at);
     }
-    block.own_signal_stack = [at, 0, STACK];
+    block.own_signal_stack = [at, sys::SS_AUTODISARM, STACK];
     block.stack = at + 2 * STACK - 64;
 }
 
@@ -58,6 +58,33 @@ pub fn adopt(block: &mut Block) {
 /// Has signals delivered on the block's stack.
 pub fn use_signal_stack(block: &Block) -> u64 {
     sys::call2(sys::SIGALTSTACK, block.own_signal_stack.as_ptr() as u64, 0)
+}
+
+// Whether a stack pointer is on the stack for signals, or that for stubs.
+fn is_own(block: &Block, rsp: u64) -> bool {
+    (block.own_signal_stack[0]..block.own_signal_stack[0] + 2 * STACK).contains(&rsp)
+}
+
+/// Whether a stack pointer is on the program's signal stack.
+pub fn is_on_signal_stack(block: &Block, rsp: u64) -> bool {
+    let [at, _, size] = block.signal_stack;
+    block.has_signal_stack != 0 && rsp > at && rsp - at <= size
+}
+
+/// The signal stack that the kernel shall have: the program's where it has one, so that its handlers run there.
+pub const fn signal_stack(block: &Block) -> [u64; 3] {
+    let [at, _, size] = block.signal_stack;
+    if block.has_signal_stack != 0 { [at, sys::SS_AUTODISARM, size] } else { block.own_signal_stack }
+}
+
+/// Where a handler was left by a jump, nothing has put its stack back into use: this frame does.
+pub fn rearm(block: &Block, frame: *mut u64) {
+    let rsp = registers_of(frame).get(register::RSP);
+    // SAFETY: the kernel's frame, where `uc_stack` stands.
+    let stack = unsafe { &mut *frame.add(2).cast::<[u64; 3]>() };
+    if stack[2] == 0 && !is_own(block, rsp) && !is_on_signal_stack(block, rsp) {
+        *stack = signal_stack(block);
+    }
 }
 
 /// `clone`, `fork` and `vfork`.

@@ -119,6 +119,12 @@ fn handlers_and_timers() {
 }
 
 #[test]
+fn handlers_on_a_stack_of_their_own() {
+    let ways: [&[&str]; 2] = [&["-O1", "-pthread"], &["-O2", "-static", "-pthread"]];
+    compare_all("stack.c", "gcc", &ways);
+}
+
+#[test]
 fn the_kernel_as_another_writer() {
     compare_all("kernel.c", "gcc", &[&["-O0"], &["-O2"], &["-O2", "-static"], &NATIVE]);
 }
