@@ -33,6 +33,7 @@ pub extern "C" fn on_call(signal: u64, info: &mut Info, frame: *mut u64) {
             result
         }
         sys::MSYNC => mappings::sync(a),
+        sys::FSYNC | sys::FDATASYNC | sys::SYNC | sys::SYNCFS => written::sync(number, a, frame),
         sys::CLONE | sys::FORK | sys::VFORK => threads::clone(number, a, frame),
         // Whoever gets this answer takes `clone` in its place.
         sys::CLONE3 => sys::error(sys::ENOSYS),

@@ -80,8 +80,8 @@ impl Program {
     }
 }
 
-// Calls that change mappings, signals, threads and programs, and that give descriptors.
-const ALWAYS: [u64; 25] = [
+// Calls that change mappings, signals, threads and programs, that make files durable, and that give descriptors.
+const ALWAYS: [u64; 29] = [
     sys::MLOCKALL,
     sys::MPROTECT,
     sys::MUNMAP,
@@ -89,6 +89,10 @@ const ALWAYS: [u64; 25] = [
     sys::RT_SIGPROCMASK,
     sys::MREMAP,
     sys::MSYNC,
+    sys::FSYNC,
+    sys::FDATASYNC,
+    sys::SYNC,
+    sys::SYNCFS,
     sys::CLONE,
     sys::FORK,
     sys::VFORK,

@@ -315,11 +315,13 @@ fn remap(a: [u64; 6]) -> u64 {
 
 /// `msync`.
 pub fn sync(a: [u64; 6]) -> u64 {
-    let [start, length, ..] = a;
+    const MS_SYNC: u64 = 4;
+    let [start, length, flags, ..] = a;
     let block = block();
     // It may take long, and nothing of it has an order with stores.
     let result = sys::call(sys::MSYNC, a);
-    if !sys::is_error(result) {
+    // Without `MS_SYNC` it starts nothing and waits for nothing (since Linux 2.6.19).
+    if !sys::is_error(result) && flags & MS_SYNC != 0 {
         lock(block);
         let end = start.saturating_add(pages(length));
         for region in state().regions() {

@@ -79,6 +79,34 @@ pub fn opened(descriptor: u64, emptied: bool) {
     }
 }
 
+/// `fsync`, `fdatasync`, `sync` and `syncfs`: all of the files that they are about, whoever has them mapped.
+pub fn sync(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
+    let about_it =
+        if number == sys::SYNC { None } else { about(sys::FSTAT, a[0]).map(|(identity, _)| identity) };
+    let result = crate::signals::interruptible(number, a, frame);
+    if sys::is_error(result) {
+        return result;
+    }
+    let shared = shared();
+    let count = shared.files.load(Acquire) as usize;
+    lock(block());
+    for (file, [device, inode]) in shared.identities.iter().take(count).enumerate() {
+        let is_meant = match (number, about_it) {
+            (sys::SYNC, _) => true,
+            (sys::SYNCFS, Some([one, _])) => one == device.load(Relaxed),
+            (_, Some([one, other])) => one == device.load(Relaxed) && other == inode.load(Relaxed),
+            (_, None) => false,
+        };
+        if is_meant {
+            // To the end, wherever that is: no file is longer.
+            let head = Head { file: file as u8, size: i64::MAX as u64, ..Head::of(kind::MSYNC, 0) };
+            push(block(), &head, core::ptr::null());
+        }
+    }
+    unlock();
+    result
+}
+
 /// A file has a new size.
 pub fn resized(file: u8, size: u64) {
     lock(block());

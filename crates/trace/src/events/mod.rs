@@ -79,11 +79,12 @@ pub enum Action {
         /// What it stored, and where; `None` where that was outside of the files, or it stored nothing.
         stores: Option<(Place, Vec<u8>)>,
     },
-    /// `msync` of a part of a file.
+    /// `msync` of a part of a file, or `fsync`, `fdatasync`, `syncfs` or `sync` of all of it: only those that succeeded
+    /// and waited for the medium, so none with `MS_ASYNC`.
     Msync {
         /// Its first byte.
         at: Place,
-        /// Bytes that it asked for.
+        /// Bytes that it asked for; more than a file can have where that is all of them.
         size: u64,
     },
     /// A part of a file was mapped, shared.

@@ -130,6 +130,24 @@ fn the_kernel_as_another_writer() {
 }
 
 #[test]
+fn calls_that_make_a_file_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = build(folder.path(), "syncs.c", "gcc", &["-O1"], &[]) else { return };
+    let durable = ["msync", "invalidate", "fsync", "fdatasync", "syncfs", "sync"];
+    let not = ["asynchronous", "no flag", "another file", "no file", "range"];
+    let calls = durable.iter().map(|call| (call, 1)).chain(not.iter().map(|call| (call, 0)));
+    for (call, expected) in calls {
+        let actions = compare(&program, &[call], false);
+        let is_sync = |one: &Action| matches!(one, Action::Msync { .. });
+        assert_eq!(count(&actions, is_sync), expected, "{call}");
+        // It comes behind the stores, and is about all of them.
+        for sync in actions.iter().filter(|one| is_sync(one)) {
+            assert!(sync.settles().is_some_and(|(_, bytes)| bytes.start == 0 && bytes.end >= 8192), "{call}");
+        }
+    }
+}
+
+#[test]
 fn every_descriptor_of_the_file() {
     compare_all("descriptors.c", "gcc", &[&["-O1"], &["-O2", "-static"], &NATIVE]);
 }
