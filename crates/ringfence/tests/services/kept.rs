@@ -9,6 +9,9 @@ use crate::support::{Folder, Running, enough_cpus, joined, ringfence, skip};
 // Whether a figure is precise enough for a verdict is a matter of the machine.
 const TRIES: usize = 6;
 
+// The exit code of a measurement that bears no verdict.
+const UNDECIDED: i32 = 4;
+
 #[test]
 fn a_confirmed_limit_stays_until_it_is_taken_away() {
     if !enough_cpus() {
@@ -27,7 +30,7 @@ fn a_confirmed_limit_stays_until_it_is_taken_away() {
     // It is as slow beside the neighbour as if these shared what the limit parts, on a busy machine too.
     let service = Service::start(&Kind::HeldUp(neighbour.pid(), file.clone(), "1".into()));
     let (address, victim) = (service.address(), service.pid().to_string());
-    let mut said = String::new();
+    let (mut said, mut undecided) = (String::new(), true);
     let confirmed = (0..TRIES).find_map(|number| {
         let out = format!("d{number}");
         let args = [
@@ -43,8 +46,14 @@ fn a_confirmed_limit_stays_until_it_is_taken_away() {
         said = format!("{}{}", output.stdout, output.stderr);
         let is_kept = said.contains("Kept in the aggressor's control group");
         assert_eq!(is_kept, now() != before, "{said}");
+        undecided &= is_kept || output.code() == Some(UNDECIDED);
         is_kept.then_some(())
     });
+    if confirmed.is_none() && undecided {
+        return skip(&format!(
+            "{TRIES} measurements were all undecided, as on a machine that is busy: {said}"
+        ));
+    }
     assert!(confirmed.is_some(), "{said}");
     assert_eq!(now(), "1");
     // It is nobody's to put back.
