@@ -115,10 +115,16 @@ pub struct WouldSettle(
 impl fmt::Display for WouldSettle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(trials) => write!(f, "about {trials} trials would settle it"),
+            Some(trials) => write!(f, "about {} trials would settle it", two_digits(trials)),
             None => write!(f, "no sensible number of trials would settle it"),
         }
     }
+}
+
+// Rounded up: the spread that it follows from is not known any better.
+fn two_digits(number: u32) -> u32 {
+    let unit = 10u32.pow(number.max(1).ilog10().saturating_sub(1));
+    number.div_ceil(unit).saturating_mul(unit)
 }
 
 #[cfg(test)]
@@ -161,5 +167,14 @@ mod tests {
         let reason = NotEstimable::Stalled { baseline: 0, arm: 1, of: 10 };
         assert!(reason.told().starts_with("not estimable: no work"));
         assert_eq!(reason.short(), "stands still");
+    }
+
+    #[test]
+    fn what_would_settle_it_is_an_estimate_of_two_digits() {
+        for (trials, told) in
+            [(7, "7"), (65, "65"), (143, "150"), (89_258, "90000"), (u32::MAX, "4294967295")]
+        {
+            assert_eq!(WouldSettle(Some(trials)).to_string(), format!("about {told} trials would settle it"));
+        }
     }
 }
