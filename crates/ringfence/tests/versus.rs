@@ -281,6 +281,12 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["./text", "true"], "starting './text': Permission denied (os error 13)"),
         (&["nope-there-is-none 1", "true"], "nope-there-is-none: not found"),
         (&["true"], "one command alone has nothing to be compared with"),
+        (
+            &["--parameter", "n=1,2", "sleep 0.0{m}"],
+            "the parameter 'n' is in no command, and {m} has no values",
+        ),
+        (&["--parameter", "n=1,2", "sleep 0.0{n}{other}"], "there is no parameter 'other'"),
+        (&["--parameter", "n=1,2", "true {n}", "--prepare", "echo {other}"], "there is no parameter 'other'"),
         (&["--a", "true"], "--b is missing"),
         (&["--b", "true"], "--a is missing"),
         (&["--b", "true", "true"], "cannot be"),

@@ -84,9 +84,7 @@ pub fn cases(asked: &Asked) -> Result<Vec<Case>, String> {
                 .into(),
         );
     }
-    if !alone {
-        refuse_unused(asked)?;
-    }
+    refuse_unused(asked)?;
     let cases = if alone { combinations.len() } else { commands };
     if cases > MOST_ROLES {
         return Err(format!(
@@ -189,7 +187,13 @@ fn refuse_unused(asked: &Asked) -> Result<(), String> {
     {
         None => Ok(()),
         Some(Parameter { name, .. }) => {
-            Err(format!("the parameter '{name}' is in no command: write {{{name}}} where its value belongs"))
+            let other = texts.iter().find_map(|text| {
+                placeholders(text).find(|used| asked.parameters.iter().all(|one| one.name != *used))
+            });
+            let other = other.map_or(String::new(), |other| format!(", and {{{other}}} has no values"));
+            Err(format!(
+                "the parameter '{name}' is in no command{other}: write {{{name}}} where its value belongs"
+            ))
         }
     }
 }
@@ -216,14 +220,32 @@ fn refuse_states_that_setup_switches(cases: &[Case]) -> Result<(), String> {
 
 /// Refuses placeholders that nothing fills in, where parameters were given: most often a misspelt name.
 pub fn unfilled(case: &Case, parameters: &[Parameter]) -> Option<String> {
-    let begin = case.command.find('{')?;
-    let name: String =
-        case.command[begin + 1..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-    let closed = case.command[begin + 1 + name.len()..].starts_with('}');
-    if parameters.is_empty() || name.is_empty() || !closed {
+    if parameters.is_empty() {
         return None;
     }
+    let around = &case.around;
+    let around =
+        [&around.setup, &around.prepare, &around.conclude, &around.cleanup, &around.output, &around.dir];
+    let texts = [&case.command].into_iter().chain(around.into_iter().flatten());
     let known: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-    ringfence_experiment::nearest::nearest(&name, &known)
-        .map(|near| format!("'{}': there is no parameter '{name}'; did you mean '{near}'?", case.command))
+    let slip = |text: &String| {
+        let name = placeholders(text).find(|name| !known.contains(name))?.to_owned();
+        Some(match ringfence_experiment::nearest::nearest(&name, &known) {
+            Some(near) => format!("'{text}': there is no parameter '{name}'; did you mean '{near}'?"),
+            None => format!(
+                "'{text}': there is no parameter '{name}': give it values with --parameter {name}=..., or write {{ {name} }} if the braces are the command's own"
+            ),
+        })
+    };
+    texts.into_iter().find_map(slip)
+}
+
+// Names in braces. What follows a dollar sign is the shell's.
+fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('{').filter_map(|(begin, _)| {
+        let rest = &text[begin + 1..];
+        let name = &rest[..rest.find('}')?];
+        let sound = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
+        (sound && !text[..begin].ends_with('$') && !name.contains("..")).then_some(name)
+    })
 }
