@@ -53,6 +53,15 @@ impl Span {
     }
 }
 
+impl Span {
+    /// The next longer one that a person would type: whole seconds, or tenths below ten seconds.
+    pub fn rounded_up(self) -> Self {
+        let step_ms = if self.0.as_secs() < 10 { 100 } else { 1000 };
+        let steps = self.0.as_nanos().div_ceil(step_ms * 1_000_000);
+        Self::ms((steps * step_ms) as u64)
+    }
+}
+
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0.as_nanos() as f64;

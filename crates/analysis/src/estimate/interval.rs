@@ -1,15 +1,13 @@
 //! Student's t over trials on the log scale, and the reasons for which there is none.
 
 use ringfence_experiment::histogram::LONGEST;
+pub use ringfence_experiment::plan::FEWEST_TRIALS;
 use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::sample::LONGEST_WINDOW;
 use serde::{Deserialize, Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::student::{t_two_sided, trials_needed};
-
-/// No figure is told of fewer trials.
-pub const FEWEST_TRIALS: u32 = 4;
 
 /// No figure is told whose bounds are farther away than this factor.
 pub const WIDEST: f64 = 10.0;

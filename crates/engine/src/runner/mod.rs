@@ -105,10 +105,15 @@ pub fn resume(
         // no other to go by; what is known of the others bounds how far the last may exceed the time.
         let spent = engine.elapsed().saturating_sub(started);
         let per_trial = if trial > first { spent / (trial - first) } else { Duration::ZERO };
-        if time.is_some_and(|time| spent >= time || spent + per_trial > time) {
+        // Trials that a figure still lacks are made where that exceeds the time by little.
+        let lacks = if trial > first { plan::FEWEST_TRIALS.saturating_sub(trial) } else { 0 };
+        let makes_a_figure = |time: Duration| {
+            lacks > 0 && spent + per_trial * lacks <= time.mul_f64(1.0 + plan::EXCESS_FOR_A_FIGURE)
+        };
+        if time.is_some_and(|time| (spent >= time || spent + per_trial > time) && !makes_a_figure(time)) {
             return Ok((samples, Ended::Time));
         }
-        let give_up = time.map(|time| started + time + per_trial);
+        let give_up = time.map(|time| started + time.max(spent) + per_trial);
         engine.give_up_at(give_up);
         if let Err(error) = engine.begin_trial(trial) {
             return if error == EngineError::Interrupted {

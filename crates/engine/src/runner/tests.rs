@@ -298,6 +298,14 @@ fn a_budget_is_spent_and_begins_no_trial_that_would_not_fit() {
 }
 
 #[test]
+fn the_first_figure_may_exceed_the_time_by_a_quarter() {
+    for (time, trials_made) in [(65, 4), (64, 4), (63, 3), (80, 4)] {
+        let (samples, ended, _) = in_time(time, 1);
+        assert_eq!((trials(&samples), ended), (trials_made, Ended::Time), "{time} ms");
+    }
+}
+
+#[test]
 fn a_first_trial_that_does_not_fit_is_given_up_with_its_windows() {
     // The first window of 100 ms would end at 118.
     let (samples, ended, took) = in_time(50, 100);

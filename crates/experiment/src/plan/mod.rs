@@ -4,6 +4,7 @@ mod attached;
 mod calm;
 mod cases;
 mod episodes;
+mod fit;
 mod order;
 mod paused;
 mod stored;
@@ -11,6 +12,7 @@ mod stored;
 pub use calm::Calm;
 pub use cases::{Active, Case, cases};
 pub use episodes::is_whole_run;
+pub use fit::{EXCESS_FOR_A_FIGURE, FEWEST_TRIALS, is_left_out};
 pub use order::{Step, Trial, trial};
 
 use std::time::Duration;
@@ -188,23 +190,31 @@ impl Plan {
     /// The least that a trial takes: its windows and what must pass before each, and the probes between
     /// them. Runs that are timed whole take as long as they take, and count nothing here.
     pub fn least_trial(&self) -> Duration {
+        self.least_trial_of(&self.measured())
+    }
+
+    // The same of some of the cases.
+    fn least_trial_of(&self, cases: &[usize]) -> Duration {
+        let windows: Duration = cases.iter().map(|case| self.least_step(*case)).sum();
+        windows * self.experiment.measure.rounds + self.warm_up()
+    }
+
+    // The least that a case takes in a round.
+    fn least_step(&self, case: usize) -> Duration {
         let measure = &self.experiment.measure;
         let calm = self.calm().unwrap_or_default();
         let before = calm.idle + measure.settle.0.max(calm.lead_in);
-        let of_case = |case: usize| {
-            let windows = 1 + self.cases[case].others().count() as u32;
-            let probe = if self.cpus_between(case).len() > 1 { measure.probe.0 } else { Duration::ZERO };
-            let window = if is_whole_run(self.metric_task(case)) {
-                Duration::ZERO
-            } else {
-                before + measure.length().0
-            };
-            let paused = self.pauses(case).map_or(Duration::ZERO, |freezing| {
-                freezing.pair(measure.window.0).saturating_sub(measure.window.0 * 2)
-            });
-            window * windows + probe + paused + self.sliced(case)
+        let windows = 1 + self.cases[case].others().count() as u32;
+        let probe = if self.cpus_between(case).len() > 1 { measure.probe.0 } else { Duration::ZERO };
+        let window = if is_whole_run(self.metric_task(case)) {
+            Duration::ZERO
+        } else {
+            before + measure.length().0
         };
-        self.measured().into_iter().map(of_case).sum::<Duration>() * measure.rounds + self.warm_up()
+        let paused = self.pauses(case).map_or(Duration::ZERO, |freezing| {
+            freezing.pair(measure.window.0).saturating_sub(measure.window.0 * 2)
+        });
+        window * windows + probe + paused + self.sliced(case)
     }
 
     // What the metric's programs run before they are measured, in every trial.

@@ -1,6 +1,6 @@
 //! Cases that this machine could not hold.
 
-use ringfence_experiment::plan::Plan;
+use ringfence_experiment::plan::{Plan, is_left_out};
 
 use super::labels::words;
 use crate::style::Style;
@@ -35,11 +35,13 @@ pub(super) fn not_run(plan: &Plan, style: &Style) -> String {
             _ => {
                 let text = format!("not run: {} cases, because {reason}", labels.len());
                 paragraph(&mut out, 0, &text, style);
-                let more = match labels.len().saturating_sub(MOST_NAMED) {
+                // What would have been measured in more time is named in full.
+                let most = if is_left_out(reason) { labels.len() } else { MOST_NAMED };
+                let more = match labels.len().saturating_sub(most) {
                     0 => String::new(),
                     more => format!("; and {more} more"),
                 };
-                let named = labels.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join("; ");
+                let named = labels.iter().take(most).cloned().collect::<Vec<_>>().join("; ");
                 paragraph(&mut out, 2, &format!("{named}{more}"), style);
             }
         }

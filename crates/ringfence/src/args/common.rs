@@ -30,7 +30,10 @@ pub struct Measuring {
     /// intervals are narrow enough (see --precision).
     #[arg(long, alias = "lives", value_name = "N,...", value_delimiter = ',', help_heading = "Measuring")]
     pub trials: Option<Vec<u32>>,
-    /// Start no trial that would end after this, such as 60s
+    /// Measure for so long, such as 60s
+    ///
+    /// Without --trials, the time is used until the question is settled. Where it is too short for every case, some are left
+    /// out, the least useful first. No trial is begun that would end later, unless the first figure needs it.
     // The name it had while --budget was not a share everywhere.
     #[arg(
         long,

@@ -24,11 +24,32 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 
-/// Applies the flags, then saves the experiment or measures and shows it.
+/// Applies the flags, then saves the experiment or measures and shows it. A time that was given is used until the
+/// question is settled; the verb's own is long enough for every figure.
 pub fn run(mut experiment: Experiment, on: &On, flags: &Measuring) -> Result<(), Failure> {
     super::flags::apply(&mut experiment, flags)?;
     experiment.check()?;
     let machine = super::host::machine(on)?;
+    match (&flags.time, experiment.measure.time) {
+        (None, Some(time)) => measure::set_default_time(&mut experiment, &machine, time),
+        // Nothing disturbs what is simulated: more trials say little new.
+        (Some(_), Some(time)) if flags.trials.is_none() && machine.simulated.is_none() => {
+            let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
+            super::flags::use_the_time(&mut experiment.measure, plan.least_trial(), time);
+        }
+        _ => {}
+    }
+    run_on(experiment, machine, on, flags)
+}
+
+/// The same of an experiment whose trials and time its author has chosen.
+pub fn run_as_written(mut experiment: Experiment, on: &On, flags: &Measuring) -> Result<(), Failure> {
+    super::flags::apply(&mut experiment, flags)?;
+    experiment.check()?;
+    run_on(experiment, super::host::machine(on)?, on, flags)
+}
+
+fn run_on(experiment: Experiment, machine: Machine, on: &On, flags: &Measuring) -> Result<(), Failure> {
     // Refuses what cannot be planned before a file is written or anything runs.
     let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
     // It may be saved for a machine that can hold it.

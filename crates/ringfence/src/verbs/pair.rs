@@ -82,10 +82,18 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
     let mut experiment = question.screening(&kinds);
     flags::apply(&mut experiment, flags)?;
     experiment.check()?;
+    let least = ringfence_study::plan_of(&experiment, machine)?.least_time();
+    let least = Span(least.div_f64(SCREENING)).rounded_up();
+    if let Some(time) = experiment.measure.time.filter(|time| *time < least) {
+        return Err(Failure::Usage(format!(
+            "--time {time} is too short: figures of all pairs, and of those that are measured again, take {least} at least here; \
+             give that and more, or shorter windows (--window)"
+        )));
+    }
     let mut measures = [experiment.measure.clone(), experiment.measure];
     if flags.trials.is_none() {
         // A minute for four different tasks, which have sixteen pairs of task and neighbour.
-        let usual = Duration::from_secs(60).mul_f64((kinds.len().pow(2) as f64 / 16.0).max(1.0));
+        let usual = Duration::from_secs(60).mul_f64((kinds.len().pow(2) as f64 / 16.0).max(1.0)).max(least.0);
         let whole = measures[0].time.map_or(usual, |time| time.0);
         measures[0].time = Some(Span(whole.mul_f64(SCREENING)));
         measures[1].time = Some(Span(whole.mul_f64(1.0 - SCREENING)));

@@ -34,7 +34,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
             ));
         }
     };
-    experiment::run(read(file)?, &args.on, &args.measuring)
+    experiment::run_as_written(read(file)?, &args.on, &args.measuring)
 }
 
 /// The experiment of a file.

@@ -4,7 +4,6 @@ mod resume;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_dataset::Recorder;
@@ -62,7 +61,9 @@ pub fn measure(
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Measurement, StudyError> {
-    let plan = engines::plan(&decided(experiment), machine)?;
+    let mut plan = engines::plan(&decided(experiment), machine)?;
+    plan.fit_to_time();
+    let plan = plan;
     // Before anything runs: a folder that cannot be used should not cost a minute first.
     Recorder::check(dir).map_err(|error| StudyError::Usage(error.to_string()))?;
     let mut recording = Recording {
@@ -93,7 +94,7 @@ pub fn measure(
     if machine.simulated.is_none() {
         tasks_can_be_measured(&plan)?;
     }
-    holds_two_trials(&plan)?;
+    holds_a_figure(&plan)?;
     // While nothing runs yet.
     recording.scale = times_loads_on(&plan).and_then(|cpu| engines::scale(machine, cpu));
     let mut engine = engines::choose_for_all(&plan, machine, stop)?;
@@ -160,32 +161,30 @@ fn used(plan: &Plan, engine: &dyn Engine) -> Vec<Used> {
     (0..plan.experiment.roles.len()).map(|role| engine.used(role)).collect()
 }
 
-// Where not even the windows of two trials fit into the time, nothing can come of it.
-fn holds_two_trials(plan: &Plan) -> Result<(), StudyError> {
-    let least = plan.least_trial() * 2;
+// Where not even one case can have a figure, nothing can come of it.
+fn holds_a_figure(plan: &Plan) -> Result<(), StudyError> {
+    let least = plan.least_time_for_one();
     let measure = &plan.experiment.measure;
-    match measure.time {
-        // They are as long as they are planned to be.
-        Some(time) if measure.episode.is_some() && time.0 < plan.least_trial() * FEWEST_TRIALS => {
-            Err(StudyError::Usage(format!(
-                "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, and the episodes of one take {}, those without aggressors \
-                 included; give {} and more, or take shorter episodes or fewer aggressors or rounds",
-                in_seconds(plan.least_trial()),
-                in_seconds(plan.least_trial() * FEWEST_TRIALS),
-            )))
-        }
-        Some(time) if time.0 < least => Err(StudyError::Usage(format!(
-            "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, and the windows of two alone take {}; \
-             give more time, or take shorter windows or fewer rounds",
-            Span(least)
-        ))),
-        _ => Ok(()),
-    }
+    let Some(time) = measure.time.filter(|time| time.0 < least) else { return Ok(()) };
+    let least = Span(least).rounded_up();
+    Err(StudyError::Usage(match measure.episode {
+        Some(_) => format!(
+            "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, and the episodes of one take {}, those without \
+             aggressors included; give {least} and more, or take shorter episodes or fewer rounds",
+            Span(plan.least_time_for_one() / FEWEST_TRIALS).rounded_up(),
+        ),
+        None => format!(
+            "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, which take {least} here; give that and \
+             more, or take shorter windows or fewer rounds"
+        ),
+    }))
 }
 
-// At least so long.
-fn in_seconds(time: Duration) -> Span {
-    Span(Duration::from_secs_f64(time.as_secs_f64().ceil()))
+/// Sets a time that nobody has asked for: long enough for a figure of each case, whatever it is.
+pub fn set_default_time(experiment: &mut Experiment, machine: &Machine, time: Span) {
+    let plan = engines::plan(&decided(experiment), machine);
+    let least = plan.map_or(time, |plan| Span(plan.least_time()).rounded_up());
+    experiment.measure.time = Some(time.max(least));
 }
 
 fn too_short_for_a_trial(plan: &Plan) -> StudyError {

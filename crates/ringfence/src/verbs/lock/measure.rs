@@ -169,6 +169,9 @@ fn beside(dir: &Path, flush: Flush) -> PathBuf {
 fn ready(mut wanted: Experiment, machine: &Machine, flags: &Measuring) -> Result<Experiment, Failure> {
     flags::apply(&mut wanted, flags)?;
     wanted.check()?;
+    if let (None, Some(time)) = (&flags.time, wanted.measure.time) {
+        ringfence_study::measure::set_default_time(&mut wanted, machine, time);
+    }
     experiment::refuse_nothing(&Plan::new(&wanted, &machine.topology, machine.features.as_ref())?, machine)?;
     Ok(wanted)
 }
