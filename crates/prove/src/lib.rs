@@ -14,6 +14,7 @@ mod experiments;
 mod keep;
 pub mod lever;
 mod levers;
+mod order;
 mod proof;
 mod question;
 mod run;

@@ -217,6 +217,12 @@ impl Proof {
         self.record.candidates.as_deref()?.iter().position(|candidate| candidate.arm.name == next.arm.name)
     }
 
+    /// Whether no further candidate could be measured again, if the one that is next fails.
+    pub fn is_last_candidate(&self) -> bool {
+        let all = choice::candidates(&self.tried, self.record.question.budget).len();
+        self.confirmations.len() + 1 >= all.min(super::ATTEMPTS)
+    }
+
     /// What keeps the matter open, where it is: the lever by its name, or none for the aggressor as it is, and what of the
     /// victim beside it is held against the budget. `None` where nothing that was measured may be on either side of the budget.
     pub fn open(&self) -> Option<(Option<&Candidate>, &Estimate)> {
@@ -268,7 +274,8 @@ fn verdict(
         let again = confirmations.iter().find(|one| one.tried.candidate.arm.name == tried.candidate.arm.name);
         again.map_or_else(|| side(tried.judged(), budget), |again| again.met) == Some(false)
     };
-    if beside == Some(false) && levers && tried.iter().all(misses) {
+    // Where none was tried, one may still help.
+    if beside == Some(false) && levers && !tried.is_empty() && tried.iter().all(misses) {
         Verdict::Missed
     } else {
         Verdict::Undecided

@@ -13,7 +13,9 @@ use ringfence_machine::Machine;
 use super::lever::{Candidate, LeverContext, Shared};
 use super::proof::Proof;
 use super::time::{self, Given, Precision};
-use super::{AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers};
+use super::{
+    AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers, order,
+};
 use ringfence_study::StudyError;
 use ringfence_study::{Done, Here, Kept, Planned, Stage, Study};
 use ringfence_study::{engines, measure};
@@ -217,36 +219,66 @@ impl Proving<'_> {
 
     fn levers(&mut self, baseline: Stage, here: &Here) -> Option<Planned> {
         let (question, machine) = (self.question, here.machine);
-        let begun = self.files.levers().exists();
-        if !begun {
-            let worked = self.record.worked;
-            (self.record.candidates, self.record.refused) = candidates(question, machine, baseline, worked);
-        }
-        let candidates = self.record.candidates.clone().unwrap_or_default();
-        let given = Given { time: self.left(here).map(time::of_levers), trial: self.trial() };
         // Each setting alone and beside, and the aggressor as it is, in as many trials as a figure takes.
         let takes = trials_it_takes(baseline, BESIDE).min(question.most_trials(self.whole));
-        let experiment = experiments::levers(question, self.whole, &candidates, takes, given);
-        let least = match self.run_ns() {
-            Some(_) => given.trial * (candidates.len() as u32 + 1),
-            None => least_trial(&experiment, machine).unwrap_or(given.trial),
-        } * takes;
-        if let Some(left) = given.time.filter(|left| *left < least && !begun) {
-            let would_do = time::with_levers(least, given.trial);
-            let why = no_time_for_levers(left, least, takes, candidates.len(), would_do);
-            self.record.refused.push(("any lever".into(), why));
-            self.record.candidates = Some(Vec::new());
-            return None;
+        if !self.files.levers().exists() {
+            let worked = self.record.worked;
+            (self.record.candidates, self.record.refused) = candidates(question, machine, baseline, worked);
+            if let Some(left) = self.left(here) {
+                self.leave_out_levers(left, takes, machine);
+            }
         }
+        let candidates = self.record.candidates.clone().unwrap_or_default();
+        let time = self.left(here).map(|left| self.time_for_levers(&candidates, left, takes, machine));
+        let given = Given { time, trial: self.trial() };
+        let experiment = experiments::levers(question, self.whole, &candidates, takes, given);
         let name = format!("levers ({})", settings(candidates.len()));
         (!candidates.is_empty()).then(|| Planned { name, dir: self.files.levers(), experiment })
     }
 
+    // Those that what is left of the time does not hold, named together with the time that would.
+    fn leave_out_levers(&mut self, left: Duration, takes: u32, machine: &Machine) {
+        let all = self.record.candidates.take().unwrap_or_default();
+        let time = self.time_for_levers(&all, left, takes, machine);
+        let least_of_all = self.least_for_levers(&all, takes, machine);
+        let holds = |some: &[Candidate]| self.least_for_levers(some, takes, machine) <= time;
+        let (kept, out) = order::fitting(all, &self.question.levers, &holds);
+        if !out.is_empty() {
+            let would_do = time::with_levers(least_of_all, self.trial());
+            let why = no_time_for_levers(time, least_of_all, takes, &kept, &out, would_do);
+            self.record.refused.push((if kept.is_empty() { "any lever" } else { "other settings" }.into(), why));
+        }
+        self.record.candidates = Some(kept);
+    }
+
+    fn time_for_levers(
+        &self,
+        candidates: &[Candidate],
+        left: Duration,
+        takes: u32,
+        machine: &Machine,
+    ) -> Duration {
+        let least = |some: &[Candidate]| self.least_for_levers(some, takes, machine);
+        let one = candidates.iter().map(|one| least(std::slice::from_ref(one))).min().unwrap_or_default();
+        time::for_levers(left, one, least(candidates), self.trial() * 2 * takes)
+    }
+
+    fn least_for_levers(&self, candidates: &[Candidate], takes: u32, machine: &Machine) -> Duration {
+        let trial = self.trial();
+        if self.run_ns().is_some() {
+            return trial * (candidates.len() as u32 + 1) * takes;
+        }
+        let given = Given { time: Some(Duration::ZERO), trial };
+        let experiment = experiments::levers(self.question, self.whole, candidates, takes, given);
+        least_of(&experiment, machine, takes).unwrap_or(trial * takes)
+    }
+
     fn confirmation(&mut self, stages: &[Stage], number: usize, here: &Here) -> Option<Planned> {
         self.record.unconfirmed = None;
-        let next = Proof::new(&self.record, stages).next()?;
+        let proof = Proof::new(&self.record, stages);
+        let next = proof.next()?;
         let candidate = &self.record.candidates.as_deref()?[next];
-        let time = self.left(here).map(|left| time::of_confirmation(left, number));
+        let time = self.left(here).map(|left| time::of_confirmation(left, proof.is_last_candidate()));
         let (dir, trial) = (self.files.confirmation(number), self.trial());
         let experiment =
             experiments::confirmation(self.question, self.whole, candidate, number, Given { time, trial });
@@ -255,9 +287,9 @@ impl Proving<'_> {
         let takes = takes.min(self.question.most_trials(self.whole));
         // Beside the aggressor and with the lever, and alone before each.
         let least = match self.run_ns() {
-            Some(_) => trial * 2,
-            None => least_trial(&experiment, here.machine).unwrap_or(trial * 2),
-        } * takes;
+            Some(_) => trial * 2 * takes,
+            None => least_of(&experiment, here.machine, takes).unwrap_or(trial * 2 * takes),
+        };
         if let Some(left) = time.filter(|left| *left < least && !dir.exists()) {
             let would_do = time::with_confirmation(least, trial);
             self.record.unconfirmed = Some((name, no_time_to_confirm(left, least, takes, would_do)));
@@ -273,9 +305,10 @@ fn trials_it_takes(stage: Stage, arm: &str) -> u32 {
     case.map_or(FEWEST_TRIALS, |case| results::trials_it_takes(stage.plan, stage.samples, case))
 }
 
-fn least_trial(experiment: &Experiment, machine: &Machine) -> Option<Duration> {
+// The least that so many trials of an experiment take, and that it is not refused in.
+fn least_of(experiment: &Experiment, machine: &Machine, trials: u32) -> Option<Duration> {
     let plan = Plan::new(experiment, &machine.topology, machine.features.as_ref());
-    plan.ok().map(|plan| plan.least_trial())
+    plan.ok().map(|plan| (plan.least_trial() * trials).max(plan.least_time()))
 }
 
 fn no_time_to_confirm(left: Duration, least: Duration, trials: u32, would_do: Duration) -> String {
@@ -292,19 +325,23 @@ fn settings(count: usize) -> String {
 }
 
 fn no_time_for_levers(
-    left: Duration,
+    time: Duration,
     least: Duration,
     trials: u32,
-    count: usize,
+    kept: &[Candidate],
+    out: &[Candidate],
     would_do: Duration,
 ) -> String {
-    let fewer = if count > 1 { ", or fewer --levers," } else { "" };
+    let fewer = if kept.len() + out.len() > 1 { ", or fewer --levers," } else { "" };
+    let names: Vec<String> = out.iter().map(|one| format!("'{}'", one.arm.name)).collect();
     format!(
-        "{:.1} s of the time are left for it, and {trials} trials with {} take {:.1} s at least; --time {}s{fewer} would do",
-        left.as_secs_f64(),
-        settings(count),
+        "{:.1} s of the time are left for levers, and {trials} trials with {} take {:.1} s at least; --time {}s{fewer} would do; \
+         left out: {}",
+        time.as_secs_f64(),
+        settings(kept.len() + out.len()),
         least.as_secs_f64(),
-        would_do.as_secs_f64().ceil()
+        would_do.as_secs_f64().ceil(),
+        names.join(", ")
     )
 }
 

@@ -9,7 +9,7 @@ use ringfence_experiment::budget::Budget;
 use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::units::Share;
 
-use super::{ATTEMPTS, Question};
+use super::Question;
 
 /// The part of the time that the baseline may take: a close call wants more trials before it wants levers. What it
 /// leaves, the later stages have.
@@ -49,6 +49,15 @@ pub fn of_levers(left: Duration) -> Duration {
     left.mul_f64(LEVERS)
 }
 
+/// What levers may take of what the baseline has left: their part, and more where `all` of them take more and the rest still
+/// holds a confirmation. Where nothing holds `one` of them and a confirmation, all that is left: what was tried is known then.
+pub fn for_levers(left: Duration, one: Duration, all: Duration, confirmation: Duration) -> Duration {
+    let part = of_levers(left);
+    let most = left.saturating_sub(confirmation.div_f64(CONFIRMATION));
+    let given = part.max(all.min(most));
+    if given < one { left } else { given }
+}
+
 /// The time of a whole proof in which levers that take so long at least can be tried, however long the baseline looks.
 pub fn with_levers(least: Duration, trial: Duration) -> Duration {
     let left = least.div_f64(LEVERS).max(trial * ENOUGH_FOR_LEVERS);
@@ -56,9 +65,9 @@ pub fn with_levers(least: Duration, trial: Duration) -> Duration {
     (left + trial * 2).div_f64(1.0 - BASELINE)
 }
 
-/// The part of what is left that a confirmation has, counted from 0.
-pub fn of_confirmation(left: Duration, number: usize) -> Duration {
-    if number + 1 < ATTEMPTS { left.mul_f64(CONFIRMATION) } else { left }
+/// The part of what is left that a confirmation has: all of it where no other can follow.
+pub fn of_confirmation(left: Duration, last: bool) -> Duration {
+    if last { left } else { left.mul_f64(CONFIRMATION) }
 }
 
 /// The time of a whole proof in which a first confirmation that takes so long at least comes to its end, however long the baseline

@@ -364,10 +364,14 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             let alone = proof.reached.as_ref().map_or(beside, |reached| told(&reached.alone));
             format!("The victim is over the budget of {budget} by itself: its {figure} alone is {alone}.")
         }
-        (Verdict::Missed, None) if proof.tried.is_empty() => format!(
-            "Over the budget of {budget}: beside the unchanged aggressor the victim's {figure} is {}, and no lever was tried.",
-            beside
-        ),
+        // Of a missed budget: what a version wrote that called this so.
+        (Verdict::Missed | Verdict::Undecided, None) if harmed_and_nothing_tried(proof) => {
+            said.besides.push(why_nothing_was_tried(proof).into());
+            format!(
+                "Over the budget of {budget}: beside the unchanged aggressor the victim's {figure} is {}, and no lever was tried.",
+                beside
+            )
+        }
         (Verdict::Missed, None) => {
             format!("No lever meets the budget of {budget}{}.", closest(proof, "; the closest is"))
         }
@@ -428,6 +432,23 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
         );
     }
     said
+}
+
+// The victim is over the budget beside the aggressor, and no lever was there or had time.
+fn harmed_and_nothing_tried(proof: &Proof) -> bool {
+    let limit = proof.record.question.budget;
+    let offered = proof.record.candidates.as_ref();
+    proof.tried.is_empty()
+        && offered.is_none_or(Vec::is_empty)
+        && side(proof.judged_beside(), limit) == Some(false)
+}
+
+fn why_nothing_was_tried(proof: &Proof) -> &'static str {
+    let for_time = |(lever, _): &(String, String)| lever == "any lever";
+    match proof.record.refused.iter().any(for_time) {
+        true => "Whether one helps is not known: the time was over before.",
+        false => "Whether one helps is not known: none is offered here, for the reasons given.",
+    }
 }
 
 fn closest(proof: &Proof, lead: &str) -> String {

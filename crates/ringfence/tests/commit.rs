@@ -144,6 +144,7 @@ fn what_cannot_be_measured_says_why() {
         (vec!["commit", ".", "--trials", "0"], "at least 2"),
         (vec!["commit", ".", "--metric", "p100"], "not a quantity"),
         (vec!["commit", ".", "."], "one word too many"),
+        (vec!["commit", ".", "--time", "1s", "--out", "x"], "4 trials, which take 1.8s here"),
         (vec!["commit", "", "--out", "x"], "DIR needs a value"),
     ] {
         let out = ringfence_in(folder.path(), &args);

@@ -205,6 +205,7 @@ pub fn findings(cases: &[Case], settings: &Settings, about: About, measured: &Me
         ended_early: measured.trouble.as_ref().map(|trouble| match trouble {
             Trouble::Interrupted => "interrupted".into(),
             Trouble::Usage(why) | Trouble::Failed(why) => why.clone(),
+            Trouble::OutOfTime => "the time was over before a run had ended".into(),
         }),
         rounds: runs.iter().map(|run| run.round).max().unwrap_or(0),
         seconds: measured.seconds,

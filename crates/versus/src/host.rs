@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringfence_machine::text::{printable, printable_lines};
 
@@ -38,11 +38,14 @@ pub(crate) struct Host<'a> {
     pub not_counted: Option<String>,
     /// Where runs are written as they are made.
     pub journal: Option<Journal>,
+    // When a run is ended that has not ended by itself.
+    give_up_at: Option<Instant>,
 }
 
 impl<'a> Host<'a> {
     pub fn new(question: &'a Question, stop: &'a Arc<AtomicBool>, watch: &'a mut dyn Watch) -> Self {
-        Self { question, stop, watch, began: Instant::now(), not_counted: None, journal: None }
+        let began = Instant::now();
+        Self { question, stop, watch, began, not_counted: None, journal: None, give_up_at: None }
     }
 }
 
@@ -217,7 +220,7 @@ impl Host<'_> {
             output,
             environment,
         };
-        launch::timed(&run, self.stop)
+        launch::timed(&run, self.stop, self.give_up_at)
     }
 }
 
@@ -243,6 +246,10 @@ impl Bench for Host<'_> {
         }
         self.not_counted = ran.not_counted;
         Ok((began, ran.took))
+    }
+
+    fn give_up_at(&mut self, at_s: Option<f64>) {
+        self.give_up_at = at_s.map(|at| self.began + Duration::from_secs_f64(at));
     }
 
     fn made(&mut self, run: &Run) {

@@ -84,8 +84,8 @@ pub struct Ran {
 ///
 /// # Errors
 /// Where it cannot be started, or somebody wants an end.
-pub fn timed(what: &What, stop: &Arc<AtomicBool>) -> Result<Ran, Trouble> {
-    launch(what, None, true, stop)
+pub fn timed(what: &What, stop: &Arc<AtomicBool>, until: Option<Instant>) -> Result<Ran, Trouble> {
+    launch(what, None, true, stop, until)
 }
 
 /// Runs a command that belongs around others. What it starts and leaves behind goes on.
@@ -95,7 +95,7 @@ pub fn timed(what: &What, stop: &Arc<AtomicBool>) -> Result<Ran, Trouble> {
 pub fn around(what: &What, stop: &Arc<AtomicBool>) -> Result<Ran, Trouble> {
     // A file and not a pipe: what goes on may write there when nobody reads any more.
     let said = memory_file().map_err(|error| failed("making a file in memory", &error))?;
-    let mut ran = launch(what, Some(&said), false, stop)?;
+    let mut ran = launch(what, Some(&said), false, stop, None)?;
     if !ran.took.succeeded() {
         ran.said = read_back(said);
     }
@@ -119,7 +119,13 @@ fn failed(tried: &str, error: &io::Error) -> Trouble {
     Trouble::Failed(format!("{tried}: {error}"))
 }
 
-fn launch(what: &What, said: Option<&File>, count: bool, stop: &Arc<AtomicBool>) -> Result<Ran, Trouble> {
+fn launch(
+    what: &What,
+    said: Option<&File>,
+    count: bool,
+    stop: &Arc<AtomicBool>,
+    until: Option<Instant>,
+) -> Result<Ran, Trouble> {
     let io = |tried: &'static str| move |error: io::Error| failed(tried, &error);
     let inherit = *what.output == Output::Inherit;
     let (mut ours, theirs) = UnixStream::pair().map_err(io("making a pair of sockets"))?;
@@ -156,10 +162,12 @@ fn launch(what: &What, said: Option<&File>, count: bool, stop: &Arc<AtomicBool>)
     let sent = ours.write_all(&(text.len() as u64).to_le_bytes()).and_then(|()| ours.write_all(&text));
     sent.map_err(io("telling a process of this program what to run"))
         .map_err(|trouble| unless_stopped(trouble, stop))?;
-    let reply = listen(&mut ours, stop)?;
-    let Some(reply) = reply else {
-        running.end();
-        return Err(Trouble::Interrupted);
+    let reply = match listen(&mut ours, stop, until) {
+        Err(end @ (Trouble::Interrupted | Trouble::OutOfTime)) => {
+            running.end();
+            return Err(end);
+        }
+        reply => reply?,
     };
     running.collect();
     match serde_json::from_slice(&reply) {
@@ -190,22 +198,29 @@ fn unless_stopped(trouble: Trouble, stop: &Arc<AtomicBool>) -> Trouble {
     Trouble::Interrupted
 }
 
-// The reply; none where somebody wants an end.
-fn listen(socket: &mut UnixStream, stop: &Arc<AtomicBool>) -> Result<Option<Vec<u8>>, Trouble> {
+// The reply, unless it is to end before.
+fn listen(
+    socket: &mut UnixStream,
+    stop: &Arc<AtomicBool>,
+    until: Option<Instant>,
+) -> Result<Vec<u8>, Trouble> {
     let io = |error: io::Error| failed("waiting for a command", &error);
     socket.set_read_timeout(Some(GLANCE)).map_err(io)?;
     let (mut reply, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         if stop.load(Ordering::Relaxed) {
-            return Ok(None);
+            return Err(Trouble::Interrupted);
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Err(Trouble::OutOfTime);
         }
         match socket.read(&mut buffer) {
-            Ok(0) => return Ok(Some(reply)),
+            Ok(0) => return Ok(reply),
             Ok(length) => reply.extend_from_slice(&buffer[..length]),
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {}
                 // It was killed.
-                io::ErrorKind::ConnectionReset => return Ok(Some(reply)),
+                io::ErrorKind::ConnectionReset => return Ok(reply),
                 _ => return Err(io(error)),
             },
         }

@@ -72,6 +72,8 @@ pub trait Bench {
     /// # Errors
     /// Why there is no such run, and nothing further is to be measured.
     fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble>;
+    /// A run that has not ended at this time since measuring began is ended; none: runs take as long as they take.
+    fn give_up_at(&mut self, _at_s: Option<f64>) {}
     /// A run was made: it is to survive whatever ends this program.
     fn made(&mut self, _run: &Run) {}
     /// Time since measuring began, s.
@@ -102,6 +104,8 @@ pub enum Trouble {
     Usage(String),
     /// It failed.
     Failed(String),
+    /// A run had not ended at [`Bench::give_up_at`].
+    OutOfTime,
 }
 
 /// How warm-up went.
@@ -194,6 +198,8 @@ impl<'a> Session<'a> {
 
     fn go(&mut self, bench: &mut dyn Bench) -> Result<(), Trouble> {
         loop {
+            // A later round that takes longer than the others is what is measured.
+            bench.give_up_at(self.settings.time_s.filter(|_| self.round == 0 && self.time_may_be_refused()));
             self.one_round(bench)?;
             if self.round == 1 {
                 self.refuse_too_little_time()?;
@@ -234,7 +240,8 @@ impl<'a> Session<'a> {
         let order = order::round(&open, self.shell, self.settings.seed, self.round);
         for (place, slot) in order.into_iter().enumerate() {
             let offset = order::environment_offset(self.settings.seed, self.round, place);
-            let (began_unix_ns, took) = bench.run(slot, self.round - 1, offset)?;
+            let ran = bench.run(slot, self.round - 1, offset);
+            let (began_unix_ns, took) = ran.map_err(|trouble| self.too_short_for_a_run(trouble))?;
             let warm_up = self.settings.warm_up.is_some_and(|given| self.round <= given);
             let (round, place) = (self.round, place as u32);
             let run = Run { slot, round, place, warm_up, began_unix_ns, took };
@@ -280,18 +287,36 @@ impl<'a> Session<'a> {
         !in_time && kept.max(self.round.saturating_sub(self.settings.warm_up.unwrap_or(0))) >= self.least()
     }
 
+    fn time_may_be_refused(&self) -> bool {
+        self.settings.runs.is_none() && self.settings.min_runs.is_none()
+    }
+
+    // Rounds that a figure takes.
+    fn fewest(&self) -> u32 {
+        FEWEST_TRIALS + self.settings.warm_up.unwrap_or(0)
+    }
+
+    fn too_short_for_a_run(&self, trouble: Trouble) -> Trouble {
+        let time = self.time();
+        match trouble {
+            Trouble::OutOfTime => Trouble::Usage(format!(
+                "one run of each command had not ended after {time} s, and a figure takes at least {FEWEST_TRIALS} of each: give more than --time {}s",
+                (f64::from(self.fewest()) * time).ceil()
+            )),
+            other => other,
+        }
+    }
+
     fn refuse_too_little_time(&self) -> Result<(), Trouble> {
         let round = self.durations[0];
-        let least = f64::from(FEWEST_TRIALS + self.settings.warm_up.unwrap_or(0));
-        let (Some(time), None, None) = (self.settings.time_s, self.settings.runs, self.settings.min_runs)
-        else {
-            return Ok(());
-        };
+        let least = f64::from(self.fewest());
+        let Some(time) = self.settings.time_s.filter(|_| self.time_may_be_refused()) else { return Ok(()) };
         // The first round is often the longest, so that one is given for nothing.
         if (least - 1.0) * round <= time {
             return Ok(());
         }
-        let enough = (least + 6.0) * round;
+        // A tenth for what varies.
+        let enough = least * round * 1.1;
         Err(Trouble::Usage(format!(
             "one run of each command took {round:.1} s, and a figure takes at least {FEWEST_TRIALS} of each: give --time {}s",
             enough.ceil()

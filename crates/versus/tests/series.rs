@@ -40,6 +40,7 @@ struct Made {
     slow: bool,
     cold: u32,
     said: Vec<Said>,
+    give_up_at: Option<f64>,
 }
 
 impl Made {
@@ -56,6 +57,7 @@ impl Made {
             slow: false,
             cold: 0,
             said: Vec::new(),
+            give_up_at: None,
         }
     }
 
@@ -93,10 +95,18 @@ impl Bench for Made {
         };
         let cold = if number < self.cold { 2.0 } else { 1.0 };
         let ns = RUN_NS * factor * cold * self.log_noise().exp();
+        if let Some(at) = self.give_up_at.filter(|at| self.now_s + ns / 1e9 > *at) {
+            self.now_s = at;
+            return Err(Trouble::OutOfTime);
+        }
         self.now_s += ns / 1e9;
         self.runs += 1.0;
         let took = Took { wall_ns: ns as u64, code: Some(0), ..Took::default() };
         Ok(((self.now_s * 1e9) as u64, took))
+    }
+
+    fn give_up_at(&mut self, at_s: Option<f64>) {
+        self.give_up_at = at_s;
     }
 
     fn elapsed(&self) -> f64 {
@@ -224,6 +234,34 @@ fn it_stops_when_the_question_is_settled_and_else_uses_the_time() {
 }
 
 #[test]
+fn a_time_below_a_figure_is_refused_with_one_that_is_enough() {
+    let trouble = |run_s: f64, time_s: f64| {
+        let settings = Settings { time_s: Some(time_s), ..settings(1) };
+        let mut bench = Made::new(Noise::Normal(0.01), &[run_s * 1e9 / RUN_NS, 1.0], 1);
+        measure(&groups(&commands(2)), false, &settings, &mut bench)
+    };
+    // A run that does not end in the time is not waited for.
+    let endless = trouble(30.0, 10.0);
+    let Some(Trouble::Usage(why)) = &endless.trouble else { panic!("{endless:?}") };
+    assert!(why.contains("had not ended after 10 s") && why.contains("more than --time 40s"), "{why}");
+    assert!(endless.seconds <= 10.0, "{}", endless.seconds);
+    // The time that is named is enough for a figure.
+    let short = trouble(6.0, 10.0);
+    let Some(Trouble::Usage(why)) = &short.trouble else { panic!("{short:?}") };
+    let named: f64 = why.rsplit_once("--time ").unwrap().1.trim_end_matches('s').parse().unwrap();
+    let enough = trouble(6.0, named);
+    assert!(enough.trouble.is_none() && enough.runs.len() >= 8 && enough.seconds <= named, "{enough:?}");
+    // Nobody is refused without a time.
+    let plain = measure(
+        &groups(&commands(2)),
+        false,
+        &Settings { time_s: None, runs: Some(4), ..settings(1) },
+        &mut Made::new(Noise::Normal(0.01), &[1500.0, 1.0], 1),
+    );
+    assert!(plain.trouble.is_none(), "{:?}", plain.trouble);
+}
+
+#[test]
 fn runs_that_are_asked_for_are_made() {
     let rounds = |settings: Settings| {
         let found = found(&mut Made::new(Noise::Normal(0.05), &[1.0, 3.0], 3), &settings, false);
@@ -246,7 +284,7 @@ fn too_little_time_is_refused_at_once() {
     let cases = commands(2);
     let measured = measure(&groups(&cases), false, &settings(1), &mut long);
     let Some(Trouble::Usage(why)) = measured.trouble else { panic!("{:?}", measured.trouble) };
-    assert!(why.contains("one run of each command took 40.0 s") && why.contains("--time 400s"), "{why}");
+    assert!(why.contains("one run of each command took 40.0 s") && why.contains("--time 176s"), "{why}");
     assert_eq!(measured.runs.len(), 2);
 }
 

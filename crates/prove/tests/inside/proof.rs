@@ -256,6 +256,18 @@ fn a_lever_that_fails_on_fresh_trials_is_followed_by_the_next_and_then_no_other(
 }
 
 #[test]
+fn harm_without_a_lever_that_was_tried_is_undecided() {
+    let question = question("write");
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+    let mut record = Record::new(&question);
+    for refused in [Vec::new(), vec![("any lever".to_string(), "there is no time".to_string())]] {
+        (record.candidates, record.refused) = (Some(Vec::new()), refused);
+        let proof = Proof::new(&record, &[baseline.stage()]);
+        assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, None));
+    }
+}
+
+#[test]
 fn where_nothing_helps_it_is_missed_without_a_confirmation() {
     let question = question("write");
     let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);

@@ -21,8 +21,8 @@ fn the_parts_of_the_time_never_exceed_it() {
     let baseline = of_baseline(time, trial, true);
     assert_eq!(baseline, time.mul_f64(BASELINE));
     let levers = of_levers(time - baseline);
-    let first = of_confirmation(time - baseline - levers, 0);
-    let second = of_confirmation(time - baseline - levers - first, 1);
+    let first = of_confirmation(time - baseline - levers, false);
+    let second = of_confirmation(time - baseline - levers - first, true);
     let all = baseline + levers + first + second;
     assert!(all <= time + Duration::from_micros(1) && all + Duration::from_micros(1) >= time, "{all:?}");
     assert_eq!(of_baseline(time, trial, false), time);
@@ -48,8 +48,21 @@ fn the_time_that_would_do_for_a_confirmation_does() {
         let time = with_confirmation(least, trial);
         let left = time - of_baseline(time, trial, true) - trial;
         let left = left - of_levers(left) - trial;
-        assert!(of_confirmation(left, 0) + trial >= least, "{time:?}");
+        assert!(of_confirmation(left, false) + trial >= least, "{time:?}");
     }
+}
+
+#[test]
+fn levers_get_what_is_left_beside_a_confirmation() {
+    let s = Duration::from_secs;
+    // All of them fit into their part.
+    assert_eq!(for_levers(s(44), s(2), s(20), s(4)), s(22));
+    // They take more than their part, which the confirmation leaves.
+    assert_eq!(for_levers(s(44), s(2), s(30), s(4)), s(30));
+    assert_eq!(for_levers(s(44), s(2), s(64), s(4)), s(38));
+    // Tried and not measured again is more than not tried.
+    assert_eq!(for_levers(s(10), s(8), s(64), s(6)), s(10));
+    assert_eq!(for_levers(s(10), s(12), s(64), s(6)), s(10));
 }
 
 #[test]

@@ -55,16 +55,17 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let mut experiment = progress::experiment(flags, how).map_err(Failure::Usage)?;
     let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
     let time = experiment.measure.time.map_or(Duration::ZERO, |time| time.0);
-    let least = plan.least_trial() * 2;
-    if time < least {
+    let least = plan.least_time();
+    if flags.time.is_none() {
+        experiment.measure.time = Some(Span(time.max(least)).rounded_up());
+    } else if time < least {
         return Err(Failure::Usage(format!(
-            "--time {} is too short: the windows of two trials alone take {}; give --time {}s",
+            "--time {} is too short: the trials that a figure takes, 4 at least, take {least}; give --time {least}",
             Span(time),
-            Span(least),
-            least.as_secs_f64().ceil()
+            least = Span(least).rounded_up(),
         )));
     }
-    experiment.measure.looks = progress::looks(time, plan.least_trial());
+    experiment.measure.looks = progress::looks(time.max(least), plan.least_trial());
     experiment.check()?;
     let dir = flags.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("versus"));
     let stop = host::stop_on_signals()?;
@@ -110,6 +111,7 @@ fn failure(trouble: Trouble) -> Failure {
         Trouble::Interrupted => Failure::Failed("interrupted".into()),
         Trouble::Usage(why) => Failure::Usage(why),
         Trouble::Failed(why) => Failure::Failed(why),
+        Trouble::OutOfTime => Failure::Failed("the time was over before a run had ended".into()),
     }
 }
 

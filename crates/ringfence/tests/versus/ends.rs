@@ -175,6 +175,15 @@ fn commands_that_run_on_are_compared_by_their_progress() {
 }
 
 #[test]
+fn a_run_that_does_not_end_in_the_time_is_ended() {
+    let folder = Folder::new();
+    let out = versus(&folder, &["sleep 600", "true", "--time", "1s", "--out", "none"]);
+    assert_eq!(out.code(), Some(2), "{}{}", out.stdout, out.stderr);
+    assert!(out.stderr.contains("had not ended after 1 s"), "{}", out.stderr);
+    assert!(folder.entries().is_empty());
+}
+
+#[test]
 fn runs_are_a_table_that_other_tools_read() {
     let folder = Folder::new();
     for (label, out) in [("one", "history/1"), ("two", "history/2")] {
