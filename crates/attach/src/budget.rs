@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// The longest freeze unless another is chosen, as README says.
 pub const LONGEST: Duration = Duration::from_millis(100);
+/// A freeze that lasts longer than the longest by this or more is an overrun.
+pub const OVERRUN: Duration = Duration::from_millis(50);
 /// The share of its time that something may be frozen unless another is chosen.
 pub const SHARE: f64 = 0.2;
 
@@ -35,6 +37,7 @@ pub struct Budget {
     credit: f64,
     frozen: Duration,
     longest_frozen: Duration,
+    overruns: u32,
 }
 
 /// Why nothing may be frozen now.
@@ -73,6 +76,7 @@ impl Budget {
             credit: 0.0,
             frozen: Duration::ZERO,
             longest_frozen: Duration::ZERO,
+            overruns: 0,
         })
     }
 
@@ -111,11 +115,17 @@ impl Budget {
         (self.credit, self.at) = (credit, to);
         self.frozen += long;
         self.longest_frozen = self.longest_frozen.max(long);
+        self.overruns += u32::from(long >= self.longest + OVERRUN);
     }
 
     /// For how long it was frozen at the longest. On a busy machine that may be longer than was asked for.
     pub fn longest_frozen(&self) -> Duration {
         self.longest_frozen
+    }
+
+    /// How many freezes were longer than the longest that is allowed by [`OVERRUN`] or more.
+    pub fn overruns(&self) -> u32 {
+        self.overruns
     }
 
     /// For how long it was frozen in all.
@@ -188,7 +198,12 @@ mod tests {
         budget.froze(ms(1000), ms(2000));
         // 80 ms of credit, 800 ms used: 720 ms lack, and 40 more for 50 ms.
         assert_eq!(budget.may_freeze(ms(2000), ms(50)), Err(NotYet::Until(ms(5800))));
-        assert_eq!(budget.frozen(), ms(1000));
+        assert_eq!((budget.frozen(), budget.overruns()), (ms(1000), 1));
+        // What is late by less is not an overrun.
+        budget.froze(ms(9000), ms(9149));
+        assert_eq!(budget.overruns(), 1);
+        budget.froze(ms(20_000), ms(20_150));
+        assert_eq!(budget.overruns(), 2);
     }
 
     #[test]

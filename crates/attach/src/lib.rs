@@ -21,7 +21,7 @@ mod tree;
 mod usage;
 mod vital;
 
-pub use budget::{BadBudget, Budget, LONGEST, NotYet, SHARE};
+pub use budget::{BadBudget, Budget, LONGEST, NotYet, OVERRUN, SHARE};
 pub use find::{Found, Method, Seen, find, see};
 pub use freeze::{FreezeError, Freezer, Frozen, Options, Thawed, Took};
 pub use hierarchy::Group;

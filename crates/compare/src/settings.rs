@@ -124,6 +124,7 @@ fn ended(dataset: &Dataset) -> String {
         Some(Ended::Complete | Ended::Precise) => "as planned".into(),
         Some(Ended::Time) => "when its time was spent".into(),
         Some(Ended::Interrupted) => "interrupted".into(),
+        Some(Ended::Limit(why)) => why.clone(),
         Some(Ended::Failed(why)) => format!("failed: {why}"),
     }
 }

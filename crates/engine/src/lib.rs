@@ -20,6 +20,8 @@ pub mod worker;
 
 use std::time::Duration;
 
+use ringfence_experiment::ended::AT_A_LIMIT;
+
 use ringfence_machine::cpulist::CpuId;
 
 pub use before_exec::end_with_us;
@@ -54,6 +56,9 @@ pub enum EngineError {
     /// A window was given up, since the time for it was over.
     #[error("the time was over before a window had ended")]
     OutOfTime,
+    /// A limit that protects the system was reached.
+    #[error("{AT_A_LIMIT}{0}")]
+    Limit(String),
 }
 
 impl From<ringfence_isolation::Error> for EngineError {

@@ -14,8 +14,18 @@ pub enum Ended {
     Time,
     /// Somebody asked for it.
     Interrupted,
+    /// A limit that protects the system was reached; what was measured before is kept.
+    Limit(String),
     /// Something failed; what was measured before is kept.
     Failed(String),
+}
+
+/// How the reason of an end by a limit begins.
+pub const AT_A_LIMIT: &str = "a limit was reached: ";
+
+/// Whether a reason for an early end is that of a limit.
+pub fn is_at_a_limit(why: &str) -> bool {
+    why.contains(AT_A_LIMIT)
 }
 
 impl Ended {

@@ -25,5 +25,6 @@ pub mod stretch;
 pub mod system;
 pub mod task;
 pub mod units;
+pub mod warning;
 
 pub use experiment::*;

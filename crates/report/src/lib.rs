@@ -50,7 +50,7 @@ pub use kept::kept;
 pub use latencies::latencies;
 pub use lock::{lock_created, lock_misses, lock_table, locked};
 pub use pair::pair;
-pub use prove::{left, prove};
+pub use prove::{left, prove, warnings};
 pub use reproduce::{reproduced, reproduced_summary, simulated, simulated_summary, title};
 pub use ringfence_inspect::{WATCHED_HEADS, watched, watched_lines};
 pub use ringfence_inspect::{doctor, doctor_brief, explain, resctrl, restored, targets, topology};

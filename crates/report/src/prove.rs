@@ -4,6 +4,7 @@ use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_analysis::judged::side;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
+use ringfence_experiment::warning;
 use ringfence_prove::{Candidate, Confirmation, Price, Proof, Question, Tried, Verdict};
 
 use crate::budget::{self, judged_estimate, judged_figure, judged_name, side_of};
@@ -93,11 +94,23 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     out
 }
 
+/// Renders the warnings among these sentences, which stand above everything else.
+pub fn warnings(left: &[String], style: &Style) -> String {
+    let mut out = String::new();
+    for sentence in warning::split(left).0 {
+        paragraph(&mut out, 0, sentence, style);
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out
+}
+
 /// Renders what should be known of resctrl after a measurement: what somebody else has changed meanwhile, what
 /// could not be put back, which tasks were not in their groups. Nothing where there is nothing of the kind.
 pub fn left(left: &[String], style: &Style) -> String {
     let mut out = String::new();
-    for sentence in left {
+    for sentence in warning::split(left).1 {
         paragraph(&mut out, 0, sentence, style);
     }
     out

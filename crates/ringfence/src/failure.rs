@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use ringfence_dataset::DatasetError;
 use ringfence_experiment::ExperimentError;
+use ringfence_experiment::ended::is_at_a_limit;
 use ringfence_prove::Verdict;
 use ringfence_study::StudyError;
 
@@ -110,16 +111,24 @@ pub enum Failure {
     Verdict(Exit),
     /// It failed, or was interrupted.
     Failed(String),
+    /// It ended at a limit that protects the system, with what was measured until then.
+    Limit(String),
     /// A command that was run ended with this exit code, and has said why itself.
     Command(u8),
 }
 
 impl Failure {
+    /// That something ended early, told as `text`: at a limit, or because it failed.
+    pub fn early(why: &str, text: String) -> Self {
+        if is_at_a_limit(why) { Self::Limit(text) } else { Self::Failed(text) }
+    }
+
     /// The exit code.
     pub fn code(&self) -> ExitCode {
         let exit = match self {
             Failure::Command(code) => return ExitCode::from(*code),
             Failure::Failed(_) => Exit::Failed,
+            Failure::Limit(_) => Exit::Undecided,
             Failure::Usage(_) => Exit::Usage,
             Failure::Verdict(exit) => *exit,
         };
@@ -140,7 +149,7 @@ impl From<Failure> for StudyError {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(text) | Failure::Failed(text) => f.write_str(text),
+            Failure::Usage(text) | Failure::Failed(text) | Failure::Limit(text) => f.write_str(text),
             Failure::Verdict(exit) => f.write_str(exit.meaning()),
             Failure::Command(code) => write!(f, "the command ended with exit code {code}"),
         }
@@ -151,7 +160,7 @@ impl From<StudyError> for Failure {
     fn from(error: StudyError) -> Self {
         match error {
             StudyError::Usage(text) => Failure::Usage(text),
-            StudyError::Failed(text) => Failure::Failed(text),
+            StudyError::Failed(text) => Failure::early(&text.clone(), text),
             StudyError::Interrupted | StudyError::OutOfTime => Failure::Failed(error.to_string()),
         }
     }
@@ -184,6 +193,16 @@ impl From<ringfence_confine::Error> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_leaves_it_undecided() {
+        let why = "baseline: a limit was reached: redis was paused too long";
+        for failure in [Failure::early(why, why.into()), StudyError::Failed(why.into()).into()] {
+            assert!(matches!(&failure, Failure::Limit(text) if text == why), "{failure:?}");
+            assert_eq!(format!("{:?}", failure.code()), format!("{:?}", ExitCode::from(4)));
+        }
+        assert!(matches!(Failure::early("interrupted", "x".into()), Failure::Failed(_)));
+    }
 
     #[test]
     fn the_table_is_in_the_order_of_its_codes() {

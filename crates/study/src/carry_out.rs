@@ -149,7 +149,7 @@ pub fn carry_out<S: Study>(study: &mut S, here: &mut Here) -> Result<Done<S::Fin
             Step::Stopped => break Some("interrupted".into()),
             Step::Measured(name, done) => {
                 let why = match &done.ended {
-                    Ended::Failed(why) => Some(format!("{name}: {why}")),
+                    Ended::Failed(why) | Ended::Limit(why) => Some(format!("{name}: {why}")),
                     Ended::Interrupted => Some("interrupted".into()),
                     _ => None,
                 };

@@ -39,6 +39,7 @@ impl From<EngineError> for StudyError {
             EngineError::Failed(why) => Self::Failed(why),
             EngineError::Interrupted => Self::Interrupted,
             EngineError::OutOfTime => Self::OutOfTime,
+            error @ EngineError::Limit(_) => Self::Failed(error.to_string()),
         }
     }
 }

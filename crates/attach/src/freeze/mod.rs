@@ -113,6 +113,11 @@ impl Freezer {
         self.state().budget.longest_frozen()
     }
 
+    /// How many freezes were longer than the longest that is allowed by [`crate::OVERRUN`] or more.
+    pub fn overruns(&self) -> u32 {
+        self.state().budget.overruns()
+    }
+
     /// Thaws, and ends the journal.
     ///
     /// # Errors

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use ringfence_attach::{
-    Found, FreezeError, Freezer, Frozen, Method, NotYet, Options, Refusal, Target, Usage, usage,
+    Found, FreezeError, Freezer, Frozen, Method, NotYet, OVERRUN, Options, Refusal, Target, Usage, usage,
 };
 use ringfence_experiment::Freezing;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::Task;
+use ringfence_experiment::warning::WARNING;
 use ringfence_machine::root::FsRoot;
 
 use super::super::{EngineError, Measured};
@@ -289,6 +290,35 @@ pub(super) fn measured(
     before.iter().zip(after).map(one).collect()
 }
 
+// After so many the measurement ends: this machine does not keep the promise.
+const MOST_OVERRUNS: u32 = 3;
+
+/// Why nothing may be paused any more: what was paused stood for much longer than was promised, too often.
+///
+/// # Errors
+/// [`EngineError::Limit`] then.
+pub(super) fn keep_the_limit(guests: &[Guest]) -> Result<(), EngineError> {
+    let overruns = |guest: &Guest| guest.freezer.as_ref().map_or(0, Freezer::overruns);
+    if guests.iter().map(overruns).sum::<u32>() < MOST_OVERRUNS {
+        return Ok(());
+    }
+    let told = guests.iter().filter_map(|guest| {
+        let freezer = guest.freezer.as_ref().filter(|freezer| freezer.overruns() > 0)?;
+        Some(overrun(&guest.found.target, freezer.overruns(), freezer.longest_frozen(), guest.longest))
+    });
+    Err(EngineError::Limit(told.collect::<Vec<_>>().join("; ")))
+}
+
+fn overrun(target: &Target, overruns: u32, longest: Duration, allowed: Duration) -> String {
+    let times = if overruns == 1 { "once".into() } else { format!("{overruns} times") };
+    format!(
+        "{target} was paused {times} for at least {} ms more than the {} ms that are allowed, for {} ms at the longest",
+        OVERRUN.as_millis(),
+        allowed.as_millis(),
+        longest.as_millis()
+    )
+}
+
 /// Ends it: nobody is paused any more, whatever happens. Returned is what should be known.
 ///
 /// # Errors
@@ -299,7 +329,12 @@ pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
     for mut guest in guests {
         let Some(freezer) = guest.freezer.take() else { continue };
         let ((time, share), longest) = (freezer.frozen(), freezer.longest_frozen());
+        let overruns = freezer.overruns();
         let ended = freezer.end();
+        if overruns > 0 {
+            let what = overrun(&guest.found.target, overruns, longest, guest.longest);
+            said.push(format!("{WARNING}{what}: this machine is too busy to resume it in time."));
+        }
         if guest.pauses > 0 {
             let now = guest.now();
             said.push(format!(
@@ -319,4 +354,18 @@ pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
         }
     }
     failed.map_or(Ok(said), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overrun_names_the_target_and_both_lengths() {
+        let told = overrun(&"pid:7".parse().unwrap(), 2, Duration::from_millis(463), Duration::from_millis(100));
+        assert_eq!(
+            told,
+            "pid:7 was paused 2 times for at least 50 ms more than the 100 ms that are allowed, for 463 ms at the longest"
+        );
+    }
 }

@@ -487,6 +487,7 @@ impl Engine for HostEngine<'_> {
     }
 
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
+        guests::keep_the_limit(&self.guests)?;
         let metric = self.plan.metric;
         let whole = active.iter().any(|active| {
             active.role == metric

@@ -118,6 +118,8 @@ pub fn resume(
         if let Err(error) = engine.begin_trial(trial) {
             return if error == EngineError::Interrupted {
                 Ok((samples, Ended::Interrupted))
+            } else if let EngineError::Limit(_) = error {
+                Ok((samples, Ended::Limit(error.to_string())))
             } else if samples.is_empty() {
                 Err(error)
             } else {
@@ -146,6 +148,7 @@ pub fn resume(
                 }
                 Err(EngineError::Interrupted) => return Ok((samples, Ended::Interrupted)),
                 Err(EngineError::OutOfTime) => return Ok((samples, Ended::Time)),
+                Err(error @ EngineError::Limit(_)) => return Ok((samples, Ended::Limit(error.to_string()))),
                 Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
             }
             done += 1;

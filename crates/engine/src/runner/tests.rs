@@ -16,6 +16,7 @@ struct Scripted {
     rate: fn(u32, bool) -> u64,
     trial: u32,
     fail_at: Option<usize>,
+    limit_at: Option<usize>,
     rounds: Vec<Option<f64>>,
     // Time on the engine's own clock, what a trial's start costs and what a window does.
     now: Duration,
@@ -34,6 +35,7 @@ impl Scripted {
             rate,
             trial: 0,
             fail_at: None,
+            limit_at: None,
             rounds: vec![Some(100.0)],
             now: Duration::ZERO,
             start: Duration::ZERO,
@@ -80,6 +82,9 @@ impl Engine for Scripted {
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
         if self.fail_at == Some(self.log.len()) {
             return Err(EngineError::Failed("victim 0 on CPU 0 ended: signal 9".into()));
+        }
+        if self.limit_at.is_some_and(|at| self.log.len() >= at) {
+            return Err(EngineError::Limit("it was paused too long".into()));
         }
         let end = self.now + self.window;
         if let Some(at) = self.give_up_at.filter(|at| end > *at) {
@@ -263,6 +268,14 @@ fn what_was_measured_is_kept_however_it_ends() {
     let (samples, ended) = go(&plan, &mut failing, &mut kept);
     assert!(matches!(&ended, Ended::Failed(why) if why.contains("signal 9")), "{ended:?}");
     assert_eq!((samples.len(), kept.samples.len()), (3, 3));
+
+    let mut limited = Scripted::new(|_, _| 1000);
+    limited.limit_at = Some(7);
+    let mut kept = Kept::default();
+    let (samples, ended) = go(&plan, &mut limited, &mut kept);
+    assert_eq!(ended, Ended::Limit("a limit was reached: it was paused too long".into()));
+    assert_eq!((samples.len(), kept.samples.len()), (3, 3));
+    assert!(!ended.is_planned());
 
     let mut full = Kept { refuse_after: Some(3), ..Kept::default() };
     let (_, ended) = go(&plan, &mut Scripted::new(|_, _| 1000), &mut full);

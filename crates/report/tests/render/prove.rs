@@ -299,6 +299,32 @@ fn nothing_happened(record: &Record) -> [(&'static str, Record); 3] {
 }
 
 #[test]
+fn warnings_stand_apart_from_what_else_should_be_known() {
+    let said = ["redis was paused 3 times.".to_string(), "WARNING: redis was paused for 463 ms.".to_string()];
+    let style = Style::plain(80);
+    assert_eq!(ringfence_report::warnings(&said, &style), "WARNING: redis was paused for 463 ms.\n\n");
+    assert_eq!(ringfence_report::left(&said, &style), "redis was paused 3 times.\n");
+    assert_eq!(ringfence_report::warnings(&said[..1], &style), "");
+}
+
+#[test]
+fn harm_without_a_lever_that_was_tried_says_so() {
+    let mut proof =
+        Proof { tried: Vec::new(), confirmations: Vec::new(), verdict: Verdict::Undecided, ..proof() };
+    proof.record.candidates = Some(Vec::new());
+    proof.beside = interval(1.5, 1.4, 1.6);
+    let told = |proof: &Proof| {
+        let text = ringfence_report::prove(proof, &Style::plain(80));
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let offered = told(&proof);
+    assert!(offered.contains("and no lever was tried.") && offered.contains("none is offered here"), "{offered}");
+    assert!(offered.contains("UNDECIDED") && !offered.contains("NOT MET"), "{offered}");
+    proof.record.refused = vec![("any lever".into(), "3.0 s of the time are left".into())];
+    assert!(told(&proof).contains("the time was over before"), "{}", told(&proof));
+}
+
+#[test]
 fn windows_that_lasted_too_long_are_told() {
     let too_long = TooLong { steps: 3, of: 48 };
     let proof = Proof {

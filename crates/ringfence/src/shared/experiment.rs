@@ -159,7 +159,8 @@ pub fn as_text(
     started: Instant,
 ) -> String {
     let style = output::style();
-    let mut text = ringfence_report::machine_line(machine, &style);
+    let mut text = ringfence_report::warnings(&found.left, &style);
+    text += &ringfence_report::machine_line(machine, &style);
     for note in &found.plan.placed.notes {
         text += &format!("{note}\n");
     }
@@ -182,7 +183,7 @@ pub fn finish(ended: &Ended, dir: &Path, machine: &Machine) -> Result<(), Failur
     let why = match ended {
         Ended::Complete | Ended::Precise | Ended::Time => return Ok(()),
         Ended::Interrupted => "interrupted",
-        Ended::Failed(why) => why,
+        Ended::Failed(why) | Ended::Limit(why) => why,
     };
     // What was simulated is not continued, but begun again.
     Err(if machine.simulated.is_some() { kept(why, dir, machine) } else { cut_short(why, dir) })
@@ -191,16 +192,16 @@ pub fn finish(ended: &Ended, dir: &Path, machine: &Machine) -> Result<(), Failur
 /// That a study ended early, and where what it has is.
 pub fn kept(why: &str, dir: &Path, machine: &Machine) -> Failure {
     let done = if machine.simulated.is_some() { "simulated" } else { "measured" };
-    Failure::Failed(format!("{why}; what was {done} until then is in {}", dir.display()))
+    Failure::early(why, format!("{why}; what was {done} until then is in {}", dir.display()))
 }
 
 /// That measuring ended early, and what goes on with it.
 pub fn cut_short(why: &str, dir: &Path) -> Failure {
-    Failure::Failed(format!(
-        "{why}; what was measured until then is in {}; continue with: {}",
-        dir.display(),
-        command(&["run", "--resume"], dir)
-    ))
+    let again = command(&["run", "--resume"], dir);
+    Failure::early(
+        why,
+        format!("{why}; what was measured until then is in {}; continue with: {again}", dir.display()),
+    )
 }
 
 /// Writes an experiment file; one that exists is not overwritten.

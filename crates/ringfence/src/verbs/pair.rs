@@ -134,10 +134,11 @@ fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring
             "{why}; what was simulated until then is in {}; begin it again in a new folder",
             dir.display()
         ))),
-        Some(why) => Err(Failure::Failed(format!(
-            "{why}; what was measured until then is in {}; continue with: {}",
-            dir.display(),
-            command(&["pair", "--resume"], dir)
-        ))),
+        Some(why) => {
+            let again = command(&["pair", "--resume"], dir);
+            let dir = dir.display();
+            let text = format!("{why}; what was measured until then is in {dir}; continue with: {again}");
+            Err(Failure::early(why, text))
+        }
     }
 }

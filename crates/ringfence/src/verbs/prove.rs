@@ -78,7 +78,8 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> 
         output::print_json(&json::proof(&done.findings, dir, done.ended_early.as_deref(), kept, &done.left))?;
     } else {
         let style = output::style();
-        let mut text = ringfence_report::machine_line(machine, &style) + "\n";
+        let mut text = ringfence_report::warnings(&done.left, &style);
+        text += &(ringfence_report::machine_line(machine, &style) + "\n");
         text += &ringfence_report::prove(&done.findings, &style);
         if let Some(kept) = &kept {
             text += &ringfence_report::kept(kept.as_ref().map_err(ToString::to_string), question, &style);
@@ -95,7 +96,8 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> 
     match (&done.ended_early, done.findings.verdict) {
         (Some(why), _) if machine.simulated.is_some() => Err(experiment::kept(why, dir, machine)),
         (Some(why), _) => {
-            Err(Failure::Failed(format!("{why}; continue with: {}", command(&["prove", "--resume"], dir))))
+            let text = format!("{why}; continue with: {}", command(&["prove", "--resume"], dir));
+            Err(Failure::early(why, text))
         }
         (None, verdict) => match Exit::of(verdict) {
             Exit::Done => Ok(()),

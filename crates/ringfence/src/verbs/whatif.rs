@@ -42,7 +42,7 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
         match done?.ended {
             Ended::Complete | Ended::Precise | Ended::Time => {}
             Ended::Interrupted => return Err(kept("interrupted", &dir, machine)),
-            Ended::Failed(why) => return Err(kept(&why, &dir, machine)),
+            Ended::Failed(why) | Ended::Limit(why) => return Err(kept(&why, &dir, machine)),
         }
     }
     files.keep(&description.title, &changes)?;

@@ -56,7 +56,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         let published = named_here(&published, args);
         let found = Reproduced::new(&published, &plan, &samples, ended.clone()).map_err(Failure::Failed)?;
         all.push(found);
-        if let Ended::Interrupted | Ended::Failed(_) = ended {
+        if let Ended::Interrupted | Ended::Failed(_) | Ended::Limit(_) = ended {
             early = Some((ended, dir.join(&experiment.name)));
             break;
         }
