@@ -17,6 +17,7 @@ mod settle;
 mod shm;
 mod used;
 pub mod worker;
+pub mod written;
 
 use std::time::Duration;
 

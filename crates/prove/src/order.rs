@@ -28,12 +28,15 @@ pub fn fitting(
     let order = likeliest_first(&candidates, wanted);
     let split = |count: usize| {
         let numbered = candidates.iter().cloned().enumerate();
-        let (kept, left): (Vec<_>, Vec<_>) =
-            numbered.partition(|(index, _)| order[..count].contains(index));
+        let (kept, left): (Vec<_>, Vec<_>) = numbered.partition(|(index, _)| order[..count].contains(index));
         let only = |all: Vec<(usize, Candidate)>| all.into_iter().map(|(_, one)| one).collect::<Vec<_>>();
         (only(kept), only(left))
     };
-    (0..=candidates.len()).rev().map(split).find(|(kept, _)| kept.is_empty() || holds(kept)).unwrap_or_default()
+    (0..=candidates.len())
+        .rev()
+        .map(split)
+        .find(|(kept, _)| kept.is_empty() || holds(kept))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -246,7 +246,9 @@ impl Proving<'_> {
         if !out.is_empty() {
             let would_do = time::with_levers(least_of_all, self.trial());
             let why = no_time_for_levers(time, least_of_all, takes, &kept, &out, would_do);
-            self.record.refused.push((if kept.is_empty() { "any lever" } else { "other settings" }.into(), why));
+            self.record
+                .refused
+                .push((if kept.is_empty() { "any lever" } else { "other settings" }.into(), why));
         }
         self.record.candidates = Some(kept);
     }

@@ -3,6 +3,7 @@
 mod support;
 
 use ringfence_dataset::Dataset;
+use ringfence_experiment::ended::Ended;
 use support::disk::{empty, on_disk};
 use support::{Folder, Running, ringfence_in};
 
@@ -115,6 +116,24 @@ fn a_neighbour_between_two_equal_windows_is_in_no_comparison() {
     assert!(
         latencies.iter().any(|of| of["arm"] == "between" && !of["histogram"].as_array().unwrap().is_empty())
     );
+}
+
+#[test]
+fn at_the_limit_of_what_is_written_it_ends_undecided_and_keeps_what_it_has() {
+    let Some(data) = on_disk("limit") else { return };
+    let folder = Folder::new();
+    // A commit of each window is as much as may be written.
+    let ways = ["--sync", "fdatasync", "--io", "buffered", "--layout", "append", "--record", "1MiB"];
+    let limit = ["--write-limit", "1MiB", "--out", "a"];
+    let args = [&["commit", data.to_str().unwrap()][..], &ways, &SHORT, &limit].concat();
+    let out = ringfence_in(folder.path(), &args);
+    assert_eq!(out.code(), Some(4), "{}{}", out.stdout, out.stderr);
+    let told = support::joined(&out.stderr);
+    assert!(told.contains("built-in tasks write up to about"), "{told}");
+    assert!(told.contains("a limit was reached: built-in tasks have written"), "{told}");
+    let kept = Dataset::open(&folder.path().join("a")).unwrap();
+    assert!(matches!(&kept.manifest.ended, Some(Ended::Limit(_))), "{:?}", kept.manifest.ended);
+    assert!(!kept.samples.is_empty() && empty(&data));
 }
 
 #[test]

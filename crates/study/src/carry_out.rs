@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ringfence_dataset::Dataset;
+use ringfence_engine::written;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
+use ringfence_experiment::plan::Plan;
 use ringfence_machine::Machine;
 
 use crate::StudyError;
@@ -106,6 +108,12 @@ impl<'a> Here<'a> {
         let mut experiment = planned.experiment.clone();
         if ringfence_dataset::is_dataset(&planned.dir) {
             experiment.measure = Dataset::open(&planned.dir)?.plan.experiment.measure;
+        }
+        if self.machine.simulated.is_none()
+            && let Ok(plan) = Plan::new(&experiment, &self.machine.topology, self.machine.features.as_ref())
+            && let Some(estimate) = written::estimate(&plan)
+        {
+            self.watch.note(&estimate);
         }
         let mut progress = |progress| self.watch.progress(progress);
         continue_or_begin(&experiment, self.machine, &planned.dir, self.stop, &mut progress)

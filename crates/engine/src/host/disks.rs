@@ -47,6 +47,13 @@ impl Disks {
         Some(Look::of(root, at, &devices(&self.mediums)))
     }
 
+    /// Bytes that all of them wrote meanwhile; `None` where none is known.
+    pub fn written_bytes(&self, root: &FsRoot) -> Option<u64> {
+        let now = Reading::of(root, &devices(&self.mediums));
+        let loads = self.before.until(&now, self.since.elapsed());
+        (!loads.is_empty()).then(|| loads.iter().map(|load| load.written_bytes).sum())
+    }
+
     /// What they wrote meanwhile, such as `vda wrote 1.5GiB`; `None` where none is known, or none wrote anything.
     pub fn wrote(&self, root: &FsRoot) -> Option<String> {
         let now = Reading::of(root, &devices(&self.mediums));

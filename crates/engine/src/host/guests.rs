@@ -362,7 +362,8 @@ mod tests {
 
     #[test]
     fn an_overrun_names_the_target_and_both_lengths() {
-        let told = overrun(&"pid:7".parse().unwrap(), 2, Duration::from_millis(463), Duration::from_millis(100));
+        let told =
+            overrun(&"pid:7".parse().unwrap(), 2, Duration::from_millis(463), Duration::from_millis(100));
         assert_eq!(
             told,
             "pid:7 was paused 2 times for at least 50 ms more than the 100 ms that are allowed, for 463 ms at the longest"

@@ -32,6 +32,7 @@ use super::guardian::{Event, Guardian};
 use super::priority::First;
 use super::shm::{Shared, Slot, order, state};
 use super::worker::{Alone, Assigned, Failure, Spec};
+use super::written::Written;
 use super::{Engine, EngineError, Measured, Used};
 use disks::Disks;
 use guests::Guest;
@@ -44,6 +45,8 @@ const START_LIMIT: Duration = Duration::from_secs(120);
 const SWITCH_LIMIT: Duration = Duration::from_secs(20);
 // A slow disk takes its time, too, and a task that pauses waits for it.
 const DISK_LIMIT: Duration = Duration::from_secs(120);
+// How often it is looked in a long window how much was written.
+const LOOK_AT_WRITES: Duration = Duration::from_millis(500);
 // How often a worker that is waited for is looked after.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -82,6 +85,9 @@ pub struct HostEngine<'a> {
     drifting: bool,
     starts: Vec<Start>,
     disks: Disks,
+    written: Written,
+    // When it was looked at last how much was written.
+    looked_at_writes: Option<Instant>,
     guests: Vec<Guest>,
     // Whose answers probes time, by role.
     services: Vec<(usize, Attached)>,
@@ -146,6 +152,8 @@ impl<'a> HostEngine<'a> {
             drifting: false,
             starts: Vec::new(),
             disks,
+            written: Written::default(),
+            looked_at_writes: None,
             guests,
             services,
             told: Vec::new(),
@@ -361,6 +369,35 @@ impl<'a> HostEngine<'a> {
         worker.variants.iter().any(|variant| self.plan.variants[worker.role][*variant].task.uses_a_disk())
     }
 
+    // Processes of built-in tasks that may write to files. What programs write is theirs.
+    fn look_at_writes(&mut self) {
+        let may_write = |worker: &&Worker| {
+            let mut tasks =
+                worker.variants.iter().map(|variant| &self.plan.variants[worker.role][*variant].task);
+            tasks.any(Task::writes_files)
+        };
+        let processes: Vec<i32> =
+            self.workers.iter().filter(may_write).filter_map(|worker| worker.pid).collect();
+        self.written.look(&FsRoot::host(), processes.into_iter());
+        self.looked_at_writes = Some(Instant::now());
+    }
+
+    // Only where none of them writes to files outside of the folders whose disks are known.
+    fn written_by_disks(&self) -> Option<u64> {
+        let mut tasks = self.plan.variants.iter().flatten().map(|variant| &variant.task);
+        let elsewhere = tasks.any(|task| task.writes_files() && !task.uses_a_disk());
+        if elsewhere { None } else { self.disks.written_bytes(&FsRoot::host()) }
+    }
+
+    // Looked at once in a while.
+    fn keep_the_write_limit(&mut self, every: Duration) -> Result<(), EngineError> {
+        if self.looked_at_writes.is_some_and(|at| at.elapsed() < every) {
+            return Ok(());
+        }
+        self.look_at_writes();
+        if self.written.is_nothing() { Ok(()) } else { self.written.may_go_on(self.written_by_disks()) }
+    }
+
     fn patience(&self) -> Duration {
         let limited = self.plan.experiment.arms.iter().any(Arm::holds_up_disks);
         match limited || self.workers.iter().any(|worker| self.uses_a_disk(worker)) {
@@ -411,6 +448,7 @@ impl Engine for HostEngine<'_> {
             self.end_trial();
         }
         self.switch(&[])?;
+        self.look_at_writes();
         let (again, first): (Vec<usize>, Vec<usize>) = (0..self.workers.len())
             .filter(|&worker| self.trial.is_none() || self.is_started_anew(worker))
             .partition(|_| self.trial.is_some());
@@ -444,8 +482,12 @@ impl Engine for HostEngine<'_> {
 
     fn end(mut self: Box<Self>) -> Result<Vec<String>, EngineError> {
         self.end_trial();
+        self.look_at_writes();
+        let by_disks = self.written_by_disks();
+        self.written.end(by_disks);
         let mut told = std::mem::take(&mut self.earlier);
         told.extend(self.said_of_disks());
+        told.extend(self.said_of_programs());
         self.hear_probes();
         told.append(&mut self.told);
         let mut failed = None;
@@ -488,6 +530,7 @@ impl Engine for HostEngine<'_> {
 
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
         guests::keep_the_limit(&self.guests)?;
+        self.keep_the_write_limit(Duration::ZERO)?;
         let metric = self.plan.metric;
         let whole = active.iter().any(|active| {
             active.role == metric

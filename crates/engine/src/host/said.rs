@@ -2,8 +2,12 @@
 
 use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
+use ringfence_machine::units::Bytes;
 
 use super::HostEngine;
+
+// Programs write some lines to logs.
+const LEAST_TOLD: u64 = 16 << 20;
 
 impl HostEngine<'_> {
     // What probes say of themselves once they have paused.
@@ -18,6 +22,22 @@ impl HostEngine<'_> {
             let said = self.slot(worker).message();
             self.told.extend(Some(said).filter(|said| !said.is_empty()));
         }
+    }
+
+    // What programs wrote, which is not limited: each role whose tasks are none of ours.
+    pub(super) fn said_of_programs(&self) -> Vec<String> {
+        let roles = self.plan.experiment.roles.iter().zip(&self.plan.variants).zip(&self.used);
+        let programs = roles.filter_map(|((role, variants), used)| {
+            let ours = variants.iter().any(|variant| !matches!(variant.task, Task::Command(_) | Task::Attached(_)));
+            let wrote = Some(used.disk_bytes).filter(|bytes| !ours && *bytes >= LEAST_TOLD)?;
+            Some(format!(
+                "In '{}' {} wrote {} to disks in its windows, by the kernel's count for its processes; no limit applies to that.",
+                self.plan.experiment.name,
+                role.name,
+                Bytes(wrote)
+            ))
+        });
+        programs.collect()
     }
 
     // What should be known of figures of tasks that use a disk.

@@ -258,6 +258,7 @@ impl HostEngine<'_> {
                 if self.stop.load(Ordering::Relaxed) {
                     return Err(EngineError::Interrupted);
                 }
+                self.keep_the_write_limit(super::LOOK_AT_WRITES)?;
                 if self.give_up_at.is_some_and(|at| self.started.elapsed() > at) {
                     return Err(EngineError::OutOfTime);
                 }

@@ -131,7 +131,10 @@ mod tests {
         let ways = "{ workload = 'commit', sync = ['fsync', 'fdatasync', 'o-dsync', 'uring'], io = ['buffered', 'direct'], \
                     layout = ['append', 'written'] }";
         let plan = fitted(ways, ALONE, "5s");
-        assert_eq!(labels(&plan), ["sync=fsync io=buffered layout=append", "sync=fdatasync io=buffered layout=append"]);
+        assert_eq!(
+            labels(&plan),
+            ["sync=fsync io=buffered layout=append", "sync=fdatasync io=buffered layout=append"]
+        );
         assert_eq!(plan.not_run.len(), 14);
         let reason = "there is no time for it: 5s hold 2 of 16, and all of them take 29s";
         assert!(plan.not_run.iter().all(|not_run| not_run.reason == reason), "{:?}", plan.not_run);
@@ -157,10 +160,16 @@ mod tests {
                     [[arm]]\nname = 'second'\nactive = ['victim', 'other']\nbaseline = 'alone'";
         let judged = "{ workload = 'chase' }";
         let plan = fitted(judged, arms, "4s");
-        assert_eq!(plan.measured().iter().map(|case| plan.cases[*case].arm.as_str()).collect::<Vec<_>>(), ["first"]);
+        assert_eq!(
+            plan.measured().iter().map(|case| plan.cases[*case].arm.as_str()).collect::<Vec<_>>(),
+            ["first"]
+        );
         let decide = format!("{arms}\n[measure.decide]\narm = 'second'\nslowdown = '5%'");
         let plan = fitted(judged, &decide, "4s");
-        assert_eq!(plan.measured().iter().map(|case| plan.cases[*case].arm.as_str()).collect::<Vec<_>>(), ["second"]);
+        assert_eq!(
+            plan.measured().iter().map(|case| plan.cases[*case].arm.as_str()).collect::<Vec<_>>(),
+            ["second"]
+        );
         let mut stage = fitted(judged, arms, "8s");
         stage.experiment.kind = Some(Kind::PairScreen);
         stage.experiment.measure.time = Some(Span::ms(4000));

@@ -8,6 +8,7 @@ mod fit;
 mod order;
 mod paused;
 mod stored;
+mod writes;
 
 pub use calm::Calm;
 pub use cases::{Active, Case, cases};
@@ -206,11 +207,8 @@ impl Plan {
         let before = calm.idle + measure.settle.0.max(calm.lead_in);
         let windows = 1 + self.cases[case].others().count() as u32;
         let probe = if self.cpus_between(case).len() > 1 { measure.probe.0 } else { Duration::ZERO };
-        let window = if is_whole_run(self.metric_task(case)) {
-            Duration::ZERO
-        } else {
-            before + measure.length().0
-        };
+        let window =
+            if is_whole_run(self.metric_task(case)) { Duration::ZERO } else { before + measure.length().0 };
         let paused = self.pauses(case).map_or(Duration::ZERO, |freezing| {
             freezing.pair(measure.window.0).saturating_sub(measure.window.0 * 2)
         });

@@ -210,6 +210,20 @@ impl Task {
         self.works_in().is_some()
     }
 
+    /// Whether it writes to files that may lie on a disk.
+    pub fn writes_files(&self) -> bool {
+        let is_file = |target: &Target| matches!(target, Target::File(_));
+        match self {
+            Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) => true,
+            Task::Write(write) => is_file(&write.target),
+            Task::Ring(ring) => is_file(&ring.target),
+            Task::Record(record) => is_file(&record.target),
+            // It makes the file that it reads.
+            Task::Scan(_) => true,
+            _ => false,
+        }
+    }
+
     /// The folder that it uses a disk in.
     pub fn works_in(&self) -> Option<&Path> {
         match self {

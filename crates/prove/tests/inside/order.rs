@@ -15,7 +15,8 @@ fn candidate(lever: &str, arm: &str) -> Candidate {
 }
 
 fn all() -> Vec<Candidate> {
-    let settings = [("pace", "p1"), ("pace", "p2"), ("pace", "p3"), ("quota", "q1"), ("quota", "q2"), ("io", "i1")];
+    let settings =
+        [("pace", "p1"), ("pace", "p2"), ("pace", "p3"), ("quota", "q1"), ("quota", "q2"), ("io", "i1")];
     settings.map(|(lever, arm)| candidate(lever, arm)).into()
 }
 
@@ -27,7 +28,10 @@ fn names(some: &[Candidate]) -> Vec<&str> {
 fn the_strongest_setting_of_each_lever_comes_first() {
     let order = |wanted: &[&str]| {
         let wanted: Vec<String> = wanted.iter().map(|name| (*name).into()).collect();
-        likeliest_first(&all(), &wanted).into_iter().map(|index| all()[index].arm.name.clone()).collect::<Vec<_>>()
+        likeliest_first(&all(), &wanted)
+            .into_iter()
+            .map(|index| all()[index].arm.name.clone())
+            .collect::<Vec<_>>()
     };
     assert_eq!(order(&[]), ["p3", "q2", "i1", "p2", "q1", "p1"]);
     assert_eq!(order(&["io", "quota", "pace"]), ["i1", "q2", "p3", "q1", "p2", "p1"]);

@@ -318,7 +318,10 @@ fn harm_without_a_lever_that_was_tried_says_so() {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let offered = told(&proof);
-    assert!(offered.contains("and no lever was tried.") && offered.contains("none is offered here"), "{offered}");
+    assert!(
+        offered.contains("and no lever was tried.") && offered.contains("none is offered here"),
+        "{offered}"
+    );
     assert!(offered.contains("UNDECIDED") && !offered.contains("NOT MET"), "{offered}");
     proof.record.refused = vec![("any lever".into(), "3.0 s of the time are left".into())];
     assert!(told(&proof).contains("the time was over before"), "{}", told(&proof));

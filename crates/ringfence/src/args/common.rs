@@ -19,6 +19,11 @@ pub struct Output {
     /// Show no progress
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
+    /// Let built-in tasks write this much to disks [default: 20GiB]
+    ///
+    /// A run that reaches it ends, keeps what it has, and is undecided. What other programs write is not limited.
+    #[arg(long, value_name = "SIZE", help_heading = "Measuring", hide_short_help = true)]
+    pub write_limit: Option<String>,
 }
 
 /// How an experiment is measured, as flags.

@@ -169,6 +169,26 @@ pub enum Verb {
     Man(Man),
 }
 
+impl Verb {
+    /// The flags that every verb has which measures.
+    pub fn output(&self) -> Option<&Output> {
+        Some(match self {
+            Verb::Survey(survey) => &survey.output,
+            Verb::Prove(prove) => &prove.output,
+            Verb::Tune(tune) => &tune.output,
+            Verb::Reproduce(reproduce) => &reproduce.output,
+            Verb::Write(write) => &write.measuring.output,
+            Verb::Commit(commit) => &commit.measuring.output,
+            Verb::Neighbours(neighbours) => &neighbours.measuring.output,
+            Verb::Pair(pair) => &pair.measuring.output,
+            Verb::Sensitivity(sensitivity) => &sensitivity.measuring.output,
+            Verb::Run(run) => &run.measuring.output,
+            Verb::Aa(aa) => &aa.measuring.output,
+            _ => return None,
+        })
+    }
+}
+
 const VERSUS: &str = "\
 With --budget the exit code is 0 where b is within it, 3 where it is slower by more, 4 where that is undecided; without, it is \
 0 whatever came out. Commands run without a shell where none of them needs one; otherwise in sh, whose start is measured and subtracted.

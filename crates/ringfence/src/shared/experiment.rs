@@ -1,11 +1,12 @@
 //! What every measuring verb shares: the run of an experiment, and its results.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use ringfence_engine::runner::Progress;
+use ringfence_engine::written;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
@@ -51,7 +52,8 @@ pub fn run_as_written(mut experiment: Experiment, on: &On, flags: &Measuring) ->
 
 fn run_on(experiment: Experiment, machine: Machine, on: &On, flags: &Measuring) -> Result<(), Failure> {
     // Refuses what cannot be planned before a file is written or anything runs.
-    let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
+    let mut plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
+    plan.fit_to_time();
     // It may be saved for a machine that can hold it.
     if let Some(path) = &flags.save {
         save(&experiment, path)?;
@@ -64,6 +66,12 @@ fn run_on(experiment: Experiment, machine: Machine, on: &On, flags: &Measuring) 
     let dir = flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir(&experiment.name));
     super::folder::check_new(&dir)?;
     refuse_nothing(&plan, &machine)?;
+    if let Some(estimate) =
+        written::estimate(&plan).filter(|_| !flags.output.quiet && machine.simulated.is_none())
+    {
+        // A reader that has gone is not a failure.
+        let _ = writeln!(std::io::stderr(), "{estimate}");
+    }
     let measure =
         |stop: &AtomicBool, show: ShowProgress| measure::measure(&experiment, &machine, &dir, stop, show);
     carry_out(&title(&plan), &dir, &machine, flags, &measure)

@@ -32,11 +32,17 @@ mod versus;
 mod whatif;
 mod write;
 
+use ringfence_engine::written;
+
 use crate::args::{Args, Verb};
 use crate::failure::Failure;
+use crate::shared::flags::set;
 
 /// Does what was asked.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let mut limit = written::LIMIT;
+    set(&mut limit, "write-limit", args.verb.output().and_then(|output| output.write_limit.as_deref()))?;
+    written::allow(limit);
     match args.verb {
         Verb::Survey(survey) => survey::run(&survey),
         Verb::Prove(prove) => prove::run(&prove),

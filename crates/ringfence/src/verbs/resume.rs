@@ -85,7 +85,7 @@ pub fn fixed(flags: &Measuring) -> Option<&'static str> {
         seed,
         no_deep_idle: _,
         save,
-        output: Output { out, json: _, quiet: _ },
+        output: Output { out, json: _, quiet: _, write_limit: _ },
     } = flags;
     let given = [
         ("trials", trials.is_some()),

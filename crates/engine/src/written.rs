@@ -1,0 +1,127 @@
+//! What built-in tasks write to disks, in all of a run, and the limit for it: disks wear out.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ringfence_experiment::plan::Plan;
+use ringfence_machine::root::{self, FsRoot};
+use ringfence_machine::units::Bytes;
+
+use super::EngineError;
+
+/// What a run may write unless more is allowed.
+pub const LIMIT: Bytes = Bytes(20 << 30);
+
+static ALLOWED: AtomicU64 = AtomicU64::new(LIMIT.0);
+// By engines that have ended.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Allows this program's run to write so much.
+pub fn allow(bytes: Bytes) {
+    ALLOWED.store(bytes.0, Ordering::Relaxed);
+}
+
+/// What is to be known before the first write of a plan; `None` where its built-in tasks write to no disk.
+pub fn estimate(plan: &Plan) -> Option<String> {
+    let about = plan.writes_about()?;
+    let limit = Bytes(ALLOWED.load(Ordering::Relaxed));
+    Some(format!(
+        "{}: built-in tasks write up to about {} to disks; the limit for a run is {limit} (--write-limit)",
+        plan.experiment.name,
+        rounded(about)
+    ))
+}
+
+// To a figure that a person would say.
+fn rounded(bytes: Bytes) -> Bytes {
+    let unit = if bytes.0 >= 1 << 30 { 1 << 30 } else { 1 << 20 };
+    Bytes(bytes.0.div_ceil(unit) * unit)
+}
+
+/// What the processes of an engine have written.
+#[derive(Default)]
+pub(crate) struct Written {
+    // `write_bytes` of `/proc/PID/io`, at the last look.
+    by_process: BTreeMap<i32, u64>,
+}
+
+impl Written {
+    /// Looks at processes of built-in tasks. What one has written between the last look and its end is not seen.
+    pub fn look(&mut self, root: &FsRoot, processes: impl Iterator<Item = i32>) {
+        for process in processes {
+            let text = root.read_opt(format!("/proc/{process}/io"));
+            let bytes = text.and_then(|text| root::field(&text, "write_bytes")?.parse().ok());
+            if let Some(bytes) = bytes {
+                let known = self.by_process.entry(process).or_default();
+                *known = (*known).max(bytes);
+            }
+        }
+    }
+
+    /// Whether no process has written anything.
+    pub fn is_nothing(&self) -> bool {
+        self.by_process.values().all(|bytes| *bytes == 0)
+    }
+
+    // Of pages the kernel counts more than reaches the disk, so that the disks' own count bounds it, where that is known.
+    fn bytes(&self, by_disks: Option<u64>) -> u64 {
+        let all: u64 = self.by_process.values().sum();
+        by_disks.map_or(all, |disks| all.min(disks))
+    }
+
+    /// Whether more may be written. `by_disks` is what all disks wrote meanwhile, where tasks write to no other.
+    ///
+    /// # Errors
+    /// [`EngineError::Limit`] otherwise.
+    pub fn may_go_on(&self, by_disks: Option<u64>) -> Result<(), EngineError> {
+        let earlier = WRITTEN.load(Ordering::Relaxed);
+        within(earlier + self.bytes(by_disks), ALLOWED.load(Ordering::Relaxed))
+    }
+
+    /// Counts it for the run, once its engine ends.
+    pub fn end(&self, by_disks: Option<u64>) {
+        WRITTEN.fetch_add(self.bytes(by_disks), Ordering::Relaxed);
+    }
+}
+
+fn within(written: u64, allowed: u64) -> Result<(), EngineError> {
+    if written < allowed {
+        return Ok(());
+    }
+    let (wrote, more) = (rounded(Bytes(written)), rounded(Bytes(allowed.saturating_mul(2))));
+    Err(EngineError::Limit(format!(
+        "built-in tasks have written {wrote} to disks, and {} are allowed in a run; --write-limit {more} allows more",
+        Bytes(allowed)
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use ringfence_machine::fixtures::FixtureTree;
+
+    use super::*;
+
+    #[test]
+    fn what_processes_wrote_adds_up_and_the_disks_bound_it() {
+        let io = |bytes: u64| format!("rchar: 5\nwrite_bytes: {bytes}\ncancelled_write_bytes: 0\n");
+        let mut written = Written::default();
+        let tree = FixtureTree::new().file("proc/7/io", &io(100)).file("proc/8/io", &io(50));
+        written.look(&tree.root(), [7, 8, 9].into_iter());
+        assert_eq!((written.bytes(None), written.bytes(Some(120))), (150, 120));
+        // One has ended, the other has gone on.
+        let tree = FixtureTree::new().file("proc/7/io", &io(300));
+        written.look(&tree.root(), [7, 8].into_iter());
+        assert_eq!(written.bytes(None), 350);
+    }
+
+    #[test]
+    fn at_the_limit_it_ends_and_says_how_to_allow_more() {
+        assert_eq!(within((20 << 30) - 1, 20 << 30), Ok(()));
+        let why = within(21 << 30, 20 << 30).unwrap_err().to_string();
+        assert_eq!(
+            why,
+            "a limit was reached: built-in tasks have written 21GiB to disks, and 20GiB are allowed in a run; --write-limit 40GiB \
+             allows more"
+        );
+    }
+}
