@@ -24,6 +24,11 @@ pub fn allow(bytes: Bytes) {
 /// What is to be known before the first write of a plan; `None` where its built-in tasks write to no disk.
 pub fn estimate(plan: &Plan) -> Option<String> {
     let about = plan.writes_about()?;
+    // A folder that is not there is refused, and nothing is written.
+    let mut tasks = plan.variants.iter().flatten().map(|variant| &variant.task);
+    if tasks.any(|task| task.writes_in().is_some_and(|folder| !folder.is_dir())) {
+        return None;
+    }
     let limit = Bytes(ALLOWED.load(Ordering::Relaxed));
     Some(format!(
         "{}: built-in tasks write up to about {} to disks; the limit for a run is {limit} (--write-limit)",

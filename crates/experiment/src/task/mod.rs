@@ -212,15 +212,22 @@ impl Task {
 
     /// Whether it writes to files that may lie on a disk.
     pub fn writes_files(&self) -> bool {
-        let is_file = |target: &Target| matches!(target, Target::File(_));
+        self.writes_in().is_some()
+    }
+
+    /// The folder of such files.
+    pub fn writes_in(&self) -> Option<&Path> {
+        fn beside(target: &Target) -> Option<&Path> {
+            let Target::File(path) = target else { return None };
+            // That of a name alone is the one that the program runs in.
+            path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+        }
         match self {
-            Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) => true,
-            Task::Write(write) => is_file(&write.target),
-            Task::Ring(ring) => is_file(&ring.target),
-            Task::Record(record) => is_file(&record.target),
-            // It makes the file that it reads.
-            Task::Scan(_) => true,
-            _ => false,
+            Task::Write(write) => beside(&write.target),
+            Task::Ring(ring) => beside(&ring.target),
+            Task::Record(record) => beside(&record.target),
+            // A scan makes the file that it reads.
+            _ => self.works_in(),
         }
     }
 
