@@ -180,7 +180,11 @@ fn bandwidth(text: &str, info: &Info, base: &Schemata, checked: &mut Checked) ->
 }
 
 fn amount(text: &str, known: &BandwidthInfo) -> Result<u64, String> {
-    let most = if known.unit == Unit::Percent { ", 100 % at most" } else { "" };
+    let most = match known.unit {
+        Unit::Percent => ", 100 % at most",
+        Unit::EighthsOfGigabyte => ", such as 2GB/s; 2048 of these steps are no limit",
+        Unit::MegabytesPerSecond => "",
+    };
     let refused = |why: &str| format!("--mba: {text} {why}; give an amount {}{most}", known.choice());
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let suffix = text[digits.len()..].trim();
@@ -188,6 +192,7 @@ fn amount(text: &str, known: &BandwidthInfo) -> Result<u64, String> {
         "" => known.unit,
         "%" => Unit::Percent,
         "MB/s" | "MBps" => Unit::MegabytesPerSecond,
+        "GB/s" | "GBps" => return of_gigabytes(digits, known).ok_or_else(|| refused("cannot be set")),
         _ => return Err(refused("is not a bandwidth")),
     };
     let amount: u64 = digits.parse().map_err(|_| refused("is not a bandwidth"))?;
@@ -198,10 +203,22 @@ fn amount(text: &str, known: &BandwidthInfo) -> Result<u64, String> {
             Unit::EighthsOfGigabyte => refused("is in another unit than this processor's, eighths of a GB/s"),
         });
     }
-    if amount < known.least() || known.unit == Unit::Percent && amount > 100 || amount > u32::MAX.into() {
+    if !(known.least()..=known.unit.most()).contains(&amount) {
         return Err(refused("cannot be set"));
     }
     Ok(amount)
+}
+
+// GB/s in what the kernel counts them in here, rounded up to a whole number.
+fn of_gigabytes(text: &str, known: &BandwidthInfo) -> Option<u64> {
+    let in_one = match known.unit {
+        Unit::Percent => return None,
+        Unit::MegabytesPerSecond => 1000.0,
+        Unit::EighthsOfGigabyte => 8.0,
+    };
+    let amount = (text.parse::<f64>().ok()? * in_one).ceil();
+    let fits = amount >= known.least() as f64 && amount <= known.unit.most() as f64;
+    fits.then_some(amount as u64)
 }
 
 #[cfg(test)]
@@ -305,6 +322,9 @@ mod tests {
             ("0=45", percent, "MB:0=45 45 % of MB:0 is rounded up to 50 %, as the hardware has it"),
             ("2005MB/s", megabytes, "MB:0=2005;1=2005"),
             ("20", Unit::EighthsOfGigabyte, "MB:0=20;1=20"),
+            ("2048", Unit::EighthsOfGigabyte, "MB:0=2048;1=2048"),
+            ("0=10GB/s;1=2.5GB/s", Unit::EighthsOfGigabyte, "MB:0=80;1=20"),
+            ("2GB/s", megabytes, "MB:0=2000;1=2000"),
         ] {
             assert_eq!(checked("", text, unit, "").as_deref(), Ok(expected), "{text}");
         }
@@ -314,6 +334,12 @@ mod tests {
             ("2000MB/s", percent, "without mba_MBps"),
             ("50%", megabytes, "with mba_MBps; give an amount any number of MB/s"),
             ("half", percent, "is not a bandwidth"),
+            ("4096", Unit::EighthsOfGigabyte, "cannot be set"),
+            ("2049", Unit::EighthsOfGigabyte, "2048 of these steps are no limit"),
+            ("300GB/s", Unit::EighthsOfGigabyte, "cannot be set"),
+            ("0.1GB/s", Unit::EighthsOfGigabyte, "such as 2GB/s"),
+            ("nanGB/s", Unit::EighthsOfGigabyte, "cannot be set"),
+            ("2GB/s", percent, "cannot be set"),
             ("5.5", percent, "is not a bandwidth"),
             ("-5", percent, "is not a bandwidth"),
         ] {

@@ -10,11 +10,23 @@ pub enum Unit {
     Percent,
     /// MB/s, kept by the kernel's software controller (mount option `mba_MBps`).
     MegabytesPerSecond,
-    /// Eighths of a GB/s (AMD).
+    /// Eighths of a GB/s (AMD and Hygon).
     EighthsOfGigabyte,
 }
 
+/// What a group has on AMD and Hygon that nothing limits (Linux, `MAX_MBA_BW_AMD`).
+pub const UNLIMITED_EIGHTHS: u64 = 0x800;
+
 impl Unit {
+    /// The largest amount that the kernel takes: Linux refuses more.
+    pub fn most(self) -> u64 {
+        match self {
+            Unit::Percent => 100,
+            Unit::MegabytesPerSecond => u32::MAX.into(),
+            Unit::EighthsOfGigabyte => UNLIMITED_EIGHTHS,
+        }
+    }
+
     /// An amount in words.
     pub fn say(self, amount: u64) -> String {
         match self {
@@ -22,6 +34,7 @@ impl Unit {
             // What a group has that nobody has limited (Linux, `MBA_MAX_MBPS`).
             Unit::MegabytesPerSecond if amount >= u32::MAX.into() => "no limit".into(),
             Unit::MegabytesPerSecond => format!("{amount} MB/s"),
+            Unit::EighthsOfGigabyte if amount >= UNLIMITED_EIGHTHS => "no limit".into(),
             Unit::EighthsOfGigabyte => format!("{:.3} GB/s", amount as f64 / 8.0),
         }
     }
@@ -127,6 +140,10 @@ mod tests {
         assert_eq!(megabytes.choice(), "any number of MB/s");
         assert_eq!(megabytes.unit.say(u32::MAX.into()), "no limit");
         let amd = info(Unit::EighthsOfGigabyte, 1, 1);
+        assert_eq!(
+            [2, 2047, 2048].map(|amount| amd.unit.say(amount)),
+            ["0.250 GB/s", "255.875 GB/s", "no limit"]
+        );
         assert!(amd.round_up(17) == 17 && !amd.can_be(17, 16));
         // A file that says 0 stands for no steps.
         assert_eq!(info(Unit::EighthsOfGigabyte, 0, 0).round_up(17), 17);

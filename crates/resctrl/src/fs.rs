@@ -74,8 +74,10 @@ impl Resctrl {
         }
         let cpuinfo = root.cpuinfo();
         if let Some(mount) = found {
-            let amd =
-                cpuinfo.lines().any(|line| line.starts_with("vendor_id") && line.ends_with("AuthenticAMD"));
+            // Hygon's processors are AMD's in this, too (Linux, `rdt_init_res_defs_amd`).
+            let is_amd =
+                |line: &str| ["AuthenticAMD", "HygonGenuine"].iter().any(|vendor| line.ends_with(vendor));
+            let amd = cpuinfo.lines().any(|line| line.starts_with("vendor_id") && is_amd(line));
             return Ok(Self {
                 options: MountOptions::of(&mount),
                 kernel: Arc::new(HostKernel::new(root, mount.point)),

@@ -294,7 +294,11 @@ impl Group {
     /// Where it cannot be read or makes no sense.
     #[doc(alias = "pqos_alloc_assoc_get")]
     pub fn cpus(&self) -> Result<CpuSet, Error> {
-        let text = self.read("cpus_list")?;
+        // The mask is there since Linux 4.10, the list since 4.13.
+        let Some(text) = self.read_if_there("cpus_list")? else {
+            let text = self.read("cpus")?;
+            return CpuSet::from_mask(&text).map_err(|error| self.content("cpus", &text, error));
+        };
         text.trim().parse().map_err(|error| self.content("cpus_list", &text, error))
     }
 

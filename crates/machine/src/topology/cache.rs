@@ -102,6 +102,8 @@ fn read_one(root: &FsRoot, dir: &str, cpu: CpuId, online: &CpuSet) -> Option<(Ca
         "Unified" => CacheKind::Unified,
         _ => return None,
     };
+    // The kernel prints what firmware says: others than these are no caches that it could know.
+    let level = root.parse_opt(format!("{dir}/level")).filter(|level| (1..=4).contains(level))?;
     let sharers = root
         .cpus(dir, "shared_cpu_list", "shared_cpu_map")
         .named()
@@ -109,7 +111,7 @@ fn read_one(root: &FsRoot, dir: &str, cpu: CpuId, online: &CpuSet) -> Option<(Ca
         .filter(|set| set.contains(cpu));
     let shared = sharers.is_some();
     let cache = Cache {
-        level: root.parse_opt(format!("{dir}/level"))?,
+        level,
         kind,
         id: root.parse_opt(format!("{dir}/id")),
         size: root.read_opt(format!("{dir}/size")).and_then(|text| size(&text)),

@@ -293,3 +293,14 @@ fn packages_without_numbers_are_told_apart_by_their_cpus() {
     let packages: Vec<(u32, usize)> = read(&machine).packages.iter().map(|p| (p.id, p.cpus.len())).collect();
     assert_eq!(packages, [(0, 32), (1, 32)]);
 }
+
+#[test]
+fn caches_of_levels_that_there_cannot_be_are_left_out() {
+    let machine = fixtures::vm_2cpu();
+    let before = read(&machine).caches;
+    for (index, level) in [(20, 0), (21, 255)] {
+        let dir = format!("/sys/devices/system/cpu/cpu0/cache/index{index}");
+        machine.write(format!("{dir}/type"), "Unified\n").write(format!("{dir}/level"), format!("{level}\n"));
+    }
+    assert_eq!(read(&machine).caches, before);
+}
