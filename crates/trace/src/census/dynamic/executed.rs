@@ -26,7 +26,8 @@ pub struct Executed {
     pub mfence: u64,
     /// Locked instructions, wherever they stored.
     pub locked: u64,
-    /// Calls of `msync`, `fsync`, `fdatasync`, `syncfs` and `sync` that waited for the medium, one for each part of a file.
+    /// Calls of `msync`, `fsync`, `fdatasync`, `syncfs` and `sync` that waited for the medium, one for each part of a
+    /// file.
     pub msync: u64,
     /// Writes by the kernel.
     pub writes: u64,
