@@ -23,6 +23,9 @@ use crate::run::{Quantity, Run, kept};
 /// The share of the log-ratios that is left out at each end.
 pub const TRIMMED: f64 = 0.2;
 
+// So many rounds are few: trimming five leaves three.
+const TRIMMED_LEAVES_LITTLE: std::ops::Range<usize> = 5..8;
+
 /// The time that a shell takes to start, ns, with its interval; none where there is no shell.
 ///
 /// # Errors
@@ -46,10 +49,10 @@ pub fn ratio(runs: &[Run], quantity: Quantity, a: usize, b: usize, level: f64) -
     };
     let pairs = pairs(runs, quantity, a, b);
     let Some(shell) = shell else {
-        return trimmed(&log_ratios(&pairs, 0.0), level).map_err(|why| stalled(why, &pairs, 0.0));
+        return of_pairs(&pairs, 0.0, level).map_err(|why| stalled(why, &pairs, 0.0));
     };
     let start = shell.value;
-    let interval = trimmed(&log_ratios(&pairs, start), level).map_err(|why| stalled(why, &pairs, start))?;
+    let interval = of_pairs(&pairs, start, level).map_err(|why| stalled(why, &pairs, start))?;
     // How much the log-ratio moves with the start that is subtracted: of the middle pair, which is no outlier.
     let mut moves: Vec<f64> = pairs.iter().map(|(a, b)| (a - start).recip() - (b - start).recip()).collect();
     moves.sort_by(f64::total_cmp);
@@ -105,6 +108,57 @@ pub fn trimmed(logs: &[f64], level: f64) -> Estimate {
     }
     let spread = error * (n as f64).sqrt();
     Interval { value, low, high, level, trials: n as u32, spread, slack: 0.0 }.widened(0.0)
+}
+
+// Of few rounds, trimming leaves next to nothing to know a spread by. So every run of one command is held against every
+// run of the other there.
+fn of_pairs(pairs: &[(f64, f64)], start: f64, level: f64) -> Estimate {
+    let few = TRIMMED_LEAVES_LITTLE.contains(&pairs.len());
+    let across = few.then(|| across(pairs, start, level)).flatten();
+    across.map_or_else(|| trimmed(&log_ratios(pairs, start), level), Ok)
+}
+
+// The interval of Mann and Whitney's test, with the middle of all ratios (J. L. Hodges and E. L. Lehmann, Annals of
+// Mathematical Statistics 34, 1963); none where so few runs cannot bear this level, or the interval says nothing.
+fn across(pairs: &[(f64, f64)], start: f64, level: f64) -> Option<Interval> {
+    let n = pairs.len();
+    let of_a = |(a, _): &(f64, f64)| pairs.iter().map(move |(_, b)| (*a, *b)).collect::<Vec<_>>();
+    let all: Vec<(f64, f64)> = pairs.iter().flat_map(of_a).collect();
+    let mut logs = log_ratios(&all, start);
+    logs.sort_by(f64::total_cmp);
+    let left_out = left_out(n, level)?;
+    let (low, high) = (logs[left_out - 1], logs[n * n - left_out]);
+    let value = (logs[(n * n - 1) / 2] + logs[n * n / 2]) / 2.0;
+    if ![low, value, high].iter().all(|bound| bound.is_finite()) {
+        return None;
+    }
+    let t = StudentsT::new(0.0, 1.0, n as f64 - 1.0).expect("there are two rounds at least");
+    let spread = (high - low) / 2.0 / t.inverse_cdf(0.5 + level / 2.0) * (n as f64).sqrt();
+    let [low, value, high] = [low, value, high].map(f64::exp);
+    Interval { value, low, high, level, trials: n as u32, spread, slack: 0.0 }.widened(0.0).ok()
+}
+
+// The rank, from either end, of the ratios that bound the interval: as many orders of 2n runs as the level permits lie
+// beyond it.
+fn left_out(n: usize, level: f64) -> Option<usize> {
+    // How many orders of i runs of one and j of the other have so many pairs in which the other's is the shorter.
+    fn orders(i: usize, j: usize, shorter: usize) -> f64 {
+        match (i, j) {
+            (0, _) | (_, 0) => f64::from(u8::from(shorter == 0)),
+            _ => {
+                let last_is_first = shorter.checked_sub(j).map_or(0.0, |rest| orders(i - 1, j, rest));
+                last_is_first + orders(i, j - 1, shorter)
+            }
+        }
+    }
+    let count = |shorter| orders(n, n, shorter);
+    let all: f64 = (0..=n * n).map(count).sum();
+    let mut beyond = 0.0;
+    let within = (0..n * n / 2).take_while(|shorter| {
+        beyond += 2.0 * count(*shorter) / all;
+        beyond <= 1.0 - level
+    });
+    Some(within.count()).filter(|rank| *rank > 0)
 }
 
 // What a and b took, round by round.
@@ -266,6 +320,23 @@ mod tests {
         );
         assert_eq!(ratio(&rare, Quantity::Wall, 0, 1, 0.95).unwrap().high, 1.0);
         assert!(whole(&rare, 0, 1, 0.95).unwrap().value > 1.5);
+    }
+
+    // Mann and Whitney's table for five and five: at most 2 of 25 pairs at 95 %, 1 at 98 %; 3 of 6 and 6 are 5.
+    #[test]
+    fn few_rounds_are_judged_by_all_pairs_of_runs() {
+        assert_eq!([left_out(5, 0.95), left_out(5, 0.98), left_out(6, 0.95)], [Some(3), Some(2), Some(6)]);
+        assert_eq!(left_out(5, 0.995), None);
+        // Twice as long in each run, and two runs of a that something else made longer.
+        let all = runs(&[11, 12, 19, 11, 18], &[21, 22, 21, 23, 21], &[]);
+        let found = ratio(&all, Quantity::Wall, 0, 1, 0.95).unwrap();
+        assert!(found.low > 1.1 && found.high < 2.2, "{found:?}");
+        let logs: Vec<f64> =
+            [21.0 / 11.0, 22.0 / 12.0, 21.0 / 19.0, 23.0 / 11.0, 21.0 / 18.0f64].map(f64::ln).into();
+        assert!(trimmed(&logs, 0.95).unwrap().low < 1.0);
+        // The same command twice is no difference.
+        let same = runs(&[11, 12, 19, 11, 18], &[12, 18, 11, 11, 19], &[]);
+        assert!(ratio(&same, Quantity::Wall, 0, 1, 0.95).unwrap().contains(1.0));
     }
 
     #[test]
