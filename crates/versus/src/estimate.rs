@@ -10,6 +10,9 @@
 //! then needs ten times as many of them for the same interval. But a command may have rare long runs of its own. So
 //! the mean over all rounds, none left out, is reckoned as well ([`whole`]), and where it contradicts that is said.
 //!
+//! Of five to seven rounds trimming leaves too little: there the figure is the middle of all ratios of a run of *b* over one
+//! of *a*, and the interval that of Mann and Whitney's test.
+//!
 //! Where commands are run by a shell, the time that the shell takes to start is measured in each round as well, and
 //! subtracted from every run. How well it is known goes into the interval: that is widened by as much as the ratio moves
 //! when another time within the shell's own interval is subtracted.
