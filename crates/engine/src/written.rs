@@ -1,9 +1,12 @@
 //! What built-in tasks write to disks, in all of a run, and the limit for it: disks wear out.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::Task;
+use ringfence_machine::medium::Medium;
 use ringfence_machine::root::{self, FsRoot};
 use ringfence_machine::units::Bytes;
 
@@ -24,9 +27,9 @@ pub fn allow(bytes: Bytes) {
 /// What is to be known before the first write of a plan; `None` where its built-in tasks write to no disk.
 pub fn estimate(plan: &Plan) -> Option<String> {
     let about = plan.writes_about()?;
-    // A folder that is not there is refused, and nothing is written.
+    // What cannot be written there is refused, and nothing is written.
     let mut tasks = plan.variants.iter().flatten().map(|variant| &variant.task);
-    if tasks.any(|task| task.writes_in().is_some_and(|folder| !folder.is_dir())) {
+    if !tasks.all(can_be_written) {
         return None;
     }
     let limit = Bytes(ALLOWED.load(Ordering::Relaxed));
@@ -35,6 +38,27 @@ pub fn estimate(plan: &Plan) -> Option<String> {
         plan.experiment.name,
         rounded(about)
     ))
+}
+
+// As far as it can be seen without writing; also that it lies on a disk.
+fn can_be_written(task: &Task) -> bool {
+    let Some(path) = task.writes_to() else { return true };
+    let is_new_file = task.works_in().is_none() && !path.exists();
+    let folder = if path.is_dir() { Some(path) } else { path.parent().filter(|_| is_new_file) };
+    let Some(folder) =
+        folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+    else {
+        return false;
+    };
+    let free = rustix::fs::statvfs(folder).map_or(0, |of| of.f_bavail.saturating_mul(of.f_frsize));
+    let size = match task {
+        Task::Write(write) => write.size.0,
+        Task::Ring(ring) => ring.size.0,
+        Task::Record(record) => record.size.0,
+        _ => 0,
+    };
+    size.max(1) <= free
+        && Medium::at(&FsRoot::host(), folder).is_ok_and(|at| !at.file_system.below.is_empty())
 }
 
 // To a figure that a person would say.

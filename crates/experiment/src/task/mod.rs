@@ -212,20 +212,21 @@ impl Task {
 
     /// Whether it writes to files that may lie on a disk.
     pub fn writes_files(&self) -> bool {
-        self.writes_in().is_some()
+        self.writes_to().is_some()
     }
 
-    /// The folder of such files.
-    pub fn writes_in(&self) -> Option<&Path> {
-        fn beside(target: &Target) -> Option<&Path> {
-            let Target::File(path) = target else { return None };
-            // That of a name alone is the one that the program runs in.
-            path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+    /// The folder or the name of such files.
+    pub fn writes_to(&self) -> Option<&Path> {
+        fn file(target: &Target) -> Option<&Path> {
+            match target {
+                Target::File(path) => Some(path),
+                _ => None,
+            }
         }
         match self {
-            Task::Write(write) => beside(&write.target),
-            Task::Ring(ring) => beside(&ring.target),
-            Task::Record(record) => beside(&record.target),
+            Task::Write(write) => file(&write.target),
+            Task::Ring(ring) => file(&ring.target),
+            Task::Record(record) => file(&record.target),
             // A scan makes the file that it reads.
             _ => self.works_in(),
         }
