@@ -66,9 +66,9 @@ fn run_on(experiment: Experiment, machine: Machine, on: &On, flags: &Measuring) 
     let dir = flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir(&experiment.name));
     super::folder::check_new(&dir)?;
     refuse_nothing(&plan, &machine)?;
-    if let Some(estimate) =
-        written::estimate(&plan).filter(|_| !flags.output.quiet && machine.simulated.is_none())
-    {
+    let is_refused = experiment.measure.time.is_some_and(|time| time.0 < plan.least_time_for_one());
+    let tells = !flags.output.quiet && machine.simulated.is_none() && !is_refused;
+    if let Some(estimate) = written::estimate(&plan).filter(|_| tells) {
         // A reader that has gone is not a failure.
         let _ = writeln!(std::io::stderr(), "{estimate}");
     }
