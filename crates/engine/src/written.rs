@@ -134,11 +134,13 @@ mod tests {
     fn what_processes_wrote_adds_up_and_the_disks_bound_it() {
         let io = |bytes: u64| format!("rchar: 5\nwrite_bytes: {bytes}\ncancelled_write_bytes: 0\n");
         let mut written = Written::default();
-        let tree = FixtureTree::new().file("proc/7/io", &io(100)).file("proc/8/io", &io(50));
+        let tree = FixtureTree::empty("written");
+        tree.write("/proc/7/io", io(100)).write("/proc/8/io", io(50));
         written.look(&tree.root(), [7, 8, 9].into_iter());
         assert_eq!((written.bytes(None), written.bytes(Some(120))), (150, 120));
         // One has ended, the other has gone on.
-        let tree = FixtureTree::new().file("proc/7/io", &io(300));
+        let tree = FixtureTree::empty("written");
+        tree.write("/proc/7/io", io(300));
         written.look(&tree.root(), [7, 8].into_iter());
         assert_eq!(written.bytes(None), 350);
     }
