@@ -338,7 +338,7 @@ mod tests {
             ("2049", Unit::EighthsOfGigabyte, "2048 of these steps are no limit"),
             ("300GB/s", Unit::EighthsOfGigabyte, "cannot be set"),
             ("0.1GB/s", Unit::EighthsOfGigabyte, "such as 2GB/s"),
-            ("nanGB/s", Unit::EighthsOfGigabyte, "cannot be set"),
+            ("nanGB/s", Unit::EighthsOfGigabyte, "is not a bandwidth"),
             ("2GB/s", percent, "cannot be set"),
             ("5.5", percent, "is not a bandwidth"),
             ("-5", percent, "is not a bandwidth"),

@@ -94,7 +94,9 @@ impl BandwidthInfo {
     /// documentation, resctrl, "bandwidth_gran").
     pub fn round_up(&self, amount: u64) -> u64 {
         let over = amount.saturating_sub(self.least());
-        self.least().saturating_add(over.div_ceil(self.step()).saturating_mul(self.step()))
+        let rounded = self.least().saturating_add(over.div_ceil(self.step()).saturating_mul(self.step()));
+        // The largest amount may be no whole step: AMD's, which stands for no limit.
+        rounded.min(self.unit.most().max(amount))
     }
 
     /// Whether `found` can be what the kernel has made of `asked`: the same, or less than a step above.
