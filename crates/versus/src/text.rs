@@ -256,6 +256,9 @@ fn comparison(out: &mut String, findings: &Findings, one: &Compared, style: &Sty
     if let Some(text) = longer(findings, one) {
         paragraph(out, ringfence_text::text::width(&head), &text, style);
     }
+    if let Some(text) = apart(findings, one) {
+        paragraph(out, ringfence_text::text::width(&head), &text, style);
+    }
     let others = differing(one).map(|(quantity, ratio)| format!("{} {}", quantity.name(), slowdown(&ratio)));
     let others: Vec<String> = others.collect();
     if !others.is_empty() {
@@ -279,6 +282,29 @@ pub fn longer(findings: &Findings, one: &Compared) -> Option<String> {
     } else {
         None
     }
+}
+
+/// Why the times in the table are another ratio than the figure, where they are.
+pub fn apart(findings: &Findings, one: &Compared) -> Option<String> {
+    let time = |role: &String| {
+        let is_it = |measure: &&Measure| {
+            measure.case.role == *role
+                && (one.parameters.is_empty() || measure.case.parameters == one.parameters)
+        };
+        Some(findings.commands.iter().find(is_it)?.time.estimate().ok()?.value)
+    };
+    let (table, paired) = (time(&one.of)? / time(&one.than)?, one.ratio.estimate().ok()?.value);
+    differ(table, paired, findings.settings.margin).then(|| {
+        format!(
+            "the times in the table are {:+.1} % apart: each is of all runs of one command, and the figure is of runs next to each other, where what slows the machine slows both",
+            (table - 1.0) * 100.0
+        )
+    })
+}
+
+// By more than a change that matters, and by more than a tenth of the effect.
+fn differ(table: f64, paired: f64, margin: f64) -> bool {
+    (table / paired).ln().abs() > margin.ln_1p().max(paired.ln().abs() / 10.0)
 }
 
 /// What else differs, as far as the intervals bear it.
@@ -372,4 +398,16 @@ pub fn summary(findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
         text += &format!("; ended early: {why}");
     }
     text + ".\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::differ;
+
+    #[test]
+    fn a_table_that_says_something_else_than_the_figure_is_explained() {
+        // 266 ms against 250 ms in the table, and 10 % by pairs.
+        assert!(differ(266.0 / 250.0, 1.10, 0.01) && differ(250.0 / 266.0, 1.0 / 1.10, 0.01));
+        assert!(!differ(1.10, 1.105, 0.01) && !differ(2.0, 2.05, 0.01));
+    }
 }
