@@ -160,7 +160,7 @@ fn what_cannot_be_measured_says_why() {
         (vec!["commit", ".", "--cpus", "zero"], "not a CPU list"),
         (vec!["commit", ".", "--batch", "1,x"], "is not a whole number"),
         (vec!["commit", ".", "--size", "2GiB"], "at most 1GiB"),
-        (vec!["commit", ".", "--trials", "0"], "at least 2"),
+        (vec!["commit", ".", "--trials", "0"], "at least 4"),
         (vec!["commit", ".", "--metric", "p100"], "not a quantity"),
         (vec!["commit", ".", "."], "one word too many"),
         (vec!["commit", ".", "--time", "1s", "--out", "x"], "4 trials, which take 1.8s here"),

@@ -181,15 +181,16 @@ impl FsRoot {
     /// (`f`). Old kernels and copies of a machine's files have the mask alone.
     pub fn cpus(&self, dir: impl AsRef<Path>, list: &str, mask: &str) -> Cpus {
         let (list, mask) = (dir.as_ref().join(list), dir.as_ref().join(mask));
-        let listed = self.read_parsed(&list, "a CPU list");
-        let masked =
+        let first = match self.read_parsed(&list, "a CPU list") {
+            Ok(cpus) => return Cpus::Named(cpus),
+            Err(error) => error,
+        };
+        let read =
             |text: String| CpuSet::from_mask(&text).map_err(|_| self.content(&mask, &text, "a CPU mask"));
-        match listed
-            .or_else(|first| self.read_trimmed(&mask).and_then(masked).map_err(|second| (first, second)))
-        {
+        match self.read_trimmed(&mask).and_then(read) {
             Ok(cpus) => Cpus::Named(cpus),
-            Err((first, second)) if first.is_missing() && second.is_missing() => Cpus::Missing,
-            Err((first, second)) => Cpus::Unreadable(if first.is_missing() { second } else { first }),
+            Err(second) if first.is_missing() && second.is_missing() => Cpus::Missing,
+            Err(second) => Cpus::Unreadable(if first.is_missing() { second } else { first }),
         }
     }
 

@@ -50,8 +50,8 @@ pub enum Support {
 /// The kind of processor, where it is one into whose caches the kernel locks regions.
 pub fn processor(root: &FsRoot) -> Option<&'static str> {
     let cpuinfo = root.cpuinfo();
-    let number = |key: &str| field(&cpuinfo, key).and_then(|text| text.parse::<u32>().ok());
-    let intel = field(&cpuinfo, "vendor_id") == Some("GenuineIntel");
+    let number = |key: &str| field(cpuinfo, key).and_then(|text| text.parse::<u32>().ok());
+    let intel = field(cpuinfo, "vendor_id") == Some("GenuineIntel");
     let (family, model) = (number("cpu family"), number("model"));
     let known = MODELS.iter().find(|(known, _)| intel && family == Some(6) && model == Some(*known));
     known.map(|(_, name)| *name)
@@ -68,7 +68,7 @@ fn field<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
 pub fn support(root: &FsRoot) -> Support {
     let Some(name) = processor(root) else {
         let cpuinfo = root.cpuinfo();
-        let here = field(&cpuinfo, "model name").unwrap_or("this processor");
+        let here = field(cpuinfo, "model name").unwrap_or("this processor");
         let names = MODELS.map(|(_, name)| name).join(", ");
         return Support::Cannot(format!(
             "the kernel does not lock regions into the caches of {here}: it does on {names} alone; {ALTERNATIVE}"

@@ -12,7 +12,7 @@ pub struct Services {
     /// lines. Questions are asked at a fixed rate whether or not the last was answered, and the time of an answer counts from when its question was due.
     #[arg(long, value_name = "SERVICE", help_heading = "Services", conflicts_with = "victim")]
     pub victim_probe: Option<String>,
-    /// What to send to tcp: and unix:, such as 'PING\r\n'
+    /// What to send to tcp: and unix:, as 'PING\r\n'
     ///
     /// The bytes of a question, with \r, \n and \xHH. redis: sends PING without it, and postgres: SELECT 1;
     #[arg(long, value_name = "BYTES", help_heading = "Services", requires = "victim_probe")]
