@@ -11,7 +11,8 @@ use serde::{Serialize, Serializer};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::estimate::{
-    Estimate, FEWEST_BEYOND, NotEstimable, interpolated, quantile_of, serialize_estimate, t_two_sided,
+    Estimate, FEWEST_BEYOND, NotEstimable, Observed, interpolated, quantile_observed, quantile_of,
+    serialize_estimate, t_two_sided,
 };
 use crate::windows::{Lost, Windows};
 
@@ -51,6 +52,19 @@ pub struct LatencyQuantile {
     /// How long it is, ns.
     #[serde(serialize_with = "serialize_estimate")]
     pub ns: Estimate,
+    /// What was counted, ns, where there is no interval although there are enough latencies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
+}
+
+impl LatencyQuantile {
+    /// Of windows, each with its trial.
+    pub fn of(windows: &[(u32, Histogram)], quantile: Quantile, level: f64) -> Self {
+        let ns = quantile_of(windows, quantile, level);
+        let observed = ns.err().filter(NotEstimable::is_observed);
+        let observed = observed.and_then(|_| quantile_observed(windows, quantile));
+        Self { quantile, ns, observed }
+    }
 }
 
 fn in_eighths<S: Serializer>(histogram: &Histogram, serializer: S) -> Result<S::Ok, S::Error> {
@@ -147,9 +161,9 @@ pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64)
 fn quantiles(samples: &[&Sample], level: f64, bearable: Result<(), NotEstimable>) -> Vec<LatencyQuantile> {
     let windows: Vec<(u32, Histogram)> =
         samples.iter().filter_map(|sample| Some((sample.trial, sample.latencies.clone()?))).collect();
-    let of = |quantile| LatencyQuantile {
-        quantile,
-        ns: bearable.and_then(|()| quantile_of(&windows, quantile, level)),
+    let of = |quantile| match bearable {
+        Ok(()) => LatencyQuantile::of(&windows, quantile, level),
+        Err(reason) => LatencyQuantile { quantile, ns: Err(reason), observed: None },
     };
     Quantile::ALL.map(of).into()
 }
@@ -279,6 +293,25 @@ mod tests {
         let found = cases(&plan(), &few, None, 0.95);
         let told: Vec<bool> = found[0].quantiles.iter().map(|of| of.ns.is_ok()).collect();
         assert_eq!(told, [true, true, false, false]);
+    }
+
+    // 6 x 10 000 latencies are not few; those that are long all come in one trial.
+    #[test]
+    fn a_quantile_of_trials_that_differ_is_marked_and_has_its_range() {
+        let of = |trial: u32| {
+            let slow = if trial == 2 { 9000 } else { 0 };
+            sample(trial, 0, &[(24, 10_000 - slow), (4096, slow)])
+        };
+        let found = &cases(&plan(), &(0..6).map(of).collect::<Vec<_>>(), None, 0.95)[0].quantiles;
+        let p90 = found.iter().find(|of| of.quantile == Quantile::P90).unwrap();
+        assert!(matches!(p90.ns, Err(NotEstimable::TrialsDiffer { counted: 60_000, .. })), "{p90:?}");
+        let seen = p90.observed.unwrap();
+        assert!(seen.low < 30.0 && seen.value > 4000.0 && seen.high >= seen.value, "{seen:?}");
+        // Of three trials there is no interval, but many latencies; of few latencies there is neither.
+        let three = &cases(&plan(), &(0..3).map(of).collect::<Vec<_>>(), None, 0.95)[0].quantiles;
+        assert!(three[0].ns.is_err() && three[0].observed.is_some_and(|seen| seen.trials == 3), "{three:?}");
+        let few: Vec<Sample> = (0..6).map(|trial| sample(trial, 0, &[(24, 10)])).collect();
+        assert_eq!(cases(&plan(), &few, None, 0.95)[0].quantiles[2].observed, None);
     }
 
     // 12 x 6000 latencies: p99.9 has a figure, and curves end where ten are longer.

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cheapest;
 pub mod estimate;
 pub mod frontier;
 pub mod hosts;

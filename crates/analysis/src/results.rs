@@ -7,7 +7,9 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use serde::Serialize;
 
-use crate::estimate::{self, ByClass, Diagnostics, Estimate, Finding, Logs, NotEstimable, Pair, Window};
+use crate::estimate::{
+    self, ByClass, Diagnostics, Estimate, Finding, Logs, NotEstimable, Observed, Pair, Window,
+};
 use crate::parts::{Parted, Parts};
 use crate::windows::{Lost, TooLong, Windows};
 
@@ -28,6 +30,9 @@ pub struct CaseResult {
     /// unit's latency the experiment is about.
     #[serde(serialize_with = "estimate::serialize_estimate")]
     pub ns_per_unit: Estimate,
+    /// The slowdown, or where the case has no baseline the ns per unit, where trials differ too much for an interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
     /// The slowdown against the baseline, of the mean time or of the quantile; absent where the case has none.
     pub effect: Option<Effect>,
     /// What the other roles achieved meanwhile.
@@ -97,13 +102,18 @@ pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
             let parts = parts.as_ref().map(|parts| parts.of_case(number, level));
             Effect { finding, by_class, diagnostics: estimate::diagnostics(&pairs), parts }
         });
+        let ns_per_unit = windows.rate(number, level);
+        let main = effect.as_ref().map_or(&ns_per_unit, |effect| &effect.by_class.all.slowdown);
+        let observed =
+            main.as_ref().err().and_then(|reason| windows.observed(number, reason, effect.is_some()));
         all.push(CaseResult {
             case: number,
             arm: case.arm.clone(),
             label: case.label.clone(),
             params: case.params.clone(),
             unit: plan.metric_task(number).unit(),
-            ns_per_unit: windows.rate(number, level),
+            ns_per_unit,
+            observed,
             effect,
             co_runners: co_runners(plan, &work, number),
             classes,
@@ -149,7 +159,9 @@ pub fn trials_it_takes(plan: &Plan, samples: &[Sample], case: usize) -> u32 {
         let (trials, counted) = windows.counted(case);
         // Where they come in bursts, it is known what that takes.
         let needed = match windows.slowdown(case, 0.95) {
-            Err(NotEstimable::TooFewLatencies { needed, .. }) => needed,
+            Err(NotEstimable::TooFewLatencies { needed, .. } | NotEstimable::TrialsDiffer { needed, .. }) => {
+                needed
+            }
             _ => estimate::fewest_latencies(quantile),
         };
         (counted > 0).then(|| (needed as f64 * 1.1 * f64::from(trials) / counted as f64).ceil())

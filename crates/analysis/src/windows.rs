@@ -14,7 +14,7 @@ use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::sample::Sample;
 use serde::Serialize;
 
-use crate::estimate::{self, ByClass, Estimate, LatencyPair, Logs, NotEstimable, Pair, Window};
+use crate::estimate::{self, ByClass, Estimate, LatencyPair, Logs, NotEstimable, Observed, Pair, Window};
 
 /// Of so many steps of a case, one may have lasted too long; a single one may always, for that is an accident.
 ///
@@ -269,6 +269,26 @@ impl Windows {
         match self.quantity {
             Quantity::Mean => estimate::rate(&work(self.own(case)), level),
             Quantity::Quantile(quantile) => estimate::quantile_of(&counted(self.own(case)), quantile, level),
+        }
+    }
+
+    /// The slowdown of a case, or its quantity where it is compared with nothing, without an interval. `None` where the reason for
+    /// having none is another than trials that differ.
+    pub(crate) fn observed(&self, case: usize, reason: &NotEstimable, compared: bool) -> Option<Observed> {
+        match (reason, self.quantity, compared) {
+            (NotEstimable::TooWide { .. }, Quantity::Mean, true) => {
+                Observed::of_mean(&estimate::slowdown_logs(&self.pairs(case)).ok()?)
+            }
+            (NotEstimable::TooWide { .. }, Quantity::Mean, false) => {
+                Observed::of_mean(&estimate::rate_logs(&work(self.own(case))).ok()?)
+            }
+            (reason, Quantity::Quantile(quantile), true) if reason.is_observed() => {
+                estimate::quantile_ratio_observed(&self.latency_pairs(case, ALL_TRIALS), quantile)
+            }
+            (reason, Quantity::Quantile(quantile), false) if reason.is_observed() => {
+                estimate::quantile_observed(&counted(self.own(case)), quantile)
+            }
+            _ => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_analysis::estimate::{ByClass, Diagnostics, Estimate, Finding, serialize_estimate};
+use ringfence_analysis::estimate::{ByClass, Diagnostics, Estimate, Finding, Observed, serialize_estimate};
 use ringfence_analysis::parts::Parts;
 use ringfence_analysis::results::{self, CaseResult, CoRunner};
 use ringfence_analysis::windows::TooLong;
@@ -20,6 +20,8 @@ pub(super) struct Case<'a> {
     unit: &'a str,
     #[serde(serialize_with = "serialize_estimate")]
     ns_per_unit: Estimate,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed: Option<Observed>,
     effect: Option<Effect<'a>>,
     co_runners: &'a [CoRunner],
     classes: &'a BTreeMap<Class, usize>,
@@ -44,6 +46,7 @@ impl<'a> From<&'a CaseResult> for Case<'a> {
             params: &result.params,
             unit: result.unit,
             ns_per_unit: result.ns_per_unit,
+            observed: result.observed,
             effect: result.effect.as_ref().map(Effect::from),
             co_runners: &result.co_runners,
             classes: &result.classes,

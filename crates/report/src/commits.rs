@@ -1,5 +1,6 @@
 //! What to use of the ways to commit that were measured, and what to expect beside a writer.
 
+use ringfence_analysis::cheapest::Cheapest;
 use ringfence_analysis::estimate::{Interval, NotEstimable, Verdict as Known};
 use ringfence_analysis::reached::Unreached;
 use ringfence_experiment::plan::Plan;
@@ -13,28 +14,54 @@ use crate::cases::words;
 use crate::numbers::{count, ns_interval, slowdown};
 use crate::text::{clean, listed, plural};
 
+/// A durable way to commit.
+struct Way<'a> {
+    case: usize,
+    task: &'a Commit,
+    /// What a commit takes, or a record.
+    cost: Interval,
+    /// How many times as long it takes as the cheapest.
+    ratio: f64,
+    /// Whether it is the cheapest.
+    first: bool,
+    /// Whether it is known to take longer than the cheapest.
+    dearer: bool,
+    /// Whether that is known of medians only.
+    by_median: bool,
+}
+
 /// Ways to commit, of which each case of an experiment is one.
 #[derive(Default)]
 struct Ways<'a> {
     /// Those that are durable, with what a commit takes.
-    costs: Vec<(usize, &'a Commit, Interval)>,
+    costs: Vec<Way<'a>>,
     /// All of them.
     tasks: Vec<&'a Commit>,
     /// Why durable ones have no figure.
     unknown: Vec<NotEstimable>,
     /// The names of ways to sync that make nothing durable.
     without: Vec<&'static str>,
+    /// How the durable ones compare, trial by trial.
+    cheapest: Option<&'a Cheapest>,
 }
 
 impl<'a> Ways<'a> {
     /// Nothing where something else was measured, too.
     fn of(found: &'a Findings) -> Option<Self> {
-        let mut ways = Self::default();
+        let mut ways = Self { cheapest: found.cheapest.as_ref(), ..Self::default() };
         for result in found.results.iter().filter(|result| result.effect.is_none()) {
             let Task::Commit(task) = found.plan.metric_task(result.case) else { return None };
             ways.tasks.push(task);
             match (task.sync.durable(), result.ns_per_unit) {
-                (true, Ok(cost)) => ways.costs.push((result.case, task, cost)),
+                (true, Ok(cost)) => ways.costs.push(Way {
+                    case: result.case,
+                    task,
+                    cost,
+                    ratio: 1.0,
+                    first: false,
+                    dearer: false,
+                    by_median: false,
+                }),
                 (true, Err(reason)) => ways.unknown.push(reason),
                 (false, _) => ways.without.push(task.sync.name()),
             }
@@ -50,12 +77,39 @@ impl<'a> Ways<'a> {
 
     /// Sorts them; how many of the first cannot be told apart.
     fn sort(&mut self) -> usize {
-        self.costs.sort_by(|a, b| a.2.value.total_cmp(&b.2.value));
-        let high = self.costs.iter().map(|(.., cost)| cost.high).fold(f64::INFINITY, f64::min);
-        let (least, more): (Vec<_>, Vec<_>) = self.costs.drain(..).partition(|(.., cost)| cost.low <= high);
-        let tied = least.len();
-        self.costs = [least, more].concat();
-        tied
+        if !self.compared_within_trials() {
+            self.compare_intervals();
+        }
+        self.costs.sort_by(|a, b| {
+            (a.dearer, !a.first).cmp(&(b.dearer, !b.first)).then(a.ratio.total_cmp(&b.ratio))
+        });
+        self.costs.iter().filter(|way| !way.dearer).count()
+    }
+
+    // Whether they are known to have been compared so.
+    fn compared_within_trials(&mut self) -> bool {
+        let Some(known) = self.cheapest else { return false };
+        for way in &mut self.costs {
+            match known.others.iter().find(|other| other.case == way.case) {
+                _ if way.case == known.case => (way.ratio, way.first) = (1.0, true),
+                Some(other) => {
+                    (way.ratio, way.dearer, way.by_median) = (other.ratio, other.dearer, other.by_median);
+                }
+                None => return false,
+            }
+        }
+        self.costs.iter().any(|way| way.first)
+    }
+
+    fn compare_intervals(&mut self) {
+        let least = |of: fn(&Interval) -> f64| {
+            self.costs.iter().map(|way| of(&way.cost)).fold(f64::INFINITY, f64::min)
+        };
+        let (value, high) = (least(|cost| cost.value), least(|cost| cost.high));
+        for way in &mut self.costs {
+            (way.ratio, way.first, way.by_median) = (way.cost.value / value, false, false);
+            way.dearer = way.cost.low > high;
+        }
     }
 }
 
@@ -95,22 +149,23 @@ fn advice(found: &Findings) -> Option<String> {
     let (least, more) = ways.costs.split_at(tied);
     let quantile = found.plan.experiment.measure.quantity.quantile();
     let at = quantile.map_or(String::new(), |quantile| format!(" at {quantile}"));
-    let name = |(case, _, cost): &(usize, &Commit, Interval)| {
-        format!("{} ({}{at})", words(&found.plan, *case), ns_interval(cost))
-    };
+    let name = |way: &Way| format!("{} ({}{at})", words(&found.plan, way.case), ns_interval(&way.cost));
     let named: Vec<String> = least.iter().map(name).collect();
     let mut said = match named.len() {
         1 => format!("Use {}: no other durable way that was measured is as cheap", named[0]),
         _ => format!("Use {}, which could not be told apart", listed(&named, "or")),
     };
     if let Some(dearest) = more.last() {
-        let times = dearest.2.value / least[0].2.value;
         said += &format!(
-            "; of the others {} is the dearest, {times:.1} times as much as the first",
-            name(dearest)
+            "; of the others {} is the dearest, {:.1} times as much as the first",
+            name(dearest),
+            dearest.ratio
         );
     }
     said.push('.');
+    if more.iter().any(|way| way.by_median) {
+        said += " Where intervals overlap, medians of the same trials tell the ways apart.";
+    }
     if !ways.unknown.is_empty() {
         said += &format!(" Of {} there is no figure.", plural(ways.unknown.len(), "durable way"));
     }
@@ -144,25 +199,19 @@ pub(crate) fn headline(found: &Findings) -> Option<String> {
     let (alike, quantile) = (ways.alike(), found.plan.experiment.measure.quantity.quantile());
     let asked = |task: &Commit| (task.record, task.writers);
     let same_record = ways.tasks.windows(2).all(|two| asked(two[0]) == asked(two[1]));
-    let threads = |(case, ..): &(usize, &Commit, Interval)| committers(&found.plan, *case);
+    let threads = |way: &Way| committers(&found.plan, way.case);
     let same_threads = ways.costs.windows(2).all(|two| threads(&two[0]) == threads(&two[1]));
     // What a record takes is a share of what a batch takes, and has no quantiles of its own.
     if !same_threads || !(alike || same_record && quantile.is_none()) {
         return None;
     }
     if !alike {
-        for (_, task, cost) in &mut ways.costs {
-            let share = f64::from(task.batch);
-            *cost = Interval {
-                value: cost.value / share,
-                low: cost.low / share,
-                high: cost.high / share,
-                ..*cost
-            };
+        for way in &mut ways.costs {
+            way.cost = way.cost.times(1.0 / f64::from(way.task.batch));
         }
     }
     let tied = ways.sort();
-    let (_, best, cost) = ways.costs.first()?;
+    let Way { task: best, cost, .. } = ways.costs.first()?;
     let what = match alike {
         true => format!("commit of {}", Bytes(best.bytes())),
         false => format!("record of {}", best.record),

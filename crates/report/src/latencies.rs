@@ -5,13 +5,17 @@ use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::scale::Scale;
 
 use crate::histogram::{histogram, time};
-use crate::numbers::{NO_FIGURE, count, ns_figure, ns_interval, percent};
+use crate::numbers::{NO_FIGURE, count, ns_figure, ns_interval, ns_observed, percent};
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};
 
 /// The quantiles in a row, and the highest latency besides.
 const QUANTILES: [(f64, &str); 4] = [(0.5, "median"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
+
+/// What the mark of figures without an interval says.
+pub(crate) const MARKED: &str = "~: no interval and no verdict, because trials differ too much or are fewer than four; in round brackets \
+    the least and the most of any trial";
 
 /// The latencies of all cases that counted any: a table, what its figures mean, and the histograms.
 /// Empty where there are none.
@@ -88,10 +92,14 @@ fn table(all: &[CaseLatencies], whole: bool, intervals: bool, quantiles: &[(f64,
     table
 }
 
-/// A quantile as it stands in the cell of a table, with its interval where there is room. Where too few latencies or trials bear
-/// it that is said, and no figure given, here as in pictures.
+/// A quantile as it stands in the cell of a table, with its interval where there is room. Where trials differ too much for an
+/// interval it is marked, and has its range over trials. Too few latencies are no figure, here as in pictures.
 pub(crate) fn quantile(one: &CaseLatencies, share: f64, interval: bool) -> String {
     let of = one.quantiles.iter().find(|of| of.quantile.share() == share);
+    if let Some(observed) = of.and_then(|of| of.observed.as_ref()) {
+        let figure = ns_observed(observed);
+        return if interval { figure.to_string() } else { figure.value };
+    }
     match of.map(|of| &of.ns) {
         Some(Ok(ns)) if interval => ns_interval(ns),
         Some(Ok(ns)) => ns_figure(ns).value,
@@ -145,10 +153,12 @@ pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String>
         return Vec::new();
     }
     let mut notes = vec![format!(
-        "latencies are counted in buckets, {} to each power of two; a quantile is interpolated in its bucket, and not given where too \
-             few latencies or trials bear it; max is the lower end of one",
+        "latencies are counted in buckets, {} to each power of two; a quantile is interpolated in its bucket, and not given where there \
+             are too few latencies; max is the lower end of one",
         parts(all)
     )];
+    let observed = |one: &CaseLatencies| one.quantiles.iter().any(|of| of.observed.is_some());
+    notes.extend(all.iter().any(observed).then(|| MARKED.to_owned()));
     if let Some(scale) = scale {
         notes.push(format!(
             "every latency includes reading the clock, which takes {:.0} ns here (the median of readings with nothing in between)",

@@ -1,5 +1,6 @@
 //! What an experiment found: every figure of it, computed once, for whoever shows them as text, JSON or a page.
 
+use ringfence_analysis::cheapest::{self, Cheapest};
 use ringfence_analysis::estimate::{AaSummary, Estimate};
 use ringfence_analysis::frontier::{self, Frontier, OnDisk};
 use ringfence_analysis::judged::{self, Judged};
@@ -52,6 +53,8 @@ pub struct Findings {
     pub stalls: Stalls,
     /// Ways to commit of which not every commit reached the disk.
     pub unreached: Vec<Unreached>,
+    /// Of ways to commit: the cheapest, compared trial by trial.
+    pub cheapest: Option<Cheapest>,
     /// Latencies that were counted, case by case.
     pub latencies: Vec<CaseLatencies>,
     /// What tells hits from misses, where latencies were counted.
@@ -86,6 +89,7 @@ impl Findings {
             timeline: timeline::timeline(plan, samples, MOST_POINTS),
             stalls: stalls::stalls(plan, samples, MOST_POINTS),
             unreached: reached::unreached(plan, samples),
+            cheapest: cheapest::cheapest(plan, samples, &results, level),
             latencies,
             results,
             scale,

@@ -127,6 +127,23 @@ pub enum NotEstimable {
         #[serde(skip_serializing_if = "Option::is_none")]
         trials: Option<u32>,
     },
+    /// Enough latencies, but those beyond the quantile come in some trials and not in others.
+    #[error(
+        "trials differ: {counted} latencies are enough for {quantile}, but the longest of them come in bursts, in some trials and not in \
+         others; {} would narrow it down",
+        trials.map_or("no sensible number of trials".into(), |trials| format!("about {trials} trials, or longer windows,"))
+    )]
+    TrialsDiffer {
+        /// The quantile.
+        quantile: Quantile,
+        /// Latencies that were counted, on the side that has fewer.
+        counted: u64,
+        /// How many it takes there if they keep coming in such bursts.
+        needed: u64,
+        /// Trials, in all, that would give so many; none when absurdly many.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        trials: Option<u32>,
+    },
     /// The quantile is as long as the longest latency that is told apart.
     #[error("{quantile} lies beyond {LONGEST_TOLD_S} s, and what takes longer is counted as one")]
     TooLongToTell {

@@ -188,6 +188,7 @@ impl Looks {
                 NotEstimable::NothingMeasured
                 | NotEstimable::TooFewTrials { .. }
                 | NotEstimable::TooFewLatencies { .. }
+                | NotEstimable::TrialsDiffer { .. }
                 | NotEstimable::TooWide { .. }
                 | NotEstimable::OutOfRange,
             ) => return None,

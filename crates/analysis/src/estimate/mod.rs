@@ -42,6 +42,7 @@ mod difference;
 mod interval;
 mod looks;
 mod modes;
+mod observed;
 mod pooled;
 mod rate;
 mod slowdown;
@@ -60,9 +61,10 @@ pub use interval::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, WIDEST};
 pub use interval::{serialize_estimate, serialize_estimate_if_any, serialize_unknown};
 pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
 pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};
+pub use observed::Observed;
 pub use pooled::{
     FEWEST_BEYOND, LatencyPair, Logs, MOST_GROUPS, fewest_latencies, quantile_between, quantile_logs,
-    quantile_of, quantile_ratio, quantile_ratio_logs,
+    quantile_observed, quantile_of, quantile_ratio, quantile_ratio_logs, quantile_ratio_observed,
 };
 pub use rate::{rate, rate_logs, rate_ratio};
 pub use slowdown::{slowdown, slowdown_logs};

@@ -47,7 +47,7 @@ use ringfence_experiment::quantity::Quantile;
 
 use super::counts::{Counts, Frame};
 use super::student::t_two_sided;
-use super::{Estimate, Interval, MOST_TRIALS, NotEstimable, told};
+use super::{Estimate, Interval, MOST_TRIALS, NotEstimable, Observed, told};
 
 /// Groups that are left out in turn, at most. With more, a group is a trial or two, and those next to it resemble it: of
 /// commits whose level wanders, a 95 % interval of the median of one side holds it in 79 % with 24 groups of one trial,
@@ -115,6 +115,30 @@ pub fn quantile_between(
         Some((trial, [other, own]))
     });
     interval(&both.collect(), quantile, level)
+}
+
+/// The quantile of all windows' latencies in ns, and that of each trial: what there is where trials differ too much for an
+/// interval. `None` where there are fewer than [`fewest_latencies`], or where it is too long to tell.
+pub fn quantile_observed(windows: &[(u32, Histogram)], quantile: Quantile) -> Option<Observed> {
+    observed(&of_windows(windows, frame(windows)), quantile)
+}
+
+/// The same of a quantile beside over the same alone.
+pub fn quantile_ratio_observed<'a>(
+    pairs: impl IntoIterator<Item = &'a LatencyPair>,
+    quantile: Quantile,
+) -> Option<Observed> {
+    observed(&of_pairs(pairs), quantile)
+}
+
+fn observed<const N: usize>(trials: &BTreeMap<u32, [Counts; N]>, quantile: Quantile) -> Option<Observed> {
+    let all = pool(trials.values());
+    if all.iter().any(|side| side.total < fewest_latencies(quantile)) {
+        return None;
+    }
+    let of = |sides: &[Counts; N]| figure(sides, quantile).ok().map(|(log, _)| log);
+    let logs: Vec<f64> = trials.values().filter_map(of).collect();
+    Observed::new(of(&all)?, &logs)
 }
 
 /// What a figure rests on, so that it can be compared with that of another run.
@@ -187,14 +211,14 @@ fn interval<const N: usize>(trials: &BTreeMap<u32, [Counts; N]>, quantile: Quant
     let counted = all.iter().map(|side| side.total).min().unwrap_or(0);
     let groups = in_groups(trials);
     let t = t_two_sided(level, groups.len() as u32);
-    let refuse = |needed: f64| {
+    let trials_for = |needed: f64| {
         let more = (f64::from(count) * needed / counted as f64).ceil();
-        let trials = (more <= f64::from(MOST_TRIALS)).then(|| (more as u32).max(count + 1));
-        Err(NotEstimable::TooFewLatencies { quantile, counted, needed: needed as u64, trials })
+        (more <= f64::from(MOST_TRIALS)).then(|| (more as u32).max(count + 1))
     };
     let fewest = fewest_latencies(quantile) as f64;
     if (counted as f64) < fewest {
-        return refuse(fewest);
+        let (needed, trials) = (fewest as u64, trials_for(fewest));
+        return Err(NotEstimable::TooFewLatencies { quantile, counted, needed, trials });
     }
     // Ten groups alone may happen to be alike, and those of one side.
     let bursts = (0..N).map(|place| {
@@ -211,7 +235,8 @@ fn interval<const N: usize>(trials: &BTreeMap<u32, [Counts; N]>, quantile: Quant
         // At the end of the interval of the share, some must still be longer.
         let needed = fewest.max(1.01 * t * t * bursts * quantile.one_in() as f64);
         if (pooled.total as f64) < needed {
-            return refuse(needed.ceil());
+            let (needed, trials) = (needed.ceil() as u64, trials_for(needed));
+            return Err(NotEstimable::TrialsDiffer { quantile, counted, needed, trials });
         }
         let share = quantile.share();
         let off = t * (bursts * share * (1.0 - share) / pooled.total as f64).sqrt();

@@ -67,9 +67,10 @@ impl NotEstimable {
     /// with what it would take where more trials would help.
     pub fn told(&self) -> String {
         match self {
-            Self::TooFewTrials { .. } | Self::TooFewLatencies { .. } | Self::TooWide { .. } => {
-                self.to_string()
-            }
+            Self::TooFewTrials { .. }
+            | Self::TooFewLatencies { .. }
+            | Self::TrialsDiffer { .. }
+            | Self::TooWide { .. } => self.to_string(),
             _ => format!("not estimable: {self}"),
         }
     }
@@ -84,7 +85,9 @@ impl NotEstimable {
     pub fn hardest(reasons: &[Self]) -> Option<&Self> {
         reasons.iter().max_by_key(|reason| match reason {
             Self::TooWide { needed, .. } => needed.unwrap_or(u32::MAX),
-            Self::TooFewLatencies { trials, .. } => trials.unwrap_or(u32::MAX),
+            Self::TooFewLatencies { trials, .. } | Self::TrialsDiffer { trials, .. } => {
+                trials.unwrap_or(u32::MAX)
+            }
             _ => 0,
         })
     }
@@ -98,6 +101,7 @@ impl NotEstimable {
             Self::Stalled { baseline: 0, .. } => "stands still",
             Self::Stalled { .. } | Self::NoWork { .. } => "no work done",
             Self::TooFewLatencies { .. } => "too few latencies",
+            Self::TrialsDiffer { .. } => "trials differ",
             Self::TooLongToTell { .. } => "too long to tell",
             Self::TooLong { .. } => "windows too long",
             Self::InvalidWindow { .. } | Self::InvalidLevel => "no figure",

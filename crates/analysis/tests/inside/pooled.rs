@@ -132,11 +132,20 @@ fn bursts_take_more_latencies() {
     };
     assert!(quantile_ratio(&with(2, 14), Quantile::P99, 0.95).is_ok());
     let refused = quantile_ratio(&with(10, 400), Quantile::P99, 0.95).unwrap_err();
-    let NotEstimable::TooFewLatencies { counted, needed, trials, .. } = refused else { panic!("{refused}") };
+    let NotEstimable::TrialsDiffer { counted, needed, trials, .. } = refused else { panic!("{refused}") };
     // 90 more than the ten that are to be expected, and ten less in each of nine others: (8100 + 900) * 10 / 9 in place of 99,
     // and t(9) is 2.262157.
     let expected = 1.01 * 2.262_157f64.powi(2) * 10_000.0 / 99.0 * 100.0;
     assert_eq!((counted, needed, trials), (10_000, expected.ceil() as u64, Some(53)));
+    let told = refused.told();
+    assert!(
+        told.starts_with("trials differ: 10000 latencies are enough") && !told.contains("too few"),
+        "{told}"
+    );
+    assert_eq!(refused.short(), "trials differ");
+    // The figure is there all the same: long in one trial, short in nine.
+    let seen = quantile_ratio_observed(&with(10, 400), Quantile::P99).unwrap();
+    assert!(seen.low < 0.2 && seen.value > 0.9 && seen.high >= seen.value && seen.trials == 10, "{seen:?}");
 }
 
 // Ten trials of ten groups, eleven of which two share one, forty in tens of four: each trial is in one.

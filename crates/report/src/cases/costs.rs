@@ -4,8 +4,10 @@ use ringfence_analysis::results::CaseResult;
 use ringfence_experiment::plan::Plan;
 
 use super::labels::{Labels, one};
-use super::notes::Notes;
-use crate::numbers::{NO_FIGURE, ns_estimate, ns_figure, throughput_figure, throughput_interval};
+use super::notes::{Notes, in_brackets};
+use crate::numbers::{
+    NO_FIGURE, ns_estimate, ns_figure, ns_observed, throughput_figure, throughput_interval,
+};
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{clean, paragraph};
@@ -52,10 +54,11 @@ fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) 
     for result in results {
         let mut row = labels.cells(result);
         let time = result.ns_per_unit.as_ref().ok().map(ns_figure);
-        row.push(Cell::new(time.as_ref().map_or(NO_FIGURE, |time| &time.value)));
+        let observed = result.observed.as_ref().map(ns_observed);
+        row.push(Cell::new(time.as_ref().or(observed.as_ref()).map_or(NO_FIGURE, |time| &time.value)));
         row.push(Cell::new(match result.ns_per_unit {
             Ok(_) => time.map(|time| time.interval).unwrap_or_default(),
-            Err(reason) => notes.number(reason),
+            Err(reason) => in_brackets(observed, notes.number(reason)),
         }));
         row.extend((!same_unit).then(|| Cell::new(one(result.unit))));
         if throughput {
@@ -80,7 +83,9 @@ fn list(plan: &Plan, results: &[&CaseResult], labels: &Labels, style: &Style) ->
         let time = ns_estimate(&result.ns_per_unit);
         let mut text = match result.ns_per_unit {
             Ok(interval) => format!("{time} {}, {} trials", quantity.per(one(result.unit)), interval.trials),
-            Err(_) => time,
+            Err(_) => result.observed.as_ref().map_or(time.clone(), |observed| {
+                format!("{} {}; {time}", ns_observed(observed), quantity.per(one(result.unit)))
+            }),
         };
         if let (Some(bytes), Ok(ns)) = (bytes(plan, result), &result.ns_per_unit) {
             text = format!("{text}; {}", throughput_interval(bytes, ns));

@@ -4,12 +4,21 @@ use std::cell::RefCell;
 
 use ringfence_analysis::estimate::NotEstimable;
 
+use crate::numbers::Figure;
 use crate::style::Style;
 use crate::text::hanging;
 
 /// The reasons in the order in which they turn up.
 #[derive(Debug, Default)]
 pub(super) struct Notes(RefCell<Vec<NotEstimable>>);
+
+/// The range over trials where there is one, and the number of the reason for which there is no interval.
+pub(super) fn in_brackets(observed: Option<Figure>, number: String) -> String {
+    match observed.map(|observed| observed.interval) {
+        Some(range) if !range.is_empty() => format!("{range} {number}"),
+        _ => number,
+    }
+}
 
 impl Notes {
     /// The number that stands for a reason: `(1)`.

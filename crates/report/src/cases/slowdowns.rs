@@ -1,12 +1,14 @@
 //! Cases with a baseline: the slowdown, what it says, each class of pairs, and what the others
 //! achieved meanwhile.
 
-use ringfence_analysis::estimate::{ClassEstimate, Estimate, Finding, Verdict, WouldSettle};
+use ringfence_analysis::estimate::{ClassEstimate, Estimate, Finding, Observed, Verdict, WouldSettle};
 use ringfence_analysis::results::{CaseResult, CoRunner, Effect};
 
 use super::labels::Labels;
-use super::notes::Notes;
-use crate::numbers::{NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, units_per_s};
+use super::notes::{Notes, in_brackets};
+use crate::numbers::{
+    NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, slowdown_observed, units_per_s,
+};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{paragraph, plural};
@@ -45,7 +47,7 @@ fn table(results: &[&CaseResult], labels: &Labels, head: &str) -> (Table, Notes)
     for result in results {
         let Some(effect) = &result.effect else { continue };
         let mut row = labels.cells(result);
-        row.extend(figure(&effect.by_class.all.slowdown, None, &notes));
+        row.extend(figure(&effect.by_class.all.slowdown, result.observed.as_ref(), None, &notes));
         let (words, paint) = verdict(&effect.finding);
         row.push(Cell::painted(words, paint));
         for role in &roles {
@@ -56,7 +58,7 @@ fn table(results: &[&CaseResult], labels: &Labels, head: &str) -> (Table, Notes)
         for (class, estimate) in several_classes(effect) {
             let mut row = vec![Cell::painted(format!("  {class}"), Paint::Faint)];
             row.resize(label_columns, Cell::default());
-            row.extend(figure(&estimate.slowdown, Some(Paint::Faint), &notes));
+            row.extend(figure(&estimate.slowdown, None, Some(Paint::Faint), &notes));
             row.push(Cell::painted(pairs(estimate), Paint::Faint));
             table.row(row);
         }
@@ -64,13 +66,22 @@ fn table(results: &[&CaseResult], labels: &Labels, head: &str) -> (Table, Notes)
     (table, notes)
 }
 
-fn figure(estimate: &Estimate, paint: Option<Paint>, notes: &Notes) -> [Cell; 2] {
+fn figure(
+    estimate: &Estimate,
+    observed: Option<&Observed>,
+    paint: Option<Paint>,
+    notes: &Notes,
+) -> [Cell; 2] {
     let (value, interval) = match estimate {
         Ok(interval) => {
             let figure = slowdown_figure(interval);
             (figure.value, figure.interval)
         }
-        Err(reason) => (NO_FIGURE.into(), notes.number(*reason)),
+        Err(reason) => {
+            let observed = observed.map(slowdown_observed);
+            let value = observed.as_ref().map_or(NO_FIGURE.into(), |figure| figure.value.clone());
+            (value, in_brackets(observed, notes.number(*reason)))
+        }
     };
     [value, interval].map(|text| paint.map_or_else(|| Cell::new(&text), |paint| Cell::painted(&text, paint)))
 }
@@ -84,7 +95,10 @@ fn list(results: &[&CaseResult], labels: &Labels, style: &Style) -> String {
         let (words, _) = verdict(&effect.finding);
         let text = match &effect.by_class.all.slowdown {
             Ok(interval) => format!("{}: {words}", slowdown_figure(interval)),
-            Err(_) => slowdown_estimate(&effect.by_class.all.slowdown),
+            Err(reason) => match &result.observed {
+                Some(observed) => format!("{}; {}", slowdown_observed(observed), reason.told()),
+                None => slowdown_estimate(&effect.by_class.all.slowdown),
+            },
         };
         paragraph(&mut out, 2, &text, style);
         for (class, estimate) in several_classes(effect) {

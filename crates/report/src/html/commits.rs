@@ -13,7 +13,7 @@ use super::table::{Align, table};
 use super::{Digest, Section};
 use crate::histogram::time;
 use crate::latencies::{name, quantile};
-use crate::numbers::{count, ns_interval};
+use crate::numbers::{count, ns_interval, ns_observed};
 
 /// For each dataset a row for each case and role that committed; none where nobody did.
 pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
@@ -64,7 +64,8 @@ fn figure(digest: &Digest, several: bool) -> Option<Markup> {
     let height = 44 + 34 * rows.len() as u32;
     let chart = Chart::new("heat", Heat { columns, rows: row_names, cells, scale: Scale::More, range });
     let explanation = "The stronger the colour, the longer, on a logarithmic scale. p99: 99 of 100 commits take at most as long. Max is the \
-                       lower end of the bucket that the longest lies in. A quantile that too few commits or trials bear is not given.";
+                       lower end of the bucket that the longest lies in. ~: trials differ too much for an interval; the table \
+                       has the range over trials. A quantile that too few commits bear is not given.";
     let figure =
         Figure { title: &title, explanation, chart: &chart, height, legend: html! {}, table: numbers };
     Some(figure.render())
@@ -127,7 +128,10 @@ fn told(one: &CaseLatencies) -> Vec<Told> {
     let quantiles = one.quantiles.iter().map(|of| Told {
         ns: of.ns.as_ref().ok().map(|ns| ns.value),
         short: quantile(one, of.quantile.share(), false),
-        whole: of.ns.as_ref().map_or_else(NotEstimable::told, ns_interval),
+        whole: match &of.observed {
+            Some(observed) => ns_observed(observed).to_string(),
+            None => of.ns.as_ref().map_or_else(NotEstimable::told, ns_interval),
+        },
     });
     let most = one.histogram.most().unwrap_or_default();
     let max =

@@ -45,6 +45,7 @@ fn result(plan: &Plan, case: usize, ns_per_unit: Estimate) -> CaseResult {
         params: planned.params.clone(),
         unit: plan.metric_task(case).unit(),
         ns_per_unit,
+        observed: None,
         effect: None,
         co_runners: Vec::new(),
         classes: BTreeMap::new(),

@@ -1,5 +1,6 @@
 //! What a page says of durable commits to files.
 
+use ringfence_analysis::cheapest::{Cheapest, Compared};
 use ringfence_analysis::estimate::NotEstimable;
 use ringfence_analysis::frontier::{Against, Amount, DiskPoint, OnDisk, Standing};
 use ringfence_analysis::latency::CaseLatencies;
@@ -182,6 +183,32 @@ fn the_first_sentence_names_a_way_its_batch_and_its_cost() {
     digest.findings.results[0].ns_per_unit = Err(NotEstimable::TooFewTrials { trials: 2 });
     let why = "No way is advised, because the only durable one has no figure: too few trials: 2, and a figure takes at least 4.";
     assert_eq!(headline(&digest), why);
+}
+
+// Means that a few stalls decide do not make all ways equal: in each trial one way is twice as quick.
+#[test]
+fn ways_are_compared_within_trials() {
+    let dir = tempfile::tempdir().unwrap();
+    let level = [1, 9, 2, 14, 3, 20];
+    let text = EXPERIMENT.replace("['fdatasync', 'none'], batch = [1, 16]", "['fdatasync', 'fsync']");
+    let units = |trial: u32, case: usize| [2000, 1000][case] * level[trial as usize % 6];
+    let folder = measured(dir.path(), &text, units);
+    let mut digest = digest(&Dataset::open(&folder).unwrap());
+    let text = |digest: &Digest| {
+        let text = ringfence_report::experiment(&digest.findings, &ringfence_report::Style::plain(80));
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let said = text(&digest);
+    assert!(said.contains("Use sync=fdatasync (") && !said.contains("could not be told apart"), "{said}");
+    assert!(said.contains("2.0 times as much as the first"), "{said}");
+    // By their intervals alone they would be.
+    let cheapest = digest.findings.cheapest.take().unwrap();
+    assert!(text(&digest).contains("which could not be told apart"), "{}", text(&digest));
+    digest.findings.cheapest = Some(Cheapest {
+        others: cheapest.others.iter().map(|other| Compared { by_median: true, ..*other }).collect(),
+        ..cheapest
+    });
+    assert!(text(&digest).contains("medians of the same trials tell the ways apart"), "{}", text(&digest));
 }
 
 // The page and the text have one sentence for it.

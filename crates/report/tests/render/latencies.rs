@@ -1,6 +1,5 @@
 //! Latencies of made-up cases.
 
-use ringfence_analysis::estimate::quantile_of;
 use ringfence_analysis::latency::{CaseLatencies, LatencyQuantile, MissShare};
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::quantity::Quantile;
@@ -19,7 +18,7 @@ pub fn quantiles(one: &Histogram) -> Vec<LatencyQuantile> {
         (trial as u32, Histogram::from(varied.collect::<Vec<_>>()))
     };
     let windows: Vec<(u32, Histogram)> = (0..6).map(of_trial).collect();
-    let of = |quantile| LatencyQuantile { quantile, ns: quantile_of(&windows, quantile, 0.95) };
+    let of = |quantile| LatencyQuantile::of(&windows, quantile, 0.95);
     Quantile::ALL.map(of).into()
 }
 
@@ -82,6 +81,24 @@ fn roles_that_differ_are_named() {
     let share = all[1].misses.unwrap();
     all[1].misses = Some(MissShare { low: None, high: None, trials: 1, ..share });
     check("latencies-roles", |style| ringfence_report::latencies(&all, Some(&SCALE), style));
+}
+
+// A value, its mark and its range, and nothing about too few.
+#[test]
+fn a_quantile_of_trials_that_differ_is_marked_with_its_range() {
+    let trial = |trial: u32| {
+        let slow = if trial == 2 { 9000 } else { 0 };
+        (trial, Histogram::from(vec![(24, 10_000 - slow), (4096, slow)]))
+    };
+    let windows: Vec<(u32, Histogram)> = (0..6).map(trial).collect();
+    let mut one = case("idle", "", &[(24, 51_000), (4096, 9000)]);
+    one.quantiles = Quantile::ALL.map(|quantile| LatencyQuantile::of(&windows, quantile, 0.95)).into();
+    let wide =
+        ringfence_report::latencies(std::slice::from_ref(&one), None, &ringfence_report::Style::plain(200));
+    assert!(wide.contains("~4.27 us (25.8 ns to 4.55 us)"), "{wide}");
+    assert!(wide.contains("~: no interval and no verdict, because trials differ too much"), "{wide}");
+    let row = wide.lines().find(|line| line.starts_with("idle")).unwrap();
+    assert!(!row.contains("too few"), "{wide}");
 }
 
 // As the coloured table of the page has it.

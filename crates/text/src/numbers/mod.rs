@@ -15,7 +15,7 @@ mod unbroken;
 use std::fmt;
 use std::time::Duration;
 
-use ringfence_analysis::estimate::{Difference, Estimate, Interval};
+use ringfence_analysis::estimate::{Difference, Estimate, Interval, Observed};
 
 pub use unbroken::{NO_BREAK, unbroken};
 
@@ -138,6 +138,22 @@ pub fn slowdown(slowdown: &Interval) -> String {
 /// As [`slowdown`]; where there is no interval, the reason.
 pub fn slowdown_estimate(estimate: &Estimate) -> String {
     or_reason(estimate, slowdown)
+}
+
+/// A time in ns without an interval, and its range over trials: `~4.00 ms`, `(210 us to 4.20 ms)`.
+pub fn ns_observed(observed: &Observed) -> Figure {
+    without_interval(observed, ns)
+}
+
+/// The same of a slowdown: `~8.3x`, `(+15.1 % to 20.4x)`.
+pub fn slowdown_observed(observed: &Observed) -> Figure {
+    without_interval(observed, change)
+}
+
+fn without_interval(observed: &Observed, show: fn(f64) -> String) -> Figure {
+    let Observed { value, low, high, trials } = *observed;
+    let range = format!("({} to {})", show(low), show(high));
+    Figure { value: format!("~{}", show(value)), interval: if trials > 1 { range } else { String::new() } }
 }
 
 /// A data rate without an interval: `3.41 GB/s`, in decimal units.
