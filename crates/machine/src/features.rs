@@ -145,8 +145,8 @@ impl Identity {
     /// name stay empty.
     pub fn from_cpuinfo(root: &FsRoot) -> Self {
         let text = root.cpuinfo();
-        let value = |key: &str| cpuinfo_field(&text, key).map(str::to_string);
-        let number = |key: &str| cpuinfo_field(&text, key)?.parse().ok();
+        let value = |key: &str| cpuinfo_field(text, key).map(str::to_string);
+        let number = |key: &str| cpuinfo_field(text, key)?.parse().ok();
         Self {
             vendor: value("vendor_id"),
             family: number("cpu family"),
@@ -161,7 +161,7 @@ impl Identity {
 /// Whether `/proc/cpuinfo` below `root` lists `flag` for the first processor.
 pub fn has_cpuinfo_flag(root: &FsRoot, flag: &str) -> bool {
     let text = root.cpuinfo();
-    cpuinfo_field(&text, "flags").is_some_and(|flags| flags.split_whitespace().any(|known| known == flag))
+    cpuinfo_field(text, "flags").is_some_and(|flags| flags.split_whitespace().any(|known| known == flag))
 }
 
 fn cpuinfo_field<'a>(text: &'a str, key: &str) -> Option<&'a str> {

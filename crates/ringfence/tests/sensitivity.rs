@@ -51,7 +51,7 @@ fn what_makes_no_sense_is_refused() {
         (&["sensitivity", "--victim=alu", "--footprint=big"], "--footprint: 'big' is not a size"),
         (&["sensitivity", "--victim=alu", "--footprint=1KiB"], "smaller than block"),
         (&["sensitivity", "--victim=alu", "--polluter=stream"], "--polluter"),
-        (&["sensitivity", "--victim=alu", "--trials=1"], "at least 2"),
+        (&["sensitivity", "--victim=alu", "--trials=1"], "at least 4"),
     ] {
         let output = ringfence_in(folder.path(), args);
         assert_eq!((output.code(), output.stdout.as_str()), (Some(2), ""), "{args:?}: {}", output.stderr);

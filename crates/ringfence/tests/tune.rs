@@ -123,7 +123,7 @@ fn slips_about_files_are_refused_in_a_sentence() {
         (&["file:.", "--machine", "laptop"], "files and disks are not simulated"),
         (&["file:.", "--block", "2MiB"], "between 1B and 1MiB"),
         (&["file:.", "--size", "8KiB"], "too small"),
-        (&["file:.", "--trials", "1"], "at least 2"),
+        (&["file:.", "--trials", "1"], "at least 4"),
         (&["file:.", "--sync", "none"], "--sync: 'none' is not one of fdatasync, fsync"),
         (&["file:.", "--layout", "writen"], "did you mean 'written'?"),
         (&["dram", "--layout", "written"], "--layout is of files: name a folder as the target"),
