@@ -226,7 +226,7 @@ fn a_lever_that_the_machine_lacks_is_not_offered_and_what_needs_none_is_not_met_
     planted(&folder, "plain.toml", "bandwidth_control = false\n");
     let on = ["--machine", "plain.toml", "--levers", "cat,cat+mba"];
     let missed = ringfence_in(folder.path(), &[&PROVE[..], &on].concat());
-    assert_eq!(missed.code(), Some(3), "{}{}", missed.stdout, missed.stderr);
+    assert_eq!(missed.code(), Some(4), "{}{}", missed.stdout, missed.stderr);
     let text = joined(&missed.stdout);
     assert!(text.contains("not offered: cat, because the described processor shows no RDT"), "{text}");
     let alu = [&PROVE[..8], &["--victim", "alu", "--aggressor", "alu", "--machine", "plain.toml"]].concat();
