@@ -49,7 +49,7 @@ fn what_makes_no_sense_is_refused() {
         (&["sensitivity"][..], "--victim"),
         (&["sensitivity", "--victim=wirte block=64B"], "did you mean 'write'"),
         (&["sensitivity", "--victim=alu", "--footprint=big"], "--footprint: 'big' is not a size"),
-        (&["sensitivity", "--victim=alu", "--footprint=1KiB"], "smaller than block"),
+        (&["sensitivity", "--victim=alu", "--footprint=1KiB"], "--footprint 1KiB: at least 4KiB"),
         (&["sensitivity", "--victim=alu", "--polluter=stream"], "--polluter"),
         (&["sensitivity", "--victim=alu", "--trials=1"], "at least 4"),
     ] {

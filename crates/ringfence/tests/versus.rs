@@ -314,7 +314,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["true", "true", "--out", "file"], "file is a file"),
         (&["true", "true", "--export-json", "absent/x.json"], "absent/x.json cannot be written"),
         (&["./x", "--setup", "build {v}", "-L", "v", "1,2"], "switch by --prepare"),
-        (&["sleep 2", "sleep 2", "--time", "3s"], "give --time"),
+        (&["sleep 2", "sleep 2", "--time", "3s"], "a figure takes at least 4"),
     ] {
         let ran = versus(&folder, args);
         assert_eq!((ran.code(), ran.stdout.as_str()), (Some(2), ""), "{args:?}: {}", ran.stderr);
