@@ -191,7 +191,7 @@ fn command_lines() {
         (&["aa", "--experiments", "0"], "--experiments: 0 experiments"),
         (&["aa", "--experiments", "4000000000", "--trials", "10"], "more than 100000 trials"),
         (&["aa", "--trials", "10,20"], "--trials: give one number"),
-        (&["aa", "--trials", "1"], "at least 4"),
+        (&["aa", "--trials", "1"], "at least 2"),
         (&["run", "absent.toml"], "absent.toml"),
         (&["run", "."], "name an experiment file"),
         (&["show", "."], "no dataset here"),
