@@ -9,7 +9,7 @@ use ringfence_sysfs::cpulist::CpuSet;
 use crate::error::{Error, Refused};
 use crate::fs::{Failed, Resctrl, Says};
 use crate::id::GroupId;
-use crate::kernel::{Thread, WriteError};
+use crate::kernel::{Kernel, Thread, WriteError};
 use crate::mode::Mode;
 use crate::monitor::{self, Reading};
 use crate::remedy;
@@ -126,6 +126,15 @@ impl Group {
     /// The kernel's refusal: out of CLOSIDs or RMIDs, no ways left, or the name is taken.
     #[doc(alias = "pqos_alloc_assign")]
     pub fn create(&self) -> Result<(), Error> {
+        self.make(|kernel, path| kernel.make_dir(path))
+    }
+
+    /// The same with the mark of a transaction ([`Kernel::make_marked_dir`]).
+    pub(crate) fn create_marked(&self) -> Result<(), Error> {
+        self.make(|kernel, path| kernel.make_marked_dir(path))
+    }
+
+    fn make(&self, make: impl FnOnce(&dyn Kernel, &Path) -> io::Result<()>) -> Result<(), Error> {
         self.id.check()?;
         if self.id.is_default() {
             return Err(Error::Usage("the default group is always there".into()));
@@ -133,7 +142,7 @@ impl Group {
         let made = self.fs.run(
             || format!("making {}", self.place("")),
             Says::More,
-            |kernel| kernel.make_dir(&self.id.path()).map_err(|source| Failed { heard: true, source }),
+            |kernel| make(kernel, &self.id.path()).map_err(|source| Failed { heard: true, source }),
         );
         let remedy = |errno| match errno {
             libc::EPERM if self.id.is_monitor() => {

@@ -487,3 +487,16 @@ fn names_that_no_group_can_have() {
         assert!(text.parse::<GroupId>().is_err(), "{text}");
     }
 }
+
+#[test]
+fn a_mark_is_there_from_the_first_moment_until_it_is_taken() {
+    let (_tree, fs) = machine("GenuineIntel", "", &[("tasks", "")]);
+    let kernel = fs.kernel();
+    kernel.make_marked_dir("ours".as_ref()).unwrap();
+    kernel.make_dir("theirs".as_ref()).unwrap();
+    let marked = |name: &str| kernel.is_marked(name.as_ref());
+    assert!(marked("ours").unwrap() && !marked("theirs").unwrap());
+    kernel.unmark("ours".as_ref()).unwrap();
+    assert!(!marked("ours").unwrap());
+    assert_eq!(marked("gone").unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use ringfence_changes::lock::flock;
@@ -14,6 +14,9 @@ use super::{Held, Identity, Kernel, WriteError, holders};
 
 // The folder whose lock transactions hold: there from mount to unmount, and nobody else's to lock.
 const CHANGES: &str = "info";
+
+// The sticky bit (`S_ISVTX`).
+const MARK: u32 = 0o1000;
 
 /// Files below a root.
 #[derive(Debug, Clone)]
@@ -51,6 +54,20 @@ impl Kernel for HostKernel {
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
         fs::create_dir(self.path(path))
+    }
+
+    fn make_marked_dir(&self, path: &Path) -> io::Result<()> {
+        fs::DirBuilder::new().mode(0o777 | MARK).create(self.path(path))
+    }
+
+    fn is_marked(&self, path: &Path) -> io::Result<bool> {
+        Ok(fs::symlink_metadata(self.path(path))?.mode() & MARK != 0)
+    }
+
+    fn unmark(&self, path: &Path) -> io::Result<()> {
+        let path = self.path(path);
+        let mode = fs::symlink_metadata(&path)?.mode() & 0o777;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {

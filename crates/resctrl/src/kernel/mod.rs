@@ -60,6 +60,26 @@ pub trait Kernel: Send + Sync {
     /// The errno.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
 
+    /// Makes a folder that bears a mark from its first moment on: the sticky bit of its mode, which Linux takes over
+    /// from mkdir(2) (`mkdir_rdt_prepare`) and which means nothing here. Only transactions make such folders, until they
+    /// have noted what the folder is known by.
+    ///
+    /// # Errors
+    /// The errno.
+    fn make_marked_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Whether a folder bears that mark.
+    ///
+    /// # Errors
+    /// The errno.
+    fn is_marked(&self, path: &Path) -> io::Result<bool>;
+
+    /// Takes the mark from a folder.
+    ///
+    /// # Errors
+    /// The errno.
+    fn unmark(&self, path: &Path) -> io::Result<()>;
+
     /// Removes a folder.
     ///
     /// # Errors

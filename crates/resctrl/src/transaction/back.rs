@@ -59,7 +59,10 @@ pub fn take(
         && let Some(identity) = same::group(fs, &group)?
     {
         record.made(group.clone(), identity);
+        let path = group.path();
         noted(journal.write(&Note::Made { group, identity }))?;
+        // From now on the journal tells it. A mark that stays does no harm.
+        let _ = fs.kernel().unmark(&path);
     }
     Ok(())
 }

@@ -63,13 +63,24 @@ pub fn strangers(fs: &Resctrl, record: &Record, now: &State) -> Result<BTreeSet<
             // Journals of earlier versions do not say; and a group that no step has made is not looked for.
             None => !record.is_unsure(id) || record.header.session.is_none(),
         };
-        // Killed between making it and noting what it is known by: nothing can have been done to it then.
-        let stranger = !same && (before || !record.is_unsure(id) || !untouched(now, id));
-        if stranger {
+        // Killed between making it and noting what it is known by: it bears the mark then, which no other program
+        // gives, and nothing can have been done to it. Without the mark, another process has made a group under the
+        // name that the journal had noted first.
+        let ours = || Ok::<_, Error>(untouched(now, id) && is_marked(fs, id)?);
+        if !same && (before || !record.is_unsure(id) || !ours()?) {
             strangers.insert(id.clone());
         }
     }
     Ok(strangers)
+}
+
+fn is_marked(fs: &Resctrl, id: &GroupId) -> Result<bool, Error> {
+    match fs.kernel().is_marked(&id.path()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        marked => marked.map_err(|source| {
+            Refused::new(format!("looking at {}", fs.group(id).place("")), source, None).into()
+        }),
+    }
 }
 
 fn untouched(now: &State, id: &GroupId) -> bool {

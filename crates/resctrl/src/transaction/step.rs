@@ -76,7 +76,7 @@ impl Step {
     pub(crate) fn execute(&self, fs: &Resctrl) -> Result<Option<Step>, Error> {
         let group = fs.group(self.group());
         let done = match self {
-            Step::Create { .. } => group.create(),
+            Step::Create { .. } => group.create_marked(),
             // A region that is being locked shows its schemata once it is.
             Step::Schemata { schemata, .. } if group.mode()? == Some(Mode::PseudoLocksetup) => {
                 group.set_schemata(schemata)

@@ -79,7 +79,7 @@ fn a_group_that_was_made_anew_is_somebody_elses() {
     }
 }
 
-// Killed before it could note which group it was: that is told by nothing having been done to it.
+// Killed before it could note which group it was: that is told by a mark, and by nothing having been done to it.
 #[test]
 fn killed_between_making_a_group_and_noting_it() {
     let killed = |world: &World| {
@@ -106,6 +106,40 @@ fn killed_between_making_a_group_and_noting_it() {
     let restored = recover(&world.fs, &world.options()).unwrap().unwrap();
     assert!(restored.left[0].starts_with("own is another group"), "{:?}", restored.left);
     assert!(world.fs.group(&group("own")).exists());
+}
+
+// Killed after its journal had noted a name and before it made the group; then another process makes one.
+#[test]
+fn a_group_of_others_under_a_name_that_was_noted_stays() {
+    quietly();
+    for name in ["own", "web/mon_groups/m"] {
+        let id: GroupId = name.parse().unwrap();
+        let world = World::new(Hardware::broadwell(), &[Deed::Create(1)]);
+        // Read, Begun, Noted: the third.
+        let (options, _) = world.options_dying_at(2);
+        let mut begun = None;
+        assert!(until_killed(|| {
+            let change = begun.insert(Transaction::begin(&world.fs, "a test", &options).unwrap());
+            change.apply(Step::Create { group: id.clone() }).unwrap();
+        }));
+        begun.unwrap().abandon();
+        assert!(!world.fs.group(&id).exists());
+        world.take(&Step::Create { group: id.clone() }).unwrap();
+        let theirs = world.state();
+        let restored = recover(&world.fs, &world.options()).unwrap().unwrap();
+        assert!(restored.steps.is_empty(), "{:?}", restored.steps);
+        assert!(restored.left[0].starts_with(&format!("{name} is another group")), "{:?}", restored.left);
+        assert_eq!(world.state(), theirs);
+        assert!(!world.journal().exists());
+    }
+}
+
+#[test]
+fn groups_of_transactions_lose_their_mark_once_they_are_noted() {
+    let world = World::new(Hardware::broadwell(), &[]);
+    let change = changed(&world);
+    assert!(!world.fs.kernel().is_marked("own".as_ref()).unwrap());
+    drop(change);
 }
 
 #[test]

@@ -77,6 +77,8 @@ pub(super) struct Machine {
     pub readings: BTreeMap<(String, Domain, String), String>,
     pub device_users: BTreeMap<String, Vec<u32>>,
     pub no_contiguous_memory: bool,
+    /// The numbers of folders that bear the mark.
+    pub marked: BTreeSet<u64>,
 }
 
 /// `last_cmd_status`: 512 bytes, after which nothing more is taken until it is cleared.
@@ -141,6 +143,7 @@ impl Machine {
             readings: BTreeMap::new(),
             device_users: BTreeMap::new(),
             no_contiguous_memory: false,
+            marked: BTreeSet::new(),
             hardware,
         }
     }

@@ -344,6 +344,28 @@ impl Kernel for Model {
         self.machine().make_dir(&parts(path)).map_err(error)
     }
 
+    fn make_marked_dir(&self, path: &Path) -> io::Result<()> {
+        self.ask(Operation::MakeDir(path.display().to_string()))?;
+        let mut machine = self.machine();
+        machine.make_dir(&parts(path)).map_err(error)?;
+        let ino = machine.inode(&parts(path)).ok_or_else(|| error(libc::ENOENT))?;
+        machine.marked.insert(ino);
+        Ok(())
+    }
+
+    fn is_marked(&self, path: &Path) -> io::Result<bool> {
+        let machine = self.machine();
+        let ino = machine.inode(&parts(path)).ok_or_else(|| error(libc::ENOENT))?;
+        Ok(machine.marked.contains(&ino))
+    }
+
+    fn unmark(&self, path: &Path) -> io::Result<()> {
+        let mut machine = self.machine();
+        let ino = machine.inode(&parts(path)).ok_or_else(|| error(libc::ENOENT))?;
+        machine.marked.remove(&ino);
+        Ok(())
+    }
+
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         self.ask(Operation::RemoveDir(path.display().to_string()))?;
         self.machine().remove_dir(&parts(path)).map_err(error)
