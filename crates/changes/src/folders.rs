@@ -52,13 +52,36 @@ pub fn folders(root: &FsRoot, wanted: Option<&Path>) -> Vec<PathBuf> {
     if let Some(wanted) = wanted {
         return vec![wanted.to_owned()];
     }
+    let users = root.numbered(SESSIONS, "");
+    let users = users.into_iter().map(|user| format!("{SESSIONS}/{user}/ringfence"));
+    if !root.is_host() {
+        // Where links lead to inside of the root.
+        let folders = std::iter::once(DEFAULT.to_owned()).chain(users);
+        return folders.filter_map(|folder| Some(root.path(root.resolved(folder)?))).collect();
+    }
     let mut all = vec![root.path(DEFAULT)];
-    all.extend(of_session().filter(|_| root.is_host()));
-    for user in root.numbered(SESSIONS, "") {
-        let folder = root.path(format!("{SESSIONS}/{user}/ringfence"));
+    for folder in of_session().into_iter().chain(users.map(|folder| root.path(folder))) {
         if !all.contains(&folder) {
             all.push(folder);
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_another_root_lie_inside_of_it() {
+        let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = FsRoot::at(dir.path());
+        assert!(folders(&root, None).is_empty());
+        fs::create_dir_all(root.path("/run/user/7/ringfence")).unwrap();
+        std::os::unix::fs::symlink(outside.path(), root.path(DEFAULT)).unwrap();
+        assert_eq!(folders(&root, None), [root.path("/run/user/7/ringfence")]);
+        fs::remove_file(root.path(DEFAULT)).unwrap();
+        std::os::unix::fs::symlink("/run/user/7/ringfence", root.path(DEFAULT)).unwrap();
+        assert_eq!(folders(&root, None)[0], root.path("/run/user/7/ringfence"));
+    }
 }

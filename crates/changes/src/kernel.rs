@@ -1,14 +1,13 @@
 //! What is asked of the kernel, as a trait: the real one, and for tests a model in memory.
 
 use std::collections::HashMap;
-use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use ringfence_sysfs::root::FsRoot;
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::{Resource, Signal, getrlimit, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
@@ -81,48 +80,42 @@ impl Host {
             sent => Ok(sent?),
         }
     }
-
-    fn path(&self, path: &Path) -> PathBuf {
-        self.root.path(path)
-    }
 }
 
 impl Kernel for Host {
     fn read(&self, file: &Path) -> io::Result<String> {
-        fs::read_to_string(self.path(file))
+        self.root.text(file)
     }
 
     fn write(&self, file: &Path, text: &str) -> io::Result<()> {
         // Nothing at all would not reach the kernel.
         let text = if text.is_empty() { "\n" } else { text };
         // The kernel's files take no notice of being cut; a copy of one does.
-        OpenOptions::new().write(true).truncate(true).open(self.path(file))?.write_all(text.as_bytes())
+        self.root.open_file(file, OFlags::WRONLY | OFlags::TRUNC)?.write_all(text.as_bytes())
     }
 
     fn make_dir(&self, folder: &Path) -> io::Result<()> {
-        fs::create_dir(self.path(folder))
+        let (above, name) = self.root.beside(folder)?;
+        Ok(mkdirat(above, name, Mode::from_raw_mode(0o777))?)
     }
 
     fn remove_dir(&self, folder: &Path) -> io::Result<()> {
-        fs::remove_dir(self.path(folder))
+        let (above, name) = self.root.beside(folder)?;
+        Ok(unlinkat(above, name, AtFlags::REMOVEDIR)?)
     }
 
     fn has_dirs(&self, folder: &Path) -> io::Result<bool> {
-        for entry in fs::read_dir(self.path(folder))? {
-            if entry?.file_type()?.is_dir() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(!self.root.folders(folder)?.is_empty())
     }
 
     fn exists(&self, path: &Path) -> bool {
-        self.path(path).exists()
+        self.root.exists(path)
     }
 
     fn identity(&self, folder: &Path) -> io::Result<Identity> {
-        let meta = fs::symlink_metadata(self.path(folder))?;
-        Ok(Identity { dev: meta.dev(), ino: meta.ino() })
+        let (above, name) = self.root.beside(folder)?;
+        let stat = statat(above, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(Identity { dev: stat.st_dev, ino: stat.st_ino })
     }
 
     fn started(&self, pid: u32) -> Option<u64> {

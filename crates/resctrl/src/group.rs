@@ -53,8 +53,8 @@ impl Group {
 
     /// Where one of its files lies.
     pub fn place(&self, file: &str) -> String {
-        let path = self.id.path().join(file);
-        format!("{}/{}", self.fs.place(), path.display()).trim_end_matches('/').to_owned()
+        let parts = [self.fs.place(), self.id.text(), file.to_owned()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
     }
 
     fn read(&self, file: &str) -> Result<String, Error> {
@@ -204,7 +204,7 @@ impl Group {
 
     /// The device of the pseudo-locked region that it stands for.
     pub fn device(&self) -> PathBuf {
-        Path::new("/dev/pseudo_lock").join(self.id.name())
+        Path::new("/dev/pseudo_lock").join(self.id.path().file_name().unwrap_or_default())
     }
 
     /// How it shares; `None` for monitor groups, and where nothing is shared out.

@@ -34,8 +34,9 @@ impl Resctrl {
         add(GroupId::default())?;
         for name in self.names(Path::new(""))? {
             // What the kernel itself puts there; groups alone have tasks.
-            if self.kernel().exists(&Path::new(&name).join("tasks")) {
-                add(GroupId::control(&name))?;
+            let id = GroupId::control(&name);
+            if self.kernel().exists(&id.path().join("tasks")) {
+                add(id)?;
             }
         }
         Ok(all)

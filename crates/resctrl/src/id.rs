@@ -1,6 +1,8 @@
 //! Which group is meant: its path below the mount, as a value.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -10,7 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::Error;
 
 /// Which group: the default one, one of control, or a monitor group below either. Printed as its path
-/// below the mount: ``, `a`, `a/mon_groups/m`.
+/// below the mount: ``, `a`, `a/mon_groups/m`. Bytes of a name that are not UTF-8 are written as `\xff`, here and
+/// wherever a name is a text; a `\` before an `x` of a name's own is `\x5c`.
 #[doc(alias("class_id", "CLOSID", "COS"))]
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GroupId {
@@ -51,12 +54,19 @@ impl GroupId {
 
     /// Its path below the mount.
     pub fn path(&self) -> PathBuf {
-        let mut path = PathBuf::from(self.control.as_deref().unwrap_or_default());
+        let mut path = PathBuf::from(meant(self.control.as_deref().unwrap_or_default()));
         if let Some(monitor) = &self.monitor {
             path.push("mon_groups");
-            path.push(monitor);
+            path.push(meant(monitor));
         }
         path
+    }
+
+    // The same as text.
+    pub(crate) fn text(&self) -> String {
+        let parts =
+            [self.control.as_deref(), self.monitor.as_ref().map(|_| "mon_groups"), self.monitor.as_deref()];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("/")
     }
 
     /// Why a name cannot be that of a group, if so.
@@ -65,11 +75,42 @@ impl GroupId {
             "" => Some("it is empty"),
             "." | ".." => Some("it names a folder that is there"),
             "info" | "mon_groups" | "mon_data" => Some("the kernel has a folder of that name"),
-            _ if name.len() > 255 => Some("it is longer than 255 bytes"),
+            _ if meant(name).len() > 255 => Some("it is longer than 255 bytes"),
             _ if name.contains(['/', '\n', '\0']) => Some("it holds '/', a newline or NUL"),
             _ => None,
         }
     }
+}
+
+/// A file's name as text, in which every name is another one.
+pub(crate) fn written(name: &OsStr) -> String {
+    let mut text = String::new();
+    for chunk in name.as_bytes().utf8_chunks() {
+        text += &chunk.valid().replace("\\x", "\\x5cx");
+        chunk.invalid().iter().for_each(|byte| text += &format!("\\x{byte:02x}"));
+    }
+    text
+}
+
+// The name that a text stands for. Other bytes than these are never written so, lest a text stand for a path.
+fn meant(text: &str) -> OsString {
+    let mut name = Vec::with_capacity(text.len());
+    let mut parts = text.split("\\x");
+    name.extend(parts.next().unwrap_or_default().as_bytes());
+    for part in parts {
+        let byte = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte.filter(|byte| *byte >= 0x80 || *byte == b'\\') {
+            Some(byte) => {
+                name.push(byte);
+                name.extend(&part.as_bytes()[2..]);
+            }
+            None => {
+                name.extend(b"\\x");
+                name.extend(part.as_bytes());
+            }
+        }
+    }
+    OsString::from_vec(name)
 }
 
 impl fmt::Display for GroupId {
@@ -78,7 +119,7 @@ impl fmt::Display for GroupId {
             return f.write_str("default group");
         }
         // Whoever makes a group chooses its name.
-        f.write_str(&printable(&self.path().to_string_lossy()))
+        f.write_str(&printable(&self.text()))
     }
 }
 
@@ -121,12 +162,42 @@ impl GroupId {
 
 impl Serialize for GroupId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.path().display())
+        serializer.serialize_str(&self.text())
     }
 }
 
 impl<'de> Deserialize<'de> for GroupId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_a_text_of_its_own() {
+        let names: [(&[u8], &str); 6] = [
+            (b"web", "web"),
+            (b"g\xff", r"g\xff"),
+            (br"g\xff", r"g\x5cxff"),
+            (br"\x5cx", r"\x5cx5cx"),
+            (b"\xc3\xa4\xc3", r"ä\xc3"),
+            (br"a\y", r"a\y"),
+        ];
+        for (name, text) in names {
+            let name = OsStr::from_bytes(name);
+            assert_eq!(written(name), text);
+            assert_eq!(meant(text), name, "{text}");
+            let id = GroupId::control(text).with_monitor(text);
+            assert_eq!(id.path(), PathBuf::from(name).join("mon_groups").join(name));
+            let json = serde_json::to_string(&id).unwrap();
+            assert_eq!(serde_json::from_str::<GroupId>(&json).unwrap(), id);
+        }
+        // What would be another path is meant as it stands.
+        for text in [r"\x2f", r"\x00", r"\x2e\x2e", r"\x", r"\xf", r"\xä"] {
+            assert_eq!(meant(text), text);
+        }
     }
 }

@@ -500,3 +500,53 @@ fn a_mark_is_there_from_the_first_moment_until_it_is_taken() {
     assert!(!marked("ours").unwrap());
     assert_eq!(marked("gone").unwrap_err().kind(), std::io::ErrorKind::NotFound);
 }
+
+#[test]
+fn nothing_outside_of_another_root_is_read_or_changed() {
+    let (tree, fs) = machine("GenuineIntel", "", &[("tasks", ""), ("mode", "shareable\n")]);
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("file"), "dear\n").unwrap();
+    let at = |path: &str| tree.root().path(format!("{MOUNT}/{path}"));
+    let link = |target: &std::path::Path, path: &str| std::os::unix::fs::symlink(target, at(path)).unwrap();
+    link("/dev/zero".as_ref(), "schemata");
+    link(&outside.path().join("file"), "size");
+    link(outside.path(), "mon_groups");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        at("cpus_list"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let group = fs.default_group();
+    assert!(group.schemata().is_ok_and(|schemata| schemata.is_empty()), "the link leads nowhere inside");
+    assert!(group.size().unwrap().is_empty());
+    assert!(group.cpus().unwrap_err().to_string().contains("not a regular file"));
+    assert!(group.set_cpus(&"0".parse().unwrap()).is_err());
+    assert!(group.set_schemata(&"L3:0=1".parse().unwrap()).is_err());
+    let kernel = fs.kernel();
+    assert!(kernel.write("size".as_ref(), "x").is_err() && kernel.make_dir("mon_groups/m".as_ref()).is_err());
+    assert!(kernel.remove_dir("mon_groups".as_ref()).is_err());
+    let left: Vec<_> =
+        std::fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["file"]);
+    assert_eq!(std::fs::read_to_string(outside.path().join("file")).unwrap(), "dear\n");
+}
+
+#[test]
+fn a_group_whose_name_is_not_utf_8_is_a_group() {
+    use std::os::unix::ffi::OsStrExt;
+    let files = [("schemata", "L3:0=1\n"), ("tasks", ""), ("cpus_list", "0\n"), ("mode", "shareable\n")];
+    let (tree, fs) = machine("GenuineIntel", "", &files);
+    cache(&tree, "L3", 16, "1", (1, "0"), "0=S");
+    let dir = tree.root().path(MOUNT).join(std::ffi::OsStr::from_bytes(b"g\xff"));
+    std::fs::create_dir(&dir).unwrap();
+    files.iter().for_each(|(file, text)| std::fs::write(dir.join(file), text).unwrap());
+    let seen = Overview::read(&fs).unwrap();
+    assert_eq!((seen.groups[1].group.to_string(), seen.closids_free()), (r"g\xff".into(), Some(14)));
+    let group = fs.group(&r"g\xff".parse().unwrap());
+    group.set_cpus(&"0".parse().unwrap()).unwrap();
+    assert!(group.place("tasks").ends_with(r"/g\xff/tasks"), "{}", group.place("tasks"));
+    assert!(State::read(&fs).unwrap().groups.contains_key(group.id()));
+}

@@ -32,7 +32,7 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
 
 // What this process was started with, proc_pid_environ(5).
 fn environment(root: &FsRoot) -> BTreeMap<String, String> {
-    let bytes = std::fs::read(root.path("/proc/self/environ")).unwrap_or_default();
+    let bytes = root.bytes("/proc/self/environ").unwrap_or_default();
     let variables = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     variables.filter_map(|line| line.split_once('=').map(|(k, v)| (k.to_string(), v.to_string()))).collect()
 }

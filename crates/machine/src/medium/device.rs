@@ -1,6 +1,5 @@
 //! Block devices, from `/sys/dev/block` down to what they are made of.
 
-use std::fs;
 use std::path::Path;
 
 use crate::root::FsRoot;
@@ -26,9 +25,7 @@ pub(super) fn name(root: &FsRoot, number: &str) -> Option<String> {
 
 /// Where a path ends up behind its links, as a path below the root.
 fn resolve(root: &FsRoot, path: &str) -> Option<String> {
-    let resolved = fs::canonicalize(root.path(path)).ok()?;
-    let inside = resolved.strip_prefix(fs::canonicalize(root.path("/")).ok()?).ok()?;
-    Some(format!("/{}", inside.display()))
+    Some(root.resolved(path)?.display().to_string())
 }
 
 fn last(dir: &str) -> &str {

@@ -113,7 +113,7 @@ impl Walk<'_> {
     fn of_anonymous(&self, mount: &Mount) -> Vec<String> {
         let Some(name) = mount.source.strip_prefix("/dev/") else { return Vec::new() };
         // `/dev/mapper/x` is a link that udev makes; the kernel's list has the name that it leads to.
-        let resolved = std::fs::canonicalize(self.root.path(&mount.source)).ok();
+        let resolved = self.root.resolved(&mount.source);
         let resolved = resolved.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
         let name = resolved.as_deref().unwrap_or(name).to_string();
         let mut names = vec![name.clone()];

@@ -1,7 +1,5 @@
 //! Persistent-memory regions, namespaces and device DAX.
 
-use std::fs;
-
 use rustix::fs::{Access, access};
 
 use crate::root::FsRoot;
@@ -37,12 +35,9 @@ impl Region {
 /// region, the region is one below its bus.
 pub(super) fn region_of(root: &FsRoot, device: &str) -> Region {
     let mut region = Region::default();
-    let Ok(device) = fs::canonicalize(root.path(device)) else { return region };
-    let base = fs::canonicalize(root.path("/")).unwrap_or_default();
-    let read = |path: &std::path::Path, name: &str| {
-        fs::read_to_string(path.join(name)).ok().map(|text| text.trim().to_string())
-    };
-    for dir in device.ancestors().take_while(|dir| dir.starts_with(&base) && **dir != base) {
+    let Some(device) = root.resolved(device) else { return region };
+    let read = |path: &std::path::Path, name: &str| root.read_opt(path.join(name));
+    for dir in device.ancestors() {
         region.node = region.node.or_else(|| read(dir, "numa_node")?.parse().ok());
         region.persistence_domain = region.persistence_domain.or_else(|| read(dir, "persistence_domain"));
         region.provider = region.provider.or_else(|| read(dir, "provider"));
@@ -91,7 +86,7 @@ pub(super) fn devdax(root: &FsRoot) -> Vec<Target> {
 fn devdax_target(root: &FsRoot, path: &str, device: &str) -> Target {
     let name = format!("devdax:/dev/{device}");
     let region = region_of(root, path);
-    let driver = fs::read_link(root.path(format!("{path}/driver"))).ok();
+    let driver = root.link(format!("{path}/driver"));
     let driver = driver.as_deref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
     let node = root.parse_opt::<u32>(format!("{path}/target_node"));
     let target = match driver.as_deref() {

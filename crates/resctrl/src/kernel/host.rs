@@ -1,16 +1,18 @@
 //! The kernel of this machine, or a tree of files in its place.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use ringfence_changes::lock::flock;
 use ringfence_changes::{folders, thread};
 use ringfence_sysfs::cpulist::CpuSet;
-use ringfence_sysfs::root::{FsRoot, field};
+use ringfence_sysfs::root::{FsRoot, OFlags, field};
+use rustix::fs::{AtFlags, Mode, fstatfs, fstatvfs, mkdirat, unlinkat};
 
 use super::{Held, Identity, Kernel, WriteError, holders};
+use crate::id::written;
 
 // The folder whose lock transactions hold: there from mount to unmount, and nobody else's to lock.
 const CHANGES: &str = "info";
@@ -31,18 +33,28 @@ impl HostKernel {
         Self { root: root.clone(), mount: mount.into() }
     }
 
-    fn path(&self, path: &Path) -> PathBuf {
-        self.root.path(self.mount.join(path))
+    fn below(&self, path: &Path) -> PathBuf {
+        self.mount.join(path)
+    }
+
+    fn folder(&self, path: &Path) -> io::Result<File> {
+        self.root.open(self.below(path), OFlags::RDONLY | OFlags::DIRECTORY)
+    }
+
+    fn make(&self, path: &Path, mode: u32) -> io::Result<()> {
+        let path = self.below(path);
+        let (above, name) = self.root.beside(&path)?;
+        Ok(mkdirat(above, name, Mode::from_raw_mode(mode))?)
     }
 }
 
 impl Kernel for HostKernel {
     fn read(&self, path: &Path) -> io::Result<String> {
-        fs::read_to_string(self.path(path))
+        self.root.text(self.below(path))
     }
 
     fn write(&self, path: &Path, text: &str) -> Result<(), WriteError> {
-        let file = OpenOptions::new().write(true).open(self.path(path));
+        let file = self.root.open_file(self.below(path), OFlags::WRONLY);
         let mut file = file.map_err(|source| WriteError { opened: false, source })?;
         let written = file.write(text.as_bytes()).map_err(|source| WriteError { opened: true, source })?;
         if written == text.len() {
@@ -53,57 +65,54 @@ impl Kernel for HostKernel {
     }
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir(self.path(path))
+        self.make(path, 0o777)
     }
 
     fn make_marked_dir(&self, path: &Path) -> io::Result<()> {
-        fs::DirBuilder::new().mode(0o777 | MARK).create(self.path(path))
+        self.make(path, 0o777 | MARK)
     }
 
     fn is_marked(&self, path: &Path) -> io::Result<bool> {
-        Ok(fs::symlink_metadata(self.path(path))?.mode() & MARK != 0)
+        Ok(self.folder(path)?.metadata()?.mode() & MARK != 0)
     }
 
     fn unmark(&self, path: &Path) -> io::Result<()> {
-        let path = self.path(path);
-        let mode = fs::symlink_metadata(&path)?.mode() & 0o777;
-        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+        let folder = self.folder(path)?;
+        let mode = folder.metadata()?.mode() & 0o777;
+        folder.set_permissions(Permissions::from_mode(mode))
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        fs::remove_dir(self.path(path))
+        let path = self.below(path);
+        let (above, name) = self.root.beside(&path)?;
+        Ok(unlinkat(above, name, AtFlags::REMOVEDIR)?)
     }
 
     fn dirs(&self, path: &Path) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(self.path(path))? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                names.push(entry.file_name().to_string_lossy().into_owned());
-            }
-        }
+        let mut names: Vec<String> =
+            self.root.folders(self.below(path))?.iter().map(|name| written(name)).collect();
         names.sort();
         Ok(names)
     }
 
     fn exists(&self, path: &Path) -> bool {
-        self.path(path).exists()
+        self.root.exists(self.below(path))
     }
 
     fn try_lock(&self, exclusive: bool) -> io::Result<Option<Held>> {
-        let file = File::open(self.path(Path::new("")))?;
+        let file = self.folder(Path::new(""))?;
         Ok(flock(&file, exclusive)?.then(|| Box::new(file) as Held))
     }
 
     fn try_lock_changes(&self) -> io::Result<Option<Held>> {
-        let file = File::open(self.path(Path::new(CHANGES)))?;
+        let file = self.folder(Path::new(CHANGES))?;
         Ok(flock(&file, true)?.then(|| Box::new(file) as Held))
     }
 
     // A line of /proc/locks: `1: FLOCK  ADVISORY  WRITE 4711 00:1f:25 0 EOF`, the file by device and inode
     // (proc(5)).
     fn holder_of_changes(&self) -> Option<u32> {
-        let file = fs::metadata(self.path(Path::new(CHANGES))).ok()?;
+        let file = self.folder(Path::new(CHANGES)).ok()?.metadata().ok()?;
         let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
         let id = format!("{major:02x}:{minor:02x}:{}", file.ino());
         self.root.read_opt("/proc/locks")?.lines().find_map(|line| {
@@ -118,7 +127,7 @@ impl Kernel for HostKernel {
     }
 
     fn place(&self) -> String {
-        self.path(Path::new("")).display().to_string().trim_end_matches('/').to_owned()
+        self.root.path(&self.mount).display().to_string().trim_end_matches('/').to_owned()
     }
 
     fn started(&self, tid: u32) -> Option<u64> {
@@ -151,15 +160,15 @@ impl Kernel for HostKernel {
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
-        let path = self.path(path);
-        let ino = fs::metadata(&path)?.ino();
+        let folder = self.folder(path)?;
+        let ino = folder.metadata()?.ino();
         if !self.root.is_host() {
             return Ok(Identity { fs: 0, ino });
         }
-        if !is_resctrl(&path)? {
+        if fstatfs(&folder)?.f_type as u64 != MAGIC {
             return Err(io::Error::from_raw_os_error(libc::ENOTSUP));
         }
-        Ok(Identity { fs: mount_number(&path)?, ino })
+        Ok(Identity { fs: fstatvfs(&folder)?.f_fsid, ino })
     }
 
     fn boot_id(&self) -> String {
@@ -173,8 +182,4 @@ const MAGIC: u64 = 0x0765_5821;
 /// Whether resctrl lies there, rather than something that is mounted over it.
 pub(crate) fn is_resctrl(path: &Path) -> io::Result<bool> {
     Ok(rustix::fs::statfs(path)?.f_type as u64 == MAGIC)
-}
-
-fn mount_number(path: &Path) -> io::Result<u64> {
-    Ok(rustix::fs::statvfs(path)?.f_fsid)
 }

@@ -86,7 +86,7 @@ pub trait Kernel: Send + Sync {
     /// The errno.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// The names of the folders in a folder, sorted.
+    /// The names of the folders in a folder, sorted, as [`crate::GroupId`] has them.
     ///
     /// # Errors
     /// The errno.
