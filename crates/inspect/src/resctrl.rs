@@ -37,6 +37,14 @@ pub fn resctrl(seen: &Overview, left: &[Left], style: &Style) -> String {
         let (lead, text) = journal(left);
         hanging(&mut out, &format!("{lead:<10} "), Some(Paint::Caution), &text, style);
     }
+    let unread: Vec<&String> = seen.all_unread().collect();
+    for why in unread.iter().take(SHOWN) {
+        hanging(&mut out, &format!("{:<10} ", "not read"), Some(Paint::Caution), why, style);
+    }
+    if unread.len() > SHOWN {
+        let more = format!("and {} more, which --json lists", unread.len() - SHOWN);
+        hanging(&mut out, &format!("{:<10} ", "not read"), Some(Paint::Caution), &more, style);
+    }
     out.push('\n');
     out.push_str(&table(seen).render(style));
     if !seen.info.caches.is_empty() {
@@ -45,6 +53,9 @@ pub fn resctrl(seen: &Overview, left: &[Left], style: &Style) -> String {
     }
     out
 }
+
+/// Of what could not be read.
+const SHOWN: usize = 8;
 
 const LEGEND: &str = "a character for each way, the highest first: # may be used, . may not. In use by all together: \
                       0 by nobody, S by software, X by software and devices, H by devices, E by one group \
@@ -80,6 +91,7 @@ pub fn restored(restored: &Restored, tried_out: bool, style: &Style) -> String {
 fn free(seen: &Overview) -> String {
     let of = |name: &str, free: Option<u32>, all: Option<u32>| match (free, all) {
         (Some(free), Some(all)) => format!("{free} of {all} {name}"),
+        _ if !seen.unread.is_empty() => format!("{name} not known"),
         _ => format!("no {name}"),
     };
     let rmids = seen.info.monitoring.as_ref().map(|monitoring| monitoring.num_rmids);
@@ -125,6 +137,9 @@ fn bandwidth(info: &BandwidthInfo) -> String {
 
 fn journal(left: &Left) -> (&'static str, String) {
     let (purpose, folder) = (&left.purpose, left.folder.display());
+    if left.unreadable {
+        return ("unreadable", purpose.clone());
+    }
     if let Some(past) = &left.past {
         let text = format!(
             "{purpose}: of {past}, and nothing of it is left; 'ringfence resctrl {}' removes its journal ({folder})",
@@ -220,12 +235,14 @@ fn facts(group: &GroupOverview) -> Vec<Cell> {
     let mut facts = vec![Cell::painted(group.group.to_string(), Paint::Strong)];
     let faint = |text: String| Cell::painted(format!("  {text}"), Paint::Faint);
     facts.extend(group.mode.map(|mode| faint(mode.word().into())));
-    let cpus = match group.cpus.len() {
-        0 => String::new(),
-        1 => format!(", CPU {}", group.cpus),
-        _ => format!(", CPUs {}", group.cpus),
+    let cpus = match &group.cpus {
+        None => ", CPUs not known".into(),
+        Some(cpus) if cpus.is_empty() => String::new(),
+        Some(cpus) if cpus.len() == 1 => format!(", CPU {cpus}"),
+        Some(cpus) => format!(", CPUs {cpus}"),
     };
-    facts.push(faint(format!("{}{cpus}", plural(group.tasks, "task"))));
+    let tasks = group.tasks.map_or("tasks not known".into(), |tasks| plural(tasks, "task"));
+    facts.push(faint(tasks + &cpus));
     facts
 }
 

@@ -1,7 +1,7 @@
 //! What resctrl offers here, and what it is set to.
 
 use ringfence_resctrl::info::Info;
-use ringfence_resctrl::{Absent, Error, MountOptions, Overview, Resctrl, Schemata};
+use ringfence_resctrl::{Absent, MountOptions, Overview, Resctrl, Schemata};
 use serde::{Deserialize, Serialize};
 
 use crate::root::FsRoot;
@@ -39,14 +39,16 @@ impl From<&Overview> for Offered {
 /// What the resctrl below a root shows.
 ///
 /// # Errors
-/// [`Error::Absent`] where there is none or it is not mounted; others where it cannot be read.
-pub fn look(root: &FsRoot) -> Result<Overview, Error> {
-    Overview::read(&Resctrl::find(root)?)
+/// Why there is none.
+pub fn look(root: &FsRoot) -> Result<Overview, Absent> {
+    Ok(Overview::read(&Resctrl::find(root)?))
 }
 
-/// As [`look`]; `None` where there is nothing to be seen.
+/// As [`look`]; `None` where there is nothing to be seen, or not all of it is known that this says.
 pub(crate) fn offered(root: &FsRoot) -> Option<Offered> {
-    look(root).ok().as_ref().map(Offered::from)
+    let seen = look(root).ok()?;
+    let known = seen.unread.is_empty() && seen.groups.first().is_none_or(|group| group.unread.is_empty());
+    known.then(|| Offered::from(&seen))
 }
 
 /// Whether it could be mounted.

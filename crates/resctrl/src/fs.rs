@@ -154,7 +154,16 @@ impl Resctrl {
     /// Where `info/` cannot be read or holds something unknown in a file that is known.
     #[doc(alias("pqos_cap_get", "pqos_cap_get_type"))]
     pub fn info(&self) -> Result<Info, Error> {
-        info::read(&*self.kernel, Spelling { software_controller: self.options.mba_mbps, amd: self.amd })
+        info::read(&*self.kernel, self.spelling())
+    }
+
+    /// The same as far as it can be read and understood, and why not the rest.
+    pub(crate) fn known_info(&self) -> (Info, Vec<Error>) {
+        info::read_known(&*self.kernel, self.spelling())
+    }
+
+    fn spelling(&self) -> Spelling {
+        Spelling { software_controller: self.options.mba_mbps, amd: self.amd }
     }
 
     /// What the kernel says of the last command: `None` for `ok`, and where it cannot be read. Lines are

@@ -326,7 +326,8 @@ impl Group {
     /// Where it cannot be read or makes no sense.
     pub fn tasks(&self) -> Result<Vec<u32>, Error> {
         let text = self.read("tasks")?;
-        let ids: Result<Vec<u32>, _> = text.lines().map(|line| line.trim().parse()).collect();
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let ids: Result<Vec<u32>, _> = lines.map(str::parse).collect();
         ids.map_err(|_| self.content("tasks", &text, "expected one number a line"))
     }
 

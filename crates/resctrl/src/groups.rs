@@ -24,22 +24,28 @@ impl Resctrl {
     /// # Errors
     /// Where they cannot be listed.
     pub fn groups(&self) -> Result<Vec<Group>, Error> {
-        let mut all = Vec::new();
-        let mut add = |id: GroupId| -> Result<(), Error> {
-            let monitors = self.names(&id.path().join("mon_groups"))?;
+        let (all, errors) = self.known_groups();
+        errors.into_iter().next().map_or(Ok(all), Err)
+    }
+
+    /// Those that can be listed, and why not the rest.
+    pub(crate) fn known_groups(&self) -> (Vec<Group>, Vec<Error>) {
+        let (mut all, mut errors) = (Vec::new(), Vec::new());
+        let mut names = |path: &Path| {
+            self.names(path).unwrap_or_else(|error| {
+                errors.push(error);
+                Vec::new()
+            })
+        };
+        let controls = names(Path::new("")).into_iter().map(|name| GroupId::control(&name));
+        // What the kernel itself puts there is none; groups alone have tasks.
+        let controls = controls.filter(|id| self.kernel().exists(&id.path().join("tasks")));
+        for id in std::iter::once(GroupId::default()).chain(controls) {
+            let monitors = names(&id.path().join("mon_groups"));
             all.push(Group::new(self, id.clone()));
             all.extend(monitors.iter().map(|name| Group::new(self, id.with_monitor(name))));
-            Ok(())
-        };
-        add(GroupId::default())?;
-        for name in self.names(Path::new(""))? {
-            // What the kernel itself puts there; groups alone have tasks.
-            let id = GroupId::control(&name);
-            if self.kernel().exists(&id.path().join("tasks")) {
-                add(id)?;
-            }
         }
-        Ok(all)
+        (all, errors)
     }
 
     fn names(&self, path: &Path) -> Result<Vec<String>, Error> {

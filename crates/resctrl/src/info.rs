@@ -196,23 +196,34 @@ impl Spelling {
 }
 
 pub(crate) fn read(kernel: &dyn Kernel, spelling: Spelling) -> Result<Info, Error> {
+    let (info, errors) = read_known(kernel, spelling);
+    errors.into_iter().next().map_or(Ok(info), Err)
+}
+
+/// What can be read and understood of it, and why not the rest.
+pub(crate) fn read_known(kernel: &dyn Kernel, spelling: Spelling) -> (Info, Vec<Error>) {
     let base = Path::new("info");
-    let fail = |source| Refused::new(format!("reading {}/info", kernel.place()), source, None);
-    let mut info = Info::default();
-    for name in kernel.dirs(base).map_err(fail)? {
+    let (mut info, mut errors) = (Info::default(), Vec::new());
+    let names = kernel.dirs(base).unwrap_or_else(|source| {
+        errors.push(Refused::new(format!("reading {}/info", kernel.place()), source, None).into());
+        Vec::new()
+    });
+    for name in names {
         let folder = Folder { kernel, path: base.join(&name) };
         let resource = Resource::of(&name);
-        if resource.cache_level().is_some() {
-            info.caches.insert(name, folder.cache()?);
+        let read = if resource.cache_level().is_some() {
+            folder.cache().map(|cache| _ = info.caches.insert(name, cache))
         } else if resource.is_bandwidth() {
-            info.bandwidths.insert(name, folder.bandwidth(spelling.unit())?);
+            folder.bandwidth(spelling.unit()).map(|bandwidth| _ = info.bandwidths.insert(name, bandwidth))
         } else if name == "L3_MON" {
-            info.monitoring = Some(folder.monitoring()?);
+            folder.monitoring().map(|monitoring| info.monitoring = Some(monitoring))
         } else {
             info.others.push(name);
-        }
+            Ok(())
+        };
+        errors.extend(read.err());
     }
-    Ok(info)
+    (info, errors)
 }
 
 struct Folder<'a> {

@@ -25,6 +25,9 @@ pub struct Overview {
     pub info: Info,
     /// All groups, the default one first, each followed by its monitor groups.
     pub groups: Vec<GroupOverview>,
+    /// What of `info/` and of the list of groups could not be read or understood, one sentence each: it is missing above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
 }
 
 /// A group at a moment.
@@ -32,47 +35,58 @@ pub struct Overview {
 pub struct GroupOverview {
     /// Which.
     pub group: GroupId,
-    /// How it shares; `None` for monitor groups.
+    /// How it shares; `None` for monitor groups, and where that is not known.
     pub mode: Option<Mode>,
     /// What it may use; empty for monitor groups.
     pub schemata: Schemata,
     /// What its masks come to.
     pub size: Sizes,
-    /// Its CPUs.
-    pub cpus: CpuSet,
-    /// How many threads it has.
-    pub tasks: usize,
+    /// Its CPUs; `None` where they are not known.
+    pub cpus: Option<CpuSet>,
+    /// How many threads it has; `None` where that is not known.
+    pub tasks: Option<usize>,
     /// What its threads use.
     pub readings: Vec<Reading>,
+    /// What of it could not be read or understood, one sentence each: it is missing above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<String>,
 }
 
 impl Overview {
-    /// Reads it. A group that goes while it is read is left out.
-    ///
-    /// # Errors
-    /// Where a file cannot be read or understood.
-    pub fn read(fs: &Resctrl) -> Result<Self, Error> {
-        let mut groups = Vec::new();
-        for group in fs.groups()? {
-            match GroupOverview::read(&group) {
-                Ok(seen) => groups.push(seen),
-                Err(_) if !group.exists() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Self { place: fs.place(), options: fs.options(), info: fs.info()?, groups })
+    /// Reads it. A group that goes while it is read is left out; of what cannot be read or understood the rest is shown
+    /// ([`Overview::all_unread`]).
+    pub fn read(fs: &Resctrl) -> Self {
+        let (groups, mut errors) = fs.known_groups();
+        let seen = groups.iter().map(|group| (group, GroupOverview::read(group)));
+        let is_there = |(group, seen): &(&Group, GroupOverview)| {
+            seen.unread.is_empty() || group.id().is_default() || group.exists()
+        };
+        let groups = seen.filter(is_there).map(|(_, seen)| seen).collect();
+        let (info, more) = fs.known_info();
+        errors.extend(more);
+        let unread = errors.iter().map(ToString::to_string).collect();
+        Self { place: fs.place(), options: fs.options(), info, groups, unread }
     }
 
-    /// Groups of control that can still be made; `None` where nothing is shared out.
+    /// What could not be read or understood, of the whole and of each group, one sentence each.
+    pub fn all_unread(&self) -> impl Iterator<Item = &String> {
+        self.unread.iter().chain(self.groups.iter().flat_map(|group| &group.unread))
+    }
+
+    /// Groups of control that can still be made; `None` where nothing is shared out, or not all of it is known.
     pub fn closids_free(&self) -> Option<u32> {
-        self.info.closids_free(self.groups.iter().map(|group| (&group.group, group.mode)))
+        let free = self.info.closids_free(self.groups.iter().map(|group| (&group.group, group.mode)));
+        free.filter(|_| self.unread.is_empty())
     }
 
     /// Groups and monitor groups that can still be made as far as monitoring goes, at most: the numbers of
     /// groups removed lately are busy until their lines have left the cache, and the kernel does not say
-    /// how many those are. `None` where nothing is monitored. Groups that are being pseudo-locked, or are,
-    /// are not monitored (Linux 6.1, `rdtgroup_locksetup_enter`).
+    /// how many those are. `None` where nothing is monitored, or not all of it is known. Groups that are being
+    /// pseudo-locked, or are, are not monitored (Linux 6.1, `rdtgroup_locksetup_enter`).
     pub fn rmids_free(&self) -> Option<u32> {
+        if !self.unread.is_empty() {
+            return None;
+        }
         let has =
             |group: &&GroupOverview| !matches!(group.mode, Some(Mode::PseudoLocksetup | Mode::PseudoLocked));
         Some(self.info.monitoring.as_ref()?.num_rmids.saturating_sub(self.count(has)))
@@ -94,22 +108,36 @@ fn sizes(group: &Group) -> Result<Sizes, Error> {
     Ok(sizes)
 }
 
+fn known<T>(read: Result<T, Error>, unread: &mut Vec<String>) -> Option<T> {
+    read.map_err(|error| unread.push(error.to_string())).ok()
+}
+
 impl GroupOverview {
-    fn read(group: &Group) -> Result<Self, Error> {
-        let mode = group.mode()?;
+    fn read(group: &Group) -> Self {
+        let mut unread = Vec::new();
+        let mode = known(group.mode(), &mut unread).flatten();
         // The kernel takes these files away from everybody, root included, while a group has no use for them.
         let locked = matches!(mode, Some(Mode::PseudoLocksetup | Mode::PseudoLocked));
         let (cpus, tasks) = (group.cpus(), group.tasks());
-        Ok(Self {
+        let (cpus, tasks) = match locked {
+            true => (Some(cpus.unwrap_or_default()), Some(tasks.unwrap_or_default())),
+            false => (known(cpus, &mut unread), known(tasks, &mut unread)),
+        };
+        Self {
             group: group.id().clone(),
             mode,
-            schemata: group.schemata()?,
-            size: sizes(group)?,
-            cpus: if locked { cpus.unwrap_or_default() } else { cpus? },
-            tasks: if locked { tasks.unwrap_or_default() } else { tasks? }.len(),
+            schemata: known(group.schemata(), &mut unread).unwrap_or_default(),
+            size: known(sizes(group), &mut unread).unwrap_or_default(),
+            cpus,
+            tasks: tasks.map(|tasks| tasks.len()),
             // Its number for monitoring is somebody else's by now.
-            readings: if locked { Vec::new() } else { group.monitored()? },
-        })
+            readings: if locked {
+                Vec::new()
+            } else {
+                known(group.monitored(), &mut unread).unwrap_or_default()
+            },
+            unread,
+        }
     }
 
     /// The bytes of cache that its mask comes to.

@@ -220,12 +220,12 @@ fn ways_and_the_closid_that_io_was_given_are_not_free() {
         ringfence_resctrl::plan::isolate(&info, &state, 3, &[0, 1], ways)
     };
     assert_eq!(fs.info().unwrap().caches["L3"].io_alloc, IoAlloc::Disabled);
-    assert_eq!(Overview::read(&fs).unwrap().closids_free(), Some(15));
+    assert_eq!(Overview::read(&fs).closids_free(), Some(15));
     assert_eq!(plan(4).unwrap().alone.to_string(), "L3:0=f;1=f\n");
     give_io(&tree, "0=00ff;1=f00f\n");
     let l3 = &fs.info().unwrap().caches["L3"];
     assert_eq!((l3.io_ways(0), l3.io_ways(1), l3.shareable_bits), (Mask(0xff), Mask(0xf00f), Mask(0)));
-    assert_eq!(Overview::read(&fs).unwrap().closids_free(), Some(14));
+    assert_eq!(Overview::read(&fs).closids_free(), Some(14));
     let isolation = plan(4).unwrap();
     assert_eq!(isolation.alone.to_string(), "L3:0=f000;1=f0\n");
     assert!(isolation.splits.values().all(|split| !split.with_io));
@@ -238,7 +238,7 @@ fn ways_and_the_closid_that_io_was_given_are_not_free() {
             .write(format!("{MOUNT}/info/{name}/io_alloc_cbm"), "0=00ff;1=f00f\n");
     }
     tree.remove(format!("{MOUNT}/info/L3"));
-    assert_eq!(Overview::read(&fs).unwrap().closids_free(), Some(6));
+    assert_eq!(Overview::read(&fs).closids_free(), Some(6));
     // Other caches of the machine.
     tree.write(format!("{MOUNT}/info/L3CODE/io_alloc"), "not supported\n");
     assert!(fs.info().unwrap().caches["L3CODE"].io_alloc.is_unsupported());
@@ -543,10 +543,40 @@ fn a_group_whose_name_is_not_utf_8_is_a_group() {
     let dir = tree.root().path(MOUNT).join(std::ffi::OsStr::from_bytes(b"g\xff"));
     std::fs::create_dir(&dir).unwrap();
     files.iter().for_each(|(file, text)| std::fs::write(dir.join(file), text).unwrap());
-    let seen = Overview::read(&fs).unwrap();
+    let seen = Overview::read(&fs);
     assert_eq!((seen.groups[1].group.to_string(), seen.closids_free()), (r"g\xff".into(), Some(14)));
     let group = fs.group(&r"g\xff".parse().unwrap());
     group.set_cpus(&"0".parse().unwrap()).unwrap();
     assert!(group.place("tasks").ends_with(r"/g\xff/tasks"), "{}", group.place("tasks"));
     assert!(State::read(&fs).unwrap().groups.contains_key(group.id()));
+}
+
+#[test]
+fn what_cannot_be_understood_hides_nothing_else() {
+    let files = [("schemata", "L3:0=1\n"), ("tasks", "1\n"), ("mode", "isolated\n")];
+    let (tree, fs) = machine("GenuineIntel", "", &files);
+    cache(&tree, "L3", 16, "1", (1, "0"), "0=S");
+    for (file, text) in
+        [("tasks", "x\n"), ("cpus_list", "0-\n"), ("schemata", "what\n"), ("mode", "exclusive\n")]
+    {
+        tree.write(format!("{MOUNT}/a/{file}"), text);
+    }
+    let seen = Overview::read(&fs);
+    let [default, a] = &seen.groups[..] else { panic!("{seen:?}") };
+    assert_eq!((default.mode, default.cpus.clone(), default.tasks), (None, None, Some(1)));
+    assert_eq!(default.schemata.mask(&Resource::L3, 0), Some(Mask(1)));
+    let said = |unread: &[String], what: &str| unread.iter().filter(|why| why.contains(what)).count();
+    assert_eq!((default.unread.len(), said(&default.unread, "an unknown mode")), (2, 1));
+    assert_eq!((a.mode, a.cpus.clone(), a.tasks), (Some(Mode::Exclusive), None, None));
+    assert_eq!((a.unread.len(), a.schemata.is_empty()), (3, true));
+    // Groups are counted all the same; those of a resource of which too little is known are not.
+    assert_eq!((seen.closids_free(), seen.unread.len()), (Some(14), 0));
+    tree.write(format!("{MOUNT}/info/L3/bit_usage"), "?\n")
+        .write(format!("{MOUNT}/mon_groups"), "no folder\n");
+    let seen = Overview::read(&fs);
+    assert_eq!((seen.closids_free(), seen.rmids_free(), seen.groups.len()), (None, None, 2));
+    assert_eq!((said(&seen.unread, "bit_usage"), said(&seen.unread, "mon_groups")), (1, 1));
+    assert_eq!(seen.all_unread().count(), 7);
+    let read: Overview = serde_json::from_str(&serde_json::to_string(&seen).unwrap()).unwrap();
+    assert_eq!(read, seen);
 }

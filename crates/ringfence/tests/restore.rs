@@ -69,6 +69,19 @@ fn a_journal_of_a_newer_version_is_named_and_left() {
     assert!(tree.root().exists(JOURNAL));
 }
 
+#[test]
+fn a_kept_setting_that_cannot_be_read_is_not_called_kept() {
+    let tree = FixtureTree::empty("restore");
+    tree.write("/run/ringfence/resctrl.kept", "{}\n");
+    let output = restore(&tree, &["--dry-run"]);
+    assert_eq!(output.code(), Some(1), "{}", output.stdout);
+    let said = output.stdout + &output.stderr;
+    assert!(
+        said.contains("resctrl.kept holds '{}\\n': not a journal") && !said.contains("on request"),
+        "{said}"
+    );
+}
+
 // Groups that a process has made, by its number, in either version's usual places.
 fn groups(pid: i32) -> Vec<PathBuf> {
     let of = |place: &str| fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -15,7 +15,8 @@ fn baseline(tree: &FixtureTree) -> Overview {
 fn left(what: Pending, purpose: &str, under_way: bool) -> Left {
     let (name, past, user) = (None, None, None);
     let purpose = purpose.into();
-    Left { what, name, purpose, steps: 4, under_way, past, user, folder: "/run/ringfence".into() }
+    let (steps, folder, unreadable) = (4, "/run/ringfence".into(), false);
+    Left { what, name, purpose, steps, under_way, past, user, folder, unreadable }
 }
 
 #[test]
@@ -78,6 +79,26 @@ fn hostile_groups() {
     let mut seen = baseline(&tree);
     seen.groups[0].schemata = "NEW:0=more than was known".parse().unwrap();
     check("resctrl-hostile", |style| ringfence_report::resctrl(&seen, &[], style));
+}
+
+#[test]
+fn what_cannot_be_read_hides_nothing_else() {
+    let tree = FixtureTree::empty("resctrl");
+    let spec = ResctrlSpec { domains: &[0], ..ResctrlSpec::default() };
+    spec.mount(&tree);
+    spec.group(&tree, "new", "isolated", "7", "0", "4711\n");
+    tree.remove("/sys/fs/resctrl/new/cpus_list").remove("/sys/fs/resctrl/new/cpus");
+    for number in 0..8 {
+        spec.group(&tree, &format!("odd{number}"), "shareable", "7", "0", "none\n");
+    }
+    let root = tree.root().path("/").display().to_string();
+    let mut seen = baseline(&tree);
+    for why in seen.groups.iter_mut().flat_map(|group| &mut group.unread) {
+        *why = why.replace(root.trim_end_matches('/'), "");
+    }
+    let purpose = "/run/ringfence/resctrl.kept holds '{}': not a journal; remove the file once resctrl is as it should be";
+    let left = [Left { unreadable: true, steps: 0, ..left(Pending::Kept, purpose, false) }];
+    check("resctrl-unread", |style| ringfence_report::resctrl(&seen, &left, style));
 }
 
 #[test]

@@ -120,14 +120,14 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
         });
         for (what, name, file) in fixed.into_iter().chain(named).chain(more) {
             let path = dir.join(file);
-            let (purpose, steps, past, lives) = match read::<Record>(&path) {
+            let (purpose, steps, past, lives, unreadable) = match read::<Record>(&path) {
                 Ok(Some(Record { header, steps, .. })) => {
                     let past = past(&header).map(str::to_owned);
                     let lives = kernel.lives(header.head.owner);
-                    (header.head.purpose, steps.len(), past, lives)
+                    (header.head.purpose, steps.len(), past, lives, false)
                 }
                 Ok(None) => continue,
-                Err(error) => (error.to_string(), 0, None, false),
+                Err(error) => (error.to_string(), 0, None, false, true),
             };
             let under_way = match what {
                 Pending::Unfinished => lock::is_held(&dir),
@@ -135,7 +135,8 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
                 _ => false,
             };
             let user = std::fs::metadata(&path).ok().map(|file| file.uid());
-            found.push(Left { what, name, purpose, steps, under_way, past, user, folder: dir.clone() });
+            let folder = dir.clone();
+            found.push(Left { what, name, purpose, steps, under_way, past, user, folder, unreadable });
         }
     }
     found
@@ -175,6 +176,9 @@ pub struct Left {
     pub user: Option<u32>,
     /// The folder that it lies in.
     pub folder: PathBuf,
+    /// Whether it cannot be read, so that nothing is known of it but its name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unreadable: bool,
 }
 
 impl Left {

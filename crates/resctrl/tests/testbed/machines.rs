@@ -47,7 +47,7 @@ pub fn out_of_rmids_on_the_way_back(env: &dyn Env) {
 
 pub fn what_is_free_is_counted(env: &dyn Env) {
     let agree = || {
-        let seen = Overview::read(&env.fs()).unwrap();
+        let seen = Overview::read(&env.fs());
         let (closids, rmids) = (seen.closids_free().unwrap() as usize, seen.rmids_free().unwrap() as usize);
         let control = closids.min(rmids);
         assert_eq!(free(env), (control, rmids - control), "{seen:?}");

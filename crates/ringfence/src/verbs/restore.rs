@@ -110,6 +110,9 @@ fn resctrl(asked: &PutBack, root: &FsRoot, all: &mut All) {
     for left in left.into_iter().filter(|left| left.past.is_none() || left.what == Pending::Unfinished) {
         let purpose = &left.purpose;
         match left.what {
+            // What was to be put back at once, and cannot be read, is tried and fails.
+            Pending::Kept | Pending::Damaged if left.unreadable && left.is_others() => all.stays.push(purpose.clone()),
+            Pending::Kept | Pending::Damaged if left.unreadable => all.failed.push(purpose.clone()),
             Pending::Kept => all.stays.push(format!(
                 "'{purpose}' is kept on request: '{}' puts back what was there before",
                 left.undone_by()

@@ -11,6 +11,18 @@ pub(super) fn find(root: &FsRoot) -> Vec<Finding> {
 }
 
 fn finding(left: &Left) -> Finding {
+    if left.unreadable && !left.under_way {
+        return Finding {
+            id: "resctrl-journal-unreadable".into(),
+            severity: Severity::Warning,
+            title: "A journal of changes to resctrl cannot be read".into(),
+            cause: left.purpose.clone(),
+            consequence: "what it says was set may still be set".into(),
+            remedy: "compare with 'ringfence resctrl', put back by hand what is not as it should be, then remove the file"
+                .into(),
+            evidence: format!("in {}", left.folder.display()),
+        };
+    }
     let evidence = format!("{} in {}", left.purpose, left.folder.display());
     match left.what {
         Pending::Kept => Finding {

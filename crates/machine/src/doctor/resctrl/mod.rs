@@ -8,7 +8,7 @@ mod switched_off;
 mod tests;
 
 use ringfence_resctrl::info::ThrottleMode;
-use ringfence_resctrl::{Error, Overview, pseudo};
+use ringfence_resctrl::{Absent, Overview, pseudo};
 
 use super::finding::{Finding, Severity, View};
 use crate::resctrl;
@@ -17,23 +17,30 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
     let mut findings = left::find(view.root);
     match resctrl::look(view.root) {
         Ok(seen) => findings.extend(mounted(view, &seen)),
-        Err(error) => findings.push(absent(&error)),
+        Err(why) => findings.push(absent(&why)),
     }
     findings
 }
 
-fn absent(error: &Error) -> Finding {
-    let Error::Absent(absent) = error else {
-        return Finding {
-            id: "resctrl-unreadable".into(),
-            severity: Severity::Warning,
-            title: "What resctrl is set to cannot be read".into(),
-            cause: error.to_string(),
-            consequence: "whether tasks are confined to a part of the cache is not known".into(),
-            remedy: "run as root".into(),
-            evidence: "resctrl is mounted".into(),
-        };
-    };
+// What cannot be read, or has words that this program does not know.
+fn unread(seen: &Overview) -> Option<Finding> {
+    let all: Vec<&String> = seen.all_unread().collect();
+    let first = all.first()?;
+    Some(Finding {
+        id: "resctrl-unreadable".into(),
+        severity: Severity::Warning,
+        title: "Not all that resctrl is set to can be read".into(),
+        cause: (*first).clone(),
+        consequence: "whether tasks are confined to a part of the cache is not known for certain".into(),
+        remedy: "run as root; where a file has words that are new, use a newer ringfence".into(),
+        evidence: match all.len() {
+            1 => "resctrl is mounted; 'ringfence resctrl' shows the rest".into(),
+            many => format!("{many} files of resctrl, which 'ringfence resctrl' lists"),
+        },
+    })
+}
+
+fn absent(absent: &Absent) -> Finding {
     let mountable = resctrl::is_mountable(absent);
     let text = absent.to_string();
     let (cause, remedy) = text.split_once(": ").unwrap_or((&text, "use another machine"));
@@ -51,9 +58,14 @@ fn absent(error: &Error) -> Finding {
 }
 
 fn mounted(view: &View, seen: &Overview) -> Vec<Finding> {
-    let mut findings = vec![room(view, seen)];
+    let mut findings: Vec<Finding> = unread(seen).into_iter().collect();
     findings.extend(settings::groups(seen));
     findings.extend(settings::confined(seen));
+    // What is missing may only not be known.
+    if !seen.unread.is_empty() {
+        return findings;
+    }
+    findings.push(room(view, seen));
     findings.extend(settings::shared_with_io(seen));
     findings.extend(settings::cdp(seen));
     findings.extend(switched_off::find(view, seen));

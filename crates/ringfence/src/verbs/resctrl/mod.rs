@@ -82,7 +82,7 @@ fn undo(asked: &Undo) -> Result<(), Failure> {
 
 fn show(asked: &args::Resctrl) -> Result<(), Failure> {
     let root = host::root(&asked.inspect.root)?;
-    let seen = resctrl::look(&root)?;
+    let seen = resctrl::look(&root).map_err(ringfence_resctrl::Error::from)?;
     let left = transaction::left(&root, asked.journal.folder.as_deref());
     if asked.inspect.json {
         return output::print_json(&json::resctrl(&seen, &left));
