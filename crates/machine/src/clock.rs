@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 pub use crate::bare::tsc;
+use crate::features::has_cpuinfo_flag;
 use crate::root::FsRoot;
 
 /// What a [`Clock`] reads.
@@ -43,7 +44,7 @@ pub struct Clock {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TscEvidence {
     /// CPUID 8000_0007H:EDX bit 8, "invariant TSC" (SDM vol. 2A, table 3-8). Hypervisors
-    /// often hide it.
+    /// often hide it. Of another machine, what the flags in its `/proc/cpuinfo` say of it.
     pub cpuid_bit: bool,
     /// The kernel's current clocksource. It watches the TSC and leaves it once it drifts, so
     /// `tsc` here is evidence too.
@@ -53,8 +54,10 @@ pub struct TscEvidence {
 impl TscEvidence {
     /// Asks this CPU, and the kernel's files below `root`.
     pub fn gather(root: &FsRoot) -> Self {
+        // Linux sets both by that bit (`early_init_intel`, `early_init_amd`).
+        let flags = || ["constant_tsc", "nonstop_tsc"].iter().all(|flag| has_cpuinfo_flag(root, flag));
         Self {
-            cpuid_bit: root.is_host() && cpuid_invariant(),
+            cpuid_bit: if root.is_host() { cpuid_invariant() } else { flags() },
             clocksource: root.read_opt("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         }
     }

@@ -164,6 +164,11 @@ pub fn has_cpuinfo_flag(root: &FsRoot, flag: &str) -> bool {
     cpuinfo_field(text, "flags").is_some_and(|flags| flags.split_whitespace().any(|known| known == flag))
 }
 
+/// Whether `/proc/cpuinfo` below `root` has flags at all.
+pub(crate) fn has_cpuinfo_flags(root: &FsRoot) -> bool {
+    cpuinfo_field(root.cpuinfo(), "flags").is_some()
+}
+
 fn cpuinfo_field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;

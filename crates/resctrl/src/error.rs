@@ -67,6 +67,12 @@ pub enum Absent {
     /// Neither the processor nor, perhaps, the hypervisor shows any of it.
     #[error("this processor, or the hypervisor above it, shows no RDT (Intel) or PQoS (AMD)")]
     NoHardware,
+    /// The processor is no x86-64 one.
+    #[error("this is {0}, no x86-64 processor: RDT (Intel) and PQoS (AMD) are features of those")]
+    OtherProcessor(&'static str),
+    /// A file that would tell is missing or does not, as in a copy of another machine's files.
+    #[error("whether there is RDT (Intel) or PQoS (AMD) is not known: {0} does not tell")]
+    Unknown(&'static str),
     /// The processor shows it, the kernel does not.
     #[error(
         "the processor shows RDT or PQoS but the kernel has no resctrl: use one with CONFIG_X86_CPU_RESCTRL, \

@@ -65,7 +65,8 @@ impl Resctrl {
     /// Why there is none: no hardware, no kernel support, or not mounted.
     #[doc(alias = "pqos_init")]
     pub fn find(root: &FsRoot) -> Result<Self, Absent> {
-        let mut all = mounts::of_table(&root.read_opt("/proc/mounts").unwrap_or_default());
+        let mounts = root.read_opt("/proc/mounts");
+        let mut all = mounts::of_table(mounts.as_deref().unwrap_or_default());
         all.retain(|mount| mount.fs == "resctrl");
         let covered = |mount: &Mount| root.is_host() && kernel::is_resctrl(&mount.point).is_ok_and(|is| !is);
         let found = all.iter().find(|mount| !covered(mount)).cloned();
@@ -85,14 +86,24 @@ impl Resctrl {
                 mounted_here: false,
             });
         }
-        let known = root.read_opt("/proc/filesystems").unwrap_or_default();
-        let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
-        let shown =
-            flags.split_whitespace().any(|flag| ["rdt_a", "cqm", "cat_l3", "cat_l2", "mba"].contains(&flag));
-        Err(match (known.lines().any(|line| line.trim_start_matches("nodev").trim() == "resctrl"), shown) {
-            (true, _) => Absent::NotMounted,
-            (false, true) => Absent::NoKernel,
-            (false, false) => Absent::NoHardware,
+        if let Some(name) = root.other_processor() {
+            return Err(Absent::OtherProcessor(name));
+        }
+        let known = root.read_opt("/proc/filesystems");
+        let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+        let shown = flags
+            .unwrap_or_default()
+            .split_whitespace()
+            .any(|flag| ["rdt_a", "cqm", "cat_l3", "cat_l2", "mba"].contains(&flag));
+        let has =
+            |known: &String| known.lines().any(|line| line.trim_start_matches("nodev").trim() == "resctrl");
+        Err(match known.as_ref().map(has) {
+            Some(true) if mounts.is_none() => Absent::Unknown("/proc/mounts"),
+            Some(true) => Absent::NotMounted,
+            _ if flags.is_none() => Absent::Unknown("/proc/cpuinfo"),
+            None if shown => Absent::Unknown("/proc/filesystems"),
+            Some(false) if shown => Absent::NoKernel,
+            _ => Absent::NoHardware,
         })
     }
 

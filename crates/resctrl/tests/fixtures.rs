@@ -69,7 +69,18 @@ fn monitoring(tree: &FixtureTree, rmids: u32, features: &str) {
 #[test]
 fn why_there_is_none() {
     let tree = FixtureTree::empty("absent");
+    // What a copy does not have says nothing.
+    let why = Resctrl::find(&tree.root()).unwrap_err();
+    assert_eq!(why, Absent::Unknown("/proc/cpuinfo"));
+    assert!(why.to_string().contains("/proc/cpuinfo does not tell"), "{why}");
+    tree.write("/proc/cpuinfo", "flags\t\t: fpu rdt_a\n");
+    assert_eq!(Resctrl::find(&tree.root()).unwrap_err(), Absent::Unknown("/proc/filesystems"));
+    let arm = FixtureTree::empty("absent");
+    arm.write("/proc/cpuinfo", "processor : 0\nCPU implementer : 0x41\n");
+    assert_eq!(Resctrl::find(&arm.root()).unwrap_err(), Absent::OtherProcessor("Arm"));
+    tree.write("/proc/cpuinfo", "flags\t\t: fpu sse2\n");
     assert_eq!(Resctrl::find(&tree.root()).unwrap_err(), Absent::NoHardware);
+    let tree = FixtureTree::empty("absent");
     tree.write("/proc/cpuinfo", "flags\t\t: fpu sse2\n").write("/proc/filesystems", "nodev\tproc\n\text4\n");
     assert_eq!(Resctrl::find(&tree.root()).unwrap_err(), Absent::NoHardware);
     for flag in ["rdt_a", "cqm", "cat_l2", "mba"] {
@@ -77,6 +88,8 @@ fn why_there_is_none() {
         assert_eq!(Resctrl::find(&tree.root()).unwrap_err(), Absent::NoKernel, "{flag}");
     }
     tree.write("/proc/filesystems", "nodev\tproc\nnodev\tresctrl\n\text4\n");
+    assert_eq!(Resctrl::find(&tree.root()).unwrap_err(), Absent::Unknown("/proc/mounts"));
+    tree.write("/proc/mounts", "proc /proc proc rw 0 0\n");
     let why = Resctrl::find(&tree.root()).unwrap_err();
     assert_eq!(why, Absent::NotMounted);
     assert!(why.to_string().contains("mount -t resctrl resctrl /sys/fs/resctrl"));

@@ -1,5 +1,7 @@
 //! Clocks for short measurements.
 
+use crate::features::has_cpuinfo_flags;
+
 use super::finding::{Finding, Severity, View};
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
@@ -17,7 +19,14 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
             evidence: format!("current_clocksource is {source}"),
         });
     }
-    if !view.tsc.holds() {
+    // A copy that has neither flags nor a clocksource says nothing of it.
+    let flags = has_cpuinfo_flags(view.root);
+    if !view.tsc.holds() && (view.root.is_host() || flags || source.is_some()) {
+        let bit = match (view.root.is_host(), flags) {
+            (true, _) => format!("CPUID bit {}", view.tsc.cpuid_bit),
+            (false, true) => "not both constant_tsc and nonstop_tsc in /proc/cpuinfo".into(),
+            (false, false) => "no flags in /proc/cpuinfo".into(),
+        };
         findings.push(Finding {
             id: "tsc-not-invariant".into(),
             severity: Severity::Warning,
@@ -26,7 +35,7 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
             consequence: "short probes are timed by CLOCK_MONOTONIC and are coarser".into(),
             remedy: "expose the invariant TSC to the guest (KVM: -cpu host,+invtsc), or measure on the bare machine"
                 .into(),
-            evidence: format!("CPUID bit {}, clocksource {}", view.tsc.cpuid_bit, source.unwrap_or("unknown")),
+            evidence: format!("{bit}, clocksource {}", source.unwrap_or("unknown")),
         });
     }
     findings

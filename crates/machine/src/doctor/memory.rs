@@ -10,7 +10,12 @@ use super::finding::{Finding, Severity, View};
 const WANTED: Bytes = Bytes::gib(1);
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
-    [little(view.root), swap(view.root), no_dax(view)].into_iter().flatten().collect()
+    [little(view.root), swap(view.root)].into_iter().flatten().collect()
+}
+
+/// Whether any is persistent.
+pub(super) fn persistent(view: &View) -> Vec<Finding> {
+    no_dax(view).into_iter().collect()
 }
 
 fn little(root: &FsRoot) -> Option<Finding> {
@@ -49,7 +54,10 @@ fn no_dax(view: &View) -> Option<Finding> {
         .filter(|target| direct(target.kind) || target.kind == TargetKind::Namespace)
         .map(|target| format!("{}: {}", target.name, target.why))
         .collect();
-    (!usable).then(|| Finding {
+    // A copy that has none of these says nothing of it.
+    let shown =
+        ["/proc/self/mountinfo", "/sys/bus/dax", "/sys/bus/nd"].iter().any(|path| view.root.exists(path));
+    (!usable && (shown || view.root.is_host())).then(|| Finding {
         id: "no-persistent-memory".into(),
         severity: Severity::Info,
         title: "There is no persistent memory to write to".into(),

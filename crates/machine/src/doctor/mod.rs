@@ -55,38 +55,68 @@ pub fn examine(root: &FsRoot, topology: &Topology, targets: &[Target]) -> Vec<Fi
         tsc: TscEvidence::gather(root),
         counters: counters::ask(root),
     };
-    let themes: [fn(&View) -> Vec<Finding>; 16] = [
+    // What x86-64 processors alone have, and what helps there.
+    let of_x86: [fn(&View) -> Vec<Finding>; 6] =
+        [virtualization::find, memory::persistent, pmdk::find, clock::find, counters::find, resctrl::find];
+    let themes: [fn(&View) -> Vec<Finding>; 11] = [
         smt::find,
         frequency::find,
         thermal::find,
         idle::find,
         pages::find,
-        virtualization::find,
         restriction::find,
         memory::find,
         dimms::find,
-        pmdk::find,
         load::find,
-        clock::find,
-        counters::find,
-        resctrl::find,
         left::find,
         topology_notes,
     ];
     let mut findings: Vec<Finding> = themes.iter().flat_map(|theme| theme(&view)).collect();
+    match root.other_processor() {
+        Some(name) => findings.push(other_processor(name)),
+        None => findings.extend(of_x86.iter().flat_map(|theme| theme(&view))),
+    }
     findings.sort_by_key(|finding| finding.severity);
     findings
 }
 
+fn other_processor(name: &str) -> Finding {
+    Finding {
+        id: "not-x86-64".into(),
+        severity: Severity::Serious,
+        title: "This is not an x86-64 machine".into(),
+        cause: format!("its processor is of another kind: {name}"),
+        consequence:
+            "nothing can be measured on it; its clock, counters, cache allocation, persistent memory and \
+                      hypervisor are not looked at"
+                .into(),
+        remedy: "measure on an x86-64 machine".into(),
+        evidence: "/proc/cpuinfo".into(),
+    }
+}
+
 fn topology_notes(view: &View) -> Vec<Finding> {
     let notes = &view.topology.notes;
+    let (title, cause, remedy) = match view.root.is_host() {
+        true => (
+            "The kernel hides part of the topology",
+            "sysfs lacks files, as in some containers and virtual machines",
+            "run outside of the container, or name CPUs yourself",
+        ),
+        // A copy does not tell the two apart.
+        false => (
+            "Part of the topology is not known",
+            "these files do not show it: they were not copied, or the kernel hid them",
+            "copy all of /sys/devices/system, outside of any container",
+        ),
+    };
     let finding = Finding {
         id: "topology-incomplete".into(),
         severity: Severity::Warning,
-        title: "The kernel hides part of the topology".into(),
-        cause: "sysfs lacks files, as in some containers and virtual machines".into(),
+        title: title.into(),
+        cause: cause.into(),
         consequence: "placements that need the missing parts are listed as not run".into(),
-        remedy: "run outside of the container, or name CPUs yourself".into(),
+        remedy: remedy.into(),
         evidence: notes.join("; "),
     };
     if notes.is_empty() { Vec::new() } else { vec![finding] }

@@ -122,5 +122,38 @@ fn nothing_to_read_is_nothing_found() {
     tree.write("/proc/cpuinfo", "processor : 0\nprocessor : 1\n");
     let found = ids(&tree);
     assert!(found.contains(&"topology-incomplete".to_string()), "{found:?}");
-    assert!(found.contains(&"no-perf-counters".to_string()), "{found:?}");
+    // What the files do not show is not claimed.
+    for id in
+        ["no-perf-counters", "tsc-not-invariant", "no-resctrl", "resctrl-not-mounted", "no-persistent-memory"]
+    {
+        assert!(!found.contains(&id.to_string()), "{id} is out of place among {found:?}");
+    }
+    let topology = findings(&tree).into_iter().find(|finding| finding.id == "topology-incomplete").unwrap();
+    let said = format!("{topology:?}");
+    assert!(!said.contains("run outside") && !said.contains("allowed CPUs"), "{said}");
+}
+
+#[test]
+fn flags_of_another_machine_vouch_for_its_tsc() {
+    let tree = FixtureTree::empty("tsc");
+    let write = |flags: &str| {
+        tree.write("/proc/cpuinfo", format!("processor : 0\nvendor_id : GenuineIntel\nflags : {flags}\n"));
+        ids(&tree)
+    };
+    fires(&write("fpu constant_tsc"), "tsc-not-invariant", &write("fpu constant_tsc nonstop_tsc"));
+}
+
+#[test]
+fn another_kind_of_processor_is_one_finding() {
+    let tree = fixtures::vm_2cpu();
+    tree.write(
+        "/proc/cpuinfo",
+        "processor : 0\nBogoMIPS : 50.00\nFeatures : fp asimd\nCPU implementer : 0x41\n",
+    );
+    let found = findings(&tree);
+    assert_eq!(found[0].id, "not-x86-64");
+    let said = format!("{:?}", &found[1..]);
+    for word in ["TSC", "KVM", "RDT", "resctrl", "PMU", "memmap", "hypervisor"] {
+        assert!(!said.contains(word), "{word} is in {said}");
+    }
 }

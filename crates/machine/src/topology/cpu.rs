@@ -64,7 +64,10 @@ impl Lists {
                 list.or_else(|| CpuSet::from_mask(field(&status, "Cpus_allowed")?).ok())
             })
             .unwrap_or_else(|| {
-                notes.push("/proc/self/status names no allowed CPUs: all online ones are assumed".into());
+                // Of another machine there is no "this process".
+                if root.is_host() {
+                    notes.push("/proc/self/status names no allowed CPUs: all online ones are assumed".into());
+                }
                 online.clone()
             });
         Ok(Self { possible, present, online, allowed })

@@ -33,7 +33,7 @@ fn three_models_can() {
         }
     }
     let tree = machine("GenuineIntel", 6, 79, "");
-    tree.remove("/proc/mounts").write("/proc/filesystems", "nodev\tresctrl\n");
+    tree.write("/proc/mounts", "proc /proc proc rw 0 0\n").write("/proc/filesystems", "nodev\tresctrl\n");
     assert!(matches!(support(&tree.root()), Support::Cannot(why) if why.contains("not mounted")));
 }
 
