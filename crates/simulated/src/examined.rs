@@ -250,6 +250,7 @@ impl Description {
             align: None,
             node,
             persistence_domain: None,
+            volatile: false,
             usable: true,
             why: "simulated".into(),
         };

@@ -1,7 +1,7 @@
 //! Persistent memory as hardware and as mounted: health of the modules, mounts without DAX, far nodes.
 
 use crate::cpulist::CpuSet;
-use crate::targets::{TargetKind, mounted_without_dax};
+use crate::targets::mounted_without_dax;
 
 use super::finding::{Finding, Severity, View};
 
@@ -126,11 +126,10 @@ fn far(view: &View) -> Option<Finding> {
     let usable = view.topology.usable();
     let cpus_of =
         |node: u32| view.topology.nodes.iter().find(|known| known.id == node).map(|known| &known.cpus);
-    let direct = view
+    let far: Vec<String> = view
         .targets
         .iter()
-        .filter(|target| matches!(target.kind, TargetKind::Dax | TargetKind::Devdax) && target.usable);
-    let far: Vec<String> = direct
+        .filter(|target| target.is_persistent())
         .filter_map(|target| {
             let node = target.node?;
             // A node that is not known, or memory alone, is far from everybody alike.

@@ -1,7 +1,7 @@
 //! Memory: little of it, swap, none that is persistent.
 
 use crate::root::{FsRoot, field_kib};
-use crate::targets::TargetKind;
+use crate::targets::{Target, TargetKind};
 use crate::units::Bytes;
 
 use super::finding::{Finding, Severity, View};
@@ -47,7 +47,7 @@ fn swap(root: &FsRoot) -> Option<Finding> {
 
 fn no_dax(view: &View) -> Option<Finding> {
     let direct = |kind| matches!(kind, TargetKind::Dax | TargetKind::Devdax);
-    let usable = view.targets.iter().any(|target| direct(target.kind) && target.usable);
+    let usable = view.targets.iter().any(Target::is_persistent);
     let unusable: Vec<String> = view
         .targets
         .iter()
@@ -61,7 +61,7 @@ fn no_dax(view: &View) -> Option<Finding> {
         id: "no-persistent-memory".into(),
         severity: Severity::Info,
         title: "There is no persistent memory to write to".into(),
-        cause: "no usable DAX mount and no usable device DAX".into(),
+        cause: "no usable DAX mount, and no usable device DAX on memory that could keep anything".into(),
         consequence: "figures on DRAM say what flushing costs, not what durability costs; read 'flushed' there".into(),
         remedy: "mount persistent memory with -o dax, or name a devdax device; reserve memmap=4G!12G to try it out"
             .into(),

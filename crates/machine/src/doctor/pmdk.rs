@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::root::FsRoot;
-use crate::targets::TargetKind;
+use crate::targets::Target;
 
 use super::finding::{Finding, Severity, View};
 
@@ -118,10 +118,7 @@ fn prefault(view: &View, environment: &BTreeMap<String, String>) -> Option<Findi
     let config = format!("{inline};{}", file.as_deref().map_or(String::new(), without_comments));
     let missing: Vec<&str> =
         ["prefault.at_create", "prefault.at_open"].into_iter().filter(|key| !is_on(&config, key)).collect();
-    let durable = view
-        .targets
-        .iter()
-        .any(|target| matches!(target.kind, TargetKind::Dax | TargetKind::Devdax) && target.usable);
+    let durable = view.targets.iter().any(Target::is_persistent);
     (!missing.is_empty()).then(|| Finding {
         id: "pmdk-prefault".into(),
         severity: if durable { Severity::Warning } else { Severity::Info },

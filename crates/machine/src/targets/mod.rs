@@ -7,9 +7,13 @@ mod mounts;
 mod pmem;
 mod target;
 
+use std::collections::BTreeSet;
+
 use crate::root::{FsRoot, field_kib};
-use crate::topology::Topology;
+use crate::topology::{Node, Topology};
 use crate::units::Bytes;
+
+use pmem::{DaxDevice, Ground};
 
 pub(crate) use mounts::without_dax as mounted_without_dax;
 pub use target::{Target, TargetKind};
@@ -19,8 +23,9 @@ pub fn find(root: &FsRoot, topology: &Topology) -> Vec<Target> {
     let mut targets = vec![dram(root)];
     targets.extend(mounts::find(root));
     targets.extend(pmem::namespaces(root));
-    targets.extend(pmem::devdax(root));
-    targets.extend(nodes(topology));
+    let devices = pmem::dax_devices(root);
+    targets.extend(pmem::devdax(root, &devices, topology));
+    targets.extend(nodes(root, topology, &devices));
     targets.extend(hugepages(root));
     targets
 }
@@ -34,9 +39,12 @@ fn dram(root: &FsRoot) -> Target {
     }
 }
 
-fn nodes(topology: &Topology) -> Vec<Target> {
-    let without_cpus = topology.nodes.iter().filter(|node| node.memory_only);
+fn nodes(root: &FsRoot, topology: &Topology, devices: &[DaxDevice]) -> Vec<Target> {
+    let (without_cpus, others): (Vec<&Node>, Vec<&Node>) =
+        topology.nodes.iter().partition(|node| node.memory_only);
+    let local = others.iter().filter_map(|node| rated(root, node.id, "read_bandwidth")).max();
     without_cpus
+        .into_iter()
         .map(|node| Target {
             size: node.memory,
             free: node.free,
@@ -44,10 +52,47 @@ fn nodes(topology: &Topology) -> Vec<Target> {
             ..Target::new(
                 TargetKind::Node,
                 format!("node:{}", node.id),
-                "memory without CPUs, as a CXL expander or persistent memory in system-ram mode shows itself",
+                without_cpus_why(root, node.id, local, devices),
             )
         })
         .collect()
+}
+
+// What firmware rates a node at, for the CPUs that are nearest to it: MB/s and ns (kernel documentation, numaperf).
+fn rated(root: &FsRoot, node: u32, what: &str) -> Option<u64> {
+    let path = format!("/sys/devices/system/node/node{node}/access0/initiators/{what}");
+    root.parse_opt(path).filter(|&value| value > 0)
+}
+
+// What memory without CPUs is: by the devices that it was given by, or else by its bandwidth, `local` being the most
+// that a node with CPUs has.
+fn without_cpus_why(root: &FsRoot, node: u32, local: Option<u64>, devices: &[DaxDevice]) -> String {
+    let given: Vec<&DaxDevice> = devices.iter().filter(|device| device.given_to() == Some(node)).collect();
+    let grounds: BTreeSet<Ground> = given.iter().filter_map(|device| device.region.ground).collect();
+    let names = given.iter().map(|device| &*device.name).collect::<Vec<_>>().join(", ");
+    let bandwidth = rated(root, node, "read_bandwidth");
+    let what = match (given.is_empty(), grounds.first().filter(|_| grounds.len() == 1)) {
+        (false, Some(ground)) => format!(": {}, in system-ram mode ({names})", ground.words()),
+        (false, None) => format!(": devices in system-ram mode ({names})"),
+        (true, _) => match bandwidth.zip(local) {
+            Some((bandwidth, local)) if bandwidth > local => {
+                ", faster than that of nodes with CPUs, as HBM is".into()
+            }
+            Some((bandwidth, local)) if bandwidth < local => {
+                ", slower than that of nodes with CPUs, as a CXL expander is".into()
+            }
+            _ => ", as a CXL expander or persistent memory in system-ram mode shows itself".into(),
+        },
+    };
+    let latency = rated(root, node, "read_latency").map(|ns| format!("{ns} ns"));
+    let bandwidth = bandwidth.map(|mb| format!("{:.1} GB/s", mb as f64 / 1000.0));
+    let rated: Vec<String> = bandwidth.into_iter().chain(latency).collect();
+    let rated = if rated.is_empty() {
+        String::new()
+    } else {
+        format!("; firmware rates reads at {}", rated.join(" and "))
+    };
+    format!("memory without CPUs{what}{rated}")
 }
 
 fn hugepages(root: &FsRoot) -> Vec<Target> {
@@ -117,6 +162,77 @@ mod tests {
         assert_eq!((node.usable, node.size, node.node), (true, Some(Bytes::gib(128)), Some(2)));
         let device = named(&targets, "devdax:/dev/dax0.0");
         assert!(!device.usable && device.why.contains("node:2"), "{device:?}");
+    }
+
+    fn device(tree: &FixtureTree, path: &str, driver: &str, node: u32) {
+        let name = path.rsplit('/').next().unwrap();
+        tree.write(format!("{path}/size"), "68719476736\n")
+            .write(format!("{path}/target_node"), format!("{node}\n"))
+            .folder(format!("/sys/bus/dax/drivers/{driver}"))
+            .link(format!("{path}/driver"), format!("/sys/bus/dax/drivers/{driver}"))
+            .link(format!("/sys/bus/dax/devices/{name}"), path);
+    }
+
+    #[test]
+    fn memory_that_is_set_aside_keeps_nothing() {
+        let tree = fixtures::vm_2cpu();
+        device(&tree, "/sys/devices/platform/hmem.0/dax0.0", "device_dax", 1);
+        device(&tree, "/sys/devices/pci0000:00/region1/dax_region1/dax1.0", "device_dax", 0);
+        let found = targets(&tree);
+        for (name, what, node) in [("dax0.0", "set aside", None), ("dax1.0", "volatile CXL memory", Some(0))]
+        {
+            let target = named(&found, &format!("devdax:/dev/{name}"));
+            assert!(target.usable && target.volatile && !target.is_persistent(), "{target:?}");
+            assert!(target.why.contains(what) && target.node == node, "{target:?}");
+        }
+        let ids = |tree: &FixtureTree| -> Vec<String> {
+            let topology = Topology::read(&tree.root()).unwrap();
+            let found = crate::doctor::examine(&tree.root(), &topology, &targets(tree));
+            found.into_iter().map(|finding| finding.id).collect()
+        };
+        assert!(ids(&tree).contains(&"no-persistent-memory".to_string()));
+        let optane = fixtures::xeon_2s64t();
+        assert!(named(&targets(&optane), "devdax:/dev/dax1.0").is_persistent());
+        assert!(!ids(&optane).contains(&"no-persistent-memory".to_string()));
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_not_named() {
+        let tree = fixtures::vm_2cpu();
+        device(&tree, "/sys/devices/platform/hmem.0/dax0.0", "kmem", 5);
+        let found = targets(&tree);
+        let target = named(&found, "devdax:/dev/dax0.0");
+        assert_eq!(target.node, None);
+        assert!(
+            target.why.contains("node 5, which is not there") && !target.why.contains("node:5"),
+            "{}",
+            target.why
+        );
+    }
+
+    #[test]
+    fn nodes_without_cpus_are_told_apart() {
+        let why = |tree: &FixtureTree| named(&targets(tree), "node:2").why.clone();
+        let tree = fixtures::cxl_node();
+        assert!(why(&tree).contains("volatile CXL memory, in system-ram mode (dax0.0)"), "{}", why(&tree));
+        let rate = |tree: &FixtureTree, node: u32, mb: u64, ns: u64| {
+            let dir = format!("/sys/devices/system/node/node{node}/access0/initiators");
+            tree.write(format!("{dir}/read_bandwidth"), format!("{mb}\n"));
+            tree.write(format!("{dir}/read_latency"), format!("{ns}\n"));
+        };
+        rate(&tree, 2, 24_500, 250);
+        assert!(why(&tree).ends_with("; firmware rates reads at 24.5 GB/s and 250 ns"), "{}", why(&tree));
+        // Without a device, by what firmware says of them.
+        tree.remove("/sys/bus/dax");
+        assert!(why(&tree).contains("as a CXL expander or persistent memory"), "{}", why(&tree));
+        rate(&tree, 0, 204_800, 90);
+        assert!(why(&tree).contains("slower than that of nodes with CPUs"), "{}", why(&tree));
+        rate(&tree, 2, 400_000, 110);
+        assert!(why(&tree).contains("as HBM is"), "{}", why(&tree));
+        let tree = fixtures::cxl_node();
+        tree.remove("/sys/bus/dax/devices");
+        device(&tree, "/sys/devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region0/dax0.0", "kmem", 2);
+        assert!(why(&tree).contains("persistent memory, in system-ram mode"), "{}", why(&tree));
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Persistent-memory regions, namespaces and device DAX.
 
+use std::path::Path;
+
 use rustix::fs::{Access, access};
 
 use crate::root::FsRoot;
+use crate::topology::Topology;
 use crate::units::Bytes;
 
 use super::target::{Target, TargetKind};
@@ -12,11 +15,55 @@ use super::target::{Target, TargetKind};
 pub(super) struct Region {
     pub node: Option<u32>,
     pub persistence_domain: Option<String>,
+    pub ground: Option<Ground>,
     provider: Option<String>,
+}
+
+/// What a device's memory is, by the driver that found it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Ground {
+    /// A module of persistent memory (`ndbusN/regionN`).
+    Nvdimm,
+    /// CXL memory in RAM mode, which alone has a `dax_regionN`.
+    Cxl,
+    /// Memory that firmware has set aside for a purpose (`EFI_MEMORY_SP`, `hmem.N`).
+    SetAside,
+}
+
+impl Ground {
+    /// In words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Ground::Nvdimm => "persistent memory",
+            Ground::Cxl => "volatile CXL memory",
+            Ground::SetAside => "memory that firmware has set aside, as HBM or CXL memory",
+        }
+    }
+
+    fn of(dir: &Path) -> Option<Self> {
+        let name = |dir: &Path| dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let numbered = |name: &str, prefix: &str| {
+            name.strip_prefix(prefix)
+                .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+        };
+        let (here, above) = (name(dir), dir.parent().map(name).unwrap_or_default());
+        if numbered(&here, "region") && numbered(&above, "ndbus") {
+            Some(Ground::Nvdimm)
+        } else if numbered(&here, "dax_region") {
+            Some(Ground::Cxl)
+        } else if here.starts_with("hmem.") {
+            Some(Ground::SetAside)
+        } else {
+            None
+        }
+    }
 }
 
 impl Region {
     pub(super) fn explain(&self) -> String {
+        if let Some(ground) = self.ground.filter(|ground| *ground != Ground::Nvdimm) {
+            return format!("{}: nothing is durable there", ground.words());
+        }
         match (self.persistence_domain.as_deref(), self.provider.as_deref()) {
             (_, Some("e820")) => {
                 "carved out of DRAM by memmap=: it behaves like persistent memory and keeps nothing".into()
@@ -41,6 +88,7 @@ pub(super) fn region_of(root: &FsRoot, device: &str) -> Region {
         region.node = region.node.or_else(|| read(dir, "numa_node")?.parse().ok());
         region.persistence_domain = region.persistence_domain.or_else(|| read(dir, "persistence_domain"));
         region.provider = region.provider.or_else(|| read(dir, "provider"));
+        region.ground = region.ground.or_else(|| Ground::of(dir));
     }
     region
 }
@@ -75,28 +123,65 @@ pub(super) fn namespaces(root: &FsRoot) -> Vec<Target> {
     targets
 }
 
-pub(super) fn devdax(root: &FsRoot) -> Vec<Target> {
-    let dir = "/sys/bus/dax/devices";
-    root.list_opt(dir)
-        .into_iter()
-        .map(|device| devdax_target(root, &format!("{dir}/{device}"), &device))
-        .collect()
+/// A device of `/sys/bus/dax`.
+pub(super) struct DaxDevice {
+    pub name: String,
+    pub region: Region,
+    // The driver's name, if one is bound to it.
+    driver: Option<String>,
+    // The node that its memory is, or would be.
+    target_node: Option<u32>,
 }
 
-fn devdax_target(root: &FsRoot, path: &str, device: &str) -> Target {
-    let name = format!("devdax:/dev/{device}");
-    let region = region_of(root, path);
-    let driver = root.link(format!("{path}/driver"));
-    let driver = driver.as_deref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
-    let node = root.parse_opt::<u32>(format!("{path}/target_node"));
-    let target = match driver.as_deref() {
-        Some("device_dax") => match accessible(root, device) {
+impl DaxDevice {
+    /// The node that its memory was given to as ordinary memory.
+    pub fn given_to(&self) -> Option<u32> {
+        self.target_node.filter(|_| self.driver.as_deref() == Some("kmem"))
+    }
+}
+
+const DAX: &str = "/sys/bus/dax/devices";
+
+pub(super) fn dax_devices(root: &FsRoot) -> Vec<DaxDevice> {
+    let device = |name: String| {
+        let path = format!("{DAX}/{name}");
+        let driver = root.link(format!("{path}/driver"));
+        DaxDevice {
+            region: region_of(root, &path),
+            driver: driver.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned())),
+            target_node: root.parse_opt(format!("{path}/target_node")),
+            name,
+        }
+    };
+    root.list_opt(DAX).into_iter().map(device).collect()
+}
+
+pub(super) fn devdax(root: &FsRoot, devices: &[DaxDevice], topology: &Topology) -> Vec<Target> {
+    devices.iter().map(|device| devdax_target(root, device, topology)).collect()
+}
+
+fn devdax_target(root: &FsRoot, device: &DaxDevice, topology: &Topology) -> Target {
+    let path = format!("{DAX}/{}", device.name);
+    let (name, region) = (format!("devdax:/dev/{}", device.name), &device.region);
+    // What a device would be, or was to be, need not be there.
+    let there = |node: &u32| topology.nodes.iter().any(|known| known.id == *node);
+    let target = match device.driver.as_deref() {
+        Some("device_dax") => match accessible(root, &device.name) {
             Ok(()) => Target::new(TargetKind::Devdax, name, region.explain()),
             Err(why) => Target::unusable(TargetKind::Devdax, name, why),
         },
         Some("kmem") => {
-            let node = node.map_or("a node".to_string(), |node| format!("node:{node}"));
-            let why = format!("in system-ram mode: its memory is that of {node}");
+            let why = match device.target_node {
+                Some(node) if there(&node) => {
+                    format!("in system-ram mode: its memory is that of node:{node}")
+                }
+                Some(node) => format!(
+                    "in system-ram mode, for node {node}, which is not there: bring its memory online (daxctl \
+                     online-memory {})",
+                    device.name
+                ),
+                None => "in system-ram mode: its memory is that of a node".into(),
+            };
             Target::unusable(TargetKind::Devdax, name, why)
         }
         _ => Target::unusable(
@@ -108,8 +193,9 @@ fn devdax_target(root: &FsRoot, path: &str, device: &str) -> Target {
     Target {
         size: root.parse_opt(format!("{path}/size")).map(Bytes),
         align: root.parse_opt(format!("{path}/align")).map(Bytes),
-        node: region.node.or(node),
-        persistence_domain: region.persistence_domain,
+        node: device.given_to().or(region.node).or(device.target_node).filter(there),
+        persistence_domain: region.persistence_domain.clone(),
+        volatile: matches!(region.ground, Some(Ground::Cxl | Ground::SetAside)),
         ..target
     }
 }

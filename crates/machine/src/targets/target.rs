@@ -43,6 +43,9 @@ pub struct Target {
     /// How far a store must get to survive power loss, in the kernel's words: `cpu_cache`
     /// (eADR), `memory_controller` (ADR); nothing where the kernel does not know.
     pub persistence_domain: Option<String>,
+    /// Whether a device that maps memory directly is known to keep nothing without power, as HBM and volatile CXL memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub volatile: bool,
     /// Whether an experiment can write to it now.
     pub usable: bool,
     /// Why it is usable or is not, in a sentence.
@@ -50,6 +53,11 @@ pub struct Target {
 }
 
 impl Target {
+    /// Whether it is persistent memory, as far as known, and can be written to now.
+    pub fn is_persistent(&self) -> bool {
+        matches!(self.kind, TargetKind::Dax | TargetKind::Devdax) && self.usable && !self.volatile
+    }
+
     pub(crate) fn new(kind: TargetKind, name: impl Into<String>, why: impl Into<String>) -> Self {
         Self {
             kind,
@@ -59,6 +67,7 @@ impl Target {
             align: None,
             node: None,
             persistence_domain: None,
+            volatile: false,
             usable: true,
             why: why.into(),
         }
