@@ -29,7 +29,7 @@ pub use control::Control;
 pub use keep::{Kept, keep};
 pub use lever::{Candidate, started_in_group};
 pub use levers::names as lever_names;
-pub use proof::{Confirmation, Proof, Reached, Verdict};
+pub use proof::{CLEARLY_FASTER, Confirmation, Proof, Reached, Verdict};
 pub use question::{Files, Question, Record};
 pub use ringfence_isolation::adopted::Left as KeptLimit;
 pub use ringfence_isolation::resctrl::Kept as KeptByResctrl;

@@ -2,6 +2,7 @@
 
 use ringfence_analysis::estimate::{Estimate, NotEstimable, serialize_estimate};
 use ringfence_analysis::judged::side;
+use ringfence_analysis::latency::{self, CaseLatencies};
 use ringfence_analysis::results;
 use ringfence_analysis::windows::{self, TooLong};
 use ringfence_experiment::Kind;
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use super::choice::{self, Price, Tried};
 use super::lever::Candidate;
-use super::{ALONE, BESIDE, Control, Record};
+use super::{ALONE, BESIDE, Control, Record, VICTIM};
 use ringfence_study::Stage;
 
 /// What the victim's quantity is, ns, whatever a budget that is a share would be about.
@@ -24,6 +25,14 @@ pub struct Reached {
     /// Beside the aggressor as it is.
     #[serde(serialize_with = "serialize_estimate")]
     pub beside: Estimate,
+}
+
+/// By how much a victim must be faster with its aggressor than alone to be clearly faster. Less can be the aggressor's doing: it
+/// keeps clocks up, and lines in a shared cache.
+pub const CLEARLY_FASTER: f64 = 0.05;
+
+fn clearly_faster(slowdown: &Estimate) -> bool {
+    slowdown.is_ok_and(|known| known.high < 1.0 - CLEARLY_FASTER)
 }
 
 /// A lever measured again.
@@ -39,9 +48,41 @@ pub struct Confirmation {
     pub reached: Option<Reached>,
     /// Whether the budget is met, missed, or neither is known.
     pub met: Option<bool>,
+    /// The victim with the lever over the victim without it, on the same trials.
+    #[serde(serialize_with = "serialize_estimate")]
+    pub against_beside: Estimate,
+    /// Whether the victim is better off with the lever than without it, on the same trials; `None` where that is not known.
+    pub helps: Option<bool>,
 }
 
 impl Confirmation {
+    fn of(stage: Stage, tried: Tried, budget: Budget) -> Self {
+        let cases = case(stage.plan, &tried.candidate.arm.name).zip(case(stage.plan, BESIDE));
+        let level = results::level(stage.plan, stage.samples);
+        let against_beside = cases.map_or(Err(NotEstimable::NothingMeasured), |(lever, beside)| {
+            results::ratio(stage.plan, stage.samples, lever, beside, level)
+        });
+        let reached = budget.is_absolute().then(|| Reached::of(stage));
+        let beside = slowdown(stage, BESIDE);
+        let met = side(tried.judged(), budget);
+        let without = side(reached.as_ref().map_or(&beside, |reached| &reached.beside), budget);
+        let helps = match (met, without) {
+            (Some(true), Some(false)) => Some(true),
+            _ => against_beside.ok().filter(|ratio| !ratio.contains(1.0)).map(|ratio| ratio.high < 1.0),
+        };
+        Self { tried, beside, reached, met, against_beside, helps }
+    }
+
+    /// Whether the lever is recommended: it keeps to the budget, and the victim is better off with it than without it.
+    pub fn is_recommended(&self) -> bool {
+        self.met == Some(true) && self.helps == Some(true)
+    }
+
+    /// Whether the victim is clearly faster with the aggressor and the lever than alone.
+    pub fn is_faster_than_alone(&self) -> bool {
+        clearly_faster(&self.tried.victim)
+    }
+
     /// Of the aggressor as it is, what is held against the budget.
     pub fn judged_beside(&self) -> &Estimate {
         self.reached.as_ref().map_or(&self.beside, |reached| &reached.beside)
@@ -54,7 +95,7 @@ impl Confirmation {
 pub enum Verdict {
     /// The victim is within the budget as it is.
     NothingNeeded,
-    /// The last confirmation met the budget.
+    /// The last confirmation met the budget, and the victim was better off than without the lever.
     Met,
     /// No lever meets it.
     Missed,
@@ -82,6 +123,11 @@ pub struct Proof {
     /// The same in ns, and alone, where the budget is a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached: Option<Reached>,
+    /// Whether the victim is clearly faster beside the aggressor than alone, so that something else changed.
+    pub faster: bool,
+    /// The victim's latencies in the baseline, alone and beside, where they are counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latencies: Vec<CaseLatencies>,
     /// All candidates, from the levers' experiment.
     pub tried: Vec<Tried>,
     /// Those that were measured again, in order.
@@ -112,18 +158,19 @@ impl Proof {
         let confirm = |stage: Stage| {
             let candidate =
                 candidates.iter().find(|candidate| case(stage.plan, &candidate.arm.name).is_some())?;
-            let tried = tried_in(stage, candidate, budget)?;
-            let met = side(tried.judged(), budget);
-            let reached = budget.is_absolute().then(|| Reached::of(stage));
-            Some(Confirmation { beside: slowdown(stage, BESIDE), reached, tried, met })
+            Some(Confirmation::of(stage, tried_in(stage, candidate, budget)?, budget))
         };
         let attempt = |number| Stage::find(stages, |kind| *kind == Kind::ProveConfirmation { number });
         let confirmations: Vec<Confirmation> =
             (0..super::ATTEMPTS).map_while(attempt).filter_map(confirm).collect();
+        let faster = clearly_faster(&beside);
         let nothing = record.control.as_ref().and_then(Control::depends) == Some(false)
             || record.worked.is_some_and(|worked| worked.nothing());
         let verdict = if nothing {
             Verdict::NothingHappened
+        } else if faster && !budget.is_absolute() {
+            // What it takes alone is no measure of harm then.
+            Verdict::Undecided
         } else {
             let judged = reached.as_ref().map_or(&beside, |reached| &reached.beside);
             let alone = reached.as_ref().and_then(|reached| side(&reached.alone, budget));
@@ -153,6 +200,8 @@ impl Proof {
             cpus: [placed(metric), placed(1 - metric)],
             beside,
             reached,
+            faster,
+            latencies: latencies(baseline),
             tried,
             confirmations,
             verdict,
@@ -173,6 +222,8 @@ impl Proof {
             cpus: [control.map(|control| control.cpus.clone()).unwrap_or_default(), Vec::new()],
             beside: Err(NotEstimable::NothingMeasured),
             reached: None,
+            faster: false,
+            latencies: Vec::new(),
             tried: Vec::new(),
             confirmations: Vec::new(),
             verdict: Verdict::NothingHappened,
@@ -202,7 +253,7 @@ impl Proof {
     pub fn next(&self) -> Option<usize> {
         if !self.needs_levers()
             || self.confirmations.len() >= super::ATTEMPTS
-            || self.confirmations.last().is_some_and(|last| last.met == Some(true))
+            || self.confirmations.last().is_some_and(Confirmation::is_recommended)
         {
             return None;
         }
@@ -223,11 +274,16 @@ impl Proof {
         self.confirmations.len() + 1 >= all.min(super::ATTEMPTS)
     }
 
+    /// The lever that kept to the budget on fresh trials without being known to help.
+    pub fn unhelpful(&self) -> Option<&Confirmation> {
+        self.confirmations.iter().rfind(|one| one.met == Some(true) && one.helps != Some(true))
+    }
+
     /// What keeps the matter open, where it is: the lever by its name, or none for the aggressor as it is, and what of the
     /// victim beside it is held against the budget. `None` where nothing that was measured may be on either side of the budget.
     pub fn open(&self) -> Option<(Option<&Candidate>, &Estimate)> {
         let budget = self.record.question.budget;
-        let again = self.confirmations.iter().find(|one| one.met.is_none());
+        let again = self.confirmations.iter().find(|one| one.met != Some(false));
         let confirmed = |tried: &Tried| {
             self.confirmations.iter().any(|one| one.tried.candidate.arm.name == tried.candidate.arm.name)
         };
@@ -245,7 +301,7 @@ impl Proof {
     /// Whether a lever must be sought: the baseline has not shown that the budget is met, nor that it is missed without
     /// the aggressor.
     pub fn needs_levers(&self) -> bool {
-        if self.misses_alone() {
+        if self.misses_alone() || self.faster && !self.record.question.budget.is_absolute() {
             return false;
         }
         match self.verdict {
@@ -266,7 +322,7 @@ fn verdict(
     if beside == Some(true) {
         return Verdict::NothingNeeded;
     }
-    if confirmations.iter().any(|confirmation| confirmation.met == Some(true)) {
+    if confirmations.iter().any(Confirmation::is_recommended) {
         return Verdict::Met;
     }
     // Missed is said where each is known to miss it: when it was measured again, or else when it was tried.
@@ -280,6 +336,12 @@ fn verdict(
     } else {
         Verdict::Undecided
     }
+}
+
+fn latencies(baseline: Stage) -> Vec<CaseLatencies> {
+    let level = results::level(baseline.plan, baseline.samples);
+    let all = latency::cases(baseline.plan, baseline.samples, None, level);
+    all.into_iter().filter(|one| one.role == VICTIM && [ALONE, BESIDE].contains(&one.arm.as_str())).collect()
 }
 
 fn is_simulated(stage: &Stage) -> bool {

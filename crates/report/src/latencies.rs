@@ -52,6 +52,24 @@ pub fn latencies(all: &[CaseLatencies], scale: Option<&Scale>, style: &Style) ->
     out
 }
 
+/// The quantiles alone, and what the mark says.
+pub(crate) fn quantiles(all: &[CaseLatencies], style: &Style) -> String {
+    let Some(first) = all.first() else { return String::new() };
+    let mut out = String::new();
+    paragraph(&mut out, 0, &format!("Latency of {}:", first.unit), style);
+    let tables = [true, false].map(|intervals| table(all, true, intervals, &QUANTILES));
+    let found = tables.into_iter().find(|table| table.fits(style));
+    out += &found.map_or_else(|| list(all, style), |table| table.render(style));
+    if all.iter().any(is_marked) {
+        paragraph(&mut out, 0, MARKED, style);
+    }
+    out
+}
+
+fn is_marked(one: &CaseLatencies) -> bool {
+    one.quantiles.iter().any(|of| of.observed.is_some())
+}
+
 /// A case in a few words: its arm where that is enough, and its role where several are told of.
 pub(crate) fn name(one: &CaseLatencies, all: &[CaseLatencies]) -> String {
     let role = all.iter().any(|other| other.role != one.role).then_some(one.role.as_str());
@@ -157,8 +175,7 @@ pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String>
              are too few latencies; max is the lower end of one",
         parts(all)
     )];
-    let observed = |one: &CaseLatencies| one.quantiles.iter().any(|of| of.observed.is_some());
-    notes.extend(all.iter().any(observed).then(|| MARKED.to_owned()));
+    notes.extend(all.iter().any(is_marked).then(|| MARKED.to_owned()));
     if let Some(scale) = scale {
         notes.push(format!(
             "every latency includes reading the clock, which takes {:.0} ns here (the median of readings with nothing in between)",

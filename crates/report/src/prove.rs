@@ -11,6 +11,7 @@ use crate::budget::{self, judged_estimate, judged_figure, judged_name, side_of};
 use crate::cases::one;
 use crate::checks::checks;
 use crate::experiment::SIMULATED;
+use crate::latencies;
 use crate::numbers::{self, Figure, NO_FIGURE, ns_estimate, slowdown_estimate, slowdown_figure};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
@@ -68,6 +69,10 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
             );
             paragraph(&mut out, 2, &alone, style);
         }
+    }
+    if !proof.latencies.is_empty() {
+        out.push('\n');
+        out.push_str(&latencies::quantiles(&proof.latencies, style));
     }
     if !proof.tried.is_empty() {
         out.push('\n');
@@ -230,7 +235,7 @@ fn confirmed(out: &mut String, confirmation: &Confirmation, of: &str, budget: Bu
 }
 
 fn verdict(out: &mut String, proof: &Proof, style: &Style) {
-    let (word, how) = word(proof.verdict);
+    let (word, how) = word(proof);
     let how = if how.is_empty() { String::new() } else { format!(", {how}") };
     heading(out, &format!("Verdict: {word}{how}"), style);
     let said = conclusion(proof);
@@ -246,16 +251,31 @@ fn verdict(out: &mut String, proof: &Proof, style: &Style) {
 }
 
 /// A verdict in a word, and what else belongs to it.
-pub(crate) fn word(verdict: Verdict) -> (&'static str, &'static str) {
-    match verdict {
+pub(crate) fn word(proof: &Proof) -> (&'static str, &'static str) {
+    let faster = proof.confirmations.last().map_or(proof.faster, Confirmation::is_faster_than_alone);
+    match proof.verdict {
+        Verdict::NothingNeeded if proof.faster => ("MET", "but something else changed"),
+        Verdict::Met if faster => ("MET", "with a lever, but something else changed"),
         Verdict::NothingNeeded => ("MET", "no lever needed"),
         Verdict::Met => ("MET", "with a lever"),
         Verdict::Missed => ("NOT MET", ""),
+        Verdict::Undecided if proof.faster => ("UNDECIDED", "something else changed"),
         Verdict::Undecided => ("UNDECIDED", ""),
         Verdict::NothingHappened => ("NO VERDICT", "nothing happened"),
         Verdict::SimulatedOnly => ("SIMULATED ONLY", "within the budget on a described machine"),
     }
 }
+
+// Of a victim that is clearly faster with its aggressor than alone.
+fn something_else_changed(slowdown: &Estimate) -> String {
+    format!(
+        "The victim is clearly faster with the aggressor than alone ({} time): something else changed between the windows, such as \
+         clock frequency, power saving or what the victim does.",
+        slowdown_estimate(slowdown)
+    )
+}
+
+const MEASURE_AGAIN: &str = "Check that the victim does the same work alone, and that clocks are steady ('ringfence doctor'), and measure again.";
 
 // Why there is no verdict, and what to do about it.
 fn nothing(proof: &Proof) -> [String; 2] {
@@ -330,10 +350,26 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
         (other, _) => other,
     };
     said.answer = match (verdict, proof.confirmations.last()) {
-        (Verdict::NothingNeeded, _) => format!(
-            "Nothing is needed: beside the unchanged aggressor the victim's {figure} is {}, within the budget of {budget}.",
-            beside
-        ),
+        (Verdict::Undecided, _) if proof.faster => {
+            said.besides.push(MEASURE_AGAIN.into());
+            format!("{} So its figure alone is no measure of harm.", something_else_changed(&proof.beside))
+        }
+        (Verdict::Undecided, _) if proof.unhelpful().is_some() => {
+            said.besides.push(
+                "No lever is recommended. More time (--time) or trials (--trials) may settle it.".into(),
+            );
+            proof.unhelpful().map_or_else(String::new, |one| unhelpful(one, proof))
+        }
+        (Verdict::NothingNeeded, _) => {
+            if proof.faster {
+                said.besides.push(something_else_changed(&proof.beside));
+                said.besides.push(MEASURE_AGAIN.into());
+            }
+            format!(
+                "Nothing is needed: beside the unchanged aggressor the victim's {figure} is {}, within the budget of {budget}.",
+                beside
+            )
+        }
         (Verdict::NothingHappened, _) => {
             let [what, advice] = nothing(proof);
             said.besides.push(advice);
@@ -365,6 +401,9 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                      happen again",
                     told(confirmation.judged_beside())
                 ));
+            }
+            if confirmation.is_faster_than_alone() {
+                said.besides.push(something_else_changed(&tried.victim));
             }
             format!(
                 "'{}' keeps the victim within the budget of {budget}: its {figure} is {}.",
@@ -462,6 +501,28 @@ fn why_nothing_was_tried(proof: &Proof) -> &'static str {
         true => "Whether one helps is not known: the time was over before.",
         false => "Whether one helps is not known: none is offered here, for the reasons given.",
     }
+}
+
+fn unhelpful(one: &Confirmation, proof: &Proof) -> String {
+    let limit = proof.record.question.budget;
+    let compared = match &one.against_beside {
+        Ok(ratio) => format!("with it {} of the time without it", slowdown_ratio(ratio)),
+        Err(reason) => format!("how they compare is not known: {}", reason.why()),
+    };
+    format!(
+        "'{}' is not known to help: with it the victim's {} is {}, within the budget of {}, but without it, on the same trials, {} \
+         ({compared}).",
+        clean(&one.tried.candidate.arm.name),
+        judged_name(&proof.record.question),
+        judged_estimate(limit, one.tried.judged()),
+        budget::text(limit),
+        judged_estimate(limit, one.judged_beside())
+    )
+}
+
+// `0.97x [0.90, 1.04]`.
+fn slowdown_ratio(ratio: &Interval) -> String {
+    format!("{:.2}x [{:.2}, {:.2}]", ratio.value, ratio.low, ratio.high)
 }
 
 fn closest(proof: &Proof, lead: &str) -> String {

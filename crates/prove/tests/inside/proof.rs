@@ -230,6 +230,50 @@ fn the_cheapest_lever_is_confirmed_and_then_told() {
     assert!((level - (1.0 - 0.05 / 2.0 / 2.0)).abs() < 1e-9, "two attempts, half for the last look: {level}");
 }
 
+// What the baseline showed did not happen again: the lever does nothing, whatever it costs.
+#[test]
+fn a_lever_that_does_not_beat_the_same_trials_without_it_is_not_recommended() {
+    let question = question("write");
+    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+    let mut record = Record::new(&question);
+    record.candidates = Some(candidates());
+    let levers =
+        Measured::of(experiments::levers(&question, false, &candidates(), 4, Given::default()), harm);
+    let calm = |arm: &str| if arm == "beside" { (0.98, 1.0) } else { harm(arm) };
+    let again = experiments::confirmation(&question, false, &candidates()[2], 0, Given::default());
+    let first = Measured::of(again, calm);
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), first.stage()]);
+    let last = &proof.confirmations[0];
+    assert_eq!(
+        (last.met, last.helps == Some(true), last.is_recommended()),
+        (Some(true), false, false),
+        "{last:?}"
+    );
+    // The next one is measured again.
+    assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, Some(0)));
+    assert!(crate::keep(&proof).unwrap().is_none());
+    // One that is better than what is within the budget already is recommended.
+    let better = |arm: &str| if arm == "beside" { (0.96, 1.0) } else { harm(arm) };
+    let again = experiments::confirmation(&question, false, &candidates()[2], 0, Given::default());
+    let first = Measured::of(again, better);
+    let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), first.stage()]);
+    assert_eq!((proof.verdict, proof.confirmations[0].helps), (Verdict::Met, Some(true)));
+}
+
+#[test]
+fn a_victim_that_is_clearly_faster_with_its_aggressor_is_not_plainly_within_the_budget() {
+    let question = question("write");
+    let beside = |speed: f64| {
+        let units = move |arm: &str| if arm == "alone" { (1.0, 0.0) } else { (speed, 1.0) };
+        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), units);
+        Proof::new(&Record::new(&question), &[baseline.stage()])
+    };
+    let proof = beside(3.0);
+    assert_eq!((proof.verdict, proof.faster, proof.needs_levers()), (Verdict::Undecided, true, false));
+    let proof = beside(1.02);
+    assert_eq!((proof.verdict, proof.faster), (Verdict::NothingNeeded, false));
+}
+
 #[test]
 fn a_lever_that_fails_on_fresh_trials_is_followed_by_the_next_and_then_no_other() {
     let question = question("write");

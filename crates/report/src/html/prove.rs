@@ -37,7 +37,7 @@ pub(super) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
         None => (said.answer, said.besides),
     };
     Answer {
-        badge: Some(badge(proof.verdict)),
+        badge: Some(badge(proof)),
         question: asked(question),
         headline,
         besides,
@@ -65,14 +65,15 @@ fn asked(question: &Question) -> String {
     }
 }
 
-fn badge(verdict: Verdict) -> Badge {
-    let color = match verdict {
+fn badge(proof: &Proof) -> Badge {
+    let (word, how) = word(proof);
+    let color = match proof.verdict {
+        Verdict::NothingNeeded | Verdict::Met if how.ends_with("something else changed") => "caution",
         Verdict::NothingNeeded | Verdict::Met => "good",
         Verdict::Missed => "bad",
         Verdict::Undecided => "caution",
         Verdict::NothingHappened | Verdict::SimulatedOnly => "other",
     };
-    let (word, how) = word(verdict);
     Badge { word, how, color }
 }
 

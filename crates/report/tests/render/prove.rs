@@ -68,12 +68,16 @@ pub fn proof() -> Proof {
         cpus: [vec![0], vec![1]],
         beside: interval(11.9, 11.5, 12.3),
         reached: None,
+        faster: false,
+        latencies: Vec::new(),
         tried: vec![gentle.clone(), paced, stuck],
         confirmations: vec![Confirmation {
             tried: gentle,
             beside: interval(12.0, 11.6, 12.4),
             reached: None,
             met: Some(true),
+            against_beside: interval(0.5, 0.45, 0.55),
+            helps: Some(true),
         }],
         verdict: Verdict::Met,
         simulated: false,
@@ -130,12 +134,16 @@ fn of_programs() -> Proof {
         cpus: [vec![0], vec![1]],
         beside: interval(1.36, 1.33, 1.39),
         reached: None,
+        faster: false,
+        latencies: Vec::new(),
         tried: vec![place, half, quota, tenth],
         confirmations: vec![Confirmation {
             tried: confirmed,
             beside: interval(1.35, 1.32, 1.38),
             reached: None,
             met: Some(true),
+            against_beside: interval(0.5, 0.45, 0.55),
+            helps: Some(true),
         }],
         verdict: Verdict::Met,
         simulated: false,
@@ -155,6 +163,54 @@ fn met_with_a_lever() {
     crate::golden::check("prove", |style| ringfence_report::prove(&proof, style));
     let perhaps = Proof { beside: interval(1.04, 1.01, 1.07), ..proof };
     crate::golden::check("prove-perhaps", |style| ringfence_report::prove(&perhaps, style));
+}
+
+// A lever that keeps to the budget as it was kept to without it is not recommended, nor are its commands given.
+#[test]
+fn a_lever_that_is_not_known_to_help_is_not_recommended() {
+    let mut proof = Proof { verdict: Verdict::Undecided, ..of_programs() };
+    let last = proof.confirmations.last_mut().unwrap();
+    last.tried.victim = interval(0.98, 0.95, 1.01);
+    (last.beside, last.helps) = (interval(1.02, 0.98, 1.06), None);
+    last.against_beside = interval(0.96, 0.91, 1.02);
+    let text = ringfence_report::prove(&proof, &Style::plain(400));
+    assert!(text.contains("Verdict: UNDECIDED"), "{text}");
+    assert!(text.contains("'quota 25 %' is not known to help"), "{text}");
+    assert!(text.contains("with it 0.96x [0.91, 1.02] of the time without it"), "{text}");
+    assert!(!text.contains("keep it:"), "{text}");
+}
+
+#[test]
+fn a_victim_that_is_clearly_faster_says_that_something_else_changed() {
+    let none = Proof { tried: Vec::new(), confirmations: Vec::new(), ..of_programs() };
+    let faster = Proof { beside: interval(0.31, 0.28, 0.34), faster: true, ..none };
+    let proof = Proof { verdict: Verdict::Undecided, ..faster.clone() };
+    let text = ringfence_report::prove(&proof, &Style::plain(400));
+    assert!(text.contains("Verdict: UNDECIDED, something else changed"), "{text}");
+    assert!(text.contains("clearly faster with the aggressor than alone (-69 %"), "{text}");
+    assert!(!text.contains("Nothing is needed"), "{text}");
+    // A time is kept to all the same, and a lever's figure too.
+    let proof = Proof { verdict: Verdict::NothingNeeded, ..faster };
+    let page = html::proof(&proof, None, &[]);
+    assert!(badge(&spaced(&page)).contains("but something else changed"), "{}", badge(&spaced(&page)));
+    let mut met = of_programs();
+    met.confirmations[0].tried.victim = interval(0.8, 0.78, 0.82);
+    let text = ringfence_report::prove(&met, &Style::plain(400));
+    assert!(text.contains("MET, with a lever, but something else changed"), "{text}");
+}
+
+// The answer has the latencies themselves.
+#[test]
+fn latencies_stand_in_the_answer() {
+    let mut latencies = crate::latencies::made_up();
+    latencies.truncate(2);
+    (latencies[0].arm, latencies[1].arm, latencies[1].label) =
+        ("alone".into(), "beside".into(), String::new());
+    latencies[1].role = latencies[0].role.clone();
+    let text = ringfence_report::prove(&Proof { latencies, ..proof() }, &Style::plain(200));
+    assert!(text.contains("Latency of reads:"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("alone") && line.contains("1.05 ms")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("beside ")), "{text}");
 }
 
 // Nothing that was simulated says met, or how a lever is kept.
