@@ -38,6 +38,11 @@ const MAY: [&str; 9] = [
     "crates/prove/tests/inside/proof.rs",
 ];
 
+// Whether a line has a phrase at the beginning of a word: 'recommended' has no 'mended'.
+fn has(line: &str, phrase: &str) -> bool {
+    line.match_indices(phrase).any(|(at, _)| !line[..at].ends_with(char::is_alphabetic))
+}
+
 /// Uses of what was given up in the files that git knows; none where this is not a clone.
 pub fn given_up(workspace: &Path) -> Option<Vec<String>> {
     let listed = Command::new("git").current_dir(workspace).args(["ls-files", "-z"]).output().ok()?;
@@ -52,7 +57,7 @@ pub fn given_up(workspace: &Path) -> Option<Vec<String>> {
         // A file that is deleted and not yet committed is listed too.
         let Ok(text) = std::fs::read_to_string(workspace.join(name)) else { continue };
         for (number, line) in text.to_lowercase().lines().enumerate() {
-            let here = GIVEN_UP.iter().filter(|(phrase, _)| line.contains(phrase));
+            let here = GIVEN_UP.iter().filter(|(phrase, _)| has(line, phrase));
             found.extend(
                 here.map(|(phrase, instead)| format!("{name}:{}: '{phrase}': {instead}", number + 1)),
             );
