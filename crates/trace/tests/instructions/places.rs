@@ -9,7 +9,8 @@ pub const ORDINARY: u64 = LOW + LOW_SIZE;
 pub const ORDINARY_SIZE: u64 = 0x2000;
 /// Another part of the file.
 pub const HIGH: u64 = 0x7a00_0000_0000;
-pub const HIGH_SIZE: u64 = 0x4000;
+// Room behind the slot for all that XSAVE may store, by which the recorder goes: 11 KiB on a processor with AMX.
+pub const HIGH_SIZE: u64 = 0x6000;
 /// A page of the file that says which sequence runs.
 pub const MARKER: u64 = 0x5100_0000;
 pub const MARKER_SIZE: u64 = 0x1000;
