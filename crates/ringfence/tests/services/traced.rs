@@ -84,8 +84,12 @@ fn whoever_is_under_strace_is_refused() {
     }
     let (folder, service) = (Folder::new(), Service::start(&Kind::Echo));
     let neighbour = Neighbour::start(strace);
+    // Not a child by which strace learns at its start what the kernel can do, and which is gone at once.
+    let is_shell =
+        |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sh\n");
+    let is_traced = |pid: u32| state_and_tracer(pid).is_some_and(|(_, tracer)| tracer != 0);
     let traced = wait_for("strace traces", || {
-        neighbour.all().into_iter().find(|pid| state_and_tracer(*pid).is_some_and(|(_, tracer)| tracer != 0))
+        neighbour.all().into_iter().find(|pid| is_shell(*pid) && is_traced(*pid))
     });
     let output = run(&folder, &service, traced, &["--trials", "2"]).wait();
     assert_eq!(output.code(), Some(2), "{}{}", output.stdout, output.stderr);
