@@ -95,12 +95,12 @@ impl Kernel for Host {
     }
 
     fn make_dir(&self, folder: &Path) -> io::Result<()> {
-        let (above, name) = self.root.beside(folder)?;
+        let (above, name) = self.root.open_parent(folder)?;
         Ok(mkdirat(above, name, Mode::from_raw_mode(0o777))?)
     }
 
     fn remove_dir(&self, folder: &Path) -> io::Result<()> {
-        let (above, name) = self.root.beside(folder)?;
+        let (above, name) = self.root.open_parent(folder)?;
         Ok(unlinkat(above, name, AtFlags::REMOVEDIR)?)
     }
 
@@ -113,7 +113,7 @@ impl Kernel for Host {
     }
 
     fn identity(&self, folder: &Path) -> io::Result<Identity> {
-        let (above, name) = self.root.beside(folder)?;
+        let (above, name) = self.root.open_parent(folder)?;
         let stat = statat(above, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(Identity { dev: stat.st_dev, ino: stat.st_ino })
     }

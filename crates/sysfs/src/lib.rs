@@ -10,6 +10,7 @@ pub mod cpulist;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixture;
 pub mod mounts;
+mod processor;
 pub mod root;
 pub mod text;
 pub mod whole;

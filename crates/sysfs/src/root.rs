@@ -127,13 +127,13 @@ impl FsRoot {
         self.base.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Opens `path`. Below the root of another machine, links lead to what they would lead to there, and never out.
+    /// Opens `path`. Below the root of another machine, links are resolved inside of the root.
     ///
     /// # Errors
     /// The errno.
     pub fn open(&self, path: impl AsRef<Path>, flags: OFlags) -> io::Result<File> {
         let path = path.as_ref();
-        // A FIFO must not be waited for. openat2 takes no such flags beside PATH.
+        // A FIFO must not block. openat2 refuses these flags together with PATH.
         let reading = OFlags::NONBLOCK | OFlags::NOCTTY;
         let flags =
             flags | OFlags::CLOEXEC | if flags.contains(OFlags::PATH) { OFlags::empty() } else { reading };
@@ -156,7 +156,7 @@ impl FsRoot {
         }
     }
 
-    /// Opens a regular file, which is there; nothing else is waited for.
+    /// Opens an existing regular file, without blocking on anything else.
     ///
     /// # Errors
     /// The errno, or that it is no regular file.
@@ -165,16 +165,16 @@ impl FsRoot {
         if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
-        // Linux 6.16 and later do less at once for who does not want to wait (`memory_high_write`).
+        // Since Linux 6.16, a write to memory.high reclaims less at once if the descriptor is non-blocking (`memory_high_write`).
         fcntl_setfl(&file, OFlags::empty())?;
         Ok(file)
     }
 
-    /// The folder that `path` lies in, opened, and its name there: for what is to be made, removed or looked at itself.
+    /// Opens the folder that `path` lies in. Returns it with the name in it, for `mkdirat`, `unlinkat` and the like.
     ///
     /// # Errors
     /// The errno; `ENOENT` for a path without a name.
-    pub fn beside<'a>(&self, path: &'a Path) -> io::Result<(File, &'a OsStr)> {
+    pub fn open_parent<'a>(&self, path: &'a Path) -> io::Result<(File, &'a OsStr)> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Errno::NOENT.into());
         };
@@ -183,7 +183,7 @@ impl FsRoot {
 
     /// Where a link leads, as it says itself; `None` where there is none.
     pub fn link(&self, path: impl AsRef<Path>) -> Option<PathBuf> {
-        let (folder, name) = self.beside(path.as_ref()).ok()?;
+        let (folder, name) = self.open_parent(path.as_ref()).ok()?;
         let target = rustix::fs::readlinkat(folder, name, Vec::new()).ok()?;
         Some(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
@@ -226,29 +226,6 @@ impl FsRoot {
     /// The text of `/proc/cpuinfo`, empty where it cannot be read. It is read once.
     pub fn cpuinfo(&self) -> &str {
         self.cpuinfo.get_or_init(|| self.read_opt("/proc/cpuinfo")).as_deref().unwrap_or_default()
-    }
-
-    /// What kind of processor there is, where `/proc/cpuinfo` says that it is no x86-64 one.
-    pub fn other_processor(&self) -> Option<&'static str> {
-        if self.is_host() && cfg!(target_arch = "x86_64") {
-            return None;
-        }
-        self.cpuinfo().lines().find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            match (key.trim(), value.trim()) {
-                ("CPU implementer" | "CPU architecture", _) => Some("Arm"),
-                ("hart", _) => Some("RISC-V"),
-                ("vendor_id", "IBM/S390") => Some("IBM Z"),
-                ("cpu", value) if ["POWER", "PPC"].iter().any(|name| value.starts_with(name)) => {
-                    Some("POWER")
-                }
-                ("CPU Family", value) if value.starts_with("Loongson") => Some("LoongArch"),
-                ("arch", "IA-64") => Some("Itanium"),
-                ("cpu", value) if value.contains("parc") => Some("SPARC"),
-                ("cpu model", value) if value.contains("MIPS") || value.contains("Loongson") => Some("MIPS"),
-                _ => None,
-            }
-        })
     }
 
     /// The text of `path` without leading and trailing white space. Only a regular file of up to 32 MiB is read.
@@ -438,7 +415,7 @@ mod tests {
         assert_eq!((root.resolved("/zero"), root.resolved("/loop")), (None, None));
         // A link to a folder outside leads to none inside, so that nothing is made or removed there.
         std::os::unix::fs::symlink("/usr", at("/outside")).unwrap();
-        assert!(root.beside(Path::new("/outside/new")).is_err() && root.list("/outside").is_err());
+        assert!(root.open_parent(Path::new("/outside/new")).is_err() && root.list("/outside").is_err());
         assert!(
             root.open_file("/fifo", OFlags::WRONLY).is_err()
                 && root.open_file("/zero", OFlags::WRONLY).is_err()
@@ -453,34 +430,6 @@ mod tests {
         assert_eq!(field_kib(text, "MemFree"), Some(8192));
         assert_eq!(field(text, "HugePages_Total"), Some("0"));
         assert_eq!(field(text, "Mem"), None);
-    }
-
-    #[test]
-    fn processors_by_what_linux_prints_of_each() {
-        let of = |text: &str| {
-            let tree = crate::fixture::FixtureTree::empty("processor");
-            tree.write("/proc/cpuinfo", text);
-            tree.root().other_processor()
-        };
-        for (text, name) in [
-            (
-                "processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\n",
-                Some("Arm"),
-            ),
-            ("processor\t: 0\nhart\t\t: 1\nisa\t\t: rv64imafdc\n", Some("RISC-V")),
-            ("vendor_id       : IBM/S390\n# processors    : 4\nfeatures\t: esan3\n", Some("IBM Z")),
-            ("processor\t: 0\ncpu\t\t: POWER9, altivec supported\n", Some("POWER")),
-            ("system type\t\t: generic\nCPU Family\t\t: Loongson-64bit\n", Some("LoongArch")),
-            ("processor  : 0\nvendor     : GenuineIntel\narch       : IA-64\n", Some("Itanium")),
-            (
-                "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel name\t: x\nflags\t\t: fpu\n",
-                None,
-            ),
-            ("processor : 0\n", None),
-        ] {
-            assert_eq!(of(text), name, "{text}");
-        }
-        assert_eq!(FsRoot::at("/nonexistent-root").other_processor(), None);
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl HostKernel {
 
     fn make(&self, path: &Path, mode: u32) -> io::Result<()> {
         let path = self.below(path);
-        let (above, name) = self.root.beside(&path)?;
+        let (above, name) = self.root.open_parent(&path)?;
         Ok(mkdirat(above, name, Mode::from_raw_mode(mode))?)
     }
 }
@@ -84,7 +84,7 @@ impl Kernel for HostKernel {
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         let path = self.below(path);
-        let (above, name) = self.root.beside(&path)?;
+        let (above, name) = self.root.open_parent(&path)?;
         Ok(unlinkat(above, name, AtFlags::REMOVEDIR)?)
     }
 
