@@ -13,7 +13,7 @@ use crate::root::{FsRoot, field_kib};
 use crate::topology::{Node, Topology};
 use crate::units::Bytes;
 
-use pmem::{DaxDevice, Ground};
+use pmem::{DaxDevice, Origin};
 
 pub(crate) use mounts::without_dax as mounted_without_dax;
 pub use target::{Target, TargetKind};
@@ -68,11 +68,11 @@ fn rated(root: &FsRoot, node: u32, what: &str) -> Option<u64> {
 // that a node with CPUs has.
 fn without_cpus_why(root: &FsRoot, node: u32, local: Option<u64>, devices: &[DaxDevice]) -> String {
     let given: Vec<&DaxDevice> = devices.iter().filter(|device| device.given_to() == Some(node)).collect();
-    let grounds: BTreeSet<Ground> = given.iter().filter_map(|device| device.region.ground).collect();
+    let origins: BTreeSet<Origin> = given.iter().filter_map(|device| device.region.origin).collect();
     let names = given.iter().map(|device| &*device.name).collect::<Vec<_>>().join(", ");
     let bandwidth = rated(root, node, "read_bandwidth");
-    let what = match (given.is_empty(), grounds.first().filter(|_| grounds.len() == 1)) {
-        (false, Some(ground)) => format!(": {}, in system-ram mode ({names})", ground.words()),
+    let what = match (given.is_empty(), origins.first().filter(|_| origins.len() == 1)) {
+        (false, Some(origin)) => format!(": {}, in system-ram mode ({names})", origin.words()),
         (false, None) => format!(": devices in system-ram mode ({names})"),
         (true, _) => match bandwidth.zip(local) {
             Some((bandwidth, local)) if bandwidth > local => {

@@ -15,13 +15,13 @@ use super::target::{Target, TargetKind};
 pub(super) struct Region {
     pub node: Option<u32>,
     pub persistence_domain: Option<String>,
-    pub ground: Option<Ground>,
+    pub origin: Option<Origin>,
     provider: Option<String>,
 }
 
 /// What a device's memory is, by the driver that found it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Ground {
+pub(super) enum Origin {
     /// A module of persistent memory (`ndbusN/regionN`).
     Nvdimm,
     /// CXL memory in RAM mode, which alone has a `dax_regionN`.
@@ -30,13 +30,13 @@ pub(super) enum Ground {
     SetAside,
 }
 
-impl Ground {
+impl Origin {
     /// In words.
     pub(super) fn words(self) -> &'static str {
         match self {
-            Ground::Nvdimm => "persistent memory",
-            Ground::Cxl => "volatile CXL memory",
-            Ground::SetAside => "memory that firmware has set aside, as HBM or CXL memory",
+            Origin::Nvdimm => "persistent memory",
+            Origin::Cxl => "volatile CXL memory",
+            Origin::SetAside => "memory that firmware has set aside, as HBM or CXL memory",
         }
     }
 
@@ -48,11 +48,11 @@ impl Ground {
         };
         let (here, above) = (name(dir), dir.parent().map(name).unwrap_or_default());
         if numbered(&here, "region") && numbered(&above, "ndbus") {
-            Some(Ground::Nvdimm)
+            Some(Origin::Nvdimm)
         } else if numbered(&here, "dax_region") {
-            Some(Ground::Cxl)
+            Some(Origin::Cxl)
         } else if here.starts_with("hmem.") {
-            Some(Ground::SetAside)
+            Some(Origin::SetAside)
         } else {
             None
         }
@@ -61,8 +61,8 @@ impl Ground {
 
 impl Region {
     pub(super) fn explain(&self) -> String {
-        if let Some(ground) = self.ground.filter(|ground| *ground != Ground::Nvdimm) {
-            return format!("{}: nothing is durable there", ground.words());
+        if let Some(origin) = self.origin.filter(|origin| *origin != Origin::Nvdimm) {
+            return format!("{}: nothing is durable there", origin.words());
         }
         match (self.persistence_domain.as_deref(), self.provider.as_deref()) {
             (_, Some("e820")) => {
@@ -88,7 +88,7 @@ pub(super) fn region_of(root: &FsRoot, device: &str) -> Region {
         region.node = region.node.or_else(|| read(dir, "numa_node")?.parse().ok());
         region.persistence_domain = region.persistence_domain.or_else(|| read(dir, "persistence_domain"));
         region.provider = region.provider.or_else(|| read(dir, "provider"));
-        region.ground = region.ground.or_else(|| Ground::of(dir));
+        region.origin = region.origin.or_else(|| Origin::of(dir));
     }
     region
 }
@@ -195,7 +195,7 @@ fn devdax_target(root: &FsRoot, device: &DaxDevice, topology: &Topology) -> Targ
         align: root.parse_opt(format!("{path}/align")).map(Bytes),
         node: device.given_to().or(region.node).or(device.target_node).filter(there),
         persistence_domain: region.persistence_domain.clone(),
-        volatile: matches!(region.ground, Some(Ground::Cxl | Ground::SetAside)),
+        volatile: matches!(region.origin, Some(Origin::Cxl | Origin::SetAside)),
         ..target
     }
 }
