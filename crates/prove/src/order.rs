@@ -18,8 +18,8 @@ pub fn likeliest_first(candidates: &[Candidate], wanted: &[String]) -> Vec<usize
     order
 }
 
-/// As many candidates as a time holds, in the order in which they were offered, and those that it does not hold. `takes` is
-/// what some of them take together.
+/// As many candidates as fit, in the order in which they were offered, and the others. `holds` says whether some of them
+/// fit together.
 pub fn fitting(
     candidates: Vec<Candidate>,
     wanted: &[String],

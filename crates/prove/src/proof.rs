@@ -27,8 +27,8 @@ pub struct Reached {
     pub beside: Estimate,
 }
 
-/// By how much a victim must be faster with its aggressor than alone to be clearly faster. Less can be the aggressor's doing: it
-/// keeps clocks up, and lines in a shared cache.
+/// A victim is clearly faster with its aggressor than alone if it is faster by more than this share. Less can be an effect of
+/// the aggressor: it keeps clock frequencies high, and lines in a shared cache.
 pub const CLEARLY_FASTER: f64 = 0.05;
 
 fn clearly_faster(slowdown: &Estimate) -> bool {
@@ -73,7 +73,7 @@ impl Confirmation {
         Self { tried, beside, reached, met, against_beside, helps }
     }
 
-    /// Whether the lever is recommended: it keeps to the budget, and the victim is better off with it than without it.
+    /// Whether the lever is recommended: it meets the budget, and the victim is better off with it than without it.
     pub fn is_recommended(&self) -> bool {
         self.met == Some(true) && self.helps == Some(true)
     }
@@ -268,13 +268,19 @@ impl Proof {
         self.record.candidates.as_deref()?.iter().position(|candidate| candidate.arm.name == next.arm.name)
     }
 
-    /// Whether no further candidate could be measured again, if the one that is next fails.
+    /// Whether the victim is clearly faster than alone in what the answer is about: with the lever that was confirmed
+    /// last, or beside the unchanged aggressor.
+    pub fn is_faster_than_alone(&self) -> bool {
+        self.confirmations.last().map_or(self.faster, Confirmation::is_faster_than_alone)
+    }
+
+    /// Whether the next candidate is the last one that could be measured again.
     pub fn is_last_candidate(&self) -> bool {
         let all = choice::candidates(&self.tried, self.record.question.budget).len();
         self.confirmations.len() + 1 >= all.min(super::ATTEMPTS)
     }
 
-    /// The lever that kept to the budget on fresh trials without being known to help.
+    /// The confirmation of a lever that met the budget on fresh trials, if it is not known to help.
     pub fn unhelpful(&self) -> Option<&Confirmation> {
         self.confirmations.iter().rfind(|one| one.met == Some(true) && one.helps != Some(true))
     }

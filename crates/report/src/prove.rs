@@ -252,9 +252,9 @@ fn verdict(out: &mut String, proof: &Proof, style: &Style) {
 
 /// A verdict in a word, and what else belongs to it.
 pub(crate) fn word(proof: &Proof) -> (&'static str, &'static str) {
-    let faster = proof.confirmations.last().map_or(proof.faster, Confirmation::is_faster_than_alone);
+    let faster = proof.is_faster_than_alone();
     match proof.verdict {
-        Verdict::NothingNeeded if proof.faster => ("MET", "but something else changed"),
+        Verdict::NothingNeeded if faster => ("MET", "but something else changed"),
         Verdict::Met if faster => ("MET", "with a lever, but something else changed"),
         Verdict::NothingNeeded => ("MET", "no lever needed"),
         Verdict::Met => ("MET", "with a lever"),

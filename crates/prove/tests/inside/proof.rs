@@ -230,19 +230,28 @@ fn the_cheapest_lever_is_confirmed_and_then_told() {
     assert!((level - (1.0 - 0.05 / 2.0 / 2.0)).abs() < 1e-9, "two attempts, half for the last look: {level}");
 }
 
-// What the baseline showed did not happen again: the lever does nothing, whatever it costs.
-#[test]
-fn a_lever_that_does_not_beat_the_same_trials_without_it_is_not_recommended() {
+// A budget that is missed, and candidates that were tried.
+fn levers_were_tried() -> (Question, Record, Measured, Measured) {
     let question = question("write");
     let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
     let mut record = Record::new(&question);
     record.candidates = Some(candidates());
     let levers =
         Measured::of(experiments::levers(&question, false, &candidates(), 4, Given::default()), harm);
-    let calm = |arm: &str| if arm == "beside" { (0.98, 1.0) } else { harm(arm) };
-    let again = experiments::confirmation(&question, false, &candidates()[2], 0, Given::default());
-    let first = Measured::of(again, calm);
-    let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), first.stage()]);
+    (question, record, baseline, levers)
+}
+
+// What the baseline showed did not happen again: the lever does nothing, whatever it costs.
+#[test]
+fn a_lever_that_does_not_beat_the_same_trials_without_it_is_not_recommended() {
+    let (question, record, baseline, levers) = levers_were_tried();
+    let confirmed = |beside: f64| {
+        let again = experiments::confirmation(&question, false, &candidates()[2], 0, Given::default());
+        let units = move |arm: &str| if arm == "beside" { (beside, 1.0) } else { harm(arm) };
+        let first = Measured::of(again, units);
+        Proof::new(&record, &[baseline.stage(), levers.stage(), first.stage()])
+    };
+    let proof = confirmed(0.98);
     let last = &proof.confirmations[0];
     assert_eq!(
         (last.met, last.helps == Some(true), last.is_recommended()),
@@ -253,10 +262,7 @@ fn a_lever_that_does_not_beat_the_same_trials_without_it_is_not_recommended() {
     assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, Some(0)));
     assert!(crate::keep(&proof).unwrap().is_none());
     // One that is better than what is within the budget already is recommended.
-    let better = |arm: &str| if arm == "beside" { (0.96, 1.0) } else { harm(arm) };
-    let again = experiments::confirmation(&question, false, &candidates()[2], 0, Given::default());
-    let first = Measured::of(again, better);
-    let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), first.stage()]);
+    let proof = confirmed(0.96);
     assert_eq!((proof.verdict, proof.confirmations[0].helps), (Verdict::Met, Some(true)));
 }
 
@@ -276,12 +282,7 @@ fn a_victim_that_is_clearly_faster_with_its_aggressor_is_not_plainly_within_the_
 
 #[test]
 fn a_lever_that_fails_on_fresh_trials_is_followed_by_the_next_and_then_no_other() {
-    let question = question("write");
-    let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
-    let mut record = Record::new(&question);
-    record.candidates = Some(candidates());
-    let levers =
-        Measured::of(experiments::levers(&question, false, &candidates(), 4, Given::default()), harm);
+    let (question, record, baseline, levers) = levers_were_tried();
     let luck = |arm: &str| if arm == "free" { (0.8, 1.0) } else { harm(arm) };
     let first = Measured::of(
         experiments::confirmation(&question, false, &candidates()[2], 0, Given::default()),

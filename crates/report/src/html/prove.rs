@@ -68,7 +68,7 @@ fn asked(question: &Question) -> String {
 fn badge(proof: &Proof) -> Badge {
     let (word, how) = word(proof);
     let color = match proof.verdict {
-        Verdict::NothingNeeded | Verdict::Met if how.ends_with("something else changed") => "caution",
+        Verdict::NothingNeeded | Verdict::Met if proof.is_faster_than_alone() => "caution",
         Verdict::NothingNeeded | Verdict::Met => "good",
         Verdict::Missed => "bad",
         Verdict::Undecided => "caution",
