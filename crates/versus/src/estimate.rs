@@ -10,8 +10,8 @@
 //! then needs ten times as many of them for the same interval. But a command may have rare long runs of its own. So
 //! the mean over all rounds, none left out, is reckoned as well ([`whole`]), and where it contradicts that is said.
 //!
-//! Of five to seven rounds trimming leaves too little: there the figure is the middle of all ratios of a run of *b* over one
-//! of *a*, and the interval that of Mann and Whitney's test.
+//! With five to seven rounds, trimming leaves too few: the figure is the median of all ratios of a run of *b* over one of
+//! *a*, and the interval that of the Mann-Whitney test.
 //!
 //! Where commands are run by a shell, the time that the shell takes to start is measured in each round as well, and
 //! subtracted from every run. How well it is known goes into the interval: that is widened by as much as the ratio moves
@@ -26,8 +26,8 @@ use crate::run::{Quantity, Run, kept};
 /// The share of the log-ratios that is left out at each end.
 pub const TRIMMED: f64 = 0.2;
 
-// So many rounds are few: trimming five leaves three.
-const TRIMMED_LEAVES_LITTLE: std::ops::Range<usize> = 5..8;
+// Trimming five rounds leaves three.
+const FEW_ROUNDS: std::ops::Range<usize> = 5..8;
 
 /// The time that a shell takes to start, ns, with its interval; none where there is no shell.
 ///
@@ -113,17 +113,17 @@ pub fn trimmed(logs: &[f64], level: f64) -> Estimate {
     Interval { value, low, high, level, trials: n as u32, spread, slack: 0.0 }.widened(0.0)
 }
 
-// Of few rounds, trimming leaves next to nothing to know a spread by. So every run of one command is held against every
-// run of the other there.
+// With few rounds, trimming leaves too few to estimate a spread. Then every run of one command is compared with every
+// run of the other.
 fn of_pairs(pairs: &[(f64, f64)], start: f64, level: f64) -> Estimate {
-    let few = TRIMMED_LEAVES_LITTLE.contains(&pairs.len());
-    let across = few.then(|| across(pairs, start, level)).flatten();
-    across.map_or_else(|| trimmed(&log_ratios(pairs, start), level), Ok)
+    let few = FEW_ROUNDS.contains(&pairs.len());
+    let of_ranks = few.then(|| of_ranks(pairs, start, level)).flatten();
+    of_ranks.map_or_else(|| trimmed(&log_ratios(pairs, start), level), Ok)
 }
 
-// The interval of Mann and Whitney's test, with the middle of all ratios (J. L. Hodges and E. L. Lehmann, Annals of
-// Mathematical Statistics 34, 1963); none where so few runs cannot bear this level, or the interval says nothing.
-fn across(pairs: &[(f64, f64)], start: f64, level: f64) -> Option<Interval> {
+// The median of all ratios with the interval of the Mann-Whitney test (J. L. Hodges and E. L. Lehmann, Annals of
+// Mathematical Statistics 34, 1963); none if so few runs do not allow this level, or the interval says nothing.
+fn of_ranks(pairs: &[(f64, f64)], start: f64, level: f64) -> Option<Interval> {
     let n = pairs.len();
     let of_a = |(a, _): &(f64, f64)| pairs.iter().map(move |(_, b)| (*a, *b)).collect::<Vec<_>>();
     let all: Vec<(f64, f64)> = pairs.iter().flat_map(of_a).collect();
@@ -340,6 +340,46 @@ mod tests {
         // The same command twice is no difference.
         let same = runs(&[11, 12, 19, 11, 18], &[12, 18, 11, 11, 19], &[]);
         assert!(ratio(&same, Quantity::Wall, 0, 1, 0.95).unwrap().contains(1.0));
+    }
+
+    // One run in five takes up to twice as long, and some rounds are slow as a whole. A 95 % interval may miss the truth
+    // once in twenty, which 3,000 draws show to within 1.2 % (three sigma). That it finds a factor of two more often than
+    // the trimmed mean holds for runs like these: of runs that are up to five times as long, the trimmed mean of five
+    // finds it in 67 to 89 %, ranks in 46 to 69 %.
+    #[test]
+    fn intervals_of_few_rounds_hold_the_truth() {
+        let mut state = 1u64;
+        let mut uniform = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1u64 << 53) as f64
+        };
+        let draws = 3000;
+        for rounds in FEW_ROUNDS {
+            let (mut missed, mut found, mut found_by_trimming) = (0, 0, 0);
+            for _ in 0..draws {
+                let pairs: Vec<(f64, f64)> = (0..rounds)
+                    .map(|_| {
+                        let level = 1.0 + 0.3 * uniform();
+                        let mut run = || {
+                            let long = if uniform() < 0.2 { 1.0 + uniform() } else { 1.0 };
+                            1e6 * level * long * (1.0 + 0.1 * uniform())
+                        };
+                        (run(), run())
+                    })
+                    .collect();
+                let twice: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (*a, 2.0 * b)).collect();
+                missed += u32::from(!of_ranks(&pairs, 0.0, 0.95).unwrap().contains(1.0));
+                found += u32::from(of_ranks(&twice, 0.0, 0.95).unwrap().low > 1.0);
+                let by_trimming = trimmed(&log_ratios(&twice, 0.0), 0.95);
+                found_by_trimming += u32::from(by_trimming.is_ok_and(|ratio| ratio.low > 1.0));
+            }
+            let share = |count: u32| f64::from(count) / f64::from(draws);
+            assert!(share(missed) < 0.062, "{rounds} rounds: {} missed", share(missed));
+            assert!(
+                found > found_by_trimming,
+                "{rounds} rounds: a factor of two: {found}, {found_by_trimming} by trimming"
+            );
+        }
     }
 
     #[test]
