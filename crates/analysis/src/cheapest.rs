@@ -1,6 +1,6 @@
 //! Which of several ways to commit is the cheapest, compared trial by trial.
 //!
-//! Means of commits are known badly: a few stalls decide them. Ways are therefore compared within trials, and where the ratio
+//! Means of commits are imprecise: a few stalls dominate them. Ways are therefore compared within trials, and where the ratio
 //! of means leaves it open, by the ratio of medians.
 
 use ringfence_experiment::plan::Plan;

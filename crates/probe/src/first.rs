@@ -18,8 +18,8 @@ use crate::target::{Target, host_and_port};
 /// An answer has ended when nothing came for this long, while its length is being learned.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// After this long without an answer to a text without a line end, it is tried with one.
-const UNENDED: Duration = Duration::from_secs(1);
+/// A text without a line end that is not answered for this long is sent again with one.
+const LINE_END_WAIT: Duration = Duration::from_secs(1);
 
 /// Bytes of an answer from which a length is learned.
 const LONGEST: usize = 64 << 20;
@@ -160,8 +160,8 @@ impl Talk<'_> {
         for _ in 0..learn::ANSWERS {
             self.send()?;
             let mut patience = self.question.limit;
-            if answers.is_empty() && self.is_text_without_end() && patience > UNENDED {
-                if self.comes_within(UNENDED)? {
+            if answers.is_empty() && self.is_text_without_end() && patience > LINE_END_WAIT {
+                if self.comes_within(LINE_END_WAIT)? {
                     patience = QUIET;
                 } else if self.ended_line_is_answered() {
                     return Err(ProbeError::NoLineEnd {
@@ -169,7 +169,7 @@ impl Talk<'_> {
                         sent: escape(&self.request),
                     });
                 } else {
-                    patience -= UNENDED;
+                    patience -= LINE_END_WAIT;
                 }
             }
             loop {
@@ -205,11 +205,11 @@ impl Talk<'_> {
 
     // Whether the same text with a line end is answered, on a connection of its own.
     fn ended_line_is_answered(&self) -> bool {
-        let ended = Question { limit: UNENDED, ..self.question.clone() };
+        let ended = Question { limit: LINE_END_WAIT, ..self.question.clone() };
         let request = [&self.request[..], b"\r\n"].concat();
         let Ok((_, link)) = connect(&ended) else { return false };
         let mut talk = Talk { question: &ended, request, link, came: Vec::new() };
-        talk.send().is_ok() && matches!(talk.comes_within(UNENDED), Ok(true))
+        talk.send().is_ok() && matches!(talk.comes_within(LINE_END_WAIT), Ok(true))
     }
 
     fn send(&mut self) -> Result<(), ProbeError> {

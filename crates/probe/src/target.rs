@@ -62,7 +62,7 @@ impl Target {
         matches!(self, Self::Tcp { .. } | Self::Unix(_))
     }
 
-    /// What to send to the service whose usual port this is, with the escapes that [`unescape`](crate::unescape) reads.
+    /// The usual request for a service's default port, with the escapes that [`unescape`](crate::unescape) reads.
     pub fn usual_question(&self) -> Option<&'static str> {
         match self {
             Self::Tcp { port: 6379, .. } => Some(r"PING\r\n"),
@@ -75,7 +75,7 @@ impl Target {
     pub(crate) fn program(&self) -> Option<Result<Vec<String>, String>> {
         match self {
             Self::Exec(command) => Some(Self::words(command)),
-            // Quiet, one bare value a line, no start-up file, and no question for a password that nobody answers.
+            // -q: no messages; -A and -t: values only; -X: no start-up file; -w: never prompt for a password.
             Self::Postgres(uri) => {
                 Some(Ok(["psql", "-qAtXw", uri.as_str()].into_iter().map(String::from).collect()))
             }

@@ -118,7 +118,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// That something ended early, told as `text`: at a limit, or because it failed.
+    /// An early end because of `why`, with the message `text`: at a limit, or a failure.
     pub fn early(why: &str, text: String) -> Self {
         if is_at_a_limit(why) { Self::Limit(text) } else { Self::Failed(text) }
     }

@@ -1,4 +1,5 @@
-//! The house: which crate may use which, no circles between files, unsafe code only where a README says so, and documentation whose links lead somewhere.
+//! The house: which crate may use which, no circles between files, unsafe code only where a README says so, and
+//! documentation whose links lead somewhere.
 //!
 //! Files are read as text, with comments, strings and tests left out; what is found are paths such as `crate::a::B`,
 //! `super::B` and `ringfence_x::B`.

@@ -71,13 +71,13 @@ pub fn is_on_signal_stack(block: &Block, rsp: u64) -> bool {
     block.has_signal_stack != 0 && rsp > at && rsp - at <= size
 }
 
-/// The signal stack that the kernel shall have: the program's where it has one, so that its handlers run there.
+/// The signal stack to give to the kernel: the program's if it has one, so that its handlers run there.
 pub const fn signal_stack(block: &Block) -> [u64; 3] {
     let [at, _, size] = block.signal_stack;
     if block.has_signal_stack != 0 { [at, sys::SS_AUTODISARM, size] } else { block.own_signal_stack }
 }
 
-/// Where a handler was left by a jump, nothing has put its stack back into use: this frame does.
+/// Restores the signal stack after a handler was left by a jump, which leaves it disarmed.
 pub fn rearm(block: &Block, frame: *mut u64) {
     let rsp = registers_of(frame).get(register::RSP);
     // SAFETY: the kernel's frame, where `uc_stack` stands.

@@ -79,7 +79,7 @@ pub fn opened(descriptor: u64, emptied: bool) {
     }
 }
 
-/// `fsync`, `fdatasync`, `sync` and `syncfs`: all of the files that they are about, whoever has them mapped.
+/// `fsync`, `fdatasync`, `sync` and `syncfs`: they cover the whole file, including what other processes stored in it.
 pub fn sync(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     let about_it =
         if number == sys::SYNC { None } else { about(sys::FSTAT, a[0]).map(|(identity, _)| identity) };

@@ -251,7 +251,7 @@ fn a_time_below_a_figure_is_refused_with_one_that_is_enough() {
     let named: f64 = why.rsplit_once("--time ").unwrap().1.trim_end_matches('s').parse().unwrap();
     let enough = trouble(6.0, named);
     assert!(enough.trouble.is_none() && enough.runs.len() >= 8 && enough.seconds <= named, "{enough:?}");
-    // Nobody is refused without a time.
+    // A default time is never refused.
     let plain = measure(
         &groups(&commands(2)),
         false,

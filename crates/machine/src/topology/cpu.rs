@@ -182,9 +182,7 @@ fn threads(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> BTreeMap<
         threads.extend(core.iter().map(|id| (id, core.clone())).collect::<Vec<_>>());
     }
     if let Some((id, error)) = unreadable {
-        notes.push(format!(
-            "the SMT siblings of CPU {id}, if of no other, are not told as they should be: {error}"
-        ));
+        notes.push(format!("the SMT siblings of CPU {id}, and perhaps of others, cannot be read: {error}"));
     }
     if !unknown.is_empty() {
         notes.push(format!("the kernel tells neither core nor SMT siblings of CPUs {unknown}"));

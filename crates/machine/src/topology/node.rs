@@ -14,13 +14,13 @@ const DIR: &str = "/sys/devices/system/node";
 pub struct Node {
     /// The kernel's number.
     pub id: u32,
-    /// Its online CPUs; none, too, where they are not known.
+    /// Its online CPUs; empty if they are not known.
     pub cpus: CpuSet,
     /// Whether the kernel says which CPUs it has.
     #[serde(default = "yes")]
     pub cpus_known: bool,
-    /// All of its memory, by its `meminfo`, or where it is the only node that there can be and that differs much, by
-    /// `MemTotal` of `/proc/meminfo`; nothing where the node has none, or where it is not known.
+    /// All of its memory: `MemTotal` of its `meminfo`; for the only possible node, if that is over 1/64 less, `MemTotal` of
+    /// `/proc/meminfo`. `None` if it has none, or if that is not known.
     pub memory: Option<Bytes>,
     /// Whether the kernel says how much memory it has.
     #[serde(default = "yes")]

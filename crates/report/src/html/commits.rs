@@ -65,7 +65,7 @@ fn figure(digest: &Digest, several: bool) -> Option<Markup> {
     let chart = Chart::new("heat", Heat { columns, rows: row_names, cells, scale: Scale::More, range });
     let explanation = "The stronger the colour, the longer, on a logarithmic scale. p99: 99 of 100 commits take at most as long. Max is the \
                        lower end of the bucket that the longest lies in. ~: trials differ too much for an interval; the table \
-                       has the range over trials. A quantile that too few commits bear is not given.";
+                       has the range over trials. A quantile of too few commits is not shown.";
     let figure =
         Figure { title: &title, explanation, chart: &chart, height, legend: html! {}, table: numbers };
     Some(figure.render())

@@ -60,15 +60,15 @@ pub trait Kernel: Send + Sync {
     /// The errno.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a folder that bears a mark from its first moment on: the sticky bit of its mode, which Linux takes over
-    /// from mkdir(2) (`mkdir_rdt_prepare`) and which means nothing here. Only transactions make such folders, until they
-    /// have noted what the folder is known by.
+    /// Makes a folder with a mark that is there from the start: the sticky bit of its mode, which Linux takes from
+    /// mkdir(2) (`mkdir_rdt_prepare`) and which has no other effect here. Only transactions make such folders, and remove
+    /// the mark once the journal holds the folder's inode.
     ///
     /// # Errors
     /// The errno.
     fn make_marked_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Whether a folder bears that mark.
+    /// Whether a folder has that mark.
     ///
     /// # Errors
     /// The errno.

@@ -63,9 +63,8 @@ pub fn strangers(fs: &Resctrl, record: &Record, now: &State) -> Result<BTreeSet<
             // Journals of earlier versions do not say; and a group that no step has made is not looked for.
             None => !record.is_unsure(id) || record.header.session.is_none(),
         };
-        // Killed between making it and noting what it is known by: it bears the mark then, which no other program
-        // gives, and nothing can have been done to it. Without the mark, another process has made a group under the
-        // name that the journal had noted first.
+        // If this program was killed before it noted the group's inode, the group still carries the mark and is
+        // untouched. Without the mark, another process created it under the name that the journal had first.
         let ours = || Ok::<_, Error>(untouched(now, id) && is_marked(fs, id)?);
         if !same && (before || !record.is_unsure(id) || !ours()?) {
             strangers.insert(id.clone());

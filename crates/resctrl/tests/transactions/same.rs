@@ -79,7 +79,7 @@ fn a_group_that_was_made_anew_is_somebody_elses() {
     }
 }
 
-// Killed before it could note which group it was: that is told by a mark, and by nothing having been done to it.
+// Killed before it noted the group's inode: the group carries the mark, and is untouched.
 #[test]
 fn killed_between_making_a_group_and_noting_it() {
     let killed = |world: &World| {

@@ -9,7 +9,7 @@ use crate::support::{Folder, Running, enough_cpus, joined, ringfence, skip};
 // Whether a figure is precise enough for a verdict is a matter of the machine.
 const TRIES: usize = 6;
 
-// The exit code of a measurement that bears no verdict.
+// The exit code of a measurement without a verdict.
 const UNDECIDED: i32 = 4;
 
 #[test]

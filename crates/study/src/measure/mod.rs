@@ -180,7 +180,7 @@ fn holds_a_figure(plan: &Plan) -> Result<(), StudyError> {
     }))
 }
 
-/// Sets a time that nobody has asked for: long enough for a figure of each case, whatever it is.
+/// Sets a default time: `time`, or longer if a figure of every case takes longer.
 pub fn set_default_time(experiment: &mut Experiment, machine: &Machine, time: Span) {
     let plan = engines::plan(&decided(experiment), machine);
     let least = plan.map_or(time, |plan| Span(plan.least_time()).rounded_up());

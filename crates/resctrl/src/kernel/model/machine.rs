@@ -77,7 +77,7 @@ pub(super) struct Machine {
     pub readings: BTreeMap<(String, Domain, String), String>,
     pub device_users: BTreeMap<String, Vec<u32>>,
     pub no_contiguous_memory: bool,
-    /// The numbers of folders that bear the mark.
+    /// The inodes of folders with the mark.
     pub marked: BTreeSet<u64>,
 }
 

@@ -81,7 +81,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     }
 }
 
-// Nobody asked for just this time: published figures are compared whatever they take.
+// The file's time is a default here: it is extended so that every published figure can be compared.
 fn in_default_time(experiment: &Experiment, machine: &Machine) -> Experiment {
     let mut experiment = experiment.clone();
     if let Some(time) = experiment.measure.time {
