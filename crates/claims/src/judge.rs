@@ -27,6 +27,13 @@ pub struct Table {
     pub older: usize,
 }
 
+impl Table {
+    /// Whether there is no dataset at all, so that "not run" would say nothing of any claim.
+    pub fn has_no_results(&self) -> bool {
+        self.datasets == 0
+    }
+}
+
 /// A claim, and what came out.
 #[derive(Debug, Clone)]
 pub struct Judged {

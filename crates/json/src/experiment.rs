@@ -131,11 +131,14 @@ pub fn reproduced(all: &[reproduce::Reproduced], dir: &Path) -> impl Serialize {
         published: &'a Published,
         against: f64,
         ratio: f64,
+        figure: usize,
         measured: Measured<'a>,
         instead: Option<Measured<'a>>,
     }
-    fn row(row: &reproduce::Row) -> Row<'_> {
+    fn row<'a>(row: &'a reproduce::Row, all: &[reproduce::Row]) -> Row<'a> {
         Row {
+            // The first row with the figure tells it from the others.
+            figure: all.iter().position(|other| other.shares_figure(row)).unwrap_or_default(),
             published: &row.published,
             against: row.against,
             ratio: row.ratio,
@@ -151,7 +154,7 @@ pub fn reproduced(all: &[reproduce::Reproduced], dir: &Path) -> impl Serialize {
             ended: found.findings.ended.as_ref(),
             results: cases(&found.findings.results),
             not_run: &plan.not_run,
-            rows: found.rows.iter().map(row).collect(),
+            rows: found.rows.iter().map(|one| row(one, &found.rows)).collect(),
         }
     }
     let experiments = all.iter().map(one).collect();

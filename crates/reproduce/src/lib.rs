@@ -76,6 +76,30 @@ pub struct Row {
     pub instead: Option<Measured>,
 }
 
+impl Row {
+    /// Whether both are compared with one and the same measured figure: a publication can have several for one case, as
+    /// those of a program with inputs of three sizes.
+    pub fn shares_figure(&self, other: &Self) -> bool {
+        let measured = |row: &Self| {
+            let row = &row.published;
+            (row.experiment.clone(), row.case.clone(), row.against.clone())
+        };
+        measured(self) == measured(other)
+    }
+}
+
+/// The rows by the measured figure that they are compared with, each in the order of its first row.
+pub fn by_figure<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<Vec<&'a Row>> {
+    let mut groups: Vec<Vec<&Row>> = Vec::new();
+    for row in rows {
+        match groups.iter_mut().find(|group| group[0].shares_figure(row)) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    groups
+}
+
 /// A ratio on this machine.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "kebab-case")]

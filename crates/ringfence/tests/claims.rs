@@ -47,6 +47,9 @@ fn what_was_simulated_is_packed_apart_and_counted() {
     let run = |args: &[&str]| ringfence_in(folder.path(), args);
     let before = run(&["claims", "--json"]).json();
     assert_eq!((&before["datasets"], before["claims"][0]["verdict"].as_str()), (&json!(0), Some("not-run")));
+    let said = run(&["claims"]).said();
+    assert!(said.starts_with("There are no results here"), "{said}");
+    assert!(!said.contains("has no dataset"), "{said}");
     let ordering = workspace().join("experiments/what-does-ordering-cost-a-flush.toml");
     // Its question and cases, with less of each.
     let text = fs::read_to_string(ordering).unwrap().replace("256MiB", "1MiB").replace("[10]", "[4]");

@@ -2,7 +2,7 @@
 
 mod simulated;
 
-use ringfence_reproduce::{Agreement, Measured, Row, WIDENED_BY};
+use ringfence_reproduce::{Agreement, Measured, Row, WIDENED_BY, by_figure};
 
 use crate::numbers::slowdown_figure;
 use crate::style::{Paint, Style};
@@ -34,15 +34,12 @@ pub fn reproduced(rows: &[Row], style: &Style) -> String {
         let one_quantity = own.iter().all(|row| row.published.quantity == quantity);
         let of = if one_quantity { format!("{quantity}; ") } else { String::new() };
         paragraph(&mut out, 0, &format!("{source}: {of}{}", own[0].published.machine), style);
-        let name = |row: &Row| match one_quantity {
-            true => case(&row.published.case),
-            false => format!("{}, {}", case(&row.published.case), row.published.quantity),
-        };
-        let table = table(&own, &name);
+        let groups = by_figure(own.iter().copied());
+        let table = table(&groups, one_quantity);
         if table.fits(style) {
             out.push_str(&table.render(style));
         } else {
-            list(&mut out, &own, &name, style);
+            list(&mut out, &groups, one_quantity, style);
         }
         remarks(&mut out, &own, style);
         out.push('\n');
@@ -50,7 +47,15 @@ pub fn reproduced(rows: &[Row], style: &Style) -> String {
     out
 }
 
-fn table(rows: &[&Row], name: &dyn Fn(&Row) -> String) -> Table {
+fn name(row: &Row, one_quantity: bool) -> String {
+    match one_quantity {
+        true => case(&row.published.case),
+        false => format!("{}, {}", case(&row.published.case), row.published.quantity),
+    }
+}
+
+// What was measured stands once, beside the first of the figures that were published of it.
+fn table(groups: &[Vec<&Row>], one_quantity: bool) -> Table {
     let mut table = Table::new(vec![
         Column::text("case", 20),
         Column::left("published"),
@@ -60,61 +65,93 @@ fn table(rows: &[&Row], name: &dyn Fn(&Row) -> String) -> Table {
         Column::text("direction", 9),
         Column::text("magnitude", 9),
     ]);
-    for row in rows {
-        let published = [name(row), times(row), change(row.ratio)].map(Cell::new);
-        table.row([&published[..], &measured(&row.measured)].concat());
-        if let Some((name, instead)) = instead(row) {
+    for group in groups {
+        for (place, row) in group.iter().enumerate() {
+            let named = if place == 0 { name(row, one_quantity) } else { row.published.quantity.clone() };
+            let published = [named, times(row), change(row.ratio)].map(Cell::new);
+            let here = if place == 0 { measured(group, |row| Some(&row.measured)) } else { Vec::new() };
+            table.row([&published[..], &here].concat());
+        }
+        if let Some(name) = instead_name(group[0]) {
             let cells = [Cell::painted(name, Paint::Faint), Cell::default(), Cell::default()];
-            table.row([&cells[..], &measured(instead)].concat());
+            table.row([&cells[..], &measured(group, instead)].concat());
         }
     }
     table
 }
 
 // What was measured on other hardware, if anything was.
-fn instead(row: &Row) -> Option<(String, &Measured)> {
-    let measured = row.instead.as_ref().filter(|measured| !matches!(measured, Measured::NotRun(_)))?;
+fn instead(row: &Row) -> Option<&Measured> {
+    row.instead.as_ref().filter(|measured| !matches!(measured, Measured::NotRun(_)))
+}
+
+fn instead_name(row: &Row) -> Option<String> {
+    instead(row)?;
     let name = row.published.instead.as_deref().unwrap_or_default();
     // Only in what it differs, where that is a parameter.
     let own: Vec<&str> = row.published.case.split("; ").collect();
     let other: Vec<&str> = name.split("; ").filter(|part| !own.contains(part)).collect();
-    Some((format!("instead: {}", case(&other.join("; "))), measured))
+    Some(format!("instead: {}", case(&other.join("; "))))
 }
 
-fn measured(measured: &Measured) -> Vec<Cell> {
-    match measured {
-        Measured::Ratio { interval, direction, magnitude } => {
+// Which of the figures of a row.
+type Which = fn(&Row) -> Option<&Measured>;
+
+// What the rows of one figure say of it together; none where they differ.
+fn together(group: &[&Row], which: Which, of: fn(&Measured) -> Option<Agreement>) -> Option<Agreement> {
+    let mut says = group.iter().filter_map(|row| of(which(row)?));
+    let first = says.next()?;
+    says.all(|other| other == first).then_some(first)
+}
+
+fn agreement(group: &[&Row], which: Which) -> [Option<Agreement>; 2] {
+    [together(group, which, direction), together(group, which, magnitude)]
+}
+
+fn measured(group: &[&Row], which: Which) -> Vec<Cell> {
+    match which(group[0]) {
+        Some(Measured::Ratio { interval, .. }) => {
             let figure = slowdown_figure(interval);
             let [direction, magnitude] =
-                [direction, magnitude].map(|says| Cell::painted(word(*says), paint(*says)));
+                agreement(group, which).map(|says| Cell::painted(in_word(says), in_paint(says)));
             vec![Cell::new(figure.value), Cell::new(figure.interval), direction, magnitude]
         }
-        Measured::NotRun(_) => vec![Cell::new("not run")],
-        Measured::NotEstimable(_) => vec![Cell::new("-")],
+        Some(Measured::NotRun(_)) => vec![Cell::new("not run")],
+        Some(Measured::NotEstimable(_)) | None => vec![Cell::new("-")],
     }
 }
 
 /// For narrow terminals: a few lines for each comparison.
-fn list(out: &mut String, rows: &[&Row], name: &dyn Fn(&Row) -> String, style: &Style) {
-    for row in rows {
-        paragraph(out, 0, &name(row), style);
-        paragraph(out, 2, &format!("published: {}, {}", times(row), change(row.ratio)), style);
-        paragraph(out, 2, &format!("here: {}", line(&row.measured)), style);
-        if let Some((name, instead)) = instead(row) {
-            paragraph(out, 2, &format!("{name}: {}", line(instead)), style);
+fn list(out: &mut String, groups: &[Vec<&Row>], one_quantity: bool, style: &Style) {
+    for group in groups {
+        let alone = group.len() == 1;
+        let named = if alone { name(group[0], one_quantity) } else { case(&group[0].published.case) };
+        paragraph(out, 0, &named, style);
+        for row in group {
+            let of = if alone { String::new() } else { format!(", {}", row.published.quantity) };
+            paragraph(out, 2, &format!("published{of}: {}, {}", times(row), change(row.ratio)), style);
+        }
+        paragraph(out, 2, &format!("here: {}", together_line(group, |row| Some(&row.measured))), style);
+        if let Some(name) = instead_name(group[0]) {
+            paragraph(out, 2, &format!("{name}: {}", together_line(group, instead)), style);
         }
     }
 }
 
-fn line(measured: &Measured) -> String {
-    match measured {
-        Measured::Ratio { interval, direction, magnitude } => {
+fn together_line(group: &[&Row], which: Which) -> String {
+    match which(group[0]) {
+        Some(Measured::Ratio { interval, .. }) => {
             let figure = slowdown_figure(interval);
-            format!("{figure}; direction {}, magnitude {}", word(*direction), word(*magnitude))
+            let [direction, magnitude] = agreement(group, which).map(in_word);
+            format!("{figure}; direction {direction}, magnitude {magnitude}")
         }
-        Measured::NotRun(_) => "not run".into(),
-        Measured::NotEstimable(_) => "-".into(),
+        Some(Measured::NotRun(_)) => "not run".into(),
+        Some(Measured::NotEstimable(_)) | None => "-".into(),
     }
+}
+
+fn line(row: &Row) -> String {
+    together_line(&[row], |row| Some(&row.measured))
 }
 
 // Each reason and remark once, for all the cases that share it.
@@ -146,22 +183,22 @@ fn remarks(out: &mut String, rows: &[&Row], style: &Style) {
 
 /// How many agree, and how to read it.
 pub fn reproduced_summary(rows: &[Row], style: &Style) -> String {
-    let own: Vec<&Measured> = rows.iter().map(|row| &row.measured).filter(|row| is_ratio(row)).collect();
-    let instead: Vec<&Measured> =
-        rows.iter().filter_map(|row| row.instead.as_ref()).filter(|row| is_ratio(row)).collect();
+    let groups = by_figure(rows);
     let mut text = format!(
         "Of {} published comparisons {} were measured on hardware of their kind{}",
         rows.len(),
-        own.len(),
-        tell(&own)
+        rows.iter().filter(|row| is_ratio(&row.measured)).count(),
+        tell(&groups, |row| Some(&row.measured))
     );
-    if !instead.is_empty() {
-        text += &format!(" On other hardware instead: {}{}", instead.len(), tell(&instead));
+    let instead: Which = |row| row.instead.as_ref();
+    let on_other = rows.iter().filter(|row| row.instead.as_ref().is_some_and(is_ratio)).count();
+    if on_other > 0 {
+        text += &format!(" On other hardware instead: {on_other}{}", tell(&groups, instead));
     }
     let mut out = String::new();
     paragraph(&mut out, 0, &text, style);
     let text = format!(
-        "published: time / time of the case that it is compared with. change: 100 (time / time against - 1), in percent, or as a factor from 2 on. direction: longer, shorter, or the same within the experiment's margin. magnitude agrees where the interval holds an effect between 1/{WIDENED_BY} and {WIDENED_BY} times the published one, on a log scale. Each interval holds by itself"
+        "published: time / time of the case that it is compared with. change: 100 (time / time against - 1), in percent, or as a factor from 2 on. direction: longer, shorter, or the same within the experiment's margin. magnitude agrees where the interval holds an effect between 1/{WIDENED_BY} and {WIDENED_BY} times the published one, on a log scale. in part: it agrees with some of what was published of the case. Each interval holds by itself"
     );
     paragraph(&mut out, 0, &text, style);
     out
@@ -171,17 +208,29 @@ fn is_ratio(measured: &Measured) -> bool {
     matches!(measured, Measured::Ratio { .. })
 }
 
-// How many of them agree; the end of a sentence.
-fn tell(measured: &[&Measured]) -> String {
-    if measured.is_empty() {
+// How many measured figures agree with what was published of them; the end of a sentence.
+fn tell(groups: &[Vec<&Row>], which: Which) -> String {
+    let figures: Vec<&Vec<&Row>> =
+        groups.iter().filter(|group| which(group[0]).is_some_and(is_ratio)).collect();
+    if figures.is_empty() {
         return ".".into();
     }
-    let count = |name: &str, which: fn(&Measured) -> Option<Agreement>| {
-        let of = |says| measured.iter().filter(|one| which(one) == Some(says)).count();
-        let [agree, differ, open] = [Agreement::Agrees, Agreement::Differs, Agreement::Undecided].map(of);
-        format!("the {name} agrees in {agree}, differs in {differ}, is undecided in {open}")
+    let count = |name: &str, of: fn(&Measured) -> Option<Agreement>| {
+        let says: Vec<Option<Agreement>> = figures.iter().map(|group| together(group, which, of)).collect();
+        let count = |wanted: Option<Agreement>| says.iter().filter(|one| **one == wanted).count();
+        let [agree, differ, open] =
+            [Agreement::Agrees, Agreement::Differs, Agreement::Undecided].map(|says| count(Some(says)));
+        let in_part = match count(None) {
+            0 => String::new(),
+            count => format!("agrees in part in {count}, "),
+        };
+        format!("the {name} agrees in {agree}, {in_part}differs in {differ}, is undecided in {open}")
     };
-    format!(": {}; {}.", count("direction", direction), count("magnitude", magnitude))
+    let figures = match figures.len() {
+        1 => "one measured figure".into(),
+        count => format!("{count} measured figures"),
+    };
+    format!(", by {figures}: {}; {}.", count("direction", direction), count("magnitude", magnitude))
 }
 
 fn direction(measured: &Measured) -> Option<Agreement> {
@@ -230,6 +279,14 @@ fn word(says: Agreement) -> &'static str {
         Agreement::Differs => "differs",
         Agreement::Undecided => "undecided",
     }
+}
+
+fn in_word(says: Option<Agreement>) -> &'static str {
+    says.map_or("in part", word)
+}
+
+fn in_paint(says: Option<Agreement>) -> Paint {
+    says.map_or(Paint::Caution, paint)
 }
 
 fn paint(says: Agreement) -> Paint {

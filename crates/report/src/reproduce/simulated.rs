@@ -99,7 +99,7 @@ fn cells(row: &Row, here: Option<&Reproduced>) -> Vec<String> {
     cells.extend([value, interval, error, direction, magnitude]);
     let same = |other: &&Row| other.published.is_same(&row.published);
     let measured = here.and_then(|here| here.rows.iter().find(same));
-    cells.push(measured.map_or("-".into(), |row| line(&row.measured)));
+    cells.push(measured.map_or("-".into(), line));
     cells
 }
 

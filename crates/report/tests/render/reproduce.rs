@@ -43,7 +43,15 @@ fn published_beside_measured() {
     instead.instead = Some(measured(563.8 / 532.9, 1.02, 1.04));
     let mut slides = row("PM, unpinned", 8.799517, 2.650731, measured(3.3, 1.5, 1.6));
     slides.published.source = "slides 004".into();
+    let of_size = |size: &str, value: f64, against: f64| {
+        let mut row = row("beside; writer.count=2", value, against, measured(value / against, 1.09, 1.12));
+        row.published.quantity = format!("mcf {size}");
+        row
+    };
     let rows = [
+        of_size("test", 13.899757, 13.643775),
+        of_size("train", 80.058192, 77.325902),
+        of_size("ref", 564.545805, 532.873423),
         row("beside; writer.count=1", 564.5, 532.9, measured(564.5 / 532.9, 1.05, 1.08)),
         row("beside; writer.count=4", 538.1, 532.9, measured(538.1 / 532.9, 0.98, 1.03)),
         row("beside; writer.count=8", 532.8, 532.9, measured(1.0, 1.9, 2.3)),

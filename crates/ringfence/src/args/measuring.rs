@@ -280,7 +280,7 @@ Examples:
   ringfence reproduce --quick
   ringfence reproduce --simulated")]
 pub struct Reproduce {
-    /// Names of experiments [default: all with published figures]
+    /// Names of experiments [default: all]
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// Take ten seconds per experiment instead of a minute

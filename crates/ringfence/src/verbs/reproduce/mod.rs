@@ -30,7 +30,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     if args.list {
         return list(&published);
     }
-    let mut chosen = chosen(&args.names, &published)?;
+    let mut chosen = chosen(&args.names)?;
     for experiment in &mut chosen {
         adapt(experiment, args)?;
     }
@@ -126,11 +126,10 @@ fn section(found: &Reproduced, style: &ringfence_report::Style) -> String {
     text
 }
 
-fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, Failure> {
+fn chosen(names: &[String]) -> Result<Vec<Experiment>, Failure> {
     let all = reproduce::experiments();
     if names.is_empty() {
-        let has = |experiment: &Experiment| published.iter().any(|row| row.experiment == experiment.name);
-        return Ok(all.into_iter().filter(has).collect());
+        return Ok(all);
     }
     let known: Vec<String> = all.iter().map(|experiment| experiment.name.clone()).collect();
     let find = |name: &String| {
