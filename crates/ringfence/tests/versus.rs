@@ -280,7 +280,9 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["./nope", "true"][..], "starting './nope': No such file or directory (os error 2)"),
         (&["./text", "true"], "starting './text': Permission denied (os error 13)"),
         (&["nope-there-is-none 1", "true"], "nope-there-is-none: not found"),
-        (&["true"], "one command alone has nothing to be compared with"),
+        (&["true", "--budget", "2%"], "--budget: one command alone has nothing to be compared with"),
+        (&["true", "--same-output"], "--same-output: one command alone has nothing to be compared with"),
+        (&["true", "--progress", "lines"], "one command alone has nothing to be compared with"),
         (
             &["--parameter", "n=1,2", "sleep 0.0{m}"],
             "the parameter 'n' is in no command, and {m} has no values",

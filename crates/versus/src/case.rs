@@ -68,7 +68,7 @@ pub struct Asked {
 /// All cases, group by group.
 ///
 /// Several commands are compared for each combination of parameters. One command is compared with itself, under the
-/// first combination and each of the others.
+/// first combination and each of the others; without parameters it is measured alone.
 ///
 /// # Errors
 /// One sentence on what cannot be.
@@ -78,12 +78,6 @@ pub fn cases(asked: &Asked) -> Result<Vec<Case>, String> {
     }
     let combinations = combinations(&asked.parameters);
     let (commands, alone) = (asked.commands.len(), asked.commands.len() == 1);
-    if alone && combinations.len() < 2 {
-        return Err(
-            "one command alone has nothing to be compared with: give --b as well, or --parameter with two values or more"
-                .into(),
-        );
-    }
     refuse_unused(asked)?;
     let cases = if alone { combinations.len() } else { commands };
     if cases > MOST_ROLES {

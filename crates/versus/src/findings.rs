@@ -1,5 +1,7 @@
 //! What was found, as values: for text, exports, `--json` and the folder.
 
+use std::collections::BTreeSet;
+
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable, Verdict as Said};
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +65,8 @@ pub enum Verdict {
     Undecided,
     /// There is no interval.
     NotEstimable,
+    /// There is one command, and nothing to compare it with.
+    Alone,
 }
 
 /// One command, and what its runs took.
@@ -81,8 +85,20 @@ pub struct Measure {
     pub described: Option<Plain>,
     /// Arithmetic means of everything else that was counted, without the shell's start.
     pub others: Vec<(Quantity, f64)>,
+    /// Runs that left processes behind; none if none did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_behind: Option<LeftBehind>,
     /// `peak_memory` is never less than this, bytes, whatever the command takes.
     pub memory_floor: u64,
+}
+
+/// Processes that went on when the run that started them had ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftBehind {
+    /// Runs, warm-up included, that left some behind.
+    pub runs: u32,
+    /// The names of the processes, each once.
+    pub names: Vec<String>,
 }
 
 /// Numbers without an interval, ns.
@@ -185,7 +201,9 @@ pub fn findings(cases: &[Case], settings: &Settings, about: About, measured: &Me
     let compared: Vec<Compared> = (pairs.iter().zip(&measured.levels))
         .map(|((a, b), level)| compared(cases, settings, runs, (*a, *b), *level, alone))
         .collect();
-    let level = settings.confidence;
+    // Of a command that is compared, the time is beside the point, and has an interval of its own.
+    let alone_at = measured.levels.first().filter(|_| pairs.is_empty());
+    let level = alone_at.copied().unwrap_or(settings.confidence);
     let known = compared.iter().filter_map(|one| one.ratio.estimate().ok());
     let worst = known.max_by(|a, b| a.spread.total_cmp(&b.spread));
     Findings {
@@ -315,8 +333,16 @@ fn measure(cases: &[Case], runs: &[Run], case: usize, level: f64) -> Measure {
             max: one.max,
         }),
         others: others.collect(),
+        left_behind: left_behind(runs, case),
         memory_floor: mine.values().map(|took| took.memory_floor).max().unwrap_or(0),
     }
+}
+
+fn left_behind(runs: &[Run], case: usize) -> Option<LeftBehind> {
+    let mine = runs.iter().filter(|run| run.slot == Slot::Case(case) && !run.took.left_behind.is_empty());
+    let names: BTreeSet<&String> = mine.clone().flat_map(|run| &run.took.left_behind).collect();
+    let runs = mine.count() as u32;
+    (runs > 0).then(|| LeftBehind { runs, names: names.into_iter().cloned().collect() })
 }
 
 /// The times of a case's runs without the shell's start, ns, in order.
@@ -335,6 +361,7 @@ fn overall(settings: &Settings, compared: &[Compared]) -> Verdict {
         Some(_) if compared.iter().all(|one| one.verdict == Verdict::WithinBudget) => Verdict::WithinBudget,
         Some(_) => Verdict::Undecided,
         None => match compared {
+            [] => Verdict::Alone,
             [one] => one.verdict,
             [first, rest @ ..] if rest.iter().all(|one| one.verdict == first.verdict) => first.verdict,
             _ => Verdict::Undecided,

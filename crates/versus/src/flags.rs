@@ -1,4 +1,4 @@
-//! The flags of `ringfence versus`. They are here because the program's own crate is near its limit of lines.
+//! The flags of `ringfence versus`.
 //!
 //! Those that hyperfine has mean what they mean there.
 
@@ -11,7 +11,7 @@ use crate::export::{Sort, Unit};
 /// `versus`.
 #[derive(Debug, Clone, Args)]
 pub struct Flags {
-    /// Commands, in place of --a, --b and --c
+    /// Commands, in place of --a, --b and --c; one is measured alone
     #[arg(value_name = "COMMAND", conflicts_with_all = ["b", "c"])]
     pub commands: Vec<String>,
     /// The command to compare with
@@ -28,7 +28,7 @@ pub struct Flags {
     pub budget: Option<String>,
     /// Time for all runs [default: 60s, or 10 of each]
     ///
-    /// Measuring ends earlier when the question is settled. Setup and cleanup are not part of it.
+    /// For one command alone the default is 10 s. Measuring ends earlier when the question is settled. Setup and cleanup are not part of it.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub time: Option<String>,
     /// Where commands run on: lines, counter, ...

@@ -34,7 +34,7 @@ pub(crate) enum Entry {
     WarmedUp(Warmed),
     /// What was said to be told.
     Announced(Announced),
-    /// For each comparison, the level of its interval from here on.
+    /// For each comparison, the level of its interval from here on; of one command alone, that of its time.
     Levels(Vec<f64>),
     /// Why instructions are not counted.
     NotCounted(String),
@@ -84,7 +84,7 @@ pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
             "its first line does not begin a journal of version {VERSION}; what was measured there is lost, or is of another version of this program"
         )));
     };
-    let levels = vec![settings.confidence; comparisons(&groups(&cases)).len()];
+    let levels = vec![settings.confidence; comparisons(&groups(&cases)).len().max(1)];
     let mut measured =
         Measured { runs: Vec::new(), warmed: None, announced: None, levels, trouble: None, seconds: 0.0 };
     let (mut read, mut makes_sense) = (1, true);

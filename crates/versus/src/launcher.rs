@@ -23,6 +23,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter};
+use rustix::process::WaitOptions;
 use serde::{Deserialize, Serialize};
 
 use crate::run::Took;
@@ -32,6 +33,9 @@ pub const LAUNCHER: &str = "__versus-run";
 
 // Of standard error.
 const KEPT: usize = 8 << 10;
+
+// What ends this long after the command is about to end, and no process that it has left behind.
+const ABOUT_TO_END: Duration = Duration::from_millis(50);
 
 /// What to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -87,6 +91,8 @@ pub fn enter_hidden_role() {
 fn serve() -> io::Result<()> {
     // Whoever asks the terminal for a password would be stopped in the background, where nobody sees that.
     rustix::process::setsid()?;
+    // What the command leaves behind becomes a child of this process, and is seen.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut length = [0; 8];
     socket.read_exact(&mut length)?;
@@ -173,6 +179,7 @@ fn timed(order: &Order) -> Tried<Reply> {
         Some(Ok([mut instructions, mut cycles])) => (instructions.read().ok(), cycles.read().ok(), None),
     };
     drop(drained);
+    let left_behind = if order.count { left_behind() } else { Vec::new() };
     let count = |n: i64| u64::try_from(n).unwrap_or(0);
     let took = Took {
         wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
@@ -189,9 +196,37 @@ fn timed(order: &Order) -> Tried<Reply> {
         cycles,
         code: status.code(),
         signal: status.signal(),
+        left_behind,
     };
     let said = if took.succeeded() { String::new() } else { tail.map(Tail::end).unwrap_or_default() };
     Ok(Reply::Ran { took, said, not_counted })
+}
+
+// The names of the children that go on, once the command has ended and its usage is known.
+fn left_behind() -> Vec<String> {
+    let until = Instant::now() + ABOUT_TO_END;
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+            Ok(None) => return children(),
+            // There are no others.
+            Err(_) => return Vec::new(),
+        }
+    }
+}
+
+fn children() -> Vec<String> {
+    let own = std::process::id().to_string();
+    let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let name = |entry: fs::DirEntry| {
+        // proc(5): the number, the name in brackets, which may hold anything, the state, and the parent.
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let (before, rest) = stat.rsplit_once(") ")?;
+        let (_, name) = before.split_once(" (")?;
+        (rest.split(' ').nth(1)? == own).then(|| name.to_owned())
+    };
+    entries.filter_map(name).collect()
 }
 
 fn ns(time: TimeVal) -> u64 {

@@ -105,6 +105,9 @@ impl Question {
                 return Err(format!("--dir: {dir} is not a folder: name one in which the command is to run"));
             }
         }
+        if cases.len() == 1 {
+            refuse_what_compares(flags)?;
+        }
         let outputs = cases.iter().map(|case| Output::parse(case.around.output.as_deref().unwrap_or("null")));
         let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let shell = if flags.no_shell { "none" } else { &flags.shell };
@@ -147,6 +150,16 @@ fn given(flags: &Flags, two: bool) -> Result<Vec<String>, String> {
             Err("--b is missing: give the command that is to be compared with --a".into())
         }
         _ => Ok(flags.a.iter().chain(&flags.b).chain(&flags.c).cloned().collect()),
+    }
+}
+
+fn refuse_what_compares(flags: &Flags) -> Result<(), String> {
+    let given = [("--budget", flags.budget.is_some()), ("--same-output", flags.same_output)];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(format!(
+            "{flag}: one command alone has nothing to be compared with: give another command, --parameter with two values or more, or leave {flag} out"
+        )),
+        None => Ok(()),
     }
 }
 

@@ -35,6 +35,9 @@ pub struct Took {
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
+    /// The names of processes that it started and that went on when it had ended; not in `runs.parquet`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_behind: Vec<String>,
 }
 
 impl Took {

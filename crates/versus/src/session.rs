@@ -23,6 +23,9 @@ pub const LEAST: u32 = 10;
 /// What is measured with unless somebody says otherwise, s.
 pub const TIME_S: f64 = 60.0;
 
+/// The same of one command that is compared with none.
+pub const TIME_ALONE_S: f64 = 10.0;
+
 /// How to measure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
@@ -34,7 +37,7 @@ pub struct Settings {
     pub precision: f64,
     /// All intervals of all comparisons hold together as often as this.
     pub confidence: f64,
-    /// Time for all rounds, s; none: [`TIME_S`], or as long as [`LEAST`] rounds take.
+    /// Time for all rounds, s; none: [`TIME_S`], for one command alone [`TIME_ALONE_S`], or as long as [`LEAST`] rounds take.
     pub time_s: Option<f64>,
     /// Exactly so many rounds.
     pub runs: Option<u32>,
@@ -89,7 +92,7 @@ pub enum Said {
     WarmedUp(Warmed),
     /// What will be told.
     Announced(Announced),
-    /// For each comparison, the level of its interval if measuring ended now.
+    /// For each comparison, the level of its interval if measuring ended now; of one command alone, that of its time.
     Levels(Vec<f64>),
     /// How far it is: rounds, and the share of what may come.
     Round(u32, f64),
@@ -141,7 +144,7 @@ pub struct Measured {
     pub warmed: Option<Warmed>,
     /// What was said to be told.
     pub announced: Option<Announced>,
-    /// For each comparison, the level of its interval.
+    /// For each comparison, the level of its interval; of one command alone, that of its time.
     pub levels: Vec<f64>,
     /// Why it ended early.
     pub trouble: Option<Trouble>,
@@ -258,7 +261,8 @@ impl<'a> Session<'a> {
     }
 
     fn time(&self) -> f64 {
-        self.settings.time_s.unwrap_or(TIME_S)
+        let default = if self.comparisons.is_empty() { TIME_ALONE_S } else { TIME_S };
+        self.settings.time_s.unwrap_or(default)
     }
 
     fn round_takes(&self) -> f64 {
@@ -369,7 +373,7 @@ impl<'a> Session<'a> {
         }
         at.push(u32::MAX);
         // Split evenly over what is compared, so that all of it holds together.
-        let level = 1.0 - (1.0 - self.settings.confidence) / self.comparisons.len() as f64;
+        let level = 1.0 - (1.0 - self.settings.confidence) / self.comparisons.len().max(1) as f64;
         let looks = Looks::new(at, level).and_then(|looks| looks.keeping_for_the_last(0.5));
         self.looks = Some(looks.expect("the looks rise, and the level was checked"));
     }
@@ -417,7 +421,10 @@ impl<'a> Session<'a> {
         for (number, group) in self.groups.iter().enumerate() {
             let mine = &self.comparisons[from..from + group.len() - 1];
             from += group.len() - 1;
-            let all = mine.iter().all(|pair| self.is_settled(looks, look, *pair));
+            let all = match group[..] {
+                [case] => self.is_known(case, level),
+                _ => mine.iter().all(|pair| self.is_settled(looks, look, *pair)),
+            };
             if all && self.settled[number].is_none() {
                 now.push(number);
             }
@@ -445,6 +452,12 @@ impl<'a> Session<'a> {
         }
     }
 
+    // Whether the time of a command is known to the margin.
+    fn is_known(&self, case: usize, level: f64) -> bool {
+        let time = crate::estimate::time(&self.runs, case, level);
+        time.is_ok_and(|time| (time.high / time.low).ln() / 2.0 <= self.settings.margin.ln_1p())
+    }
+
     fn share(&self, elapsed: f64) -> f64 {
         let rounds = self.settings.runs.or(self.settings.max_runs);
         let of_rounds = rounds.map_or(0.0, |rounds| f64::from(self.kept()) / f64::from(rounds.max(1)));
@@ -454,7 +467,10 @@ impl<'a> Session<'a> {
     fn levels(&self) -> Vec<f64> {
         let last = self.last_level();
         let per_group = self.groups.iter().zip(&self.settled);
-        per_group.flat_map(|(group, settled)| vec![settled.unwrap_or(last); group.len() - 1]).collect()
+        let of = |(group, settled): (&Vec<usize>, &Option<f64>)| {
+            vec![settled.unwrap_or(last); (group.len() - 1).max(1)]
+        };
+        per_group.flat_map(of).collect()
     }
 
     fn measured(self, trouble: Option<Trouble>, seconds: f64) -> Measured {

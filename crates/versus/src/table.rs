@@ -161,6 +161,7 @@ impl Rows {
             cycles: number("cycles"),
             code: small("exit_code").map(|code| code as i32),
             signal: small("signal").map(|signal| signal as i32),
+            left_behind: Vec::new(),
         };
         let (round, place, began_unix_ns) = (small("round")?, small("position")?, number("began")?);
         Some(Run { slot, round, place, warm_up: number("warm_up")? == 1, began_unix_ns, took })

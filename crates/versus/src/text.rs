@@ -23,6 +23,9 @@ use crate::session::{Announced, Settings, Warmed};
 use crate::table::parameters;
 use crate::warm_up::LATEST;
 
+// Names of processes that are told at most.
+const NAMED: usize = 5;
+
 /// What is said before most is measured: what can be told.
 pub fn announcement(announced: &Announced, settings: &Settings) -> String {
     let power = announced.power;
@@ -78,20 +81,24 @@ pub fn versus(findings: &Findings, style: &Style) -> String {
     let mut out = String::new();
     let rounds = findings.rounds - findings.warm_up.map_or(0, |warmed| warmed.dropped.min(findings.rounds));
     let time = duration(Duration::from_secs_f64(findings.seconds));
-    let head = format!(
-        "{}, {} in {time}",
-        plural(findings.commands.len(), "command"),
-        plural(rounds as usize, "interleaved round")
-    );
+    let rounds = match findings.commands.len() {
+        1 => plural(rounds as usize, "run"),
+        _ => plural(rounds as usize, "interleaved round"),
+    };
+    let head = format!("{}, {rounds} in {time}", plural(findings.commands.len(), "command"));
     heading(&mut out, &head, style);
     out.push_str(&times(findings, style));
-    failures(findings).iter().for_each(|text| paragraph(&mut out, 0, text, style));
+    let warnings = failures(findings).into_iter().chain(left_behind(findings));
+    warnings.for_each(|text| paragraph(&mut out, 0, &text, style));
     notes(findings).iter().for_each(|text| faint(&mut out, text, style));
     for one in &findings.comparisons {
         out.push('\n');
         comparison(&mut out, findings, one, style);
     }
     out.push('\n');
+    if let Some(takes) = alone(findings) {
+        paragraph(&mut out, 0, &format!("{}.", capital(&takes)), style);
+    }
     if let Some(reached) = &findings.reached {
         faint(&mut out, &told(reached), style);
     }
@@ -220,6 +227,36 @@ pub fn failures(findings: &Findings) -> Vec<String> {
     failed.collect()
 }
 
+/// What a command takes that is compared with none; none if there are several.
+pub fn alone(findings: &Findings) -> Option<String> {
+    let ([only], []) = (&findings.commands[..], &findings.comparisons[..]) else { return None };
+    let name = shortened(&told_apart(&only.case));
+    Some(match only.time.estimate() {
+        Ok(time) => format!(
+            "a run of '{name}' takes {}, {} interval over {}",
+            ns_figure(&time),
+            percent(time.level),
+            plural(time.trials as usize, "run")
+        ),
+        Err(why) => format!("a run of '{name}' has no figure: {}", why.told().replace(" trials", " runs")),
+    })
+}
+
+/// Commands with runs that left processes behind, a sentence each.
+pub fn left_behind(findings: &Findings) -> Vec<String> {
+    let sentence = |measure: &Measure| {
+        let left = measure.left_behind.as_ref()?;
+        let names = left.names.iter().take(NAMED).map(|name| printable(name).into_owned());
+        Some(format!(
+            "{}: processes that it started went on after {} ({}) and can slow what runs next: wait for them in the command, or end them with --conclude.",
+            measure.case.role,
+            plural(left.runs as usize, "run"),
+            names.collect::<Vec<_>>().join(", "),
+        ))
+    };
+    findings.commands.iter().filter_map(sentence).collect()
+}
+
 /// How it was measured: warm-up, the shell, and what was not counted, a sentence each.
 pub fn notes(findings: &Findings) -> Vec<String> {
     let warm_up = findings.warm_up.as_ref().map(|warm_up| format!("{}.", capital(&warmed(warm_up))));
@@ -249,7 +286,7 @@ fn comparison(out: &mut String, findings: &Findings, one: &Compared, style: &Sty
         Verdict::OverBudget | Verdict::Slower => Some(Paint::Bad),
         Verdict::WithinBudget | Verdict::Faster => Some(Paint::Good),
         Verdict::Undecided | Verdict::NotEstimable => Some(Paint::Caution),
-        Verdict::NoChangeLargerThanMargin => None,
+        Verdict::NoChangeLargerThanMargin | Verdict::Alone => None,
     };
     let head = format!("{}  ", title(findings, one));
     ringfence_text::text::hanging(out, &head, paint, &said, style);
@@ -387,6 +424,9 @@ pub fn summary(findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
         // Names are anybody's, and Markdown has HTML in it.
         let title = title(findings, one).replace('&', "&amp;").replace('<', "&lt;");
         text += &format!("- **{title}**: {}{long}\n", said(findings, one));
+    }
+    if let Some(takes) = alone(findings) {
+        text += &format!("- {}\n", takes.replace('&', "&amp;").replace('<', "&lt;"));
     }
     text += &format!("\n{}\n", table(findings, unit, sort, Markup::Markdown));
     let warm_up = findings.warm_up.map_or(String::new(), |warm_up| format!(", {}", warmed(&warm_up)));

@@ -6,7 +6,7 @@ use ringfence_text::text::{capital, listed, plural};
 
 use crate::findings::{Compared, Findings, Measure, Verdict};
 use crate::table::parameters;
-use crate::text::{failures, longer, said, title, warmed};
+use crate::text::{alone, failures, left_behind, longer, said, title, warmed};
 
 /// Letters of a command that a heading has room for.
 pub const LONGEST_IN_HEADING: usize = 32;
@@ -25,6 +25,7 @@ pub fn verdict(findings: &Findings, verdict: Verdict) -> String {
             format!("no change larger than {}", percent(findings.settings.margin))
         }
         Verdict::NotEstimable => "no figure".into(),
+        Verdict::Alone => "compared with nothing".into(),
     }
 }
 
@@ -38,6 +39,7 @@ pub fn word(verdict: Verdict) -> &'static str {
         Verdict::NoChangeLargerThanMargin => "NO CHANGE",
         Verdict::Undecided => "UNDECIDED",
         Verdict::NotEstimable => "NO FIGURE",
+        Verdict::Alone => "MEASURED ALONE",
     }
 }
 
@@ -46,6 +48,7 @@ pub fn question(findings: &Findings) -> String {
     match (findings.settings.budget.map(percent), &findings.comparisons[..]) {
         (Some(budget), [one]) => format!("Is {} slower than {} by more than {budget}?", one.of, one.than),
         (Some(budget), _) => format!("Is one of these commands slower by more than {budget}?"),
+        (None, []) => "How long does this command take?".into(),
         (None, _) => "Which of these commands is slower?".into(),
     }
 }
@@ -54,6 +57,9 @@ pub fn question(findings: &Findings) -> String {
 /// one whose ratio is largest.
 pub fn headline(findings: &Findings) -> String {
     let host = &findings.host;
+    if let Some(takes) = alone(findings) {
+        return format!("On {host}, {takes}.");
+    }
     let figure = |one: &Compared| Some(takes(findings, one, &one.ratio.estimate().ok()?));
     let said_of = |one: &Compared| match figure(one) {
         Some(takes) if matches!(one.verdict, Verdict::Slower | Verdict::Faster) => takes,
@@ -147,6 +153,7 @@ pub fn warnings(findings: &Findings) -> Vec<String> {
         .map(|why| format!("Ended early: {why}. This is what was measured until then."))
         .into_iter()
         .chain(failures(findings).into_iter().map(|text| text + "."))
+        .chain(left_behind(findings))
         .collect();
     for one in &findings.comparisons {
         let figure = || slowdown_estimate(&one.ratio.estimate());

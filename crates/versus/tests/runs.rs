@@ -44,6 +44,7 @@ fn runs() -> Vec<Run> {
                 cycles: (number == 31).then_some(11_000 + number),
                 code: (!killed).then_some(0),
                 signal: killed.then_some(9),
+                left_behind: Vec::new(),
             },
         }
     };

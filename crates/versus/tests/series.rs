@@ -158,6 +158,28 @@ fn intervals_hold_the_truth() {
 }
 
 #[test]
+fn one_command_alone_is_measured_until_it_is_known() {
+    for (noise, level) in [(Noise::Normal(0.03), 0.95), (Noise::HeavyTailed(0.03), 0.95)] {
+        let (mut held, mut known) = (0, 0);
+        for seed in 0..200 {
+            let mut bench = Made::new(noise, &[1.0], seed);
+            let found = found(&mut bench, &settings(seed), false);
+            assert_eq!((found.comparisons.len(), found.verdict), (0, Verdict::Alone));
+            let time = found.commands[0].time.estimate().unwrap();
+            held += u32::from(time.contains(RUN_NS));
+            assert!(time.level >= level, "{time:?}");
+            known += u32::from((time.high / time.low).ln() / 2.0 <= 0.01f64.ln_1p() && bench.now_s < 60.0);
+        }
+        assert!(held >= 181 && known >= 190, "{noise:?}: {held} held and {known} were known of 200");
+    }
+    // What varies too much for that takes the time that there is.
+    let settings = Settings { time_s: None, ..settings(1) };
+    let mut bench = Made::new(Noise::Normal(0.5), &[1.0], 1);
+    let found = found(&mut bench, &settings, false);
+    assert!((9.0..=10.0).contains(&bench.now_s) && found.commands[0].runs > 10, "{}", bench.now_s);
+}
+
+#[test]
 fn a_command_against_itself_raises_few_alarms() {
     for noise in NOISES {
         let alarm = |seed: &u64| {

@@ -69,7 +69,7 @@ fn answer(findings: &Findings) -> Answer {
         (!few).then(|| (format!("What would settle the {} that are undecided", open.len()), open.clone()));
     sentences.extend(open.into_iter().filter(|_| few));
     Answer {
-        badge: (budget || alike).then(|| Badge {
+        badge: (budget || alike && !findings.comparisons.is_empty()).then(|| Badge {
             word: word(findings.verdict),
             how: "",
             color: color(findings.verdict),
@@ -90,7 +90,7 @@ fn color(verdict: Verdict) -> &'static str {
         Verdict::WithinBudget | Verdict::Faster => "good",
         Verdict::OverBudget | Verdict::Slower => "bad",
         Verdict::Undecided | Verdict::NotEstimable => "caution",
-        Verdict::NoChangeLargerThanMargin => "other",
+        Verdict::NoChangeLargerThanMargin | Verdict::Alone => "other",
     }
 }
 
@@ -116,7 +116,8 @@ fn card(findings: &Findings, measure: &Measure) -> Card {
         Some(one) => figure(one.ratio.estimate().ok().map(|ratio| slowdown_figure(&ratio))),
         None => figure(time),
     };
-    let said = one.map_or("a run; the reference".into(), |one| verdict(findings, one.verdict) + &each);
+    let alone = if findings.comparisons.is_empty() { "a run" } else { "a run; the reference" };
+    let said = one.map_or(alone.into(), |one| verdict(findings, one.verdict) + &each);
     let note = format!("{interval} {said}").trim_start().into();
     let color = one.map(|one| color(one.verdict).into());
     Card { label: label(measure, LONGEST_IN_FIGURE), value, note, color, ..Card::default() }
@@ -202,8 +203,10 @@ fn by_round(findings: &Findings, all: &[Stretch], warm_up: u32, group: usize, se
             )
         }
     };
-    explanation +=
-        " Where all commands rise and fall together, the machine does; what one does alone is its own.";
+    if own.len() > 1 {
+        explanation +=
+            " Where all commands rise and fall together, the machine does; what one does alone is its own.";
+    }
     if warm_up > 0 {
         explanation += " Faint, left of the line: warm-up, which is in no figure.";
     }
@@ -259,13 +262,15 @@ fn besides(findings: &Findings) -> Section {
             }
         }
         (means)
-        @if found.is_empty() { p { "None of this differs so that its interval bears it out." } }
+        @if findings.comparisons.is_empty() {}
+        @else if found.is_empty() { p { "None of this differs so that its interval bears it out." } }
         @else {
             p { "What differs so that its interval bears it out; the rest is left open." }
             (ratios)
         }
     };
-    Section { id: "besides", title: "What else differs".into(), body }
+    let title = if findings.comparisons.is_empty() { "What else was counted" } else { "What else differs" };
+    Section { id: "besides", title: title.into(), body }
 }
 
 // A row for each, what it is in the first column.
@@ -285,13 +290,16 @@ fn by_quantity<T>(
 
 fn measured(findings: &Findings) -> Section {
     let time = numbers::duration(Duration::from_secs_f64(findings.seconds));
-    let rounds = format!(
-        "{} in {time}, warm-up included; in each, every command ran once, next to what it is compared with, in random order",
-        plural(findings.rounds as usize, "round")
-    );
+    let rounds = match findings.commands.len() {
+        1 => format!("{} in {time}, warm-up included", plural(findings.rounds as usize, "run")),
+        _ => format!(
+            "{} in {time}, warm-up included; in each, every command ran once, next to what it is compared with, in random order",
+            plural(findings.rounds as usize, "round")
+        ),
+    };
     let facts = [
         ("machine", Some(findings.host.clone())),
-        ("rounds", Some(rounds)),
+        (if findings.commands.len() == 1 { "runs" } else { "rounds" }, Some(rounds)),
         ("said at first", findings.announced.map(|said| announcement(&said, &findings.settings))),
         ("at the end", findings.reached.map(|reached| told(&reached))),
     ];

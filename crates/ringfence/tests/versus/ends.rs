@@ -43,6 +43,49 @@ fn an_interruption_keeps_what_was_measured_and_ends_what_runs() {
 }
 
 #[test]
+fn one_command_alone_is_measured_shown_and_exported() {
+    let folder = Folder::new();
+    let args = ["sleep 0.01", "--runs", "8", "--warmup", "0", "--out", "out", "--export-json", "x.json"];
+    let ran = versus(&folder, &args);
+    let said = ran.said();
+    assert!(said.contains("A run of 'sleep 0.01' takes") && said.contains("interval over 8 runs"), "{said}");
+    assert!(!said.contains("went on") && !said.contains("against"), "{said}");
+    let shown = ringfence_in(folder.path(), &["show", "out", "--json"]).json();
+    let found = &shown["versus"];
+    assert_eq!((&found["verdict"], &found["comparisons"]), (&"alone".into(), &serde_json::json!([])));
+    assert!(found["commands"][0]["time"]["low"].as_f64().is_some_and(|ns| ns > 10e6), "{found}");
+    let exported: serde_json::Value = serde_json::from_str(&read(&folder, "x.json")).unwrap();
+    assert_eq!(exported["results"][0]["times"].as_array().map(Vec::len), Some(8));
+    let page = read(&folder, "out/report.html");
+    assert!(page.contains("How long does this command take?") && !page.contains("None of this differs"));
+}
+
+#[test]
+fn processes_that_runs_leave_behind_are_reported() {
+    let folder = Folder::new();
+    fs::write(
+        folder.path().join("leaves.sh"),
+        "sleep 5 > /dev/null 2>&1 &\nsetsid sleep 5 > /dev/null 2>&1 &\n",
+    )
+    .unwrap();
+    let waits = "sh -c 'sleep 0.01 & wait'";
+    let args = ["sh leaves.sh", waits, "--runs", "4", "-w", "0", "--out", "out"];
+    let ran = versus(&folder, &args);
+    assert!(
+        ran.said().contains("a: processes that it started went on after 4 runs (sleep)"),
+        "{}",
+        ran.stdout
+    );
+    assert!(!ran.said().contains("b: processes"), "{}", ran.stdout);
+    let shown = ringfence_in(folder.path(), &["show", "out", "--json"]).json();
+    let left = |command: usize| shown["versus"]["commands"][command]["left_behind"].clone();
+    assert_eq!(
+        (left(0), left(1)),
+        (serde_json::json!({"runs": 4, "names": ["sleep"]}), serde_json::Value::Null)
+    );
+}
+
+#[test]
 fn a_kill_loses_the_run_under_way_at_most() {
     let folder = Folder::new();
     // Alike, so that nothing settles it.
