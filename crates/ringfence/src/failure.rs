@@ -141,6 +141,7 @@ impl From<Failure> for StudyError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Usage(why) => Self::Usage(why),
+            Failure::Limit(why) => Self::Limit(why),
             failure => Self::Failed(failure.to_string()),
         }
     }
@@ -161,6 +162,7 @@ impl From<StudyError> for Failure {
         match error {
             StudyError::Usage(text) => Failure::Usage(text),
             StudyError::Failed(text) => Failure::early(&text.clone(), text),
+            StudyError::Limit(text) => Failure::Limit(text),
             StudyError::Interrupted | StudyError::OutOfTime => Failure::Failed(error.to_string()),
         }
     }

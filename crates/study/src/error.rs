@@ -13,6 +13,9 @@ pub enum StudyError {
     /// Something failed meanwhile, and nothing that was measured tells anything.
     #[error("{0}")]
     Failed(String),
+    /// A limit that protects the system was reached before anything was measured.
+    #[error("{0}")]
+    Limit(String),
     /// Somebody asked for an end before anything was measured.
     #[error("interrupted")]
     Interrupted,
@@ -27,6 +30,7 @@ impl StudyError {
         match self {
             Self::Usage(why) => Self::Usage(format!("{stage}: {why}")),
             Self::Failed(why) => Self::Failed(format!("{stage}: {why}")),
+            Self::Limit(why) => Self::Limit(format!("{stage}: {why}")),
             other => other,
         }
     }
@@ -39,7 +43,7 @@ impl From<EngineError> for StudyError {
             EngineError::Failed(why) => Self::Failed(why),
             EngineError::Interrupted => Self::Interrupted,
             EngineError::OutOfTime => Self::OutOfTime,
-            error @ EngineError::Limit(_) => Self::Failed(error.to_string()),
+            error @ EngineError::Limit(_) => Self::Limit(error.to_string()),
         }
     }
 }

@@ -110,7 +110,8 @@ pub fn measure(
             Ended::Interrupted => {
                 return Err(StudyError::Failed("interrupted before anything was measured".into()));
             }
-            Ended::Failed(why) | Ended::Limit(why) => return Err(StudyError::Failed(why)),
+            Ended::Failed(why) => return Err(StudyError::Failed(why)),
+            Ended::Limit(why) => return Err(StudyError::Limit(why)),
             Ended::Time => return Err(too_short_for_a_trial(&plan)),
             Ended::Complete | Ended::Precise => {}
         }

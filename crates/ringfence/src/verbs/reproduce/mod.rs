@@ -2,7 +2,7 @@
 
 mod simulated;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ringfence_engine::available::can_be_started;
@@ -14,7 +14,7 @@ use ringfence_experiment::{Experiment, nearest};
 use ringfence_json as json;
 use ringfence_machine::Machine;
 use ringfence_reproduce::{self as reproduce, Published, Reproduced};
-use ringfence_study::measure;
+use ringfence_study::{Watch, measure};
 
 use crate::args::Reproduce;
 use crate::failure::Failure;
@@ -47,18 +47,35 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let mut show = Show::new(args.output.quiet);
     let started = Instant::now();
     let (mut all, mut measured): (Vec<Reproduced>, usize) = (Vec::new(), 0);
-    let mut early = None;
+    let mut early: Option<(Ended, PathBuf)> = None;
     for experiment in &chosen {
         show.begin(&experiment.name);
         let experiment = &in_default_time(experiment, &machine);
-        let (plan, samples, ended) = measure_or_not(experiment, &machine, &dir, &stop, &mut show)?;
+        let plan = ringfence_engine::available::plan_for(experiment, &machine, &can_be_started)?;
+        // The limit is of the whole run, and what writes to disks would only reach it again.
+        if early.is_some() && plan.writes_about().is_some() {
+            Watch::note(
+                &mut show,
+                &format!("{}: left out, because the limit was reached before", experiment.name),
+            );
+            continue;
+        }
+        let (plan, samples, ended) = match measure_or_not(plan.clone(), &machine, &dir, &stop, &mut show) {
+            // Before the first window had ended.
+            Err(Failure::Limit(why)) => (plan, Vec::new(), Ended::Limit(why)),
+            done => done?,
+        };
         measured += plan.measured().len();
         let published = named_here(&published, args);
         let found = Reproduced::new(&published, &plan, &samples, ended.clone()).map_err(Failure::Failed)?;
         all.push(found);
-        if let Ended::Interrupted | Ended::Failed(_) | Ended::Limit(_) = ended {
-            early = Some((ended, dir.join(&experiment.name)));
-            break;
+        match ended {
+            Ended::Interrupted | Ended::Failed(_) => {
+                early = Some((ended, dir.join(&experiment.name)));
+                break;
+            }
+            Ended::Limit(_) => early = early.or(Some((ended, dir.join(&experiment.name)))),
+            _ => {}
         }
     }
     show.end();
@@ -92,18 +109,18 @@ fn in_default_time(experiment: &Experiment, machine: &Machine) -> Experiment {
 
 // An experiment of which nothing can be run here leaves no dataset.
 fn measure_or_not(
-    experiment: &Experiment,
+    plan: Plan,
     machine: &Machine,
     dir: &Path,
     stop: &std::sync::atomic::AtomicBool,
     show: &mut Show,
 ) -> Result<(Plan, Vec<Sample>, Ended), Failure> {
-    let plan = ringfence_engine::available::plan_for(experiment, machine, &can_be_started)?;
     if plan.measured().is_empty() {
         return Ok((plan, Vec::new(), Ended::Complete));
     }
     std::fs::create_dir_all(dir)
         .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
+    let experiment = &plan.experiment;
     let own = dir.join(&experiment.name);
     let done = measure::measure(experiment, machine, &own, stop, &mut |progress| show.update(progress))?;
     Ok((done.plan, done.samples, done.ended))
