@@ -1,5 +1,6 @@
 //! Those that run already beside the workers: they run all the time but for windows of cases that are without them.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use ringfence_attach::{
@@ -292,6 +293,8 @@ pub(super) fn measured(
 
 // After so many the measurement ends: this machine does not keep the promise.
 const MOST_OVERRUNS: u32 = 3;
+// Of stages of this run that have ended.
+static OVERRUNS: AtomicU32 = AtomicU32::new(0);
 
 /// Why nothing may be paused any more: what was paused stood for much longer than was promised, too often.
 ///
@@ -299,14 +302,16 @@ const MOST_OVERRUNS: u32 = 3;
 /// [`EngineError::Limit`] then.
 pub(super) fn keep_the_limit(guests: &[Guest]) -> Result<(), EngineError> {
     let overruns = |guest: &Guest| guest.freezer.as_ref().map_or(0, Freezer::overruns);
-    if guests.iter().map(overruns).sum::<u32>() < MOST_OVERRUNS {
+    let earlier = OVERRUNS.load(Ordering::Relaxed);
+    if earlier + guests.iter().map(overruns).sum::<u32>() < MOST_OVERRUNS {
         return Ok(());
     }
-    let told = guests.iter().filter_map(|guest| {
+    let before = (earlier > 0).then(|| format!("in earlier stages {earlier} pauses did so, too"));
+    let now = guests.iter().filter_map(|guest| {
         let freezer = guest.freezer.as_ref().filter(|freezer| freezer.overruns() > 0)?;
         Some(overrun(&guest.found.target, freezer.overruns(), freezer.longest_frozen(), guest.longest))
     });
-    Err(EngineError::Limit(told.collect::<Vec<_>>().join("; ")))
+    Err(EngineError::Limit(now.chain(before).collect::<Vec<_>>().join("; ")))
 }
 
 fn overrun(target: &Target, overruns: u32, longest: Duration, allowed: Duration) -> String {
@@ -330,6 +335,7 @@ pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
         let Some(freezer) = guest.freezer.take() else { continue };
         let ((time, share), longest) = (freezer.frozen(), freezer.longest_frozen());
         let overruns = freezer.overruns();
+        OVERRUNS.fetch_add(overruns, Ordering::Relaxed);
         let ended = freezer.end();
         if overruns > 0 {
             let what = overrun(&guest.found.target, overruns, longest, guest.longest);
