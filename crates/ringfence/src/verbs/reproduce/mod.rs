@@ -3,6 +3,7 @@
 mod simulated;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ringfence_engine::available::can_be_started;
@@ -48,21 +49,25 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let started = Instant::now();
     let (mut all, mut measured): (Vec<Reproduced>, usize) = (Vec::new(), 0);
     let mut early: Option<(Ended, PathBuf)> = None;
+    let mut failed: Vec<String> = Vec::new();
     for experiment in &chosen {
         show.begin(&experiment.name);
         let experiment = &in_default_time(experiment, &machine);
         let plan = ringfence_engine::available::plan_for(experiment, &machine, &can_be_started)?;
         // The limit is of the whole run, and what writes to disks would only reach it again.
         if early.is_some() && plan.writes_about().is_some() {
-            Watch::note(
-                &mut show,
-                &format!("{}: left out, because the limit was reached before", experiment.name),
-            );
+            show.note(&format!("{}: left out, because the limit was reached before", experiment.name));
             continue;
         }
         let (plan, samples, ended) = match measure_or_not(plan.clone(), &machine, &dir, &stop, &mut show) {
             // Before the first window had ended.
             Err(Failure::Limit(why)) => (plan, Vec::new(), Ended::Limit(why)),
+            // The others are worth measuring all the same, unless somebody wants an end.
+            Err(failure) if chosen.len() > 1 && !stop.load(Ordering::Relaxed) => {
+                show.note(&format!("{}: not measured, because {failure}", experiment.name));
+                failed.push(format!("{}: {failure}", experiment.name));
+                continue;
+            }
             done => done?,
         };
         measured += plan.measured().len();
@@ -91,6 +96,12 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     }
     match early {
         Some((ended, own)) => experiment::finish(&ended, &own, &machine),
+        None if !failed.is_empty() => Err(Failure::Failed(format!(
+            "{} of {} experiments were not measured: {}",
+            failed.len(),
+            chosen.len(),
+            failed.join("; ")
+        ))),
         None if measured == 0 => Err(Failure::Failed(
             "nothing was measured: none of these experiments can be run here, for the reasons given".into(),
         )),
