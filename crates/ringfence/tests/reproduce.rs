@@ -3,7 +3,8 @@
 mod support;
 
 use serde_json::Value;
-use support::{Folder, cpus, figure, ringfence, ringfence_in, skip};
+use support::disk::{empty, on_disk};
+use support::{Folder, cpus, figure, joined, ringfence, ringfence_in, skip};
 
 #[test]
 fn one_experiment_runs_and_every_published_cell_is_answered() {
@@ -28,6 +29,29 @@ fn one_experiment_runs_and_every_published_cell_is_answered() {
     }
     let shown = ringfence_in(folder.path(), &["show", "r", "--json"]).json();
     assert_eq!(shown["datasets"][0]["manifest"]["name"], name);
+}
+
+// The limit is of the whole run: what writes to disks is left out from then on, and nothing else.
+#[test]
+fn the_limit_of_what_is_written_ends_no_other_experiment() {
+    let Some(data) = on_disk("reproduce") else { return };
+    let folder = Folder::new();
+    let names = [
+        "does-a-log-want-fsync-or-fdatasync",
+        "is-io-uring-faster-for-a-durable-write",
+        "does-the-lab-see-two-percent",
+    ];
+    let out = folder.path().join("r");
+    let flags = ["--quick", "--json", "--write-limit", "4KiB", "--out", out.to_str().unwrap()];
+    let ran = ringfence_in(&data, &[&["reproduce"], &names[..], &flags].concat());
+    assert_eq!(ran.code(), Some(4), "{}", ran.stderr);
+    assert!(ran.stderr.contains("is-io-uring-faster-for-a-durable-write: left out"), "{}", ran.stderr);
+    assert!(joined(&ran.stderr).contains("a limit was reached"), "{}", ran.stderr);
+    let printed: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let measured = printed["experiments"].as_array().unwrap();
+    let measured: Vec<&str> = measured.iter().filter_map(|one| one["experiment"].as_str()).collect();
+    assert_eq!(measured, [names[0], names[2]]);
+    assert!(empty(&data));
 }
 
 #[test]
