@@ -31,7 +31,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     if args.list {
         return list(&published);
     }
-    let mut chosen = chosen(&args.names)?;
+    let mut chosen = chosen(&args.names, &published)?;
     for experiment in &mut chosen {
         adapt(experiment, args)?;
     }
@@ -154,9 +154,11 @@ fn section(found: &Reproduced, style: &ringfence_report::Style) -> String {
     text
 }
 
-fn chosen(names: &[String]) -> Result<Vec<Experiment>, Failure> {
-    let all = reproduce::experiments();
+// All of them, those with published figures first: others may reach the limit of what is written to disks.
+fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, Failure> {
+    let mut all = reproduce::experiments();
     if names.is_empty() {
+        all.sort_by_key(|one| !published.iter().any(|row| row.experiment == one.name));
         return Ok(all);
     }
     let known: Vec<String> = all.iter().map(|experiment| experiment.name.clone()).collect();
