@@ -161,6 +161,9 @@ impl File {
 
     fn topology(&mut self, machine: &Machine) -> Result<(), String> {
         let topology = &machine.topology;
+        if !topology.cores.is_empty() && !topology.cores_known() {
+            return Err("the kernel hides the cores of some CPUs, which no machine file can say".into());
+        }
         let sockets = topology.packages.len().max(1);
         let cores = topology.cores.len().max(1);
         let threads = topology.cores.iter().map(|core| core.cpus.len()).max().unwrap_or(1).max(1);

@@ -112,7 +112,7 @@ impl Facts {
             bios: root.read_opt("/sys/class/dmi/id/bios_version"),
             product: root.read_opt("/sys/class/dmi/id/product_name"),
             sockets: some(topology.packages.len()),
-            cores: some(topology.cores.len()),
+            cores: some(topology.cores.len()).filter(|_| topology.cores_known()),
             threads: some(topology.online.len()),
             smt: (!topology.cores.is_empty()).then(|| topology.cores.iter().any(|core| core.cpus.len() > 1)),
             numa_nodes: some(topology.nodes.len()),

@@ -468,7 +468,7 @@ fn present_placement(baseline: &Plan, machine: &Machine) -> PlacementKind {
     let cpus = |role: usize| baseline.placed.cpus[role].first().copied().unwrap_or(0);
     let (victim, aggressor) = (cpus(baseline.metric), cpus(1 - baseline.metric));
     let topology = &machine.topology;
-    if !topology.different_cores(victim, aggressor) {
+    if victim == aggressor || topology.same_core(victim, aggressor) == Some(true) {
         PlacementKind::Smt
     } else if topology.shares_llc(victim, aggressor).unwrap_or(true) {
         PlacementKind::Llc

@@ -204,6 +204,7 @@ impl Description {
             caches: first.chain(second).chain(last).collect(),
             nodes: self.nodes(&of_socket),
             notes: Vec::new(),
+            contradictions: Vec::new(),
         }
     }
 

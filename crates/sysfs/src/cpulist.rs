@@ -76,6 +76,12 @@ impl CpuSet {
         self.0.iter().copied()
     }
 
+    /// `CPU 3`, `CPUs 0-3`.
+    pub fn named(&self) -> String {
+        let noun = if self.len() == 1 { "CPU" } else { "CPUs" };
+        format!("{noun} {self}")
+    }
+
     /// The set in the kernel's mask syntax: hexadecimal words of 32 bits, the highest first, such as `00000001,0000000f`.
     ///
     /// # Errors
@@ -277,6 +283,7 @@ mod tests {
         assert_eq!(a.difference(&b).to_string(), "0-1");
         assert!(CpuSet::single(3).is_subset(&a) && !a.is_disjoint(&b));
         assert_eq!((a.first(), b.last()), (Some(0), Some(5)));
+        assert_eq!((a.named(), CpuSet::single(7).named()), ("CPUs 0-3".into(), "CPU 7".into()));
     }
 
     #[test]

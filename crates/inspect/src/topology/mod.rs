@@ -34,11 +34,13 @@ pub fn topology(topology: &Topology, style: &Style) -> String {
     }
     caches::caches(&mut out, topology, style);
     away(&mut out, topology, style);
-    if !topology.notes.is_empty() {
-        section(&mut out);
-        heading(&mut out, "Not known", style);
-        for note in &topology.notes {
-            paragraph(&mut out, 2, note, style);
+    let contradictions: Vec<&str> = topology.contradictions.iter().map(|one| &*one.text).collect();
+    let notes: Vec<&str> = topology.notes.iter().map(|note| &**note).collect();
+    for (title, texts) in [("Contradictory", contradictions), ("Not known", notes)] {
+        if !texts.is_empty() {
+            section(&mut out);
+            heading(&mut out, title, style);
+            texts.iter().for_each(|text| paragraph(&mut out, 2, text, style));
         }
     }
     out

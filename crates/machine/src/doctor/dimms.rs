@@ -142,7 +142,7 @@ fn far(view: &View) -> Option<Finding> {
         id: "pmem-far".into(),
         severity: Severity::Warning,
         title: "This process may not run near the persistent memory".into(),
-        cause: format!("it may use CPUs {usable}, none of which is on the memory's node"),
+        cause: format!("it may use {}, none of which is on the memory's node", usable.named()),
         consequence: "every access crosses to another node: slower, and slower still when two tasks do so"
             .into(),
         remedy: "run on the memory's node: numactl -N NODE, or widen the cpuset".into(),

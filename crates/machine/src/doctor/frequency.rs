@@ -21,7 +21,8 @@ fn governor(view: &View) -> Option<Finding> {
             others.entry(name).or_default().insert(cpu);
         }
     }
-    let evidence: Vec<String> = others.iter().map(|(name, cpus)| format!("{name} on CPUs {cpus}")).collect();
+    let evidence: Vec<String> =
+        others.iter().map(|(name, cpus)| format!("{name} on {}", cpus.named())).collect();
     (!others.is_empty()).then(|| Finding {
         id: "frequency-governor".into(),
         severity: Severity::Warning,

@@ -58,7 +58,7 @@ pub fn examine(root: &FsRoot, topology: &Topology, targets: &[Target]) -> Vec<Fi
     // What x86-64 processors alone have, and what helps there.
     let of_x86: [fn(&View) -> Vec<Finding>; 6] =
         [virtualization::find, memory::persistent, pmdk::find, clock::find, counters::find, resctrl::find];
-    let themes: [fn(&View) -> Vec<Finding>; 11] = [
+    let themes: [fn(&View) -> Vec<Finding>; 12] = [
         smt::find,
         frequency::find,
         thermal::find,
@@ -70,6 +70,7 @@ pub fn examine(root: &FsRoot, topology: &Topology, targets: &[Target]) -> Vec<Fi
         load::find,
         left::find,
         topology_notes,
+        contradictions,
     ];
     let mut findings: Vec<Finding> = themes.iter().flat_map(|theme| theme(&view)).collect();
     match root.other_processor() {
@@ -120,4 +121,40 @@ fn topology_notes(view: &View) -> Vec<Finding> {
         evidence: notes.join("; "),
     };
     if notes.is_empty() { Vec::new() } else { vec![finding] }
+}
+
+/// How many contradictions are quoted.
+const QUOTED: usize = 5;
+
+fn contradictions(view: &View) -> Vec<Finding> {
+    let all = &view.topology.contradictions;
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let mut evidence: Vec<String> = all.iter().take(QUOTED).map(|one| one.text.clone()).collect();
+    if all.len() > QUOTED {
+        evidence.push(format!("{} more", all.len() - QUOTED));
+    }
+    let (cause, remedy) = match view.root.is_host() {
+        true => (
+            "firmware, the hypervisor or numa=fake= describes the CPUs so",
+            "compare with the round trips that `ringfence survey` measures, and name CPUs yourself",
+        ),
+        false => (
+            "the files say so: firmware or a hypervisor does, or they were copied at different moments",
+            "copy all of /sys/devices/system again, and compare with the machine's manual",
+        ),
+    };
+    vec![Finding {
+        id: "topology-contradictory".into(),
+        severity: Severity::Warning,
+        title: "The map of CPUs contradicts itself".into(),
+        cause: cause.into(),
+        consequence:
+            "siblings, shared caches or NUMA nodes may not be what they are called; placements that rely \
+                      on them are marked"
+                .into(),
+        remedy: remedy.into(),
+        evidence: evidence.join("; "),
+    }]
 }

@@ -157,3 +157,14 @@ fn another_kind_of_processor_is_one_finding() {
         assert!(!said.contains(word), "{word} is in {said}");
     }
 }
+
+#[test]
+fn a_contradictory_topology_is_a_finding() {
+    let machine = fixtures::xeon_2s64t();
+    machine.write("/sys/devices/system/node/node0/distance", "10 10\n");
+    let found = findings(&machine);
+    let finding = found.iter().find(|finding| finding.id == "topology-contradictory").unwrap();
+    assert_eq!(finding.severity, Severity::Warning);
+    assert_eq!(finding.evidence, "node 0 is as near to node 1 as to itself (distance 10)");
+    assert!(!ids(&fixtures::xeon_2s64t()).contains(&finding.id));
+}

@@ -1,12 +1,14 @@
 //! Caches from `/sys/devices/system/cpu/cpuN/cache`, each instance once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::cpulist::{CpuId, CpuSet};
 use crate::root::FsRoot;
 use crate::units::Bytes;
+
+use super::contradiction::{self, Contradiction, Relation, Sets};
 
 /// One cache and the CPUs that share it.
 #[doc(alias("HWLOC_OBJ_L1CACHE", "HWLOC_OBJ_L2CACHE", "HWLOC_OBJ_L3CACHE"))]
@@ -50,20 +52,30 @@ impl Cache {
 
     /// `L1d`, `L1i`, `L2`, `L3`.
     pub fn name(&self) -> String {
-        let suffix = match self.kind {
-            CacheKind::Data => "d",
-            CacheKind::Instruction => "i",
-            CacheKind::Unified => "",
-        };
-        format!("L{}{suffix}", self.level)
+        name(self.level, self.kind)
     }
 }
 
-pub(super) fn read(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> Vec<Cache> {
+fn name(level: u8, kind: CacheKind) -> String {
+    let suffix = match kind {
+        CacheKind::Data => "d",
+        CacheKind::Instruction => "i",
+        CacheKind::Unified => "",
+    };
+    format!("L{level}{suffix}")
+}
+
+pub(super) fn read(
+    root: &FsRoot,
+    online: &CpuSet,
+    notes: &mut Vec<String>,
+    contradictions: &mut Vec<Contradiction>,
+) -> Vec<Cache> {
     let mut caches: Vec<Cache> = Vec::new();
     let mut known = BTreeSet::new();
     let mut without = CpuSet::new();
     let mut unshared = CpuSet::new();
+    let mut sharers: BTreeMap<(u8, CacheKind), Sets> = BTreeMap::new();
     for cpu in online.iter() {
         let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
         let indices = root.numbered(&dir, "index");
@@ -74,7 +86,9 @@ pub(super) fn read(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> V
             let Some((cache, shared)) = read_one(root, &format!("{dir}/index{index}"), cpu, online) else {
                 continue;
             };
-            if !shared {
+            if shared {
+                sharers.entry((cache.level, cache.kind)).or_default().insert(cpu, cache.cpus.clone());
+            } else {
                 unshared.insert(cpu);
             }
             if known.insert((cache.level, cache.kind, cpu)) {
@@ -84,10 +98,20 @@ pub(super) fn read(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> V
         }
     }
     if !without.is_empty() {
-        notes.push(format!("the kernel shows no caches of CPUs {without}"));
+        notes.push(format!("the kernel shows no caches of {}", without.named()));
     }
     if !unshared.is_empty() {
-        notes.push(format!("the kernel does not tell which CPUs share the caches of CPUs {unshared}"));
+        notes.push(format!("the kernel does not tell which CPUs share the caches of {}", unshared.named()));
+    }
+    for ((level, kind), sets) in &sharers {
+        for cpus in contradiction::disagreements(sets) {
+            let text = format!(
+                "the kernel's lists of the CPUs that share an {} disagree for {}",
+                name(*level, *kind),
+                cpus.named()
+            );
+            contradictions.push(Contradiction { relation: Relation::Cache, cpus, text });
+        }
     }
     caches.sort_by_key(|cache| (cache.level, cache.kind, cache.cpus.first()));
     caches

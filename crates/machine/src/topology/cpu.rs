@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::cpulist::{CpuId, CpuSet};
 use crate::root::{Cpus, FsRoot, RootError, field};
 
+use super::contradiction::{self, Contradiction, Relation, Sets};
 use super::node::Node;
 use super::parts::{Core, CoreKind, Cpu, Die, Package};
 
@@ -96,6 +97,7 @@ pub(super) fn read(
     lists: &Lists,
     nodes: &[Node],
     notes: &mut Vec<String>,
+    contradictions: &mut Vec<Contradiction>,
 ) -> (Vec<Cpu>, Vec<Core>) {
     let pmu_cpus = |pmu: &str| root.parse_opt::<CpuSet>(format!("/sys/devices/{pmu}/cpus"));
     let (performance, efficiency) = (pmu_cpus("cpu_core"), pmu_cpus("cpu_atom"));
@@ -104,7 +106,7 @@ pub(super) fn read(
         (Some(_), Some(set)) if set.contains(id) => Some(CoreKind::Efficiency),
         _ => None,
     };
-    let threads = threads(root, &lists.online, notes);
+    let threads = threads(root, &lists.online, notes, contradictions);
     let mut cores: Vec<Core> = Vec::new();
     let mut core_of: BTreeMap<CpuId, usize> = BTreeMap::new();
     let mut cpus = Vec::with_capacity(lists.present.len());
@@ -143,16 +145,26 @@ fn number(root: &FsRoot, id: CpuId, name: &str) -> Option<u32> {
 
 /// The number of a CPU's package; where firmware gives none, as on POWER and s390, the lowest CPU of the package.
 fn package(root: &FsRoot, id: CpuId) -> Option<u32> {
+    number(root, id, "physical_package_id").or_else(|| package_list(root, id)?.first())
+}
+
+/// The CPUs of a CPU's package, by the kernel's list of them.
+pub(super) fn package_list(root: &FsRoot, id: CpuId) -> Option<CpuSet> {
     let dir = format!("{DIR}/cpu{id}/topology");
-    let lowest = |(list, mask)| root.cpus(&dir, list, mask).named().filter(|cpus| cpus.contains(id))?.first();
     let names = [("package_cpus_list", "package_cpus"), ("core_siblings_list", "core_siblings")];
-    number(root, id, "physical_package_id").or_else(|| names.into_iter().find_map(lowest))
+    let listed = |(list, mask)| root.cpus(&dir, list, mask).named().filter(|cpus| cpus.contains(id));
+    names.into_iter().find_map(listed)
 }
 
 /// The hardware threads of every online CPU's core, its own included. CPUs of which the kernel
 /// tells neither the threads nor a `core_id` are left out and noted.
-fn threads(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> BTreeMap<CpuId, CpuSet> {
-    let mut threads: BTreeMap<CpuId, CpuSet> = BTreeMap::new();
+fn threads(
+    root: &FsRoot,
+    online: &CpuSet,
+    notes: &mut Vec<String>,
+    contradictions: &mut Vec<Contradiction>,
+) -> Sets {
+    let mut threads = Sets::new();
     let mut by_core_id: BTreeMap<(Option<u32>, Option<u32>, u32), CpuSet> = BTreeMap::new();
     let mut unknown = CpuSet::new();
     let mut unreadable = None;
@@ -178,14 +190,31 @@ fn threads(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> BTreeMap<
             unknown.insert(id);
         }
     }
-    for core in by_core_id.into_values() {
+    contradictions.extend(contradiction::disagreements(&threads).into_iter().map(|cpus| Contradiction {
+        relation: Relation::Smt,
+        text: format!("the kernel's lists of SMT siblings of {} disagree", cpus.named()),
+        cpus,
+    }));
+    let mut ambiguous = CpuSet::new();
+    for ((package, _, _), core) in by_core_id {
+        // Cores of several packages can have one number.
+        if package.is_none() && core.len() > 1 {
+            ambiguous = ambiguous.union(&core);
+            continue;
+        }
         threads.extend(core.iter().map(|id| (id, core.clone())).collect::<Vec<_>>());
     }
     if let Some((id, error)) = unreadable {
         notes.push(format!("the SMT siblings of CPU {id}, and perhaps of others, cannot be read: {error}"));
     }
     if !unknown.is_empty() {
-        notes.push(format!("the kernel tells neither core nor SMT siblings of CPUs {unknown}"));
+        notes.push(format!("the kernel tells neither core nor SMT siblings of {}", unknown.named()));
+    }
+    if !ambiguous.is_empty() {
+        notes.push(format!(
+            "which of {} are SMT siblings is not known: the kernel gives them equal core numbers and no packages",
+            ambiguous.named()
+        ));
     }
     threads
 }

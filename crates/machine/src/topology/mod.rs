@@ -9,6 +9,7 @@
 //! [`Topology::notes`].
 
 mod cache;
+mod contradiction;
 mod cpu;
 mod node;
 mod pairs;
@@ -24,6 +25,7 @@ use crate::cpulist::CpuSet;
 use crate::root::{FsRoot, RootError};
 
 pub use cache::{Cache, CacheKind};
+pub use contradiction::{Contradiction, Relation};
 pub use node::Node;
 pub use parts::{Core, CoreKind, Cpu, Die, Package};
 
@@ -56,6 +58,9 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// What could not be learnt, in sentences.
     pub notes: Vec<String>,
+    /// Statements of the kernel about CPUs that cannot all be true. Datasets of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub contradictions: Vec<Contradiction>,
 }
 
 impl Topology {
@@ -65,13 +70,17 @@ impl Topology {
     /// missing is noted in [`Topology::notes`].
     #[doc(alias = "hwloc_topology_load")]
     pub fn read(root: &FsRoot) -> Result<Self, RootError> {
-        let mut notes = Vec::new();
+        let (mut notes, mut contradictions) = (Vec::new(), Vec::new());
         let lists = cpu::Lists::read(root, &mut notes)?;
         let nodes = node::read(root, &lists.online, &mut notes);
-        let (cpus, cores) = cpu::read(root, &lists, &nodes, &mut notes);
+        let (cpus, cores) = cpu::read(root, &lists, &nodes, &mut notes, &mut contradictions);
         let packages = cpu::group_packages(&cpus);
         let dies = cpu::group_dies(&cpus);
-        let caches = cache::read(root, &lists.online, &mut notes);
+        let caches = cache::read(root, &lists.online, &mut notes, &mut contradictions);
+        contradictions.extend(contradiction::of_cores(&cores, &cpus));
+        contradictions.extend(contradiction::of_caches(&caches, &cpus));
+        contradictions.extend(contradiction::of_nodes(&nodes));
+        contradictions.extend(contradiction::of_packages(root, &packages, &lists.online));
         Ok(Self {
             offline: lists.present.difference(&lists.online),
             possible: lists.possible,
@@ -85,6 +94,7 @@ impl Topology {
             caches,
             nodes,
             notes,
+            contradictions,
         })
     }
 }

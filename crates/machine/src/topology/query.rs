@@ -27,9 +27,24 @@ impl Topology {
         self.cpu(cpu).map(|known| known.siblings.clone()).unwrap_or_default()
     }
 
+    /// Whether two CPUs are threads of one core; `None` if the core of one of them is not known.
+    pub fn same_core(&self, a: CpuId, b: CpuId) -> Option<bool> {
+        Some(self.core_of(a)?.cpus == self.core_of(b)?.cpus)
+    }
+
     /// Whether two CPUs are known to be different cores.
     pub fn different_cores(&self, a: CpuId, b: CpuId) -> bool {
-        matches!((self.core_of(a), self.core_of(b)), (Some(a), Some(b)) if a.cpus != b.cpus)
+        self.same_core(a, b) == Some(false)
+    }
+
+    /// Whether the kernel contradicts itself about how two CPUs relate to each other.
+    pub fn doubtful(&self, a: CpuId, b: CpuId) -> bool {
+        self.contradictions.iter().any(|one| one.cpus.contains(a) && one.cpus.contains(b))
+    }
+
+    /// Whether the core of every online CPU is known.
+    pub fn cores_known(&self) -> bool {
+        self.online.iter().all(|cpu| self.core_of(cpu).is_some())
     }
 
     /// The node whose memory is nearest to the CPU.

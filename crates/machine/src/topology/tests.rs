@@ -4,7 +4,7 @@ use crate::cpulist::CpuSet;
 use crate::fixtures::{self, FixtureTree};
 use crate::units::Bytes;
 
-use super::{CacheKind, CoreKind, Topology};
+use super::{CacheKind, CoreKind, Relation, Topology};
 
 fn read(tree: &FixtureTree) -> Topology {
     Topology::read(&tree.root()).unwrap()
@@ -303,4 +303,97 @@ fn caches_of_levels_that_there_cannot_be_are_left_out() {
         machine.write(format!("{dir}/type"), "Unified\n").write(format!("{dir}/level"), format!("{level}\n"));
     }
     assert_eq!(read(&machine).caches, before);
+}
+
+fn contradictions(machine: &FixtureTree) -> Vec<(Relation, String, String)> {
+    let all = read(machine).contradictions;
+    all.into_iter().map(|one| (one.relation, one.cpus.to_string(), one.text)).collect()
+}
+
+#[test]
+fn machines_that_agree_with_themselves_have_no_contradictions() {
+    for machine in [
+        fixtures::xeon_2s64t(),
+        fixtures::zen_multi_llc(),
+        fixtures::cxl_node(),
+        fixtures::hybrid_laptop(),
+        fixtures::vm_2cpu(),
+        fixtures::one_cpu(),
+    ] {
+        assert_eq!(contradictions(&machine), []);
+    }
+}
+
+#[test]
+fn a_cache_of_two_packages_is_a_contradiction() {
+    let machine = fixtures::xeon_2s64t();
+    for cpu in 0..64 {
+        let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cache/index3");
+        machine.write(format!("{dir}/shared_cpu_list"), "0-63\n");
+    }
+    let text = "the L3 of CPUs 0-63 spans packages 0-1, which share no cache";
+    assert_eq!(contradictions(&machine), [(Relation::Cache, "0-63".into(), text.into())]);
+    let topology = read(&machine);
+    assert!(topology.doubtful(0, 1));
+    let json = serde_json::to_string(&topology).unwrap();
+    assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), topology);
+}
+
+#[test]
+fn cpus_of_several_nodes_and_remote_nodes_as_near_as_the_own_are_contradictions() {
+    let machine = fixtures::xeon_2s64t();
+    for node in 0..2 {
+        machine.write(format!("/sys/devices/system/node/node{node}/cpulist"), "0-63\n");
+        machine.write(format!("/sys/devices/system/node/node{node}/distance"), "10 10\n");
+    }
+    let texts = [
+        "each of nodes 0-1 names CPUs 0-63",
+        "node 0 is as near to node 1 as to itself (distance 10)",
+        "node 1 is as near to node 0 as to itself (distance 10)",
+    ];
+    assert_eq!(
+        contradictions(&machine),
+        texts.map(|text| (Relation::Node, "0-63".to_string(), text.to_string()))
+    );
+}
+
+#[test]
+fn lists_of_siblings_and_of_sharers_that_disagree_are_contradictions() {
+    let machine = fixtures::xeon_2s64t();
+    let dir = "/sys/devices/system/cpu/cpu34";
+    machine.write(format!("{dir}/topology/core_cpus_list"), "34\n");
+    machine.write(format!("{dir}/cache/index2/shared_cpu_list"), "34,36\n");
+    let expected = [
+        (Relation::Smt, "2,34", "the kernel's lists of SMT siblings of CPUs 2,34 disagree"),
+        (
+            Relation::Cache,
+            "2,34,36",
+            "the kernel's lists of the CPUs that share an L2 disagree for CPUs 2,34,36",
+        ),
+    ];
+    assert_eq!(contradictions(&machine), expected.map(|(what, cpus, text)| (what, cpus.into(), text.into())));
+}
+
+#[test]
+fn cores_and_package_numbers_against_packages_are_contradictions() {
+    let machine = fixtures::xeon_2s64t();
+    machine.write("/sys/devices/system/cpu/cpu34/topology/physical_package_id", "1\n");
+    let found = contradictions(&machine);
+    let relations: Vec<Relation> = found.iter().map(|(relation, ..)| *relation).collect();
+    use Relation::{Cache, Package, Smt};
+    assert_eq!(relations, [Smt, Cache, Cache, Package, Package], "{found:?}");
+    assert_eq!(found[0].2, "CPUs 2,34 are threads of one core that spans packages 0-1");
+}
+
+#[test]
+fn siblings_are_not_inferred_from_core_numbers_of_unknown_packages() {
+    let machine = fixtures::vm_2cpu();
+    for cpu in 0..2 {
+        let dir = format!("/sys/devices/system/cpu/cpu{cpu}/topology");
+        machine.remove(&dir).write(format!("{dir}/core_id"), "0\n");
+    }
+    let topology = read(&machine);
+    assert!(topology.cores.is_empty() && topology.pairs_smt(&topology.usable()).is_empty());
+    assert_eq!((topology.same_core(0, 1), topology.cores_known()), (None, false));
+    assert!(topology.notes.iter().any(|note| note.contains("are SMT siblings is not known")));
 }

@@ -91,20 +91,19 @@ fn page_walks(huge: &Footprints, small: &Footprints) -> Option<String> {
 pub(crate) fn round_trip(trip: &PingPong, machine: &Machine) -> String {
     let (a, b) = trip.cpus;
     let topology = &machine.topology;
-    let nominal = if !topology.different_cores(a, b) {
-        "SMT siblings"
-    } else {
-        match topology.shares_llc(a, b) {
-            Some(true) => "nominally one last-level cache",
-            Some(false) => "different last-level caches",
-            None => "caches unknown",
-        }
+    let nominal = match (topology.same_core(a, b), topology.shares_llc(a, b)) {
+        (Some(true), _) => "SMT siblings",
+        (_, Some(true)) => "nominally one last-level cache",
+        (_, Some(false)) => "different last-level caches",
+        (Some(false), None) => "caches unknown",
+        (None, None) => "cores and caches unknown",
     };
+    let doubtful = if topology.doubtful(a, b) { ", by a map of CPUs that contradicts itself" } else { "" };
     if trip.round_trips == 0 {
-        return format!("CPUs {a} and {b} {} as described, {nominal}", numbers::ns(trip.median_ns));
+        return format!("CPUs {a} and {b} {} as described, {nominal}{doubtful}", numbers::ns(trip.median_ns));
     }
     format!(
-        "CPUs {a} and {b} {} [p10 {}, p90 {}], {nominal}",
+        "CPUs {a} and {b} {} [p10 {}, p90 {}], {nominal}{doubtful}",
         numbers::ns(trip.median_ns),
         numbers::ns(trip.p10_ns),
         numbers::ns(trip.p90_ns)

@@ -112,3 +112,17 @@ fn this_machine_renders() {
     let style = Style { color: true, width: 100, unicode: true };
     assert!(!ringfence_report::topology(&topology, &style).is_empty());
 }
+
+fn page(tree: &FixtureTree) -> String {
+    let style = Style { color: false, width: 110, unicode: false };
+    ringfence_report::topology(&Topology::read(&tree.root()).unwrap(), &style)
+}
+
+#[test]
+fn contradictions_are_listed() {
+    let xeon = fixtures::xeon_2s64t();
+    assert!(!page(&xeon).contains("Contradictory"));
+    xeon.write("/sys/devices/system/node/node1/distance", "10 10\n");
+    let expected = "Contradictory\n  node 1 is as near to node 0 as to itself (distance 10)\n";
+    assert!(page(&xeon).contains(expected), "{}", page(&xeon));
+}
