@@ -1,7 +1,7 @@
 //! What a placement means, in sentences.
 
 use ringfence_machine::cpulist::{CpuId, CpuSet};
-use ringfence_machine::topology::Topology;
+use ringfence_machine::topology::{Contradiction, Relation, Topology};
 
 use super::want::{Place, Placed, Want};
 use crate::PlacementKind;
@@ -31,7 +31,7 @@ pub(super) fn notes(
                 "{}'s {} instances share {}: they wait for a device most of the time",
                 want.role,
                 placed.cpus[role].len(),
-                cpus(&own)
+                own.named()
             ));
         }
         let kernels = topology.smt_siblings(0);
@@ -53,7 +53,7 @@ pub(super) fn notes(
                     "{} and {} share {}, whose time the kernel divides between them",
                     want.role,
                     wants[other].role,
-                    cpus(&shared)
+                    shared.named()
                 ));
             }
             let (ours, theirs) = touching(topology, &placed.cpus[role], &placed.cpus[other]);
@@ -63,16 +63,19 @@ pub(super) fn notes(
                 notes.push(format!(
                     "{}'s {} {is} {siblings} of {}'s {}",
                     want.role,
-                    cpus(&ours),
+                    ours.named(),
                     wants[other].role,
-                    cpus(&theirs)
+                    theirs.named()
                 ));
             }
         }
         let (ours, theirs) = touching(topology, &placed.cpus[role], &placed.cpus[role]);
         if !ours.is_empty() {
             let all = ours.union(&theirs);
-            notes.push(format!("{}'s {} are SMT siblings of each other", want.role, cpus(&all)));
+            notes.push(format!("{}'s {} are SMT siblings of each other", want.role, all.named()));
+        }
+        if role != metric {
+            notes.extend(doubt(topology, want, &own, &home, placed.places[role]));
         }
         // Whoever names CPUs may not know how far apart these are.
         let names = placed.places[role] == Place::Named || placed.places[metric] == Place::Named;
@@ -81,6 +84,27 @@ pub(super) fn notes(
         }
     }
     notes
+}
+
+// That a placement relies on statements about these CPUs that contradict each other.
+fn doubt(topology: &Topology, want: &Want, own: &CpuSet, home: &CpuSet, place: Place) -> Option<String> {
+    let relies_on: &[Relation] = match place {
+        Place::Smt => &[Relation::Smt],
+        Place::Llc => &[Relation::Smt, Relation::Cache],
+        Place::Node => &[Relation::Smt, Relation::Cache, Relation::Node],
+        Place::Remote => &[Relation::Smt, Relation::Node, Relation::Package],
+        // The sentences about named CPUs take everything into account.
+        Place::Named => &[Relation::Smt, Relation::Cache, Relation::Node, Relation::Package],
+        Place::Home => &[],
+    };
+    let all = own.union(home);
+    let touches = |one: &&Contradiction| {
+        !own.is_empty() && relies_on.contains(&one.relation) && !one.cpus.is_disjoint(&all)
+    };
+    let mark = |one: &Contradiction| {
+        format!("{}'s placement relies on a map of CPUs that contradicts itself: {}", want.role, one.text)
+    };
+    topology.contradictions.iter().find(touches).map(mark)
 }
 
 // Which of a role's CPUs lie farther from the metric's than under one last-level cache, unless that is
@@ -106,7 +130,7 @@ fn distance(
         notes.push(format!(
             "{}'s {} {} on another NUMA node than {victim}'s CPU {home}",
             want.role,
-            cpus(&far),
+            far.named(),
             lie(&far)
         ));
     }
@@ -114,7 +138,7 @@ fn distance(
         notes.push(format!(
             "{}'s {} {} under another last-level cache than {victim}'s CPU {home}",
             want.role,
-            cpus(&apart),
+            apart.named(),
             lie(&apart)
         ));
     }
@@ -132,10 +156,6 @@ fn touching(topology: &Topology, ours: &[CpuId], theirs: &[CpuId]) -> (CpuSet, C
         }
     }
     found
-}
-
-fn cpus(set: &CpuSet) -> String {
-    if set.len() == 1 { format!("CPU {set}") } else { format!("CPUs {set}") }
 }
 
 // Whether the kind of its placement was chosen for it.

@@ -229,3 +229,19 @@ fn what_named_cpus_mean_is_said() {
     let apart = placed(&fixtures::zen_multi_llc(), &[on("victim", "1"), want("w", 1, PlacementKind::Node)]);
     assert!(apart.notes.is_empty(), "it was asked for: {:?}", apart.notes);
 }
+
+#[test]
+fn placements_that_rely_on_a_contradictory_map_say_so() {
+    let xeon = fixtures::xeon_2s64t();
+    for cpu in 0..64 {
+        xeon.write(format!("/sys/devices/system/cpu/cpu{cpu}/cache/index3/shared_cpu_list"), "0-63\n");
+    }
+    let text = "aggressor's placement relies on a map of CPUs that contradicts itself: \
+                the L3 of CPUs 0-63 spans packages 0-1, which share no cache";
+    assert_eq!(two(&xeon, PlacementKind::Llc, 1, 1).notes, [text]);
+    // Siblings are not in doubt, nor is a role for which there is no room.
+    assert!(two(&xeon, PlacementKind::Smt, 1, 1).notes.is_empty());
+    assert!(two(&xeon, PlacementKind::Node, 1, 1).notes.is_empty());
+    let named = placed(&xeon, &[on("victim", "2"), on("aggressor", "5")]);
+    assert!(named.notes.iter().any(|note| note == text), "{:?}", named.notes);
+}
