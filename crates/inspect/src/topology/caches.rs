@@ -1,5 +1,6 @@
 //! The table of caches, equal ones in one row.
 
+use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::topology::{Cache, CoreKind, Topology};
 
 use crate::style::Style;
@@ -26,7 +27,7 @@ pub(super) fn caches(out: &mut String, topology: &Topology, style: &Style) {
     let mut table = Table::new(columns);
     for (cache, instances) in kinds {
         let mut row = vec![Cell::new(cache.name())];
-        row.extend(hybrid.then(|| Cell::new(owner(topology, cache))));
+        row.extend(hybrid.then(|| Cell::new(owners(topology, cache))));
         let ways = cache.ways.map(|ways| ways.to_string());
         for text in [
             cache.size.map(|size| size.to_string()),
@@ -46,20 +47,22 @@ pub(super) fn caches(out: &mut String, topology: &Topology, style: &Style) {
 fn equal(topology: &Topology, a: &Cache, b: &Cache) -> bool {
     let looks =
         |cache: &Cache| (cache.level, cache.kind, cache.size, cache.line, cache.ways, cache.cpus.len());
-    looks(a) == looks(b) && owner(topology, a) == owner(topology, b)
+    looks(a) == looks(b) && owners(topology, a) == owners(topology, b)
 }
 
-fn owner(topology: &Topology, cache: &Cache) -> &'static str {
-    let has = |kind| {
-        let mut cpus = cache.cpus.iter().filter_map(|cpu| topology.cpu(cpu));
-        cpus.any(|cpu| cpu.kind == Some(kind))
+/// The kinds of cores that a cache serves: `P-cores`, `E-cores, LP-E-cores`, or `all` of those that there are.
+fn owners(topology: &Topology, cache: &Cache) -> String {
+    let kinds = |cpus: &CpuSet| -> Vec<CoreKind> {
+        let has = |kind: &CoreKind| {
+            cpus.iter().any(|cpu| topology.cpu(cpu).is_some_and(|cpu| cpu.kind == Some(*kind)))
+        };
+        CoreKind::ALL.into_iter().filter(has).collect()
     };
-    match (has(CoreKind::Performance), has(CoreKind::Efficiency)) {
-        (true, false) => "P-cores",
-        (false, true) => "E-cores",
-        (true, true) => "all",
-        (false, false) => "",
+    let own = kinds(&cache.cpus);
+    if own.len() > 1 && own == kinds(&topology.online) {
+        return "all".into();
     }
+    own.iter().map(|kind| format!("{}s", kind.name())).collect::<Vec<_>>().join(", ")
 }
 
 /// `16 CPUs (8 cores)`.

@@ -72,10 +72,9 @@ fn clock(topology: &Topology) -> Option<String> {
         let of_kind = topology.cpus.iter().filter(|cpu| kind.is_none() || cpu.kind == kind);
         of_kind.filter_map(|cpu| cpu.max_khz).max().map(|khz| format!("{:.2} GHz", khz as f64 / 1e6))
     };
-    let kinds = [(CoreKind::Performance, "P-cores"), (CoreKind::Efficiency, "E-cores")];
-    let by_kind: Vec<String> = kinds
+    let by_kind: Vec<String> = CoreKind::ALL
         .into_iter()
-        .filter_map(|(kind, name)| Some(format!("{name} at up to {}", highest(Some(kind))?)))
+        .filter_map(|kind| Some(format!("{}s at up to {}", kind.name(), highest(Some(kind))?)))
         .collect();
     match by_kind[..] {
         [] => Some(format!("up to {}", highest(None)?)),

@@ -100,24 +100,19 @@ fn processors(out: &mut String, topology: &Topology, all: &CpuSet, folded: bool,
 /// `8 cores, CPUs 0-7,32-39`.
 fn population(topology: &Topology, here: &CpuSet) -> String {
     let cores = cores_of(topology, here);
-    let count = |kind| cores.iter().filter(|core| core.kind == Some(kind)).count();
-    let (performance, efficiency) = (count(CoreKind::Performance), count(CoreKind::Efficiency));
-    let cores = match (cores.len(), performance + efficiency) {
-        (0, _) => return cpus::named(here),
-        (n, 0) => plural(n, "core"),
-        _ => format!("{}, {}", plural(performance, "P-core"), plural(efficiency, "E-core")),
-    };
-    format!("{cores}, {}", cpus::named(here))
+    let count = |kind: Option<CoreKind>| cores.iter().filter(|core| core.kind == kind).count();
+    let kinds = CoreKind::ALL.map(|kind| (count(Some(kind)), kind.name()));
+    let of_no_kind = [(count(None), "core")];
+    let counted = kinds.into_iter().chain(of_no_kind).filter(|(n, _)| *n > 0);
+    let mut parts: Vec<String> = counted.map(|(n, name)| plural(n, name)).collect();
+    parts.push(cpus::named(here));
+    parts.join(", ")
 }
 
 fn cores(out: &mut String, topology: &Topology, here: &CpuSet, style: &Style) {
     let cores = cores_of(topology, here);
     let item = |core: &&Core| {
-        let kind = match core.kind {
-            Some(CoreKind::Performance) => "P-core",
-            Some(CoreKind::Efficiency) => "E-core",
-            None => "core",
-        };
+        let kind = core.kind.map_or("core", CoreKind::name);
         let id = core.core_id.map(|id| format!(" {id}")).unwrap_or_default();
         format!("{kind}{id}: {}", cpus::siblings(&core.cpus))
     };

@@ -7,7 +7,7 @@ use crate::root::{Cpus, FsRoot, RootError, field};
 
 use super::contradiction::{self, Contradiction, Relation, Sets};
 use super::node::Node;
-use super::parts::{Core, CoreKind, Cpu, Die, Package};
+use super::parts::{Core, Cpu, Die, Package};
 
 const DIR: &str = "/sys/devices/system/cpu";
 
@@ -91,7 +91,7 @@ fn processors(cpuinfo: &str) -> CpuSet {
         .collect()
 }
 
-/// CPUs and the cores that they belong to.
+/// CPUs and the cores that they belong to, without the kinds of cores.
 pub(super) fn read(
     root: &FsRoot,
     lists: &Lists,
@@ -99,13 +99,6 @@ pub(super) fn read(
     notes: &mut Vec<String>,
     contradictions: &mut Vec<Contradiction>,
 ) -> (Vec<Cpu>, Vec<Core>) {
-    let pmu_cpus = |pmu: &str| root.parse_opt::<CpuSet>(format!("/sys/devices/{pmu}/cpus"));
-    let (performance, efficiency) = (pmu_cpus("cpu_core"), pmu_cpus("cpu_atom"));
-    let kind_of = |id: CpuId| match (&performance, &efficiency) {
-        (Some(set), Some(_)) if set.contains(id) => Some(CoreKind::Performance),
-        (Some(_), Some(set)) if set.contains(id) => Some(CoreKind::Efficiency),
-        _ => None,
-    };
     let threads = threads(root, &lists.online, notes, contradictions);
     let mut cores: Vec<Core> = Vec::new();
     let mut core_of: BTreeMap<CpuId, usize> = BTreeMap::new();
@@ -118,7 +111,7 @@ pub(super) fn read(
                 for thread in threads.iter() {
                     core_of.entry(thread).or_insert(cores.len());
                 }
-                cores.push(Core { core_id, package, kind: kind_of(id), cpus: threads.clone() });
+                cores.push(Core { core_id, package, kind: None, cpus: threads.clone() });
                 cores.len() - 1
             })
         });
@@ -130,7 +123,7 @@ pub(super) fn read(
             core,
             node: nodes.iter().find(|node| node.cpus.contains(id)).map(|node| node.id),
             siblings: core.map(|core| cores[core].cpus.difference(&CpuSet::single(id))).unwrap_or_default(),
-            kind: kind_of(id),
+            kind: None,
             max_khz: root.parse_opt(format!("{DIR}/cpu{id}/cpufreq/cpuinfo_max_freq")),
         });
     }

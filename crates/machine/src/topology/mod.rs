@@ -11,6 +11,7 @@
 mod cache;
 mod contradiction;
 mod cpu;
+mod kind;
 mod node;
 mod pairs;
 mod parts;
@@ -73,10 +74,11 @@ impl Topology {
         let (mut notes, mut contradictions) = (Vec::new(), Vec::new());
         let lists = cpu::Lists::read(root, &mut notes)?;
         let nodes = node::read(root, &lists.online, &mut notes);
-        let (cpus, cores) = cpu::read(root, &lists, &nodes, &mut notes, &mut contradictions);
+        let (mut cpus, mut cores) = cpu::read(root, &lists, &nodes, &mut notes, &mut contradictions);
         let packages = cpu::group_packages(&cpus);
         let dies = cpu::group_dies(&cpus);
         let caches = cache::read(root, &lists.online, &mut notes, &mut contradictions);
+        kind::assign(root, &mut cores, &mut cpus, &caches);
         contradictions.extend(contradiction::of_cores(&cores, &cpus));
         contradictions.extend(contradiction::of_caches(&caches, &cpus));
         contradictions.extend(contradiction::of_nodes(&nodes));

@@ -34,13 +34,13 @@ pub struct Core {
     pub core_id: Option<u32>,
     /// The package it belongs to.
     pub package: Option<u32>,
-    /// Performance or efficiency, on hybrid processors.
+    /// Its kind, on hybrid processors.
     pub kind: Option<CoreKind>,
     /// Its online CPUs (hardware threads).
     pub cpus: CpuSet,
 }
 
-/// The two kinds of cores of a hybrid processor.
+/// The kinds of cores of a hybrid processor, the fastest first.
 #[doc(alias = "hwloc_cpukinds_get_info")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -49,6 +49,22 @@ pub enum CoreKind {
     Performance,
     /// An E-core (`/sys/devices/cpu_atom`).
     Efficiency,
+    /// A low-power E-core (`/sys/devices/cpu_lowpower`).
+    LowPower,
+}
+
+impl CoreKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Performance, Self::Efficiency, Self::LowPower];
+
+    /// `P-core`, `E-core`, `LP-E-core`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Performance => "P-core",
+            Self::Efficiency => "E-core",
+            Self::LowPower => "LP-E-core",
+        }
+    }
 }
 
 /// A CPU as the kernel counts them: a hardware thread.
@@ -69,7 +85,7 @@ pub struct Cpu {
     pub node: Option<u32>,
     /// The other hardware threads of its core.
     pub siblings: CpuSet,
-    /// Performance or efficiency, on hybrid processors.
+    /// Its kind, on hybrid processors.
     pub kind: Option<CoreKind>,
     /// `cpuinfo_max_freq`: kHz, boost included.
     pub max_khz: Option<u64>,

@@ -26,13 +26,12 @@ impl Topology {
     }
 
     fn processors(&self) -> String {
-        let kinds = |kind| self.cores.iter().filter(|core| core.kind == Some(kind)).count();
-        let (performance, efficiency) = (kinds(CoreKind::Performance), kinds(CoreKind::Efficiency));
-        if performance + efficiency > 0 {
-            return format!(
-                "{performance} P-cores + {efficiency} E-cores, {}",
-                count(self.online.len(), "CPU online")
-            );
+        let of_kind = |kind| self.cores.iter().filter(|core| core.kind == Some(kind)).count();
+        let kinds = CoreKind::ALL.map(|kind| (of_kind(kind), kind.name()));
+        let kinds: Vec<String> =
+            kinds.into_iter().filter(|(n, _)| *n > 0).map(|(n, name)| count(n, name)).collect();
+        if !kinds.is_empty() {
+            return format!("{}, {}", kinds.join(" + "), count(self.online.len(), "CPU online"));
         }
         let packages = self.packages.len();
         let per_package = self.cores.len().checked_div(packages).unwrap_or(0);

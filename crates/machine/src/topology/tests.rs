@@ -397,3 +397,124 @@ fn siblings_are_not_inferred_from_core_numbers_of_unknown_packages() {
     assert_eq!((topology.same_core(0, 1), topology.cores_known()), (None, false));
     assert!(topology.notes.iter().any(|note| note.contains("are SMT siblings is not known")));
 }
+
+/// A value per core for `cpu0`, `cpu1` and so on of a machine of one package, without SMT.
+type Speeds<'a> = (&'a str, &'a [u64]);
+
+/// `PPEL` for the kinds of its cores, `-` for none.
+fn kinds(speeds: &[Speeds], l1: &[(u64, u64)]) -> String {
+    let machine = FixtureTree::empty("kinds");
+    let n = speeds.iter().map(|(_, values)| values.len()).chain([l1.len()]).max().unwrap();
+    let dir = "/sys/devices/system/cpu";
+    machine.write(format!("{dir}/online"), format!("0-{}\n", n - 1));
+    for cpu in 0..n {
+        let dir = format!("{dir}/cpu{cpu}");
+        machine.write(format!("{dir}/topology/core_id"), format!("{cpu}\n"));
+        machine.write(format!("{dir}/topology/physical_package_id"), "0\n");
+        for (name, values) in speeds {
+            machine.write(format!("{dir}/{name}"), format!("{}\n", values[cpu]));
+        }
+        let Some((data, code)) = l1.get(cpu) else { continue };
+        for (index, kind, kib) in [(0, "Data", data), (1, "Instruction", code)] {
+            let dir = format!("{dir}/cache/index{index}");
+            machine.write(format!("{dir}/level"), "1\n").write(format!("{dir}/type"), format!("{kind}\n"));
+            machine.write(format!("{dir}/size"), format!("{kib}K\n"));
+        }
+    }
+    let topology = read(&machine);
+    for core in &topology.cores {
+        assert!(core.cpus.iter().all(|cpu| topology.cpu(cpu).unwrap().kind == core.kind));
+    }
+    let letter = |core: &super::Core| match core.kind {
+        Some(CoreKind::Performance) => 'P',
+        Some(CoreKind::Efficiency) => 'E',
+        Some(CoreKind::LowPower) => 'L',
+        None => '-',
+    };
+    topology.cores.iter().map(letter).collect()
+}
+
+const BASE: &str = "cpufreq/base_frequency";
+const MAX: &str = "cpufreq/cpuinfo_max_freq";
+const NOMINAL: &str = "acpi_cppc/nominal_perf";
+const HIGHEST: &str = "acpi_cppc/highest_perf";
+
+#[test]
+fn kinds_of_cores_are_recognised_by_speeds() {
+    let (p, e) = ((48, 32), (32, 64));
+    for (speeds, l1, expected) in [
+        // Alder Lake: base and maximum, each alone and together.
+        (&[(BASE, &[1900, 1900, 1400, 1400][..]), (MAX, &[5000, 5000, 3900, 3900])][..], vec![], "PPEE"),
+        (&[(BASE, &[1900, 1400, 1400])], vec![], "PEE"),
+        (&[(MAX, &[3900, 5000, 5000])], vec![], "EPP"),
+        (&[(BASE, &[1900, 1900, 1400]), (MAX, &[5000, 5000, 3900])], vec![p, p, e], "PPE"),
+        // The same by CPPC alone, with a favoured core.
+        (&[(NOMINAL, &[24, 24, 19, 19]), (HIGHEST, &[67, 64, 39, 39])], vec![], "PPEE"),
+        (&[(HIGHEST, &[67, 64, 39])], vec![], "PPE"),
+        // Meteor Lake's three kinds. Lunar Lake's have one base.
+        (&[(BASE, &[1400, 900, 700]), (MAX, &[4800, 3800, 2500])], vec![p, e, e], "PEL"),
+        (&[(BASE, &[2200, 2200]), (MAX, &[4800, 3700])], vec![p, e], "PE"),
+        // AMD's dense cores have the caches of others.
+        (&[(MAX, &[4900, 4900, 3500])], vec![(32, 32); 3], "PPE"),
+        // No speeds are known, or they are alike, as under some hypervisors.
+        (&[], vec![p, e, e], "PEE"),
+        (&[(MAX, &[3000, 3000])], vec![p, e], "PE"),
+    ] {
+        assert_eq!(kinds(speeds, &l1), expected, "{speeds:?} {l1:?}");
+    }
+}
+
+#[test]
+fn favoured_cores_are_of_the_kind_of_the_others() {
+    for (speeds, l1) in [
+        // Turbo Boost Max 3.0.
+        (&[(BASE, &[3700, 3700, 3700][..]), (MAX, &[5300, 5200, 4900])][..], vec![(32, 32); 3]),
+        (&[(MAX, &[4800, 4600, 4600])], vec![]),
+        (&[(NOMINAL, &[30, 30, 30]), (HIGHEST, &[40, 35, 35])], vec![]),
+        // AMD's preferred cores: ranks far apart from the first to the last.
+        (&[(HIGHEST, &[236, 221, 206, 191, 176, 166])], vec![]),
+        (&[(NOMINAL, &[124, 124]), (HIGHEST, &[231, 166])], vec![]),
+        // Speed Select: a higher base for some, and one maximum.
+        (&[(BASE, &[2800, 2800, 2100]), (MAX, &[3600, 3600, 3600])], vec![(32, 32); 3]),
+        // Four kinds have no names, and a core without a speed is no slow one.
+        (&[(BASE, &[4000, 3000, 2000, 1000])], vec![]),
+        (&[(BASE, &[1900, 0])], vec![]),
+        // One cache that differs is no other kind of core.
+        (&[], vec![(48, 32), (32, 32)]),
+    ] {
+        assert!(kinds(speeds, &l1).chars().all(|kind| kind == '-'), "{speeds:?} {l1:?}");
+    }
+}
+
+#[test]
+fn sockets_of_unequal_speeds_are_no_hybrid() {
+    let machine = fixtures::xeon_2s64t();
+    for cpu in 0..64 {
+        let khz = if cpu % 2 == 0 { 2_300_000 } else { 1_800_000 };
+        machine.write(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/base_frequency"), format!("{khz}\n"));
+    }
+    assert!(read(&machine).cores.iter().all(|core| core.kind.is_none()));
+}
+
+#[test]
+fn a_hybrid_laptop_is_recognised_without_its_pmus() {
+    let machine = fixtures::hybrid_laptop();
+    let with = read(&machine);
+    machine.remove("/sys/devices/cpu_core").remove("/sys/devices/cpu_atom");
+    let without = read(&machine);
+    assert_eq!(without.cores, with.cores);
+    assert_eq!(without.summary(), with.summary());
+}
+
+#[test]
+fn low_power_cores_are_a_third_kind() {
+    let machine = fixtures::hybrid_laptop();
+    machine.write("/sys/devices/cpu_atom/cpus", "12-15\n").write("/sys/devices/cpu_lowpower/cpus", "16-17\n");
+    let topology = read(&machine);
+    assert_eq!(topology.core_of(16).unwrap().kind, Some(CoreKind::LowPower));
+    assert!(topology.summary().starts_with("6 P-cores + 4 E-cores + 2 LP-E-cores, 18 CPUs online"));
+    let json = serde_json::to_value(&topology).unwrap();
+    assert_eq!(json["cpus"][16]["kind"], "lowpower");
+    machine.write("/sys/devices/cpu_atom/cpus", "12\n").write("/sys/devices/cpu_lowpower/cpus", "13-17\n");
+    assert!(read(&machine).summary().starts_with("6 P-cores + 1 E-core + 5 LP-E-cores, "));
+}
