@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A number of bytes.
 ///
 /// Reads `4096`, `4096B`, `4KiB`, `1.5MiB`; prints the largest unit that divides it
-/// exactly, and otherwise one decimal of the largest unit below it.
+/// exactly, quarters with two decimals, and otherwise one decimal of the largest unit below it.
 ///
 /// ```
 /// use ringfence_machine::units::Bytes;
@@ -46,9 +46,12 @@ impl fmt::Display for Bytes {
             if self.0 >= one && self.0.is_multiple_of(one) {
                 return f.pad(&format!("{}{unit}", self.0 >> shift));
             }
-            // What no unit divides is rounded: 1536 bytes read best as 1.5KiB.
+            // What no unit divides is rounded: 1536 bytes read best as 1.5KiB. Caches of 1.25MiB are common.
             if self.0 > one && shift > 0 {
-                return f.pad(&format!("{:.1}{unit}", self.0 as f64 / one as f64));
+                let quarter =
+                    (self.0 % one * 4).is_multiple_of(one) && !(self.0 % one * 2).is_multiple_of(one);
+                let decimals = if quarter { 2 } else { 1 };
+                return f.pad(&format!("{:.decimals$}{unit}", self.0 as f64 / one as f64));
             }
         }
         f.pad("0B")
@@ -136,6 +139,9 @@ mod tests {
             assert_eq!(Bytes(bytes).to_string().parse::<Bytes>().unwrap(), Bytes(bytes));
         }
         assert_eq!(Bytes(1536).to_string(), "1.5KiB");
+        for (kib, text) in [(1280, "1.25MiB"), (2816, "2.75MiB"), (2560, "2.5MiB"), (1300, "1.3MiB")] {
+            assert_eq!(Bytes::kib(kib).to_string(), text);
+        }
         assert_eq!("1.5KiB".parse::<Bytes>().unwrap(), Bytes(1536));
     }
 

@@ -68,6 +68,10 @@ fn owners(topology: &Topology, cache: &Cache) -> String {
 /// `16 CPUs (8 cores)`.
 fn sharers(topology: &Topology, cache: &Cache) -> String {
     let cpus = plural(cache.cpus.len(), "CPU");
+    // A CPU whose core is unknown may be a core of its own.
+    if cache.cpus.iter().any(|cpu| topology.core_of(cpu).is_none()) {
+        return cpus;
+    }
     match topology.cores.iter().filter(|core| !core.cpus.is_disjoint(&cache.cpus)).count() {
         cores if cores == 0 || cores == cache.cpus.len() => cpus,
         cores => format!("{cpus} ({})", plural(cores, "core")),

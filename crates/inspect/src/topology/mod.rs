@@ -29,11 +29,16 @@ pub fn topology(topology: &Topology, style: &Style) -> String {
         let text = format!("SMT siblings are CPUs n and n+{offset}, as {example}.");
         paragraph(&mut out, 0, &text, style);
     }
-    if strided(topology) {
-        paragraph(&mut out, 0, "a-b:2 is every second CPU from a to b, as taskset reads it.", style);
+    let mut others = String::new();
+    away(&mut others, topology, style);
+    if let Some(legend) = legend(&[&out, &others]) {
+        paragraph(&mut out, 0, legend, style);
     }
     caches::caches(&mut out, topology, style);
-    away(&mut out, topology, style);
+    if !others.is_empty() {
+        section(&mut out);
+        out.push_str(&others);
+    }
     let contradictions: Vec<&str> = topology.contradictions.iter().map(|one| &*one.text).collect();
     let notes: Vec<&str> = topology.notes.iter().map(|note| &**note).collect();
     for (title, texts) in [("Contradictory", contradictions), ("Not known", notes)] {
@@ -52,7 +57,6 @@ fn away(out: &mut String, topology: &Topology, style: &Style) {
     if topology.offline.is_empty() && denied.is_empty() {
         return;
     }
-    section(out);
     if !topology.offline.is_empty() {
         hanging(out, "offline      ", Some(Paint::Caution), &cpus::named(&topology.offline), style);
     }
@@ -82,7 +86,19 @@ fn clock(topology: &Topology) -> Option<String> {
     }
 }
 
-fn strided(topology: &Topology) -> bool {
-    let nodes = topology.nodes.iter().map(|node| &node.cpus);
-    nodes.chain(topology.caches.iter().map(|cache| &cache.cpus)).any(|set| cpus::list(set).contains(":2"))
+/// What `0-12:4` means, if there is any such list.
+fn legend(texts: &[&str]) -> Option<&'static str> {
+    let step = |text: &str, at: usize| {
+        let digits = text[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
+        let list = digits > 0 && text[..at].ends_with(|c: char| c.is_ascii_digit());
+        list.then(|| text[at + 1..][..digits].to_string())
+    };
+    let steps =
+        |text: &&str| text.match_indices(':').filter_map(|(at, _)| step(text, at)).collect::<Vec<_>>();
+    let steps: Vec<String> = texts.iter().flat_map(steps).collect();
+    match steps.iter().all(|step| step == "2") {
+        _ if steps.is_empty() => None,
+        true => Some("a-b:2 is every second CPU from a to b, as taskset reads it."),
+        false => Some("a-b:n is every n-th CPU from a to b, as taskset reads it."),
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ringfence_machine::cpulist::CpuSet;
-use ringfence_machine::topology::{Core, CoreKind, Node, Topology};
+use ringfence_machine::topology::{Cache, Core, CoreKind, Die, Node, Topology};
 
 use super::cpus;
 use crate::style::{Paint, Style};
@@ -21,7 +21,9 @@ pub(super) fn nodes(out: &mut String, topology: &Topology, folded: bool, style: 
         topology.nodes.iter().flat_map(|node| node.cpus.iter().collect::<Vec<_>>()).collect();
     let outside = topology.online.difference(&in_nodes);
     if !outside.is_empty() {
-        hanging(out, "No node  ", Some(Paint::Strong), &cpus::named(&outside), style);
+        let text = [Some(cpus::named(&outside)), dies(topology, &outside)];
+        let text = text.into_iter().flatten().collect::<Vec<_>>().join("; ");
+        hanging(out, "No node  ", Some(Paint::Strong), &text, style);
         processors(out, topology, &outside, folded, style);
         out.push('\n');
     }
@@ -48,12 +50,25 @@ fn describe(topology: &Topology, node: &Node) -> String {
         1 => parts.push(format!("package {}", join(&packages))),
         _ => parts.push(format!("packages {}", join(&packages))),
     }
-    let dies = topology.dies.iter().filter(|die| !die.cpus.is_disjoint(&node.cpus)).count();
-    if dies > packages.len().max(1) {
-        parts.push(plural(dies, "die"));
-    }
+    parts.extend(dies(topology, &node.cpus));
     parts.extend(distances(node));
     parts.join("; ")
+}
+
+/// `die 1`, or `die 0 (CPUs 0-1), die 1 (CPUs 2-3)`, where a package has several.
+fn dies(topology: &Topology, all: &CpuSet) -> Option<String> {
+    let here: Vec<&Die> = topology.dies.iter().filter(|die| !die.cpus.is_disjoint(all)).collect();
+    let several = topology.dies.len() > topology.packages.len().max(1);
+    let one_package = here.iter().all(|die| die.package == here[0].package);
+    let die = |die: &&Die| {
+        let package = die.package.filter(|_| !one_package).map(|id| format!(" of package {id}"));
+        let name = format!("die {}{}", die.id, package.unwrap_or_default());
+        match here.len() {
+            1 => name,
+            _ => format!("{name} ({})", cpus::named(&die.cpus.intersection(all))),
+        }
+    };
+    (several && !here.is_empty()).then(|| here.iter().map(die).collect::<Vec<_>>().join(", "))
 }
 
 /// `distance 14 to node 2, 21 to node 1`: nodes at one distance together, the nearest first.
@@ -83,6 +98,7 @@ fn processors(out: &mut String, topology: &Topology, all: &CpuSet, folded: bool,
         };
         let head = format!("  {:<12}", format!("{}{size}", llc.name()));
         hanging(out, &head, None, &format!("{}{shared}", population(topology, &here)), style);
+        clusters(out, topology, &here, llc.level, style);
         if !folded {
             cores(out, topology, &here, style);
         }
@@ -106,7 +122,32 @@ fn population(topology: &Topology, here: &CpuSet) -> String {
     let counted = kinds.into_iter().chain(of_no_kind).filter(|(n, _)| *n > 0);
     let mut parts: Vec<String> = counted.map(|(n, name)| plural(n, name)).collect();
     parts.push(cpus::named(here));
+    let unknown: CpuSet = here.iter().filter(|&cpu| topology.core_of(cpu).is_none()).collect();
+    if !unknown.is_empty() && parts.len() > 1 {
+        parts.push(format!("the cores of {} not known", cpus::named(&unknown)));
+    }
     parts.join(", ")
+}
+
+/// The CPUs of several cores that share a cache below the last-level cache.
+fn clusters(out: &mut String, topology: &Topology, here: &CpuSet, last: u8, style: &Style) {
+    let cluster = |cache: &&Cache| {
+        (2..last).contains(&cache.level)
+            && cache.holds_data()
+            && !cache.cpus.is_disjoint(here)
+            && cores_of(topology, &cache.cpus).len() > 1
+    };
+    let mut by_cache: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for cache in topology.caches.iter().filter(cluster) {
+        let size = cache.size.map(|size| format!(" of {size}")).unwrap_or_default();
+        let name = format!("{}{size}", cache.name());
+        by_cache.entry(name).or_default().push(cpus::list(&cache.cpus.intersection(here)));
+    }
+    for (name, clusters) in by_cache {
+        let (noun, each) = if clusters.len() == 1 { ("cluster", "") } else { ("clusters", "each ") };
+        let text = format!("{noun} of CPUs {}, {each}with an {name}", clusters.join(" and "));
+        hanging(out, "    ", None, &text, style);
+    }
 }
 
 fn cores(out: &mut String, topology: &Topology, here: &CpuSet, style: &Style) {

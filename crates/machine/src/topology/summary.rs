@@ -9,7 +9,7 @@ impl Topology {
     pub fn summary(&self) -> String {
         let mut parts = vec![self.processors()];
         if !self.offline.is_empty() {
-            parts.push(format!("{} CPUs offline ({})", self.offline.len(), self.offline));
+            parts.push(format!("{} ({})", count(self.offline.len(), "CPU offline"), self.offline));
         }
         let denied = self.online.difference(&self.allowed);
         if !denied.is_empty() {
@@ -40,12 +40,15 @@ impl Topology {
         if !regular || packages * per_package * per_core != self.online.len() {
             return count(self.online.len(), "CPU");
         }
-        format!(
-            "{} x {} x {}",
-            count(packages, "socket"),
-            count(per_package, "core"),
-            count(per_core, "thread")
-        )
+        let mut parts = vec![count(packages, "socket")];
+        let dies = self.dies.len() / packages;
+        if dies > 1 && self.dies.iter().all(|die| die.cpus.len() * dies == per_package * per_core) {
+            parts.extend([count(dies, "die"), count(per_package / dies, "core")]);
+        } else {
+            parts.push(count(per_package, "core"));
+        }
+        parts.push(count(per_core, "thread"));
+        parts.join(" x ")
     }
 
     /// `L1d 32KiB` for private caches, `L3 2 x 22MiB` for those that cores share.

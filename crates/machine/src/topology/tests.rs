@@ -95,7 +95,7 @@ fn two_kinds_of_cores() {
     assert_eq!(
         topology.summary(),
         "6 P-cores + 6 E-cores, 18 CPUs online, 2 CPUs offline (18-19), L1d 32KiB, L1d 48KiB, \
-         L2 1.2MiB, L2 2 x 2MiB, L3 24MiB"
+         L2 1.25MiB, L2 2 x 2MiB, L3 24MiB"
     );
 }
 
@@ -517,4 +517,18 @@ fn low_power_cores_are_a_third_kind() {
     assert_eq!(json["cpus"][16]["kind"], "lowpower");
     machine.write("/sys/devices/cpu_atom/cpus", "12\n").write("/sys/devices/cpu_lowpower/cpus", "13-17\n");
     assert!(read(&machine).summary().starts_with("6 P-cores + 1 E-core + 5 LP-E-cores, "));
+}
+
+#[test]
+fn the_summary_names_several_dies_and_one_offline_cpu() {
+    let machine = fixtures::xeon_2s64t();
+    for cpu in 0..64 {
+        let die = cpu / 16 % 2;
+        machine.write(format!("/sys/devices/system/cpu/cpu{cpu}/topology/die_id"), format!("{die}\n"));
+    }
+    let summary = read(&machine).summary();
+    assert!(summary.starts_with("2 sockets x 2 dies x 8 cores x 2 threads, "), "{summary}");
+    let vm = fixtures::vm_2cpu();
+    vm.write("/sys/devices/system/cpu/online", "0\n");
+    assert!(read(&vm).summary().contains(", 1 CPU offline (1), "), "{}", read(&vm).summary());
 }

@@ -126,3 +126,42 @@ fn contradictions_are_listed() {
     let expected = "Contradictory\n  node 1 is as near to node 0 as to itself (distance 10)\n";
     assert!(page(&xeon).contains(expected), "{}", page(&xeon));
 }
+
+#[test]
+fn strides_have_a_legend() {
+    let second = "a-b:2 is every second CPU from a to b";
+    assert!(page(&fixtures::xeon_2s64t()).contains(second));
+    assert!(!page(&fixtures::zen_multi_llc()).contains("taskset"));
+    let fours = fixtures::xeon_2s64t();
+    for node in 0..4 {
+        let cpus: Vec<String> = (0..16).map(|n| (n * 4 + node).to_string()).collect();
+        fours
+            .write(format!("/sys/devices/system/node/node{node}/cpulist"), cpus.join(",") + "\n")
+            .write(format!("/sys/devices/system/node/node{node}/meminfo"), "MemTotal: 1048576 kB\n");
+    }
+    assert!(page(&fours).contains("a-b:n is every n-th CPU from a to b"), "{}", page(&fours));
+    // One that only the list of CPUs that are switched off needs.
+    let off = fixtures::zen_multi_llc();
+    off.write("/sys/devices/system/cpu/present", "0-63,70,72,74,76,78\n");
+    assert!(
+        page(&off).contains("offline      CPUs 70-78:2") && page(&off).contains(second),
+        "{}",
+        page(&off)
+    );
+}
+
+#[test]
+fn dies_clusters_and_unknown_cores_are_shown() {
+    let vm = fixtures::vm_2cpu();
+    vm.write("/sys/devices/system/cpu/cpu1/topology/die_id", "1\n");
+    assert!(page(&vm).contains("; package 0; die 0 (CPU 0), die 1 (CPU 1)\n"), "{}", page(&vm));
+    vm.write("/sys/devices/system/node/node0/cpulist", "0\n");
+    assert!(page(&vm).contains("; package 0; die 0\n"), "{}", page(&vm));
+    assert!(page(&vm).contains("No node  CPU 1; die 1\n"), "{}", page(&vm));
+    let laptop = page(&fixtures::hybrid_laptop());
+    assert!(laptop.contains("clusters of CPUs 12-15 and 16-17, each with an L2 of 2MiB\n"), "{laptop}");
+    vm.remove("/sys/devices/system/cpu/cpu1/topology");
+    vm.write("/sys/devices/system/node/node0/cpulist", "0-1\n");
+    assert!(page(&vm).contains("1 core, CPUs 0-1, the cores of CPU 1 not known\n"), "{}", page(&vm));
+    assert!(!page(&vm).contains("(1 core)"), "{}", page(&vm));
+}
