@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ringfence_machine::Machine;
 use ringfence_machine::features::has_cpuinfo_flag;
+use ringfence_machine::hypervisor;
 use ringfence_machine::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
@@ -93,10 +94,10 @@ impl Facts {
         let topology = &machine.topology;
         let busy = machine.findings.iter().filter(|finding| BUSY.contains(&finding.id.as_str()));
         let busy: Vec<String> = busy.map(|finding| finding.cause.clone()).collect();
-        let hypervisor = features.map_or_else(
-            || has_cpuinfo_flag(root, "hypervisor").then(|| "unknown".into()),
-            |features| features.hypervisor.clone(),
-        );
+        let by_cpuid = features.and_then(|features| features.hypervisor.clone());
+        let hypervisor = by_cpuid.filter(|name| name != "unknown").or_else(|| {
+            hypervisor::guest(root).map(|guest| guest.hypervisor.unwrap_or_else(|| "unknown".into()))
+        });
         let some = |count: usize| u32::try_from(count).ok().filter(|count| *count > 0);
         Ok(Self {
             node: node.into(),

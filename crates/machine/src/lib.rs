@@ -19,6 +19,7 @@
 //!
 //! - [`topology`]: packages, cores, caches, nodes; who shares what; placements of two tasks
 //! - [`features`]: flush instructions, vector widths, TSC, RDT
+//! - [`hypervisor`]: whether it is a virtual machine
 //! - [`targets`]: memory that an experiment can write to
 //! - [`doctor`]: findings with cause, consequence and remedy
 //! - [`resctrl`]: which parts of caches and bandwidth can be isolated, and what they are set to
@@ -37,6 +38,7 @@ pub mod doctor;
 pub mod features;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
+pub mod hypervisor;
 pub mod io_priority;
 pub mod medium;
 pub mod probe;

@@ -159,6 +159,16 @@ fn another_kind_of_processor_is_one_finding() {
 }
 
 #[test]
+fn a_virtual_machine_that_hides_the_flag_is_a_finding() {
+    let machine = fixtures::xeon_2s64t();
+    machine.write("/sys/class/dmi/id/product_name", "VirtualBox\n");
+    let found = findings(&machine);
+    let finding = found.iter().find(|finding| finding.id == "virtual-machine").unwrap();
+    assert_eq!(finding.cause, "a hypervisor runs below the kernel: VirtualBox");
+    assert_eq!(finding.evidence, "/sys/class/dmi/id/product_name is 'VirtualBox'");
+}
+
+#[test]
 fn a_contradictory_topology_is_a_finding() {
     let machine = fixtures::xeon_2s64t();
     machine.write("/sys/devices/system/node/node0/distance", "10 10\n");

@@ -1,19 +1,18 @@
 //! Virtual machines and stolen time.
 
-use crate::features::has_cpuinfo_flag;
+use crate::hypervisor;
 
 use super::finding::{Finding, Severity, View};
 use super::stat::StatSnapshot;
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
-    if !has_cpuinfo_flag(view.root, "hypervisor") {
-        return Vec::new();
-    }
+    let Some(guest) = hypervisor::guest(view.root) else { return Vec::new() };
+    let name = guest.hypervisor.map(|name| format!(": {name}")).unwrap_or_default();
     let mut findings = vec![Finding {
         id: "virtual-machine".into(),
         severity: Severity::Warning,
         title: "This is a virtual machine".into(),
-        cause: "a hypervisor runs below the kernel".into(),
+        cause: format!("a hypervisor runs below the kernel{name}"),
         consequence:
             "sysfs may be untrue about cores and caches, virtual CPUs move between physical ones, and \
                       other guests share the caches"
@@ -21,7 +20,7 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
         remedy:
             "measure on the bare machine, or have the host pin the virtual CPUs; believe probes, not sysfs"
                 .into(),
-        evidence: "/proc/cpuinfo lists the flag 'hypervisor'".into(),
+        evidence: guest.evidence.join("; "),
     }];
     findings.extend(steal(view));
     findings

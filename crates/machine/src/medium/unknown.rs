@@ -1,6 +1,6 @@
 //! What no file of the kernel tells.
 
-use crate::features::has_cpuinfo_flag;
+use crate::hypervisor;
 use crate::root::FsRoot;
 
 use super::flush::{Reach, list};
@@ -13,7 +13,7 @@ pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec
     file_system.devices(&mut |device| unknown.extend(of_device(device)));
     let (Reach::Disks(names) | Reach::NothingToFlush(names)) = flush else { return unknown };
     let (disks, one) = (list(names), names.len() == 1);
-    unknown.push(match has_cpuinfo_flag(root, "hypervisor") {
+    unknown.push(match hypervisor::guest(root).is_some() {
         true => format!(
             "whether the host keeps what {disks} {} told to keep: this is a virtual machine, and hosts can be set to ignore \
              flushes, or to answer from their own page cache (as QEMU's cache=unsafe does)",
