@@ -216,7 +216,7 @@ pub enum PlacementKind {
     Llc,
     /// On the same NUMA node, under another last-level cache.
     Node,
-    /// On another NUMA node.
+    /// On another NUMA node, of another package if there is one.
     Remote,
 }
 

@@ -76,6 +76,9 @@ pub(super) fn notes(
         }
         if role != metric {
             notes.extend(doubt(topology, want, &own, &home, placed.places[role]));
+            if placed.places[role] == Place::Remote {
+                notes.extend(remoteness(topology, want, &own, &home));
+            }
         }
         // Whoever names CPUs may not know how far apart these are.
         let names = placed.places[role] == Place::Named || placed.places[metric] == Place::Named;
@@ -84,6 +87,18 @@ pub(super) fn notes(
         }
     }
     notes
+}
+
+// Which kind of remote node it is, where the metric's package has several nodes (sub-NUMA clusters).
+fn remoteness(topology: &Topology, want: &Want, own: &CpuSet, home: &CpuSet) -> Option<String> {
+    let (there, here) = (own.first()?, home.first()?);
+    let package = topology.packages.iter().find(|package| package.cpus.contains(here))?;
+    let nodes: CpuSet = package.cpus.iter().filter_map(|cpu| topology.node_of(cpu)).collect();
+    let which = match topology.different_packages(there, here) {
+        true => "in another package",
+        false => "on another NUMA node of the same package",
+    };
+    (nodes.len() > 1).then(|| format!("{} runs {which}", want.role))
 }
 
 // That a placement relies on statements about these CPUs that contradict each other.
@@ -127,8 +142,11 @@ fn distance(
     let apart: CpuSet = own.iter().copied().filter(another_llc).collect();
     let lie = |set: &CpuSet| if set.len() == 1 { "lies" } else { "lie" };
     if !far.is_empty() && place != Place::Remote {
+        let package = |cpu| topology.cpu(cpu).and_then(|cpu| cpu.package);
+        let same = |cpu| package(cpu).is_some() && package(cpu) == package(home);
+        let of = if far.iter().all(same) { " of the same package" } else { "" };
         notes.push(format!(
-            "{}'s {} {} on another NUMA node than {victim}'s CPU {home}",
+            "{}'s {} {} on another NUMA node{of} than {victim}'s CPU {home}",
             want.role,
             far.named(),
             lie(&far)

@@ -21,6 +21,7 @@ struct Core {
     /// The number of its last-level cache; cores of which none is known share one.
     llc: usize,
     node: Option<u32>,
+    package: Option<u32>,
 }
 
 /// A way to place everybody.
@@ -44,12 +45,14 @@ impl Floor {
                     all: core.cpus.clone(),
                     llc: groups.iter().position(|group| group.contains(cpu)).unwrap_or(usize::MAX),
                     node: topology.node_of(cpu),
+                    package: core.package,
                 }),
             }
         }
         if let (true, Some(first)) = (cores.is_empty(), usable.first()) {
             let all = usable.clone();
-            cores.push(Core { cpus: vec![first], all, llc: usize::MAX, node: topology.node_of(first) });
+            let node = topology.node_of(first);
+            cores.push(Core { cpus: vec![first], all, llc: usize::MAX, node, package: None });
         }
         // Stable: the others stay in the order of their lowest CPU.
         cores.sort_by_key(Core::serves_the_kernel);
@@ -148,8 +151,12 @@ impl Floor {
                     siblings.filter(free).take(count(role)).collect()
                 }
                 place => {
-                    let room = self.cores.iter().filter(|core| {
-                        core.is_idle(&taken) && core.is_idle(&cpus[metric]) && core.lies(place, &own)
+                    let lies = |core: &&Core| core.lies(place, &own);
+                    // With sub-NUMA clusters, a node of the same package is remote only where there is no other package.
+                    let elsewhere = |core: &Core| own.iter().all(|home| core.of_another_package(home));
+                    let far = place == Place::Remote && self.cores.iter().filter(lies).any(elsewhere);
+                    let room = self.cores.iter().filter(lies).filter(|core| {
+                        core.is_idle(&taken) && core.is_idle(&cpus[metric]) && (!far || elsewhere(core))
                     });
                     room.take(count(role)).map(|core| core.cpus[0]).collect()
                 }
@@ -182,6 +189,10 @@ impl Core {
 
     fn is_idle(&self, taken: &[CpuId]) -> bool {
         !taken.iter().any(|cpu| self.has(*cpu))
+    }
+
+    fn of_another_package(&self, other: &Core) -> bool {
+        matches!((self.package, other.package), (Some(a), Some(b)) if a != b)
     }
 
     /// Whether it lies so to the metric's cores.

@@ -245,3 +245,26 @@ fn placements_that_rely_on_a_contradictory_map_say_so() {
     let named = placed(&xeon, &[on("victim", "2"), on("aggressor", "5")]);
     assert!(named.notes.iter().any(|note| note == text), "{:?}", named.notes);
 }
+
+#[test]
+fn remote_is_another_package_if_there_is_one() {
+    let xeon = fixtures::xeon_2s64t();
+    for node in 0..4_u32 {
+        let cpus: CpuSet = (0..64).filter(|cpu| cpu % 4 == node).collect();
+        xeon.write(format!("/sys/devices/system/node/node{node}/cpulist"), format!("{cpus}\n"));
+    }
+    let far = two(&xeon, PlacementKind::Remote, 1, 16);
+    assert!(far.cpus[1].len() == 16 && far.cpus[1].iter().all(|cpu| cpu % 2 == 1), "{:?}", far.cpus);
+    assert_eq!(far.notes, ["aggressor runs in another package"]);
+    let named = placed(&xeon, &[on("victim", "4"), on("aggressor", "6")]);
+    assert_eq!(
+        named.notes,
+        ["aggressor's CPU 6 lies on another NUMA node of the same package than victim's CPU 4"]
+    );
+    // Where this process may use one package only, its other node is remote.
+    let evens: CpuSet = (0..64).step_by(2).collect();
+    xeon.write("/proc/self/status", format!("Cpus_allowed_list:\t{evens}\n"));
+    let near = two(&xeon, PlacementKind::Remote, 1, 1);
+    assert_eq!(near.cpus[1].len(), 1);
+    assert_eq!(near.notes, ["aggressor runs on another NUMA node of the same package"]);
+}

@@ -50,7 +50,7 @@ pub enum Place {
     Llc,
     /// On the metric's NUMA node, under another last-level cache.
     Node,
-    /// On another NUMA node.
+    /// On another NUMA node: of another package, if there is one.
     Remote,
 }
 

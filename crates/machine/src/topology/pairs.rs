@@ -36,12 +36,17 @@ impl Topology {
         })
     }
 
-    /// Two cores of different nodes.
+    /// Two cores of different nodes: of different packages if there are such, and otherwise of one package that has several
+    /// nodes (sub-NUMA clusters).
     pub fn pairs_remote(&self, among: &CpuSet) -> Vec<(CpuId, CpuId)> {
-        self.pairs_of_cores(among, |a, b| match (self.node_of(a), self.node_of(b)) {
+        let mut pairs = self.pairs_of_cores(among, |a, b| match (self.node_of(a), self.node_of(b)) {
             (Some(a), Some(b)) => a != b,
             _ => false,
-        })
+        });
+        if pairs.iter().any(|&(a, b)| self.different_packages(a, b)) {
+            pairs.retain(|&(a, b)| self.different_packages(a, b));
+        }
+        pairs
     }
 
     fn pairs_of_cores(&self, among: &CpuSet, fits: impl Fn(CpuId, CpuId) -> bool) -> Vec<(CpuId, CpuId)> {

@@ -52,6 +52,12 @@ impl Topology {
         self.cpu(cpu)?.node
     }
 
+    /// Whether two CPUs are known to belong to different packages.
+    pub fn different_packages(&self, a: CpuId, b: CpuId) -> bool {
+        let package = |cpu| self.cpu(cpu).and_then(|known| known.package);
+        matches!((package(a), package(b)), (Some(a), Some(b)) if a != b)
+    }
+
     /// The node with this number.
     pub fn node(&self, node: u32) -> Option<&Node> {
         self.nodes.iter().find(|known| known.id == node)

@@ -532,3 +532,26 @@ fn the_summary_names_several_dies_and_one_offline_cpu() {
     vm.write("/sys/devices/system/cpu/online", "0\n");
     assert!(read(&vm).summary().contains(", 1 CPU offline (1), "), "{}", read(&vm).summary());
 }
+
+/// Two nodes in each package of the Xeon, as with sub-NUMA clusters: 0 and 2 in package 0, 1 and 3 in package 1.
+fn sub_numa_clusters() -> FixtureTree {
+    let machine = fixtures::xeon_2s64t();
+    for node in 0..4_u32 {
+        let cpus: CpuSet = (0..64).filter(|cpu| cpu % 4 == node).collect();
+        let dir = format!("/sys/devices/system/node/node{node}");
+        machine.write(format!("{dir}/cpulist"), format!("{cpus}\n"));
+    }
+    machine
+}
+
+#[test]
+fn remote_pairs_are_of_two_packages_if_there_are_two() {
+    let machine = sub_numa_clusters();
+    let topology = read(&machine);
+    let pairs = topology.pairs_remote(&topology.usable());
+    assert!(pairs.iter().all(|&(a, b)| topology.different_packages(a, b)));
+    assert_eq!(pairs[0], (0, 1));
+    // Package 0 alone: its other node is all that there is.
+    let evens: CpuSet = (0..64).step_by(2).collect();
+    assert_eq!(topology.pairs_remote(&evens)[0], (0, 2));
+}

@@ -155,7 +155,7 @@ pub enum Placement {
     Llc,
     /// Another last-level cache on the same NUMA node
     Node,
-    /// Another NUMA node
+    /// Another NUMA node, of another package if there is one
     Remote,
 }
 
