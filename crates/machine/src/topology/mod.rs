@@ -9,6 +9,7 @@
 //! [`Topology::notes`].
 
 mod cache;
+mod consistency;
 mod contradiction;
 mod cpu;
 mod kind;
@@ -79,10 +80,10 @@ impl Topology {
         let dies = cpu::group_dies(&cpus);
         let caches = cache::read(root, &lists.online, &mut notes, &mut contradictions);
         kind::assign(root, &mut cores, &mut cpus, &caches);
-        contradictions.extend(contradiction::of_cores(&cores, &cpus));
-        contradictions.extend(contradiction::of_caches(&caches, &cpus));
-        contradictions.extend(contradiction::of_nodes(&nodes));
-        contradictions.extend(contradiction::of_packages(root, &packages, &lists.online));
+        contradictions.extend(consistency::of_cores(&cores, &cpus));
+        contradictions.extend(consistency::of_caches(&caches, &cpus));
+        contradictions.extend(consistency::of_nodes(&nodes));
+        contradictions.extend(consistency::of_packages(root, &packages, &lists.online));
         Ok(Self {
             offline: lists.present.difference(&lists.online),
             possible: lists.possible,
