@@ -65,7 +65,7 @@ pub use check::check;
 pub use event::{At, Event, Kind, WORD, Write};
 pub use fate::Fate;
 pub use fix::Fix;
-pub use lint::{BLOCK, Lint, Lints, Rule};
+pub use lint::{BLOCK, Drops, DurableBy, Lint, Lints, Rule, Scope};
 pub use machine::Machine;
 pub use profile::Profile;
 pub use question::Check;

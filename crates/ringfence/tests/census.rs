@@ -162,7 +162,7 @@ fn trace(folder: &std::path::Path) {
 
     let about = About { recorder: "a test".into(), command: vec!["./it".into()], ..About::default() };
     let mut writer = Writer::create(folder, about).unwrap();
-    writer.file(TracedFile { id: 1, path: "/mnt/pmem/pool".into(), size: 4096 }).unwrap();
+    writer.file(TracedFile { id: 1, path: "/mnt/pmem/pool".into(), size: 4096, medium: None }).unwrap();
     let at = |offset| Place { file: 1, offset };
     let flush = Action::Flush { flush: ringfence_persist::Flush::Clwb, at: at(0) };
     let store = |offset| Action::Store { at: at(offset), bytes: vec![1; 8] };

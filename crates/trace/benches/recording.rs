@@ -44,7 +44,7 @@ fn main() {
 
 fn write(folder: &std::path::Path, count: u64, store_only: bool) {
     let mut writer = Writer::create(folder, About::default()).unwrap();
-    writer.file(TracedFile { id: 1, path: "/mnt/pmem/file".into(), size: 1 << 30 }).unwrap();
+    writer.file(TracedFile { id: 1, path: "/mnt/pmem/file".into(), size: 1 << 30, medium: None }).unwrap();
     let (mut state, mut at) = (1u64, Place { file: 1, offset: 0 });
     for sequence in 0..count {
         let action = match sequence % 9 {

@@ -85,7 +85,7 @@ fn recorded(actions: &[Action]) -> (tempfile::TempDir, Reader) {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(folder.path(), About::default()).unwrap();
     for id in 1..=2 {
-        writer.file(TracedFile { id, path: format!("/mnt/{id}"), size: 1 << 20 }).unwrap();
+        writer.file(TracedFile { id, path: format!("/mnt/{id}"), size: 1 << 20, medium: None }).unwrap();
     }
     writer.site(&Site { id: 1, module: "/no/such".into(), address: 1, bytes: vec![] });
     for (sequence, action) in (1..).zip(actions) {

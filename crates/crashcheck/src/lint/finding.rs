@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use ringfence_persist::policy::Prices;
 
+use super::advice::Scope;
 use crate::event::{At, Source};
 
 /// Bytes that Optane's media read and write at once: a write of a part costs as much as one of the whole, or
@@ -167,16 +168,16 @@ impl fmt::Display for Rule {
 
 impl fmt::Display for Lint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.tell(f, &|at| at.to_string())
+        self.tell(f, &|at| at.to_string(), Scope::Whole)
     }
 }
 
 impl Lint {
-    /// The sentence of its `Display`, with places by these names.
+    /// The sentence of its `Display`, with places by these names, and advice that holds in this scope.
     ///
     /// # Errors
     /// As of the formatter.
-    pub fn tell(&self, f: &mut dyn fmt::Write, name: &dyn Fn(At) -> String) -> fmt::Result {
+    pub fn tell(&self, f: &mut dyn fmt::Write, name: &dyn Fn(At) -> String, scope: Scope) -> fmt::Result {
         let (start, len) = (self.bytes.start, self.bytes.len());
         let named = self.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let (bytes, are, them) = match len {
@@ -189,52 +190,59 @@ impl Lint {
             _ => "until the end".into(),
         };
         let other = other.as_deref().unwrap_or("the beginning");
+        let durable = |instructions: &str| scope.durable(them, instructions);
+        let unless = scope.unless_dropped();
         write!(f, "{}: {}: ", name(self.at), self.rule)?;
         match (self.rule, self.why) {
             (Rule::NeverDurable, _) => write!(
                 f,
-                "{bytes} {are} never flushed, so that a crash may lose {them}: flush {them}, then fence"
+                "{bytes} {are} never flushed, so that a crash may lose {them}: {}",
+                durable(&format!("flush {them}, then fence"))
             ),
             (Rule::AcknowledgedTooEarly, _) => write!(
                 f,
-                "{bytes} {are} not flushed when {other} acknowledges {them}: flush {them} and fence before that"
+                "{bytes} {are} not flushed when {other} acknowledges {them}: {}",
+                durable(&format!("flush {them} and fence before that"))
             ),
             (Rule::MissingFence, Why::Buffered) => {
                 write!(
                     f,
-                    "{bytes} may be in the store buffer still, with no fence {before}: put an sfence there"
+                    "{bytes} may be in the store buffer still, with no fence {before}: {}",
+                    durable("put an sfence there")
                 )
             }
             (Rule::MissingFence, Why::Streamed) => {
                 write!(
                     f,
-                    "{bytes} {are} written by non-temporal stores, with no fence {before}: put an sfence there"
+                    "{bytes} {are} written by non-temporal stores, with no fence {before}: {}",
+                    durable("put an sfence there")
                 )
             }
             (Rule::MissingFence, Why::WrongFence { fence, sfence_would_do }) => write!(
                 f,
                 "{bytes} {are} flushed by clflush, which the fence at {} does not wait for on this processor, with no \
-                 other {before}: make it an {}",
+                 other {before}: {}",
                 name(fence),
-                if sfence_would_do { "sfence or mfence" } else { "mfence" }
+                durable(if sfence_would_do { "make it an sfence or mfence" } else { "make it an mfence" })
             ),
             (Rule::MissingFence, Why::Plain) => {
-                write!(f, "{bytes} {are} flushed, but there is no fence {before}: put an sfence there")
+                let remedy = durable("put an sfence there");
+                write!(f, "{bytes} {are} flushed, but there is no fence {before}: {remedy}")
             }
             (Rule::RedundantFlush, _) => write!(
                 f,
                 "the line at {start} is flushed again though nothing was stored to it since the flush at {other}: \
-                 leave one of the two out"
+                 leave one of the two out{unless}"
             ),
             (Rule::CleanFlush, Why::Streamed) => write!(
                 f,
                 "the line at {start} is flushed though only non-temporal stores wrote it, which want a fence alone: \
-                 leave the flush out"
+                 leave the flush out{unless}"
             ),
             (Rule::CleanFlush, _) => write!(
                 f,
                 "the line at {start} is flushed though nothing was stored to it since it was last durable: leave \
-                 the flush out, or flush what was meant"
+                 the flush out{unless}, or flush what was meant"
             ),
             (Rule::FlushedTwice, _) => write!(
                 f,
@@ -244,7 +252,13 @@ impl Lint {
             (Rule::FlushUnderEadr, _) => write!(
                 f,
                 "the line at {start} is flushed though caches are in the persistence domain (eADR): leave flushes \
-                 out there, but keep the fences"
+                 out there{unless}, but keep the fences"
+            ),
+            (Rule::RedundantFence, _) if scope != Scope::Whole => write!(
+                f,
+                "this sfence waits for nothing in the recorded files, with no flush and no non-temporal store since \
+                 {other}: they do not need it; leave it out only if it completes nothing else, such as non-temporal \
+                 stores to other memory"
             ),
             (Rule::RedundantFence, _) => write!(
                 f,

@@ -5,6 +5,7 @@
 //! explorer's; and what costs time without need (the others). They say what one run did: another path through
 //! the program may do something else.
 
+mod advice;
 mod finding;
 mod lints;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use std::ops::Range;
 use crate::event::Event;
 use crate::profile::Profile;
 
+pub use advice::{Drops, DurableBy, Scope};
 pub use finding::{BLOCK, Lint, Rule};
 pub(crate) use finding::{Proposal, uncovered};
 pub use lints::Lints;

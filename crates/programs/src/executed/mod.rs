@@ -4,11 +4,12 @@ mod costs;
 
 use std::time::Duration;
 
+use ringfence_machine::text::printable;
 use ringfence_machine::units::Bytes;
 use ringfence_trace::census::dynamic::checked::Checked;
 use ringfence_trace::census::dynamic::saving::Saving;
 use ringfence_trace::census::dynamic::{AtPlace, BLOCK, Executed, Race, Run, RunDiff};
-use ringfence_trace::events::{Ended, Location};
+use ringfence_trace::events::{Ended, Location, Medium, TracedFile};
 
 use crate::census::differences;
 use costs::many;
@@ -77,7 +78,40 @@ fn beginning(out: &mut String, run: &Run, style: &Style) {
     let events = if events == 1 { "1 event".into() } else { format!("{} events", count(run.events)) };
     heading(out, &format!("{command}: {events} of {threads}"), style);
     paragraph(out, 0, &ending(run), style);
+    list(out, "files", &files(run), style);
+    if let Some(note) = medium_note(run) {
+        paragraph(out, 0, note, style);
+    }
 }
+
+/// What flushes are worth where a file is not mapped directly.
+pub fn medium_note(run: &Run) -> Option<&'static str> {
+    let is_direct = |file: &TracedFile| file.medium.is_none_or(|medium| medium == Medium::Dax);
+    let flushes = run.total.flushes() + run.total.nt_stores > 0;
+    (flushes && !run.files.iter().all(is_direct)).then_some(
+        "Lines count as durable as on persistent memory. In the page cache only msync, fsync and their kin make stores \
+         durable, and in memory nothing does.",
+    )
+}
+
+/// The files that were recorded, each with its size and medium.
+pub fn files(run: &Run) -> Vec<String> {
+    let one = |file: &TracedFile| {
+        let medium = match file.medium {
+            Some(medium) => medium.to_string(),
+            None => "medium not known".into(),
+        };
+        format!("{} ({} at first, {medium})", printable(&file.path), Bytes(file.size))
+    };
+    let mut files: Vec<String> = run.files.iter().take(BUSIEST).map(one).collect();
+    if run.files.len() > BUSIEST {
+        files.push(format!("{} more", run.files.len() - BUSIEST));
+    }
+    files
+}
+
+/// What advice about a recorded program rests on.
+pub const SCOPE: &str = "Findings and advice are about the recorded files alone: what the program does to other memory is not in the trace.";
 
 /// How long it was recorded, and how it ended.
 pub fn ending(run: &Run) -> String {
@@ -152,7 +186,8 @@ pub fn needless(total: &Executed) -> Vec<String> {
             .push(format!("{again} were of lines that had been flushed since the last fence; {unchanged}"));
     }
     if total.idle_fences > 0 {
-        needless.push(format!("{} had nothing to wait for", of(total.idle_fences, fences, "fences")));
+        let idle = of(total.idle_fences, fences, "fences");
+        needless.push(format!("{idle} had nothing to wait for in the recorded files"));
     }
     if needless.is_empty() && flushes + fences > 0 {
         needless.push(
@@ -257,6 +292,7 @@ fn lints(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
     }
     section(out);
     heading(out, &format!("What the crash checker finds, by the rules of {}", run.rules.whose()), style);
+    faint(out, SCOPE, style);
     let most = if all { usize::MAX } else { BUSIEST };
     for finding in run.findings.iter().take(most) {
         paragraph(out, 0, &finding.text, style);

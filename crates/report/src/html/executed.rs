@@ -25,6 +25,7 @@ pub fn page(told: &Told) -> Page {
     let sections = [
         told.checked.map(checked),
         told.saving.and_then(|saving| saving.as_ref().ok()).map(costs),
+        files(run),
         operations(run),
         places("instructions", "Which instructions", "instruction", &run.sites),
         (run.callers != run.sites)
@@ -63,7 +64,12 @@ fn answer(command: &str, told: &Told) -> Answer {
     let most = most.into_iter().max_by_key(|(_, count)| *count).map_or("other", |(name, _)| name);
     let cards = vec![
         card("flushes", flushes, of(total.needless_flushes(), flushes, "needless"), most),
-        card("fences", fences, of(total.idle_fences, fences, "with nothing to wait for"), "other"),
+        card(
+            "fences",
+            fences,
+            of(total.idle_fences, fences, "with nothing to wait for in these files"),
+            "other",
+        ),
         card(
             "lines not durable at the end",
             left,
@@ -171,6 +177,14 @@ fn costs(saving: &Saving) -> Section {
     Section { id: "costs", title, body }
 }
 
+fn files(run: &Run) -> Option<Section> {
+    let body = html! {
+        ul { @for file in executed::files(run) { li { (file) } } }
+        @if let Some(note) = executed::medium_note(run) { p { (note) } }
+    };
+    (!run.files.is_empty()).then(|| Section { id: "files", title: "Which files were recorded".into(), body })
+}
+
 fn operations(run: &Run) -> Option<Section> {
     let heads = [("what", Align::Left), ("times", Align::Right), ("bytes", Align::Right)];
     let rows: Vec<Vec<String>> = executed::operations(&run.total)
@@ -218,7 +232,7 @@ fn findings(run: &Run) -> Option<Section> {
     }
     let body = html! {
         @if !run.findings.is_empty() {
-            p { "What the crash checker finds, by the rules of " (run.rules.whose()) ":" }
+            p { "What the crash checker finds, by the rules of " (run.rules.whose()) ". " (executed::SCOPE) }
             ul { @for finding in run.findings.iter().take(MOST_PLACES) { li { (finding.text) } } }
         }
         @if !races.is_empty() {

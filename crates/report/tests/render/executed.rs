@@ -6,7 +6,7 @@ use ringfence_trace::Profile;
 use ringfence_trace::census::dynamic::checked::{Change, Changed, Checked, Figure};
 use ringfence_trace::census::dynamic::saving::{Cost, Predicted, Saving};
 use ringfence_trace::census::dynamic::{self, AtPlace, Executed, Finding, Race, Run, SizesOf, Waits};
-use ringfence_trace::events::{Ended, Location, TracedFile};
+use ringfence_trace::events::{Ended, Location, Medium, TracedFile};
 
 use crate::golden::check;
 use crate::html;
@@ -60,7 +60,7 @@ fn run() -> Run {
     Run {
         command: vec!["./btree".into(), "/mnt/pmem/pool".into(), "100".into()],
         ended: Some(Ended::Exited(0)),
-        files: vec![TracedFile { id: 1, path: "/mnt/pmem/pool".into(), size: 8 << 20 }],
+        files: vec![TracedFile { id: 1, path: "/mnt/pmem/pool".into(), size: 8 << 20, medium: Some(Medium::Dax) }],
         threads: 2,
         events: 1_253_582,
         recorded_ns: 3_210_000_000,
@@ -144,6 +144,8 @@ fn what_is_sound_or_did_nothing() {
         ..run()
     };
     check("executed-sound", |style| executed(&run, None, false, style));
+    run.files[0].medium = Some(Medium::PageCache);
+    check("executed-page-cache", |style| executed(&run, None, false, style));
     (run.events, run.total, run.sizes) = (0, Executed::default(), vec![]);
     (run.sites, run.callers) = (vec![], vec![]);
     check("executed-nothing", |style| executed(&run, None, false, style));

@@ -13,6 +13,31 @@ pub struct TracedFile {
     pub path: String,
     /// Bytes, when its recording began.
     pub size: u64,
+    /// What it is stored on; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<Medium>,
+}
+
+/// What a file is stored on, as far as it decides what makes a store to a mapping of it durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Medium {
+    /// The page cache lies between: `msync` and its kin make stores durable, flushes of lines do not.
+    PageCache,
+    /// It is mapped directly (DAX): flushes and fences make stores durable.
+    Dax,
+    /// The file system is in memory, such as tmpfs: nothing makes stores durable.
+    Memory,
+}
+
+impl fmt::Display for Medium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::PageCache => "page cache",
+            Self::Dax => "DAX",
+            Self::Memory => "memory",
+        })
+    }
 }
 
 /// A thread of the recorded program, or of its children.

@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
 
 use super::RecordError;
 use super::layout::MOST_FILES;
+use super::medium;
 use super::service::Service;
 use crate::events::TracedFile;
 
@@ -33,7 +35,8 @@ impl Service<'_> {
         }
         self.files.push(identity);
         let id = number as u32;
-        self.writer.file(TracedFile { id, path: path.display().to_string(), size: about.len() })?;
+        let medium = medium::of(&path, Path::new(&link));
+        self.writer.file(TracedFile { id, path: path.display().to_string(), size: about.len(), medium })?;
         let image =
             |source| RecordError::Process { what: format!("{} cannot be read", path.display()), source };
         self.image(id, &File::open(&link).map_err(image)?).map_err(image)?;

@@ -17,6 +17,7 @@ mod hot;
 #[path = "../../runtime/layout.rs"]
 #[allow(dead_code, clippy::unreadable_literal)]
 mod layout;
+mod medium;
 mod patching;
 mod process;
 mod questions;

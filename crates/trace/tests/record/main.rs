@@ -2,6 +2,7 @@
 //! byte: C, C++ and Rust, with and without optimization, linked statically or not, with threads, children, signals
 //! and the kernel as another writer.
 
+mod advice;
 #[path = "../support/programs.rs"]
 mod programs;
 #[path = "../support/mod.rs"]

@@ -69,7 +69,7 @@ fn holes_take_no_room_and_pages_come_back() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(folder.path(), About::default()).unwrap();
     let size = 1 << 20;
-    writer.file(TracedFile { id: 3, path: "/f".into(), size }).unwrap();
+    writer.file(TracedFile { id: 3, path: "/f".into(), size, medium: None }).unwrap();
     let mut image = vec![0; size as usize];
     image[5] = 1;
     image[size as usize - 1] = 2;

@@ -154,7 +154,7 @@ fn a_recording_can_be_empty() {
 fn what_cannot_be_held_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(folder.path(), about()).unwrap();
-    let file = TracedFile { id: 1, path: "/f".into(), size: 1 << 30 };
+    let file = TracedFile { id: 1, path: "/f".into(), size: 1 << 30, medium: None };
     let refused = |done: Result<(), RecordingError>| done.unwrap_err().to_string();
     assert_eq!(refused(writer.push(&store(1, 0, b"x"))), "this cannot be recorded: file 1 is not known");
     assert_eq!(refused(writer.image(1, 0, b"x")), "this cannot be recorded: file 1 is not known");

@@ -1,7 +1,7 @@
 //! The crash checker's lints over traces: what is found, where, and in which words.
 
 use ringfence_persist::Flush;
-use ringfence_trace::events::{Action, Event, Place};
+use ringfence_trace::events::{Action, Event, Medium, Place};
 
 use crate::made::*;
 
@@ -72,7 +72,7 @@ fn each_file_is_memory_of_its_own() {
     assert_eq!(
         one(actions),
         [format!(
-            "{CALLED}+0x1: never durable: the 8 bytes stored at 4096 (of file 2) are never flushed, so that a crash \
+            "{CALLED}+0x1: never durable: the 8 bytes stored at 4096 (of /mnt/2) are never flushed, so that a crash \
              may lose them: flush them, then fence"
         )]
     );
@@ -109,6 +109,80 @@ fn with_several_threads_no_fence_is_called_needless() {
     let actions = |second| [(1, store(0, 8)), (1, clwb(0)), (second, SFENCE), (1, SFENCE)];
     assert_eq!(texts(actions(1)).len(), 1);
     assert_eq!(texts(actions(2)), [""; 0]);
+}
+
+fn texts_on(medium: Option<Medium>, loads: bool, actions: impl IntoIterator<Item = Action>) -> Vec<String> {
+    let events = events(actions.into_iter().map(|action| (1, action)));
+    census_on(medium, loads, &events).findings.into_iter().map(|finding| finding.text).collect()
+}
+
+// Non-temporal stores to other memory are not recorded.
+#[test]
+fn a_fence_may_complete_what_was_not_recorded() {
+    let clflush = Action::Flush { flush: Flush::Clflush, at: at(0) };
+    let found = one([store(0, 1), clflush, SFENCE, SFENCE]);
+    let [text] = &found[..] else { panic!("{found:?}") };
+    assert!(text.contains("waits for nothing in the recorded files"), "{text}");
+    assert!(text.contains("leave it out only if it completes nothing else"), "{text}");
+}
+
+#[test]
+fn a_flush_may_be_meant_to_drop_its_line_from_the_caches() {
+    let flush = |flush| Action::Flush { flush, at: at(0) };
+    let load = |offset| Action::Load { at: at(offset), size: 8 };
+    let one = |loads, actions: &[Action]| {
+        let found = texts_on(Some(Medium::Dax), loads, actions.to_vec());
+        let [text] = &found[..] else { panic!("{found:?}") };
+        text.clone()
+    };
+    let drops = "(not if it is meant to drop the line from the caches";
+    for flush in [flush(Flush::Clflush), flush(Flush::Clflushopt)] {
+        let unknown = one(false, &[flush.clone(), SFENCE]);
+        assert!(unknown.contains(&format!("leave the flush out {drops})")), "{unknown}");
+        let loaded = one(true, &[flush.clone(), SFENCE, load(60)]);
+        assert!(loaded.contains(&format!("{drops}: a load of the line followed)")), "{loaded}");
+        for events in [vec![flush.clone(), SFENCE], vec![load(0), flush.clone(), SFENCE, load(64)]] {
+            let text = one(true, &events);
+            assert!(text.contains("leave the flush out, or flush what was meant"), "{text}");
+        }
+        // Whichever of the two it is.
+        let again = one(true, &[store(0, 8), flush, clwb(0), SFENCE, load(0)]);
+        assert!(again.contains("flushed again") && again.contains(drops), "{again}");
+    }
+    let written_back = one(false, &[clwb(0), SFENCE]);
+    assert!(!written_back.contains(drops), "{written_back}");
+}
+
+#[test]
+fn what_makes_a_store_durable_depends_on_the_medium() {
+    for (actions, instructions) in [
+        (vec![store(0, 8)], "flush them, then fence"),
+        (vec![store(0, 8), clwb(0)], "put an sfence there"),
+        (vec![nt(0, 8)], "put an sfence there"),
+    ] {
+        for (medium, part) in [
+            (Some(Medium::Dax), format!(": {instructions}")),
+            (
+                Some(Medium::PageCache),
+                format!(
+                    ": msync them, as flushes do not make a file in the page cache durable (if it stands in for \
+                     persistent memory: {instructions})"
+                ),
+            ),
+            (
+                Some(Medium::Memory),
+                format!(
+                    ": nothing makes them durable on a file system in memory (if it stands in for persistent \
+                     memory: {instructions})"
+                ),
+            ),
+            (None, format!(": {instructions} (if the file is in the page cache: msync them)")),
+        ] {
+            let found = texts_on(medium, false, actions.clone());
+            let [text] = &found[..] else { panic!("{found:?}") };
+            assert!(text.ends_with(&part), "{medium:?}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use ringfence_persist::Flush;
 use ringfence_trace::census::dynamic::{self, Executed, Run};
-use ringfence_trace::events::{Action, Callers, Ended, Event, Frame, Place, Site, Thread, TracedFile};
+use ringfence_trace::events::{
+    Action, Callers, Ended, Event, Frame, Medium, Place, Site, Thread, TracedFile,
+};
 use ringfence_trace::recording::{About, Reader, Writer};
 
 pub const PROGRAM: &str = "/no/such/program";
@@ -46,10 +48,15 @@ pub fn events(all: impl IntoIterator<Item = (u32, Action)>) -> Vec<Event> {
 /// The census of events. Sites lie in the library, at their number; callers 1 are called from the library, and that
 /// from the program at 0x500.
 pub fn census(events: &[Event]) -> Run {
+    census_on(Some(Medium::Dax), false, events)
+}
+
+/// The same of files on a medium, with loads recorded or not.
+pub fn census_on(medium: Option<Medium>, loads: bool, events: &[Event]) -> Run {
     let folder = tempfile::tempdir().unwrap();
-    let mut writer = Writer::create(folder.path(), About::default()).unwrap();
+    let mut writer = Writer::create(folder.path(), About { loads, ..About::default() }).unwrap();
     for id in 1..=2 {
-        writer.file(TracedFile { id, path: format!("/mnt/{id}"), size: 1 << 20 }).unwrap();
+        writer.file(TracedFile { id, path: format!("/mnt/{id}"), size: 1 << 20, medium }).unwrap();
     }
     let last = events.iter().map(|event| event.site).max().unwrap_or(0);
     for id in 1..=last {

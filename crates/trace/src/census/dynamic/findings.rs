@@ -3,13 +3,13 @@
 use std::fmt;
 
 use ringfence_crashcheck as checker;
-use ringfence_crashcheck::{At, Kind, Lint, Lints, Profile, Rule, WORD, Write};
+use ringfence_crashcheck::{At, Drops, DurableBy, Kind, Lint, Lints, Profile, Rule, Scope, WORD, Write};
 use ringfence_persist::Flush;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use super::key::Key;
-use crate::events::{Action, Event, LINE, Location, Place};
+use crate::events::{Action, Event, LINE, Location, Medium, Place};
 use crate::recording::Reader;
 
 // Files are one memory to the checker: each begins so far behind the one before.
@@ -56,6 +56,33 @@ pub struct Findings<'r> {
     // The same of places, as several callers may have been called from one.
     known: FxHashMap<(u32, Option<Location>), u32>,
     threads: FxHashSet<u32>,
+    dropping: Dropping,
+}
+
+// Flushes that may be meant to drop their lines from the caches.
+#[derive(Default)]
+struct Dropping {
+    // Places of clflush and clflushopt; clwb is for writing back alone.
+    places: FxHashSet<u32>,
+    // The last of them of each line, if loads are recorded.
+    last: FxHashMap<usize, u32>,
+    // Those after which a load of the line followed.
+    loaded: FxHashSet<u32>,
+}
+
+impl Dropping {
+    fn of(&self, lint: &Lint, loads: bool) -> Drops {
+        let of = |at| match at {
+            At::Site(number) if self.loaded.contains(&number) => Drops::Loaded,
+            At::Site(number) if !loads && self.places.contains(&number) => Drops::Perhaps,
+            At::Site(_) | At::Source(_) => Drops::No,
+        };
+        // Of two flushes, it may be either.
+        match (of(lint.at), lint.other.map(of)) {
+            (Drops::No, other) => other.unwrap_or(Drops::No),
+            (own, _) => own,
+        }
+    }
 }
 
 struct Named {
@@ -74,13 +101,15 @@ impl<'r> Findings<'r> {
             places: Vec::new(),
             known: FxHashMap::default(),
             threads: FxHashSet::default(),
+            dropping: Dropping::default(),
         }
     }
 
     /// The next event.
     pub fn step(&mut self, event: &Event) {
         self.threads.insert(event.thread);
-        let at = At::Site(self.number(Key { site: event.site, callers: event.callers }));
+        let number = self.number(Key { site: event.site, callers: event.callers });
+        let at = At::Site(number);
         match &event.action {
             Action::Store { at: place, bytes } => self.store(*place, bytes, at, Kind::Store),
             Action::NonTemporal { at: place, bytes } => self.store(*place, bytes, at, Kind::Stream),
@@ -90,6 +119,12 @@ impl<'r> Findings<'r> {
             Action::Flush { flush, at: place } => {
                 let Some(start) = self.address(*place) else { return };
                 let line = start / LINE as usize;
+                if *flush != Flush::Clwb {
+                    self.dropping.places.insert(number);
+                    if self.recording.manifest().about.loads {
+                        self.dropping.last.insert(line, number);
+                    }
+                }
                 let kind = match flush {
                     Flush::Clflush => Kind::Flush(line),
                     Flush::Clflushopt | Flush::Clwb => Kind::Flushopt(line),
@@ -98,7 +133,8 @@ impl<'r> Findings<'r> {
             }
             Action::Sfence => self.tell(Kind::Sfence, at),
             Action::Mfence => self.tell(Kind::Mfence, at),
-            Action::Load { .. } | Action::Map { .. } | Action::Unmap { .. } => {}
+            Action::Load { at: place, size } => self.load(*place, u64::from(*size)),
+            Action::Map { .. } | Action::Unmap { .. } => {}
             Action::Msync { .. } | Action::Truncate { .. } => {
                 if let Some((file, bytes)) = event.action.settles()
                     && let Some(start) = self.address(Place { file, offset: 0 })
@@ -112,6 +148,16 @@ impl<'r> Findings<'r> {
 
     fn tell(&mut self, kind: Kind, at: At) {
         self.lints.step(&checker::Event { kind, at });
+    }
+
+    fn load(&mut self, place: Place, size: u64) {
+        let Some(start) = self.address(place) else { return };
+        let end = start + size as usize;
+        for line in start / LINE as usize..end.div_ceil(LINE as usize) {
+            if let Some(number) = self.dropping.last.remove(&line) {
+                self.dropping.loaded.insert(number);
+            }
+        }
     }
 
     fn store(&mut self, place: Place, bytes: &[u8], at: At, kind: fn(Write) -> Kind) {
@@ -154,12 +200,22 @@ impl<'r> Findings<'r> {
 
     /// What was found, by rule, first what occurs most often.
     pub fn finish(self) -> Vec<Finding> {
-        let Self { lints, files, places, threads, .. } = self;
+        let Self { recording, lints, files, places, threads, dropping, .. } = self;
         // What one thread waits for is nothing to another.
         let is_sure = |lint: &Lint| threads.len() < 2 || lint.rule != Rule::RedundantFence;
         let found = lints.finish().into_iter().filter(|lint| lint.at != KERNEL && is_sure(lint));
-        let mut found: Vec<(Rule, Finding)> =
-            found.map(|lint| (lint.rule, finding(lint, &files, &places))).collect();
+        let manifest = recording.manifest();
+        let told = |mut lint: Lint| {
+            let file = (!lint.bytes.is_empty()).then(|| files[lint.bytes.start >> SPAN]);
+            let traced = manifest.files.iter().find(|one| Some(one.id) == file);
+            if let Some(traced) = traced.filter(|_| files.len() > 1) {
+                lint.name = Some(format!("of {}", traced.path));
+            }
+            let durable_by = durable_by(traced.and_then(|traced| traced.medium));
+            let scope = Scope::Files { durable_by, drops: dropping.of(&lint, manifest.about.loads) };
+            (lint.rule, finding(lint, file, scope, &places))
+        };
+        let mut found: Vec<(Rule, Finding)> = found.map(told).collect();
         found.sort_by(|(rule, one), (other_rule, other)| {
             rule.cmp(other_rule).then_with(|| other.count.cmp(&one.count))
         });
@@ -167,14 +223,19 @@ impl<'r> Findings<'r> {
     }
 }
 
-fn finding(mut lint: Lint, files: &[u32], places: &[Named]) -> Finding {
+fn durable_by(medium: Option<Medium>) -> DurableBy {
+    match medium {
+        Some(Medium::PageCache) => DurableBy::Msync,
+        Some(Medium::Dax) => DurableBy::Flush,
+        Some(Medium::Memory) => DurableBy::Nothing,
+        None => DurableBy::Unknown,
+    }
+}
+
+fn finding(mut lint: Lint, file: Option<u32>, scope: Scope, places: &[Named]) -> Finding {
     // Back to an offset in its file.
-    let file = (!lint.bytes.is_empty()).then(|| files[lint.bytes.start >> SPAN]);
     let base = lint.bytes.start >> SPAN << SPAN;
     lint.bytes = lint.bytes.start - base..lint.bytes.end - base;
-    if let Some(file) = file.filter(|_| files.len() > 1) {
-        lint.name = Some(format!("of file {file}"));
-    }
     let of = |at| match at {
         At::Site(number) => places.get(number as usize),
         At::Source(_) => None,
@@ -185,7 +246,7 @@ fn finding(mut lint: Lint, files: &[u32], places: &[Named]) -> Finding {
     };
     let mut text = String::new();
     // A string takes whatever is written to it.
-    let _ = lint.tell(&mut text, &name);
+    let _ = lint.tell(&mut text, &name, scope);
     let named = of(lint.at);
     Finding {
         rule: lint.rule.to_string(),

@@ -163,7 +163,7 @@ impl Import<'_> {
             Some(file) => *file,
             None => {
                 let id = self.files.len() as u32 + 1;
-                self.writer.file(TracedFile { id, path: path.clone(), size: end })?;
+                self.writer.file(TracedFile { id, path: path.clone(), size: end, medium: None })?;
                 self.files.insert(path, id);
                 self.sizes.push(end);
                 id
