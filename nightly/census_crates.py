@@ -57,7 +57,7 @@ def census(program, name, more, folder):
     said = subprocess.run([program, "census", "--json", *library], capture_output=True, text=True)
     if said.returncode:
         # Nothing but declarations and what is compiled with its users.
-        return None, f"{version}: its library has no code of its own" if "no object files" in said.stderr else said.stderr
+        return None, f"{version}: its library has no code of its own" if re.search("no object files|no code found", said.stderr) else said.stderr
     return version, json.loads(said.stdout)
 
 

@@ -29,6 +29,11 @@ impl Function {
         readable(&self.symbol)
     }
 
+    /// Bytes; 0 where the file does not say.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Whether its file has a name for it.
     pub fn is_named(&self) -> bool {
         !self.symbol.is_empty()
@@ -41,6 +46,10 @@ impl Function {
 
 /// A symbol, readable where a compiler has mangled it.
 pub fn readable(symbol: &str) -> String {
+    // Demanglers take other names as well: `f` would be the type `float`.
+    if !["_Z", "__Z", "_R", "__R", "_GLOBAL_"].iter().any(|prefix| symbol.starts_with(prefix)) {
+        return symbol.into();
+    }
     if let Ok(name) = rustc_demangle::try_demangle(symbol) {
         // Without the hash.
         return format!("{name:#}");
@@ -90,6 +99,11 @@ impl Functions {
             let key = |one: &Function| (one.section, one.offset, one.is_function, one.is_global);
             key(a).cmp(&key(b)).then_with(|| b.symbol.cmp(&a.symbol))
         });
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Function> {
+        self.0.iter()
     }
 
     /// The function that the byte at an offset of a section belongs to: the nearest one that begins before it and
@@ -157,6 +171,22 @@ mod tests {
             name("_ZNSt6vectorIiSaIiEE9push_backERKi"),
             "std::vector<int, std::allocator<int> >::push_back(int const&)"
         );
-        assert_eq!(name("pmem_flush"), "pmem_flush");
+        assert_eq!(name("_ZN3foo3barEv"), "foo::bar()");
+        // Types to a demangler, and functions in C.
+        let types = [
+            "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "l", "m", "n", "o", "s", "t", "v", "w", "x",
+            "y", "z",
+        ];
+        for own in types.into_iter().chain([
+            "pmem_flush",
+            "Pi",
+            "PKc",
+            "St6vectorIiE",
+            "ZN3foo3barE",
+            "RNvC1a1b",
+            "_f",
+        ]) {
+            assert_eq!(name(own), own);
+        }
     }
 }

@@ -98,6 +98,21 @@ impl<'a> Image<'a> {
         self.sections.iter().map(|section| section.bytes.len() as u64).sum()
     }
 
+    /// Why there is no code in the file; `None` where there is some.
+    pub fn why_no_code(&self) -> Option<&'static str> {
+        if self.code_bytes() > 0 {
+            return None;
+        }
+        Some(match self.file.kind() {
+            ObjectKind::Core => "it is a core dump",
+            _ if self.file.sections().next().is_none() => "its section headers are missing",
+            _ if !self.sections.is_empty() => {
+                "its code is in another file, and it has debug information alone"
+            }
+            _ => "none of its sections has code",
+        })
+    }
+
     /// The code, cut at every symbol, so that data between functions does not hide where the next one begins. What a
     /// symbol says to be data is left out.
     pub fn pieces(&self) -> Vec<Piece> {

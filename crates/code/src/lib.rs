@@ -11,6 +11,7 @@ mod functions;
 mod image;
 mod operation;
 mod pointers;
+pub mod unfenced;
 
 pub use build_id::{build_id, digits};
 pub use feature::{needs, of_machine};

@@ -83,6 +83,11 @@ impl Operation {
         !matches!(self, Self::Locked | Self::Lfence)
     }
 
+    /// Whether it completes the non-temporal stores before it.
+    pub const fn is_fence_of_stores(self) -> bool {
+        matches!(self, Self::Sfence | Self::Mfence | Self::Locked)
+    }
+
     fn index(self) -> usize {
         Self::ALL.iter().position(|one| *one == self).expect("all of them are in ALL")
     }

@@ -1,17 +1,22 @@
 //! Which flushes, fences, non-temporal stores and locked instructions code has.
 
+use std::collections::BTreeSet;
+
 use ringfence_machine::units::Bytes;
-use ringfence_trace::census::{Census, Change, File};
+use ringfence_trace::census::{Census, Change, File, Function};
 use ringfence_trace::code::choices::Choice;
 use ringfence_trace::code::{Counts, Operation};
 
 use crate::numbers::count;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
-use crate::text::{faint, hanging, heading, paragraph, plural, section};
+use crate::text::{faint, hanging, heading, listed, paragraph, plural, section};
 
 // An empty table would not say that it was looked for.
 const NONE: &str = "no flush, no non-temporal store and no sfence or mfence";
+
+// Functions that are named with stores past the caches and no fence, unless all are asked for.
+const MOST_UNFENCED: usize = 10;
 
 // Of one choice, unless all are asked for.
 const MOST_VARIANTS: usize = 20;
@@ -33,10 +38,12 @@ pub fn census(census: &Census, all: bool, style: &Style) -> String {
             out.push('\n');
         }
         functions(&mut out, file, &shown, style);
+        unfenced(&mut out, file, if all { usize::MAX } else { MOST_UNFENCED }, style);
         if all || census.files.len() == 1 {
             chosen(&mut out, &file.chosen, if all { usize::MAX } else { MOST_VARIANTS }, style);
         }
     }
+    not_looked_for(&mut out, census, style);
     let hidden =
         census.files.iter().flat_map(|file| &file.functions).any(|function| !shown(&function.counts));
     if hidden {
@@ -75,6 +82,36 @@ fn functions(out: &mut String, file: &File, shown: &dyn Fn(&Counts) -> bool, sty
         functions.map(|function| (function.name.clone(), &function.counts)).collect();
     rows.push(("whole file".into(), &file.counts));
     render(out, "function", &rows, style);
+}
+
+// Stores that no fence follows within their function.
+fn unfenced(out: &mut String, file: &File, most: usize, style: &Style) {
+    let with: Vec<&Function> = file.functions.iter().filter(|function| function.unfenced > 0).collect();
+    if with.is_empty() {
+        return;
+    }
+    let name = |function: &&Function| format!("{} ({})", function.name, count(function.unfenced));
+    let mut names: Vec<String> = with.iter().take(most).map(name).collect();
+    if with.len() > most {
+        names.push(format!("{} more (--all)", with.len() - most));
+    }
+    let text = format!(
+        "Non-temporal stores with no fence on any path out of their function, so that callers have to fence: {}.",
+        listed(&names, "and")
+    );
+    paragraph(out, 0, &text, style);
+}
+
+// That nothing was found says something only where it was looked for.
+fn not_looked_for(out: &mut String, census: &Census, style: &Style) {
+    let kinds: BTreeSet<&str> =
+        census.files.iter().filter_map(|file| file.choices_not_looked_for.as_deref()).collect();
+    if !kinds.is_empty() {
+        let kinds: Vec<String> = kinds.into_iter().map(Into::into).collect();
+        out.push('\n');
+        let text = format!("Choices at run time are not looked for in {}.", listed(&kinds, "and"));
+        faint(out, &text, style);
+    }
 }
 
 // One table for each thing that is chosen, with what each variant needs.

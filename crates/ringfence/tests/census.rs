@@ -136,8 +136,28 @@ fn what_has_no_code_is_refused_in_a_sentence() {
     let folder = Folder::new();
     fs::write(folder.path().join("text"), "hello").unwrap();
     fs::write(folder.path().join("empty"), "").unwrap();
+    // Without its section headers.
+    let mut bare = fs::read("/proc/self/exe").unwrap();
+    bare[0x28..0x30].fill(0);
+    bare[0x3c..0x40].fill(0);
+    for inside in ["bare", "bare/deep"] {
+        fs::create_dir(folder.path().join(inside)).unwrap();
+        fs::write(folder.path().join(inside).join("file"), &bare).unwrap();
+    }
+    fs::create_dir(folder.path().join("nothing")).unwrap();
+    for (args, why) in [
+        (&["census", "bare"][..], "none of 2 files with code could be read: bare/deep/file: no code found"),
+        (&["census", "bare", "--json"], "no code found: its section headers are missing"),
+        (&["census", "nothing"], "no file with code for x86 was found"),
+    ] {
+        let output = ringfence_in(folder.path(), args);
+        assert!(output.code() == Some(2) && output.stderr.contains(why), "{args:?}: {}", output.stderr);
+        assert!(!output.stdout.is_empty());
+    }
     for (args, part) in [
         (&["census"][..], "needs PATH"),
+        (&["census", "bare/file"], "no code found: its section headers are missing"),
+        (&["census", "--diff", "bare", "bare"], "none of 2 files with code could be read"),
         (&["census", "none"], "cannot be read"),
         (&["census", "text"], "not an ELF file"),
         (&["census", "empty"], "not an ELF file"),

@@ -1,9 +1,14 @@
 //! Files that are no programs, or not whole.
 
+mod support;
+
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use ringfence_trace::census::{self, CensusError};
+
+use support::{has, skip};
 
 fn of(path: PathBuf) -> Result<census::Census, CensusError> {
     census::of(&[path])
@@ -32,6 +37,46 @@ fn what_was_named_and_has_no_code_is_refused_in_a_sentence() {
     }
     let error = census::of_package(folder.path(), "none").unwrap_err().to_string();
     assert!(error.contains("no package 'none' is installed"), "{error}");
+}
+
+#[test]
+fn code_that_is_not_there_is_reported_as_not_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = fs::read("/proc/self/exe").unwrap();
+    // Without e_shoff, and e_shnum and e_shstrndx.
+    let mut bare = whole.clone();
+    bare[0x28..0x30].fill(0);
+    bare[0x3c..0x40].fill(0);
+    let mut core = bare.clone();
+    core[0x10] = 4;
+    let path = folder.path().join("file");
+    for (bytes, why) in [
+        (&bare, "no code found: its section headers are missing"),
+        (&core, "no code found: it is a core dump"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let error = of(path.clone()).unwrap_err().to_string();
+        assert!(error.ends_with(why), "{error}");
+        // Beside others it is listed.
+        let census = of(folder.path().to_owned()).unwrap();
+        assert_eq!((census.files.len(), &*census.unread[0].why), (0, why));
+    }
+    fs::write(&path, &whole).unwrap();
+    if has("objcopy") {
+        let debug = folder.path().join("file.debug");
+        let made = Command::new("objcopy").arg("--only-keep-debug").args([&path, &debug]).status().unwrap();
+        assert!(made.success());
+        let error = of(debug).unwrap_err().to_string();
+        assert!(
+            error.ends_with("no code found: its code is in another file, and it has debug information alone"),
+            "{error}"
+        );
+    } else {
+        skip("there is no objcopy");
+    }
+    let census = of(folder.path().to_owned()).unwrap();
+    assert_eq!(census.files.len(), 1);
+    assert!(census.files[0].code_bytes > 0);
 }
 
 // Cut anywhere, or with a byte changed: an error or a census, and nothing else.

@@ -97,10 +97,20 @@ impl Variant {
     }
 }
 
+/// Why choices are not looked for in a file: a phrase behind "in".
+pub fn not_looked_for(image: &Image) -> Option<&'static str> {
+    match (image.is_linked(), image.bits) {
+        // Their addresses are not final.
+        (false, _) => Some("object files"),
+        (true, 64) => None,
+        (true, _) => Some("code for 32 bits"),
+    }
+}
+
 /// What is chosen in a file, given all that it has, each with its address.
 pub fn find(image: &Image, sites: &[(u64, Operation)]) -> Vec<Choice> {
     let for_durability = |(_, operation): &&(u64, Operation)| operation.is_for_durability();
-    if image.bits != 64 || !image.is_linked() || !sites.iter().any(|site| for_durability(&site)) {
+    if not_looked_for(image).is_some() || !sites.iter().any(|site| for_durability(&site)) {
         return Vec::new();
     }
     let bodies: BTreeMap<u64, u64> = image.bodies().iter().map(|body| (body.start, body.end)).collect();

@@ -21,8 +21,12 @@ fn counts(all: &[(Operation, u64)]) -> Counts {
 fn file(path: &str, member: Option<&str>, functions: &[(&str, Counts)]) -> File {
     let mut total = Counts::default();
     functions.iter().for_each(|(_, counts)| total += *counts);
-    let function =
-        |(name, counts): &(&str, Counts)| Function { name: (*name).into(), counts: *counts, sites: vec![] };
+    let function = |(name, counts): &(&str, Counts)| Function {
+        name: (*name).into(),
+        counts: *counts,
+        unfenced: 0,
+        sites: vec![],
+    };
     File {
         path: path.into(),
         member: member.map(Into::into),
@@ -30,6 +34,7 @@ fn file(path: &str, member: Option<&str>, functions: &[(&str, Counts)]) -> File 
         counts: total,
         functions: functions.iter().map(function).collect(),
         chosen: vec![],
+        choices_not_looked_for: None,
     }
 }
 
@@ -104,11 +109,31 @@ fn what_is_chosen_at_run_time() {
 #[test]
 fn several_files_and_what_cannot_be_read() {
     let none = file("/usr/lib/libnone.so", None, &[("count", counts(&[(Operation::Locked, 3)]))]);
-    let member = file("/usr/lib/libstore.a", Some("flush.o"), &[("flush", counts(&[(CLWB, 1)]))]);
+    let member = File {
+        choices_not_looked_for: Some("object files".into()),
+        ..file("/usr/lib/libstore.a", Some("flush.o"), &[("flush", counts(&[(CLWB, 1)]))])
+    };
     let unread =
         Unread { path: "/usr/lib/libarm.so".into(), why: "its code is for Aarch64, not for x86".into() };
     let census = Census { files: vec![none, member, store()], unread: vec![unread] };
     check("census-several", |style| ringfence_report::census(&census, false, style));
+}
+
+#[test]
+fn stores_past_the_caches_that_no_fence_follows() {
+    let mut store = store();
+    let one = Function { unfenced: 3, ..store.functions.remove(1) };
+    let many = (0..11).map(|n| Function {
+        name: format!("copy_{n}"),
+        unfenced: n % 2 + 1,
+        counts: one.counts,
+        sites: vec![],
+    });
+    let census = |functions| Census { files: vec![File { functions, ..store.clone() }], unread: vec![] };
+    let many = census(many.collect());
+    check("census-unfenced", |style| ringfence_report::census(&census(vec![one.clone()]), false, style));
+    check("census-unfenced-many", |style| ringfence_report::census(&many, false, style));
+    assert!(ringfence_report::census(&many, true, &Style::plain(80)).contains("copy_10"));
 }
 
 #[test]

@@ -172,28 +172,48 @@ fn of_file(path: &Path, threads: usize) -> Result<Result<Vec<File>, String>, Cen
     }
     let members = || -> Result<Vec<File>, String> {
         let archive = ArchiveFile::parse(&*bytes).map_err(|error| error.to_string())?;
-        let mut files = Vec::new();
+        let (mut files, mut no_code) = (Vec::new(), None);
         for member in archive.members() {
             let member = member.map_err(|error| error.to_string())?;
             let name = String::from_utf8_lossy(member.name()).into_owned();
             let data = member.data(&*bytes).map_err(|error| error.to_string())?;
             match of_image(path, Some(name), data, threads) {
                 Ok(file) => files.push(file),
-                // Lists of symbols and other notes.
-                Err(ImageError::NotElf) => {}
+                // Lists of symbols and other notes, and objects with data alone.
+                Err(NoFile::Unread(ImageError::NotElf)) => {}
+                Err(NoFile::NoCode(why)) => no_code = Some(why),
                 Err(error) => return Err(error.to_string()),
             }
         }
-        if files.is_empty() { Err("it has no object files".into()) } else { Ok(files) }
+        match no_code {
+            _ if !files.is_empty() => Ok(files),
+            Some(_) => Err("no code found: none of its object files has any".into()),
+            None => Err("it has no object files".into()),
+        }
     };
     Ok(members())
 }
 
-fn of_image(path: &Path, member: Option<String>, bytes: &[u8], threads: usize) -> Result<File, ImageError> {
+// Why there is no census of a file.
+#[derive(Debug, thiserror::Error)]
+enum NoFile {
+    #[error(transparent)]
+    Unread(#[from] ImageError),
+    #[error("no code found: {0}")]
+    NoCode(&'static str),
+}
+
+fn of_image(path: &Path, member: Option<String>, bytes: &[u8], threads: usize) -> Result<File, NoFile> {
     let image = Image::parse(bytes)?;
+    if let Some(why) = image.why_no_code() {
+        return Err(NoFile::NoCode(why));
+    }
     let (counts, functions) = sweep::sweep(&image, threads);
     let sites = functions.iter().flat_map(|function| &function.sites);
     let sites: Vec<_> = sites.map(|site| (site.address, site.operation)).collect();
     let chosen = choices::find(&image, &sites);
-    Ok(File { path: path.into(), member, code_bytes: image.code_bytes(), counts, functions, chosen })
+    let not_looked_for = choices::not_looked_for(&image).filter(|_| counts.are_for_durability());
+    let code_bytes = image.code_bytes();
+    let choices_not_looked_for = not_looked_for.map(Into::into);
+    Ok(File { path: path.into(), member, code_bytes, counts, functions, chosen, choices_not_looked_for })
 }

@@ -70,7 +70,7 @@ pub struct Unread {
 }
 
 /// What was found in a file.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct File {
     /// Which.
     #[serde(serialize_with = "as_text")]
@@ -85,6 +85,9 @@ pub struct File {
     pub functions: Vec<Function>,
     /// Which of them are chosen from when the program runs.
     pub chosen: Vec<Choice>,
+    /// In what kind of file such choices are not looked for, if this is of one and could have some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choices_not_looked_for: Option<String>,
 }
 
 impl File {
@@ -98,12 +101,15 @@ impl File {
 }
 
 /// What was found in a function.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Function {
     /// Its name, readable; of code without a symbol, the section and the address.
     pub name: String,
     /// How many there are of each.
     pub counts: Counts,
+    /// Non-temporal stores with no fence on any path from them out of the function. What it calls may have one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unfenced: u64,
     /// Every one, in the order of addresses.
     pub sites: Vec<Site>,
 }
@@ -115,6 +121,10 @@ pub struct Site {
     pub address: u64,
     /// What it does.
     pub operation: Operation,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 // A name that is no text is given as nearly as text can.

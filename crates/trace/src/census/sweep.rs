@@ -3,7 +3,8 @@
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 
 use super::{Function, Site};
-use crate::code::{Counts, Image, Operation, Piece};
+use crate::code::unfenced::{self, Known};
+use crate::code::{self, Counts, Image, Operation, Piece};
 
 // More code than this is divided among processors.
 const WORTH_DIVIDING: u64 = 1 << 20;
@@ -97,7 +98,9 @@ fn by_function(image: &Image, found: &[Found]) -> (Counts, Vec<Function>) {
         return (total, all);
     }
     let functions = image.functions();
-    let mut last = None;
+    let has_stores = found.iter().any(|one| one.operation == Operation::NonTemporal);
+    let known = if has_stores { known(image, &functions, found) } else { Known::default() };
+    let (mut last, mut has_stores) = (None, false);
     for one in found {
         let section = &image.sections[one.section];
         let place = functions.at(one.section, one.offset).map(|function| (function.section, function.offset));
@@ -106,16 +109,43 @@ fn by_function(image: &Image, found: &[Found]) -> (Counts, Vec<Function>) {
                 || format!("{} at {:#x}", section.name, section.address),
                 |function| function.name(),
             );
-            all.push(Function { name, counts: Counts::default(), sites: Vec::new() });
-            last = Some(place);
+            all.push(Function { name, counts: Counts::default(), unfenced: 0, sites: Vec::new() });
+            (last, has_stores) = (Some(place), false);
         }
         let function = all.last_mut().expect("one is there");
         let address = section.address + one.offset as u64;
         function.sites.push(Site { address, operation: one.operation });
+        if one.operation == Operation::NonTemporal && !has_stores {
+            has_stores = true;
+            let body = functions.at(one.section, one.offset);
+            function.unfenced = body.map_or(0, |body| unfenced(image, body, &known));
+        }
         function.counts.add(one.operation);
         total.add(one.operation);
     }
     (total, all)
+}
+
+// What the functions are that may complete the non-temporal stores of others.
+fn known(image: &Image, functions: &code::Functions, found: &[Found]) -> Known {
+    let fences = found.iter().filter(|one| one.operation.is_fence_of_stores());
+    let address = |section: usize, offset: usize| image.sections[section].address + offset as u64;
+    let begins = |one: &Found| {
+        let function = functions.at(one.section, one.offset)?;
+        Some(address(function.section, function.offset))
+    };
+    Known {
+        functions: functions.iter().map(|function| address(function.section, function.offset)).collect(),
+        with_fence: fences.filter_map(begins).collect(),
+        is_linked: image.is_linked(),
+    }
+}
+
+fn unfenced(image: &Image, function: &code::Function, known: &Known) -> u64 {
+    let section = &image.sections[function.section];
+    let end = function.offset.saturating_add(function.size() as usize);
+    let Some(bytes) = section.bytes.get(function.offset..end) else { return 0 };
+    unfenced::unfenced(bytes, section.address + function.offset as u64, image.bits, known)
 }
 
 #[cfg(test)]

@@ -11,16 +11,16 @@ use ringfence_report::{Told, html};
 use ringfence_sysfs::root::FsRoot;
 use ringfence_trace::Profile;
 use ringfence_trace::census::dynamic::Run;
-use ringfence_trace::census::{self, CensusError, dynamic};
+use ringfence_trace::census::{self, Census, CensusError, dynamic};
 use ringfence_trace::recording::{Reader, RecordingError};
 
-use crate::args::Census;
+use crate::args;
 use crate::failure::Failure;
 use crate::output;
 use crate::shared::flags::parsed;
 use crate::shared::{costs, page};
 
-pub fn run(asked: &Census) -> Result<(), Failure> {
+pub fn run(asked: &args::Census) -> Result<(), Failure> {
     let style = output::style();
     if let (Some(before), [after]) = (&asked.diff, &asked.paths[..]) {
         match (Reader::is_one(before), Reader::is_one(after)) {
@@ -44,7 +44,10 @@ pub fn run(asked: &Census) -> Result<(), Failure> {
         }
     }
     if let Some(before) = &asked.diff {
-        let one = |path: &PathBuf| census::of(std::slice::from_ref(path)).map_err(failure);
+        let one = |path: &PathBuf| {
+            let found = census::of(std::slice::from_ref(path)).map_err(failure)?;
+            something(&found).map(|()| found)
+        };
         let [after] = &asked.paths[..] else {
             return Err(Failure::Usage("--diff compares with one PATH: name the newer build alone".into()));
         };
@@ -62,12 +65,27 @@ pub fn run(asked: &Census) -> Result<(), Failure> {
         found.ask(&here);
     }
     match asked.json {
-        true => output::print_json(&json::census(&found)),
-        false => output::print(&ringfence_report::census(&found, asked.all, &style)),
+        true => output::print_json(&json::census(&found))?,
+        false => output::print(&ringfence_report::census(&found, asked.all, &style))?,
+    }
+    something(&found)
+}
+
+// A census of nothing is none.
+fn something(found: &Census) -> Result<(), Failure> {
+    match &found.unread[..] {
+        _ if !found.files.is_empty() => Ok(()),
+        [] => Err(Failure::Usage("no file with code for x86 was found".to_owned())),
+        [one, ..] => {
+            let all = found.unread.len();
+            let why =
+                format!("none of {all} files with code could be read: {}: {}", one.path.display(), one.why);
+            Err(Failure::Usage(why))
+        }
     }
 }
 
-fn of_trace(trace: &Path, asked: &Census) -> Result<(), Failure> {
+fn of_trace(trace: &Path, asked: &args::Census) -> Result<(), Failure> {
     if asked.paths.len() > 1 || !asked.package.is_empty() || asked.diff.is_some() {
         let what = format!("{} is a trace: name it alone", trace.display());
         return Err(Failure::Usage(what));
@@ -95,7 +113,7 @@ fn executed(trace: &Path, rules: Profile) -> Result<(Reader, Run), Failure> {
     Ok((reader, run))
 }
 
-fn of_two_traces(before: &Path, after: &Path, asked: &Census) -> Result<(), Failure> {
+fn of_two_traces(before: &Path, after: &Path, asked: &args::Census) -> Result<(), Failure> {
     let run = |trace| executed(trace, Profile::IntelAdr).map(|(_, run)| run);
     let diff = dynamic::diff(&run(before)?, &run(after)?);
     match asked.json {
