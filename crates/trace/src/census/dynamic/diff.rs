@@ -1,7 +1,8 @@
 //! What differs between two recorded runs, such as those of two builds.
 //!
-//! Addresses differ between builds, so places are matched by what people call them: function, source file and line. An edit
-//! that moves lines leaves the functions' sums as they were, and has what moved as gone and new among the instructions.
+//! Addresses differ between builds, so places are matched by what people call them: function, source file and line. Where an
+//! edit moved lines, the places of a function are matched in their order: first those that did the same, then those between
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,9 @@ use serde::Serialize;
 
 use super::{AtPlace, Executed, Run};
 use crate::events::Location;
+
+// Of lines that differ in one function; more are matched by their names alone.
+const MOST_PAIRS: usize = 1 << 22;
 
 /// What differs between two runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -56,9 +60,9 @@ pub fn diff(before: &Run, after: &Run) -> RunDiff {
     RunDiff {
         before: total(before),
         after: total(after),
-        functions: places(&before.sites, &after.sites, function),
-        sites: places(&before.sites, &after.sites, Location::name),
-        callers: places(&before.callers, &after.callers, Location::name),
+        functions: by_name(&before.sites, &after.sites, function),
+        sites: by_line(&before.sites, &after.sites),
+        callers: by_line(&before.callers, &after.callers),
     }
 }
 
@@ -78,20 +82,122 @@ fn function(location: &Location) -> String {
     known.cloned().unwrap_or_else(|| Location::name(location))
 }
 
-fn places(before: &[AtPlace], after: &[AtPlace], name: fn(&Location) -> String) -> Vec<PlaceDiff> {
+// What is executed at each place of a name, before and after.
+fn by_name(before: &[AtPlace], after: &[AtPlace], name: fn(&Location) -> String) -> Vec<PlaceDiff> {
     let mut all: BTreeMap<String, [Executed; 2]> = BTreeMap::new();
     for (side, rows) in [before, after].into_iter().enumerate() {
         for row in rows {
-            let place = row.location.as_ref().map_or_else(|| "not known".into(), name);
-            all.entry(place).or_default()[side] += row.executed;
+            all.entry(named(row, name)).or_default()[side] += row.executed;
         }
     }
-    let differing = all.into_iter().filter(|(_, [before, after])| before != after);
-    let mut differing: Vec<PlaceDiff> =
-        differing.map(|(place, [before, after])| PlaceDiff { place, before, after }).collect();
+    differing(all.into_iter().map(|(place, [before, after])| PlaceDiff { place, before, after }).collect())
+}
+
+fn named(row: &AtPlace, name: fn(&Location) -> String) -> String {
+    row.location.as_ref().map_or_else(|| "not known".into(), name)
+}
+
+// What was executed at the lines of a function, in their order.
+type Lines = BTreeMap<(u32, String), Executed>;
+
+// The same by source line, where lines may have moved.
+fn by_line(before: &[AtPlace], after: &[AtPlace]) -> Vec<PlaceDiff> {
+    let mut functions: BTreeMap<[String; 3], [Lines; 2]> = BTreeMap::new();
+    for (side, rows) in [before, after].into_iter().enumerate() {
+        for row in rows {
+            let place = named(row, Location::name);
+            let known = row.location.as_ref().and_then(without_line);
+            let (function, line) =
+                known.unwrap_or_else(|| ([place.clone(), String::new(), String::new()], 0));
+            *functions.entry(function).or_default()[side].entry((line, place)).or_default() += row.executed;
+        }
+    }
+    let mut all = Vec::new();
+    for [before, after] in functions.into_values() {
+        matched(before, after, &mut all);
+    }
+    differing(all)
+}
+
+fn differing(mut differing: Vec<PlaceDiff>) -> Vec<PlaceDiff> {
+    differing.retain(|place| place.before != place.after);
     differing.sort_by_key(|one| {
         let by = |get: fn(&Executed) -> u64| get(&one.before).abs_diff(get(&one.after));
         std::cmp::Reverse((by(Executed::weight), by(|executed| executed.stores + executed.locked)))
     });
     differing
+}
+
+// The function with its source file, and the line, where all are known.
+fn without_line(location: &Location) -> Option<([String; 3], u32)> {
+    let (function, (file, line)) = (location.function.clone()?, location.source()?);
+    Some(([function, location.inlined.clone().unwrap_or_default(), file.into()], line))
+}
+
+// What differs between the lines of a function.
+fn matched(mut before: Lines, mut after: Lines, found: &mut Vec<PlaceDiff>) {
+    let same = |other: &Lines, place, executed: &Executed| other.get(place) == Some(executed);
+    let there: Vec<_> = before
+        .iter()
+        .filter(|(place, executed)| same(&after, place, executed))
+        .map(|(place, _)| place.clone())
+        .collect();
+    for place in there {
+        before.remove(&place);
+        after.remove(&place);
+    }
+    let list = |lines: Lines| -> Vec<(String, Executed)> {
+        lines.into_iter().map(|((_, place), executed)| (place, executed)).collect()
+    };
+    let (before, after) = (list(before), list(after));
+    let pairs =
+        if before.len() * after.len() <= MOST_PAIRS { unchanged(&before, &after) } else { Vec::new() };
+    let (mut first, mut second) = (0, 0);
+    for (one, other) in pairs.into_iter().chain([(before.len(), after.len())]) {
+        between(&before[first..one], &after[second..other], found);
+        (first, second) = (one + 1, other + 1);
+    }
+}
+
+// Pairs of lines that did the same, as many as there are in one order.
+fn unchanged(before: &[(String, Executed)], after: &[(String, Executed)]) -> Vec<(usize, usize)> {
+    let mut longest = vec![vec![0u32; after.len() + 1]; before.len() + 1];
+    for one in (0..before.len()).rev() {
+        for other in (0..after.len()).rev() {
+            longest[one][other] = match before[one].1 == after[other].1 {
+                true => longest[one + 1][other + 1] + 1,
+                false => longest[one + 1][other].max(longest[one][other + 1]),
+            };
+        }
+    }
+    let (mut one, mut other, mut pairs) = (0, 0, Vec::new());
+    while one < before.len() && other < after.len() {
+        if before[one].1 == after[other].1 {
+            pairs.push((one, other));
+            (one, other) = (one + 1, other + 1);
+        } else if longest[one + 1][other] >= longest[one][other + 1] {
+            one += 1;
+        } else {
+            other += 1;
+        }
+    }
+    pairs
+}
+
+// Lines that did something else: by their names, or in order where there are as many before and after.
+fn between(before: &[(String, Executed)], after: &[(String, Executed)], found: &mut Vec<PlaceDiff>) {
+    let mut push = |place: &str, before, after| found.push(PlaceDiff { place: place.into(), before, after });
+    if before.len() == after.len() {
+        return before
+            .iter()
+            .zip(after)
+            .for_each(|((_, before), (place, after))| push(place, *before, *after));
+    }
+    let mut all: BTreeMap<&str, [Executed; 2]> = BTreeMap::new();
+    for (side, lines) in [before, after].into_iter().enumerate() {
+        for (place, executed) in lines {
+            all.entry(place).or_default()[side] = *executed;
+        }
+    }
+    all.into_iter().for_each(|(place, [before, after])| push(place, before, after));
 }
