@@ -180,6 +180,11 @@ impl<'v> Walk<'v> {
         if lines.is_empty() {
             return;
         }
+        // Whole pages are written: no fence completes these any more.
+        let pieces = std::mem::take(&mut self.extents).into_iter().flat_map(|(start, end, at)| {
+            [(start, end.min(bytes.start), at), (start.max(bytes.end), end, at)]
+        });
+        self.extents = pieces.filter(|(start, end, _)| start < end).collect();
         let numbers: Vec<usize> = self.lines.range(lines).map(|(number, _)| *number).collect();
         for number in numbers {
             self.lines.remove(&number);

@@ -186,6 +186,48 @@ fn what_makes_a_store_durable_depends_on_the_medium() {
 }
 
 #[test]
+fn what_msync_wrote_is_no_part_of_a_block() {
+    let msync = |offset| Action::Msync { at: at(offset), size: 4096 };
+    let partial = |actions: &[Action]| -> Vec<(u64, u64)> {
+        let found = census(&events(actions.iter().cloned().map(|action| (1, action)))).findings;
+        let partial = found.iter().filter(|finding| finding.rule == "partial block");
+        partial.map(|finding| (finding.offset, finding.size)).collect()
+    };
+    assert_eq!(partial(&[nt(64, 256), SFENCE]), [(64, 256)]);
+    assert_eq!(partial(&[nt(64, 256), msync(0), SFENCE]), []);
+    assert_eq!(partial(&[store(64, 256), msync(0)]), []);
+    // What came after it, and what lies on other pages.
+    assert_eq!(partial(&[msync(0), store(64, 256)]), [(64, 256)]);
+    assert_eq!(partial(&[store(4000, 400), msync(0)]), [(4096, 304)]);
+    assert_eq!(partial(&[store(3000, 1196), msync(4096)]), [(3000, 1096)]);
+}
+
+// A recorder gives an instruction a number in each process.
+#[test]
+fn an_instruction_with_several_numbers_is_one() {
+    let event = |sequence, site, callers, action| Event { sequence, thread: 1, site, callers, action };
+    let run = census_of_sites(
+        &[7, 7, 8],
+        &[
+            event(1, 1, 1, clwb(0)),
+            event(2, 2, 1, clwb(64)),
+            event(3, 3, 1, store(128, 8)),
+            event(4, 2, 2, store(192, 8)),
+        ],
+    );
+    let rows: Vec<_> =
+        run.sites.iter().map(|row| (row.location.as_ref().unwrap().address, row.executed.clwb)).collect();
+    assert_eq!(rows, [(7, 2), (8, 0)]);
+    let clean: Vec<u64> = run
+        .findings
+        .iter()
+        .filter(|finding| finding.rule == "flush of a clean line")
+        .map(|one| one.count)
+        .collect();
+    assert_eq!(clean, [2]);
+}
+
+#[test]
 fn findings_of_one_caller_are_one() {
     let event = |sequence, callers, action| Event { sequence, thread: 1, site: 1, callers, action };
     let run = census(&[event(1, 1, clwb(0)), event(2, 1, clwb(64)), event(3, 9, clwb(128))]);

@@ -53,14 +53,23 @@ pub fn census(events: &[Event]) -> Run {
 
 /// The same of files on a medium, with loads recorded or not.
 pub fn census_on(medium: Option<Medium>, loads: bool, events: &[Event]) -> Run {
+    let last = events.iter().map(|event| event.site).max().unwrap_or(0);
+    made(medium, loads, &(1..=last.into()).collect::<Vec<_>>(), events)
+}
+
+/// The same of sites at these addresses, the first of which is number 1.
+pub fn census_of_sites(addresses: &[u64], events: &[Event]) -> Run {
+    made(Some(Medium::Dax), false, addresses, events)
+}
+
+fn made(medium: Option<Medium>, loads: bool, addresses: &[u64], events: &[Event]) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(folder.path(), About { loads, ..About::default() }).unwrap();
     for id in 1..=2 {
         writer.file(TracedFile { id, path: format!("/mnt/{id}"), size: 1 << 20, medium }).unwrap();
     }
-    let last = events.iter().map(|event| event.site).max().unwrap_or(0);
-    for id in 1..=last {
-        writer.site(&Site { id, module: LIBRARY.into(), address: id.into(), bytes: vec![0x90] });
+    for (id, address) in (1..).zip(addresses) {
+        writer.site(&Site { id, module: LIBRARY.into(), address: *address, bytes: vec![0x90] });
     }
     let frame = |module: &str, address| Frame { module: module.into(), address };
     writer.callers(&Callers { id: 1, frames: vec![frame(LIBRARY, 0x300), frame(PROGRAM, 0x501)] });

@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use ringfence_crashcheck::Profile;
 use serde::{Serialize, Serializer};
 
-use crate::events::{Ended, Event, LINE, Location, TracedFile};
+use crate::events::{Ended, Event, LINE, Location, Site, TracedFile};
 use crate::recording::{Reader, RecordingError};
 
 pub use blocks::BLOCK;
@@ -144,8 +144,10 @@ pub fn by_rules(recording: &Reader, rules: Profile) -> Result<Run, RecordingErro
     let mut walk = walk::Walk::default();
     let mut findings = Findings::new(recording, rules);
     let mut threads = std::collections::HashSet::new();
+    let same = same_instructions(recording);
     for event in recording.events() {
-        let event = event?;
+        let mut event = event?;
+        event.site = same.get(&event.site).copied().unwrap_or(event.site);
         threads.insert(event.thread);
         walk.step(&event);
         findings.step(&event);
@@ -195,6 +197,17 @@ pub fn by_rules(recording: &Reader, rules: Profile) -> Result<Run, RecordingErro
         rules,
         findings: findings.finish(),
     })
+}
+
+// A recorder numbers the instructions of each process: of those that have several numbers, the least one for each.
+fn same_instructions(recording: &Reader) -> HashMap<u32, u32> {
+    let mut least: HashMap<(&str, u64), u32> = HashMap::new();
+    for site in recording.sites() {
+        let known = least.entry((&site.module, site.address)).or_insert(site.id);
+        *known = site.id.min(*known);
+    }
+    let one = |site: &Site| (site.id, least[&(&*site.module, site.address)]);
+    recording.sites().map(one).filter(|(id, least)| id != least).collect()
 }
 
 fn sorted(rows: impl IntoIterator<Item = (Option<Location>, Executed)>) -> Vec<AtPlace> {
