@@ -40,7 +40,7 @@ pub enum Drops {
 
 impl Scope {
     /// How to make a store durable, where `instructions` say how flushes and fences do.
-    pub(super) fn durable(self, them: &str, instructions: &str) -> String {
+    pub fn durable(self, them: &str, instructions: &str) -> String {
         let stands_in = format!("if it stands in for persistent memory: {instructions}");
         match self {
             Scope::Whole | Scope::Files { durable_by: DurableBy::Flush, .. } => instructions.into(),

@@ -8,7 +8,7 @@ use ringfence_machine::text::printable;
 use ringfence_machine::units::Bytes;
 use ringfence_trace::census::dynamic::checked::Checked;
 use ringfence_trace::census::dynamic::saving::Saving;
-use ringfence_trace::census::dynamic::{AtPlace, BLOCK, Executed, Race, Run, RunDiff};
+use ringfence_trace::census::dynamic::{AtPlace, BLOCK, Confidence, Executed, Finding, Race, Run, RunDiff};
 use ringfence_trace::events::{Ended, Location, Medium, TracedFile};
 
 use crate::census::differences;
@@ -52,6 +52,7 @@ pub fn executed(told: &Told, all: bool, style: &Style) -> String {
     if run.callers != run.sites {
         hidden |= places(&mut out, "called from", &run.callers, all, style);
     }
+    hidden |= needless_lines(&mut out, run, all, style);
     hidden |= lints(&mut out, run, all, style);
     match saving {
         None => {}
@@ -285,19 +286,96 @@ fn name(location: Option<&Location>) -> String {
     location.map_or_else(|| "an unknown place".into(), Location::to_string)
 }
 
+/// How sure a finding is, in a word.
+pub fn confidence(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::High => "high",
+        Confidence::Medium => "medium",
+        Confidence::Low => "low",
+    }
+}
+
+/// What the order of findings means.
+pub const ORDER: &str = "First what is in the program itself, then what is in libraries; by confidence, then by how often it occurred.";
+
 // Whether some were left out.
 fn lints(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
     if run.findings.is_empty() {
         return false;
     }
+    let most = if all { usize::MAX } else { BUSIEST };
+    let (making, own): (Vec<&Finding>, Vec<&Finding>) =
+        run.findings.iter().partition(|finding| finding.makes_pool);
+    let list = |out: &mut String, findings: &[&Finding]| {
+        for finding in findings.iter().take(most) {
+            let head = format!("{:<8}", confidence(finding.confidence));
+            hanging(out, &head, None, &finding.text, style);
+        }
+    };
     section(out);
     heading(out, &format!("What the crash checker finds, by the rules of {}", run.rules.whose()), style);
     faint(out, SCOPE, style);
-    let most = if all { usize::MAX } else { BUSIEST };
-    for finding in run.findings.iter().take(most) {
-        paragraph(out, 0, &finding.text, style);
+    faint(out, ORDER, style);
+    list(out, &own);
+    if making.is_empty() {
+        return own.len() > most;
     }
-    run.findings.len() > most
+    let text = making_findings(making.len());
+    match all {
+        true => {
+            section(out);
+            heading(out, &text, style);
+            list(out, &making);
+        }
+        false => paragraph(out, 0, &format!("{text}: --all lists them."), style),
+    }
+    own.len() > most
+}
+
+/// How many findings are about the making of pools.
+pub fn making_findings(many: usize) -> String {
+    let are = if many == 1 { "is" } else { "are" };
+    format!("{} {are} about PMDK's libraries making a pool", plural(many, "finding"))
+}
+
+// Whether some were left out.
+fn needless_lines(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
+    if let Some(making) = &run.pool_making {
+        section(out);
+        paragraph(out, 0, &pool_making(making), style);
+    }
+    if run.needless_lines.is_empty() {
+        return false;
+    }
+    section(out);
+    heading(out, "Lines with needless flushes", style);
+    let most = if all { usize::MAX } else { BUSIEST };
+    let mut table = Table::new(vec![
+        Column::text("line, with what it calls", 24),
+        Column::right("flushes"),
+        Column::right("needless"),
+        Column::left("confidence"),
+        Column::left("in"),
+    ]);
+    for line in run.needless_lines.iter().take(most) {
+        table.row(vec![
+            Cell::new(&line.place),
+            figure(line.flushes),
+            figure(line.needless),
+            Cell::new(confidence(line.confidence)),
+            Cell::new(if line.own { "program" } else { "library" }),
+        ]);
+    }
+    out.push_str(&table.render(style));
+    run.needless_lines.len() > most
+}
+
+/// What the making of pools executed.
+pub fn pool_making(making: &Executed) -> String {
+    format!(
+        "PMDK's libraries made a pool: {}. They are among the figures above, and not among the lines with needless flushes.",
+        of(making.needless_flushes(), making.flushes(), "flushes were needless")
+    )
 }
 
 fn sizes(out: &mut String, run: &Run, style: &Style) {

@@ -6,7 +6,7 @@ use ringfence_machine::units::Bytes;
 use ringfence_programs::executed::{self, FIGURES, Told};
 use ringfence_trace::census::dynamic::checked::{Changed, Checked, Figure};
 use ringfence_trace::census::dynamic::saving::Saving;
-use ringfence_trace::census::dynamic::{AtPlace, Run};
+use ringfence_trace::census::dynamic::{AtPlace, Finding, Run};
 use ringfence_trace::events::Location;
 
 use super::figure::{RangeRow, Ranges, Tip};
@@ -31,6 +31,7 @@ pub fn page(told: &Told) -> Page {
         (run.callers != run.sites)
             .then(|| places("callers", "Who asked for it", "called from", &run.callers))
             .flatten(),
+        needless_lines(run),
         findings(run),
     ];
     let footer = "Counted over a whole recording, so that counts have no intervals; times have, at 95 %.";
@@ -224,16 +225,60 @@ fn places(id: &'static str, title: &str, head: &str, rows: &[AtPlace]) -> Option
     (!rows.is_empty()).then(|| Section { id, title: title.into(), body })
 }
 
+fn needless_lines(run: &Run) -> Option<Section> {
+    if run.needless_lines.is_empty() && run.pool_making.is_none() {
+        return None;
+    }
+    let heads = [
+        ("line, with what it calls", Align::Left),
+        ("flushes", Align::Right),
+        ("needless", Align::Right),
+        ("confidence", Align::Left),
+        ("in", Align::Left),
+    ];
+    let rows: Vec<Vec<String>> = run
+        .needless_lines
+        .iter()
+        .take(MOST_PLACES)
+        .map(|line| {
+            let (flushes, needless) = (count(line.flushes), count(line.needless));
+            let place = if line.own { "program" } else { "library" };
+            vec![
+                line.place.clone(),
+                flushes,
+                needless,
+                executed::confidence(line.confidence).into(),
+                place.into(),
+            ]
+        })
+        .collect();
+    let title = "Lines with needless flushes";
+    let body = html! {
+        @if let Some(making) = &run.pool_making { p { (executed::pool_making(making)) } }
+        @if !rows.is_empty() { (table(title, &heads, &rows)) }
+    };
+    Some(Section { id: "needless", title: title.into(), body })
+}
+
 fn findings(run: &Run) -> Option<Section> {
     let races: Vec<String> =
         run.races.iter().take(MOST_PLACES).map(|race| executed::race(run, race)).collect();
     if run.findings.is_empty() && races.is_empty() {
         return None;
     }
+    let (making, own): (Vec<&Finding>, Vec<&Finding>) =
+        run.findings.iter().partition(|finding| finding.makes_pool);
+    let with_confidence = |finding: &Finding| {
+        format!("{} ({} confidence)", finding.text, executed::confidence(finding.confidence))
+    };
     let body = html! {
         @if !run.findings.is_empty() {
-            p { "What the crash checker finds, by the rules of " (run.rules.whose()) ". " (executed::SCOPE) }
-            ul { @for finding in run.findings.iter().take(MOST_PLACES) { li { (finding.text) } } }
+            p { "What the crash checker finds, by the rules of " (run.rules.whose()) ". " (executed::SCOPE) " " (executed::ORDER) }
+            ul { @for finding in own.iter().take(MOST_PLACES) { li { (with_confidence(finding)) } } }
+            @if !making.is_empty() {
+                p { (executed::making_findings(making.len())) ":" }
+                ul { @for finding in making.iter().take(MOST_PLACES) { li { (with_confidence(finding)) } } }
+            }
         }
         @if !races.is_empty() {
             p { "Where threads raced:" }

@@ -5,7 +5,9 @@ use ringfence_report::{Style, Told};
 use ringfence_trace::Profile;
 use ringfence_trace::census::dynamic::checked::{Change, Changed, Checked, Figure};
 use ringfence_trace::census::dynamic::saving::{Cost, Predicted, Saving};
-use ringfence_trace::census::dynamic::{self, AtPlace, Executed, Finding, Race, Run, SizesOf, Waits};
+use ringfence_trace::census::dynamic::{
+    self, AtPlace, Confidence, Executed, Finding, NeedlessLine, Race, Run, SizesOf, Waits,
+};
 use ringfence_trace::events::{Ended, Location, Medium, TracedFile};
 
 use crate::golden::check;
@@ -24,6 +26,10 @@ fn place(function: &str, offset: u64, source: Option<(&str, u32)>) -> Location {
 
 fn at(location: Location, executed: Executed) -> AtPlace {
     AtPlace { location: Some(location), executed }
+}
+
+fn needless(place: &str, own: bool, confidence: Confidence, flushes: u64, needless: u64) -> NeedlessLine {
+    NeedlessLine { place: place.into(), own, confidence, flushes, needless }
 }
 
 fn run() -> Run {
@@ -100,7 +106,15 @@ fn run() -> Run {
             text: "insert+0x52 (btree.c:120): never durable: the 8 bytes stored at 960 are never flushed, so that a \
                    crash may lose them: flush them, then fence (3 times)"
                 .into(),
+            confidence: Confidence::High,
+            own: true,
+            makes_pool: false,
         }],
+        needless_lines: vec![
+            needless("insert (btree.c:120)", true, Confidence::High, 12, 12),
+            needless("pmem_persist (libpmem.so.1)", false, Confidence::Medium, 41_000, 12_300),
+        ],
+        pool_making: None,
         rules: Profile::IntelAdr,
         races: vec![Race { first: Some(insert), second: Some(inlined), count: 12, file: 1, offset: 0x3c0 }],
     }
@@ -126,6 +140,23 @@ fn more_places_than_are_shown() {
 }
 
 #[test]
+fn the_making_of_a_pool_stands_apart() {
+    let mut run = run();
+    let making =
+        Finding { own: false, makes_pool: true, confidence: Confidence::Low, ..run.findings[0].clone() };
+    run.findings.extend(vec![making; 60]);
+    run.pool_making = Some(Executed { clwb: 49_000, clean_flushes: 43_000, ..Executed::default() });
+    check("executed-pool", |style| executed(&run, None, false, style));
+    let all = executed(&run, None, true, &Style::plain(80));
+    assert!(
+        all.contains("60 findings are about PMDK's libraries making a pool") && !all.contains("--all"),
+        "{all}"
+    );
+    let told = Told { run: &run, saving: None, checked: None };
+    html::check("census-pool", &ringfence_report::html::executed(&told));
+}
+
+#[test]
 fn what_is_sound_or_did_nothing() {
     let total = Executed { stores: 1, stored_bytes: 8, clwb: 1, sfence: 1, blocks: 1, ..Executed::default() };
     let mut run = Run {
@@ -138,6 +169,7 @@ fn what_is_sound_or_did_nothing() {
         callers: vec![at(place("put", 0, None), total)],
         races: vec![],
         findings: vec![],
+        needless_lines: vec![],
         recorded_ns: 0,
         events_per_second: None,
         ended: Some(Ended::Stopped("vscatterdps at 0x1234 cannot be recorded".into())),
@@ -271,6 +303,7 @@ fn a_trace_of_nothing_is_a_page_too() {
         callers: vec![],
         races: vec![],
         findings: vec![],
+        needless_lines: vec![],
         ..run()
     };
     let page = ringfence_report::html::executed(&Told { run: &run, saving: None, checked: None });

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringfence_trace::census::dynamic::{self, Run};
+use ringfence_trace::census::dynamic::{self, Confidence, Run};
 use ringfence_trace::events::Medium;
 use ringfence_trace::record::{Options, record};
 use ringfence_trace::recording::{About, Reader, Writer};
@@ -18,6 +18,45 @@ fn census(program: &Path, folder: &Path) -> Run {
         record(Options { command, files: vec![file], copies: None, loads: false }, &mut writer).unwrap();
     writer.finish(outcome.ended).unwrap();
     dynamic::of(&Reader::open(&trace).unwrap()).unwrap()
+}
+
+// Of each kind in one place: see the program.
+#[test]
+fn what_is_needless_is_charged_to_the_program_s_own_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["-g", "-O0", "-fno-builtin", "-fno-inline"];
+    let Some(program) = build(folder.path(), "charged.c", "gcc", &words, &[]) else { return };
+    let run = census(&program, folder.path());
+    let own = program.display().to_string();
+    let flushing = run.callers.iter().filter(|row| row.executed.flushes() > 0);
+    let modules: Vec<&str> = flushing.map(|row| &*row.location.as_ref().unwrap().module).collect();
+    assert!(!modules.is_empty() && modules.iter().all(|module| *module == own), "{modules:?}");
+
+    let lines: Vec<_> = run
+        .needless_lines
+        .iter()
+        .map(|line| (&*line.place, line.own, line.confidence, line.flushes, line.needless))
+        .collect();
+    let clean = lines.iter().find(|(place, ..)| place.starts_with("flush_clean (")).unwrap();
+    assert_eq!((clean.1, clean.2, clean.3, clean.4), (true, Confidence::High, 7, 7), "{lines:?}");
+    let persist = lines.iter().find(|(place, ..)| place.starts_with("persist (")).unwrap();
+    assert_eq!((persist.2, persist.3, persist.4), (Confidence::Medium, 27, 7), "{lines:?}");
+    assert!(!lines.iter().any(|(place, ..)| place.starts_with("put (")), "{lines:?}");
+    assert!(!lines.iter().any(|(place, ..)| place.starts_with("pmemobj_create")), "{lines:?}");
+    assert_eq!(run.pool_making.unwrap().clean_flushes, 50);
+
+    // The copy's stores overlap, and are one finding.
+    let of = |rule: &str| {
+        run.findings.iter().filter(|one| one.rule == rule && !one.makes_pool).collect::<Vec<_>>()
+    };
+    let lost: Vec<_> =
+        of("never durable").into_iter().map(|one| (one.count, one.size, one.confidence, one.own)).collect();
+    assert_eq!(lost, [(1, 100, Confidence::High, true)], "{:#?}", run.findings);
+    let rare: Vec<u64> = of("rarely flushed").into_iter().map(|one| one.count).collect();
+    assert_eq!(rare, [99], "{:#?}", run.findings);
+    assert!(run.findings.last().unwrap().makes_pool && !run.findings[0].makes_pool);
+    let order: Vec<_> = run.findings.iter().map(|one| (one.makes_pool, !one.own, one.confidence)).collect();
+    assert!(order.is_sorted(), "{order:?}");
 }
 
 #[test]

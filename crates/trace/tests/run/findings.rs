@@ -202,6 +202,86 @@ fn what_msync_wrote_is_no_part_of_a_block() {
     assert_eq!(partial(&[store(3000, 1196), msync(4096)]), [(3000, 1096)]);
 }
 
+#[test]
+fn stores_that_are_rarely_flushed_before_they_are_stored_over_are_found() {
+    let event = |sequence, site, action| Event { sequence, thread: 1, site, callers: 1, action };
+    let rare = |actions: &[Action]| -> Vec<(u64, String)> {
+        // All stores are at one site.
+        let site = |action: &Action| if matches!(action, Action::Store { .. }) { 1 } else { 2 };
+        let all: Vec<Event> =
+            (1..).zip(actions).map(|(number, action)| event(number, site(action), action.clone())).collect();
+        let found = census(&all).findings.into_iter().filter(|finding| finding.rule == "rarely flushed");
+        found.map(|finding| (finding.count, finding.text)).collect()
+    };
+    let counts = |actions: &[Action]| rare(actions).into_iter().map(|(count, _)| count).collect::<Vec<_>>();
+    let many = |count: usize, then: &[Action]| [&vec![store(0, 8); count][..], then].concat();
+    // 1 of 20 is 5 %.
+    assert_eq!(counts(&many(20, &[clwb(0), SFENCE])), [19]);
+    assert_eq!(counts(&many(19, &[clwb(0), SFENCE])), [0; 0]);
+    assert_eq!(counts(&many(20, &[Action::Msync { at: at(0), size: 4096 }])), [19]);
+    // What is left dirty at the end is never durable, which says more.
+    assert_eq!(counts(&many(20, &[])), [0; 0]);
+    assert_eq!(counts(&[store(0, 8), nt(0, 8), SFENCE]), [1]);
+    assert_eq!(counts(&[store(0, 8), nt(0, 7), clwb(0), SFENCE]), [0; 0]);
+    assert_eq!(counts(&[store(0, 8), Action::Truncate { file: 1, size: 0 }]), [0; 0]);
+    let found = rare(&many(20, &[clwb(0), SFENCE]));
+    assert_eq!(
+        found[0].1,
+        format!(
+            "{CALLED}+0x1: rarely flushed: 19 of 20 stores were not flushed before they were stored over, first at 0: \
+             if they have to last, flush them, then fence"
+        )
+    );
+}
+
+// The C library begins programs and threads, and calls back.
+#[test]
+fn what_the_program_does_by_itself_is_not_charged_to_what_started_it() {
+    let libc = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+    let event = |sequence, site, callers| Event { sequence, thread: 1, site, callers, action: clwb(0) };
+    let sites = [(PROGRAM, 0x10), (LIBRARY, 0x20), (libc, 0x30)];
+    let callers: [&[(&str, u64)]; 2] =
+        [&[(PROGRAM, 0x101), (libc, 0x201)], &[(libc, 0x201), (LIBRARY, 0x301), (PROGRAM, 0x401)]];
+    let run =
+        census_called(&sites, &callers, &[event(1, 1, 1), event(2, 1, 2), event(3, 2, 2), event(4, 3, 2)]);
+    let mut charged: Vec<(&str, u64, u64)> = run
+        .callers
+        .iter()
+        .map(|row| (row.location.as_ref().unwrap(), row.executed.clwb))
+        .map(|(place, clwb)| (&*place.module, place.address, clwb))
+        .collect();
+    charged.sort_unstable();
+    // The program's site is its own, or was called by the library; the library's was called by the program.
+    assert_eq!(charged, [(LIBRARY, 0x300, 2), (PROGRAM, 0x10, 1), (PROGRAM, 0x400, 1)]);
+}
+
+#[test]
+fn overlapping_stores_of_one_copy_are_one() {
+    let libc = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+    let callers: [&[(&str, u64)]; 2] = [&[(PROGRAM, 0x101)], &[(PROGRAM, 0x201)]];
+    let lost = |module, all: &[(u32, u64, usize)]| {
+        let sites: Vec<_> = (1..=all.len() as u64).map(|address| (module, address)).collect();
+        let event = |(number, (callers, offset, size)): (u32, &(u32, u64, usize))| Event {
+            sequence: number.into(),
+            thread: 1,
+            site: number,
+            callers: *callers,
+            action: store(*offset, *size),
+        };
+        let found = census_called(&sites, &callers, &(1..).zip(all).map(event).collect::<Vec<_>>()).findings;
+        let mut lost: Vec<(u64, u64)> = found.iter().map(|finding| (finding.offset, finding.size)).collect();
+        lost.sort_unstable();
+        lost
+    };
+    // 100 bytes by four stores of 32, the last of which begins where it has to.
+    let copy = [(1, 0, 32), (1, 32, 32), (1, 64, 32), (1, 68, 32)];
+    assert_eq!(lost(libc, &copy), [(0, 100)]);
+    // Of another call, and elsewhere.
+    assert_eq!(lost(libc, &[(1, 0, 32), (2, 32, 32)]), [(0, 32), (32, 32)]);
+    assert_eq!(lost(libc, &[(1, 0, 32), (1, 64, 32)]), [(0, 32), (64, 32)]);
+    assert_eq!(lost(LIBRARY, &[(1, 0, 32), (1, 32, 32)]), [(0, 32), (32, 32)]);
+}
+
 // A recorder gives an instruction a number in each process.
 #[test]
 fn an_instruction_with_several_numbers_is_one() {

@@ -45,6 +45,9 @@ pub fn events(all: impl IntoIterator<Item = (u32, Action)>) -> Vec<Event> {
     (1..).zip(all).map(event).collect()
 }
 
+// Callers 1 are called from the library, and that from the program at 0x500.
+const CALLERS: [&[(&str, u64)]; 2] = [&[(LIBRARY, 0x300), (PROGRAM, 0x501)], &[(LIBRARY, 0x300)]];
+
 /// The census of events. Sites lie in the library, at their number; callers 1 are called from the library, and that
 /// from the program at 0x500.
 pub fn census(events: &[Event]) -> Run {
@@ -54,26 +57,40 @@ pub fn census(events: &[Event]) -> Run {
 /// The same of files on a medium, with loads recorded or not.
 pub fn census_on(medium: Option<Medium>, loads: bool, events: &[Event]) -> Run {
     let last = events.iter().map(|event| event.site).max().unwrap_or(0);
-    made(medium, loads, &(1..=last.into()).collect::<Vec<_>>(), events)
+    let sites: Vec<_> = (1..=last.into()).map(|address| (LIBRARY, address)).collect();
+    made(medium, loads, &sites, &CALLERS, events)
 }
 
 /// The same of sites at these addresses, the first of which is number 1.
 pub fn census_of_sites(addresses: &[u64], events: &[Event]) -> Run {
-    made(Some(Medium::Dax), false, addresses, events)
+    let sites: Vec<_> = addresses.iter().map(|address| (LIBRARY, *address)).collect();
+    census_called(&sites, &CALLERS, events)
 }
 
-fn made(medium: Option<Medium>, loads: bool, addresses: &[u64], events: &[Event]) -> Run {
+/// The same of these sites and callers, each a module and an address.
+pub fn census_called(sites: &[(&str, u64)], callers: &[&[(&str, u64)]], events: &[Event]) -> Run {
+    made(Some(Medium::Dax), false, sites, callers, events)
+}
+
+fn made(
+    medium: Option<Medium>,
+    loads: bool,
+    sites: &[(&str, u64)],
+    callers: &[&[(&str, u64)]],
+    events: &[Event],
+) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(folder.path(), About { loads, ..About::default() }).unwrap();
     for id in 1..=2 {
         writer.file(TracedFile { id, path: format!("/mnt/{id}"), size: 1 << 20, medium }).unwrap();
     }
-    for (id, address) in (1..).zip(addresses) {
-        writer.site(&Site { id, module: LIBRARY.into(), address: *address, bytes: vec![0x90] });
+    for (id, (module, address)) in (1..).zip(sites) {
+        writer.site(&Site { id, module: (*module).into(), address: *address, bytes: vec![0x90] });
     }
-    let frame = |module: &str, address| Frame { module: module.into(), address };
-    writer.callers(&Callers { id: 1, frames: vec![frame(LIBRARY, 0x300), frame(PROGRAM, 0x501)] });
-    writer.callers(&Callers { id: 2, frames: vec![frame(LIBRARY, 0x300)] });
+    for (id, frames) in (1..).zip(callers) {
+        let frame = |(module, address): &(&str, u64)| Frame { module: (*module).into(), address: *address };
+        writer.callers(&Callers { id, frames: frames.iter().map(frame).collect() });
+    }
     writer.thread(Thread { id: 1, process: 1, tid: 1, name: "it".into() });
     events.iter().for_each(|event| writer.push(event).unwrap());
     writer.finish(Ended::Exited(0)).unwrap();

@@ -8,6 +8,8 @@ use ringfence_persist::Flush;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
+use super::charged;
+use super::fates::{Fate, Fates};
 use super::key::Key;
 use crate::events::{Action, Event, LINE, Location, Medium, Place};
 use crate::recording::Reader;
@@ -41,11 +43,37 @@ pub struct Finding {
     pub size: u64,
     /// A sentence: where, what is the matter, what to do.
     pub text: String,
+    /// How sure it is that something is the matter.
+    pub confidence: Confidence,
+    /// Whether the instruction or the caller is in the program, or in a library that came with it.
+    pub own: bool,
+    /// Whether it comes from the making of a pool by PMDK's libraries.
+    pub makes_pool: bool,
 }
+
+/// How sure a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// All that happened at the place says so.
+    High,
+    /// A good part of it does.
+    Medium,
+    /// It may be so.
+    Low,
+}
+
+/// A share of flushes. With at least as many needless ones, a place is in doubt. Like [`RARELY`] it was found on 13
+/// programs with published lists of such places, and has not been checked on others.
+pub const MANY_NEEDLESS: f64 = 0.1;
+
+/// A share of stores. A place of which at most as many are flushed before they are stored over is in doubt.
+pub const RARELY: f64 = 0.05;
 
 /// The checker at work on a recording.
 pub struct Findings<'r> {
     recording: &'r Reader,
+    rules: Profile,
     lints: Lints,
     files: Vec<u32>,
     // Where each is among them.
@@ -54,7 +82,10 @@ pub struct Findings<'r> {
     numbers: FxHashMap<Key, u32>,
     places: Vec<Named>,
     // The same of places, as several callers may have been called from one.
-    known: FxHashMap<(u32, Option<Location>), u32>,
+    known: FxHashMap<(u32, Option<Location>, bool), u32>,
+    fates: Fates,
+    // Flushes and fences by the number of their places.
+    done: FxHashMap<u32, u64>,
     threads: FxHashSet<u32>,
     dropping: Dropping,
 }
@@ -88,12 +119,14 @@ impl Dropping {
 struct Named {
     site: Option<Location>,
     caller: Option<Location>,
+    makes_pool: bool,
 }
 
 impl<'r> Findings<'r> {
     pub fn new(recording: &'r Reader, rules: Profile) -> Self {
         Self {
             recording,
+            rules,
             lints: Lints::new(rules),
             files: Vec::new(),
             file_numbers: FxHashMap::default(),
@@ -102,6 +135,8 @@ impl<'r> Findings<'r> {
             known: FxHashMap::default(),
             threads: FxHashSet::default(),
             dropping: Dropping::default(),
+            fates: Fates::default(),
+            done: FxHashMap::default(),
         }
     }
 
@@ -110,6 +145,10 @@ impl<'r> Findings<'r> {
         self.threads.insert(event.thread);
         let number = self.number(Key { site: event.site, callers: event.callers });
         let at = At::Site(number);
+        self.fates.step(number, &event.action);
+        if matches!(event.action, Action::Flush { .. } | Action::Sfence | Action::Mfence) {
+            *self.done.entry(number).or_default() += 1;
+        }
         match &event.action {
             Action::Store { at: place, bytes } => self.store(*place, bytes, at, Kind::Store),
             Action::NonTemporal { at: place, bytes } => self.store(*place, bytes, at, Kind::Stream),
@@ -188,38 +227,193 @@ impl<'r> Findings<'r> {
         if let Some(number) = self.numbers.get(&key) {
             return *number;
         }
-        let (site, caller) = super::charged::places(self.recording, key);
+        let (site, caller) = charged::places(self.recording, key);
+        let makes_pool = charged::makes_pool(&charged::frames(self.recording, key));
         let next = self.places.len() as u32;
-        let number = *self.known.entry((key.site, caller.clone())).or_insert(next);
+        let number = *self.known.entry((key.site, caller.clone(), makes_pool)).or_insert(next);
         if number == next {
-            self.places.push(Named { site, caller });
+            self.places.push(Named { site, caller, makes_pool });
         }
         self.numbers.insert(key, number);
         number
     }
 
-    /// What was found, by rule, first what occurs most often.
-    pub fn finish(self) -> Vec<Finding> {
-        let Self { recording, lints, files, places, threads, dropping, .. } = self;
+    /// What was found: first what is the program's own, then by confidence, then what occurs most often. What comes from
+    /// the making of pools is last.
+    pub fn finish(mut self) -> Vec<Finding> {
+        let lints = std::mem::replace(&mut self.lints, Lints::new(self.rules)).finish();
         // What one thread waits for is nothing to another.
-        let is_sure = |lint: &Lint| threads.len() < 2 || lint.rule != Rule::RedundantFence;
-        let found = lints.finish().into_iter().filter(|lint| lint.at != KERNEL && is_sure(lint));
-        let manifest = recording.manifest();
-        let told = |mut lint: Lint| {
-            let file = (!lint.bytes.is_empty()).then(|| files[lint.bytes.start >> SPAN]);
-            let traced = manifest.files.iter().find(|one| Some(one.id) == file);
-            if let Some(traced) = traced.filter(|_| files.len() > 1) {
-                lint.name = Some(format!("of {}", traced.path));
-            }
-            let durable_by = durable_by(traced.and_then(|traced| traced.medium));
-            let scope = Scope::Files { durable_by, drops: dropping.of(&lint, manifest.about.loads) };
-            (lint.rule, finding(lint, file, scope, &places))
-        };
-        let mut found: Vec<(Rule, Finding)> = found.map(told).collect();
+        let is_sure = |lint: &Lint| self.threads.len() < 2 || lint.rule != Rule::RedundantFence;
+        let lints: Vec<Lint> = lints.into_iter().filter(|lint| lint.at != KERNEL && is_sure(lint)).collect();
+        let lost: FxHashSet<At> =
+            lints.iter().filter(|lint| lint.rule == Rule::NeverDurable).map(|lint| lint.at).collect();
+        let rare = self.fates.found.iter().filter(|(number, fate)| {
+            self.rules != Profile::Eadr && is_rare(fate) && !lost.contains(&At::Site(**number))
+        });
+        let rare = rare.map(|(number, fate)| (RARELY_FLUSHED, self.rarely(*number, fate)));
+        let found = self.merged(lints).into_iter().map(|lint| (lint.rule as usize, self.finding(lint)));
+        let mut found: Vec<(usize, Finding)> = found.chain(rare).collect();
         found.sort_by(|(rule, one), (other_rule, other)| {
-            rule.cmp(other_rule).then_with(|| other.count.cmp(&one.count))
+            let key = |one: &Finding| (one.makes_pool, !one.own, one.confidence);
+            let order =
+                key(one).cmp(&key(other)).then(other.count.cmp(&one.count)).then(rule.cmp(other_rule));
+            order.then_with(|| one.text.cmp(&other.text))
         });
         found.into_iter().map(|(_, finding)| finding).collect()
+    }
+
+    fn named(&self, at: At) -> Option<&Named> {
+        match at {
+            At::Site(number) => self.places.get(number as usize),
+            At::Source(_) => None,
+        }
+    }
+
+    // Stores of one copy that touch or overlap are one: `memcpy` stores both ends of its bytes, which may overlap.
+    fn merged(&self, lints: Vec<Lint>) -> Vec<Lint> {
+        let mut merged: Vec<Lint> = Vec::new();
+        let mut last: FxHashMap<(Rule, Call), usize> = FxHashMap::default();
+        for lint in lints {
+            let is_of_stores =
+                matches!(lint.rule, Rule::NeverDurable | Rule::MissingFence | Rule::PartialBlock);
+            let call = self.named(lint.at).and_then(Named::copy).filter(|_| is_of_stores);
+            let Some(call) = call else {
+                merged.push(lint);
+                continue;
+            };
+            match last.get(&(lint.rule, call.clone())) {
+                Some(index) if meet(&merged[*index].bytes, &lint.bytes) => {
+                    let known = &mut merged[*index];
+                    known.count = known.count.max(lint.count);
+                    known.bytes =
+                        known.bytes.start.min(lint.bytes.start)..known.bytes.end.max(lint.bytes.end);
+                }
+                _ => {
+                    last.insert((lint.rule, call), merged.len());
+                    merged.push(lint);
+                }
+            }
+        }
+        merged
+    }
+
+    fn scope(&self, file: Option<u32>, drops: Drops) -> Scope {
+        let traced = self.recording.manifest().files.iter().find(|one| Some(one.id) == file);
+        Scope::Files { durable_by: durable_by(traced.and_then(|traced| traced.medium)), drops }
+    }
+
+    fn finding(&self, mut lint: Lint) -> Finding {
+        let confidence = self.confidence(&lint);
+        let file = (!lint.bytes.is_empty()).then(|| self.files[lint.bytes.start >> SPAN]);
+        lint.name = file.and_then(|file| self.of_file(file));
+        // Back to an offset in its file.
+        let base = lint.bytes.start >> SPAN << SPAN;
+        lint.bytes = lint.bytes.start - base..lint.bytes.end - base;
+        let name = |at| match self.named(at) {
+            Some(named) => named.to_string(),
+            None => "the kernel".into(),
+        };
+        let scope = self.scope(file, self.dropping.of(&lint, self.recording.manifest().about.loads));
+        let mut text = String::new();
+        // A string takes whatever is written to it.
+        let _ = lint.tell(&mut text, &name, scope);
+        let named = self.named(lint.at);
+        Finding {
+            rule: lint.rule.to_string(),
+            location: named.and_then(|named| named.site.clone()),
+            caller: named.and_then(|named| named.caller.clone()),
+            count: lint.count as u64,
+            file,
+            offset: lint.bytes.start as u64,
+            size: lint.bytes.len() as u64,
+            text,
+            confidence,
+            own: named.is_some_and(Named::is_own),
+            makes_pool: named.is_some_and(|named| named.makes_pool),
+        }
+    }
+
+    // Of several files, which one.
+    fn of_file(&self, file: u32) -> Option<String> {
+        let traced = self.recording.manifest().files.iter().find(|one| one.id == file)?;
+        (self.files.len() > 1).then(|| format!("of {}", traced.path))
+    }
+
+    fn confidence(&self, lint: &Lint) -> Confidence {
+        let At::Site(number) = lint.at else { return Confidence::Low };
+        match lint.rule {
+            Rule::NeverDurable => match self.fates.found.get(&number) {
+                Some(fate) if !is_rare(fate) => Confidence::Medium,
+                _ => Confidence::High,
+            },
+            Rule::MissingFence | Rule::AcknowledgedTooEarly => Confidence::High,
+            Rule::CleanFlush | Rule::RedundantFlush | Rule::RedundantFence => {
+                let share = lint.count as f64 / self.done.get(&number).map_or(1.0, |done| *done as f64);
+                match share {
+                    share if share >= 1.0 => Confidence::High,
+                    share if share >= MANY_NEEDLESS => Confidence::Medium,
+                    _ => Confidence::Low,
+                }
+            }
+            Rule::FlushUnderEadr => Confidence::High,
+            Rule::FlushedTwice | Rule::PartialBlock | Rule::UncoveredField => Confidence::Low,
+        }
+    }
+
+    fn rarely(&self, number: u32, fate: &Fate) -> Finding {
+        let named = &self.places[number as usize];
+        let stores = match fate.stores {
+            1 => "the store was not flushed before it was stored over".into(),
+            many => format!(
+                "{} of {many} stores were not flushed before they were stored over",
+                many - fate.flushed
+            ),
+        };
+        let file = self.of_file(fate.first.file).map(|file| format!(" ({file})")).unwrap_or_default();
+        let durable = self.scope(Some(fate.first.file), Drops::No).durable("them", "flush them, then fence");
+        let at = fate.first.offset;
+        Finding {
+            rule: "rarely flushed".into(),
+            location: named.site.clone(),
+            caller: named.caller.clone(),
+            count: fate.stores - fate.flushed,
+            file: Some(fate.first.file),
+            offset: at,
+            size: fate.size,
+            text: format!(
+                "{named}: rarely flushed: {stores}, first at {at}{file}: if they have to last, {durable}"
+            ),
+            confidence: Confidence::Low,
+            own: named.is_own(),
+            makes_pool: named.makes_pool,
+        }
+    }
+}
+
+// Behind the crash checker's rules.
+const RARELY_FLUSHED: usize = usize::MAX;
+
+fn is_rare(fate: &Fate) -> bool {
+    fate.stores > 0 && fate.flushed as f64 <= RARELY * fate.stores as f64
+}
+
+// A function of a library, and the call of it.
+type Call = (String, String, Location);
+
+fn meet(one: &std::ops::Range<usize>, other: &std::ops::Range<usize>) -> bool {
+    one.start <= other.end && other.start <= one.end
+}
+
+impl Named {
+    fn is_own(&self) -> bool {
+        self.site.iter().chain(&self.caller).any(charged::is_own)
+    }
+
+    // Of a function that copies bytes.
+    fn copy(&self) -> Option<Call> {
+        let (site, caller) =
+            (self.site.as_ref().filter(|site| charged::is_copy(site))?, self.caller.as_ref()?);
+        Some((site.module.clone(), site.function.clone().unwrap_or_default(), caller.clone()))
     }
 }
 
@@ -229,34 +423,6 @@ fn durable_by(medium: Option<Medium>) -> DurableBy {
         Some(Medium::Dax) => DurableBy::Flush,
         Some(Medium::Memory) => DurableBy::Nothing,
         None => DurableBy::Unknown,
-    }
-}
-
-fn finding(mut lint: Lint, file: Option<u32>, scope: Scope, places: &[Named]) -> Finding {
-    // Back to an offset in its file.
-    let base = lint.bytes.start >> SPAN << SPAN;
-    lint.bytes = lint.bytes.start - base..lint.bytes.end - base;
-    let of = |at| match at {
-        At::Site(number) => places.get(number as usize),
-        At::Source(_) => None,
-    };
-    let name = |at| match of(at) {
-        Some(named) => named.to_string(),
-        None => "the kernel".into(),
-    };
-    let mut text = String::new();
-    // A string takes whatever is written to it.
-    let _ = lint.tell(&mut text, &name, scope);
-    let named = of(lint.at);
-    Finding {
-        rule: lint.rule.to_string(),
-        location: named.and_then(|named| named.site.clone()),
-        caller: named.and_then(|named| named.caller.clone()),
-        count: lint.count as u64,
-        file,
-        offset: lint.bytes.start as u64,
-        size: lint.bytes.len() as u64,
-        text,
     }
 }
 

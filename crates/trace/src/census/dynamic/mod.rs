@@ -18,9 +18,11 @@ mod charged;
 pub mod checked;
 mod diff;
 mod executed;
+mod fates;
 mod findings;
 mod key;
 mod lines;
+mod needless;
 mod races;
 pub mod saving;
 mod sizes;
@@ -38,7 +40,8 @@ use crate::recording::{Reader, RecordingError};
 pub use blocks::BLOCK;
 pub use diff::{PlaceDiff, RunDiff, RunTotal, diff};
 pub use executed::Executed;
-pub use findings::Finding;
+pub use findings::{Confidence, Finding};
+pub use needless::NeedlessLine;
 pub use sizes::SizesOf;
 pub use waits::Waits;
 
@@ -84,8 +87,14 @@ pub struct Run {
     /// Whose rules the crash checker's lints go by.
     #[serde(serialize_with = "by_name")]
     pub rules: Profile,
-    /// What they say of the run.
+    /// What they say of the run: first what is the program's own, then by confidence, then by how often it occurred.
+    /// What comes from making pools is last.
     pub findings: Vec<Finding>,
+    /// Source lines under which at least a tenth of the flushes were needless, in the same order.
+    pub needless_lines: Vec<NeedlessLine>,
+    /// What the making of pools by PMDK's libraries executed, if any was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool_making: Option<Executed>,
 }
 
 /// What was executed at a place.
@@ -174,6 +183,7 @@ pub fn by_rules(recording: &Reader, rules: Profile) -> Result<Run, RecordingErro
     };
     let mut races: Vec<Race> = walk.races.found.iter().map(race).collect();
     races.sort_by_key(|race| std::cmp::Reverse(race.count));
+    let (needless_lines, pool_making) = needless::lines(recording, &walk.rows);
     let manifest = recording.manifest();
     let (events, recorded_ns) = (recording.len(), manifest.recorded_ns);
     let seconds = recorded_ns as f64 / 1e9;
@@ -196,6 +206,8 @@ pub fn by_rules(recording: &Reader, rules: Profile) -> Result<Run, RecordingErro
         races,
         rules,
         findings: findings.finish(),
+        needless_lines,
+        pool_making,
     })
 }
 

@@ -1,0 +1,97 @@
+//! Whether stores are flushed before they are stored over, by the place that stored.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::lines::{Number, touched};
+use crate::events::{Action, LINE, Place};
+
+/// What became of a place's stores; one counts once for each line that it touches.
+#[derive(Debug, Clone, Copy)]
+pub struct Fate {
+    /// Stores of which something was flushed, stored over or left.
+    pub stores: u64,
+    /// Those of which something was flushed, or written by `msync` and its kin, before it was stored over.
+    pub flushed: u64,
+    /// Where the first one stored.
+    pub first: Place,
+    /// Bytes of the first one.
+    pub size: u64,
+}
+
+// A store of which some bytes are neither flushed nor stored over: they are a mask.
+#[derive(Debug)]
+struct Stored {
+    number: u32,
+    bytes: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Fates {
+    lines: BTreeMap<Number, Vec<Stored>>,
+    /// By the number of the place.
+    pub found: FxHashMap<u32, Fate>,
+}
+
+impl Fates {
+    /// The next event, at the place of this number.
+    pub fn step(&mut self, number: u32, action: &Action) {
+        match action {
+            Action::Store { at, bytes } | Action::Locked { stores: Some((at, bytes)) } => {
+                self.store(*at, bytes.len() as u64, Some(number));
+            }
+            Action::NonTemporal { at, bytes } | Action::Write { at, bytes } => {
+                self.store(*at, bytes.len() as u64, None);
+            }
+            Action::Flush { at, .. } => self.flush((at.file, at.offset / LINE)),
+            Action::Msync { .. } | Action::Truncate { .. } => {
+                let Some((file, bytes)) = action.settles() else { return };
+                let (first, end) = ((file, bytes.start / LINE), (file, bytes.end.div_ceil(LINE)));
+                let lines: Vec<Number> = match first < end {
+                    true => self.lines.range(first..end).map(|(line, _)| *line).collect(),
+                    false => Vec::new(),
+                };
+                match action {
+                    Action::Msync { .. } => lines.into_iter().for_each(|line| self.flush(line)),
+                    _ => lines.into_iter().for_each(|line| self.forget(line)),
+                }
+            }
+            Action::Locked { stores: None } | Action::Load { .. } => {}
+            Action::Sfence | Action::Mfence | Action::Map { .. } | Action::Unmap { .. } => {}
+        }
+    }
+
+    fn store(&mut self, at: Place, size: u64, number: Option<u32>) {
+        let end = at.offset.saturating_add(size);
+        for line in touched(at, size) {
+            let begin = line.1 * LINE;
+            let (first, last) = (at.offset.max(begin) - begin, (end - begin).min(LINE));
+            let bytes = (u64::MAX >> (LINE - (last - first))) << first;
+            let stored = self.lines.entry(line).or_default();
+            stored.iter_mut().for_each(|one| one.bytes &= !bytes);
+            stored.retain(|one| one.bytes != 0);
+            if let Some(number) = number {
+                stored.push(Stored { number, bytes });
+                let fate =
+                    self.found.entry(number).or_insert(Fate { stores: 0, flushed: 0, first: at, size });
+                fate.stores += 1;
+            } else if stored.is_empty() {
+                self.lines.remove(&line);
+            }
+        }
+    }
+
+    fn flush(&mut self, line: Number) {
+        for one in self.lines.remove(&line).into_iter().flatten() {
+            self.found.entry(one.number).and_modify(|fate| fate.flushed += 1);
+        }
+    }
+
+    // Bytes that a file no longer has.
+    fn forget(&mut self, line: Number) {
+        for one in self.lines.remove(&line).into_iter().flatten() {
+            self.found.entry(one.number).and_modify(|fate| fate.stores -= 1);
+        }
+    }
+}
