@@ -46,6 +46,14 @@ pub fn is_copy(place: &Location) -> bool {
     is_runtime(&place.module) || place.function.as_ref().is_some_and(is_one)
 }
 
+/// Whether what happened at a site, on behalf of a caller, is the program's own work. The C library and libpmem copy and
+/// flush what they are given; what other libraries store is theirs.
+pub fn is_own_work(site: Option<&Location>, caller: Option<&Location>) -> bool {
+    let Some(site) = site else { return false };
+    let does_as_told = is_runtime(&site.module) || is_named(&site.module, &["libpmem.so", "libpmem2.so"]);
+    is_own(site) || (does_as_told && caller.is_some_and(is_own))
+}
+
 /// Whether calls are those of a library that makes a pool.
 pub fn makes_pool(frames: &[Location]) -> bool {
     let is_maker = |name: &String| POOL_MAKERS.iter().any(|maker| name.starts_with(maker));
@@ -53,6 +61,41 @@ pub fn makes_pool(frames: &[Location]) -> bool {
 }
 
 fn is_runtime(module: &str) -> bool {
+    is_named(module, &RUNTIMES)
+}
+
+fn is_named(module: &str, beginnings: &[&str]) -> bool {
     let name = module.rsplit('/').next().unwrap_or_default();
-    RUNTIMES.iter().any(|runtime| name.starts_with(runtime))
+    beginnings.iter().any(|beginning| name.starts_with(beginning))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_the_program_s_own_if_no_library_does_it_for_itself() {
+        let at = |module: &str| Location::bare(module, 1);
+        let own = |site: &str, caller: &str| is_own_work(Some(&at(site)), Some(&at(caller)));
+        let libraries = "/usr/lib/x86_64-linux-gnu";
+        let [libc, libpmem, libpmemobj] = ["libc.so.6", "libpmem.so.1.0.0", "libpmemobj.so.1.0.0"]
+            .map(|name| format!("{libraries}/{name}"));
+        assert!(
+            own("/home/me/store", &libc) && own("/usr/bin/fio", &libc) && own("/home/me/libstore.so", &libc)
+        );
+        assert!(own(&libc, "/home/me/store") && own(&libpmem, "/usr/bin/fio"));
+        assert!(
+            !own(&libpmemobj, "/home/me/store") && !own(&libpmem, &libpmemobj) && !own(&libc, &libpmemobj)
+        );
+        assert!(!own("[vdso]", &libc) && !is_own_work(None, Some(&at("/home/me/store"))));
+    }
+
+    #[test]
+    fn a_pool_is_made_below_functions_of_these_names() {
+        let named =
+            |name: Option<&str>| Location { function: name.map(Into::into), ..Location::bare("/it", 1) };
+        assert!(makes_pool(&[named(None), named(Some("pmemobj_createU")), named(Some("main"))]));
+        assert!(makes_pool(&[named(Some("util_pool_create_uuids"))]));
+        assert!(!makes_pool(&[named(Some("pmemobj_open")), named(None)]));
+    }
 }

@@ -45,7 +45,8 @@ pub struct Finding {
     pub text: String,
     /// How sure it is that something is the matter.
     pub confidence: Confidence,
-    /// Whether the instruction or the caller is in the program, or in a library that came with it.
+    /// Whether it is work of the program, or of a library that came with it. The C library and libpmem work for their
+    /// callers.
     pub own: bool,
     /// Whether it comes from the making of a pool by PMDK's libraries.
     pub makes_pool: bool,
@@ -406,7 +407,7 @@ fn meet(one: &std::ops::Range<usize>, other: &std::ops::Range<usize>) -> bool {
 
 impl Named {
     fn is_own(&self) -> bool {
-        self.site.iter().chain(&self.caller).any(charged::is_own)
+        charged::is_own_work(self.site.as_ref(), self.caller.as_ref())
     }
 
     // Of a function that copies bytes.
