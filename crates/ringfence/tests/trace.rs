@@ -24,6 +24,11 @@ int main(int argc, char **argv) {
   p[0] = 7; _mm_clflush((void *)p); _mm_sfence();
   printf("%ld %d\n", p[0], getenv("RINGFENCE_OWN_USERS") != 0);
   if (argc > 2 && !strcmp(argv[2], "abort")) abort();
+  if (argc > 2 && !strcmp(argv[2], "slowly")) {
+    /* Fewer than would end a part, until one is there. */
+    for (int i = 0; i < 200 && access(argv[3], F_OK); i++) { p[1] = i; usleep(200000); }
+    return access(argv[3], F_OK) ? 1 : 0;
+  }
   if (argc > 2 && !strcmp(argv[2], "forever")) for (long i = 0;; i++) { p[1] = i; usleep(100); }
   return 3;
 }
@@ -190,4 +195,14 @@ fn names_and_places_that_are_odd() {
     assert_eq!(said.code(), Some(2));
     assert!(said.stderr.contains("name a folder elsewhere with --out"), "{}", said.stderr);
     assert!(!folder.path().join("ringfence-trace").exists());
+}
+
+#[test]
+fn a_few_stores_are_on_disk_while_the_command_runs() {
+    let folder = Folder::new();
+    let Some(_) = built(folder.path()) else { return };
+    let command = ["./store", "file", "slowly", "t/events-0001.parquet"];
+    let words = ["trace", "--file", "file", "--out", "t", "--"];
+    let said = ringfence_in(folder.path(), &[&words[..], &command].concat());
+    assert_eq!(said.code(), Some(0), "{}", said.stderr);
 }

@@ -115,6 +115,7 @@ impl Service<'_> {
             let bell = self.memory.bell();
             let mut busy = self.answer_all()?;
             busy |= self.keep_events()?;
+            self.writer.close_old_part()?;
             let processes = self.space_of.keys().chain(&self.watched).chain([&main]).copied();
             for process in processes.collect::<BTreeSet<i32>>() {
                 while let Some(change) = process::change(process) {

@@ -204,8 +204,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Closes the part, so that what it has can be read whatever happens. It is closed by itself when it is large, or
-    /// when it is old and another event comes. Call this when no events come for a while.
+    /// Closes the part if it is old. Call this every now and then: by itself, a part is closed when it is large, and
+    /// where many events come.
+    ///
+    /// # Errors
+    /// As those of [`Writer::close_part`].
+    pub fn close_old_part(&mut self) -> Result<(), RecordingError> {
+        if self.count > 0 && self.part_began.elapsed() >= PART_AGE { self.close_part() } else { Ok(()) }
+    }
+
+    /// Closes the part, so that what it has can be read whatever happens.
     ///
     /// # Errors
     /// Where an earlier part could not be written. Whether this one can be turns out later.
