@@ -206,3 +206,64 @@ fn a_few_stores_are_on_disk_while_the_command_runs() {
     let said = ringfence_in(folder.path(), &[&words[..], &command].concat());
     assert_eq!(said.code(), Some(0), "{}", said.stderr);
 }
+
+// A 32-bit program: alone it prints a line and exits with 7; else it has a child execute its arguments, and exits with
+// the child's code.
+const OF_32_BITS: &[u8] = b"\x8b\x04\x24\x83\xf8\x01\x7f\x22\
+    \xb8\x04\x00\x00\x00\xbb\x01\x00\x00\x00\xb9\xc5\x80\x04\x08\xba\x05\x00\x00\x00\xcd\x80\
+    \xb8\x01\x00\x00\x00\xbb\x07\x00\x00\x00\xcd\x80\
+    \xb8\x02\x00\x00\x00\xcd\x80\x85\xc0\x75\x22\
+    \x8b\x5c\x24\x08\x8d\x4c\x24\x08\x8b\x04\x24\x8d\x54\x84\x08\xb8\x0b\x00\x00\x00\xcd\x80\
+    \xb8\x01\x00\x00\x00\xbb\x63\x00\x00\x00\xcd\x80\
+    \x89\xc3\x6a\x00\x89\xe1\x31\xd2\xb8\x07\x00\x00\x00\xcd\x80\x5b\xc1\xeb\x08\
+    \xb8\x01\x00\x00\x00\xcd\x80hi32\n";
+
+// Such a file, or none where the kernel runs none.
+fn of_32_bits(folder: &Path) -> Option<PathBuf> {
+    const START: u32 = 0x0804_8000;
+    let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    // An executable for the 80386, of this version.
+    [2u16, 3].iter().for_each(|word| file.extend(word.to_le_bytes()));
+    [1, START + 84, 52, 0, 0].iter().for_each(|word: &u32| file.extend(word.to_le_bytes()));
+    [52u16, 32, 1, 40, 0, 0].iter().for_each(|word| file.extend(word.to_le_bytes()));
+    // All of it is loaded, to be read and executed.
+    let size = 84 + OF_32_BITS.len() as u32;
+    [1, 0, START, START, size, size, 5, 4096].iter().for_each(|word: &u32| file.extend(word.to_le_bytes()));
+    file.extend(OF_32_BITS);
+    let path = folder.join("narrow");
+    fs::write(&path, file).unwrap();
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    match Command::new(&path).output() {
+        Ok(ran) if ran.status.code() == Some(7) => Some(path),
+        _ => {
+            println!("skipped: this kernel runs no 32-bit programs");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_32_bit_program_runs_unrecorded_and_the_trace_says_so() {
+    let folder = Folder::new();
+    let (Some(_), Some(_)) = (built(folder.path()), of_32_bits(folder.path())) else { return };
+    let note = "narrow is a 32-bit program, which cannot be recorded: it ran unrecorded";
+    let record = |out: &str, command: &[&str]| {
+        let words = ["trace", "--file", "file", "--out", out, "--"];
+        let said = ringfence_in(folder.path(), &[&words[..], command].concat());
+        assert!(said.stderr.contains(note), "{command:?}: {}", said.stderr);
+        said
+    };
+    let alone = record("alone", &["./narrow"]);
+    assert_eq!((alone.code(), alone.stdout.as_str()), (Some(7), "hi32\n"), "{}", alone.stderr);
+    let child = record("child", &["sh", "-c", "./store file; ./narrow"]);
+    assert_eq!((child.code(), child.stdout.as_str()), (Some(7), "7 0\nhi32\n"), "{}", child.stderr);
+    // What it executes is recorded again, whether or not something was recorded before it.
+    for (out, command) in [
+        ("first", &["./narrow", "./store", "file"][..]),
+        ("between", &["sh", "-c", "./narrow ./store file"][..]),
+    ] {
+        let said = record(out, command);
+        assert_eq!((said.code(), said.stdout.as_str()), (Some(3), "7 0\n"), "{}", said.stderr);
+        assert_eq!(executed(folder.path(), out)["clflush"], 1, "{out}");
+    }
+}

@@ -29,6 +29,7 @@ mod site;
 mod space;
 mod staged;
 mod stub;
+mod unrecorded;
 mod unwind;
 mod watcher;
 

@@ -24,8 +24,12 @@ pub(super) enum Change {
     Killed(i32),
     /// It has replaced its program, and has executed nothing of the new one.
     Executed,
-    /// It was stopped by our request.
+    /// It was stopped by our request, or has begun under our eyes.
     Interrupted,
+    /// A signal stops it, with all of its threads.
+    Halted,
+    /// It has made this process or thread, which begins under our eyes, too.
+    Made(i32),
     /// A signal is on its way to it.
     Signal(i32),
 }
@@ -36,7 +40,7 @@ fn check(result: i64) -> io::Result<i64> {
 
 // Libraries do not agree on the type of a request.
 fn ptrace(request: i64, process: i32, address: usize, data: usize) -> io::Result<i64> {
-    // SAFETY: no request used here writes to our memory, but `GETREGS`, to what `registers` gives.
+    // SAFETY: no request used here writes to our memory, but `GETREGS` and `GETEVENTMSG`, to what they are given.
     check(unsafe { libc::syscall(libc::SYS_ptrace, request, process, address, data) })
 }
 
@@ -118,7 +122,11 @@ pub(super) fn change(process: i32) -> Option<Change> {
     } else {
         match status >> 16 {
             libc::PTRACE_EVENT_EXEC => Change::Executed,
-            libc::PTRACE_EVENT_STOP => Change::Interrupted,
+            libc::PTRACE_EVENT_STOP if libc::WSTOPSIG(status) == libc::SIGTRAP => Change::Interrupted,
+            libc::PTRACE_EVENT_STOP => Change::Halted,
+            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+                Change::Made(message(process))
+            }
             _ => Change::Signal(libc::WSTOPSIG(status)),
         }
     };
@@ -128,6 +136,29 @@ pub(super) fn change(process: i32) -> Option<Change> {
 /// Has a running thread stop where it executes another program.
 pub(super) fn watch_for_exec(thread: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_SEIZE as i64, thread, 0, libc::PTRACE_O_TRACEEXEC as usize).map(drop)
+}
+
+/// Has a stopped process stop where it executes another program, and whatever it starts, too. It ends with us.
+pub(super) fn follow(process: i32) -> io::Result<()> {
+    let options = libc::PTRACE_O_EXITKILL
+        | libc::PTRACE_O_TRACEEXEC
+        | libc::PTRACE_O_TRACEFORK
+        | libc::PTRACE_O_TRACEVFORK
+        | libc::PTRACE_O_TRACECLONE;
+    ptrace(libc::PTRACE_SETOPTIONS as i64, process, 0, options as usize).map(drop)
+}
+
+// What the kernel adds to a stop: the number of a new process.
+fn message(process: i32) -> i32 {
+    let mut message: libc::c_ulong = 0;
+    // It fails only where the process was killed meanwhile.
+    let _ = ptrace(libc::PTRACE_GETEVENTMSG as i64, process, 0, &raw mut message as usize);
+    message as i32
+}
+
+/// Leaves a process halted, until a signal has it continue.
+pub(super) fn stay_halted(process: i32) -> io::Result<()> {
+    ptrace(libc::PTRACE_LISTEN as i64, process, 0, 0).map(drop)
 }
 
 /// Stops a watched thread.
@@ -181,6 +212,11 @@ pub(super) fn is_alive(process: i32) -> bool {
 
 /// The processor's registers.
 pub(super) type Registers = libc::user_regs_struct;
+
+/// Whether they are those of a 32-bit program: its code segment is Linux's `__USER32_CS`.
+pub(super) fn are_of_32_bits(registers: &Registers) -> bool {
+    registers.cs == 0x23
+}
 
 /// Those of a stopped process.
 pub(super) fn registers(process: i32) -> io::Result<Registers> {

@@ -57,9 +57,7 @@ impl Service<'_> {
                      cannot be recorded",
                     a[0]
                 );
-                if !self.notes.contains(&note) {
-                    self.notes.push(note);
-                }
+                self.note(note);
             }
             _ => {}
         }

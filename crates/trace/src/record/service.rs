@@ -14,6 +14,7 @@ use super::process::{self, Change, Registers};
 use super::rights;
 use super::shared::Memory;
 use super::space::{Analyses, Space};
+use super::unrecorded::Unrecorded;
 use super::watcher::Watcher;
 use super::{Options, Outcome, RecordError};
 use crate::events::{Action, Ended, Event, Place, Site, Thread};
@@ -30,6 +31,15 @@ struct Beginning {
     registers: Registers,
 }
 
+// Where such a process is stopped.
+#[derive(Debug, Clone, Copy)]
+struct Stop {
+    // Within `execve`, and not behind it.
+    in_exec: bool,
+    // Whether it has our filter of system calls from the program before.
+    has_filter: bool,
+}
+
 pub(super) struct Service<'w> {
     pub(super) memory: Memory,
     pub(super) options: Options,
@@ -42,10 +52,12 @@ pub(super) struct Service<'w> {
     pub(super) sites: Vec<Option<Site>>,
     /// Recorded files: device and inode.
     pub(super) files: Vec<(u64, u64)>,
-    pub(super) notes: Vec<String>,
+    notes: Vec<String>,
     /// Why no more can be recorded.
     pub(super) stopped: Option<String>,
     beginning: HashMap<i32, Beginning>,
+    /// Threads of programs that cannot be recorded.
+    pub(super) unrecorded: HashMap<i32, Unrecorded>,
     // Threads that are to be let go once they stop.
     pub(super) unwatched: HashSet<i32>,
     // Threads that are about to execute another program.
@@ -89,6 +101,7 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         notes: Vec::new(),
         stopped: None,
         beginning: HashMap::new(),
+        unrecorded: HashMap::new(),
         unwatched: HashSet::new(),
         watched: HashSet::new(),
         stacks: 0,
@@ -116,7 +129,8 @@ impl Service<'_> {
             let mut busy = self.answer_all()?;
             busy |= self.keep_events()?;
             self.writer.close_old_part()?;
-            let processes = self.space_of.keys().chain(&self.watched).chain([&main]).copied();
+            let known = self.space_of.keys().chain(&self.watched).chain(self.unrecorded.keys());
+            let processes = known.chain([&main]).copied();
             for process in processes.collect::<BTreeSet<i32>>() {
                 while let Some(change) = process::change(process) {
                     busy = true;
@@ -138,9 +152,11 @@ impl Service<'_> {
                 self.memory.unlock_dead();
                 self.space_of.retain(|process, _| process::is_alive(*process));
                 self.watched.retain(|thread| process::is_alive(*thread));
+                self.forget_unrecorded();
             }
             if let Some(how) = &ended
                 && self.space_of.is_empty()
+                && self.unrecorded.is_empty()
             {
                 self.keep_events()?;
                 self.tell_locked().map_err(|source| RecordError::Process {
@@ -154,9 +170,7 @@ impl Service<'_> {
     }
 
     fn end_all(&mut self) {
-        for process in self.space_of.keys() {
-            process::kill(*process);
-        }
+        self.kill_all();
         let deadline = Instant::now() + Duration::from_secs(5);
         for process in self.space_of.keys() {
             while Instant::now() < deadline && process::is_alive(*process) {
@@ -170,30 +184,55 @@ impl Service<'_> {
     /// No more can be recorded: everything ends.
     pub(super) fn stop(&mut self, reason: String) {
         self.stopped.get_or_insert(reason);
-        for process in self.space_of.keys() {
-            process::kill(*process);
+        self.kill_all();
+    }
+
+    fn kill_all(&self) {
+        self.space_of.keys().chain(self.unrecorded.keys()).copied().for_each(process::kill);
+    }
+
+    /// Something that readers of the recording ought to know, told once.
+    pub(super) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.writer.note(&note);
+            self.notes.push(note);
         }
     }
 
     fn changed(&mut self, process: i32, change: Change, main: i32) -> Result<Option<Ended>, RecordError> {
+        let unrecorded = self.unrecorded.get(&process).copied();
+        if let Some(known) = unrecorded
+            && !matches!(change, Change::Exited(_) | Change::Killed(_) | Change::Executed)
+        {
+            self.go_on_unrecorded(process, change, known);
+            return Ok(None);
+        }
         match change {
-            Change::Exited(code) if process == main => return Ok(Some(Ended::Exited(code))),
-            Change::Killed(signal) if process == main => return Ok(Some(Ended::Signal(signal))),
-            Change::Exited(_) | Change::Killed(_) => {}
+            Change::Exited(code) if process == main => {
+                self.unrecorded.remove(&process);
+                return Ok(Some(Ended::Exited(code)));
+            }
+            Change::Killed(signal) if process == main => {
+                self.unrecorded.remove(&process);
+                return Ok(Some(Ended::Signal(signal)));
+            }
+            Change::Exited(_) | Change::Killed(_) => _ = self.unrecorded.remove(&process),
             Change::Executed => {
                 self.watched.remove(&process);
-                self.begin(process, false)?;
+                self.unrecorded.remove(&process);
+                let has_filter = unrecorded.is_none_or(|one| one.has_filter);
+                self.begin(process, Stop { in_exec: true, has_filter })?;
             }
-            Change::Interrupted if self.unwatched.remove(&process) => {
+            Change::Interrupted | Change::Halted if self.unwatched.remove(&process) => {
                 self.watched.remove(&process);
                 let _ = process::let_go(process);
             }
-            Change::Interrupted => {
+            Change::Interrupted | Change::Halted | Change::Made(_) => {
                 let _ = process::go_on(process, 0);
             }
             Change::Signal(libc::SIGTRAP) if self.beginning.contains_key(&process) => self.begun(process)?,
             Change::Signal(libc::SIGTRAP) if self.space_of.is_empty() && process == main => {
-                self.begin(process, true)?;
+                self.begin(process, Stop { in_exec: false, has_filter: false })?;
             }
             Change::Signal(signal) => {
                 let _ = process::go_on(process, signal);
@@ -203,16 +242,22 @@ impl Service<'_> {
     }
 
     // A process has executed a program: our part begins in it.
-    fn begin(&mut self, process: i32, is_first: bool) -> Result<(), RecordError> {
-        let result = self.set_up(process, is_first);
+    fn begin(&mut self, process: i32, stop: Stop) -> Result<(), RecordError> {
+        let result = process::registers(process).and_then(|registers| {
+            if process::are_of_32_bits(&registers) {
+                self.leave_unrecorded(process, stop.has_filter)
+            } else {
+                self.set_up(process, stop)
+            }
+        });
         result.map_err(|source| {
             process::kill(process);
             RecordError::Process { what: format!("process {process} could not be prepared"), source }
         })
     }
 
-    fn set_up(&mut self, process: i32, is_first: bool) -> io::Result<()> {
-        if !is_first {
+    fn set_up(&mut self, process: i32, stop: Stop) -> io::Result<()> {
+        if stop.in_exec {
             process::finish_exec(process)?;
         }
         let mut space = Space::new(process)?;
@@ -256,7 +301,7 @@ impl Service<'_> {
         let mut start = registers;
         start.rip = self.memory.begin;
         start.rsp = (registers.rsp - 1024) & !63;
-        start.rdi = is_first.into();
+        start.rdi = (!stop.has_filter).into();
         start.orig_rax = u64::MAX;
         process::set_registers(process, &start)?;
         self.spaces.push(space);

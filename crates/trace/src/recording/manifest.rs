@@ -40,6 +40,9 @@ pub struct Manifest {
     /// Locked instructions that were executed in all: events are only those that something waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked_in_all: Option<u64>,
+    /// What readers ought to know of how it was recorded, each a sentence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The files of each table, in order.
     pub events: Vec<Part>,
     /// As for events.

@@ -79,6 +79,7 @@ impl Writer {
             threads: Vec::new(),
             modules: Vec::new(),
             locked_in_all: None,
+            notes: Vec::new(),
             events: Vec::new(),
             images: Vec::new(),
             sites: Vec::new(),
@@ -159,6 +160,11 @@ impl Writer {
     /// Locked instructions that were executed in all, as far as the recorder counts them.
     pub fn locked_in_all(&mut self, count: u64) {
         self.manifest.locked_in_all = Some(count);
+    }
+
+    /// Something that readers ought to know, a sentence.
+    pub fn note(&mut self, note: &str) {
+        self.manifest.notes.push(note.to_owned());
     }
 
     /// A thread that events will name.
