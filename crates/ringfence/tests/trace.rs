@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::{Folder, ringfence_in, skip, wait_for};
+use support::{Folder, kill, ringfence_in, skip, wait_for};
 
 const SOURCE: &str = r#"
 #include <fcntl.h>
@@ -205,6 +205,27 @@ fn a_few_stores_are_on_disk_while_the_command_runs() {
     let words = ["trace", "--file", "file", "--out", "t", "--"];
     let said = ringfence_in(folder.path(), &[&words[..], &command].concat());
     assert_eq!(said.code(), Some(0), "{}", said.stderr);
+}
+
+#[test]
+fn a_recorder_that_is_asked_to_end_keeps_the_trace_and_says_so() {
+    let folder = Folder::new();
+    let Some(_) = built(folder.path()) else { return };
+    for (signal, name) in [(libc::SIGTERM, "SIGTERM"), (libc::SIGHUP, "SIGHUP")] {
+        let mut recorder = Command::new(env!("CARGO_BIN_EXE_ringfence"));
+        recorder.args(["trace", "--file", "file", "--out", name, "--", "./store", "file", "forever"]);
+        recorder.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let recorder = recorder.spawn().unwrap();
+        wait_for("a part of the trace", || {
+            folder.path().join(name).join("events-0001.parquet").exists().then_some(())
+        });
+        kill(recorder.id() as i32, signal);
+        let ended = recorder.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains(&format!("recording stopped: {name} ended it early")), "{stderr}");
+        assert!(!folder.path().join(name).join("copies").exists());
+    }
 }
 
 // A 32-bit program: alone it prints a line and exits with 7; else it has a child execute its arguments, and exits with

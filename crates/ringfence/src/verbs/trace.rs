@@ -9,6 +9,9 @@ use ringfence_machine::text::printable;
 use ringfence_trace::events::Ended;
 use ringfence_trace::record::{Options, Outcome, RecordError, may_mount, record, with_own_users};
 use ringfence_trace::recording::{About, Asked, RecordingError, Writer, pmemcheck};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::args::Trace;
 use crate::failure::Failure;
@@ -76,7 +79,27 @@ fn inside() -> Result<(), Failure> {
     let mut again = std::process::Command::new(this);
     again.args(std::env::args_os().skip(1));
     with_own_users(&mut again);
-    let status = again.status().map_err(failed)?;
+    let mut recorder = again.spawn().map_err(failed)?;
+    // Not before it has started: it is to ignore what this process was started to ignore.
+    let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP]).map_err(failed)?;
+    let (id, handle) = (Pid::from_child(&recorder), signals.handle());
+    let forwarding = std::thread::spawn(move || {
+        for signal in signals.forever() {
+            let signal = match signal {
+                SIGTERM => Signal::TERM,
+                SIGHUP => Signal::HUP,
+                // A terminal sends these to the recorder, too.
+                _ => continue,
+            };
+            // It fails only where the recorder has ended.
+            let _ = kill_process(id, signal);
+        }
+    });
+    let status = recorder.wait();
+    handle.close();
+    // A thread that panicked has found a bug of ours: so does this one, then.
+    forwarding.join().expect("forwarding signals does not panic");
+    let status = status.map_err(failed)?;
     match status.code() {
         Some(0) => Ok(()),
         Some(code) => Err(Failure::Command(code as u8)),
@@ -115,6 +138,10 @@ fn tell(asked: &Trace, outcome: &Outcome) {
     let out = printable(&asked.out.to_string_lossy()).into_owned();
     for note in &outcome.notes {
         say(note);
+    }
+    if outcome.events == 0 && matches!(outcome.ended, Ended::Stopped(_)) {
+        say("nothing was recorded until then");
+        return;
     }
     if outcome.events == 0 {
         say(&format!("nothing was recorded: the command has not mapped {} for sharing", names(asked)));

@@ -10,6 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::copy::Copies;
@@ -262,6 +264,51 @@ pub(super) fn memory(process: i32) -> io::Result<File> {
 pub(super) struct InterruptsIgnored([(i32, libc::sighandler_t); 2]);
 
 extern "C" fn nothing(_: i32) {}
+
+// The signal that asks the recorder to end; 0 for none.
+static ASKED_TO_END: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn ask_to_end(signal: i32) {
+    ASKED_TO_END.store(signal, Relaxed);
+}
+
+/// While this lives, SIGTERM and SIGHUP ask the recorder to end, which keeps what it has.
+pub(super) struct Endings([(i32, libc::sighandler_t); 2]);
+
+impl Endings {
+    pub(super) fn new() -> Self {
+        ASKED_TO_END.store(0, Relaxed);
+        let handler = ask_to_end as *const () as libc::sighandler_t;
+        Self([libc::SIGTERM, libc::SIGHUP].map(|signal| {
+            // SAFETY: the handler stores a number and does nothing else.
+            let was = unsafe { libc::signal(signal, handler) };
+            if was == libc::SIG_IGN {
+                // Such as by `nohup`.
+                // SAFETY: what was there before.
+                unsafe { libc::signal(signal, was) };
+            }
+            (signal, was)
+        }))
+    }
+
+    /// The name of the signal that came, if one did.
+    pub(super) fn asked(&self) -> Option<&'static str> {
+        match ASKED_TO_END.load(Relaxed) {
+            libc::SIGTERM => Some("SIGTERM"),
+            libc::SIGHUP => Some("SIGHUP"),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Endings {
+    fn drop(&mut self) {
+        for (signal, was) in self.0 {
+            // SAFETY: what was there before.
+            unsafe { libc::signal(signal, was) };
+        }
+    }
+}
 
 impl InterruptsIgnored {
     pub(super) fn new() -> Self {

@@ -87,6 +87,7 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
     let copies = Arc::new(copies);
     let child = process::start(&options.command, Arc::clone(&copies))
         .map_err(|source| RecordError::of_start(command, &copies, source))?;
+    let endings = process::Endings::new();
     rights::give_up().map_err(prepared)?;
     let main = child.id() as i32;
     let mut service = Service {
@@ -108,7 +109,7 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         threads_told: 0,
         sequence: 0,
     };
-    let result = service.run(main);
+    let result = service.run(main, &endings);
     if result.is_err() {
         service.end_all();
     }
@@ -121,10 +122,16 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
 }
 
 impl Service<'_> {
-    fn run(&mut self, main: i32) -> Result<Ended, RecordError> {
+    fn run(&mut self, main: i32, endings: &process::Endings) -> Result<Ended, RecordError> {
         let mut ended = None;
         let mut idle = 0;
         loop {
+            if let Some(signal) = endings.asked() {
+                self.stop(format!("{signal} ended it early"));
+                if ended.is_none() {
+                    process::kill(main);
+                }
+            }
             let bell = self.memory.bell();
             let mut busy = self.answer_all()?;
             busy |= self.keep_events()?;
