@@ -225,6 +225,18 @@ fn a_recorder_that_is_asked_to_end_keeps_the_trace_and_says_so() {
         assert_eq!(ended.status.code(), Some(1), "{stderr}");
         assert!(stderr.contains(&format!("recording stopped: {name} ended it early")), "{stderr}");
         assert!(!folder.path().join(name).join("copies").exists());
+
+        // The last store to each line but the first was not flushed, which may have been about to come.
+        let said = ringfence_in(folder.path(), &["census", name]).said();
+        assert!(said.contains(&format!("Recording stopped: {name} ended it early.")), "{said}");
+        assert!(said.contains("missing not known, as the trace is incomplete"), "{said}");
+        assert!(said.contains("as far as the trace goes, 1 line was not flushed"), "{said}");
+        assert!(!said.contains("never durable") && !said.contains("NeverDurable"), "{said}");
+        let run = ringfence_in(folder.path(), &["census", name, "--json"]).json();
+        assert_eq!(
+            (run["uncertain"].as_array().unwrap().len(), &run["findings"]),
+            (1, &serde_json::json!([]))
+        );
     }
 }
 
@@ -278,6 +290,8 @@ fn a_32_bit_program_runs_unrecorded_and_the_trace_says_so() {
     assert_eq!((alone.code(), alone.stdout.as_str()), (Some(7), "hi32\n"), "{}", alone.stderr);
     let child = record("child", &["sh", "-c", "./store file; ./narrow"]);
     assert_eq!((child.code(), child.stdout.as_str()), (Some(7), "7 0\nhi32\n"), "{}", child.stderr);
+    let said = ringfence_in(folder.path(), &["census", "child"]).said();
+    assert!(said.contains(note), "{said}");
     // What it executes is recorded again, whether or not something was recorded before it.
     for (out, command) in [
         ("first", &["./narrow", "./store", "file"][..]),

@@ -18,7 +18,7 @@ pub use costs::{agreement, change, how, in_words, signed, title};
 use crate::numbers::{count, duration, percent, units_per_s};
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
-use crate::text::{faint, hanging, heading, listed, paragraph, plural, section};
+use crate::text::{capital, faint, hanging, heading, listed, paragraph, plural, section};
 
 // Places that are shown unless all are asked for.
 const BUSIEST: usize = 10;
@@ -83,6 +83,7 @@ fn beginning(out: &mut String, run: &Run, style: &Style) {
     if let Some(note) = medium_note(run) {
         paragraph(out, 0, note, style);
     }
+    run.notes.iter().for_each(|note| paragraph(out, 0, &format!("{}.", capital(note)), style));
 }
 
 /// What flushes are worth where a file is not mapped directly.
@@ -215,12 +216,18 @@ fn lines(many: u64) -> String {
     if many == 1 { "1 line".into() } else { format!("{} lines", count(many)) }
 }
 
-/// What is not durable at the end, or that all is.
-pub fn left(total: &Executed) -> String {
-    match missing(total) {
-        none if none.is_empty() => ALL_DURABLE.into(),
-        some => some.join("; "),
+/// What is not durable at the end, or that all is, or why neither is known.
+pub fn left(run: &Run) -> String {
+    missing_or_not(run).join("; ")
+}
+
+fn missing_or_not(run: &Run) -> Vec<String> {
+    let missing = missing(&run.total);
+    if run.uncertain.is_empty() {
+        return if missing.is_empty() { vec![ALL_DURABLE.into()] } else { missing };
     }
+    let reasons = run.uncertain.iter().map(|why| format!("not known, as {why}"));
+    reasons.chain(missing.into_iter().map(|what| format!("as far as the trace goes, {what}"))).collect()
 }
 
 /// What was needless, in a sentence.
@@ -240,13 +247,9 @@ pub fn sentence(total: &Executed) -> String {
 
 fn findings(out: &mut String, run: &Run, style: &Style) {
     let total = &run.total;
-    let mut missing = missing(total);
-    if missing.is_empty() {
-        missing.push(ALL_DURABLE.into());
-    }
     section(out);
     list(out, "needless", &needless(total), style);
-    list(out, "missing", &missing, style);
+    list(out, "missing", &missing_or_not(run), style);
     if total.blocks > 0 {
         let partial = of(total.partial_blocks, total.blocks, "blocks");
         let blocks = format!("{partial} of {BLOCK} bytes were covered in part when a fence came");

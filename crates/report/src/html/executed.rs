@@ -74,8 +74,12 @@ fn answer(command: &str, told: &Told) -> Answer {
         card(
             "lines not durable at the end",
             left,
-            executed::left(total),
-            if left > 0 { "bad" } else { "good" },
+            executed::left(run),
+            match (run.uncertain.is_empty(), left) {
+                (false, _) => "other",
+                (true, 0) => "good",
+                (true, _) => "bad",
+            },
         ),
     ];
     let headline = if run.events == 0 {
@@ -84,7 +88,8 @@ fn answer(command: &str, told: &Told) -> Answer {
         executed::sentence(total)
     };
     let needless = executed::needless(total).into_iter().map(|text| format!("{}.", capital(&text)));
-    let sentences = needless.chain(told.checked.map(executed::in_words));
+    let notes = run.notes.iter().map(|note| format!("{}.", capital(note)));
+    let sentences = needless.chain(told.checked.map(executed::in_words)).chain(notes);
     Answer {
         question: format!("What does {command} do to make its stores durable?"),
         headline,

@@ -66,6 +66,8 @@ fn run() -> Run {
     Run {
         command: vec!["./btree".into(), "/mnt/pmem/pool".into(), "100".into()],
         ended: Some(Ended::Exited(0)),
+        uncertain: Vec::new(),
+        notes: Vec::new(),
         files: vec![TracedFile { id: 1, path: "/mnt/pmem/pool".into(), size: 8 << 20, medium: Some(Medium::Dax) }],
         threads: 2,
         events: 1_253_582,

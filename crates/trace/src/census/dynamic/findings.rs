@@ -240,16 +240,20 @@ impl<'r> Findings<'r> {
     }
 
     /// What was found: first what is the program's own, then by confidence, then what occurs most often. What comes from
-    /// the making of pools is last.
-    pub fn finish(mut self) -> Vec<Finding> {
+    /// the making of pools is last. `all_seen` says whether what is missing in the recording was missing in the run.
+    pub fn finish(mut self, all_seen: bool) -> Vec<Finding> {
         let lints = std::mem::replace(&mut self.lints, Lints::new(self.rules)).finish();
         // What one thread waits for is nothing to another.
-        let is_sure = |lint: &Lint| self.threads.len() < 2 || lint.rule != Rule::RedundantFence;
+        let is_sure = |lint: &Lint| match lint.rule {
+            Rule::RedundantFence => self.threads.len() < 2,
+            Rule::NeverDurable | Rule::MissingFence => all_seen,
+            _ => true,
+        };
         let lints: Vec<Lint> = lints.into_iter().filter(|lint| lint.at != KERNEL && is_sure(lint)).collect();
         let lost: FxHashSet<At> =
             lints.iter().filter(|lint| lint.rule == Rule::NeverDurable).map(|lint| lint.at).collect();
         let rare = self.fates.found.iter().filter(|(number, fate)| {
-            self.rules != Profile::Eadr && is_rare(fate) && !lost.contains(&At::Site(**number))
+            all_seen && self.rules != Profile::Eadr && is_rare(fate) && !lost.contains(&At::Site(**number))
         });
         let rare = rare.map(|(number, fate)| (RARELY_FLUSHED, self.rarely(*number, fate)));
         let found = self.merged(lints).into_iter().map(|lint| (lint.rule as usize, self.finding(lint)));

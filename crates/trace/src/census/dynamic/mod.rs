@@ -35,7 +35,7 @@ use ringfence_crashcheck::Profile;
 use serde::{Serialize, Serializer};
 
 use crate::events::{Ended, Event, LINE, Location, Site, TracedFile};
-use crate::recording::{Reader, RecordingError};
+use crate::recording::{Manifest, Reader, RecordingError};
 
 pub use blocks::BLOCK;
 pub use diff::{PlaceDiff, RunDiff, RunTotal, diff};
@@ -54,6 +54,11 @@ pub struct Run {
     pub command: Vec<String>,
     /// How it ended; `None`: the recorder was killed, and the end is missing.
     pub ended: Option<Ended>,
+    /// Why what seems to be missing may not be, each a sentence without its stop. Lints of what is missing are withheld
+    /// then, and lines that were not flushed or fenced are those that the recording has not seen flushed or fenced.
+    pub uncertain: Vec<String>,
+    /// What the recorder has noted, each a sentence without its stop.
+    pub notes: Vec<String>,
     /// The files.
     pub files: Vec<TracedFile>,
     /// Threads that did anything.
@@ -186,6 +191,7 @@ pub fn by_rules(recording: &Reader, rules: Profile) -> Result<Run, RecordingErro
     let (needless_lines, pool_making) = needless::lines(recording, &walk.rows);
     let manifest = recording.manifest();
     let (events, recorded_ns) = (recording.len(), manifest.recorded_ns);
+    let uncertain = uncertain(manifest);
     let seconds = recorded_ns as f64 / 1e9;
     Ok(Run {
         command: manifest.about.command.clone(),
@@ -205,7 +211,9 @@ pub fn by_rules(recording: &Reader, rules: Profile) -> Result<Run, RecordingErro
         callers: sorted(callers),
         races,
         rules,
-        findings: findings.finish(),
+        findings: findings.finish(uncertain.is_empty()),
+        uncertain,
+        notes: manifest.notes.clone(),
         needless_lines,
         pool_making,
     })
@@ -220,6 +228,14 @@ fn same_instructions(recording: &Reader) -> HashMap<u32, u32> {
     }
     let one = |site: &Site| (site.id, least[&(&*site.module, site.address)]);
     recording.sites().map(one).filter(|(id, least)| id != least).collect()
+}
+
+fn uncertain(manifest: &Manifest) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if matches!(manifest.ended, None | Some(Ended::Stopped(_))) {
+        reasons.push("the trace is incomplete: the program's end is not in it".to_owned());
+    }
+    reasons
 }
 
 fn sorted(rows: impl IntoIterator<Item = (Option<Location>, Executed)>) -> Vec<AtPlace> {
