@@ -302,3 +302,56 @@ fn a_32_bit_program_runs_unrecorded_and_the_trace_says_so() {
         assert_eq!(executed(folder.path(), out)["clflush"], 1, "{out}");
     }
 }
+
+const UNNAMED: &str = r#"
+#include <fcntl.h>
+#include <immintrin.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static int locked;
+static __attribute__((noinline)) void persist(volatile char *p) { _mm_clflush((void *)p); _mm_sfence(); }
+#ifdef DATA
+asm(".text\n.byte 6\n");
+#endif
+int main(int argc, char **argv) {
+  int fd = open(argv[1], O_RDWR | O_CREAT, 0644);
+  if (ftruncate(fd, 8192)) return 9;
+  volatile char *p = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  for (int i = 0; i < 100; i++) { p[64 * i] = 1; persist(p + 64 * i); __sync_fetch_and_add(&locked, 1); }
+  p[6400] = 1;
+  return locked != 100;
+}
+"#;
+
+#[test]
+fn flushes_in_code_without_names_are_recorded_or_counted() {
+    let folder = Folder::new();
+    fs::write(folder.path().join("unnamed.c"), UNNAMED).unwrap();
+    for (out, flag) in [("code", "-DCODE"), ("data", "-DDATA")] {
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O2", "-fno-asynchronous-unwind-tables", "-s", flag, "-o", out, "unnamed.c"]);
+        if !gcc.current_dir(folder.path()).status().is_ok_and(|status| status.success()) {
+            return skip("there is no gcc");
+        }
+        let (trace, program) = (format!("{out}-trace"), format!("./{out}"));
+        let words = ["trace", "--file", "file", "--out", &trace, "--", &program, "file"];
+        let said = ringfence_in(folder.path(), &words);
+        assert_eq!(said.code(), Some(0), "{}", said.stderr);
+    }
+    let total = executed(folder.path(), "code-trace");
+    assert_eq!((&total["clflush"], &total["sfence"]), (&100.into(), &100.into()));
+    assert_eq!(total["unflushed_lines"], 1);
+    let said = ringfence_in(folder.path(), &["census", "code-trace"]).said();
+    assert!(said.contains("missing 1 line was not flushed after the last store"), "{said}");
+
+    // Between the functions lies what is no code, so that all of it may be data.
+    assert_eq!(executed(folder.path(), "data-trace")["clflush"], 0);
+    let run = ringfence_in(folder.path(), &["census", "data-trace", "--json"]).json();
+    let why = run["uncertain"][0].as_str().unwrap();
+    assert!(why.contains("data has 1 flush and 1 fence that could not be recorded"), "{why}");
+    let rules: Vec<&str> =
+        run["findings"].as_array().unwrap().iter().map(|one| one["rule"].as_str().unwrap()).collect();
+    assert!(!rules.contains(&"never durable") && !rules.contains(&"missing fence"), "{rules:?}");
+    let said = ringfence_in(folder.path(), &["census", "data-trace"]).said();
+    assert!(said.contains("missing not known, as the code of"), "{said}");
+}

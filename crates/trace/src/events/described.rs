@@ -63,6 +63,18 @@ pub struct Module {
     pub build_id: Option<String>,
 }
 
+/// Flushes and fences of a program file or library that were not recorded wherever they were executed: they have no
+/// function's name or unwind table around them, and stand between bytes that are no code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unseen {
+    /// Its path, as nearly as text can give it.
+    pub module: String,
+    /// Flush instructions.
+    pub flushes: u64,
+    /// `sfence` and `mfence`.
+    pub fences: u64,
+}
+
 /// An instruction that did something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use ringfence_persist::Flush;
 
-pub use described::{Callers, Ended, Frame, Location, Medium, Module, Site, Thread, TracedFile};
+pub use described::{Callers, Ended, Frame, Location, Medium, Module, Site, Thread, TracedFile, Unseen};
 
 /// Bytes of a line: what a flush writes back.
 pub const LINE: u64 = 64;

@@ -22,12 +22,31 @@ pub(super) struct Candidate {
     pub(super) bytes: Vec<u8>,
 }
 
+/// Instructions that may be there, and that are not recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Unseen {
+    pub(super) flushes: u64,
+    /// `sfence` and `mfence`.
+    pub(super) fences: u64,
+    pub(super) locked: u64,
+}
+
+impl Unseen {
+    fn add(&mut self, instruction: &Instruction) {
+        match Operation::of(instruction) {
+            Some(Operation::Flush(_)) => self.flushes += 1,
+            Some(Operation::Locked) => self.locked += 1,
+            _ => self.fences += 1,
+        }
+    }
+}
+
 /// What is to be replaced in a program file.
 #[derive(Debug, Default)]
 pub(super) struct Analysis {
     pub(super) candidates: Vec<Candidate>,
-    /// Instructions that were left alone, since what they stand in may be data.
-    pub(super) doubtful: u64,
+    /// What was left alone, since it may be data.
+    pub(super) unseen: Unseen,
     pub(super) unwinding: Unwinding,
     bodies: Vec<Body>,
     targets: HashSet<u64>,
@@ -55,7 +74,7 @@ impl Analysis {
                 if body.start < at {
                     continue;
                 }
-                analysis.doubtful += unconfirmed(slice(section, at, body.start), at);
+                analysis.gap(slice(section, at, body.start), at, &bodies);
                 analysis.body(
                     slice(section, body.start, body.end.min(end)),
                     body.start,
@@ -64,18 +83,56 @@ impl Analysis {
                 );
                 at = body.end.min(end);
             }
-            analysis.doubtful += unconfirmed(slice(section, at, end), at);
+            analysis.gap(slice(section, at, end), at, &bodies);
         }
         (analysis.bodies, analysis.targets) = (bodies, targets);
         Ok(analysis)
     }
 
+    // What neither symbols nor unwind tables name: code of files that have neither, or data between functions. It is
+    // code if all of it decodes. Data seldom does, and next to never with one of the few encodings of a flush or fence
+    // in it. A lock prefix is one byte, which data have more often, so locked instructions also want a call that leads
+    // to code.
+    fn gap(&mut self, bytes: &[u8], start: u64, bodies: &[Body]) {
+        let all = decoded(bytes, start);
+        if !all.iter().any(is_wanted) {
+            return;
+        }
+        let is_valid = all.iter().all(|one| one.code() != Code::INVALID);
+        let leads_to_code = |one: &Instruction| {
+            let to = one.near_branch_target();
+            one.flow_control() == FlowControl::Call
+                && (body_at(bodies, to).is_some() || all.binary_search_by_key(&to, Instruction::ip).is_ok())
+        };
+        let calls = is_valid && all.iter().any(leads_to_code);
+        for one in all.iter().filter(|one| is_wanted(one)) {
+            if !is_valid || is_locked(one) && !calls {
+                self.unseen.add(one);
+                continue;
+            }
+            // Where functions begin is not known, so nothing behind it can make room.
+            self.candidate(bytes, start, one, (Vec::new(), None), one.len() >= JUMP);
+        }
+    }
+
+    fn candidate(
+        &mut self,
+        code: &[u8],
+        start: u64,
+        instruction: &Instruction,
+        (displaced, chained): (Vec<Instruction>, Option<u64>),
+        can_jump: bool,
+    ) {
+        let from = (instruction.ip() - start) as usize;
+        let bytes = code[from..from + instruction.len()].to_vec();
+        self.candidates.push(Candidate { instruction: *instruction, displaced, chained, can_jump, bytes });
+    }
+
     // A function: read from its first instruction to its last.
     fn body(&mut self, bytes: &[u8], start: u64, lands: bool, targets: &HashSet<u64>) {
-        let all: Vec<Instruction> =
-            Decoder::with_ip(64, bytes, start, DecoderOptions::NONE).into_iter().collect();
+        let all = decoded(bytes, start);
         if all.iter().any(|one| one.code() == Code::INVALID) {
-            self.doubtful += all.iter().filter(|one| is_wanted(one)).count() as u64;
+            all.iter().filter(|one| is_wanted(one)).for_each(|one| self.unseen.add(one));
             return;
         }
         let jumps_anywhere = all.iter().any(|one| one.flow_control() == FlowControl::IndirectBranch);
@@ -85,21 +142,17 @@ impl Analysis {
             let is_alone = jumps_anywhere || lands;
             let room = if is_alone { None } else { room(&all[number..], |at| targets.contains(&at), &jumps) };
             let can_jump = one.len() >= JUMP || room.is_some();
-            let (displaced, chained) = room.unwrap_or_default();
             if can_jump {
                 let jump = Jump { entry: one.ip(), displaced: Vec::new(), on: None, length: JUMP };
                 jumps.insert(one.ip(), jump);
             }
-            let from = (one.ip() - start) as usize;
-            let bytes = bytes[from..from + one.len()].to_vec();
-            self.candidates.push(Candidate { instruction: *one, displaced, chained, can_jump, bytes });
+            self.candidate(bytes, start, one, room.unwrap_or_default(), can_jump);
         }
     }
 
     /// The function that holds an address.
     pub(super) fn body_at(&self, address: u64) -> Option<Body> {
-        let next = self.bodies.partition_point(|body| body.start <= address);
-        self.bodies.get(next.checked_sub(1)?).filter(|body| address < body.end).copied()
+        body_at(&self.bodies, address)
     }
 
     /// The instructions behind the one at `pc` that make room for a jump, and where their stub goes on if not behind
@@ -111,8 +164,7 @@ impl Analysis {
         (start, pc): (u64, u64),
         jumps: &BTreeMap<u64, Jump>,
     ) -> Option<(Vec<Instruction>, Option<u64>)> {
-        let all: Vec<Instruction> =
-            Decoder::with_ip(64, code, start, DecoderOptions::NONE).into_iter().collect();
+        let all = decoded(code, start);
         let number = all.iter().position(|one| one.ip() == pc).filter(|_| !body.lands)?;
         let shift = start.wrapping_sub(body.start);
         let is_plain = |one: &Instruction| {
@@ -173,9 +225,17 @@ fn is_wanted(instruction: &Instruction) -> bool {
     !matches!(Operation::of(instruction), None | Some(Operation::Lfence | Operation::NonTemporal))
 }
 
-// What looks like instructions outside of all functions.
-fn unconfirmed(bytes: &[u8], start: u64) -> u64 {
-    Decoder::with_ip(64, bytes, start, DecoderOptions::NONE).into_iter().filter(is_wanted).count() as u64
+fn is_locked(instruction: &Instruction) -> bool {
+    matches!(Operation::of(instruction), Some(Operation::Locked))
+}
+
+fn decoded(bytes: &[u8], start: u64) -> Vec<Instruction> {
+    Decoder::with_ip(64, bytes, start, DecoderOptions::NONE).into_iter().collect()
+}
+
+fn body_at(bodies: &[Body], address: u64) -> Option<Body> {
+    let next = bodies.partition_point(|body| body.start <= address);
+    bodies.get(next.checked_sub(1)?).filter(|body| address < body.end).copied()
 }
 
 // Where direct jumps and calls lead, in all of the file.
@@ -201,4 +261,37 @@ fn is_movable(instruction: &Instruction) -> bool {
         FlowControl::Next | FlowControl::Return | FlowControl::UnconditionalBranch
     );
     plain && !is_wanted(instruction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SFENCE: [u8; 3] = [0x0f, 0xae, 0xf8];
+    // `lock inc dword [rax]`.
+    const LOCKED: [u8; 3] = [0xf0, 0xff, 0x00];
+    // `call`, to where it stands.
+    const CALL: [u8; 5] = [0xe8, 0xfb, 0xff, 0xff, 0xff];
+    // No 64-bit instruction.
+    const DATA: [u8; 1] = [0x06];
+
+    fn gap(parts: &[&[u8]]) -> (usize, Unseen) {
+        let mut analysis = Analysis::default();
+        analysis.gap(&parts.concat(), 0x1000, &[]);
+        assert!(analysis.candidates.iter().all(|one| one.displaced.is_empty() && !one.can_jump));
+        (analysis.candidates.len(), analysis.unseen)
+    }
+
+    #[test]
+    fn what_has_no_name_is_code_if_all_of_it_decodes() {
+        let none = Unseen::default();
+        assert_eq!(gap(&[]), (0, none));
+        assert_eq!(gap(&[&SFENCE, &SFENCE]), (2, none));
+        assert_eq!(gap(&[&SFENCE, &LOCKED, &CALL]), (2, none));
+        // Without a call, a lock prefix may be any byte.
+        assert_eq!(gap(&[&SFENCE, &LOCKED]), (1, Unseen { locked: 1, ..none }));
+        let all = [&SFENCE[..], &[0x0f, 0xae, 0x3f], &LOCKED, &CALL, &DATA];
+        assert_eq!(gap(&all), (0, Unseen { flushes: 1, fences: 1, locked: 1 }));
+        assert_eq!(gap(&[&CALL, &DATA]), (0, none));
+    }
 }

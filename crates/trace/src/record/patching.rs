@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use iced_x86::{Instruction, InstructionInfoFactory, OpKind};
 
-use super::analysis::Candidate;
+use super::analysis::{Candidate, Unseen};
 use super::layout::{self, how};
 use super::service::Service;
 use super::site;
 use super::space::Space;
 use super::stub::{self, BREAKPOINT, JUMP, Jump, Parts};
 use crate::code::Operation;
-use crate::events::Site;
+use crate::events::{self, Site};
 
 /// Memory for stubs of what is found while the program runs.
 const SPARE: u64 = 256 << 10;
@@ -35,7 +35,7 @@ impl Service<'_> {
         let Some(space) = self.space(thread) else { return Vec::new() };
         let (process, mappings) = (space.process, space.mappings().ok());
         let loads = self.options.loads;
-        let mut found = Vec::new();
+        let (mut found, mut unseen) = (Vec::new(), Vec::new());
         for mapping in
             mappings.iter().flat_map(|all| all.iter()).filter(|one| one.inode != 0 && one.executable)
         {
@@ -44,6 +44,7 @@ impl Service<'_> {
             }
             let analysis = self.analyses.of(process, mapping);
             let module: Rc<str> = Rc::from(mapping.path.as_str());
+            unseen.push((mapping.path.clone(), analysis.unseen));
             for candidate in &analysis.candidates {
                 let is_flush = matches!(Operation::of(&candidate.instruction), Some(Operation::Flush(_)));
                 let Some(offset) = analysis.offset(candidate.instruction.ip()) else { continue };
@@ -54,6 +55,12 @@ impl Service<'_> {
                 if at + 15 < mapping.end && !(is_flush && loads) {
                     found.push(Found { pc: at, candidate: candidate.clone(), module: Rc::clone(&module) });
                 }
+            }
+        }
+        for (module, Unseen { flushes, fences, .. }) in unseen {
+            let flushes = if loads { 0 } else { flushes };
+            if flushes + fences > 0 && self.told_unseen.insert(module.clone()) {
+                self.writer.unseen(events::Unseen { module, flushes, fences });
             }
         }
         found

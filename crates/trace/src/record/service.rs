@@ -62,6 +62,8 @@ pub(super) struct Service<'w> {
     pub(super) unwatched: HashSet<i32>,
     // Threads that are about to execute another program.
     pub(super) watched: HashSet<i32>,
+    /// Modules with instructions that are not recorded, once the recording says so.
+    pub(super) told_unseen: HashSet<String>,
     /// Numbers given to stacks.
     pub(super) stacks: u32,
     threads_told: u32,
@@ -105,6 +107,7 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         unrecorded: HashMap::new(),
         unwatched: HashSet::new(),
         watched: HashSet::new(),
+        told_unseen: HashSet::new(),
         stacks: 0,
         threads_told: 0,
         sequence: 0,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{RecordingError, damaged, io};
 use super::table::Part;
 use super::{MANIFEST, SCHEMA};
-use crate::events::{Ended, Module, Thread, TracedFile};
+use crate::events::{Ended, Module, Thread, TracedFile, Unseen};
 
 // No manifest is longer: what there can be much of is in tables.
 const LONGEST: u64 = 64 << 20;
@@ -40,6 +40,9 @@ pub struct Manifest {
     /// Locked instructions that were executed in all: events are only those that something waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked_in_all: Option<u64>,
+    /// Instructions that were not recorded, by module.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<Unseen>,
     /// What readers ought to know of how it was recorded, each a sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -34,7 +34,7 @@ use std::collections::HashMap;
 use ringfence_crashcheck::Profile;
 use serde::{Serialize, Serializer};
 
-use crate::events::{Ended, Event, LINE, Location, Site, TracedFile};
+use crate::events::{Ended, Event, LINE, Location, Site, TracedFile, Unseen};
 use crate::recording::{Manifest, Reader, RecordingError};
 
 pub use blocks::BLOCK;
@@ -235,6 +235,19 @@ fn uncertain(manifest: &Manifest) -> Vec<String> {
     if matches!(manifest.ended, None | Some(Ended::Stopped(_))) {
         reasons.push("the trace is incomplete: the program's end is not in it".to_owned());
     }
+    let unseen = |Unseen { module, flushes, fences }: &Unseen| {
+        let many = |count: u64, one: &str, many: &str| match count {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            count => Some(format!("{count} {many}")),
+        };
+        let all = [many(*flushes, "flush", "flushes"), many(*fences, "fence", "fences")];
+        format!(
+            "the code of {module} has {} that could not be recorded, in functions without names or unwind tables",
+            all.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+        )
+    };
+    reasons.extend(manifest.unseen.iter().map(unseen));
     reasons
 }
 

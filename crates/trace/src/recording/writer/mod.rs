@@ -15,7 +15,7 @@ use super::table::Rows;
 use super::tables::{CALLERS, EVENTS, IMAGES, LOCATIONS, SITES};
 use super::{LARGEST, PAGE, SCHEMA, rows};
 use crate::code::build_id;
-use crate::events::{Callers, Ended, Event, Location, Module, Place, Site, Thread, TracedFile};
+use crate::events::{Callers, Ended, Event, Location, Module, Place, Site, Thread, TracedFile, Unseen};
 use crate::symbols::locate;
 
 // Rows that are encoded together, and bytes in them: what is in memory at once is a few times that.
@@ -79,6 +79,7 @@ impl Writer {
             threads: Vec::new(),
             modules: Vec::new(),
             locked_in_all: None,
+            unseen: Vec::new(),
             notes: Vec::new(),
             events: Vec::new(),
             images: Vec::new(),
@@ -160,6 +161,11 @@ impl Writer {
     /// Locked instructions that were executed in all, as far as the recorder counts them.
     pub fn locked_in_all(&mut self, count: u64) {
         self.manifest.locked_in_all = Some(count);
+    }
+
+    /// A module of which some instructions are not recorded.
+    pub fn unseen(&mut self, unseen: Unseen) {
+        self.manifest.unseen.push(unseen);
     }
 
     /// Something that readers ought to know, a sentence.
