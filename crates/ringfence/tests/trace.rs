@@ -151,17 +151,13 @@ fn who_is_not_root_records_on_copies_too() {
     fs::copy(env!("CARGO_BIN_EXE_ringfence"), folder.path().join("ringfence")).unwrap();
     fs::write(folder.path().join("file"), "as it was").unwrap();
     fs::set_permissions(folder.path().join("file"), PermissionsExt::from_mode(0o666)).unwrap();
-    let mut nobody = Command::new("setpriv");
-    nobody.args([
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-        "./ringfence",
-        "trace",
-        "--file",
-        "file",
-    ]);
-    let Ok(said) = nobody.args(["--", "./store", "file"]).current_dir(folder.path()).output() else {
+    let record = |file: &str, out: &str| {
+        let mut nobody = Command::new("setpriv");
+        nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./ringfence", "trace"]);
+        nobody.args(["--file", file, "--out", out, "--", "./store", file]);
+        nobody.current_dir(folder.path()).output()
+    };
+    let Ok(said) = record("file", "t") else {
         return skip("there is no setpriv");
     };
     let stderr = String::from_utf8_lossy(&said.stderr);
@@ -175,6 +171,11 @@ fn who_is_not_root_records_on_copies_too() {
     // The program is not told of what the recorder needs.
     assert_eq!(String::from_utf8_lossy(&said.stdout), "7 0\n");
     assert_eq!(fs::read_to_string(folder.path().join("file")).unwrap(), "as it was");
+    // Of a file that is not there yet, there is no copy.
+    let said = record("new", "new-trace").unwrap();
+    let stderr = String::from_utf8_lossy(&said.stderr);
+    assert_eq!((said.status.code(), &*String::from_utf8_lossy(&said.stdout)), (Some(3), "7 0\n"), "{stderr}");
+    assert_eq!(fs::read(folder.path().join("new")).unwrap()[0], 7);
 }
 
 #[test]

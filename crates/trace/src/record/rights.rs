@@ -20,16 +20,15 @@ use rustix::thread::{
 /// Mounts copies over what they stand for, for this process and its children alone. Called between `fork` and `exec`:
 /// it allocates nothing.
 pub(super) fn mount_over(mounts: &[(CString, CString)]) -> io::Result<()> {
-    if mounts.is_empty() {
-        return Ok(());
+    if !mounts.is_empty() {
+        // SAFETY: no table of descriptors is unshared.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
+        mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     }
-    // SAFETY: no table of descriptors is unshared.
-    unsafe { unshare_unsafe(UnshareFlags::NEWNS)? };
-    mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     for (copy, file) in mounts {
         mount_bind(copy.as_c_str(), file.as_c_str())?;
     }
-    // The program has no rights that its user lacks.
+    // The program has no rights that its user lacks: with any, the recorder might not look into it.
     Ok(clear_ambient_capability_set()?)
 }
 
