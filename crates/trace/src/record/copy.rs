@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::sparse;
+
 /// What the program finds in place of the files. It goes when this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
@@ -71,18 +73,11 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
 fn copy_file(from: &File, to: &File, size: u64) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
     to.set_len(size)?;
-    let mut at = 0;
-    while at < size {
-        let count = from.read_at(&mut buffer, at)?;
-        if count == 0 {
-            break;
-        }
-        if buffer[..count].iter().any(|byte| *byte != 0) {
-            to.write_all_at(&buffer[..count], at)?;
-        }
-        at += count as u64;
-    }
-    Ok(())
+    sparse::parts(from, |part| {
+        sparse::read(from, part.start..part.end.min(size), &mut buffer, |at, bytes| {
+            if bytes.iter().any(|byte| *byte != 0) { to.write_all_at(bytes, at) } else { Ok(()) }
+        })
+    })
 }
 
 #[cfg(test)]
@@ -96,13 +91,21 @@ mod tests {
         let mut bytes = vec![0; 1 << 20];
         bytes[300_000] = 7;
         fs::write(&file, &bytes).unwrap();
+        // To read all of it would take an hour.
+        let large = File::create_new(folder.path().join("large")).unwrap();
+        large.set_len(1 << 42).unwrap();
+        large.write_all_at(b"end", (1 << 42) - 3).unwrap();
         fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
         fs::create_dir_all(folder.path().join("dir/in")).unwrap();
         fs::write(folder.path().join("dir/in/it"), b"it").unwrap();
         let into = folder.path().join("copies");
-        let files = [file, folder.path().join("dir"), folder.path().join("not there")];
+        let names = ["dir", "not there", "large"].map(|name| folder.path().join(name));
+        let files = [[file].as_slice(), &names].concat();
         let copies = Copies::of(&files, &into).unwrap();
-        assert_eq!(copies.mounts.len(), 2);
+        assert_eq!(copies.mounts.len(), 3);
+        let mut end = [0; 4];
+        File::open(into.join("3")).unwrap().read_exact_at(&mut end, (1 << 42) - 4).unwrap();
+        assert_eq!(&end, b"\0end");
         assert_eq!(fs::read(into.join("0")).unwrap(), bytes);
         assert_eq!(fs::metadata(into.join("0")).unwrap().mode() & 0o777, 0o640);
         assert_eq!(fs::read(into.join("1/in/it")).unwrap(), b"it");

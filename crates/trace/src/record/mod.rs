@@ -27,6 +27,7 @@ mod service;
 mod shared;
 mod site;
 mod space;
+mod sparse;
 mod staged;
 mod stub;
 mod unrecorded;
