@@ -356,3 +356,79 @@ fn flushes_in_code_without_names_are_recorded_or_counted() {
     let said = ringfence_in(folder.path(), &["census", "data-trace"]).said();
     assert!(said.contains("missing not known, as the code of"), "{said}");
 }
+
+const SYNCS: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <ucontext.h>
+#include <unistd.h>
+static volatile char *p;
+static volatile int stored;
+/* Stores where it interrupts a call that the recorder makes for the program: while fsync runs. */
+static void handle(int signal, siginfo_t *info, void *context) {
+  if (((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] >> 40 == 0x2f) { p[0]++; stored = 1; }
+}
+int main(int argc, char **argv) {
+  int fd = open(argv[1], O_RDWR | O_CREAT, 0644);
+  if (ftruncate(fd, 8192)) return 9;
+  p = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  p[4096] = 1;
+  if (strncmp(argv[2], "during", 6)) {
+#line 100
+    return msync((void *)p, 8192, MS_SYNC)
+      || fsync(fd)
+      || fdatasync(fd)
+      || syncfs(fd)
+      || (sync(), 0)
+      || sync_file_range(fd, 0, 8192, SYNC_FILE_RANGE_WRITE);
+  }
+  struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO};
+  sigaction(SIGALRM, &action, 0);
+  struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0}};
+  setitimer(ITIMER_REAL, &often, 0);
+  int failed;
+  do { stored = 0; failed = fsync(fd); } while (!stored || failed);
+  signal(SIGALRM, SIG_IGN);
+  setitimer(ITIMER_REAL, &never, 0);
+  return strcmp(argv[2], "during and after") ? 0 : fsync(fd);
+}
+"#;
+
+#[test]
+fn calls_that_make_files_durable_have_a_place_and_a_beginning() {
+    let folder = Folder::new();
+    fs::write(folder.path().join("syncs.c"), SYNCS).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-g", "-O1", "-o", "syncs", "syncs.c"]).current_dir(folder.path());
+    if !gcc.status().is_ok_and(|status| status.success()) {
+        return skip("there is no gcc");
+    }
+    let record = |out: &str| {
+        let words = ["trace", "--file", "file", "--out", out, "--", "./syncs", "file", out];
+        let said = ringfence_in(folder.path(), &words);
+        assert_eq!(said.code(), Some(0), "{}", said.stderr);
+        ringfence_in(folder.path(), &["census", out, "--json"]).json()
+    };
+    let run = record("all");
+    let place = |one: &serde_json::Value| {
+        (one["location"]["function"].as_str() == Some("main")).then(|| one["location"]["line"].as_u64())
+    };
+    let callers = run["callers"].as_array().unwrap();
+    let lines = |what: &str| {
+        let all = callers.iter().filter(|one| one[what] == 1).filter_map(place).flatten();
+        all.collect::<std::collections::BTreeSet<u64>>()
+    };
+    assert_eq!(lines("msync"), (100..105).collect(), "{callers:#?}");
+    assert_eq!(lines("sync_ranges"), [105].into(), "{callers:#?}");
+    let said = ringfence_in(folder.path(), &["census", "all"]).said();
+    assert!(said.contains("sync_file_range: not durable by itself 1"), "{said}");
+
+    let left = |run: serde_json::Value| (run["total"]["unflushed_lines"].clone(), run["findings"].clone());
+    let (lines, findings) = left(record("during"));
+    assert_eq!((lines, &findings[0]["rule"]), (1.into(), &"never durable".into()));
+    assert_eq!(left(record("during and after")), (0.into(), serde_json::json!([])));
+}

@@ -89,6 +89,7 @@ fn push(recorded: &mut Recorded, event: &Event) -> Result<(), String> {
             recorded.push(thread, Did::Locked, bytes(at, (stored.len() as u64).min(LINE - at.offset % LINE))?)
         }
         Action::Locked { .. } => recorded.push(thread, Did::Locked, None),
-        Action::Msync { .. } | Action::Truncate { .. } | Action::Map { .. } | Action::Unmap { .. } => Ok(()),
+        Action::Msync { .. } | Action::SyncRange { .. } | Action::Truncate { .. } => Ok(()),
+        Action::Map { .. } | Action::Unmap { .. } => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ use crate::stubs::Registers;
 
 const MOST_RULES: usize = 1 << 14;
 const MOST_STACKS: usize = 1 << 15;
+const MOST_CALLS: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Rule {
@@ -28,6 +29,8 @@ pub struct Known {
     rule_count: usize,
     stacks: [(u64, u32); MOST_STACKS],
     stack_count: usize,
+    // Instructions that make system calls, and their sites' numbers: the last one of each hash.
+    calls: [(u64, u32); MOST_CALLS],
 }
 
 impl Known {
@@ -36,6 +39,7 @@ impl Known {
         rule_count: 0,
         stacks: [(0, 0); MOST_STACKS],
         stack_count: 0,
+        calls: [(0, 0); MOST_CALLS],
     };
 
     /// Other code may lie at the same addresses by now.
@@ -48,6 +52,16 @@ impl Known {
             self.stacks.fill((0, 0));
             self.stack_count = 0;
         }
+        self.calls.fill((0, 0));
+    }
+
+    fn call(&mut self, pc: u64) -> u32 {
+        let known = &mut self.calls[mix(pc) as usize % MOST_CALLS];
+        if known.0 != pc {
+            let [number, ..] = ask(ask::CALL, [pc, 0, 0, 0, 0, 0]);
+            *known = (pc, number as u32);
+        }
+        known.1
     }
 
     fn rule(&mut self, pc: u64) -> Rule {
@@ -140,4 +154,13 @@ pub fn find(block: &mut Block, registers: &Registers, pc: u64) {
         (pc, stack) = (to - 1, frame);
     }
     block.callers = if count == 0 { 0 } else { known.stack(hash.max(1), count as u64) };
+}
+
+/// The site of the system call that a thread is in, whose callers are in `block.callers` afterwards. The caller holds
+/// the lock.
+pub fn of_call(block: &mut Block, registers: &Registers) -> u32 {
+    const LENGTH: u64 = 2;
+    let pc = registers.get(register::RIP) - LENGTH;
+    find(block, registers, pc);
+    state().callers.call(pc)
 }

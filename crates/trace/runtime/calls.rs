@@ -10,7 +10,7 @@ use crate::signals::{Info, OURS, bit, install, interruptible, mask_of, on_signal
 use crate::state::state;
 use crate::stubs::alias;
 use crate::sys::{self, Action};
-use crate::{layout, lists, mappings, threads, written};
+use crate::{layout, lists, mappings, syncs, threads, written};
 
 // Pages are locked once they are there (mlockall(2)).
 const MCL_ONFAULT: u64 = 4;
@@ -32,8 +32,12 @@ pub extern "C" fn on_call(signal: u64, info: &mut Info, frame: *mut u64) {
             shared().remapped.fetch_add(1, Release);
             result
         }
-        sys::MSYNC => mappings::sync(a),
-        sys::FSYNC | sys::FDATASYNC | sys::SYNC | sys::SYNCFS => written::sync(number, a, frame),
+        sys::MSYNC
+        | sys::FSYNC
+        | sys::FDATASYNC
+        | sys::SYNC
+        | sys::SYNCFS
+        | sys::SYNC_FILE_RANGE => syncs::call(number, a, frame),
         sys::CLONE | sys::FORK | sys::VFORK => threads::clone(number, a, frame),
         // Whoever gets this answer takes `clone` in its place.
         sys::CLONE3 => sys::error(sys::ENOSYS),

@@ -89,7 +89,7 @@ impl Program {
 }
 
 // Calls that change mappings, signals, threads and programs, that make files durable, and that give descriptors.
-const ALWAYS: [u64; 29] = [
+const ALWAYS: [u64; 30] = [
     sys::MLOCKALL,
     sys::MPROTECT,
     sys::MUNMAP,
@@ -101,6 +101,7 @@ const ALWAYS: [u64; 29] = [
     sys::FDATASYNC,
     sys::SYNC,
     sys::SYNCFS,
+    sys::SYNC_FILE_RANGE,
     sys::CLONE,
     sys::FORK,
     sys::VFORK,

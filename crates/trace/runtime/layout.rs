@@ -137,6 +137,8 @@ pub mod ask {
     pub const ORIGIN: u32 = 16;
     /// The first frames of the thread's block, as many as are given: their number in the recording is the answer.
     pub const CALLERS: u32 = 17;
+    /// A system call: the address of its instruction. Answer: the site's number in the recording.
+    pub const CALL: u32 = 18;
     /// A system call was refused: its number.
     pub const REFUSED: u32 = 11;
 }
@@ -476,6 +478,12 @@ pub mod kind {
     /// The kernel stored.
     pub const WRITE: u8 = 14;
     pub const TRUNCATE: u8 = 15;
+    /// A call begins whose events, up to [`SYNC_ENDS`], cover what came before this.
+    pub const SYNC_BEGINS: u8 = 16;
+    /// It has ended.
+    pub const SYNC_ENDS: u8 = 17;
+    /// `sync_file_range`.
+    pub const SYNC_RANGE: u8 = 18;
 }
 
 impl Head {

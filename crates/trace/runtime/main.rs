@@ -23,6 +23,7 @@ mod signals;
 mod start;
 mod state;
 mod stubs;
+mod syncs;
 mod sys;
 mod threads;
 mod vectors;

@@ -12,7 +12,8 @@ use crate::{filter, sys, written};
 
 const PAGE: u64 = 4096;
 
-const fn pages(length: u64) -> u64 {
+/// The length of the pages that a length takes.
+pub const fn pages(length: u64) -> u64 {
     length.saturating_add(PAGE - 1) & !(PAGE - 1)
 }
 
@@ -310,29 +311,5 @@ fn remap(a: [u64; 6]) -> u64 {
         }
     }
     unlock();
-    result
-}
-
-/// `msync`.
-pub fn sync(a: [u64; 6]) -> u64 {
-    const MS_SYNC: u64 = 4;
-    let [start, length, flags, ..] = a;
-    let block = block();
-    // It may take long, and nothing of it has an order with stores.
-    let result = sys::call(sys::MSYNC, a);
-    // Without `MS_SYNC` it starts nothing and waits for nothing (since Linux 2.6.19).
-    if !sys::is_error(result) && flags & MS_SYNC != 0 {
-        lock(block);
-        let end = start.saturating_add(pages(length));
-        for region in state().regions() {
-            let (from, to) = (region.start.max(start), region.end.min(end));
-            if from < to {
-                let offset = region.offset + (from - region.start);
-                let head = Head { file: region.file, size: to - from, offset, ..Head::of(kind::MSYNC, 0) };
-                push(block, &head, core::ptr::null());
-            }
-        }
-        unlock();
-    }
     result
 }

@@ -83,7 +83,7 @@ pub fn push(block: &Block, head: &Head, data: *const u8) {
     let (mut rest, mut data, mut head) = (head.size, data, *head);
     head.thread = block.number;
     head.callers = if head.site == 0 { 0 } else { block.callers };
-    if head.length() <= size_of::<Head>() as u64 + 8 || matches!(head.kind, kind::LOAD | kind::MSYNC) {
+    if head.length() <= size_of::<Head>() as u64 + 8 || matches!(head.kind, kind::LOAD | kind::MSYNC | kind::SYNC_RANGE) {
         return put(&head, data);
     }
     while rest > 0 {

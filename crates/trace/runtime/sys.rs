@@ -39,6 +39,7 @@ pub const FSYNC: u64 = 74;
 pub const FDATASYNC: u64 = 75;
 pub const SYNC: u64 = 162;
 pub const SYNCFS: u64 = 306;
+pub const SYNC_FILE_RANGE: u64 = 277;
 pub const GETPID: u64 = 39;
 pub const RECVFROM: u64 = 45;
 pub const SENDMSG: u64 = 46;

@@ -29,6 +29,11 @@ fn about(number: u64, what: u64) -> Option<([u64; 2], u64)> {
     (!sys::is_error(result)).then_some(([about[0], about[1]], about[6]))
 }
 
+/// Device and inode of what a descriptor is of.
+pub fn identity(descriptor: u64) -> Option<[u64; 2]> {
+    about(sys::FSTAT, descriptor).map(|(identity, _)| identity)
+}
+
 /// The recorded file that a descriptor is of.
 pub fn file(descriptor: u64) -> Option<u8> {
     if shared().files.load(Acquire) == 0 {
@@ -77,34 +82,6 @@ pub fn opened(descriptor: u64, emptied: bool) {
     if emptied {
         resized(file, 0);
     }
-}
-
-/// `fsync`, `fdatasync`, `sync` and `syncfs`: they cover the whole file, including what other processes stored in it.
-pub fn sync(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
-    let about_it =
-        if number == sys::SYNC { None } else { about(sys::FSTAT, a[0]).map(|(identity, _)| identity) };
-    let result = crate::signals::interruptible(number, a, frame);
-    if sys::is_error(result) {
-        return result;
-    }
-    let shared = shared();
-    let count = shared.files.load(Acquire) as usize;
-    lock(block());
-    for (file, [device, inode]) in shared.identities.iter().take(count).enumerate() {
-        let is_meant = match (number, about_it) {
-            (sys::SYNC, _) => true,
-            (sys::SYNCFS, Some([one, _])) => one == device.load(Relaxed),
-            (_, Some([one, other])) => one == device.load(Relaxed) && other == inode.load(Relaxed),
-            (_, None) => false,
-        };
-        if is_meant {
-            // To the end, wherever that is: no file is longer.
-            let head = Head { file: file as u8, size: i64::MAX as u64, ..Head::of(kind::MSYNC, 0) };
-            push(block(), &head, core::ptr::null());
-        }
-    }
-    unlock();
-    result
 }
 
 /// A file has a new size.

@@ -114,6 +114,7 @@ impl Playback {
                 }
                 Action::Load { .. }
                 | Action::Msync { .. }
+                | Action::SyncRange { .. }
                 | Action::Truncate { .. }
                 | Action::Map { .. }
                 | Action::Unmap { .. } => {}

@@ -36,6 +36,8 @@ struct Stored {
     live: u8,
     at: At,
     op: usize,
+    // As whoever tells of the events has numbered this one.
+    number: u64,
     state: State,
     told: Option<Rule>,
 }
@@ -71,6 +73,7 @@ pub(super) struct Walk<'v> {
     changed: BTreeSet<usize>,
     // Number of the operation that the last event belongs to.
     op: usize,
+    pub(super) number: u64,
     last: Option<Event>,
     last_fence: Option<At>,
     fences: usize,
@@ -92,6 +95,7 @@ impl<'v> Walk<'v> {
             strong: BTreeSet::new(),
             changed: BTreeSet::new(),
             op: 0,
+            number: 0,
             last: None,
             last_fence: None,
             fences: 0,
@@ -149,6 +153,7 @@ impl<'v> Walk<'v> {
                 live: write.mask,
                 at,
                 op: self.op,
+                number: self.number,
                 state,
                 told: None,
             });
@@ -174,8 +179,8 @@ impl<'v> Walk<'v> {
         }
     }
 
-    // All of the lines that these bytes touch are as they were at first.
-    pub(super) fn settle_all(&mut self, bytes: Range<usize>) {
+    // All of the lines that these bytes touch are as they were at first, but for what was stored behind a number.
+    pub(super) fn settle_all(&mut self, bytes: Range<usize>, until: Option<u64>) {
         let lines = bytes.start / LINE..bytes.end.div_ceil(LINE);
         if lines.is_empty() {
             return;
@@ -187,6 +192,13 @@ impl<'v> Walk<'v> {
         self.extents = pieces.filter(|(start, end, _)| start < end).collect();
         let numbers: Vec<usize> = self.lines.range(lines).map(|(number, _)| *number).collect();
         for number in numbers {
+            if let (Some(until), Some(line)) = (until, self.lines.get_mut(&number)) {
+                line.stored.retain(|stored| stored.number > until);
+                if !line.stored.is_empty() {
+                    line.dirty &= line.stored.iter().any(|stored| matches!(stored.state, State::Stored));
+                    continue;
+                }
+            }
             self.lines.remove(&number);
             self.open.remove(&number);
             self.strong.remove(&number);

@@ -147,6 +147,7 @@ pub fn operations(total: &Executed) -> impl Iterator<Item = (&'static str, u64, 
         ("sfence", total.sfence, None),
         ("mfence", total.mfence, None),
         ("msync", total.msync, None),
+        ("sync_file_range: not durable by itself", total.sync_ranges, None),
     ];
     let rows = rows.into_iter().filter(|(_, times, _)| *times > 0);
     rows.map(|(name, times, bytes)| (name, times, bytes.filter(|bytes| *bytes > 0)))

@@ -86,6 +86,17 @@ pub enum Action {
         at: Place,
         /// Bytes that it asked for; more than a file can have where that is all of them.
         size: u64,
+        /// The last event before the call began: what came later, while it ran, it need not cover. `None` where that
+        /// is not known, and it is taken to cover all that came before it ended.
+        began: Option<u64>,
+    },
+    /// `sync_file_range` of a part of a file. It makes nothing durable: neither does it flush the device's cache, nor
+    /// does it write what the file system needs to find the data.
+    SyncRange {
+        /// Its first byte.
+        at: Place,
+        /// Bytes that it asked for; more than a file can have where that is all of them.
+        size: u64,
     },
     /// A part of a file was mapped, shared.
     Map {
@@ -137,6 +148,7 @@ impl Action {
             | Self::Load { at, .. }
             | Self::Flush { at, .. }
             | Self::Msync { at, .. }
+            | Self::SyncRange { at, .. }
             | Self::Map { at, .. }
             | Self::Unmap { at, .. }
             | Self::Write { at, .. } => Some(*at),
@@ -147,16 +159,25 @@ impl Action {
     }
 
     /// The bytes of a file that it makes durable as a whole, or ends: by `msync`, whose parts of pages are pages, and by
-    /// making the file shorter. A line of which something stays is not among them.
+    /// making the file shorter. A line of which something stays is not among them. It need not cover what came behind
+    /// the event [`Action::began`].
     pub fn settles(&self) -> Option<(u32, Range<u64>)> {
         match self {
-            Self::Msync { at, size } => {
+            Self::Msync { at, size, .. } => {
                 let end = at.offset.saturating_add(*size).checked_next_multiple_of(PAGE);
                 Some((at.file, at.offset / PAGE * PAGE..end.unwrap_or(u64::MAX)))
             }
             Self::Truncate { file, size } => {
                 Some((*file, size.div_ceil(LINE).saturating_mul(LINE)..u64::MAX))
             }
+            _ => None,
+        }
+    }
+
+    /// Of a call that takes its time, the last event before it began, if that is known.
+    pub fn began(&self) -> Option<u64> {
+        match self {
+            Self::Msync { began, .. } => *began,
             _ => None,
         }
     }
@@ -169,7 +190,8 @@ impl Action {
             }
             Self::Locked { stores } => stores.as_ref().map(|(at, bytes)| (*at, &bytes[..])),
             Self::Load { .. } | Self::Flush { .. } | Self::Sfence | Self::Mfence => None,
-            Self::Msync { .. } | Self::Map { .. } | Self::Unmap { .. } | Self::Truncate { .. } => None,
+            Self::Msync { .. } | Self::SyncRange { .. } | Self::Truncate { .. } => None,
+            Self::Map { .. } | Self::Unmap { .. } => None,
         }
     }
 }

@@ -51,6 +51,10 @@ impl Service<'_> {
             ask::HOT_HEAD => self.hot_head(thread, a[0]),
             ask::FRAME => answer = self.frame(thread, a[0]),
             ask::CALLERS => answer[0] = self.callers(thread, a[0] as usize).into(),
+            ask::CALL => {
+                let bytes = self.space(thread).map(|space| space.code(a[0], 2)).unwrap_or_default();
+                answer[0] = self.number(thread, a[0], &bytes).into();
+            }
             ask::REFUSED => {
                 let note = format!(
                     "system call {} was refused: what the kernel does of its own accord with buffers in a file \

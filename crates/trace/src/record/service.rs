@@ -68,6 +68,8 @@ pub(super) struct Service<'w> {
     pub(super) stacks: u32,
     threads_told: u32,
     sequence: u64,
+    // By thread: of each call under way that makes files durable, the last event before it. A handler may make another.
+    syncs: HashMap<u32, Vec<u64>>,
 }
 
 /// Runs a command and records what it does, until it and all of its children have ended.
@@ -111,6 +113,7 @@ pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordEr
         stacks: 0,
         threads_told: 0,
         sequence: 0,
+        syncs: HashMap::new(),
     };
     let result = service.run(main, &endings);
     if result.is_err() {
@@ -350,8 +353,14 @@ impl Service<'_> {
         for number in 0..BATCH {
             let Some(taken) = self.memory.next_event() else { return Ok(number > 0) };
             let head = taken.event;
-            let Some(action) = action(&head, taken.data) else { continue };
+            let action = action(&head, taken.data, self.syncs.get(&head.thread).and_then(|all| all.last()));
             drop(taken);
+            match head.kind {
+                kind::SYNC_BEGINS => self.syncs.entry(head.thread).or_default().push(self.sequence),
+                kind::SYNC_ENDS => _ = self.syncs.get_mut(&head.thread).and_then(Vec::pop),
+                _ => {}
+            }
+            let Some(action) = action else { continue };
             self.tell_threads(head.thread);
             if let Some(site) = self.sites.get_mut(head.site as usize).and_then(Option::take) {
                 self.writer.site(&site);
@@ -394,7 +403,7 @@ impl Service<'_> {
     }
 }
 
-fn action(head: &Head, data: &[u8]) -> Option<Action> {
+fn action(head: &Head, data: &[u8], began: Option<&u64>) -> Option<Action> {
     let at = Place { file: u32::from(head.file), offset: head.offset };
     let bytes = || data[..head.size as usize].to_vec();
     let flush = |flush| Action::Flush { flush, at };
@@ -410,7 +419,8 @@ fn action(head: &Head, data: &[u8]) -> Option<Action> {
         kind::MFENCE => Action::Mfence,
         kind::LOCKED => Action::Locked { stores: Some((at, bytes())) },
         kind::LOCKED_ONLY => Action::Locked { stores: None },
-        kind::MSYNC => Action::Msync { at, size: head.size },
+        kind::MSYNC => Action::Msync { at, size: head.size, began: began.copied() },
+        kind::SYNC_RANGE => Action::SyncRange { at, size: head.size },
         kind::MAP => Action::Map { at, address: address(), size: head.size },
         kind::UNMAP => Action::Unmap { at, address: address(), size: head.size },
         kind::WRITE => Action::Write { at, bytes: bytes() },

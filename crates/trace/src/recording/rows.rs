@@ -14,11 +14,15 @@ struct Row<B> {
     size: Option<u64>,
     address: Option<u64>,
     bytes: Option<B>,
+    began: Option<u64>,
 }
 
 impl<'a> Row<&'a [u8]> {
     fn of(action: &'a Action) -> Self {
-        let plain = |name| Row { name, file: None, offset: None, size: None, address: None, bytes: None };
+        let plain = |name| {
+            let (offset, size, address, began) = (None, None, None, None);
+            Row { name, file: None, offset, size, address, bytes: None, began }
+        };
         let placed = |name, at: &Place| Row { file: Some(at.file), offset: Some(at.offset), ..plain(name) };
         let stored = |name, at, bytes: &'a [u8]| {
             let size = Some(bytes.len() as u64);
@@ -33,7 +37,10 @@ impl<'a> Row<&'a [u8]> {
             Action::Mfence => plain("mfence"),
             Action::Locked { stores: None } => plain("locked"),
             Action::Locked { stores: Some((at, bytes)) } => stored("locked", at, bytes),
-            Action::Msync { at, size } => Row { size: Some(*size), ..placed("msync", at) },
+            Action::Msync { at, size, began } => {
+                Row { size: Some(*size), began: *began, ..placed("msync", at) }
+            }
+            Action::SyncRange { at, size } => Row { size: Some(*size), ..placed("sync_file_range", at) },
             Action::Map { at, address, size } => {
                 Row { size: Some(*size), address: Some(*address), ..placed("map", at) }
             }
@@ -73,7 +80,8 @@ fn action(name: &[u8], row: Row<ByteArray>, skipped: bool) -> Result<Action, Str
         b"mfence" => Action::Mfence,
         b"locked" if row.file.is_none() => Action::Locked { stores: None },
         b"locked" => Action::Locked { stores: Some((at()?, bytes()?)) },
-        b"msync" => Action::Msync { at: at()?, size: size()? },
+        b"msync" => Action::Msync { at: at()?, size: size()?, began: row.began },
+        b"sync_file_range" => Action::SyncRange { at: at()?, size: size()? },
         b"map" => Action::Map { at: at()?, address: address()?, size: size()? },
         b"unmap" => Action::Unmap { at: at()?, address: address()?, size: size()? },
         b"write" => Action::Write { at: at()?, bytes: bytes()? },
@@ -98,6 +106,7 @@ pub fn push_event(rows: &mut Rows, event: &Event) {
     rows.u64(7, row.size);
     rows.u64(8, row.address);
     rows.blob(9, row.bytes);
+    rows.u64(10, row.began);
 }
 
 /// Adds a part of what a file held.
@@ -142,17 +151,22 @@ pub fn events(mut batch: Batch, skipped: bool) -> impl Iterator<Item = Result<Ev
     let (mut sequence, mut thread) = (batch.u64s(0), batch.u32s(1));
     let (mut site, mut callers, mut name) = (batch.u32s(2), batch.u32s(3), batch.bytes(4));
     let (mut file, mut offset, mut size) = (batch.u32s(5), batch.u64s(6), batch.u64s(7));
-    let (mut address, mut bytes) = (batch.u64s(8), batch.bytes(9));
+    let (mut address, mut bytes, mut began) = (batch.u64s(8), batch.bytes(9), batch.u64s(10));
     (0..rows).map(move |_| {
         let (file, offset, size) = (file.next().flatten(), offset.next().flatten(), size.next().flatten());
         let (address, bytes) = (address.next().flatten(), bytes.next().flatten());
+        let began = began.next().flatten();
         let name = required(name.next())?;
         Ok(Event {
             sequence: required(sequence.next())?,
             thread: required(thread.next())?,
             site: required(site.next())?,
             callers: required(callers.next())?,
-            action: action(name.data(), Row { name: "", file, offset, size, address, bytes }, skipped)?,
+            action: action(
+                name.data(),
+                Row { name: "", file, offset, size, address, bytes, began },
+                skipped,
+            )?,
         })
     })
 }

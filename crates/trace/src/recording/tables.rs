@@ -17,6 +17,8 @@ pub const EVENTS: Table = Table {
         optional("size", U64),
         optional("address", U64),
         optional("bytes", Bytes),
+        // Since version 2.
+        optional("began", U64),
     ],
 };
 

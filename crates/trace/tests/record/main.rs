@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 
 use programs::build;
-use ringfence_trace::events::{Action, Ended};
+use ringfence_trace::events::{Action, Ended, Place};
 use ringfence_trace::record::{Options, record};
 use ringfence_trace::recording::{About, Reader, Writer};
 use ringfence_trace::replay;
@@ -145,6 +145,16 @@ fn calls_that_make_a_file_durable() {
         for sync in actions.iter().filter(|one| is_sync(one)) {
             assert!(sync.settles().is_some_and(|(_, bytes)| bytes.start == 0 && bytes.end >= 8192), "{call}");
         }
+        // Of one file and one thread, nothing comes between the beginning and the end.
+        for (before, sync) in (0..).zip(&actions).filter(|(_, one)| is_sync(one)) {
+            assert_eq!(sync.began(), Some(before), "{call}");
+        }
+        let ranges: Vec<&Action> =
+            actions.iter().filter(|one| matches!(one, Action::SyncRange { .. })).collect();
+        let at = Place { file: 0, offset: 0 };
+        let range = Action::SyncRange { at, size: 8192 };
+        let expected = if *call == "range" { vec![&range] } else { vec![] };
+        assert_eq!(ranges, expected, "{call}");
     }
 }
 
@@ -206,6 +216,7 @@ fn every_kind_is_counted_once() {
             Action::NonTemporal { .. } => "non-temporal",
             Action::Locked { stores: Some(_) } => "locked store",
             Action::Msync { .. } => "msync",
+            Action::SyncRange { .. } => "sync_file_range",
             Action::Map { .. } => "map",
             Action::Unmap { .. } => "unmap",
             _ => continue,

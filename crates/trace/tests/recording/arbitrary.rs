@@ -30,7 +30,9 @@ pub fn action() -> impl Strategy<Value = Action> {
         2 => Just(Action::Sfence),
         1 => Just(Action::Mfence),
         1 => prop::option::of(stored()).prop_map(|stores| Action::Locked { stores }),
-        1 => (place(), any::<u64>()).prop_map(|(at, size)| Action::Msync { at, size }),
+        1 => (place(), any::<u64>(), any::<Option<u64>>())
+            .prop_map(|(at, size, began)| Action::Msync { at, size, began }),
+        1 => (place(), any::<u64>()).prop_map(|(at, size)| Action::SyncRange { at, size }),
         1 => (place(), any::<u64>(), any::<u64>()).prop_map(|(at, address, size)| Action::Map { at, address, size }),
         1 => (place(), any::<u64>(), any::<u64>()).prop_map(|(at, address, size)| Action::Unmap { at, address, size }),
         1 => stored().prop_map(|(at, bytes)| Action::Write { at, bytes }),

@@ -89,10 +89,10 @@ fn a_manifest_that_was_cut_or_changed_is_no_catastrophe() {
 fn what_is_no_trace_or_a_newer_one_is_called_that() {
     let (folder, _) = recording();
     let path = folder.path().join(MANIFEST);
-    let newer = fs::read_to_string(&path).unwrap().replace("\"schema\": 1", "\"schema\": 2");
+    let newer = fs::read_to_string(&path).unwrap().replace("\"schema\": 2", "\"schema\": 3");
     fs::write(&path, newer.replace("\"events\"", "\"other\"")).unwrap();
     let said = format!(
-        "{} is in version 2 of the format, and this program reads versions up to 1: use a newer ringfence",
+        "{} is in version 3 of the format, and this program reads versions up to 2: use a newer ringfence",
         path.display()
     );
     assert_eq!(reading(folder.path()).unwrap_err().to_string(), said);

@@ -50,7 +50,7 @@ fn entries_become_events() {
             flush(0x1040),
             Action::Sfence,
             // What of it is mapped.
-            Action::Msync { at: at(1, 0x1000), size: 0x1000 },
+            Action::Msync { at: at(1, 0x1000), size: 0x1000, began: None },
         ]
     );
     assert_eq!(done, Imported { events: 7, elsewhere: 2, whole: true });

@@ -189,3 +189,16 @@ fn what_cannot_be_written_is_said() {
     );
     assert_eq!(error, said);
 }
+
+// Recorded by a program of that version: a store and an msync, whose beginning it did not know.
+#[test]
+fn version_1_is_read() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recording/version-1"));
+    let reader = Reader::open(folder).unwrap();
+    assert_eq!(reader.manifest().schema, 1);
+    let actions: Vec<Action> = reader.events().map(|event| event.unwrap().action).collect();
+    let at = Place { file: 0, offset: 0 };
+    assert!(actions.contains(&Action::Msync { at, size: 8192, began: None }), "{actions:?}");
+    let run = ringfence_trace::census::dynamic::of(&reader).unwrap();
+    assert_eq!((run.total.unflushed_lines, run.total.msync), (0, 1));
+}

@@ -26,7 +26,7 @@ fn everything_is_counted_with_its_bytes() {
             Action::Mfence,
             locked(128),
             ELSEWHERE,
-            Action::Msync { at: at(0), size: 100 },
+            Action::Msync { at: at(0), size: 100, began: None },
             Action::Write { at: at(0), bytes: vec![1; 5] },
             Action::Map { at: at(0), address: 1 << 40, size: 4096 },
             Action::Unmap { at: at(0), address: 1 << 40, size: 4096 },
@@ -102,8 +102,8 @@ fn a_flush_is_of_a_clean_line_if_nothing_is_to_be_written_back() {
     assert_eq!(clean(&[nt(0, 64), clwb(0)]), 1);
     assert_eq!(clean(&[locked(0), clwb(0)]), 0);
     assert_eq!(clean(&[Action::Write { at: at(0), bytes: vec![1] }, clwb(0)]), 0);
-    assert_eq!(clean(&[store(4095, 1), Action::Msync { at: at(0), size: 1 }, clwb(4095)]), 1);
-    assert_eq!(clean(&[store(4096, 1), Action::Msync { at: at(0), size: 1 }, clwb(4096)]), 0);
+    assert_eq!(clean(&[store(4095, 1), Action::Msync { at: at(0), size: 1, began: None }, clwb(4095)]), 1);
+    assert_eq!(clean(&[store(4096, 1), Action::Msync { at: at(0), size: 1, began: None }, clwb(4096)]), 0);
     assert_eq!(clean(&[store(128, 1), Action::Truncate { file: 1, size: 128 }, clwb(128)]), 1);
     assert_eq!(clean(&[store(128, 1), Action::Truncate { file: 1, size: 129 }, clwb(128)]), 0);
     // Another file's line of that number.
@@ -163,8 +163,32 @@ fn what_is_left_undone_is_charged_to_who_did_the_first_half() {
     // Stored again after the flush.
     assert_eq!(left(&[(1, store(0, 8)), (1, clwb(0)), (1, store(0, 8))]), [(0, 0), (0, 0), (1, 0)]);
     assert_eq!(left(&[(1, Action::Write { at: at(0), bytes: vec![1] })]), [(0, 0)]);
-    assert_eq!(left(&[(1, store(0, 8)), (1, Action::Msync { at: at(0), size: 8 })]), [(0, 0); 2]);
+    assert_eq!(
+        left(&[(1, store(0, 8)), (1, Action::Msync { at: at(0), size: 8, began: None })]),
+        [(0, 0); 2]
+    );
     assert_eq!(left(&[(1, store(0, 8)), (1, Action::Truncate { file: 1, size: 0 })]), [(0, 0); 2]);
+    let range = Action::SyncRange { at: at(0), size: 4096 };
+    assert_eq!(left(&[(1, store(0, 8)), (1, range)]), [(1, 0), (0, 0)]);
+}
+
+#[test]
+fn what_is_stored_while_msync_runs_is_not_covered() {
+    let msync = |began| Action::Msync { at: at(0), size: 4096, began: Some(began) };
+    let left = |actions: &[(u32, Action)]| {
+        let run = census(&events(actions.to_vec()));
+        let rules: Vec<String> = run.findings.into_iter().map(|finding| finding.rule).collect();
+        (run.total.unflushed_lines, run.total.unfenced_lines, rules.join(", "))
+    };
+    let all = (0, 0, String::new());
+    let never = (1, 0, "never durable".to_owned());
+    assert_eq!(left(&[(1, store(0, 8)), (1, msync(1))]), all);
+    // By another thread, to another line or to the same one.
+    assert_eq!(left(&[(1, store(0, 8)), (2, store(64, 8)), (1, msync(1))]), never);
+    assert_eq!(left(&[(1, store(0, 8)), (2, store(8, 8)), (1, msync(1))]), never);
+    assert_eq!(left(&[(1, store(0, 8)), (2, nt(64, 8)), (1, msync(1))]), (0, 1, "missing fence".to_owned()));
+    // The next call covers it.
+    assert_eq!(left(&[(1, store(0, 8)), (2, store(64, 8)), (1, msync(1)), (1, msync(3))]), all);
 }
 
 #[test]
@@ -201,7 +225,7 @@ fn stores_race_if_neither_thread_ordered_them() {
     assert_eq!(races(&[one.clone(), (1, store(8, 8))]), []);
     assert_eq!(races(&[one.clone(), (2, store(64, 8))]), []);
     assert_eq!(races(&[one.clone(), (2, nt(0, 8))]), [(1, 2, 1)]);
-    for order in [SFENCE, ELSEWHERE, Action::Msync { at: at(0), size: 0 }] {
+    for order in [SFENCE, ELSEWHERE, Action::Msync { at: at(0), size: 0, began: None }] {
         assert_eq!(races(&[one.clone(), (1, order.clone()), two.clone()]), []);
         assert_eq!(races(&[one.clone(), (2, order.clone()), two.clone()]), []);
         assert_eq!(races(&[one.clone(), (3, order.clone()), two.clone()]), [(1, 3, 1)]);

@@ -128,10 +128,11 @@ fn every_figure_has_a_name() {
         partial_blocks: 20,
         unflushed_lines: 21,
         unfenced_lines: 22,
+        sync_ranges: 23,
         loads: 0,
         loaded_bytes: 0,
     };
     let mut all: Vec<u64> = executed.figures().map(|(_, figure)| figure).into();
     all.sort_unstable();
-    assert_eq!(all, (1..=22).collect::<Vec<_>>());
+    assert_eq!(all, (1..=23).collect::<Vec<_>>());
 }

@@ -84,10 +84,10 @@ fn what_the_kernel_did_is_nobodys_fault() {
     assert_eq!(one([write.clone()]), [""; 0]);
     // It is to be flushed as any other.
     assert_eq!(one([write, clwb(0), SFENCE]), [""; 0]);
-    assert_eq!(one([store(0, 8), Action::Msync { at: at(0), size: 8 }]), [""; 0]);
+    assert_eq!(one([store(0, 8), Action::Msync { at: at(0), size: 8, began: None }]), [""; 0]);
     assert_eq!(one([store(0, 8), Action::Truncate { file: 1, size: 0 }]), [""; 0]);
     assert_eq!(one([store(0, 8), clwb(0), Action::Truncate { file: 1, size: 0 }, SFENCE]), [""; 0]);
-    let after = one([store(0, 8), Action::Msync { at: at(0), size: 8 }, clwb(0), SFENCE]);
+    let after = one([store(0, 8), Action::Msync { at: at(0), size: 8, began: None }, clwb(0), SFENCE]);
     assert!(after.len() == 1 && after[0].contains("flush of a clean line"), "{after:?}");
 }
 
@@ -187,7 +187,7 @@ fn what_makes_a_store_durable_depends_on_the_medium() {
 
 #[test]
 fn what_msync_wrote_is_no_part_of_a_block() {
-    let msync = |offset| Action::Msync { at: at(offset), size: 4096 };
+    let msync = |offset| Action::Msync { at: at(offset), size: 4096, began: None };
     let partial = |actions: &[Action]| -> Vec<(u64, u64)> {
         let found = census(&events(actions.iter().cloned().map(|action| (1, action)))).findings;
         let partial = found.iter().filter(|finding| finding.rule == "partial block");
@@ -218,7 +218,10 @@ fn stores_that_are_rarely_flushed_before_they_are_stored_over_are_found() {
     // 1 of 20 is 5 %.
     assert_eq!(counts(&many(20, &[clwb(0), SFENCE])), [19]);
     assert_eq!(counts(&many(19, &[clwb(0), SFENCE])), [0; 0]);
-    assert_eq!(counts(&many(20, &[Action::Msync { at: at(0), size: 4096 }])), [19]);
+    assert_eq!(counts(&many(20, &[Action::Msync { at: at(0), size: 4096, began: None }])), [19]);
+    // What was stored when it had begun it need not cover.
+    let late = Action::Msync { at: at(0), size: 4096, began: Some(19) };
+    assert_eq!(counts(&many(20, &[late, store(0, 8), clwb(0), SFENCE])), [20]);
     // What is left dirty at the end is never durable, which says more.
     assert_eq!(counts(&many(20, &[])), [0; 0]);
     assert_eq!(counts(&[store(0, 8), nt(0, 8), SFENCE]), [1]);

@@ -30,7 +30,9 @@ fn action() -> impl Strategy<Value = Action> {
         3 => Just(Action::Sfence),
         1 => Just(Action::Mfence),
         2 => prop::option::of(stored()).prop_map(|stores| Action::Locked { stores }),
-        1 => (place(), 0..5000u64).prop_map(|(at, size)| Action::Msync { at, size }),
+        1 => (place(), 0..5000u64, prop::option::of(0..80u64))
+            .prop_map(|(at, size, began)| Action::Msync { at, size, began }),
+        1 => (place(), 0..5000u64).prop_map(|(at, size)| Action::SyncRange { at, size }),
         1 => stored().prop_map(|(at, bytes)| Action::Write { at, bytes }),
         1 => (1..=2u32, 3800..4500u64).prop_map(|(file, size)| Action::Truncate { file, size }),
     ]
@@ -38,8 +40,13 @@ fn action() -> impl Strategy<Value = Action> {
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
     vec((1..4u32, 1..6u32, 1..3u32, action()), 0..80).prop_map(|all| {
-        let event =
-            |(sequence, (thread, site, callers, action))| Event { sequence, thread, site, callers, action };
+        let event = |(sequence, (thread, site, callers, mut action))| {
+            // None begins after it has ended.
+            if let Action::Msync { began: Some(began), .. } = &mut action {
+                *began = u64::min(*began, sequence - 1);
+            }
+            Event { sequence, thread, site, callers, action }
+        };
         (1..).zip(all).map(event).collect()
     })
 }

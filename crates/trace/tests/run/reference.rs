@@ -32,7 +32,7 @@ fn flushes(action: &Action) -> Option<Line> {
 // Whether it makes a line durable, or ends it.
 fn settles(action: &Action, (file, line): Line) -> bool {
     match action {
-        Action::Msync { at, size } => {
+        Action::Msync { at, size, .. } => {
             let (first, end) = (at.offset / 4096, (at.offset + size).div_ceil(4096));
             at.file == file && (first..end).contains(&(line * 64 / 4096))
         }
@@ -62,7 +62,7 @@ impl<'e> Reference<'e> {
     fn dirty(&self, i: usize, line: Line) -> Option<usize> {
         for j in (0..i).rev() {
             let action = &self.events[j].action;
-            if settles(action, line) || flushes(action) == Some(line) {
+            if self.settled(j, i, line) || flushes(action) == Some(line) {
                 return None;
             }
             if lines(action).contains(&line) && !matches!(action, Action::NonTemporal { .. }) {
@@ -77,8 +77,13 @@ impl<'e> Reference<'e> {
         self.events[k + 1..i].iter().any(|event| event.thread == thread && is_fence(&event.action))
     }
 
+    // Whether event `k` came before the beginning of something that settles the line before event `i`.
     fn settled(&self, k: usize, i: usize, line: Line) -> bool {
-        self.events[k + 1..i].iter().any(|event| settles(&event.action, line))
+        let covers = |action: &Action| match action {
+            Action::Msync { began: Some(began), .. } => self.events[k].sequence <= *began,
+            _ => true,
+        };
+        self.events[k + 1..i].iter().any(|event| settles(&event.action, line) && covers(&event.action))
     }
 
     // Flushes of a line that wrote something back and that nothing has completed before event `i`.
@@ -140,6 +145,7 @@ impl<'e> Reference<'e> {
                     (row.locked, row.locked_bytes) = (row.locked + 1, row.locked_bytes + stored)
                 }
                 Action::Msync { .. } => row.msync += 1,
+                Action::SyncRange { .. } => row.sync_ranges += 1,
                 Action::Write { .. } => {
                     (row.writes, row.written_bytes) = (row.writes + 1, row.written_bytes + stored)
                 }

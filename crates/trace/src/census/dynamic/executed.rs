@@ -29,6 +29,8 @@ pub struct Executed {
     /// Calls of `msync`, `fsync`, `fdatasync`, `syncfs` and `sync` that waited for the medium, one for each part of a
     /// file.
     pub msync: u64,
+    /// Calls of `sync_file_range`, which make nothing durable by themselves.
+    pub sync_ranges: u64,
     /// Writes by the kernel.
     pub writes: u64,
 
@@ -83,7 +85,7 @@ impl Executed {
     }
 
     /// Every figure but those of loads, by its name.
-    pub fn figures(&self) -> [(&'static str, u64); 22] {
+    pub fn figures(&self) -> [(&'static str, u64); 23] {
         [
             ("stores", self.stores),
             ("bytes stored", self.stored_bytes),
@@ -103,6 +105,7 @@ impl Executed {
             ("mfence", self.mfence),
             ("idle fences", self.idle_fences),
             ("msync", self.msync),
+            ("sync_file_range", self.sync_ranges),
             ("256-byte blocks", self.blocks),
             ("covered in part", self.partial_blocks),
             ("lines not flushed", self.unflushed_lines),
@@ -137,6 +140,7 @@ impl AddAssign for Executed {
             mfence,
             locked,
             msync,
+            sync_ranges,
             writes,
             stored_bytes,
             nt_bytes,
@@ -162,6 +166,7 @@ impl AddAssign for Executed {
         self.mfence += mfence;
         self.locked += locked;
         self.msync += msync;
+        self.sync_ranges += sync_ranges;
         self.writes += writes;
         self.stored_bytes += stored_bytes;
         self.nt_bytes += nt_bytes;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::lines::{Number, touched};
-use crate::events::{Action, LINE, Place};
+use crate::events::{Action, Event, LINE, Place};
 
 /// What became of a place's stores; one counts once for each line that it touches.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,8 @@ pub struct Fate {
 struct Stored {
     number: u32,
     bytes: u64,
+    // The event that stored.
+    sequence: u64,
 }
 
 #[derive(Debug, Default)]
@@ -36,15 +38,16 @@ pub struct Fates {
 
 impl Fates {
     /// The next event, at the place of this number.
-    pub fn step(&mut self, number: u32, action: &Action) {
+    pub fn step(&mut self, number: u32, event: &Event) {
+        let (action, sequence) = (&event.action, event.sequence);
         match action {
             Action::Store { at, bytes } | Action::Locked { stores: Some((at, bytes)) } => {
-                self.store(*at, bytes.len() as u64, Some(number));
+                self.store(*at, bytes.len() as u64, Some((number, sequence)));
             }
             Action::NonTemporal { at, bytes } | Action::Write { at, bytes } => {
                 self.store(*at, bytes.len() as u64, None);
             }
-            Action::Flush { at, .. } => self.flush((at.file, at.offset / LINE)),
+            Action::Flush { at, .. } => self.flush((at.file, at.offset / LINE), None),
             Action::Msync { .. } | Action::Truncate { .. } => {
                 let Some((file, bytes)) = action.settles() else { return };
                 let (first, end) = ((file, bytes.start / LINE), (file, bytes.end.div_ceil(LINE)));
@@ -53,16 +56,18 @@ impl Fates {
                     false => Vec::new(),
                 };
                 match action {
-                    Action::Msync { .. } => lines.into_iter().for_each(|line| self.flush(line)),
+                    Action::Msync { .. } => {
+                        lines.into_iter().for_each(|line| self.flush(line, action.began()))
+                    }
                     _ => lines.into_iter().for_each(|line| self.forget(line)),
                 }
             }
-            Action::Locked { stores: None } | Action::Load { .. } => {}
+            Action::Locked { stores: None } | Action::Load { .. } | Action::SyncRange { .. } => {}
             Action::Sfence | Action::Mfence | Action::Map { .. } | Action::Unmap { .. } => {}
         }
     }
 
-    fn store(&mut self, at: Place, size: u64, number: Option<u32>) {
+    fn store(&mut self, at: Place, size: u64, by: Option<(u32, u64)>) {
         let end = at.offset.saturating_add(size);
         for line in touched(at, size) {
             let begin = line.1 * LINE;
@@ -71,8 +76,8 @@ impl Fates {
             let stored = self.lines.entry(line).or_default();
             stored.iter_mut().for_each(|one| one.bytes &= !bytes);
             stored.retain(|one| one.bytes != 0);
-            if let Some(number) = number {
-                stored.push(Stored { number, bytes });
+            if let Some((number, sequence)) = by {
+                stored.push(Stored { number, bytes, sequence });
                 let fate =
                     self.found.entry(number).or_insert(Fate { stores: 0, flushed: 0, first: at, size });
                 fate.stores += 1;
@@ -82,9 +87,16 @@ impl Fates {
         }
     }
 
-    fn flush(&mut self, line: Number) {
-        for one in self.lines.remove(&line).into_iter().flatten() {
+    // Up to an event, or else everything.
+    fn flush(&mut self, line: Number, until: Option<u64>) {
+        let all = self.lines.remove(&line).unwrap_or_default();
+        let is_later = |one: &Stored| until.is_some_and(|until| one.sequence > until);
+        let (later, flushed): (Vec<Stored>, Vec<Stored>) = all.into_iter().partition(is_later);
+        for one in flushed {
             self.found.entry(one.number).and_modify(|fate| fate.flushed += 1);
+        }
+        if !later.is_empty() {
+            self.lines.insert(line, later);
         }
     }
 

@@ -144,9 +144,10 @@ impl<'r> Findings<'r> {
     /// The next event.
     pub fn step(&mut self, event: &Event) {
         self.threads.insert(event.thread);
+        self.lints.number(event.sequence);
         let number = self.number(Key { site: event.site, callers: event.callers });
         let at = At::Site(number);
-        self.fates.step(number, &event.action);
+        self.fates.step(number, event);
         if matches!(event.action, Action::Flush { .. } | Action::Sfence | Action::Mfence) {
             *self.done.entry(number).or_default() += 1;
         }
@@ -174,13 +175,13 @@ impl<'r> Findings<'r> {
             Action::Sfence => self.tell(Kind::Sfence, at),
             Action::Mfence => self.tell(Kind::Mfence, at),
             Action::Load { at: place, size } => self.load(*place, u64::from(*size)),
-            Action::Map { .. } | Action::Unmap { .. } => {}
+            Action::Map { .. } | Action::Unmap { .. } | Action::SyncRange { .. } => {}
             Action::Msync { .. } | Action::Truncate { .. } => {
                 if let Some((file, bytes)) = event.action.settles()
                     && let Some(start) = self.address(Place { file, offset: 0 })
                 {
                     let end = |offset: u64| start + offset.min((1 << SPAN) - 1) as usize;
-                    self.lints.settle(end(bytes.start)..end(bytes.end));
+                    self.lints.settle_until(end(bytes.start)..end(bytes.end), event.action.began());
                 }
             }
         }

@@ -14,6 +14,8 @@ pub type Number = (u32, u64);
 pub struct Line {
     /// Something was stored since the last flush.
     pub dirty: Option<Dirty>,
+    // The event that did.
+    stored: u64,
     /// What no fence has completed: of each thread one flush that had something to write back, and one non-temporal
     /// store, the last of each.
     pub pending: Vec<Pending>,
@@ -58,8 +60,9 @@ pub struct Found {
 
 impl Lines {
     /// Something was stored to a line: who stored last is who is asked for a flush.
-    pub fn store(&mut self, number: Number, dirty: Dirty) {
+    pub fn store(&mut self, number: Number, sequence: u64, dirty: Dirty) {
         let line = self.all.entry(number).or_default();
+        line.stored = sequence;
         if line.dirty.replace(dirty).is_none() {
             self.dirty += 1;
             self.most_dirty = self.most_dirty.max(self.dirty);
@@ -104,15 +107,24 @@ impl Lines {
         }
     }
 
-    /// All of these bytes of a file are durable, or are no more.
-    pub fn settle(&mut self, file: u32, bytes: Range<u64>) {
+    /// All of these bytes of a file are durable, or are no more: what was done up to an event, or else everything.
+    pub fn settle(&mut self, file: u32, bytes: Range<u64>, until: Option<u64>) {
         let (first, end) = ((file, bytes.start / LINE), (file, bytes.end.div_ceil(LINE)));
         if first >= end {
             return;
         }
         let numbers: Vec<Number> = self.all.range(first..end).map(|(number, _)| *number).collect();
-        for line in numbers.iter().filter_map(|number| self.all.remove(number)) {
-            self.dirty -= u64::from(line.dirty.is_some());
+        let is_later = |sequence: u64| until.is_some_and(|until| sequence > until);
+        for number in numbers {
+            let Some(line) = self.all.get_mut(&number) else { continue };
+            if line.dirty.is_some() && !is_later(line.stored) {
+                line.dirty = None;
+                self.dirty -= 1;
+            }
+            line.pending.retain(|pending| is_later(pending.sequence));
+            if line.dirty.is_none() && line.pending.is_empty() {
+                self.all.remove(&number);
+            }
         }
     }
 

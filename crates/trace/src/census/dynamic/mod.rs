@@ -9,7 +9,8 @@
 //!   files, since its last fence or locked instruction.
 //! - A line that was stored to and not flushed after, up to the end, is **unflushed**; one that was flushed, or stored to
 //!   past the caches, and for which no fence came, is **unfenced**. What the kernel wrote is counted in neither.
-//! - `msync` with `MS_SYNC` makes whole pages durable, `fsync`, `fdatasync`, `syncfs` and `sync` whole files.
+//! - `msync` with `MS_SYNC` makes whole pages durable, `fsync`, `fdatasync`, `syncfs` and `sync` whole files: what was
+//!   stored before they began. `sync_file_range` makes nothing durable.
 //!
 //! Fences complete what their own thread did. Locked instructions are fences, too, but are never called needless.
 

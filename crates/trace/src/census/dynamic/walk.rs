@@ -72,10 +72,11 @@ impl Walk {
                 let Some((at, bytes)) = stores else { return false };
                 self.rows.entry(key).or_default().locked_bytes += bytes.len() as u64;
                 for number in touched(*at, bytes.len() as u64) {
-                    self.lines.store(number, Dirty::Stored(key));
+                    self.lines.store(number, event.sequence, Dirty::Stored(key));
                     self.races.store_in_order(number);
                 }
             }
+            Action::SyncRange { .. } => row.sync_ranges += 1,
             Action::Msync { .. } => {
                 row.msync += 1;
                 self.settle(&event.action);
@@ -84,7 +85,8 @@ impl Walk {
             Action::Write { at, bytes } => {
                 row.writes += 1;
                 row.written_bytes += bytes.len() as u64;
-                touched(*at, bytes.len() as u64).for_each(|line| self.lines.store(line, Dirty::Written));
+                touched(*at, bytes.len() as u64)
+                    .for_each(|line| self.lines.store(line, event.sequence, Dirty::Written));
             }
             Action::Truncate { .. } => self.settle(&event.action),
             Action::Map { .. } | Action::Unmap { .. } => {}
@@ -94,13 +96,13 @@ impl Walk {
 
     fn settle(&mut self, action: &Action) {
         if let Some((file, bytes)) = action.settles() {
-            self.lines.settle(file, bytes);
+            self.lines.settle(file, bytes, action.began());
         }
     }
 
     fn store(&mut self, event: &Event, key: Key, at: Place, size: u64) {
         for number in touched(at, size) {
-            self.lines.store(number, Dirty::Stored(key));
+            self.lines.store(number, event.sequence, Dirty::Stored(key));
             self.races.store(number, event.thread, event.sequence, event.site);
         }
     }

@@ -140,7 +140,7 @@ impl Import<'_> {
             Entry::Fence => self.push(0, 0, Action::Sfence),
             Entry::Sync { address, size } => {
                 let mut pieces = self.pieces(address, size).into_iter();
-                pieces.try_for_each(|(at, size)| self.push(0, 0, Action::Msync { at, size }))
+                pieces.try_for_each(|(at, size)| self.push(0, 0, Action::Msync { at, size, began: None }))
             }
             Entry::Note | Entry::Stop => Ok(()),
         }

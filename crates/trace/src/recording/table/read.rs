@@ -29,7 +29,7 @@ enum Typed {
     U32(ColumnReaderImpl<Int32Type>),
     U64(ColumnReaderImpl<Int64Type>),
     Bytes(ColumnReaderImpl<ByteArrayType>),
-    // Not wanted.
+    // Not wanted, or not there.
     Skipped,
 }
 
@@ -88,10 +88,12 @@ impl Reader {
         let file = SerializedFileReader::new(file).map_err(text)?;
         let metadata = file.metadata();
         let schema = metadata.file_metadata().schema_descr();
-        if schema.num_columns() != table.columns.len() {
-            return Err(format!("it has {} columns", schema.num_columns()));
+        // Earlier versions lack some of the last columns.
+        let there = schema.num_columns();
+        if there > table.columns.len() || table.columns.iter().skip(there).any(|column| !column.optional) {
+            return Err(format!("it has {there} columns"));
         }
-        for (number, column) in table.columns.iter().enumerate() {
+        for (number, column) in table.columns.iter().enumerate().take(there) {
             let found = schema.column(number);
             let fits = found.name() == column.name
                 && found.physical_type() == physical(column.kind)
@@ -106,7 +108,9 @@ impl Reader {
         if rows != part.rows {
             return Err(format!("it has {rows} rows, not {}", part.rows));
         }
-        let wanted = table.columns.iter().map(|column| !skipped.contains(&column.name)).collect();
+        let is_wanted =
+            |(number, column): (usize, &Column)| number < there && !skipped.contains(&column.name);
+        let wanted = table.columns.iter().enumerate().map(is_wanted).collect();
         Ok(Self { file, table, wanted, next_group: 0, group: Vec::new(), left: 0 })
     }
 
@@ -163,10 +167,14 @@ impl Batch {
         spread(values, present).map(|value| value.map(|value| value as u32))
     }
 
-    /// A column of 64-bit numbers, row by row.
+    /// A column of 64-bit numbers, row by row; nothing at all where it is not there.
     pub fn u64s(&mut self, column: usize) -> impl Iterator<Item = Option<u64>> + use<> {
         let (found, present) = self.take(column);
-        let Found::U64(values) = found else { unreachable!("column {column} has no 64-bit numbers") };
+        let (values, present) = match found {
+            Found::U64(values) => (values, present),
+            Found::Nothing => (Vec::new(), Some(vec![0; self.rows])),
+            _ => unreachable!("column {column} has no 64-bit numbers"),
+        };
         spread(values, present).map(|value| value.map(|value| value as u64))
     }
 
