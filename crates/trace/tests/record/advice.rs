@@ -67,6 +67,7 @@ fn a_fence_that_completes_stores_elsewhere_is_not_to_be_left_out() {
     let texts: Vec<&str> = run.findings.iter().map(|finding| &*finding.text).collect();
     let [text] = texts[..] else { panic!("{texts:?}") };
     assert!(text.contains("leave it out only if it completes nothing else"), "{text}");
+    assert_eq!(run.findings[0].confidence, Confidence::Medium);
 }
 
 #[test]

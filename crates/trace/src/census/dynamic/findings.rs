@@ -356,7 +356,8 @@ impl<'r> Findings<'r> {
             Rule::CleanFlush | Rule::RedundantFlush | Rule::RedundantFence => {
                 let share = lint.count as f64 / self.done.get(&number).map_or(1.0, |done| *done as f64);
                 match share {
-                    share if share >= 1.0 => Confidence::High,
+                    // What a fence completes elsewhere is not recorded.
+                    share if share >= 1.0 && lint.rule != Rule::RedundantFence => Confidence::High,
                     share if share >= MANY_NEEDLESS => Confidence::Medium,
                     _ => Confidence::Low,
                 }
