@@ -36,6 +36,15 @@ pub(super) enum Change {
     Signal(i32),
 }
 
+/// A thread of a process that runs unrecorded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unrecorded {
+    /// Whether it has our filter of system calls, which it inherits.
+    pub(super) has_filter: bool,
+    /// Whether it has not run yet: it begins with a stop that no signal is behind.
+    pub(super) is_new: bool,
+}
+
 fn check(result: i64) -> io::Result<i64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

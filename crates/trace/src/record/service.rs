@@ -10,11 +10,10 @@ use super::copy::Copies;
 use super::layout::{
     BLOCK, Head, MOST_THREADS, OPENED_BY_RECORDER, RING, RUNTIME, SHARED, SHARED_SIZE, THREADS, kind,
 };
-use super::process::{self, Change, Registers};
+use super::process::{self, Change, Registers, Unrecorded};
 use super::rights;
 use super::shared::Memory;
 use super::space::{Analyses, Space};
-use super::unrecorded::Unrecorded;
 use super::watcher::Watcher;
 use super::{Options, Outcome, RecordError};
 use crate::events::{Action, Ended, Event, Place, Site, Thread};

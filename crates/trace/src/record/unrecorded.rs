@@ -4,17 +4,8 @@
 use std::io;
 use std::path::Path;
 
-use super::process::{self, Change};
+use super::process::{self, Change, Unrecorded};
 use super::service::Service;
-
-/// A thread of such a process.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Unrecorded {
-    /// Whether it has our filter of system calls, which it inherits.
-    pub(super) has_filter: bool,
-    // Whether it has not run yet: it begins with a stop that no signal is behind.
-    is_new: bool,
-}
 
 impl Service<'_> {
     /// Lets a stopped process run unrecorded.
