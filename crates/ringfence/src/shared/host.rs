@@ -2,7 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use ringfence_dataset::text_file;
 use ringfence_experiment::nearest::nearest;
@@ -11,6 +12,7 @@ use ringfence_machine::doctor::latency::CpuDmaLatency;
 use ringfence_machine::root::FsRoot;
 use ringfence_simulated::{Description, shipped};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::args::On;
 use crate::failure::Failure;
@@ -52,14 +54,24 @@ pub fn description(name: &str) -> Result<Description, Failure> {
     Description::parse(&text).map_err(|error| refuse(error.to_string()))
 }
 
+// timeout(1) signals this program, and then its group with it.
+const ONE_REQUEST: Duration = Duration::from_millis(200);
+
 /// Set by the first Ctrl-C or Ctrl-\\, which ends the measurement in good order; the second ends the program.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
-        signal_hook::flag::register_conditional_shutdown(signal, 1, stop.clone())
-            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .map_err(|error| Failure::Failed(format!("watching for signal {signal}: {error}")))?;
-    }
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
+        .map_err(|error| Failure::Failed(format!("watching for signals: {error}")))?;
+    let asked = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        let mut first: Option<Instant> = None;
+        for _ in signals.forever() {
+            asked.store(true, Ordering::Relaxed);
+            if first.get_or_insert_with(Instant::now).elapsed() > ONE_REQUEST {
+                signal_hook::low_level::exit(1);
+            }
+        }
+    });
     Ok(stop)
 }
 
