@@ -79,6 +79,9 @@ fn what_was_simulated_is_packed_apart_and_counted() {
     fs::rename(folder.path().join("results/simulated/cascade-lake-optane"), moved).unwrap();
     refused(&run(&["claims"]), "this was simulated: move it to simulated/");
     refused(&run(&["claims", "--results", "none"]), "there is no such folder");
+    refused(&run(&["claims", "--results", "small.toml"]), "this is not a folder");
+    refused(&run(&["claims", "--results", "found"]), "no dataset is in measured or simulated below it");
+    refused(&run(&["claims", "--html", "x", "--markdown", "x"]), "--html and --markdown name one file");
 }
 
 const HOST: &str = "plantedhost";

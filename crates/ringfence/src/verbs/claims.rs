@@ -18,6 +18,9 @@ pub const RESULTS: &str = "results";
 pub const KINDS: [&str; 2] = ["measured", "simulated"];
 
 pub fn run(args: &Claims) -> Result<(), Failure> {
+    if args.html.is_some() && args.html == args.markdown {
+        return Err(Failure::Usage("--html and --markdown name one file: name a file for each".into()));
+    }
     let evidence = evidence(args.results.as_deref())?;
     let table = judge(&Ledger::shipped(), &reproduce::published(), evidence);
     if let Some(path) = &args.html {
@@ -42,8 +45,9 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
         return match named {
             None => Ok(Vec::new()),
             Some(_) => Err(Failure::Usage(format!(
-                "{}: there is no such folder; name one that 'ringfence contribute --to' wrote",
-                folder.display()
+                "{}: {}; name a folder that 'ringfence contribute --to' wrote",
+                folder.display(),
+                if folder.exists() { "this is not a folder" } else { "there is no such folder" }
             ))),
         };
     }
@@ -61,7 +65,15 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
             }
         }
     }
-    Ok(all)
+    match named {
+        Some(_) if all.is_empty() => Err(Failure::Usage(format!(
+            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence contribute --to' wrote",
+            folder.display(),
+            KINDS[0],
+            KINDS[1]
+        ))),
+        _ => Ok(all),
+    }
 }
 
 fn folders(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
