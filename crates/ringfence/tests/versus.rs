@@ -317,6 +317,11 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["true", "true", "--export-json", "absent/x.json"], "absent/x.json cannot be written"),
         (&["./x", "--setup", "build {v}", "-L", "v", "1,2"], "switch by --prepare"),
         (&["sleep 2", "sleep 2", "--time", "3s"], "a figure takes at least 4"),
+        (&["true", "true", "--time", "0s"], "--time must be above 0"),
+        (&["true", "--runs", "4", "--warmup", "1000000", "--time", "1s"], "give --time"),
+        (&["true", "true", "--runs", "-3"], "'-3' cannot be used"),
+        (&["true", "--json", "--show-output"], "--json: what commands print would stand in the midst of it"),
+        (&["true", "--export-csv", "x", "--export-json", "x"], "x is named for two exports"),
     ] {
         let ran = versus(&folder, args);
         assert_eq!((ran.code(), ran.stdout.as_str()), (Some(2), ""), "{args:?}: {}", ran.stderr);

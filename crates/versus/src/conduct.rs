@@ -12,7 +12,7 @@ use crate::host::{Host, Watch};
 use crate::keep::{begin_journal, check_writable, forget, keep};
 use crate::question::Question;
 use crate::session::{self, Trouble};
-use crate::shell::Shell;
+use crate::shell::{Shell, needs_one};
 
 /// An answer.
 pub struct Done {
@@ -42,6 +42,13 @@ pub fn conduct(
         shell: question.shell.name(),
         not_counted: None,
     };
+    let raw = question.cases.iter().filter(|case| question.shell == Shell::None && needs_one(&case.command));
+    for case in raw {
+        watch.note(&format!(
+            "{}: no shell reads this command, and what means something to a shell is passed on as it is",
+            case.role
+        ));
+    }
     let mut host = Host::new(question, stop, watch);
     let set_up = host.set_up().and_then(|()| host.same_output());
     let measured = set_up.and_then(|()| {
@@ -51,8 +58,7 @@ pub fn conduct(
     });
     let cleaned = host.clean_up();
     about.not_counted = host.not_counted.take();
-    let mut measured = measured?;
-    measured.trouble = measured.trouble.or(cleaned.err());
+    let measured = measured?;
     match &measured.trouble {
         Some(trouble) if measured.runs.is_empty() => {
             forget(dir, new);
@@ -67,5 +73,5 @@ pub fn conduct(
     let findings = findings(&question.cases, &question.settings, about, &measured);
     // What was measured is told even where it cannot be kept.
     let kept = keep(question, dir, &findings, &measured);
-    Ok(Done { findings, trouble: kept.err().or(measured.trouble) })
+    Ok(Done { findings, trouble: kept.err().or(measured.trouble).or(cleaned.err()) })
 }

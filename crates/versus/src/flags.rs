@@ -100,16 +100,37 @@ pub struct Flags {
     #[arg(long, hide_short_help = true)]
     pub show_output: bool,
     /// Drop so many of each as warm-up [default: measured]
-    #[arg(short, long, alias = "warm-up", value_name = "N", help_heading = "Measuring")]
+    #[arg(
+        short,
+        long,
+        alias = "warm-up",
+        value_name = "N",
+        help_heading = "Measuring",
+        allow_negative_numbers = true
+    )]
     pub warmup: Option<u32>,
     /// Exactly so many runs of each command
-    #[arg(short, long, value_name = "N", help_heading = "Measuring", conflicts_with_all = ["min_runs", "max_runs"])]
+    #[arg(short, long, value_name = "N", help_heading = "Measuring", conflicts_with_all = ["min_runs", "max_runs"], allow_negative_numbers = true)]
     pub runs: Option<u32>,
     /// At least so many
-    #[arg(short, long, value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        help_heading = "Measuring",
+        hide_short_help = true,
+        allow_negative_numbers = true
+    )]
     pub min_runs: Option<u32>,
     /// At most so many
-    #[arg(short = 'M', long, value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    #[arg(
+        short = 'M',
+        long,
+        value_name = "N",
+        help_heading = "Measuring",
+        hide_short_help = true,
+        allow_negative_numbers = true
+    )]
     pub max_runs: Option<u32>,
     /// The largest change that does not matter, without --budget [default: 1%]
     #[arg(

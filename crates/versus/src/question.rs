@@ -129,7 +129,7 @@ impl Question {
             ignored: Ignored::parse(flags.ignore_failure.as_deref())?,
             same_output: flags.same_output,
             label: flags.label.clone(),
-            exports: exports(flags),
+            exports: different(exports(flags))?,
             unit: flags.time_unit,
             sort: flags.sort,
         })
@@ -143,11 +143,12 @@ fn given(flags: &Flags, two: bool) -> Result<Vec<String>, String> {
     }
     match (&flags.a, &flags.b) {
         (None, _) => {
-            Err("--a is missing: give the command to compare with, and --b, or two commands by themselves"
+            Err("--a is missing: give the command to compare with, and --b, or one command or several by themselves"
                 .into())
         }
         (Some(_), None) if two => {
-            Err("--b is missing: give the command that is to be compared with --a".into())
+            Err("--b is missing: give the command that is to be compared with --a; one command alone is measured without --a"
+                .into())
         }
         _ => Ok(flags.a.iter().chain(&flags.b).chain(&flags.c).cloned().collect()),
     }
@@ -210,6 +211,9 @@ pub(crate) fn settings(flags: &Flags) -> Result<Settings, String> {
             let span = parsed.map_err(|_| {
                 format!("--time: '{text}' is not a duration: write a number with ns, us, ms, s, min or h, such as 60s")
             })?;
+            if span.0.is_zero() {
+                return Err("--time must be above 0, such as 60s".into());
+            }
             Some(span.0.as_secs_f64())
         }
     };
@@ -223,7 +227,7 @@ pub(crate) fn settings(flags: &Flags) -> Result<Settings, String> {
         return Err("--margin must be above 0%, such as 1%: no interval can be as narrow as that".into());
     }
     if flags.runs == Some(0) || flags.max_runs == Some(0) {
-        return Err("no run at all cannot be measured: give --runs or --max-runs at least 4".into());
+        return Err("no run at all cannot be measured: a figure takes 4 runs at least".into());
     }
     if let (Some(min), Some(max)) = (flags.min_runs, flags.max_runs)
         && min > max
@@ -242,6 +246,16 @@ pub(crate) fn settings(flags: &Flags) -> Result<Settings, String> {
         warm_up: flags.warmup,
         seed: flags.seed,
     })
+}
+
+// Two exports to one file would leave one of them.
+fn different(exports: Vec<(PathBuf, Export)>) -> Result<Vec<(PathBuf, Export)>, String> {
+    for (place, (path, _)) in exports.iter().enumerate() {
+        if exports[..place].iter().any(|(other, _)| other == path) {
+            return Err(format!("{} is named for two exports: name a file for each", path.display()));
+        }
+    }
+    Ok(exports)
 }
 
 pub(crate) fn exports(flags: &Flags) -> Vec<(PathBuf, Export)> {

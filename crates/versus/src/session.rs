@@ -3,6 +3,7 @@
 //! It sees commands only through [`Bench`], so that everything is tested on made series.
 
 use ringfence_analysis::estimate::{Decision, Estimate, FEWEST_TRIALS, Goal, Looks};
+use ringfence_text::text::plural;
 use serde::{Deserialize, Serialize};
 
 use crate::estimate::{ratio, whole};
@@ -16,6 +17,9 @@ pub const PILOT: u32 = 8;
 
 /// It is said what can be told after this part of the time.
 const LOOKED_ON: f64 = 20.0;
+
+// A round that has not ended at so many times the time that was given is ended.
+const OVER_TIME: f64 = 1.25;
 
 /// Rounds that are measured at least where nobody gave a time.
 pub const LEAST: u32 = 10;
@@ -201,8 +205,9 @@ impl<'a> Session<'a> {
 
     fn go(&mut self, bench: &mut dyn Bench) -> Result<(), Trouble> {
         loop {
-            // A later round that takes longer than the others is what is measured.
-            bench.give_up_at(self.settings.time_s.filter(|_| self.round == 0 && self.time_may_be_refused()));
+            // A later round may take longer than the others, which is measured, but not for ever.
+            let room = if self.round == 0 { 1.0 } else { OVER_TIME };
+            bench.give_up_at(self.settings.time_s.map(|time| room * time));
             self.one_round(bench)?;
             if self.round == 1 {
                 self.refuse_too_little_time()?;
@@ -286,26 +291,34 @@ impl<'a> Session<'a> {
         if kept >= self.most() {
             return true;
         }
-        let in_time = self.settings.runs.is_some() && self.settings.time_s.is_none()
-            || elapsed + self.round_takes() <= self.time();
-        !in_time && kept.max(self.round.saturating_sub(self.settings.warm_up.unwrap_or(0))) >= self.least()
+        let in_time = elapsed + self.round_takes() <= self.time();
+        // A time that was given is a budget, whatever the number of runs.
+        if self.settings.time_s.is_some() {
+            return !in_time;
+        }
+        let kept = if self.warmed.is_some() { kept } else { self.round.saturating_sub(self.given_warm_up()) };
+        let in_time = in_time || self.settings.runs.is_some();
+        !in_time && kept >= self.least()
     }
 
-    fn time_may_be_refused(&self) -> bool {
-        self.settings.runs.is_none() && self.settings.min_runs.is_none()
+    fn given_warm_up(&self) -> u32 {
+        self.settings.warm_up.unwrap_or(0)
     }
 
-    // Rounds that a figure takes.
+    // Rounds that a figure takes, or fewer if only so many are asked for.
     fn fewest(&self) -> u32 {
-        FEWEST_TRIALS + self.settings.warm_up.unwrap_or(0)
+        FEWEST_TRIALS.min(self.most()).saturating_add(self.given_warm_up())
     }
 
     fn too_short_for_a_run(&self, trouble: Trouble) -> Trouble {
         let time = self.time();
         match trouble {
-            Trouble::OutOfTime => Trouble::Usage(format!(
-                "one run of each command had not ended after {time} s, and a figure takes at least {FEWEST_TRIALS} of each: give more than --time {}s",
-                (f64::from(self.fewest()) * time).ceil()
+            // Before there is a figure.
+            Trouble::OutOfTime if self.round <= self.fewest() => Trouble::Usage(format!(
+                "{} of each command had not ended after {time} s, and a figure takes at least {} of each: give more than --time {}s",
+                plural(self.round as usize, "run"),
+                self.fewest(),
+                (f64::from(self.fewest()) / f64::from(self.round) * time).ceil()
             )),
             other => other,
         }
@@ -314,7 +327,7 @@ impl<'a> Session<'a> {
     fn refuse_too_little_time(&self) -> Result<(), Trouble> {
         let round = self.durations[0];
         let least = f64::from(self.fewest());
-        let Some(time) = self.settings.time_s.filter(|_| self.time_may_be_refused()) else { return Ok(()) };
+        let Some(time) = self.settings.time_s else { return Ok(()) };
         // The first round is often the longest, so that one is given for nothing.
         if (least - 1.0) * round <= time {
             return Ok(());
@@ -322,7 +335,7 @@ impl<'a> Session<'a> {
         // A tenth for what varies.
         let enough = least * round * 1.1;
         Err(Trouble::Usage(format!(
-            "one run of each command took {round:.1} s, and a figure takes at least {FEWEST_TRIALS} of each: give --time {}s",
+            "one run of each command took {round:.1} s with what is run around it, and a figure takes at least {least} of each: give --time {}s",
             enough.ceil()
         )))
     }

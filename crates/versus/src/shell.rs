@@ -80,7 +80,7 @@ impl Shell {
 }
 
 // Whatever is more than words, and whatever is a shell's own.
-fn needs_one(command: &str) -> bool {
+pub(crate) fn needs_one(command: &str) -> bool {
     const OWN: [&str; 26] = [
         "cd", "exit", "ulimit", ":", ".", "source", "export", "set", "eval", "exec", "if", "for", "while",
         "until", "case", "function", "time", "trap", "umask", "unset", "alias", "wait", "read", "shift",

@@ -88,7 +88,7 @@ pub fn versus(findings: &Findings, style: &Style) -> String {
     let head = format!("{}, {rounds} in {time}", plural(findings.commands.len(), "command"));
     heading(&mut out, &head, style);
     out.push_str(&times(findings, style));
-    let warnings = failures(findings).into_iter().chain(left_behind(findings));
+    let warnings = failures(findings).into_iter().chain(too_few(findings)).chain(left_behind(findings));
     warnings.for_each(|text| paragraph(&mut out, 0, &text, style));
     notes(findings).iter().for_each(|text| faint(&mut out, text, style));
     for one in &findings.comparisons {
@@ -218,7 +218,7 @@ fn mebibytes(bytes: f64) -> String {
 pub fn failures(findings: &Findings) -> Vec<String> {
     let failed = findings.commands.iter().filter(|measure| measure.failures > 0).map(|measure| {
         format!(
-            "{}: {} of {} ended with another exit code than 0",
+            "{}: {} of {} ended with another exit code than 0, or by a signal",
             measure.case.role,
             measure.failures,
             plural(measure.runs as usize, "run")
@@ -238,8 +238,21 @@ pub fn alone(findings: &Findings) -> Option<String> {
             percent(time.level),
             plural(time.trials as usize, "run")
         ),
+        Err(NotEstimable::NoWork { trials, of }) => format!(
+            "a run of '{name}' has no figure: {trials} of {of} took no longer than the shell takes to start; give --shell none, or let it do more"
+        ),
         Err(why) => format!("a run of '{name}' has no figure: {}", why.told().replace(" trials", " runs")),
     })
+}
+
+/// That the time was over before as many runs had been made as were asked for.
+pub fn too_few(findings: &Findings) -> Option<String> {
+    let settings = &findings.settings;
+    let asked = settings.runs.or(settings.min_runs)?;
+    let (time, runs) = (settings.time_s?, findings.commands.first()?.runs);
+    let time = duration(Duration::from_secs_f64(time));
+    (runs < asked && findings.ended_early.is_none())
+        .then(|| format!("Of {asked} runs that were asked for, {runs} fit into a time of {time}."))
 }
 
 /// Commands with runs that left processes behind, a sentence each.
@@ -430,7 +443,8 @@ pub fn summary(findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
     }
     text += &format!("\n{}\n", table(findings, unit, sort, Markup::Markdown));
     let warm_up = findings.warm_up.map_or(String::new(), |warm_up| format!(", {}", warmed(&warm_up)));
-    text += &format!("{} rounds in {:.0} s{warm_up}", findings.rounds, findings.seconds);
+    let time = duration(Duration::from_secs_f64(findings.seconds));
+    text += &format!("{} in {time}{warm_up}", plural(findings.rounds as usize, "round"));
     if let Some(reached) = &findings.reached {
         text += &format!("; a difference of {} could be told", coarse(reached.difference));
     }

@@ -6,7 +6,7 @@ use ringfence_text::text::{capital, listed, plural};
 
 use crate::findings::{Compared, Findings, Measure, Verdict};
 use crate::table::parameters;
-use crate::text::{alone, failures, left_behind, longer, said, title, warmed};
+use crate::text::{alone, failures, left_behind, longer, said, title, too_few, warmed};
 
 /// Letters of a command that a heading has room for.
 pub const LONGEST_IN_HEADING: usize = 32;
@@ -153,6 +153,7 @@ pub fn warnings(findings: &Findings) -> Vec<String> {
         .map(|why| format!("Ended early: {why}. This is what was measured until then."))
         .into_iter()
         .chain(failures(findings).into_iter().map(|text| text + "."))
+        .chain(too_few(findings))
         .chain(left_behind(findings))
         .collect();
     for one in &findings.comparisons {

@@ -22,6 +22,11 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
         return by_progress(flags, how);
     }
     let question = Question::new(flags).map_err(Failure::Usage)?;
+    if flags.json && question.is_loud() {
+        return Err(Failure::Usage(
+            "--json: what commands print would stand in the midst of it; leave --show-output (--output inherit) out".into(),
+        ));
+    }
     let dir = flags.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("versus"));
     let stop = host::stop_on_signals()?;
     // A bar would stand in the midst of what commands print.

@@ -61,6 +61,52 @@ fn one_command_alone_is_measured_shown_and_exported() {
 }
 
 #[test]
+fn a_given_time_is_a_budget_whatever_the_number_of_runs() {
+    let folder = Folder::new();
+    let many = versus(&folder, &["sleep 0.01", "--runs", "1000000", "--time", "1s", "--out", "many"]);
+    assert!(many.said().contains("Of 1000000 runs that were asked for"), "{}", many.stdout);
+    // A later run that does not end is ended, too, before there is a figure and after it.
+    let script =
+        |after: u32| format!("echo x >> {after}; if [ $(wc -l < {after}) -gt {after} ]; then sleep 600; fi");
+    let args = |script: &str, out: &str| ["-w", "0", "--time", "2s", "--out", out, script].map(str::to_owned);
+    let run = |after: u32, out: &str| {
+        let args = args(&script(after), out);
+        versus(&folder, &args.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let early = run(1, "early");
+    assert_eq!(early.code(), Some(2), "{}", early.stderr);
+    assert!(early.stderr.contains("give more than --time"), "{}", early.stderr);
+    let late = run(8, "late");
+    assert_eq!(late.code(), Some(1), "{}", late.stderr);
+    assert!(late.stdout.contains("Ended early: the time was over before a run had ended"), "{}", late.stdout);
+}
+
+#[test]
+fn what_cleans_up_and_fails_is_no_early_end() {
+    let folder = Folder::new();
+    let ran = versus(&folder, &["true", "--runs", "4", "--cleanup", "exit 3", "--out", "out"]);
+    assert_eq!(ran.code(), Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--cleanup 'exit 3' ended with exit code 3"), "{}", ran.stderr);
+    assert!(!ran.stdout.contains("Ended early"), "{}", ran.stdout);
+    // A shell's builtin takes no longer than the shell.
+    let builtin = versus(&folder, &[": $X", "--runs", "8", "-w", "0", "--out", "builtin"]);
+    assert!(!builtin.said().contains("no work"), "{}", builtin.stdout);
+}
+
+// As timeout(1) does it: the program, and at once its group.
+#[test]
+fn one_request_to_end_that_comes_twice_is_one() {
+    let folder = Folder::new();
+    let args = ["versus", "sleep 0.05", "--time", "10min", "--margin", "0.0001%", "--out", "out", "-q"];
+    let run = Running::start(folder.path(), &[&args[..], &["--conclude", "echo x >> runs"]].concat());
+    wait_for("some runs", || folder.path().join("runs").exists().then_some(()));
+    run.signal(libc::SIGTERM);
+    run.signal(libc::SIGINT);
+    let ended = run.wait();
+    assert!(ended.stdout.contains("Ended early: interrupted"), "{}{}", ended.stdout, ended.stderr);
+}
+
+#[test]
 fn processes_that_runs_leave_behind_are_reported() {
     let folder = Folder::new();
     fs::write(
