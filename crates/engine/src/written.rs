@@ -117,7 +117,7 @@ fn within(written: u64, allowed: u64) -> Result<(), EngineError> {
     if written < allowed {
         return Ok(());
     }
-    let (wrote, more) = (rounded(Bytes(written)), rounded(Bytes(allowed.saturating_mul(2))));
+    let (wrote, more) = (rounded(Bytes(written)), rounded(Bytes(allowed.max(written).saturating_mul(2))));
     Err(EngineError::Limit(format!(
         "built-in tasks have written {wrote} to disks, and {} are allowed in a run; --write-limit {more} allows more",
         Bytes(allowed)
@@ -151,7 +151,7 @@ mod tests {
         let why = within(21 << 30, 20 << 30).unwrap_err().to_string();
         assert_eq!(
             why,
-            "a limit was reached: built-in tasks have written 21GiB to disks, and 20GiB are allowed in a run; --write-limit 40GiB \
+            "a limit was reached: built-in tasks have written 21GiB to disks, and 20GiB are allowed in a run; --write-limit 42GiB \
              allows more"
         );
     }

@@ -31,6 +31,15 @@ pub fn is_at_a_limit(why: &str) -> bool {
 impl Ended {
     /// Whether it ended as planned, so that there is nothing to go on with. Time that was spent is such an end.
     pub fn is_planned(&self) -> bool {
-        matches!(self, Self::Complete | Self::Precise | Self::Time)
+        self.early().is_none()
+    }
+
+    /// Why it ended early, if it did.
+    pub fn early(&self) -> Option<&str> {
+        match self {
+            Self::Complete | Self::Precise | Self::Time => None,
+            Self::Interrupted => Some("interrupted"),
+            Self::Limit(why) | Self::Failed(why) => Some(why),
+        }
     }
 }

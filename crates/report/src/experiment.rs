@@ -1,6 +1,7 @@
 //! What an experiment found.
 
 use ringfence_experiment::Kind;
+use ringfence_experiment::ended::Ended;
 use ringfence_studies::findings::Findings;
 
 use crate::aa::aa;
@@ -10,15 +11,16 @@ use crate::judged;
 use crate::latencies::latencies;
 use crate::lock::lock_table;
 use crate::sensitivity::sensitivity;
-use crate::style::Style;
-use crate::text::{heading, paragraph};
+use crate::style::{Paint, Style};
+use crate::text::{heading, painted, paragraph};
 
 /// What figures say that nobody has measured.
 pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
 
 /// An experiment's tables, or its curves where it was made for them; then what it says of noise, and latencies.
 pub fn experiment(found: &Findings, style: &Style) -> String {
-    let mut parts = vec![tables(found, style)];
+    let early = found.ended.as_ref().and_then(Ended::early).map(|why| ended_early(why, style));
+    let mut parts: Vec<String> = early.into_iter().chain([tables(found, style)]).collect();
     parts.extend(judged::said(found).into_iter().chain(commits::said(found)).map(|text| {
         let mut out = String::new();
         paragraph(&mut out, 0, &text, style);
@@ -34,6 +36,14 @@ pub fn experiment(found: &Findings, style: &Style) -> String {
         parts.iter_mut().for_each(|part| *part = format!("{}{part}", simulated(style)));
     }
     parts.join("\n")
+}
+
+/// That measuring ended early: what is shown may be less than was asked for.
+pub fn ended_early(why: &str, style: &Style) -> String {
+    let mut out = String::new();
+    let text = format!("Ended early: {why}. These are the trials until then.");
+    painted(&mut out, &text, Paint::Caution, style);
+    out
 }
 
 // Over every table, as each may be copied by itself.

@@ -45,7 +45,7 @@ pub use cases::cases;
 pub use classes::classes_legend;
 pub use compare::{compare, compare_answer};
 pub use described::{machine, machines};
-pub use experiment::experiment;
+pub use experiment::{ended_early, experiment};
 pub use kept::kept;
 pub use latencies::latencies;
 pub use lock::{lock_created, lock_misses, lock_table, locked};

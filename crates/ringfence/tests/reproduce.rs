@@ -4,7 +4,7 @@ mod support;
 
 use serde_json::Value;
 use support::disk::{empty, on_disk};
-use support::{Folder, cpus, figure, joined, ringfence, ringfence_in, skip};
+use support::{Folder, Running, cpus, figure, joined, ringfence, ringfence_in, skip, wait_for};
 
 #[test]
 fn one_experiment_runs_and_every_published_cell_is_answered() {
@@ -51,7 +51,32 @@ fn the_limit_of_what_is_written_ends_no_other_experiment() {
     let measured = printed["experiments"].as_array().unwrap();
     let measured: Vec<&str> = measured.iter().filter_map(|one| one["experiment"].as_str()).collect();
     assert_eq!(measured, [names[0], names[2]]);
+    assert_eq!(printed["experiments"][0]["ended"]["why"], "limit");
+    // What is named to go on with is there.
+    let named =
+        joined(&ran.stderr).split("ringfence run --resume ").nth(1).map(|rest| rest.trim().to_owned());
+    assert!(named.is_none_or(|dir| std::path::Path::new(&dir).is_dir()), "{}", ran.stderr);
     assert!(empty(&data));
+}
+
+// What was measured before is printed, and that it is not all.
+#[test]
+fn an_interruption_is_told_beside_what_was_measured() {
+    let folder = Folder::new();
+    let names = ["does-the-lab-see-two-percent", "how-does-bandwidth-depend-on-the-access-size"];
+    let run =
+        Running::start(folder.path(), &[&["reproduce"], &names[..], &["--quiet", "--out", "r"]].concat());
+    let begun = folder.path().join("r").join(names[1]);
+    wait_for("the second experiment", || begun.exists().then_some(()));
+    run.signal(libc::SIGINT);
+    let ended = run.wait();
+    assert_eq!(ended.code(), Some(1), "{}", ended.stderr);
+    assert!(ended.stdout.contains("Does the lab see"), "{}{}", ended.stdout, ended.stderr);
+    assert!(joined(&ended.stderr).contains("interrupted"), "{}", ended.stderr);
+    if ended.stdout.contains("access size") {
+        assert!(ended.stdout.contains("Ended early: interrupted"), "{}", ended.stdout);
+        assert!(ringfence_in(folder.path(), &["show", "r"]).ok().contains("Ended early: interrupted"));
+    }
 }
 
 #[test]

@@ -156,11 +156,10 @@ pub fn carry_out<S: Study>(study: &mut S, here: &mut Here) -> Result<Done<S::Fin
             Step::Settled => break None,
             Step::Stopped => break Some("interrupted".into()),
             Step::Measured(name, done) => {
-                let why = match &done.ended {
-                    Ended::Failed(why) | Ended::Limit(why) => Some(format!("{name}: {why}")),
-                    Ended::Interrupted => Some("interrupted".into()),
-                    _ => None,
-                };
+                let why = done.ended.early().map(|why| match done.ended {
+                    Ended::Interrupted => why.to_owned(),
+                    _ => format!("{name}: {why}"),
+                });
                 measured.push(*done);
                 names.push(name);
                 if why.is_some() {

@@ -188,11 +188,7 @@ pub fn as_text(
 
 /// The failure that an early end is, if it is one.
 pub fn finish(ended: &Ended, dir: &Path, machine: &Machine) -> Result<(), Failure> {
-    let why = match ended {
-        Ended::Complete | Ended::Precise | Ended::Time => return Ok(()),
-        Ended::Interrupted => "interrupted",
-        Ended::Failed(why) | Ended::Limit(why) => why,
-    };
+    let Some(why) = ended.early() else { return Ok(()) };
     // What was simulated is not continued, but begun again.
     Err(if machine.simulated.is_some() { kept(why, dir, machine) } else { cut_short(why, dir) })
 }

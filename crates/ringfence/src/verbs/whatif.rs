@@ -1,7 +1,6 @@
 //! `whatif`: one plan on a described machine, and on the same with changes.
 
 use ringfence_experiment::Experiment;
-use ringfence_experiment::ended::Ended;
 use ringfence_json as json;
 use ringfence_machine::Machine;
 use ringfence_study::{engines, measure};
@@ -39,10 +38,8 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
         let done =
             measure::measure(&experiment, machine, dir_of, &stop, &mut |progress| show.update(progress));
         show.end();
-        match done?.ended {
-            Ended::Complete | Ended::Precise | Ended::Time => {}
-            Ended::Interrupted => return Err(kept("interrupted", &dir, machine)),
-            Ended::Failed(why) | Ended::Limit(why) => return Err(kept(&why, &dir, machine)),
+        if let Some(why) = done?.ended.early() {
+            return Err(kept(why, &dir, machine));
         }
     }
     files.keep(&description.title, &changes)?;

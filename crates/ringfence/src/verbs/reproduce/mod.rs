@@ -2,8 +2,8 @@
 
 mod simulated;
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ringfence_engine::available::can_be_started;
@@ -47,66 +47,94 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let mut show = Show::new(args.output.quiet);
     let started = Instant::now();
-    let (mut all, mut measured): (Vec<Reproduced>, usize) = (Vec::new(), 0);
-    let mut early: Option<(Ended, PathBuf)> = None;
-    let mut failed: Vec<String> = Vec::new();
-    for experiment in &chosen {
-        show.begin(&experiment.name);
-        let experiment = &in_default_time(experiment, &machine);
-        let plan = ringfence_engine::available::plan_for(experiment, &machine, &can_be_started)?;
-        // The limit is of the whole run, and what writes to disks would only reach it again.
-        if early.is_some() && plan.writes_about().is_some() {
-            show.note(&format!("{}: left out, because the limit was reached before", experiment.name));
-            continue;
-        }
-        let (plan, samples, ended) = match measure_or_not(plan.clone(), &machine, &dir, &stop, &mut show) {
-            // Before the first window had ended.
-            Err(Failure::Limit(why)) => (plan, Vec::new(), Ended::Limit(why)),
-            // The others are worth measuring all the same, unless somebody wants an end.
-            Err(failure) if chosen.len() > 1 && !stop.load(Ordering::Relaxed) => {
-                show.note(&format!("{}: not measured, because {failure}", experiment.name));
-                failed.push(format!("{}: {failure}", experiment.name));
-                continue;
-            }
-            done => done?,
-        };
-        measured += plan.measured().len();
-        let published = named_here(&published, args);
-        let found = Reproduced::new(&published, &plan, &samples, ended.clone()).map_err(Failure::Failed)?;
-        all.push(found);
-        match ended {
-            Ended::Interrupted | Ended::Failed(_) => {
-                early = Some((ended, dir.join(&experiment.name)));
-                break;
-            }
-            Ended::Limit(_) => early = early.or(Some((ended, dir.join(&experiment.name)))),
-            _ => {}
-        }
-    }
+    let measured = measure_all(&chosen, args, &machine, &dir, &stop, &mut show)?;
     show.end();
+    let all = &measured.all;
     if args.output.json {
-        output::print_json(&json::reproduced(&all, &dir))?;
+        output::print_json(&json::reproduced(all, &dir))?;
     } else {
         let style = output::style();
         let rows: Vec<_> = all.iter().flat_map(|found| found.rows.clone()).collect();
         let mut text: String = all.iter().map(|found| section(found, &style)).collect();
-        text += &ringfence_report::reproduced_summary(&rows, &style);
+        if !rows.is_empty() {
+            text += &ringfence_report::reproduced_summary(&rows, &style);
+        }
         text += &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
         output::print(&text)?;
     }
-    match early {
-        Some((ended, own)) => experiment::finish(&ended, &own, &machine),
-        None if !failed.is_empty() => Err(Failure::Failed(format!(
+    match measured {
+        Measured { early: Some(failure), .. } => Err(failure),
+        Measured { failed, .. } if !failed.is_empty() => Err(Failure::Failed(format!(
             "{} of {} experiments were not measured: {}",
             failed.len(),
             chosen.len(),
             failed.join("; ")
         ))),
-        None if measured == 0 => Err(Failure::Failed(
+        Measured { cases: 0, .. } => Err(Failure::Failed(
             "nothing was measured: none of these experiments can be run here, for the reasons given".into(),
         )),
-        None => Ok(()),
+        _ => Ok(()),
     }
+}
+
+struct Measured {
+    all: Vec<Reproduced>,
+    // How many cases can be measured here.
+    cases: usize,
+    // Why the verb ended early, or left something out.
+    early: Option<Failure>,
+    // Experiments that could not be measured, with the reasons.
+    failed: Vec<String>,
+}
+
+// What one experiment meets does not end the others, unless somebody wants an end.
+fn measure_all(
+    chosen: &[Experiment],
+    args: &Reproduce,
+    machine: &Machine,
+    dir: &Path,
+    stop: &AtomicBool,
+    show: &mut Show,
+) -> Result<Measured, Failure> {
+    let published = named_here(&reproduce::published(), args);
+    let mut found = Measured { all: Vec::new(), cases: 0, early: None, failed: Vec::new() };
+    for experiment in chosen {
+        show.begin(&experiment.name);
+        let experiment = &in_default_time(experiment, machine);
+        let plan = ringfence_engine::available::plan_for(experiment, machine, &can_be_started)?;
+        // The limit is of the whole run, and what writes to disks would only reach it again.
+        if found.early.is_some() && plan.writes_about().is_some() {
+            show.note(&format!("{}: left out, because the limit was reached before", experiment.name));
+            continue;
+        }
+        found.cases += plan.measured().len();
+        let (plan, samples, ended) = match measure_or_not(plan.clone(), machine, dir, stop, show) {
+            Ok(done) => done,
+            Err(failure) if chosen.len() == 1 => return Err(failure),
+            // Before the first window had ended: there is no dataset.
+            Err(Failure::Limit(why)) => {
+                found.early.get_or_insert(Failure::Limit(why.clone()));
+                (plan, Vec::new(), Ended::Limit(why))
+            }
+            Err(failure) if stop.load(Ordering::Relaxed) => {
+                found.early = Some(failure);
+                break;
+            }
+            Err(failure) => {
+                show.note(&format!("{}: not measured, because {failure}", experiment.name));
+                found.failed.push(format!("{}: {failure}", experiment.name));
+                continue;
+            }
+        };
+        let reproduced = Reproduced::new(&published, &plan, &samples, ended.clone());
+        found.all.push(reproduced.map_err(Failure::Failed)?);
+        let early = experiment::finish(&ended, &dir.join(&experiment.name), machine).err();
+        found.early = found.early.or(early);
+        if matches!(ended, Ended::Interrupted | Ended::Failed(_)) {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 // The file's time is a default here: it is extended so that every published figure can be compared.
@@ -123,7 +151,7 @@ fn measure_or_not(
     plan: Plan,
     machine: &Machine,
     dir: &Path,
-    stop: &std::sync::atomic::AtomicBool,
+    stop: &AtomicBool,
     show: &mut Show,
 ) -> Result<(Plan, Vec<Sample>, Ended), Failure> {
     if plan.measured().is_empty() {
@@ -144,6 +172,9 @@ fn section(found: &Reproduced, style: &ringfence_report::Style) -> String {
     let mut text = ringfence_report::title(question, style);
     for note in &plan.placed.notes {
         text += &format!("{note}\n");
+    }
+    if let Some(why) = found.findings.ended.as_ref().and_then(Ended::early) {
+        text += &ringfence_report::ended_early(why, style);
     }
     text += "\n";
     if rows.is_empty() {
@@ -172,7 +203,14 @@ fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, 
             ))
         })
     };
-    names.iter().map(find).collect()
+    let mut found: Vec<Experiment> = Vec::new();
+    for name in names {
+        let one = find(name)?;
+        if !found.iter().any(|known| known.name == one.name) {
+            found.push(one);
+        }
+    }
+    Ok(found)
 }
 
 fn adapt(experiment: &mut Experiment, args: &Reproduce) -> Result<(), Failure> {
@@ -229,5 +267,6 @@ fn save(experiments: &[Experiment], dir: &Path) -> Result<(), Failure> {
     for one in experiments {
         experiment::save(one, &dir.join(format!("{}.toml", one.name)))?;
     }
-    output::print(&format!("saved {} experiments in {}", experiments.len(), dir.display()))
+    let saved = if experiments.len() == 1 { "experiment" } else { "experiments" };
+    output::print(&format!("saved {} {saved} in {}", experiments.len(), dir.display()))
 }

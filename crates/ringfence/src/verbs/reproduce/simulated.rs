@@ -91,6 +91,12 @@ fn measured(
     published: &[Published],
 ) -> Result<Vec<(String, Reproduced)>, Failure> {
     let Some(dir) = &args.measured else { return Ok(Vec::new()) };
+    if !dir.is_dir() {
+        return Err(Failure::Usage(format!(
+            "--measured: {}: there is no such folder; name one that 'ringfence reproduce' wrote",
+            dir.display()
+        )));
+    }
     let mut found = Vec::new();
     for experiment in chosen {
         let here = simulated::measured_here(dir, &experiment.name, published)?;
