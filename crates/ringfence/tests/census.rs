@@ -154,6 +154,13 @@ fn what_has_no_code_is_refused_in_a_sentence() {
         assert!(output.code() == Some(2) && output.stderr.contains(why), "{args:?}: {}", output.stderr);
         assert!(!output.stdout.is_empty());
     }
+    // Of several, the others are read all the same.
+    let mixed = ringfence_in(folder.path(), &["census", "text", "/bin/true", "bare/file"]);
+    let said = mixed.said();
+    assert!(
+        said.contains("true") && said.contains("not an ELF file") && said.contains("no code found"),
+        "{said}"
+    );
     for (args, part) in [
         (&["census"][..], "needs PATH"),
         (&["census", "bare/file"], "no code found: its section headers are missing"),

@@ -139,7 +139,13 @@ fn a_killed_recorder_takes_the_command_with_it_and_leaves_a_trace() {
     recorder.wait().unwrap();
     wait_for("the command to end", || (!is_running()).then_some(()));
     let said = ringfence_in(folder.path(), &["census", "t"]);
-    assert!(said.said().contains("The recorder was killed: the end is missing."), "{}", said.stdout);
+    assert!(
+        said.said().contains(
+            "The recorder did not finish the trace (it was killed, or the disk was full): the end is missing."
+        ),
+        "{}",
+        said.stdout
+    );
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub fn executed(told: &Told, all: bool, style: &Style) -> String {
     let mut out = String::new();
     beginning(&mut out, run, style);
     if run.events == 0 {
-        paragraph(&mut out, 0, "It did nothing with the files that were recorded.", style);
+        paragraph(&mut out, 0, nothing(run), style);
         return out;
     }
     executed_in_all(&mut out, run, style);
@@ -115,6 +115,14 @@ pub fn files(run: &Run) -> Vec<String> {
 /// What advice about a recorded program rests on.
 pub const SCOPE: &str = "Findings and advice are about the recorded files alone: what the program does to other memory is not in the trace.";
 
+/// What is said of a run without events.
+pub fn nothing(run: &Run) -> &'static str {
+    match run.uncertain.is_empty() {
+        true => "It did nothing with the files that were recorded.",
+        false => "Nothing was recorded.",
+    }
+}
+
 /// How long it was recorded, and how it ended.
 pub fn ending(run: &Run) -> String {
     let time = match run.events_per_second {
@@ -128,7 +136,10 @@ pub fn ending(run: &Run) -> String {
         Some(Ended::Exited(code)) => format!("It exited with code {code}."),
         Some(Ended::Signal(signal)) => format!("Signal {signal} ended it."),
         Some(Ended::Stopped(why)) => format!("Recording stopped: {}.", why.trim_end_matches('.')),
-        None => "The recorder was killed: the end is missing.".into(),
+        None => {
+            "The recorder did not finish the trace (it was killed, or the disk was full): the end is missing."
+                .into()
+        }
     };
     format!("{time}{ended}")
 }

@@ -82,11 +82,7 @@ fn answer(command: &str, told: &Told) -> Answer {
             },
         ),
     ];
-    let headline = if run.events == 0 {
-        "It did nothing with the files that were recorded.".into()
-    } else {
-        executed::sentence(total)
-    };
+    let headline = if run.events == 0 { executed::nothing(run).into() } else { executed::sentence(total) };
     let needless = executed::needless(total).into_iter().map(|text| format!("{}.", capital(&text)));
     let notes = run.notes.iter().map(|note| format!("{}.", capital(note)));
     let sentences = needless.chain(told.checked.map(executed::in_words)).chain(notes);

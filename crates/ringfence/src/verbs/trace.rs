@@ -143,6 +143,10 @@ fn tell(asked: &Trace, outcome: &Outcome) {
         say("nothing was recorded until then");
         return;
     }
+    if outcome.events == 0 && !outcome.notes.is_empty() {
+        say("nothing was recorded");
+        return;
+    }
     if outcome.events == 0 {
         say(&format!("nothing was recorded: the command has not mapped {} for sharing", names(asked)));
         return;

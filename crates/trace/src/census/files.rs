@@ -53,7 +53,8 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> CensusError {
 /// it; links in it are not followed.
 ///
 /// # Errors
-/// Where what was named cannot be read or has no code for x86. What lies in a folder and cannot be read is listed.
+/// Where what was named cannot be read, or where the one file that was named has no code for x86. Of several, and in
+/// folders, what has none is listed.
 pub fn of(paths: &[PathBuf]) -> Result<Census, CensusError> {
     let mut census = Census::default();
     let mut files = Vec::new();
@@ -64,10 +65,11 @@ pub fn of(paths: &[PathBuf]) -> Result<Census, CensusError> {
         } else if metadata.is_file() {
             // What was named must be there, unlike what lies around.
             let has_code = of_file(path, threads())?;
-            if let Err(why) = has_code {
-                return Err(CensusError::NoCode { path: path.clone(), why });
+            match has_code {
+                Ok(found) => census.files.extend(found),
+                Err(why) if paths.len() > 1 => census.unread.push(Unread { path: path.clone(), why }),
+                Err(why) => return Err(CensusError::NoCode { path: path.clone(), why }),
             }
-            census.files.extend(has_code.into_iter().flatten());
         } else {
             let why = "it is neither a file nor a folder".into();
             return Err(CensusError::NoCode { path: path.clone(), why });

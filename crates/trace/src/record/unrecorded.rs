@@ -15,6 +15,7 @@ impl Service<'_> {
             "{} is a 32-bit program, which cannot be recorded: it ran unrecorded",
             program.display()
         ));
+        self.writer.unrecorded(&program.to_string_lossy());
         process::follow(process)?;
         self.space_of.remove(&process);
         self.unrecorded.insert(process, Unrecorded { has_filter, is_new: false });

@@ -43,6 +43,9 @@ pub struct Manifest {
     /// Instructions that were not recorded, by module.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<Unseen>,
+    /// Programs that ran, and could not be recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unrecorded: Vec<String>,
     /// What readers ought to know of how it was recorded, each a sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -202,3 +202,18 @@ fn version_1_is_read() {
     let run = ringfence_trace::census::dynamic::of(&reader).unwrap();
     assert_eq!((run.total.unflushed_lines, run.total.msync), (0, 1));
 }
+
+#[test]
+fn what_seems_to_be_missing_may_not_be() {
+    let uncertain = |ended: Ended, unrecorded: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = Writer::create(folder.path(), about()).unwrap();
+        unrecorded.iter().for_each(|program| writer.unrecorded(program));
+        writer.finish(ended).unwrap();
+        let reader = Reader::open(folder.path()).unwrap();
+        ringfence_trace::census::dynamic::of(&reader).unwrap().uncertain
+    };
+    assert_eq!(uncertain(Ended::Exited(1), &[]), [""; 0]);
+    assert_eq!(uncertain(Ended::Signal(2), &[]), ["signal 2 ended the program"]);
+    assert_eq!(uncertain(Ended::Exited(0), &["/narrow", "/narrow"]), ["/narrow ran unrecorded"]);
+}

@@ -233,9 +233,15 @@ fn same_instructions(recording: &Reader) -> HashMap<u32, u32> {
 
 fn uncertain(manifest: &Manifest) -> Vec<String> {
     let mut reasons = Vec::new();
-    if matches!(manifest.ended, None | Some(Ended::Stopped(_))) {
-        reasons.push("the trace is incomplete: the program's end is not in it".to_owned());
+    match manifest.ended {
+        None | Some(Ended::Stopped(_)) => {
+            reasons.push("the trace is incomplete: the program's end is not in it".to_owned());
+        }
+        // The next instruction might have been the fence.
+        Some(Ended::Signal(signal)) => reasons.push(format!("signal {signal} ended the program")),
+        Some(Ended::Exited(_)) => {}
     }
+    reasons.extend(manifest.unrecorded.iter().map(|program| format!("{program} ran unrecorded")));
     let unseen = |Unseen { module, flushes, fences }: &Unseen| {
         let many = |count: u64, one: &str, many: &str| match count {
             0 => None,

@@ -80,6 +80,7 @@ impl Writer {
             modules: Vec::new(),
             locked_in_all: None,
             unseen: Vec::new(),
+            unrecorded: Vec::new(),
             notes: Vec::new(),
             events: Vec::new(),
             images: Vec::new(),
@@ -166,6 +167,13 @@ impl Writer {
     /// A module of which some instructions are not recorded.
     pub fn unseen(&mut self, unseen: Unseen) {
         self.manifest.unseen.push(unseen);
+    }
+
+    /// A program that runs and cannot be recorded.
+    pub fn unrecorded(&mut self, program: &str) {
+        if !self.manifest.unrecorded.iter().any(|known| known == program) {
+            self.manifest.unrecorded.push(program.to_owned());
+        }
     }
 
     /// Something that readers ought to know, a sentence.
