@@ -377,7 +377,7 @@ impl<'r> Findings<'r> {
             ),
         };
         let file = self.of_file(fate.first.file).map(|file| format!(" ({file})")).unwrap_or_default();
-        let durable = self.scope(Some(fate.first.file), Drops::No).durable("them", "flush them, then fence");
+        let durable = self.scope(Some(fate.first.file), Drops::No).durable("it", "flush it, then fence");
         let at = fate.first.offset;
         Finding {
             rule: "rarely flushed".into(),
@@ -388,7 +388,7 @@ impl<'r> Findings<'r> {
             offset: at,
             size: fate.size,
             text: format!(
-                "{named}: rarely flushed: {stores}, first at {at}{file}: if they have to last, {durable}"
+                "{named}: rarely flushed: {stores}, first at {at}{file}: if what is stored has to last, {durable}"
             ),
             confidence: Confidence::Low,
             own: named.is_own(),
