@@ -188,14 +188,10 @@ fn mask(a: [u64; 6], frame: *mut u64) -> u64 {
 }
 
 fn suspend(a: [u64; 6], frame: *mut u64) -> u64 {
-    // The signal that ends it is delivered with the mask from before, which is the program's only once we are out of
-    // this handler. So it waits here with that mask, and is delivered here.
+    // The handler of the signal that ends it runs here, before the program's mask is back: it may be blocked there.
     let Some(wanted) = read::<u64>(a[0]) else { return sys::error(sys::EFAULT) };
     let wanted = wanted & !OURS;
-    let own = crate::signals::set_mask(*mask_of(frame));
-    let result = sys::call2(sys::RT_SIGSUSPEND, (&raw const wanted) as u64, 8);
-    crate::signals::set_mask(own);
-    result
+    interruptible(sys::RT_SIGSUSPEND, [(&raw const wanted) as u64, 8, 0, 0, 0, 0], frame)
 }
 
 fn signal_stack(a: [u64; 6], frame: *mut u64) -> u64 {

@@ -126,6 +126,11 @@ fn handlers_on_a_stack_of_their_own() {
 }
 
 #[test]
+fn signals_that_wait_for_sigsuspend() {
+    compare_all("suspend.c", "gcc", &[&["-O1"], &["-O2", "-static"]]);
+}
+
+#[test]
 fn the_kernel_as_another_writer() {
     compare_all("kernel.c", "gcc", &[&["-O0"], &["-O2"], &["-O2", "-static"], &NATIVE]);
 }
