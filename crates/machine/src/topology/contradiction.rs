@@ -31,6 +31,8 @@ pub enum Relation {
     Node,
     /// CPUs of one package.
     Package,
+    /// Cores of one kind.
+    Kind,
 }
 
 /// The sets in which the kernel's files put each CPU, by CPU.

@@ -1,15 +1,18 @@
 //! Kinds of cores on hybrid processors.
 //!
-//! The kernel names them by a PMU for each kind. Where it has none (no driver, a copy without these folders), speeds and L1
-//! caches tell kinds apart: `base_frequency`, which is the same for all cores of a kind, or `nominal_perf` of ACPI's CPPC;
-//! `cpuinfo_max_freq`, or `highest_perf`; and the sizes of both L1 caches. Cores of one kind differ, too: favoured cores (Turbo
-//! Boost Max 3.0, AMD's preferred cores) reach a slightly higher maximum, and Speed Select gives some a higher base. So
-//! a base counts only if the L1 caches are not known to be alike, and a maximum only if it is far below that of other cores.
+//! The kernel names them by a PMU for each kind. Where it has none (no driver, a copy without these folders), speeds and caches
+//! tell kinds apart: `base_frequency`, which is the same for all cores of a kind, or `nominal_perf` of ACPI's CPPC;
+//! `cpuinfo_max_freq`, or `highest_perf`; and the sizes of both L1 caches. Cores of one kind differ, too:
+//! favoured cores (Turbo Boost Max 3.0, AMD's preferred cores) reach a slightly higher maximum, Speed Select gives some a higher
+//! base, and boost can be off for some. So a base counts only if the L1 caches are not known to be alike, a maximum only if it is
+//! far below that of other cores, and neither if CPPC's values are about equal. Sizes of L3 do not count: AMD stacks cache on some
+//! of equal cores.
 
 use crate::cpulist::{CpuId, CpuSet};
 use crate::root::FsRoot;
 use crate::units::Bytes;
 
+use super::contradiction::{Contradiction, Relation};
 use super::{Cache, CacheKind, Core, CoreKind, Cpu};
 
 /// The PMU of each kind, which lists its CPUs.
@@ -19,6 +22,12 @@ const PMUS: [(&str, CoreKind); 3] = [
     ("cpu_lowpower", CoreKind::LowPower),
 ];
 
+const BASE_FREQUENCY: &str = "cpufreq/base_frequency";
+const MAX_FREQUENCY: &str = "cpufreq/cpuinfo_max_freq";
+const BOOST: &str = "cpufreq/boost";
+const NOMINAL: &str = "acpi_cppc/nominal_perf";
+const HIGHEST: &str = "acpi_cppc/highest_perf";
+
 /// The share of the next higher base below which a core is of another kind.
 const BASE: f64 = 0.95;
 
@@ -27,7 +36,13 @@ const BASE: f64 = 0.95;
 const MAXIMUM: f64 = 0.85;
 
 /// Sets the kind of all cores and CPUs, where there are several.
-pub(super) fn assign(root: &FsRoot, cores: &mut [Core], cpus: &mut [Cpu], caches: &[Cache]) {
+pub(super) fn assign(
+    root: &FsRoot,
+    cores: &mut [Core],
+    cpus: &mut [Cpu],
+    caches: &[Cache],
+    contradictions: &mut Vec<Contradiction>,
+) {
     let pmu = |(name, kind)| Some((kind, root.parse_opt::<CpuSet>(format!("/sys/devices/{name}/cpus"))?));
     let pmus: Vec<(CoreKind, CpuSet)> = PMUS.into_iter().filter_map(pmu).collect();
     if pmus.len() > 1 {
@@ -41,7 +56,7 @@ pub(super) fn assign(root: &FsRoot, cores: &mut [Core], cpus: &mut [Cpu], caches
     if cores.iter().any(|core| core.package != package) {
         return;
     }
-    let kinds = by_speed(root, cores, caches);
+    let kinds = by_speed(root, cores, caches, contradictions);
     for (core, kind) in cores.iter_mut().zip(kinds) {
         core.kind = kind;
     }
@@ -50,29 +65,57 @@ pub(super) fn assign(root: &FsRoot, cores: &mut [Core], cpus: &mut [Cpu], caches
     }
 }
 
-fn by_speed(root: &FsRoot, cores: &[Core], caches: &[Cache]) -> Vec<Option<CoreKind>> {
-    let speeds = |name: &str| -> Option<Vec<u64>> {
-        cores.iter().map(|core| core.cpus.iter().find_map(|cpu| speed(root, cpu, name))).collect()
+fn by_speed(
+    root: &FsRoot,
+    cores: &[Core],
+    caches: &[Cache],
+    contradictions: &mut Vec<Contradiction>,
+) -> Vec<Option<CoreKind>> {
+    let values = |name: &str| -> Option<Vec<u64>> {
+        cores.iter().map(|core| core.cpus.iter().find_map(|cpu| value(root, cpu, name))).collect()
     };
-    let one = vec![0; cores.len()];
-    let l1: Option<Vec<_>> = cores.iter().map(|core| l1(core, caches)).collect();
-    let alike = l1.as_ref().is_some_and(|l1| l1.windows(2).all(|pair| pair[0] == pair[1]));
-    let base = speeds("cpufreq/base_frequency").or_else(|| speeds("acpi_cppc/nominal_perf"));
-    let base = base.map(|base| ranks(&base, BASE));
+    let speeds = |name: &str| values(name).filter(|speeds| speeds.iter().all(|&speed| speed > 0));
+    let ranked = |speeds: Option<Vec<u64>>, share| speeds.map(|speeds| ranks(&speeds, share));
+    let (base, maximum) = (speeds(BASE_FREQUENCY), speeds(MAX_FREQUENCY));
+    let sizes: Option<Vec<_>> = cores.iter().map(|core| Sizes::of(core, caches)).collect();
+    let alike = sizes.as_ref().is_some_and(|all| all.windows(2).all(|pair| pair[0].l1() == pair[1].l1()));
+    // Without turbo the maximum is the base once more.
+    let repeated = alike && base == maximum;
+    let boosted_alike = values(BOOST).is_none_or(|boost| one_value(&boost));
+    let maximum = ranked(maximum.filter(|_| !repeated && boosted_alike), MAXIMUM);
+    let base = ranked(base.filter(|_| !alike), BASE);
+    let highest = ranked(speeds(HIGHEST), MAXIMUM);
+    let nominal = ranked(speeds(NOMINAL), BASE);
+    let by_caches = sizes.map(|sizes| ranks_of_caches(&sizes));
+
     // Where the nominal performance is the same, the highest one only ranks cores of one kind.
-    let ranked = base.as_ref().is_some_and(|base| *base == one);
-    let maximum = speeds("cpufreq/cpuinfo_max_freq")
-        .or_else(|| speeds("acpi_cppc/highest_perf").filter(|_| !ranked))
-        .map_or_else(|| one.clone(), |maximum| ranks(&maximum, MAXIMUM));
-    let base = base.filter(|_| !alike).unwrap_or(one);
+    let preferred = nominal.as_deref().is_some_and(one_value);
+    let equal = highest.as_ref().or(nominal.as_ref()).is_some_and(|ranks| one_value(ranks));
+    let nominal = nominal.filter(|_| !alike);
+    let sources = [
+        (BASE_FREQUENCY, &base),
+        (NOMINAL, &nominal),
+        (MAX_FREQUENCY, &maximum),
+        (HIGHEST, &highest),
+        ("the sizes of L1", &by_caches),
+    ];
+    let known: Vec<(&str, &[usize])> =
+        sources.into_iter().filter_map(|(name, ranks)| Some((name, ranks.as_deref()?))).collect();
+    if let Some(contradiction) = opposite(&known, cores) {
+        contradictions.push(contradiction);
+        return vec![None; cores.len()];
+    }
+
+    let one = vec![0; cores.len()];
+    let base = base.or(nominal).unwrap_or_else(|| one.clone());
+    let maximum = maximum.or(highest.filter(|_| !preferred)).unwrap_or(one);
     let mut keys: Vec<(usize, usize)> = base.into_iter().zip(maximum).collect();
-    if keys.windows(2).all(|pair| pair[0] == pair[1])
-        && let Some(l1) = l1
+    if (equal || one_value(&keys))
+        && let Some(by_caches) = by_caches
     {
-        // An efficient core has a smaller L1 for data and a larger one for instructions.
-        let largest = l1.iter().max().copied().unwrap_or_default();
-        let efficient = |&(data, code): &(Bytes, Bytes)| data < largest.0 && code > largest.1;
-        keys = l1.iter().map(|sizes| (usize::from(efficient(sizes)), 0)).collect();
+        keys = by_caches.into_iter().map(|rank| (rank, 0)).collect();
+    } else if equal {
+        return vec![None; cores.len()];
     }
     let mut distinct = keys.clone();
     distinct.sort_unstable();
@@ -85,17 +128,68 @@ fn by_speed(root: &FsRoot, cores: &[Core], caches: &[Cache]) -> Vec<Option<CoreK
     keys.iter().map(kind).collect()
 }
 
-fn speed(root: &FsRoot, cpu: CpuId, name: &str) -> Option<u64> {
-    root.parse_opt(format!("/sys/devices/system/cpu/cpu{cpu}/{name}")).filter(|&value| value > 0)
+fn value(root: &FsRoot, cpu: CpuId, name: &str) -> Option<u64> {
+    root.parse_opt(format!("/sys/devices/system/cpu/cpu{cpu}/{name}"))
 }
 
-/// The sizes of a core's L1 caches for data and for instructions.
-fn l1(core: &Core, caches: &[Cache]) -> Option<(Bytes, Bytes)> {
-    let of = |kind| {
-        let mut own = caches.iter().filter(|cache| cache.level == 1 && cache.kind == kind);
-        own.find(|cache| !cache.cpus.is_disjoint(&core.cpus))?.size
-    };
-    Some((of(CacheKind::Data)?, of(CacheKind::Instruction)?))
+fn one_value<T: PartialEq>(values: &[T]) -> bool {
+    values.windows(2).all(|pair| pair[0] == pair[1])
+}
+
+/// The sizes of a core's caches.
+struct Sizes {
+    data: Bytes,
+    code: Bytes,
+}
+
+impl Sizes {
+    fn of(core: &Core, caches: &[Cache]) -> Option<Self> {
+        let own = |level, kind| {
+            let mut own = caches.iter().filter(|cache| (cache.level, cache.kind) == (level, kind));
+            own.find(|cache| !cache.cpus.is_disjoint(&core.cpus))
+        };
+        Some(Self { data: own(1, CacheKind::Data)?.size?, code: own(1, CacheKind::Instruction)?.size? })
+    }
+
+    fn l1(&self) -> (Bytes, Bytes) {
+        (self.data, self.code)
+    }
+}
+
+/// 1 for efficient cores: a smaller L1 for data, and a larger one for instructions.
+fn ranks_of_caches(sizes: &[Sizes]) -> Vec<usize> {
+    let Some(largest) = sizes.iter().max_by_key(|sizes| sizes.l1()) else { return Vec::new() };
+    let efficient = |own: &Sizes| own.data < largest.data && own.code > largest.code;
+    sizes.iter().map(|own| usize::from(efficient(own))).collect()
+}
+
+/// Two sources by which opposite cores are the faster ones.
+fn opposite(sources: &[(&str, &[usize])], cores: &[Core]) -> Option<Contradiction> {
+    for (at, (name, ranks)) in sources.iter().enumerate() {
+        for (other_name, others) in &sources[at + 1..] {
+            for a in 0..cores.len() {
+                let Some(b) = (0..cores.len()).find(|&b| ranks[a] < ranks[b] && others[a] > others[b]) else {
+                    continue;
+                };
+                let like = |core: usize| -> CpuSet {
+                    let same = |at: &usize| (ranks[*at], others[*at]) == (ranks[core], others[core]);
+                    (0..cores.len()).filter(same).flat_map(|at| cores[at].cpus.iter()).collect()
+                };
+                let (faster, slower) = (like(a), like(b));
+                return Some(Contradiction {
+                    relation: Relation::Kind,
+                    text: format!(
+                        "by {name}, {} should be faster than {}, and by {other_name} slower: they are not told apart as \
+                         kinds of cores",
+                        faster.named(),
+                        slower.named()
+                    ),
+                    cpus: faster.union(&slower),
+                });
+            }
+        }
+    }
+    None
 }
 
 /// The rank of each speed, 0 for the highest: a new rank begins below `share` of the next higher speed.

@@ -79,7 +79,7 @@ impl Topology {
         let packages = cpu::group_packages(&cpus);
         let dies = cpu::group_dies(&cpus);
         let caches = cache::read(root, &lists.online, &mut notes, &mut contradictions);
-        kind::assign(root, &mut cores, &mut cpus, &caches);
+        kind::assign(root, &mut cores, &mut cpus, &caches, &mut contradictions);
         contradictions.extend(consistency::of_cores(&cores, &cpus));
         contradictions.extend(consistency::of_caches(&caches, &cpus));
         contradictions.extend(consistency::of_nodes(&nodes));

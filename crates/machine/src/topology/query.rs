@@ -3,7 +3,7 @@
 use crate::cpulist::{CpuId, CpuSet};
 use crate::units::Bytes;
 
-use super::{Cache, Core, Cpu, Node, Topology};
+use super::{Cache, Core, Cpu, Node, Relation, Topology};
 
 impl Topology {
     /// CPUs that run and that this process may use.
@@ -37,9 +37,10 @@ impl Topology {
         self.same_core(a, b) == Some(false)
     }
 
-    /// Whether the kernel contradicts itself about how two CPUs relate to each other.
+    /// Whether the kernel contradicts itself about how near two CPUs are to each other.
     pub fn doubtful(&self, a: CpuId, b: CpuId) -> bool {
-        self.contradictions.iter().any(|one| one.cpus.contains(a) && one.cpus.contains(b))
+        let near = self.contradictions.iter().filter(|one| one.relation != Relation::Kind);
+        near.into_iter().any(|one| one.cpus.contains(a) && one.cpus.contains(b))
     }
 
     /// Whether the core of every online CPU is known.

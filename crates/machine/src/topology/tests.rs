@@ -401,8 +401,7 @@ fn siblings_are_not_inferred_from_core_numbers_of_unknown_packages() {
 /// A value per core for `cpu0`, `cpu1` and so on of a machine of one package, without SMT.
 type Speeds<'a> = (&'a str, &'a [u64]);
 
-/// `PPEL` for the kinds of its cores, `-` for none.
-fn kinds(speeds: &[Speeds], l1: &[(u64, u64)]) -> String {
+fn machine_of(speeds: &[Speeds], l1: &[(u64, u64)]) -> FixtureTree {
     let machine = FixtureTree::empty("kinds");
     let n = speeds.iter().map(|(_, values)| values.len()).chain([l1.len()]).max().unwrap();
     let dir = "/sys/devices/system/cpu";
@@ -421,7 +420,16 @@ fn kinds(speeds: &[Speeds], l1: &[(u64, u64)]) -> String {
             machine.write(format!("{dir}/size"), format!("{kib}K\n"));
         }
     }
-    let topology = read(&machine);
+    machine
+}
+
+fn kinds(speeds: &[Speeds], l1: &[(u64, u64)]) -> String {
+    kinds_of(&machine_of(speeds, l1))
+}
+
+/// `PPEL` for the kinds of its cores, `-` for none.
+fn kinds_of(machine: &FixtureTree) -> String {
+    let topology = read(machine);
     for core in &topology.cores {
         assert!(core.cpus.iter().all(|cpu| topology.cpu(cpu).unwrap().kind == core.kind));
     }
@@ -438,6 +446,7 @@ const BASE: &str = "cpufreq/base_frequency";
 const MAX: &str = "cpufreq/cpuinfo_max_freq";
 const NOMINAL: &str = "acpi_cppc/nominal_perf";
 const HIGHEST: &str = "acpi_cppc/highest_perf";
+const BOOST: &str = "cpufreq/boost";
 
 #[test]
 fn kinds_of_cores_are_recognised_by_speeds() {
@@ -483,6 +492,55 @@ fn favoured_cores_are_of_the_kind_of_the_others() {
         (&[], vec![(48, 32), (32, 32)]),
     ] {
         assert!(kinds(speeds, &l1).chars().all(|kind| kind == '-'), "{speeds:?} {l1:?}");
+    }
+}
+
+#[test]
+fn equal_cores_of_which_some_have_no_boost_are_of_one_kind() {
+    let alike = vec![(32, 32); 3];
+    for (speeds, l1) in [
+        // Speed Select without turbo: the maximum is the base.
+        (&[(BASE, &[2800, 2800, 2100][..]), (MAX, &[2800, 2800, 2100]), (HIGHEST, &[35; 3])][..], &alike[..]),
+        (&[(BASE, &[2800, 2800, 2100]), (MAX, &[2800, 2800, 2100])], &alike),
+        (&[(BASE, &[2800, 2800, 2100]), (MAX, &[2800, 2800, 2100]), (HIGHEST, &[35; 3])], &[]),
+        // Boost is off for the third, among AMD's preferred cores.
+        (&[(MAX, &[5700, 5700, 4200]), (HIGHEST, &[236, 221, 206]), (NOMINAL, &[110; 3])], &alike),
+        (&[(MAX, &[5700, 5700, 4200]), (HIGHEST, &[236, 221, 206])], &[]),
+        (&[(MAX, &[5700, 5700, 4200]), (NOMINAL, &[110; 3])], &[]),
+        (&[(MAX, &[5700, 5700, 4200]), (BOOST, &[1, 1, 0])], &alike),
+    ] {
+        assert_eq!(kinds(speeds, l1), "---", "{speeds:?} {l1:?}");
+        assert_eq!(contradictions(&machine_of(speeds, l1)), []);
+    }
+    // Caches that differ are no setting.
+    assert_eq!(kinds(&[(MAX, &[3000, 2000]), (HIGHEST, &[35, 35])], &[(48, 32), (32, 64)]), "PE");
+}
+
+#[test]
+fn two_sizes_of_l3_are_no_kinds_of_cores() {
+    let machine = fixtures::zen_multi_llc();
+    for cpu in set("0-7,32-39").iter() {
+        machine.write(format!("/sys/devices/system/cpu/cpu{cpu}/cache/index3/size"), "98304K\n");
+    }
+    assert!(kinds_of(&machine).chars().all(|kind| kind == '-'));
+}
+
+#[test]
+fn speeds_that_contradict_each_other_tell_no_kinds() {
+    let (p, e) = ((48, 32), (32, 64));
+    for (speeds, l1, sources) in [
+        (&[(MAX, &[5000, 3500][..]), (HIGHEST, &[60, 100])][..], vec![], (MAX, HIGHEST)),
+        (&[(BASE, &[2000, 1500]), (MAX, &[3000, 4500])], vec![], (BASE, MAX)),
+        (&[(MAX, &[5000, 3500])], vec![e, p], (MAX, "the sizes of L1")),
+    ] {
+        let machine = machine_of(speeds, &l1);
+        assert_eq!(kinds_of(&machine), "--");
+        let text = format!(
+            "by {}, CPU 0 should be faster than CPU 1, and by {} slower: they are not told apart as kinds of cores",
+            sources.0, sources.1
+        );
+        assert_eq!(contradictions(&machine), [(Relation::Kind, "0-1".into(), text)]);
+        assert!(!read(&machine).doubtful(0, 1));
     }
 }
 
