@@ -2,7 +2,7 @@
 //!
 //! The kernel names them by a PMU for each kind. Where it has none (no driver, a copy without these folders), speeds and caches
 //! tell kinds apart: `base_frequency`, which is the same for all cores of a kind, or `nominal_perf` of ACPI's CPPC;
-//! `cpuinfo_max_freq`, or `highest_perf`; and the sizes of both L1 caches. Cores of one kind differ, too:
+//! `cpuinfo_max_freq`, or `highest_perf`; the sizes of both L1 caches, and of the L2 per core. Cores of one kind differ, too:
 //! favoured cores (Turbo Boost Max 3.0, AMD's preferred cores) reach a slightly higher maximum, Speed Select gives some a higher
 //! base, and boost can be off for some. So a base counts only if the L1 caches are not known to be alike, a maximum only if it is
 //! far below that of other cores, and neither if CPPC's values are about equal. Sizes of L3 do not count: AMD stacks cache on some
@@ -77,7 +77,7 @@ fn by_speed(
     let speeds = |name: &str| values(name).filter(|speeds| speeds.iter().all(|&speed| speed > 0));
     let ranked = |speeds: Option<Vec<u64>>, share| speeds.map(|speeds| ranks(&speeds, share));
     let (base, maximum) = (speeds(BASE_FREQUENCY), speeds(MAX_FREQUENCY));
-    let sizes: Option<Vec<_>> = cores.iter().map(|core| Sizes::of(core, caches)).collect();
+    let sizes: Option<Vec<_>> = cores.iter().map(|core| Sizes::of(core, cores, caches)).collect();
     let alike = sizes.as_ref().is_some_and(|all| all.windows(2).all(|pair| pair[0].l1() == pair[1].l1()));
     // Without turbo the maximum is the base once more.
     let repeated = alike && base == maximum;
@@ -97,7 +97,7 @@ fn by_speed(
         (NOMINAL, &nominal),
         (MAX_FREQUENCY, &maximum),
         (HIGHEST, &highest),
-        ("the sizes of L1", &by_caches),
+        ("the sizes of L1 and L2", &by_caches),
     ];
     let known: Vec<(&str, &[usize])> =
         sources.into_iter().filter_map(|(name, ranks)| Some((name, ranks.as_deref()?))).collect();
@@ -140,15 +140,25 @@ fn one_value<T: PartialEq>(values: &[T]) -> bool {
 struct Sizes {
     data: Bytes,
     code: Bytes,
+    /// The core's share of the L2, if that is known.
+    l2: Option<u64>,
 }
 
 impl Sizes {
-    fn of(core: &Core, caches: &[Cache]) -> Option<Self> {
+    fn of(core: &Core, cores: &[Core], caches: &[Cache]) -> Option<Self> {
         let own = |level, kind| {
             let mut own = caches.iter().filter(|cache| (cache.level, cache.kind) == (level, kind));
             own.find(|cache| !cache.cpus.is_disjoint(&core.cpus))
         };
-        Some(Self { data: own(1, CacheKind::Data)?.size?, code: own(1, CacheKind::Instruction)?.size? })
+        let share = |cache: &Cache| {
+            let sharers = cores.iter().filter(|core| !core.cpus.is_disjoint(&cache.cpus)).count();
+            Some(cache.size?.0 / sharers as u64)
+        };
+        Some(Self {
+            data: own(1, CacheKind::Data)?.size?,
+            code: own(1, CacheKind::Instruction)?.size?,
+            l2: own(2, CacheKind::Unified).and_then(share),
+        })
     }
 
     fn l1(&self) -> (Bytes, Bytes) {
@@ -156,10 +166,11 @@ impl Sizes {
     }
 }
 
-/// 1 for efficient cores: a smaller L1 for data, and a larger one for instructions.
+/// 1 for efficient cores: a smaller L1 for data, and either a larger one for instructions or less L2.
 fn ranks_of_caches(sizes: &[Sizes]) -> Vec<usize> {
     let Some(largest) = sizes.iter().max_by_key(|sizes| sizes.l1()) else { return Vec::new() };
-    let efficient = |own: &Sizes| own.data < largest.data && own.code > largest.code;
+    let less_l2 = |own: &Sizes| own.l2.zip(largest.l2).is_some_and(|(own, largest)| own < largest);
+    let efficient = |own: &Sizes| own.data < largest.data && (own.code > largest.code || less_l2(own));
     sizes.iter().map(|own| usize::from(efficient(own))).collect()
 }
 

@@ -517,6 +517,30 @@ fn equal_cores_of_which_some_have_no_boost_are_of_one_kind() {
 }
 
 #[test]
+fn kinds_of_cores_are_recognised_by_caches() {
+    let l2 = |l1: &[(u64, u64)], caches: &[(&str, u64)]| {
+        let machine = machine_of(&[], l1);
+        for (cpus, kib) in caches {
+            for cpu in set(cpus).iter() {
+                let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cache/index2");
+                machine.write(format!("{dir}/level"), "2\n").write(format!("{dir}/type"), "Unified\n");
+                machine.write(format!("{dir}/size"), format!("{kib}K\n"));
+                machine.write(format!("{dir}/shared_cpu_list"), format!("{cpus}\n"));
+            }
+        }
+        kinds_of(&machine)
+    };
+    let smaller = [(48, 32), (48, 32), (32, 32), (32, 32)];
+    // A larger L2, which two cores share; a smaller one of each core's own.
+    assert_eq!(l2(&smaller, &[("0", 2048), ("1", 2048), ("2-3", 2560)]), "PPEE");
+    assert_eq!(l2(&smaller, &[("0", 2048), ("1", 2048), ("2", 1024), ("3", 1024)]), "PPEE");
+    // One of the two differences alone, or none is known.
+    assert_eq!(l2(&smaller, &[("0", 2048), ("1", 2048), ("2", 2048), ("3", 2048)]), "----");
+    assert_eq!(l2(&[(48, 32); 4], &[("0", 2048), ("1", 2048), ("2-3", 2048)]), "----");
+    assert_eq!(l2(&smaller, &[]), "----");
+}
+
+#[test]
 fn two_sizes_of_l3_are_no_kinds_of_cores() {
     let machine = fixtures::zen_multi_llc();
     for cpu in set("0-7,32-39").iter() {
@@ -531,7 +555,7 @@ fn speeds_that_contradict_each_other_tell_no_kinds() {
     for (speeds, l1, sources) in [
         (&[(MAX, &[5000, 3500][..]), (HIGHEST, &[60, 100])][..], vec![], (MAX, HIGHEST)),
         (&[(BASE, &[2000, 1500]), (MAX, &[3000, 4500])], vec![], (BASE, MAX)),
-        (&[(MAX, &[5000, 3500])], vec![e, p], (MAX, "the sizes of L1")),
+        (&[(MAX, &[5000, 3500])], vec![e, p], (MAX, "the sizes of L1 and L2")),
     ] {
         let machine = machine_of(speeds, &l1);
         assert_eq!(kinds_of(&machine), "--");
