@@ -203,6 +203,7 @@ impl Description {
             cpus: all.iter().map(cpu).collect(),
             caches: first.chain(second).chain(last).collect(),
             nodes: self.nodes(&of_socket),
+            fake_nodes: false,
             notes: Vec::new(),
             contradictions: Vec::new(),
         }
@@ -225,6 +226,7 @@ impl Description {
                     .map(|other| (other, if other == id { HERE } else { THERE }))
                     .collect(),
                 memory_only: !own,
+                offline: CpuSet::new(),
                 cpus_known: true,
                 memory_known: true,
             })

@@ -119,7 +119,14 @@ fn doubt(topology: &Topology, want: &Want, own: &CpuSet, home: &CpuSet, place: P
     let mark = |one: &Contradiction| {
         format!("{}'s placement relies on a map of CPUs that contradicts itself: {}", want.role, one.text)
     };
-    topology.contradictions.iter().find(touches).map(mark)
+    let fake = topology.fake_nodes && !own.is_empty() && relies_on.contains(&Relation::Node);
+    let made_up = || {
+        format!(
+            "{}'s placement relies on NUMA nodes that numa=fake= on the kernel's command line makes up",
+            want.role
+        )
+    };
+    topology.contradictions.iter().find(touches).map(mark).or_else(|| fake.then(made_up))
 }
 
 // Which of a role's CPUs lie farther from the metric's than under one last-level cache, unless that is

@@ -247,6 +247,16 @@ fn placements_that_rely_on_a_contradictory_map_say_so() {
 }
 
 #[test]
+fn placements_on_nodes_that_the_command_line_makes_up_say_so() {
+    let xeon = fixtures::xeon_2s64t();
+    xeon.write("/proc/cmdline", "numa=fake=2U\n");
+    let text =
+        "aggressor's placement relies on NUMA nodes that numa=fake= on the kernel's command line makes up";
+    assert_eq!(two(&xeon, PlacementKind::Remote, 1, 1).notes, [text]);
+    assert!(two(&xeon, PlacementKind::Llc, 1, 1).notes.is_empty());
+}
+
+#[test]
 fn remote_is_another_package_if_there_is_one() {
     let xeon = fixtures::xeon_2s64t();
     for node in 0..4_u32 {

@@ -37,12 +37,12 @@ fn describe(topology: &Topology, node: &Node) -> String {
         _ if node.memory_known => parts.push("no memory".into()),
         _ => parts.push("memory not known".into()),
     }
-    if node.memory_only {
-        parts.push("no CPUs".into());
-    } else if !node.cpus_known {
+    if !node.cpus_known {
         parts.push("CPUs not known".into());
+    } else if node.without_cpus() {
+        parts.push("no CPUs".into());
     } else if node.cpus.is_empty() {
-        parts.push("no CPU online".into());
+        parts.push(format!("no CPU online ({} offline)", cpus::named(&node.offline)));
     }
     let packages: BTreeSet<u32> = node.cpus.iter().filter_map(|cpu| topology.cpu(cpu)?.package).collect();
     match packages.len() {
@@ -94,7 +94,7 @@ fn processors(out: &mut String, topology: &Topology, all: &CpuSet, folded: bool,
         let elsewhere = group.difference(all);
         let shared = match elsewhere.is_empty() {
             true => String::new(),
-            false => format!(" (shared with {} of other nodes)", cpus::named(&elsewhere)),
+            false => format!(" (shared with {})", outsiders(topology, all, &elsewhere)),
         };
         let head = format!("  {:<12}", format!("{}{size}", llc.name()));
         hanging(out, &head, None, &format!("{}{shared}", population(topology, &here)), style);
@@ -111,6 +111,22 @@ fn processors(out: &mut String, topology: &Topology, all: &CpuSet, folded: bool,
             cores(out, topology, &left, style);
         }
     }
+}
+
+/// `CPUs 4-7 of other nodes and CPUs 8-9 of no known node` for CPUs outside of those listed here.
+fn outsiders(topology: &Topology, here: &CpuSet, elsewhere: &CpuSet) -> String {
+    let of_a_node =
+        |set: &CpuSet| -> CpuSet { set.iter().filter(|&cpu| topology.node_of(cpu).is_some()).collect() };
+    let (inside, outside) = (of_a_node(elsewhere), elsewhere.difference(&of_a_node(elsewhere)));
+    let nodes: CpuSet = inside.iter().filter_map(|cpu| topology.node_of(cpu)).collect();
+    let of = match (of_a_node(here).is_empty(), nodes.len()) {
+        (false, _) => "other nodes".into(),
+        (true, 1) => format!("node {nodes}"),
+        (true, _) => format!("nodes {nodes}"),
+    };
+    let inside = (!inside.is_empty()).then(|| format!("{} of {of}", cpus::named(&inside)));
+    let outside = (!outside.is_empty()).then(|| format!("{} of no known node", cpus::named(&outside)));
+    inside.into_iter().chain(outside).collect::<Vec<_>>().join(" and ")
 }
 
 /// `8 cores, CPUs 0-7,32-39`.

@@ -137,7 +137,7 @@ fn contradictions(view: &View) -> Vec<Finding> {
     }
     let (cause, remedy) = match view.root.is_host() {
         true => (
-            "firmware, the hypervisor or numa=fake= describes the CPUs so",
+            "firmware or the hypervisor describes the CPUs so",
             "compare with the round trips that `ringfence survey` measures, and name CPUs yourself",
         ),
         false => (

@@ -27,12 +27,13 @@ pub(super) fn of_caches(caches: &[Cache], cpus: &[Cpu]) -> Vec<Contradiction> {
     found
 }
 
-pub(super) fn of_cores(cores: &[Core], cpus: &[Cpu]) -> Vec<Contradiction> {
+/// `fake`: nodes that are made up divide cores, too.
+pub(super) fn of_cores(cores: &[Core], cpus: &[Cpu], fake: bool) -> Vec<Contradiction> {
     let spanning = |core: &Core| {
         let (packages, nodes) = (packages_of(&core.cpus, cpus), nodes_of(&core.cpus, cpus));
         let what = match (packages.len(), nodes.len()) {
             (2.., _) => format!("packages {packages}"),
-            (_, 2..) => format!("NUMA nodes {nodes}"),
+            (_, 2..) if !fake => format!("NUMA nodes {nodes}"),
             _ => return None,
         };
         let text = format!("{} are threads of one core that spans {what}", core.cpus.named());
@@ -41,13 +42,14 @@ pub(super) fn of_cores(cores: &[Core], cpus: &[Cpu]) -> Vec<Contradiction> {
     cores.iter().filter_map(spanning).collect()
 }
 
-pub(super) fn of_nodes(nodes: &[Node]) -> Vec<Contradiction> {
+/// `fake`: nodes that are made up share CPUs, and are as near to each other as to themselves.
+pub(super) fn of_nodes(nodes: &[Node], fake: bool) -> Vec<Contradiction> {
     let mut by_nodes: BTreeMap<CpuSet, CpuSet> = BTreeMap::new();
     for cpu in nodes.iter().flat_map(|node| node.cpus.iter()).collect::<CpuSet>().iter() {
         let of = nodes.iter().filter(|node| node.cpus.contains(cpu)).map(|node| node.id).collect();
         by_nodes.entry(of).or_default().insert(cpu);
     }
-    let several = by_nodes.into_iter().filter(|(nodes, _)| nodes.len() > 1);
+    let several = by_nodes.into_iter().filter(|(nodes, _)| nodes.len() > 1 && !fake);
     let mut found: Vec<Contradiction> = several
         .map(|(nodes, cpus)| Contradiction {
             relation: Relation::Node,
@@ -57,44 +59,70 @@ pub(super) fn of_nodes(nodes: &[Node]) -> Vec<Contradiction> {
         .collect();
     for node in nodes {
         let Some(own) = node.distance(node.id) else { continue };
-        let near = |other: &&Node| {
-            other.id != node.id && node.distance(other.id).is_some_and(|distance| distance <= own)
-        };
-        let near: Vec<&Node> = nodes.iter().filter(near).collect();
-        if !near.is_empty() {
-            let ids: CpuSet = near.iter().map(|other| other.id).collect();
-            found.push(Contradiction {
-                relation: Relation::Node,
-                cpus: near.iter().fold(node.cpus.clone(), |all, other| all.union(&other.cpus)),
-                text: format!(
-                    "node {} is as near to {} {ids} as to itself (distance {own})",
-                    node.id,
-                    if ids.len() == 1 { "node" } else { "nodes" }
+        let mut by_distance: BTreeMap<u32, Vec<&Node>> = BTreeMap::new();
+        for other in nodes.iter().filter(|other| other.id != node.id) {
+            if let Some(distance) = node.distance(other.id).filter(|&distance| distance <= own) {
+                by_distance.entry(distance).or_default().push(other);
+            }
+        }
+        for (distance, near) in by_distance.into_iter().filter(|&(distance, _)| distance < own || !fake) {
+            let others: CpuSet = near.iter().map(|other| other.id).collect();
+            let others = format!("{} {others}", if others.len() == 1 { "node" } else { "nodes" });
+            let text = match distance < own {
+                true => format!(
+                    "node {} is nearer to {others} (distance {distance}) than to itself ({own})",
+                    node.id
                 ),
-            });
+                false => format!("node {} is as near to {others} as to itself (distance {own})", node.id),
+            };
+            let cpus = near.iter().fold(node.cpus.clone(), |all, other| all.union(&other.cpus));
+            found.push(Contradiction { relation: Relation::Node, cpus, text });
         }
     }
     found
 }
 
+/// How many of the groups that contradict a number are quoted.
+const QUOTED: usize = 4;
+
 /// Package numbers that group CPUs in another way than the kernel's lists of packages.
 pub(super) fn of_packages(root: &FsRoot, packages: &[Package], online: &CpuSet) -> Vec<Contradiction> {
-    let differs = |package: &&Package| {
-        package.cpus.iter().any(|id| {
-            let listed = cpu::package_list(root, id).map(|cpus| cpus.intersection(online));
-            listed.is_some_and(|cpus| cpus != package.cpus)
-        })
+    let contradiction = |package: &Package| {
+        let mut groups: Vec<CpuSet> = Vec::new();
+        let mut source = None;
+        for id in package.cpus.iter() {
+            let Some((file, cpus)) = cpu::package_list(root, id) else { continue };
+            let cpus = cpus.intersection(online);
+            source.get_or_insert(file);
+            if !groups.contains(&cpus) {
+                groups.push(cpus);
+            }
+        }
+        let file = source.filter(|_| groups.iter().any(|cpus| *cpus != package.cpus))?;
+        let what = format!("physical_package_id {}", package.id);
+        Some(grouped_otherwise(Relation::Package, &what, &package.cpus, file, &groups))
     };
-    let contradiction = |package: &Package| Contradiction {
-        relation: Relation::Package,
-        cpus: package.cpus.clone(),
-        text: format!(
-            "package number {} groups {}, the kernel's lists of packages group others",
-            package.id,
-            package.cpus.named()
-        ),
-    };
-    packages.iter().filter(differs).map(contradiction).collect()
+    packages.iter().filter_map(contradiction).collect()
+}
+
+fn grouped_otherwise(
+    relation: Relation,
+    what: &str,
+    cpus: &CpuSet,
+    file: &str,
+    groups: &[CpuSet],
+) -> Contradiction {
+    let mut others: Vec<String> = groups.iter().take(QUOTED).map(CpuSet::named).collect();
+    if groups.len() > QUOTED {
+        others.push(format!("{} other groups", groups.len() - QUOTED));
+    }
+    let last = others.pop().unwrap_or_default();
+    let others = if others.is_empty() { last } else { format!("{} and {last}", others.join(", ")) };
+    Contradiction {
+        relation,
+        text: format!("{what} groups {}, and {file} groups {others}", cpus.named()),
+        cpus: groups.iter().fold(cpus.clone(), |all, group| all.union(group)),
+    }
 }
 
 fn numbers(set: &CpuSet, cpus: &[Cpu], of: impl Fn(&Cpu) -> Option<u32>) -> CpuSet {

@@ -1,6 +1,6 @@
 //! Statements about CPUs that cannot all be true, such as a cache that two packages share.
 //!
-//! Firmware, hypervisors and `numa=fake=` produce them, and copies of files from different moments.
+//! Firmware and hypervisors produce them, and copies of files from different moments.
 
 use std::collections::BTreeMap;
 

@@ -138,15 +138,24 @@ fn number(root: &FsRoot, id: CpuId, name: &str) -> Option<u32> {
 
 /// The number of a CPU's package; where firmware gives none, as on POWER and s390, the lowest CPU of the package.
 fn package(root: &FsRoot, id: CpuId) -> Option<u32> {
-    number(root, id, "physical_package_id").or_else(|| package_list(root, id)?.first())
+    number(root, id, "physical_package_id").or_else(|| package_list(root, id)?.1.first())
 }
 
-/// The CPUs of a CPU's package, by the kernel's list of them.
-pub(super) fn package_list(root: &FsRoot, id: CpuId) -> Option<CpuSet> {
-    let dir = format!("{DIR}/cpu{id}/topology");
+/// The CPUs of a CPU's package, by the kernel's list of them, and that list's name.
+pub(super) fn package_list(root: &FsRoot, id: CpuId) -> Option<(&'static str, CpuSet)> {
     let names = [("package_cpus_list", "package_cpus"), ("core_siblings_list", "core_siblings")];
-    let listed = |(list, mask)| root.cpus(&dir, list, mask).named().filter(|cpus| cpus.contains(id));
-    names.into_iter().find_map(listed)
+    names.into_iter().find_map(|(list, mask)| listed(root, id, list, mask))
+}
+
+fn listed(
+    root: &FsRoot,
+    id: CpuId,
+    list: &'static str,
+    mask: &'static str,
+) -> Option<(&'static str, CpuSet)> {
+    let dir = format!("{DIR}/cpu{id}/topology");
+    let cpus = root.cpus(&dir, list, mask).named().filter(|cpus| cpus.contains(id))?;
+    Some((if root.exists(format!("{dir}/{list}")) { list } else { mask }, cpus))
 }
 
 /// The hardware threads of every online CPU's core, its own included. CPUs of which the kernel

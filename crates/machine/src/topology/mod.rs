@@ -58,6 +58,9 @@ pub struct Topology {
     pub caches: Vec<Cache>,
     /// NUMA nodes, ascending.
     pub nodes: Vec<Node>,
+    /// Whether `numa=fake=` on the kernel's command line made the nodes up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fake_nodes: bool,
     /// What could not be learnt, in sentences.
     pub notes: Vec<String>,
     /// Statements of the kernel about CPUs that cannot all be true. Datasets of earlier versions have none.
@@ -74,15 +77,16 @@ impl Topology {
     pub fn read(root: &FsRoot) -> Result<Self, RootError> {
         let (mut notes, mut contradictions) = (Vec::new(), Vec::new());
         let lists = cpu::Lists::read(root, &mut notes)?;
-        let nodes = node::read(root, &lists.online, &mut notes);
+        let nodes = node::read(root, &lists.present, &lists.online, &mut notes);
+        let fake_nodes = node::fake(root, &mut notes);
         let (mut cpus, mut cores) = cpu::read(root, &lists, &nodes, &mut notes, &mut contradictions);
         let packages = cpu::group_packages(&cpus);
         let dies = cpu::group_dies(&cpus);
         let caches = cache::read(root, &lists.online, &mut notes, &mut contradictions);
         kind::assign(root, &mut cores, &mut cpus, &caches, &mut contradictions);
-        contradictions.extend(consistency::of_cores(&cores, &cpus));
+        contradictions.extend(consistency::of_cores(&cores, &cpus, fake_nodes));
         contradictions.extend(consistency::of_caches(&caches, &cpus));
-        contradictions.extend(consistency::of_nodes(&nodes));
+        contradictions.extend(consistency::of_nodes(&nodes, fake_nodes));
         contradictions.extend(consistency::of_packages(root, &packages, &lists.online));
         Ok(Self {
             offline: lists.present.difference(&lists.online),
@@ -96,6 +100,7 @@ impl Topology {
             cpus,
             caches,
             nodes,
+            fake_nodes,
             notes,
             contradictions,
         })

@@ -16,6 +16,9 @@ pub struct Node {
     pub id: u32,
     /// Its online CPUs; empty if they are not known.
     pub cpus: CpuSet,
+    /// Its offline CPUs, as far as files or links name them.
+    #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
+    pub offline: CpuSet,
     /// Whether the kernel says which CPUs it has.
     #[serde(default = "yes")]
     pub cpus_known: bool,
@@ -40,6 +43,11 @@ fn yes() -> bool {
 }
 
 impl Node {
+    /// Whether it is known to have no CPUs, neither online nor offline ones.
+    pub fn without_cpus(&self) -> bool {
+        self.cpus_known && self.cpus.is_empty() && self.offline.is_empty()
+    }
+
     /// Distance to `other`, if firmware tells it.
     #[doc(alias = "hwloc_distances_get")]
     pub fn distance(&self, other: u32) -> Option<u32> {
@@ -47,15 +55,65 @@ impl Node {
     }
 }
 
-pub(super) fn read(root: &FsRoot, online: &CpuSet, notes: &mut Vec<String>) -> Vec<Node> {
+pub(super) fn read(root: &FsRoot, present: &CpuSet, online: &CpuSet, notes: &mut Vec<String>) -> Vec<Node> {
     let ids = root.numbered(DIR, "node");
     if ids.is_empty() {
         notes.push(format!("{DIR} shows no NUMA nodes: every CPU is as near to all memory as far as known"));
     }
     // A distance line names the online nodes in order, whatever their numbers.
     let mut nodes: Vec<Node> = ids.iter().map(|&id| read_one(root, id, &ids, online, notes)).collect();
+    find_offline(root, &mut nodes, &present.difference(online), notes);
+    for node in &mut nodes {
+        node.memory_only = node.without_cpus() && node.memory.is_some();
+    }
     reconcile(root, &mut nodes, notes);
+    let of_nodes = nodes.iter().fold(CpuSet::new(), |all, node| all.union(&node.cpus));
+    let outside = online.difference(&of_nodes);
+    if !nodes.is_empty() && !outside.is_empty() && nodes.iter().all(|node| node.cpus_known) {
+        notes.push(format!("the node of {} is not known: no node names {}", outside.named(), them(&outside)));
+    }
     nodes
+}
+
+fn them(cpus: &CpuSet) -> &'static str {
+    if cpus.len() == 1 { "it" } else { "them" }
+}
+
+// The kernel's lists name online CPUs only. Links between the folders of nodes and CPUs remain when a CPU is switched off.
+fn find_offline(root: &FsRoot, nodes: &mut [Node], offline: &CpuSet, notes: &mut Vec<String>) {
+    for cpu in offline.iter() {
+        let of = root.numbered(format!("/sys/devices/system/cpu/cpu{cpu}"), "node");
+        nodes.iter_mut().filter(|node| of.contains(&node.id)).for_each(|node| {
+            node.offline.insert(cpu);
+        });
+    }
+    for node in nodes.iter_mut() {
+        let linked: CpuSet = root.numbered(format!("{DIR}/node{}", node.id), "cpu").into_iter().collect();
+        node.offline = node.offline.union(&linked.intersection(offline));
+    }
+    let unlinked = nodes.iter().fold(offline.clone(), |rest, node| rest.difference(&node.offline));
+    for node in nodes.iter_mut().filter(|node| node.without_cpus() && !unlinked.is_empty()) {
+        node.cpus_known = false;
+        notes.push(format!(
+            "whether node {} has CPUs is not known: none is online, and no link shows the node of {}, which {} offline",
+            node.id,
+            unlinked.named(),
+            if unlinked.len() == 1 { "is" } else { "are" }
+        ));
+    }
+}
+
+/// `numa=fake=` on the kernel's command line, which divides the machine into nodes that hardware does not have.
+pub(super) fn fake(root: &FsRoot, notes: &mut Vec<String>) -> bool {
+    let line = root.read_opt("/proc/cmdline").unwrap_or_default();
+    let option = line.split_whitespace().find(|word| word.starts_with("numa=fake="));
+    if let Some(option) = option {
+        notes.push(format!(
+            "which NUMA nodes the hardware has is not known: {option} on the kernel's command line makes nodes up, \
+             and the distances between them"
+        ));
+    }
+    option.is_some()
 }
 
 // A node counts the pages that its zones manage by now, /proc/meminfo all that there are: in a guest whose
@@ -111,8 +169,8 @@ fn read_one(root: &FsRoot, id: u32, ids: &[u32], online: &CpuSet, notes: &mut Ve
     let line = root.read_opt(format!("{dir}/distance")).unwrap_or_default();
     let distances =
         ids.iter().copied().zip(line.split_whitespace().filter_map(|text| text.parse().ok())).collect();
-    let memory_only = cpus.as_ref().is_some_and(CpuSet::is_empty) && memory.is_some();
     let (cpus_known, memory_known) = (cpus.is_some(), total.is_some());
-    let cpus = cpus.unwrap_or_default().intersection(online);
-    Node { id, cpus, cpus_known, memory, memory_known, free, distances, memory_only }
+    let all = cpus.unwrap_or_default();
+    let (cpus, offline) = (all.intersection(online), all.difference(online));
+    Node { id, cpus, offline, cpus_known, memory, memory_known, free, distances, memory_only: false }
 }

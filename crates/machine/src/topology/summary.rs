@@ -16,10 +16,9 @@ impl Topology {
             parts.push(format!("this process may use {} of {}", self.usable().len(), self.online.len()));
         }
         parts.extend(self.cache_parts());
-        let memory_only = self.nodes.iter().filter(|node| node.memory_only).count();
+        let without = self.nodes.iter().filter(|node| node.without_cpus()).count();
         if self.nodes.len() > 1 {
-            let without =
-                if memory_only > 0 { format!(", {memory_only} without CPUs") } else { String::new() };
+            let without = if without > 0 { format!(", {without} without CPUs") } else { String::new() };
             parts.push(format!("{} NUMA nodes{without}", self.nodes.len()));
         }
         parts.join(", ")

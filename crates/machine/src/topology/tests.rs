@@ -637,3 +637,106 @@ fn remote_pairs_are_of_two_packages_if_there_are_two() {
     let evens: CpuSet = (0..64).step_by(2).collect();
     assert_eq!(topology.pairs_remote(&evens)[0], (0, 2));
 }
+
+#[test]
+fn a_node_that_is_nearer_than_itself_is_called_nearer() {
+    let machine = fixtures::xeon_2s64t();
+    for (node, distances) in [(0, "10 5\n"), (1, "5 10\n")] {
+        machine.write(format!("/sys/devices/system/node/node{node}/distance"), distances);
+    }
+    let texts = [
+        "node 0 is nearer to node 1 (distance 5) than to itself (10)",
+        "node 1 is nearer to node 0 (distance 5) than to itself (10)",
+    ];
+    assert_eq!(contradictions(&machine), texts.map(|text| (Relation::Node, "0-63".into(), text.to_string())));
+}
+
+#[test]
+fn cpus_that_no_node_names_are_noted() {
+    let machine = fixtures::xeon_2s64t();
+    let most: CpuSet = (1..60).step_by(2).collect();
+    machine.write("/sys/devices/system/node/node1/cpulist", format!("{most}\n"));
+    let topology = read(&machine);
+    assert_eq!(topology.notes, ["the node of CPUs 61,63 is not known: no node names them"]);
+    machine.remove("/sys/devices/system/node/node1/cpulist");
+    let notes = read(&machine).notes;
+    assert!(!notes.iter().any(|note| note.contains("no node names")), "{notes:?}");
+}
+
+#[test]
+fn package_numbers_and_lists_that_disagree_are_both_named() {
+    let machine = fixtures::xeon_2s64t();
+    let (evens, odds): (CpuSet, CpuSet) = ((0..64).step_by(2).collect(), (1..64).step_by(2).collect());
+    for cpu in 0..64 {
+        let dir = format!("/sys/devices/system/cpu/cpu{cpu}/topology");
+        machine.write(format!("{dir}/physical_package_id"), "0\n");
+        let list = if cpu % 2 == 0 { &evens } else { &odds };
+        machine.write(format!("{dir}/package_cpus_list"), format!("{list}\n"));
+    }
+    let texts: Vec<String> = contradictions(&machine).into_iter().map(|(.., text)| text).collect();
+    let expected = format!(
+        "physical_package_id 0 groups CPUs 0-63, and package_cpus_list groups {} and {}",
+        evens.named(),
+        odds.named()
+    );
+    assert!(texts.contains(&expected), "{texts:?}");
+    for cpu in 0..64 {
+        let dir = format!("/sys/devices/system/cpu/cpu{cpu}/topology");
+        machine.write(format!("{dir}/package_cpus_list"), format!("{cpu}\n"));
+    }
+    let last = contradictions(&machine).pop().unwrap();
+    assert!(last.2.ends_with("groups CPU 0, CPU 1, CPU 2, CPU 3 and 60 other groups"), "{last:?}");
+}
+
+#[test]
+fn nodes_whose_cpus_are_offline_are_not_without_cpus() {
+    let machine = fixtures::xeon_2s64t();
+    let evens: CpuSet = (0..64).step_by(2).collect();
+    machine.write("/sys/devices/system/cpu/online", format!("{evens}\n"));
+    machine.write("/sys/devices/system/node/node1/cpulist", "\n");
+    // Nothing says whose the offline CPUs are.
+    let topology = read(&machine);
+    assert!(!topology.nodes[1].cpus_known && !topology.nodes[1].memory_only);
+    let note = "whether node 1 has CPUs is not known: none is online, and no link shows the node of CPUs";
+    assert!(topology.notes[0].starts_with(note), "{:?}", topology.notes);
+    // A link in either folder does.
+    let odds: CpuSet = (1..64).step_by(2).collect();
+    for cpu in odds.iter() {
+        match cpu % 4 {
+            1 => machine.folder(format!("/sys/devices/system/cpu/cpu{cpu}/node1")),
+            _ => machine.folder(format!("/sys/devices/system/node/node1/cpu{cpu}")),
+        };
+    }
+    let topology = read(&machine);
+    assert_eq!((&topology.nodes[1].offline, topology.nodes[1].memory_only), (&odds, false));
+    assert!(topology.notes.is_empty(), "{:?}", topology.notes);
+    assert!(topology.summary().ends_with("2 NUMA nodes"), "{}", topology.summary());
+    let json = serde_json::to_string(&topology).unwrap();
+    assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), topology);
+}
+
+#[test]
+fn nodes_without_memory_and_cpus_are_counted() {
+    let machine = fixtures::cxl_node();
+    let dir = "/sys/devices/system/node/node3";
+    machine.write(format!("{dir}/cpulist"), "\n").write(format!("{dir}/meminfo"), "Node 3 MemTotal: 0 kB\n");
+    let topology = read(&machine);
+    assert!(topology.nodes[3].without_cpus() && !topology.nodes[3].memory_only);
+    assert!(topology.summary().ends_with("4 NUMA nodes, 2 without CPUs"), "{}", topology.summary());
+}
+
+#[test]
+fn nodes_that_the_command_line_makes_up_are_no_contradiction() {
+    let machine = fixtures::xeon_2s64t();
+    for node in 0..2 {
+        machine.write(format!("/sys/devices/system/node/node{node}/cpulist"), "0-63\n");
+        machine.write(format!("/sys/devices/system/node/node{node}/distance"), "10 10\n");
+    }
+    assert_eq!(contradictions(&machine).len(), 3);
+    machine.write("/proc/cmdline", "root=/dev/sda1 numa=fake=2 quiet\n");
+    let topology = read(&machine);
+    assert!(topology.fake_nodes && topology.contradictions.is_empty(), "{:?}", topology.contradictions);
+    assert!(topology.notes[0].contains("numa=fake=2 on the kernel's command line"), "{:?}", topology.notes);
+    machine.write("/sys/devices/system/node/node0/distance", "10 5\n");
+    assert_eq!(contradictions(&machine).len(), 1);
+}

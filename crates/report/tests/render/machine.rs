@@ -128,6 +128,29 @@ fn contradictions_are_listed() {
 }
 
 #[test]
+fn cpus_outside_of_a_node_are_named_by_their_nodes() {
+    let zen = fixtures::zen_multi_llc();
+    zen.write("/sys/devices/system/node/node0/cpulist", "0-5,8-63\n");
+    let text = page(&zen);
+    assert!(text.contains("(shared with CPUs 6-7 of no known node)"), "{text}");
+    assert!(text.contains("(shared with CPUs 0-5,32-39 of node 0)"), "{text}");
+}
+
+#[test]
+fn nodes_without_cpus_and_nodes_with_offline_ones_differ() {
+    let xeon = fixtures::xeon_2s64t();
+    let evens: Vec<String> = (0..64).step_by(2).map(|cpu| cpu.to_string()).collect();
+    xeon.write("/sys/devices/system/cpu/online", evens.join(",") + "\n");
+    let node = "/sys/devices/system/node/node1";
+    assert!(page(&xeon).contains("no CPU online (CPUs 1-63:2 offline)"), "{}", page(&xeon));
+    xeon.write(format!("{node}/cpulist"), "\n");
+    assert!(page(&xeon).contains("CPUs not known"), "{}", page(&xeon));
+    let cxl = fixtures::cxl_node();
+    cxl.write("/sys/devices/system/node/node2/meminfo", "Node 2 MemTotal: 0 kB\n");
+    assert!(page(&cxl).contains("no memory; no CPUs"), "{}", page(&cxl));
+}
+
+#[test]
 fn strides_have_a_legend() {
     let second = "a-b:2 is every second CPU from a to b";
     assert!(page(&fixtures::xeon_2s64t()).contains(second));
