@@ -150,8 +150,7 @@ fn clusters(out: &mut String, topology: &Topology, here: &CpuSet, last: u8, styl
     let cluster = |cache: &&Cache| {
         (2..last).contains(&cache.level)
             && cache.holds_data()
-            && !cache.cpus.is_disjoint(here)
-            && cores_of(topology, &cache.cpus).len() > 1
+            && cores_of(topology, &cache.cpus.intersection(here)).len() > 1
     };
     let mut by_cache: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for cache in topology.caches.iter().filter(cluster) {

@@ -75,7 +75,7 @@ pub(super) fn read(
     let mut known = BTreeSet::new();
     let mut without = CpuSet::new();
     let mut unshared = CpuSet::new();
-    let mut sharers: BTreeMap<(u8, CacheKind), Sets> = BTreeMap::new();
+    let mut found: BTreeMap<(u8, CacheKind), Vec<Found>> = BTreeMap::new();
     for cpu in online.iter() {
         let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
         let indices = root.numbered(&dir, "index");
@@ -83,14 +83,13 @@ pub(super) fn read(
             without.insert(cpu);
         }
         for index in indices {
-            let Some((cache, shared)) = read_one(root, &format!("{dir}/index{index}"), cpu, online) else {
+            let Some((cache, sharers)) = read_one(root, &format!("{dir}/index{index}"), cpu, online) else {
                 continue;
             };
-            if shared {
-                sharers.entry((cache.level, cache.kind)).or_default().insert(cpu, cache.cpus.clone());
-            } else {
+            if matches!(sharers, Sharers::Unknown) {
                 unshared.insert(cpu);
             }
+            found.entry((cache.level, cache.kind)).or_default().push((cpu, cache.clone(), sharers));
             if known.insert((cache.level, cache.kind, cpu)) {
                 known.extend(cache.cpus.iter().map(|cpu| (cache.level, cache.kind, cpu)));
                 caches.push(cache);
@@ -103,22 +102,106 @@ pub(super) fn read(
     if !unshared.is_empty() {
         notes.push(format!("the kernel does not tell which CPUs share the caches of {}", unshared.named()));
     }
-    for ((level, kind), sets) in &sharers {
-        for cpus in contradiction::disagreements(sets) {
-            let text = format!(
-                "the kernel's lists of the CPUs that share an {} disagree for {}",
-                name(*level, *kind),
-                cpus.named()
-            );
-            contradictions.push(Contradiction { relation: Relation::Cache, cpus, text });
-        }
-    }
+    contradictions.extend(contradictory(&found));
     caches.sort_by_key(|cache| (cache.level, cache.kind, cache.cpus.first()));
     caches
 }
 
-/// The cache in `dir` and whether the kernel tells its sharers.
-fn read_one(root: &FsRoot, dir: &str, cpu: CpuId, online: &CpuSet) -> Option<(Cache, bool)> {
+/// The CPUs that the kernel says share a CPU's cache.
+enum Sharers {
+    Known(CpuSet),
+    /// A list that lacks the CPU itself.
+    Without(CpuSet),
+    Unknown,
+}
+
+/// A cache as the folder of one CPU describes it.
+type Found = (CpuId, Cache, Sharers);
+
+fn contradictory(found: &BTreeMap<(u8, CacheKind), Vec<Found>>) -> Vec<Contradiction> {
+    let mut contradictions = Vec::new();
+    let mut add = |cpus: CpuSet, text: String| {
+        contradictions.push(Contradiction { relation: Relation::Cache, cpus, text });
+    };
+    let sets = |all: &[Found]| -> Sets {
+        let known = all.iter().filter_map(|(cpu, _, sharers)| match sharers {
+            Sharers::Known(cpus) => Some((*cpu, cpus.clone())),
+            _ => None,
+        });
+        known.collect()
+    };
+    let mut disputed = CpuSet::new();
+    for ((level, kind), all) in found {
+        let (cache, sets) = (name(*level, *kind), sets(all));
+        for cpus in contradiction::disagreements(&sets) {
+            let text =
+                format!("the kernel's lists of the CPUs that share an {cache} disagree for {}", cpus.named());
+            disputed = disputed.union(&cpus);
+            add(cpus, text);
+        }
+        let lacking = all.iter().filter_map(|(cpu, _, sharers)| match sharers {
+            Sharers::Without(cpus) => Some((CpuSet::single(*cpu), cpus.union(&CpuSet::single(*cpu)))),
+            _ => None,
+        });
+        let lacking = lacking.reduce(|all, one| (all.0.union(&one.0), all.1.union(&one.1)));
+        if let Some((own, cpus)) = lacking {
+            add(cpus, contradiction::not_in_own_list(&own, &format!("the CPUs that share an {cache}")));
+        }
+        for (cpus, text) in properties_that_differ(&cache, all) {
+            add(cpus, text);
+        }
+    }
+    // A cache holds what the caches before it hold, of each CPU that shares them.
+    for ((level, kind), inner) in found {
+        let mut split: BTreeMap<CpuSet, u8> = BTreeMap::new();
+        for ((outer_level, _), outer) in
+            found.iter().filter(|((outer, of), _)| outer > level && (of == kind || *of == CacheKind::Unified))
+        {
+            let (inner, outer) = (sets(inner), sets(outer));
+            for (cpu, cpus) in inner.into_iter().filter(|(cpu, _)| !disputed.contains(*cpu)) {
+                if outer.get(&cpu).is_some_and(|outer| !cpus.is_subset(outer)) {
+                    split.entry(cpus).or_insert(*outer_level);
+                }
+            }
+        }
+        for (cpus, outer) in split {
+            let text =
+                format!("{} share an {}, and not the L{outer} behind it", cpus.named(), name(*level, *kind));
+            add(cpus, text);
+        }
+    }
+    contradictions
+}
+
+/// Sizes, line sizes and numbers of ways in which CPUs that share a cache describe it.
+fn properties_that_differ(name: &str, all: &[Found]) -> Vec<(CpuSet, String)> {
+    type Property = fn(&Cache) -> Option<String>;
+    let properties: [(&str, Property); 3] = [
+        ("size", |cache| Some(cache.size?.to_string())),
+        ("line size", |cache| Some(cache.line?.to_string())),
+        ("number of ways", |cache| Some(cache.ways?.to_string())),
+    ];
+    let mut differing = Vec::new();
+    for (property, value) in properties {
+        let mut by_cache: BTreeMap<&CpuSet, BTreeMap<String, CpuSet>> = BTreeMap::new();
+        for (cpu, cache, _) in all {
+            if let Some(value) = value(cache) {
+                by_cache.entry(&cache.cpus).or_default().entry(value).or_default().insert(*cpu);
+            }
+        }
+        for (cpus, values) in by_cache.into_iter().filter(|(_, values)| values.len() > 1) {
+            let values: Vec<String> =
+                values.into_iter().map(|(value, by)| format!("{value} by {}", by.named())).collect();
+            let text =
+                format!("the {property} of the {name} of {} is {}", cpus.named(), values.join(" and "));
+            differing.push((cpus.clone(), text));
+        }
+    }
+    differing
+}
+
+/// The cache in `dir`, and which CPUs share it by the kernel's list.
+fn read_one(root: &FsRoot, dir: &str, cpu: CpuId, online: &CpuSet) -> Option<(Cache, Sharers)> {
     let number = |name: &str| root.parse_opt::<u32>(format!("{dir}/{name}")).filter(|&n| n > 0);
     let kind = match root.read_opt(format!("{dir}/type"))?.as_str() {
         "Data" => CacheKind::Data,
@@ -128,12 +211,13 @@ fn read_one(root: &FsRoot, dir: &str, cpu: CpuId, online: &CpuSet) -> Option<(Ca
     };
     // The kernel prints what firmware says: others than these are no caches that it could know.
     let level = root.parse_opt(format!("{dir}/level")).filter(|level| (1..=4).contains(level))?;
-    let sharers = root
-        .cpus(dir, "shared_cpu_list", "shared_cpu_map")
-        .named()
-        .map(|set| set.intersection(online))
-        .filter(|set| set.contains(cpu));
-    let shared = sharers.is_some();
+    let listed = root.cpus(dir, "shared_cpu_list", "shared_cpu_map").named().unwrap_or_default();
+    let listed = listed.intersection(online);
+    let sharers = match (listed.is_empty(), listed.contains(cpu)) {
+        (true, _) => Sharers::Unknown,
+        (_, true) => Sharers::Known(listed),
+        (_, false) => Sharers::Without(listed),
+    };
     let cache = Cache {
         level,
         kind,
@@ -142,9 +226,12 @@ fn read_one(root: &FsRoot, dir: &str, cpu: CpuId, online: &CpuSet) -> Option<(Ca
         line: number("coherency_line_size").map(|bytes| Bytes(bytes.into())),
         ways: number("ways_of_associativity"),
         sets: number("number_of_sets"),
-        cpus: sharers.unwrap_or_else(|| CpuSet::single(cpu)),
+        cpus: match &sharers {
+            Sharers::Known(cpus) => cpus.clone(),
+            _ => CpuSet::single(cpu),
+        },
     };
-    Some((cache, shared))
+    Some((cache, sharers))
 }
 
 /// `32K`, as sysfs prints sizes; 0 stands for unknown.

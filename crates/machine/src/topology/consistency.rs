@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::cpulist::CpuSet;
+use crate::cpulist::{CpuId, CpuSet};
 use crate::root::FsRoot;
 
 use super::contradiction::{Contradiction, Relation};
-use super::{Cache, Core, Cpu, Node, Package, cpu};
+use super::{Cache, Core, Cpu, Die, Node, Package, cpu};
 
 pub(super) fn of_caches(caches: &[Cache], cpus: &[Cpu]) -> Vec<Contradiction> {
     let mut found = Vec::new();
@@ -87,42 +87,53 @@ const QUOTED: usize = 4;
 
 /// Package numbers that group CPUs in another way than the kernel's lists of packages.
 pub(super) fn of_packages(root: &FsRoot, packages: &[Package], online: &CpuSet) -> Vec<Contradiction> {
-    let contradiction = |package: &Package| {
-        let mut groups: Vec<CpuSet> = Vec::new();
-        let mut source = None;
-        for id in package.cpus.iter() {
-            let Some((file, cpus)) = cpu::package_list(root, id) else { continue };
-            let cpus = cpus.intersection(online);
-            source.get_or_insert(file);
-            if !groups.contains(&cpus) {
-                groups.push(cpus);
-            }
-        }
-        let file = source.filter(|_| groups.iter().any(|cpus| *cpus != package.cpus))?;
+    let of_package = |package: &Package| {
+        let list = |id| cpu::package_list(root, id);
         let what = format!("physical_package_id {}", package.id);
-        Some(grouped_otherwise(Relation::Package, &what, &package.cpus, file, &groups))
+        grouped_otherwise(Relation::Package, &what, &package.cpus, online, list)
     };
-    packages.iter().filter_map(contradiction).collect()
+    packages.iter().filter_map(of_package).collect()
 }
 
+/// As [`of_packages`], for dies.
+pub(super) fn of_dies(root: &FsRoot, dies: &[Die], online: &CpuSet) -> Vec<Contradiction> {
+    let of_die = |die: &Die| {
+        let package = die.package.map(|package| format!(" of package {package}")).unwrap_or_default();
+        let what = format!("die_id {}{package}", die.id);
+        grouped_otherwise(Relation::Die, &what, &die.cpus, online, |id| cpu::die_list(root, id))
+    };
+    dies.iter().filter_map(of_die).collect()
+}
+
+/// `what` groups `cpus`: says so if the list of one of these CPUs names others.
 fn grouped_otherwise(
     relation: Relation,
     what: &str,
     cpus: &CpuSet,
-    file: &str,
-    groups: &[CpuSet],
-) -> Contradiction {
+    online: &CpuSet,
+    list: impl Fn(CpuId) -> Option<(&'static str, CpuSet)>,
+) -> Option<Contradiction> {
+    let mut groups: Vec<CpuSet> = Vec::new();
+    let mut source = None;
+    for (file, listed) in cpus.iter().filter_map(list) {
+        let listed = listed.intersection(online);
+        source.get_or_insert(file);
+        if !groups.contains(&listed) {
+            groups.push(listed);
+        }
+    }
+    let file = source.filter(|_| groups.iter().any(|group| group != cpus))?;
     let mut others: Vec<String> = groups.iter().take(QUOTED).map(CpuSet::named).collect();
     if groups.len() > QUOTED {
         others.push(format!("{} other groups", groups.len() - QUOTED));
     }
     let last = others.pop().unwrap_or_default();
     let others = if others.is_empty() { last } else { format!("{} and {last}", others.join(", ")) };
-    Contradiction {
+    Some(Contradiction {
         relation,
         text: format!("{what} groups {}, and {file} groups {others}", cpus.named()),
         cpus: groups.iter().fold(cpus.clone(), |all, group| all.union(group)),
-    }
+    })
 }
 
 fn numbers(set: &CpuSet, cpus: &[Cpu], of: impl Fn(&Cpu) -> Option<u32>) -> CpuSet {

@@ -29,8 +29,12 @@ pub enum Relation {
     Cache,
     /// CPUs of one NUMA node.
     Node,
+    /// CPUs of one die.
+    Die,
     /// CPUs of one package.
     Package,
+    /// CPUs that there are.
+    Cpu,
     /// Cores of one kind.
     Kind,
 }
@@ -54,4 +58,10 @@ pub(super) fn disagreements(sets: &Sets) -> Vec<CpuSet> {
         }
     }
     groups
+}
+
+/// That CPUs are missing in their own list of `what`.
+pub(super) fn not_in_own_list(cpus: &CpuSet, what: &str) -> String {
+    let verb = if cpus.len() == 1 { "is not in its list" } else { "are not in their lists" };
+    format!("{} {verb} of {what}", cpus.named())
 }

@@ -20,7 +20,11 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    pub(super) fn read(root: &FsRoot, notes: &mut Vec<String>) -> Result<Self, RootError> {
+    pub(super) fn read(
+        root: &FsRoot,
+        notes: &mut Vec<String>,
+        contradictions: &mut Vec<Contradiction>,
+    ) -> Result<Self, RootError> {
         let list = |name: &str| root.read_parsed::<CpuSet>(format!("{DIR}/{name}"), "a CPU list");
         let online = match list("online") {
             Ok(online) if !online.is_empty() => online,
@@ -47,8 +51,16 @@ impl Lists {
             }
         };
         // Kernels before 2.6.26 have no such files.
-        let mut above = |name: &str, below: &CpuSet| match list(name) {
-            Ok(set) => set.union(below),
+        let mut above = |name: &str, what: &str, below: &CpuSet| match list(name) {
+            Ok(set) => {
+                let others = below.difference(&set);
+                if !others.is_empty() {
+                    let are = if others.len() == 1 { "is" } else { "are" };
+                    let text = format!("{} {are} {what}, and not {name}", others.named());
+                    contradictions.push(Contradiction { relation: Relation::Cpu, cpus: others, text });
+                }
+                set.union(below)
+            }
             Err(error) => {
                 if !error.is_missing() {
                     notes.push(format!("which CPUs are {name} is not known: {error}"));
@@ -56,8 +68,8 @@ impl Lists {
                 below.clone()
             }
         };
-        let present = above("present", &online);
-        let possible = above("possible", &present);
+        let present = above("present", "online", &online);
+        let possible = above("possible", "present", &present);
         let allowed = root
             .read_opt("/proc/self/status")
             .and_then(|status| {
@@ -138,13 +150,19 @@ fn number(root: &FsRoot, id: CpuId, name: &str) -> Option<u32> {
 
 /// The number of a CPU's package; where firmware gives none, as on POWER and s390, the lowest CPU of the package.
 fn package(root: &FsRoot, id: CpuId) -> Option<u32> {
-    number(root, id, "physical_package_id").or_else(|| package_list(root, id)?.1.first())
+    number(root, id, "physical_package_id")
+        .or_else(|| package_list(root, id).filter(|(_, cpus)| cpus.contains(id))?.1.first())
 }
 
 /// The CPUs of a CPU's package, by the kernel's list of them, and that list's name.
 pub(super) fn package_list(root: &FsRoot, id: CpuId) -> Option<(&'static str, CpuSet)> {
     let names = [("package_cpus_list", "package_cpus"), ("core_siblings_list", "core_siblings")];
     names.into_iter().find_map(|(list, mask)| listed(root, id, list, mask))
+}
+
+/// The CPUs of a CPU's die, by the kernel's list of them, and that list's name.
+pub(super) fn die_list(root: &FsRoot, id: CpuId) -> Option<(&'static str, CpuSet)> {
+    listed(root, id, "die_cpus_list", "die_cpus")
 }
 
 fn listed(
@@ -154,7 +172,7 @@ fn listed(
     mask: &'static str,
 ) -> Option<(&'static str, CpuSet)> {
     let dir = format!("{DIR}/cpu{id}/topology");
-    let cpus = root.cpus(&dir, list, mask).named().filter(|cpus| cpus.contains(id))?;
+    let cpus = root.cpus(&dir, list, mask).named().filter(|cpus| !cpus.is_empty())?;
     Some((if root.exists(format!("{dir}/{list}")) { list } else { mask }, cpus))
 }
 
@@ -169,6 +187,7 @@ fn threads(
     let mut threads = Sets::new();
     let mut by_core_id: BTreeMap<(Option<u32>, Option<u32>, u32), CpuSet> = BTreeMap::new();
     let mut unknown = CpuSet::new();
+    let (mut lacking, mut named_instead) = (CpuSet::new(), CpuSet::new());
     let mut unreadable = None;
     for id in online.iter() {
         let dir = format!("{DIR}/cpu{id}/topology");
@@ -181,9 +200,12 @@ fn threads(
                 }
                 cpus => cpus.named(),
             })
-            .map(|set| set.intersection(online))
-            .filter(|set| set.contains(id));
-        if let Some(set) = listed {
+            .map(|set| set.intersection(online));
+        if let Some(set) = listed.as_ref().filter(|set| !set.is_empty() && !set.contains(id)) {
+            lacking.insert(id);
+            named_instead = named_instead.union(set);
+        }
+        if let Some(set) = listed.filter(|set| set.contains(id)) {
             threads.insert(id, set);
         } else if let Some(core) = number(root, id, "core_id") {
             let (package, die) = (package(root, id), number(root, id, "die_id"));
@@ -197,6 +219,14 @@ fn threads(
         text: format!("the kernel's lists of SMT siblings of {} disagree", cpus.named()),
         cpus,
     }));
+    if !lacking.is_empty() {
+        let text = contradiction::not_in_own_list(&lacking, "SMT siblings");
+        contradictions.push(Contradiction {
+            relation: Relation::Smt,
+            cpus: lacking.union(&named_instead),
+            text,
+        });
+    }
     let mut ambiguous = CpuSet::new();
     for ((package, _, _), core) in by_core_id {
         // Cores of several packages can have one number.

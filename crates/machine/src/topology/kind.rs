@@ -46,7 +46,12 @@ pub(super) fn assign(
     let pmu = |(name, kind)| Some((kind, root.parse_opt::<CpuSet>(format!("/sys/devices/{name}/cpus"))?));
     let pmus: Vec<(CoreKind, CpuSet)> = PMUS.into_iter().filter_map(pmu).collect();
     if pmus.len() > 1 {
-        let kind = |id| pmus.iter().find(|(_, cpus)| cpus.contains(id)).map(|(kind, _)| *kind);
+        let doubtful = of_several(&pmus, contradictions);
+        // Low-power cores can be named as efficient ones, too: they are both.
+        let kind = |id| {
+            let named = pmus.iter().rev().find(|(_, cpus)| cpus.contains(id) && !doubtful.contains(id));
+            named.map(|(kind, _)| *kind)
+        };
         cores.iter_mut().for_each(|core| core.kind = core.cpus.first().and_then(kind));
         cpus.iter_mut().for_each(|cpu| cpu.kind = kind(cpu.id));
         return;
@@ -63,6 +68,23 @@ pub(super) fn assign(
     for cpu in cpus {
         cpu.kind = cpu.core.and_then(|core| cores[core].kind);
     }
+}
+
+/// CPUs that PMUs of several kinds name.
+fn of_several(pmus: &[(CoreKind, CpuSet)], contradictions: &mut Vec<Contradiction>) -> CpuSet {
+    let mut all = CpuSet::new();
+    let Some((_, fast)) = pmus.iter().find(|(kind, _)| *kind == CoreKind::Performance) else { return all };
+    for (kind, others) in pmus.iter().filter(|(kind, _)| *kind != CoreKind::Performance) {
+        let cpus = fast.intersection(others);
+        if cpus.is_empty() {
+            continue;
+        }
+        all = all.union(&cpus);
+        let text =
+            format!("the kernel calls the cores of {} both P-cores and {}s", cpus.named(), kind.name());
+        contradictions.push(Contradiction { relation: Relation::Kind, cpus, text });
+    }
+    all
 }
 
 fn by_speed(

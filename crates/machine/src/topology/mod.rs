@@ -76,8 +76,8 @@ impl Topology {
     #[doc(alias = "hwloc_topology_load")]
     pub fn read(root: &FsRoot) -> Result<Self, RootError> {
         let (mut notes, mut contradictions) = (Vec::new(), Vec::new());
-        let lists = cpu::Lists::read(root, &mut notes)?;
-        let nodes = node::read(root, &lists.present, &lists.online, &mut notes);
+        let lists = cpu::Lists::read(root, &mut notes, &mut contradictions)?;
+        let nodes = node::read(root, &lists.present, &lists.online, &mut notes, &mut contradictions);
         let fake_nodes = node::fake(root, &mut notes);
         let (mut cpus, mut cores) = cpu::read(root, &lists, &nodes, &mut notes, &mut contradictions);
         let packages = cpu::group_packages(&cpus);
@@ -87,6 +87,7 @@ impl Topology {
         contradictions.extend(consistency::of_cores(&cores, &cpus, fake_nodes));
         contradictions.extend(consistency::of_caches(&caches, &cpus));
         contradictions.extend(consistency::of_nodes(&nodes, fake_nodes));
+        contradictions.extend(consistency::of_dies(root, &dies, &lists.online));
         contradictions.extend(consistency::of_packages(root, &packages, &lists.online));
         Ok(Self {
             offline: lists.present.difference(&lists.online),

@@ -1,10 +1,14 @@
 //! NUMA nodes from `/sys/devices/system/node`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cpulist::CpuSet;
 use crate::root::{Cpus, FsRoot, field_kib};
 use crate::units::Bytes;
+
+use super::contradiction::{Contradiction, Relation};
 
 const DIR: &str = "/sys/devices/system/node";
 
@@ -55,13 +59,25 @@ impl Node {
     }
 }
 
-pub(super) fn read(root: &FsRoot, present: &CpuSet, online: &CpuSet, notes: &mut Vec<String>) -> Vec<Node> {
+pub(super) fn read(
+    root: &FsRoot,
+    present: &CpuSet,
+    online: &CpuSet,
+    notes: &mut Vec<String>,
+    contradictions: &mut Vec<Contradiction>,
+) -> Vec<Node> {
     let ids = root.numbered(DIR, "node");
     if ids.is_empty() {
         notes.push(format!("{DIR} shows no NUMA nodes: every CPU is as near to all memory as far as known"));
     }
     // A distance line names the online nodes in order, whatever their numbers.
-    let mut nodes: Vec<Node> = ids.iter().map(|&id| read_one(root, id, &ids, online, notes)).collect();
+    let mut unknown = Unknown::new();
+    let mut nodes: Vec<Node> = ids.iter().map(|&id| read_one(root, id, &ids, online, &mut unknown)).collect();
+    notes.extend(unknown.into_iter().map(|((what, why), nodes)| {
+        let noun = if nodes.len() == 1 { "node" } else { "nodes" };
+        format!("the {what} of {noun} {nodes} {why}")
+    }));
+    contradictions.extend(of_strangers(root, present, &mut nodes));
     find_offline(root, &mut nodes, &present.difference(online), notes);
     for node in &mut nodes {
         node.memory_only = node.without_cpus() && node.memory.is_some();
@@ -73,6 +89,27 @@ pub(super) fn read(root: &FsRoot, present: &CpuSet, online: &CpuSet, notes: &mut
         notes.push(format!("the node of {} is not known: no node names {}", outside.named(), them(&outside)));
     }
     nodes
+}
+
+/// What is not known of which nodes, as `CPUs` and `are not known: ...`.
+type Unknown = BTreeMap<(&'static str, String), CpuSet>;
+
+/// CPUs in lists of nodes that there cannot be. Old kernels list CPUs that are possible and not present.
+fn of_strangers(root: &FsRoot, present: &CpuSet, nodes: &mut [Node]) -> Vec<Contradiction> {
+    let list = |name: &str| root.parse_opt::<CpuSet>(format!("/sys/devices/system/cpu/{name}"));
+    let Some(known) = list("possible").or_else(|| list("present")) else { return Vec::new() };
+    let stranger = |node: &mut Node| {
+        let strangers = node.offline.difference(&known);
+        node.offline = node.offline.intersection(present);
+        if strangers.is_empty() {
+            return None;
+        }
+        node.cpus_known &= !node.without_cpus();
+        let verb = if strangers.len() == 1 { "is" } else { "are" };
+        let text = format!("node {} names {}, which {verb} not possible", node.id, strangers.named());
+        Some(Contradiction { relation: Relation::Node, cpus: strangers, text })
+    };
+    nodes.iter_mut().filter_map(stranger).collect()
 }
 
 fn them(cpus: &CpuSet) -> &'static str {
@@ -143,32 +180,48 @@ fn reconcile(root: &FsRoot, nodes: &mut [Node], notes: &mut Vec<String>) {
     });
 }
 
-fn read_one(root: &FsRoot, id: u32, ids: &[u32], online: &CpuSet, notes: &mut Vec<String>) -> Node {
+fn read_one(root: &FsRoot, id: u32, ids: &[u32], online: &CpuSet, unknown: &mut Unknown) -> Node {
     let dir = format!("{DIR}/node{id}");
+    let mut not_known = |what, why: String| {
+        unknown.entry((what, why)).or_default().insert(id);
+    };
     let cpus = match root.cpus(&dir, "cpulist", "cpumap") {
         Cpus::Named(cpus) => Some(cpus),
         Cpus::Missing => {
-            notes.push(format!("{dir} has neither cpulist nor cpumap: the CPUs of node {id} are not known"));
+            not_known("CPUs", format!("are not known: {DIR}/nodeN has neither cpulist nor cpumap"));
             None
         }
         Cpus::Unreadable(error) => {
-            notes.push(format!("the CPUs of node {id} are not known: {error}"));
+            not_known("CPUs", format!("are not known: {error}"));
             None
         }
     };
     let read = root.read_trimmed(format!("{dir}/meminfo"));
     let total = read.as_ref().ok().and_then(|text| field_kib(text, "MemTotal"));
     if total.is_none() {
-        let why =
-            read.as_ref().err().map_or_else(|| format!("{dir}/meminfo has no MemTotal"), ToString::to_string);
-        notes.push(format!("the memory of node {id} is not known: {why}"));
+        let why = match &read {
+            Ok(_) => format!("{DIR}/nodeN/meminfo has no MemTotal"),
+            Err(error) if error.is_missing() => format!("{DIR}/nodeN has no meminfo"),
+            Err(error) => error.to_string(),
+        };
+        not_known("memory", format!("is not known: {why}"));
     }
     let meminfo = read.unwrap_or_default();
     let memory = field_kib(&meminfo, "MemTotal").filter(|&bytes| bytes > 0).map(Bytes);
     let free = memory.and_then(|_| field_kib(&meminfo, "MemFree")).map(Bytes);
-    let line = root.read_opt(format!("{dir}/distance")).unwrap_or_default();
-    let distances =
-        ids.iter().copied().zip(line.split_whitespace().filter_map(|text| text.parse().ok())).collect();
+    let line = root.read_opt(format!("{dir}/distance"));
+    let words = line.as_deref().unwrap_or_default().split_whitespace();
+    let distances: Vec<Option<u32>> = words.map(|word| word.parse().ok()).collect();
+    let whole = distances.len() <= ids.len() && distances.iter().all(Option::is_some);
+    if line.is_some() && !(whole && distances.len() == ids.len()) {
+        let (text, count) = (line.unwrap_or_default(), ids.len());
+        let why = format!("{DIR}/nodeN/distance is '{text}' (numbers expected: {count})");
+        not_known("distances", format!("are not all known: {why}"));
+    }
+    let distances = match whole {
+        true => ids.iter().copied().zip(distances.into_iter().flatten()).collect(),
+        false => Vec::new(),
+    };
     let (cpus_known, memory_known) = (cpus.is_some(), total.is_some());
     let all = cpus.unwrap_or_default();
     let (cpus, offline) = (all.intersection(online), all.difference(online));

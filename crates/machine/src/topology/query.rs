@@ -39,8 +39,8 @@ impl Topology {
 
     /// Whether the kernel contradicts itself about how near two CPUs are to each other.
     pub fn doubtful(&self, a: CpuId, b: CpuId) -> bool {
-        let near = self.contradictions.iter().filter(|one| one.relation != Relation::Kind);
-        near.into_iter().any(|one| one.cpus.contains(a) && one.cpus.contains(b))
+        let both = self.contradictions.iter().filter(|one| one.cpus.contains(a) && one.cpus.contains(b));
+        both.into_iter().any(|one| !matches!(one.relation, Relation::Cpu | Relation::Kind))
     }
 
     /// Whether the core of every online CPU is known.

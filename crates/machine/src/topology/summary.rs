@@ -30,6 +30,9 @@ impl Topology {
         let kinds: Vec<String> =
             kinds.into_iter().filter(|(n, _)| *n > 0).map(|(n, name)| count(n, name)).collect();
         if !kinds.is_empty() {
+            let mut kinds = kinds;
+            let unknown = self.cores.iter().filter(|core| core.kind.is_none()).count();
+            kinds.extend((unknown > 0).then(|| count(unknown, "core of unknown kind")));
             return format!("{}, {}", kinds.join(" + "), count(self.online.len(), "CPU online"));
         }
         let packages = self.packages.len();

@@ -740,3 +740,127 @@ fn nodes_that_the_command_line_makes_up_are_no_contradiction() {
     machine.write("/sys/devices/system/node/node0/distance", "10 5\n");
     assert_eq!(contradictions(&machine).len(), 1);
 }
+
+/// Four cores of one package, each with an L1d and an L2 of its own and one L3, and one node.
+fn four_cores() -> FixtureTree {
+    let machine = machine_of(&[], &[(32, 32); 4]);
+    machine.write("/sys/devices/system/cpu/present", "0-3\n");
+    for cpu in 0..4 {
+        let dir = format!("/sys/devices/system/cpu/cpu{cpu}");
+        machine.write(format!("{dir}/topology/core_cpus_list"), format!("{cpu}\n"));
+        for (index, sharers, kib) in [(2, cpu.to_string(), 512), (3, "0-3".into(), 8192)] {
+            let dir = format!("{dir}/cache/index{index}");
+            machine
+                .write(format!("{dir}/level"), format!("{index}\n"))
+                .write(format!("{dir}/type"), "Unified\n");
+            machine.write(format!("{dir}/size"), format!("{kib}K\n"));
+            machine.write(format!("{dir}/shared_cpu_list"), format!("{sharers}\n"));
+        }
+    }
+    let dir = "/sys/devices/system/node/node0";
+    machine.write(format!("{dir}/cpulist"), "0-3\n").write(format!("{dir}/distance"), "10\n");
+    machine.write(format!("{dir}/meminfo"), "Node 0 MemTotal: 1048576 kB\n");
+    assert_eq!(contradictions(&machine), []);
+    machine
+}
+
+fn cpu_file(machine: &FixtureTree, cpus: &str, name: &str, text: &str) {
+    for cpu in set(cpus).iter() {
+        machine.write(format!("/sys/devices/system/cpu/cpu{cpu}/{name}"), format!("{text}\n"));
+    }
+}
+
+#[test]
+fn a_cache_narrower_than_one_within_is_a_contradiction() {
+    let machine = four_cores();
+    cpu_file(&machine, "0-3", "cache/index2/shared_cpu_list", "0-3");
+    (0..4).for_each(|cpu| {
+        cpu_file(&machine, &cpu.to_string(), "cache/index3/shared_cpu_list", &cpu.to_string())
+    });
+    let text = "CPUs 0-3 share an L2, and not the L3 behind it";
+    assert_eq!(contradictions(&machine), [(Relation::Cache, "0-3".into(), text.into())]);
+    // Sharers that are not known are no fewer.
+    cpu_file(&machine, "0-3", "cache/index3/shared_cpu_list", "");
+    assert_eq!(contradictions(&machine), []);
+}
+
+#[test]
+fn properties_of_one_cache_that_differ_are_contradictions() {
+    let machine = four_cores();
+    cpu_file(&machine, "1", "cache/index3/size", "4096K");
+    cpu_file(&machine, "0-1", "cache/index3/coherency_line_size", "64");
+    cpu_file(&machine, "2-3", "cache/index3/coherency_line_size", "128");
+    let texts = [
+        "the size of the L3 of CPUs 0-3 is 4MiB by CPU 1 and 8MiB by CPUs 0,2-3",
+        "the line size of the L3 of CPUs 0-3 is 128B by CPUs 2-3 and 64B by CPUs 0-1",
+    ];
+    assert_eq!(contradictions(&machine), texts.map(|text| (Relation::Cache, "0-3".into(), text.into())));
+}
+
+#[test]
+fn die_numbers_against_lists_of_dies_are_contradictions() {
+    let machine = four_cores();
+    cpu_file(&machine, "0-3", "topology/die_id", "0");
+    cpu_file(&machine, "0-1", "topology/die_cpus_list", "0-1");
+    cpu_file(&machine, "2-3", "topology/die_cpus_list", "2-3");
+    let text = "die_id 0 of package 0 groups CPUs 0-3, and die_cpus_list groups CPUs 0-1 and CPUs 2-3";
+    assert_eq!(contradictions(&machine), [(Relation::Die, "0-3".into(), text.into())]);
+}
+
+#[test]
+fn lists_that_lack_their_own_cpu_are_contradictions() {
+    let machine = four_cores();
+    cpu_file(&machine, "2", "topology/core_cpus_list", "3");
+    cpu_file(&machine, "2", "cache/index3/shared_cpu_list", "0-1,3");
+    let expected = [
+        (Relation::Smt, "2-3", "CPU 2 is not in its list of SMT siblings"),
+        (Relation::Cache, "0-3", "CPU 2 is not in its list of the CPUs that share an L3"),
+    ];
+    assert_eq!(contradictions(&machine), expected.map(|(of, cpus, text)| (of, cpus.into(), text.into())));
+    let machine = four_cores();
+    cpu_file(&machine, "0-3", "topology/package_cpus_list", "0-3");
+    cpu_file(&machine, "2", "topology/package_cpus_list", "0-1,3");
+    assert_eq!(contradictions(&machine)[0].0, Relation::Package);
+}
+
+#[test]
+fn cpus_that_are_online_or_of_a_node_and_not_present_are_contradictions() {
+    let machine = four_cores();
+    let cpus = "/sys/devices/system/cpu";
+    machine.write(format!("{cpus}/present"), "0-1\n");
+    let text = "CPUs 2-3 are online, and not present";
+    assert_eq!(contradictions(&machine), [(Relation::Cpu, "2-3".into(), text.into())]);
+    machine.write(format!("{cpus}/present"), "0-3\n").write(format!("{cpus}/possible"), "0-2\n");
+    assert_eq!(contradictions(&machine)[0].2, "CPU 3 is present, and not possible");
+    machine.remove(format!("{cpus}/possible"));
+    machine.write("/sys/devices/system/node/node0/cpulist", "0-3,9\n");
+    let text = "node 0 names CPU 9, which is not possible";
+    assert_eq!(contradictions(&machine), [(Relation::Node, "9".into(), text.into())]);
+    assert!(read(&machine).nodes[0].offline.is_empty());
+}
+
+#[test]
+fn cores_that_two_pmus_name_are_of_no_known_kind() {
+    let machine = four_cores();
+    machine.write("/sys/devices/cpu_core/cpus", "0-2\n").write("/sys/devices/cpu_atom/cpus", "2-3\n");
+    let text = "the kernel calls the cores of CPU 2 both P-cores and E-cores";
+    assert_eq!(contradictions(&machine), [(Relation::Kind, "2".into(), text.into())]);
+    assert_eq!(kinds_of(&machine), "PP-E");
+    let summary = read(&machine).summary();
+    assert!(summary.starts_with("2 P-cores + 1 E-core + 1 core of unknown kind, "), "{summary}");
+    // Low-power cores are efficient ones, too.
+    machine.write("/sys/devices/cpu_core/cpus", "0-1\n").write("/sys/devices/cpu_lowpower/cpus", "3\n");
+    assert_eq!((kinds_of(&machine), contradictions(&machine)), ("PPEL".into(), vec![]));
+}
+
+#[test]
+fn distances_that_are_cut_off_or_damaged_are_not_known() {
+    let machine = fixtures::xeon_2s64t();
+    let file = "/sys/devices/system/node/node0/distance";
+    for (text, known) in [("10", 1), ("10 21 21", 0), ("x 21", 0), ("", 0)] {
+        let topology = read(machine.write(file, format!("{text}\n")));
+        assert_eq!(topology.nodes[0].distances.len(), known, "{text}");
+        let note = "the distances of node 0 are not all known: /sys/devices/system/node/nodeN/distance is";
+        assert_eq!(topology.notes, [format!("{note} '{text}' (numbers expected: 2)")]);
+    }
+}

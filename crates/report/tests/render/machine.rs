@@ -151,6 +151,18 @@ fn nodes_without_cpus_and_nodes_with_offline_ones_differ() {
 }
 
 #[test]
+fn a_cluster_has_several_cores() {
+    let zen = fixtures::zen_multi_llc();
+    for cpu in 0..64 {
+        let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
+        zen.write(format!("{dir}/index2/shared_cpu_list"), "0-63\n");
+        zen.write(format!("{dir}/index3/shared_cpu_list"), format!("{},{}\n", cpu % 32, cpu % 32 + 32));
+    }
+    let text = page(&zen);
+    assert!(text.contains("Contradictory") && !text.contains("cluster"), "{text}");
+}
+
+#[test]
 fn strides_have_a_legend() {
     let second = "a-b:2 is every second CPU from a to b";
     assert!(page(&fixtures::xeon_2s64t()).contains(second));
