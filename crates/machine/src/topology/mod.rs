@@ -64,7 +64,7 @@ pub struct Topology {
     /// What could not be learnt, in sentences.
     pub notes: Vec<String>,
     /// Statements of the kernel about CPUs that cannot all be true. Datasets of earlier versions have none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub contradictions: Vec<Contradiction>,
 }
 
@@ -85,7 +85,10 @@ impl Topology {
         let caches = cache::read(root, &lists.online, &mut notes, &mut contradictions);
         kind::assign(root, &mut cores, &mut cpus, &caches, &mut contradictions);
         contradictions.extend(consistency::of_cores(&cores, &cpus, fake_nodes));
-        contradictions.extend(consistency::of_caches(&caches, &cpus));
+        // What firmware calls a package on other processors can be a core or a cluster.
+        if root.other_processor().is_none() {
+            contradictions.extend(consistency::of_caches(&caches, &cpus));
+        }
         contradictions.extend(consistency::of_nodes(&nodes, fake_nodes));
         contradictions.extend(consistency::of_dies(root, &dies, &lists.online));
         contradictions.extend(consistency::of_packages(root, &packages, &lists.online));

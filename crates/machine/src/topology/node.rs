@@ -172,7 +172,12 @@ fn reconcile(root: &FsRoot, nodes: &mut [Node], notes: &mut Vec<String>) {
         only.free = field_kib(&meminfo, "MemFree").map(Bytes).or(only.free);
         return;
     }
-    let (sum, more) = (Bytes(sum), sum > all.0);
+    let more = sum > all.0;
+    // Old kernels count pages that are reserved at boot as memory of a node: a few percent.
+    if more && sum - all.0 <= all.0 / 16 {
+        return;
+    }
+    let sum = Bytes(sum);
     notes.push(if more {
         format!("the nodes' memory adds up to {sum} by {DIR}, which is more than the {all} of /proc/meminfo")
     } else {

@@ -864,3 +864,39 @@ fn distances_that_are_cut_off_or_damaged_are_not_known() {
         assert_eq!(topology.notes, [format!("{note} '{text}' (numbers expected: 2)")]);
     }
 }
+
+#[test]
+fn memory_of_nodes_that_is_a_few_percent_more_is_not_noted() {
+    let machine = fixtures::xeon_2s64t();
+    for (gib, noted) in [(188, false), (184, false), (160, true)] {
+        machine.write("/proc/meminfo", format!("MemTotal: {} kB\n", gib << 20));
+        assert_eq!(!read(&machine).notes.is_empty(), noted, "{gib} {:?}", read(&machine).notes);
+    }
+}
+
+#[test]
+fn what_is_not_known_of_several_nodes_is_one_note() {
+    let machine = fixtures::xeon_2s64t();
+    for node in 0..2 {
+        machine.remove(format!("/sys/devices/system/node/node{node}/meminfo"));
+    }
+    let note = "the memory of nodes 0-1 is not known: /sys/devices/system/node/nodeN has no meminfo";
+    assert_eq!(read(&machine).notes, [note]);
+}
+
+#[test]
+fn caches_of_several_packages_are_possible_on_other_processors() {
+    let machine = four_cores();
+    (0..4).for_each(|cpu| {
+        cpu_file(&machine, &cpu.to_string(), "topology/physical_package_id", &cpu.to_string())
+    });
+    assert_eq!(contradictions(&machine).len(), 1);
+    machine.write("/proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\n");
+    assert_eq!(contradictions(&machine), []);
+}
+
+#[test]
+fn json_has_an_empty_list_of_contradictions() {
+    let json = serde_json::to_value(read(&fixtures::vm_2cpu())).unwrap();
+    assert_eq!(json["contradictions"], serde_json::json!([]));
+}
