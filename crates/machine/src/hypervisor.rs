@@ -16,8 +16,9 @@ pub struct Guest {
 }
 
 /// What the firmware of virtual machines calls the product or its vendor (beginnings), as systemd-detect-virt knows them.
-/// Google's and OpenStack's names are left out: their machines without a hypervisor have them, too.
-const FIRMWARE: [(&str, &str); 15] = [
+/// Left out are names that machines without a hypervisor have, too: Google Compute Engine (its metal instances, with the
+/// same SMBIOS tables), Alibaba Cloud as a vendor, and Oracle Corporation (its servers).
+const FIRMWARE: [(&str, &str); 18] = [
     ("VirtualBox", "VirtualBox"),
     ("innotek GmbH", "VirtualBox"),
     ("VMware", "VMware"),
@@ -33,6 +34,9 @@ const FIRMWARE: [(&str, &str); 15] = [
     ("BHYVE", "bhyve"),
     ("Hyper-V", "Hyper-V"),
     ("Apple Virtualization", "Apple Virtualization"),
+    ("OpenStack Nova", "OpenStack"),
+    ("OpenStack Compute", "OpenStack"),
+    ("Alibaba Cloud ECS", "Alibaba Cloud ECS"),
 ];
 
 /// Devices (vendor and number, as in `/proc/bus/pci/devices`) that virtual machines alone have, as lscpu knows them.
@@ -49,7 +53,7 @@ pub fn guest(root: &FsRoot) -> Option<Guest> {
     let flag = has_cpuinfo_flag(root, "hypervisor")
         .then(|| (None, "/proc/cpuinfo lists the flag 'hypervisor'".to_string()));
     let found: Vec<(Option<&str>, String)> =
-        [flag, firmware(root), interface(root), device(root)].into_iter().flatten().collect();
+        [flag, firmware(root), smbios(root), interface(root), device(root)].into_iter().flatten().collect();
     (!found.is_empty()).then(|| Guest {
         hypervisor: found.iter().find_map(|(name, _)| *name).map(str::to_string),
         evidence: found.into_iter().map(|(_, evidence)| evidence).collect(),
@@ -73,6 +77,8 @@ fn firmware(root: &FsRoot) -> Option<(Option<&'static str>, String)> {
         match text {
             "Microsoft Corporation" if product_is("Virtual Machine") => Some("Hyper-V"),
             "Amazon EC2" if !metal => Some("Amazon EC2"),
+            "DigitalOcean" if product_is("Droplet") => Some("DigitalOcean"),
+            "Hetzner" if product_is("vServer") => Some("Hetzner Cloud"),
             _ => known,
         }
     };
@@ -82,6 +88,16 @@ fn firmware(root: &FsRoot) -> Option<(Option<&'static str>, String)> {
             Some((Some(name(&text)?), format!("{path} is '{text}'")))
         },
     )
+}
+
+// A bit by which firmware says that the machine is virtual: readable by root only, and not set by all that could.
+fn smbios(root: &FsRoot) -> Option<(Option<&'static str>, String)> {
+    let path = "/sys/firmware/dmi/entries/0-0/raw";
+    let table = root.bytes(path).ok()?;
+    // The length of the table, and the second of the BIOS characteristics extension bytes.
+    let (&length, &extension) = (table.get(1)?, table.get(19)?);
+    let set = length >= 20 && extension & 1 << 4 != 0;
+    set.then(|| (None, format!("{path} has the bit for virtual machines")))
 }
 
 fn interface(root: &FsRoot) -> Option<(Option<&'static str>, String)> {
@@ -121,6 +137,15 @@ mod tests {
             ("", "BHYVE", Some("bhyve")),
             ("Amazon EC2", "m5.large", Some("Amazon EC2")),
             ("Amazon EC2", "m7i.metal-24xl", None),
+            ("OpenStack Foundation", "OpenStack Nova", Some("OpenStack")),
+            ("OpenStack Foundation", "OpenStack Compute", Some("OpenStack")),
+            ("Alibaba Cloud", "Alibaba Cloud ECS", Some("Alibaba Cloud ECS")),
+            ("Alibaba Cloud", "Other", None),
+            ("DigitalOcean", "Droplet", Some("DigitalOcean")),
+            ("DigitalOcean", "Other", None),
+            ("Hetzner", "vServer", Some("Hetzner Cloud")),
+            ("Google", "Google Compute Engine", None),
+            ("Oracle Corporation", "ORACLE SERVER X9-2c", None),
             ("Dell Inc.", "PowerEdge R740", None),
         ] {
             let tree = FixtureTree::empty("dmi");
@@ -142,6 +167,17 @@ mod tests {
         assert_eq!(guest(&tree.root()), Some(expected));
         tree.remove("/proc/bus").write("/sys/hypervisor/type", "xen\n");
         assert_eq!(guest(&tree.root()).unwrap().hypervisor.as_deref(), Some("Xen"));
+    }
+
+    #[test]
+    fn firmware_says_in_a_bit_that_the_machine_is_virtual() {
+        let tree = FixtureTree::empty("smbios");
+        for (length, extension, expected) in [(24, 0x1c, true), (24, 0x0c, false), (18, 0x1c, false)] {
+            let mut table = [0_u8; 26];
+            (table[1], table[19]) = (length, extension);
+            tree.write("/sys/firmware/dmi/entries/0-0/raw", std::str::from_utf8(&table).unwrap());
+            assert_eq!(guest(&tree.root()).is_some(), expected, "{length} {extension}");
+        }
     }
 
     #[test]
