@@ -3,7 +3,7 @@
 //! The rules for finding them are those of the tables for unwinding, which the recorder reads; each is asked for once.
 
 use crate::entry::safe_read;
-use crate::layout::{Block, MOST_FRAMES, ask, frame, register};
+use crate::layout::{Block, MOST_FRAMES, RUNTIME, SHARED, ask, frame, register};
 use crate::questions::ask;
 use crate::state::state;
 use crate::stubs::Registers;
@@ -143,6 +143,10 @@ pub fn find(block: &mut Block, registers: &Registers, pc: u64) {
             break;
         }
         let Some(to) = read(frame.wrapping_sub(8)).filter(|to| *to != 0) else { break };
+        // Handlers are called from our code: for the program, they have no caller.
+        if (RUNTIME..SHARED).contains(&to) {
+            break;
+        }
         if saved != 0 {
             let Some(value) = read(frame.wrapping_add(saved)) else { break };
             base = value;

@@ -191,7 +191,7 @@ fn suspend(a: [u64; 6], frame: *mut u64) -> u64 {
     // The handler of the signal that ends it runs here, before the program's mask is back: it may be blocked there.
     let Some(wanted) = read::<u64>(a[0]) else { return sys::error(sys::EFAULT) };
     let wanted = wanted & !OURS;
-    interruptible(sys::RT_SIGSUSPEND, [(&raw const wanted) as u64, 8, 0, 0, 0, 0], frame)
+    interruptible(sys::RT_SIGSUSPEND, [(&raw const wanted) as u64, a[1], 0, 0, 0, 0], frame)
 }
 
 fn signal_stack(a: [u64; 6], frame: *mut u64) -> u64 {

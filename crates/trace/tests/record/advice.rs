@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ringfence_trace::census::dynamic::{self, Confidence, Run};
-use ringfence_trace::events::Medium;
+use ringfence_trace::events::{Action, Location, Medium};
 use ringfence_trace::record::{Options, record};
 use ringfence_trace::recording::{About, Reader, Writer};
 
@@ -18,6 +18,38 @@ fn census(program: &Path, folder: &Path) -> Run {
         record(Options { command, files: vec![file], copies: None, loads: false }, &mut writer).unwrap();
     writer.finish(outcome.ended).unwrap();
     dynamic::of(&Reader::open(&trace).unwrap()).unwrap()
+}
+
+#[test]
+fn handlers_have_no_caller_in_the_recorder() {
+    for words in [&["-g", "-O0"][..], &["-g", "-O2"], &["-g", "-O2", "-fno-omit-frame-pointer"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(program) = build(folder.path(), "handlers.c", "gcc", words, &[]) else { return };
+        let run = census(&program, folder.path());
+        assert_eq!(run.total.flushes(), 45);
+        let own = program.display().to_string();
+        let places = run.callers.iter().chain(&run.sites).filter(|row| row.executed.flushes() > 0);
+        let modules: Vec<&str> = places.map(|row| &*row.location.as_ref().unwrap().module).collect();
+        assert!(!modules.is_empty() && modules.iter().all(|module| *module == own), "{words:?}: {modules:?}");
+        let lines: Vec<&str> = run.needless_lines.iter().map(|line| &*line.place).collect();
+        assert!(lines.iter().any(|place| place.starts_with("on (")), "{words:?}: {lines:?}");
+
+        let recording = Reader::open(&folder.path().join("trace")).unwrap();
+        let mut in_handlers = 0;
+        for event in recording.events() {
+            let event = event.unwrap();
+            let frames = recording.callers(event.callers).map_or(&[][..], |callers| &callers.frames);
+            let frames: Vec<_> =
+                frames.iter().map(|frame| recording.location(&frame.module, frame.call())).collect();
+            assert!(!frames.iter().any(|frame| frame.module.contains("memfd:")), "{words:?}: {frames:?}");
+            let is_handler = |place: &Location| place.function.as_deref() == Some("on");
+            if matches!(event.action, Action::Flush { .. }) && frames.first().is_some_and(is_handler) {
+                assert_eq!(frames.len(), 1, "{words:?}: {frames:?}");
+                in_handlers += 1;
+            }
+        }
+        assert_eq!(in_handlers, 44, "{words:?}");
+    }
 }
 
 // Of each kind in one place: see the program.

@@ -7,8 +7,10 @@ use crate::recording::Reader;
 // Folders of libraries that a system has for all programs.
 const OF_THE_SYSTEM: [&str; 6] = ["/lib/", "/lib32/", "/lib64/", "/libx32/", "/usr/lib", "/usr/local/lib"];
 
-// Libraries that start programs and threads, or call back: being called from there is no reason for anything.
-const RUNTIMES: [&str; 6] = ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libstdc++.so"];
+// Code that starts programs and threads, or calls back: being called from there is no reason for anything. In older
+// traces, the recorder's own code is the caller of signal handlers.
+const RUNTIMES: [&str; 7] =
+    ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libstdc++.so", "memfd:ringfence-runtime"];
 
 // Functions of PMDK's libraries that make a pool, by the beginnings of their names.
 const POOL_MAKERS: [&str; 4] = ["pmemobj_create", "pmemlog_create", "pmemblk_create", "util_pool_create"];
@@ -87,6 +89,8 @@ mod tests {
         assert!(
             !own(&libpmemobj, "/home/me/store") && !own(&libpmem, &libpmemobj) && !own(&libc, &libpmemobj)
         );
+        let recorder = "/memfd:ringfence-runtime (deleted)";
+        assert!(!own(recorder, &libc) && !own(&libc, recorder) && own("/home/me/store", recorder));
         assert!(!own("[vdso]", &libc) && !is_own_work(None, Some(&at("/home/me/store"))));
     }
 
