@@ -18,6 +18,7 @@ use ringfence_trace::events::{Action, Ended, Place};
 use ringfence_trace::record::{Options, record};
 use ringfence_trace::recording::{About, Reader, Writer};
 use ringfence_trace::replay;
+use support::{has, skip};
 
 const NATIVE: [&str; 2] = ["-O3", "-march=native"];
 
@@ -126,8 +127,20 @@ fn handlers_on_a_stack_of_their_own() {
 }
 
 #[test]
-fn signals_that_wait_for_sigsuspend() {
-    compare_all("suspend.c", "gcc", &[&["-O1"], &["-O2", "-static"]]);
+fn blocked_signals_that_a_suspended_program_waits_for() {
+    compare_all("suspends.c", "gcc", &[&["-O1"], &["-O2", "-static"], &NATIVE]);
+}
+
+#[test]
+fn a_command_with_a_time_limit() {
+    if !has("timeout") {
+        return skip("timeout is not installed");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let command = ["timeout", "1", "sleep", "100"].map(Into::into).into();
+    let mut writer = Writer::create(&folder.path().join("trace"), About::default()).unwrap();
+    let options = Options { command, files: vec![folder.path().join("file")], copies: None, loads: false };
+    assert_eq!(record(options, &mut writer).unwrap().ended, Ended::Exited(124));
 }
 
 #[test]
