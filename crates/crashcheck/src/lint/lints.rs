@@ -36,19 +36,15 @@ impl Lints {
         self.0.step(event);
     }
 
-    /// Something else than instructions makes these bytes durable, such as `msync`, or ends them.
-    pub fn settle(&mut self, bytes: Range<usize>) {
-        self.0.settle_all(bytes, None);
+    /// Something else than instructions makes these bytes durable, such as `msync`, or ends them: everything that was stored
+    /// there, or only what was numbered up to `until`.
+    pub fn settle(&mut self, bytes: Range<usize>, until: Option<u64>) {
+        self.0.settle_all(bytes, until);
     }
 
-    /// What comes next has this number, greater than that of everything before it. Without a number, the last one holds.
+    /// Numbers the events that follow, for [`Lints::settle`]. Numbers rise.
     pub fn number(&mut self, number: u64) {
         self.0.number = number;
-    }
-
-    /// As [`Lints::settle`], but where `until` is a number, only of what was stored up to that one.
-    pub fn settle_until(&mut self, bytes: Range<usize>, until: Option<u64>) {
-        self.0.settle_all(bytes, until);
     }
 
     /// What was found, by rule and place.

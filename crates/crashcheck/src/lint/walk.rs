@@ -36,7 +36,7 @@ struct Stored {
     live: u8,
     at: At,
     op: usize,
-    // As whoever tells of the events has numbered this one.
+    // The caller's number of the store.
     number: u64,
     state: State,
     told: Option<Rule>,

@@ -181,7 +181,7 @@ impl<'r> Findings<'r> {
                     && let Some(start) = self.address(Place { file, offset: 0 })
                 {
                     let end = |offset: u64| start + offset.min((1 << SPAN) - 1) as usize;
-                    self.lints.settle_until(end(bytes.start)..end(bytes.end), event.action.began());
+                    self.lints.settle(end(bytes.start)..end(bytes.end), event.action.began());
                 }
             }
         }
