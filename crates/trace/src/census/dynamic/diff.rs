@@ -1,18 +1,16 @@
 //! What differs between two recorded runs, such as those of two builds.
 //!
-//! Addresses differ between builds, so places are matched by what people call them: function, source file and line. Where an
+//! Addresses differ between builds, so places are matched by name: function, source file and line. Where an
 //! edit moved lines, the places of a function are matched in their order: first those that did the same, then those between
 //! them.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::{AtPlace, Executed, Run};
 use crate::events::Location;
-
-// Of lines that differ in one function; more are matched by their names alone.
-const MOST_PAIRS: usize = 1 << 22;
 
 /// What differs between two runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -150,8 +148,7 @@ fn matched(mut before: Lines, mut after: Lines, found: &mut Vec<PlaceDiff>) {
         lines.into_iter().map(|((_, place), executed)| (place, executed)).collect()
     };
     let (before, after) = (list(before), list(after));
-    let pairs =
-        if before.len() * after.len() <= MOST_PAIRS { unchanged(&before, &after) } else { Vec::new() };
+    let pairs = unchanged(&before, &after);
     let (mut first, mut second) = (0, 0);
     for (one, other) in pairs.into_iter().chain([(before.len(), after.len())]) {
         between(&before[first..one], &after[second..other], found);
@@ -161,27 +158,16 @@ fn matched(mut before: Lines, mut after: Lines, found: &mut Vec<PlaceDiff>) {
 
 // Pairs of lines that did the same, as many as there are in one order.
 fn unchanged(before: &[(String, Executed)], after: &[(String, Executed)]) -> Vec<(usize, usize)> {
-    let mut longest = vec![vec![0u32; after.len() + 1]; before.len() + 1];
-    for one in (0..before.len()).rev() {
-        for other in (0..after.len()).rev() {
-            longest[one][other] = match before[one].1 == after[other].1 {
-                true => longest[one + 1][other + 1] + 1,
-                false => longest[one + 1][other].max(longest[one][other + 1]),
-            };
+    let executed =
+        |lines: &[(String, Executed)]| lines.iter().map(|(_, executed)| *executed).collect::<Vec<_>>();
+    let differences = capture_diff_slices(Algorithm::Myers, &executed(before), &executed(after));
+    let pairs = differences.into_iter().filter_map(|difference| match difference {
+        DiffOp::Equal { old_index, new_index, len } => {
+            Some((0..len).map(move |at| (old_index + at, new_index + at)))
         }
-    }
-    let (mut one, mut other, mut pairs) = (0, 0, Vec::new());
-    while one < before.len() && other < after.len() {
-        if before[one].1 == after[other].1 {
-            pairs.push((one, other));
-            (one, other) = (one + 1, other + 1);
-        } else if longest[one + 1][other] >= longest[one][other + 1] {
-            one += 1;
-        } else {
-            other += 1;
-        }
-    }
-    pairs
+        _ => None,
+    });
+    pairs.flatten().collect()
 }
 
 // Lines that did something else: by their names, or in order where there are as many before and after.

@@ -6,7 +6,7 @@ use ringfence_persist::Flush;
 use serde::Serialize;
 
 /// How often each thing happened at one place, and what of it was needless or missing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Executed {
     /// Ordinary stores.
     pub stores: u64,
