@@ -7,7 +7,7 @@ use crate::recording::Reader;
 // Folders of libraries that a system has for all programs.
 const OF_THE_SYSTEM: [&str; 6] = ["/lib/", "/lib32/", "/lib64/", "/libx32/", "/usr/lib", "/usr/local/lib"];
 
-// Code that starts programs and threads, or calls back: being called from there is no reason for anything. In older
+// Code that starts programs and threads, or calls back: a call from there explains nothing. In older
 // traces, the recorder's own code is the caller of signal handlers.
 const RUNTIMES: [&str; 7] =
     ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libstdc++.so", "memfd:ringfence-runtime"];
@@ -42,6 +42,12 @@ pub fn is_own(place: &Location) -> bool {
         && !is_runtime(path)
 }
 
+/// Whether a place only starts programs and threads, or calls back.
+pub fn starts_programs(place: &Location) -> bool {
+    let is_one = |name: &String| name == "_start" || name.starts_with("__libc_start_");
+    is_runtime(&place.module) || place.function.as_ref().is_some_and(is_one)
+}
+
 /// Whether a place is in a function that copies or sets bytes, which may store some of them twice.
 pub fn is_copy(place: &Location) -> bool {
     let is_one = |name: &String| ["memcpy", "memmove", "memset"].iter().any(|copy| name.contains(copy));
@@ -52,8 +58,8 @@ pub fn is_copy(place: &Location) -> bool {
 /// flush what they are given; what other libraries store is theirs.
 pub fn is_own_work(site: Option<&Location>, caller: Option<&Location>) -> bool {
     let Some(site) = site else { return false };
-    let does_as_told = is_runtime(&site.module) || is_named(&site.module, &["libpmem.so", "libpmem2.so"]);
-    is_own(site) || (does_as_told && caller.is_some_and(is_own))
+    let works_for_caller = is_runtime(&site.module) || is_named(&site.module, &["libpmem.so", "libpmem2.so"]);
+    is_own(site) || (works_for_caller && caller.is_some_and(is_own))
 }
 
 /// Whether calls are those of a library that makes a pool.

@@ -42,8 +42,9 @@ pub fn lines(recording: &Reader, rows: &FxHashMap<Key, Executed>) -> (Vec<Needle
             continue;
         }
         // A function that calls itself counts once.
+        let frames = frames.iter().filter(|frame| !charged::starts_programs(frame));
         let places: BTreeMap<String, bool> =
-            frames.iter().map(|frame| (line(frame), charged::is_own(frame))).collect();
+            frames.map(|frame| (line(frame), charged::is_own(frame))).collect();
         for (place, own) in places {
             let (_, flushes, needless) = all.entry(place).or_insert((own, 0, 0));
             *flushes += executed.flushes();
