@@ -122,7 +122,7 @@ fn doubt(topology: &Topology, want: &Want, own: &CpuSet, home: &CpuSet, place: P
     let fake = topology.fake_nodes && !own.is_empty() && relies_on.contains(&Relation::Node);
     let made_up = || {
         format!(
-            "{}'s placement relies on NUMA nodes that numa=fake= on the kernel's command line makes up",
+            "{}'s placement relies on emulated NUMA nodes (numa=fake= on the kernel's command line)",
             want.role
         )
     };

@@ -251,7 +251,7 @@ fn placements_on_nodes_that_the_command_line_makes_up_say_so() {
     let xeon = fixtures::xeon_2s64t();
     xeon.write("/proc/cmdline", "numa=fake=2U\n");
     let text =
-        "aggressor's placement relies on NUMA nodes that numa=fake= on the kernel's command line makes up";
+        "aggressor's placement relies on emulated NUMA nodes (numa=fake= on the kernel's command line)";
     assert_eq!(two(&xeon, PlacementKind::Remote, 1, 1).notes, [text]);
     assert!(two(&xeon, PlacementKind::Llc, 1, 1).notes.is_empty());
 }

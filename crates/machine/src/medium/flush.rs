@@ -7,6 +7,7 @@
 use serde::Serialize;
 
 use super::model::{Below, Device, DeviceKind, FileSystem, FileSystemKind, WriteCache};
+use crate::text::listed;
 
 /// Where a flush goes. Ordered: of several devices that hold parts of a file, the last decides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -52,7 +53,7 @@ pub(super) fn of(file_system: &FileSystem) -> Reach {
         (Some(device), Reach::Disks(_) | Reach::NothingToFlush(_) | Reach::Server(_)) => {
             stopped(format!("{device}, so that its file is never synced"))
         }
-        (None, Reach::Disks(disks)) => stopped(format!("{}, whose cache can lose data", list(&disks))),
+        (None, Reach::Disks(disks)) => stopped(format!("{}, whose cache can lose data", listed(&disks))),
         (None, Reach::Server(server)) => stopped(server),
         // Where there is nothing to flush, it does not matter that none is sent.
         (_, below) => below,
@@ -117,18 +118,9 @@ fn of_device(device: &Device) -> Reach {
         }
         (Some(WriteCache::WriteThrough), Reach::Disks(disks)) => Reach::Stopped(format!(
             "{name} states that it has no volatile cache, so that no flush goes on to {}, which {} one",
-            list(&disks),
+            listed(&disks),
             if disks.len() == 1 { "has" } else { "have" }
         )),
         (_, bottom) => bottom,
-    }
-}
-
-/// Names as text: `sda`, `sda and sdb`, `sda, sdb and sdc`.
-pub(super) fn list(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }

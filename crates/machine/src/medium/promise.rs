@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use crate::root::FsRoot;
 
-use super::flush::{Reach, list};
+use super::flush::Reach;
 use super::model::{Below, Device, DeviceKind, FileSystem, FileSystemKind, WriteCache};
+use crate::text::listed;
 
 /// What a way to write or to sync promises once the call has returned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -135,13 +136,13 @@ fn fsync(file_system: &FileSystem, flush: &Reach) -> String {
     let flushed = match flush {
         Reach::Disks(disks) => {
             let (are, their) = if disks.len() == 1 { ("is", "its") } else { ("are", "their") };
-            format!("then {} {are} told to flush {their} cache, and that is waited for", list(disks))
+            format!("then {} {are} told to flush {their} cache, and that is waited for", listed(disks))
         }
         Reach::NothingToFlush(disks) => {
             let (state, them) = if disks.len() == 1 { ("states", "it") } else { ("state", "them") };
             format!(
                 "{} {state} that no volatile cache is there, so that no flush is sent to {them}",
-                list(disks)
+                listed(disks)
             )
         }
         Reach::Server(name) => format!("then the server behind {name} is told to flush"),

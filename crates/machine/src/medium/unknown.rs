@@ -3,8 +3,9 @@
 use crate::hypervisor;
 use crate::root::FsRoot;
 
-use super::flush::{Reach, list};
+use super::flush::Reach;
 use super::model::{Below, Device, DeviceKind, FileSystem, FileSystemKind};
+use crate::text::listed;
 
 /// What cannot be known, a sentence each.
 pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec<String> {
@@ -12,7 +13,7 @@ pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec
     file_system.file_systems(&mut |one| unknown.extend(of_file_system(one)));
     file_system.devices(&mut |device| unknown.extend(of_device(device)));
     let (Reach::Disks(names) | Reach::NothingToFlush(names)) = flush else { return unknown };
-    let (disks, one) = (list(names), names.len() == 1);
+    let (disks, one) = (listed(names), names.len() == 1);
     unknown.push(match hypervisor::guest(root).is_some() {
         true => format!(
             "whether the host keeps what {disks} {} told to keep: this is a virtual machine, and hosts can be set to ignore \

@@ -165,8 +165,7 @@ fn contradictory(found: &BTreeMap<(u8, CacheKind), Vec<Found>>) -> Vec<Contradic
             }
         }
         for (cpus, outer) in split {
-            let text =
-                format!("{} share an {}, and not the L{outer} behind it", cpus.named(), name(*level, *kind));
+            let text = format!("{} share an {} but not the L{outer}", cpus.named(), name(*level, *kind));
             add(cpus, text);
         }
     }

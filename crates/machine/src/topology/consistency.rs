@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::cpulist::{CpuId, CpuSet};
 use crate::root::FsRoot;
+use crate::text::listed;
 
 use super::contradiction::{Contradiction, Relation};
 use super::{Cache, Core, Cpu, Die, Node, Package, cpu};
@@ -27,7 +28,7 @@ pub(super) fn of_caches(caches: &[Cache], cpus: &[Cpu]) -> Vec<Contradiction> {
     found
 }
 
-/// `fake`: nodes that are made up divide cores, too.
+/// `fake`: emulated nodes divide cores, too.
 pub(super) fn of_cores(cores: &[Core], cpus: &[Cpu], fake: bool) -> Vec<Contradiction> {
     let spanning = |core: &Core| {
         let (packages, nodes) = (packages_of(&core.cpus, cpus), nodes_of(&core.cpus, cpus));
@@ -42,7 +43,7 @@ pub(super) fn of_cores(cores: &[Core], cpus: &[Cpu], fake: bool) -> Vec<Contradi
     cores.iter().filter_map(spanning).collect()
 }
 
-/// `fake`: nodes that are made up share CPUs, and are as near to each other as to themselves.
+/// `fake`: emulated nodes share CPUs, and are as near to each other as to themselves.
 pub(super) fn of_nodes(nodes: &[Node], fake: bool) -> Vec<Contradiction> {
     let mut by_nodes: BTreeMap<CpuSet, CpuSet> = BTreeMap::new();
     for cpu in nodes.iter().flat_map(|node| node.cpus.iter()).collect::<CpuSet>().iter() {
@@ -127,8 +128,7 @@ fn grouped_otherwise(
     if groups.len() > QUOTED {
         others.push(format!("{} other groups", groups.len() - QUOTED));
     }
-    let last = others.pop().unwrap_or_default();
-    let others = if others.is_empty() { last } else { format!("{} and {last}", others.join(", ")) };
+    let others = listed(&others);
     Some(Contradiction {
         relation,
         text: format!("{what} groups {}, and {file} groups {others}", cpus.named()),

@@ -240,7 +240,7 @@ fn threads(
         notes.push(format!("the SMT siblings of CPU {id}, and perhaps of others, cannot be read: {error}"));
     }
     if !unknown.is_empty() {
-        notes.push(format!("the kernel tells neither core nor SMT siblings of {}", unknown.named()));
+        notes.push(format!("the kernel shows neither the core nor the SMT siblings of {}", unknown.named()));
     }
     if !ambiguous.is_empty() {
         notes.push(format!(

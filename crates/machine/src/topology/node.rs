@@ -77,7 +77,7 @@ pub(super) fn read(
         let noun = if nodes.len() == 1 { "node" } else { "nodes" };
         format!("the {what} of {noun} {nodes} {why}")
     }));
-    contradictions.extend(of_strangers(root, present, &mut nodes));
+    contradictions.extend(of_impossible_cpus(root, present, &mut nodes));
     find_offline(root, &mut nodes, &present.difference(online), notes);
     for node in &mut nodes {
         node.memory_only = node.without_cpus() && node.memory.is_some();
@@ -95,21 +95,21 @@ pub(super) fn read(
 type Unknown = BTreeMap<(&'static str, String), CpuSet>;
 
 /// CPUs in lists of nodes that there cannot be. Old kernels list CPUs that are possible and not present.
-fn of_strangers(root: &FsRoot, present: &CpuSet, nodes: &mut [Node]) -> Vec<Contradiction> {
+fn of_impossible_cpus(root: &FsRoot, present: &CpuSet, nodes: &mut [Node]) -> Vec<Contradiction> {
     let list = |name: &str| root.parse_opt::<CpuSet>(format!("/sys/devices/system/cpu/{name}"));
     let Some(known) = list("possible").or_else(|| list("present")) else { return Vec::new() };
-    let stranger = |node: &mut Node| {
-        let strangers = node.offline.difference(&known);
+    let impossible_of = |node: &mut Node| {
+        let impossible = node.offline.difference(&known);
         node.offline = node.offline.intersection(present);
-        if strangers.is_empty() {
+        if impossible.is_empty() {
             return None;
         }
         node.cpus_known &= !node.without_cpus();
-        let verb = if strangers.len() == 1 { "is" } else { "are" };
-        let text = format!("node {} names {}, which {verb} not possible", node.id, strangers.named());
-        Some(Contradiction { relation: Relation::Node, cpus: strangers, text })
+        let verb = if impossible.len() == 1 { "is" } else { "are" };
+        let text = format!("node {} names {}, which {verb} not possible", node.id, impossible.named());
+        Some(Contradiction { relation: Relation::Node, cpus: impossible, text })
     };
-    nodes.iter_mut().filter_map(stranger).collect()
+    nodes.iter_mut().filter_map(impossible_of).collect()
 }
 
 fn them(cpus: &CpuSet) -> &'static str {
@@ -146,8 +146,8 @@ pub(super) fn fake(root: &FsRoot, notes: &mut Vec<String>) -> bool {
     let option = line.split_whitespace().find(|word| word.starts_with("numa=fake="));
     if let Some(option) = option {
         notes.push(format!(
-            "which NUMA nodes the hardware has is not known: {option} on the kernel's command line makes nodes up, \
-             and the distances between them"
+            "which NUMA nodes the hardware has is not known: {option} on the kernel's command line \
+             emulates nodes and their distances"
         ));
     }
     option.is_some()

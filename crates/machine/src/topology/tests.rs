@@ -560,7 +560,7 @@ fn speeds_that_contradict_each_other_tell_no_kinds() {
         let machine = machine_of(speeds, &l1);
         assert_eq!(kinds_of(&machine), "--");
         let text = format!(
-            "by {}, CPU 0 should be faster than CPU 1, and by {} slower: they are not told apart as kinds of cores",
+            "by {}, CPU 0 should be faster than CPU 1, and by {} slower: no kinds of cores are shown",
             sources.0, sources.1
         );
         assert_eq!(contradictions(&machine), [(Relation::Kind, "0-1".into(), text)]);
@@ -777,7 +777,7 @@ fn a_cache_narrower_than_one_within_is_a_contradiction() {
     (0..4).for_each(|cpu| {
         cpu_file(&machine, &cpu.to_string(), "cache/index3/shared_cpu_list", &cpu.to_string())
     });
-    let text = "CPUs 0-3 share an L2, and not the L3 behind it";
+    let text = "CPUs 0-3 share an L2 but not the L3";
     assert_eq!(contradictions(&machine), [(Relation::Cache, "0-3".into(), text.into())]);
     // Sharers that are not known are no fewer.
     cpu_file(&machine, "0-3", "cache/index3/shared_cpu_list", "");
