@@ -37,7 +37,7 @@ pub fn markdown(table: &Table) -> String {
 fn machines(out: &mut String, table: &Table) {
     out.push_str("## Which machines?\n\n");
     if table.machines.is_empty() {
-        out.push_str("None yet: there is no dataset, so that no claim has been measured or simulated.\n\n");
+        out.push_str("None yet: there are no datasets, so no claim has been measured or simulated.\n\n");
         return;
     }
     out.push_str("| name | what it is | |\n|---|---|---|\n");

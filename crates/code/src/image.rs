@@ -107,7 +107,7 @@ impl<'a> Image<'a> {
             ObjectKind::Core => "it is a core dump",
             _ if self.file.sections().next().is_none() => "its section headers are missing",
             _ if !self.sections.is_empty() => {
-                "its code is in another file, and it has debug information alone"
+                "it has debug information only, and its code is in another file"
             }
             _ => "none of its sections has code",
         })

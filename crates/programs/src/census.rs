@@ -43,7 +43,7 @@ pub fn census(census: &Census, all: bool, style: &Style) -> String {
             chosen(&mut out, &file.chosen, if all { usize::MAX } else { MOST_VARIANTS }, style);
         }
     }
-    not_looked_for(&mut out, census, style);
+    not_detected(&mut out, census, style);
     let hidden =
         census.files.iter().flat_map(|file| &file.functions).any(|function| !shown(&function.counts));
     if hidden {
@@ -102,14 +102,14 @@ fn unfenced(out: &mut String, file: &File, most: usize, style: &Style) {
     paragraph(out, 0, &text, style);
 }
 
-// That nothing was found says something only where it was looked for.
-fn not_looked_for(out: &mut String, census: &Census, style: &Style) {
+// That nothing was found means something only where choices can be detected.
+fn not_detected(out: &mut String, census: &Census, style: &Style) {
     let kinds: BTreeSet<&str> =
-        census.files.iter().filter_map(|file| file.choices_not_looked_for.as_deref()).collect();
+        census.files.iter().filter_map(|file| file.choices_not_detected.as_deref()).collect();
     if !kinds.is_empty() {
         let kinds: Vec<String> = kinds.into_iter().map(Into::into).collect();
         out.push('\n');
-        let text = format!("Choices at run time are not looked for in {}.", listed(&kinds, "and"));
+        let text = format!("Choices at run time are not detected in {}.", listed(&kinds, "and"));
         faint(out, &text, style);
     }
 }

@@ -158,10 +158,10 @@ fn who_is_not_root_records_on_copies_too() {
     fs::write(folder.path().join("file"), "as it was").unwrap();
     fs::set_permissions(folder.path().join("file"), PermissionsExt::from_mode(0o666)).unwrap();
     let record = |file: &str, out: &str| {
-        let mut nobody = Command::new("setpriv");
-        nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./ringfence", "trace"]);
-        nobody.args(["--file", file, "--out", out, "--", "./store", file]);
-        nobody.current_dir(folder.path()).output()
+        let mut unprivileged = Command::new("setpriv");
+        unprivileged.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./ringfence", "trace"]);
+        unprivileged.args(["--file", file, "--out", out, "--", "./store", file]);
+        unprivileged.current_dir(folder.path()).output()
     };
     let Ok(said) = record("file", "t") else {
         return skip("there is no setpriv");

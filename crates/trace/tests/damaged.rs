@@ -68,7 +68,7 @@ fn code_that_is_not_there_is_reported_as_not_found() {
         assert!(made.success());
         let error = of(debug).unwrap_err().to_string();
         assert!(
-            error.ends_with("no code found: its code is in another file, and it has debug information alone"),
+            error.ends_with("no code found: it has debug information only, and its code is in another file"),
             "{error}"
         );
     } else {

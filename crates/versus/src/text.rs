@@ -23,7 +23,7 @@ use crate::session::{Announced, Settings, Warmed};
 use crate::table::parameters;
 use crate::warm_up::LATEST;
 
-// Names of processes that are told at most.
+// At most so many process names are printed.
 const NAMED: usize = 5;
 
 /// What is said before most is measured: what can be told.
@@ -245,14 +245,14 @@ pub fn alone(findings: &Findings) -> Option<String> {
     })
 }
 
-/// That the time was over before as many runs had been made as were asked for.
+/// That fewer runs than `--runs` or `--min-runs` fit into `--time`.
 pub fn too_few(findings: &Findings) -> Option<String> {
     let settings = &findings.settings;
     let asked = settings.runs.or(settings.min_runs)?;
     let (time, runs) = (settings.time_s?, findings.commands.first()?.runs);
     let time = duration(Duration::from_secs_f64(time));
     (runs < asked && findings.ended_early.is_none())
-        .then(|| format!("Of {asked} runs that were asked for, {runs} fit into a time of {time}."))
+        .then(|| format!("{runs} of {asked} runs fit into a time of {time}."))
 }
 
 /// Commands with runs that left processes behind, a sentence each.
@@ -261,7 +261,7 @@ pub fn left_behind(findings: &Findings) -> Vec<String> {
         let left = measure.left_behind.as_ref()?;
         let names = left.names.iter().take(NAMED).map(|name| printable(name).into_owned());
         Some(format!(
-            "{}: processes that it started went on after {} ({}) and can slow what runs next: wait for them in the command, or end them with --conclude.",
+            "{}: {} left processes running ({}), which can slow later runs: wait for them in the command, or stop them with --conclude.",
             measure.case.role,
             plural(left.runs as usize, "run"),
             names.collect::<Vec<_>>().join(", "),

@@ -97,8 +97,8 @@ impl Variant {
     }
 }
 
-/// Why choices are not looked for in a file: a phrase behind "in".
-pub fn not_looked_for(image: &Image) -> Option<&'static str> {
+/// Why choices are not detected in a file: a phrase behind "in".
+pub fn not_detected(image: &Image) -> Option<&'static str> {
     match (image.is_linked(), image.bits) {
         // Their addresses are not final.
         (false, _) => Some("object files"),
@@ -110,7 +110,7 @@ pub fn not_looked_for(image: &Image) -> Option<&'static str> {
 /// What is chosen in a file, given all that it has, each with its address.
 pub fn find(image: &Image, sites: &[(u64, Operation)]) -> Vec<Choice> {
     let for_durability = |(_, operation): &&(u64, Operation)| operation.is_for_durability();
-    if not_looked_for(image).is_some() || !sites.iter().any(|site| for_durability(&site)) {
+    if not_detected(image).is_some() || !sites.iter().any(|site| for_durability(&site)) {
         return Vec::new();
     }
     let bodies: BTreeMap<u64, u64> = image.bodies().iter().map(|body| (body.start, body.end)).collect();

@@ -19,7 +19,7 @@ pub enum Scope {
 pub enum DurableBy {
     /// A flush and a fence: the file is mapped directly (DAX).
     Flush,
-    /// `msync` and its kin: the file is in the page cache.
+    /// `msync` and related calls: the file is in the page cache.
     Msync,
     /// Nothing: the file system is in memory.
     Nothing,

@@ -91,8 +91,8 @@ pub fn medium_note(run: &Run) -> Option<&'static str> {
     let is_direct = |file: &TracedFile| file.medium.is_none_or(|medium| medium == Medium::Dax);
     let flushes = run.total.flushes() + run.total.nt_stores > 0;
     (flushes && !run.files.iter().all(is_direct)).then_some(
-        "Lines count as durable as on persistent memory. In the page cache only msync, fsync and their kin make stores \
-         durable, and in memory nothing does.",
+        "Lines count as durable as on persistent memory. In the page cache only msync, fsync and related calls make stores \
+         durable; in memory nothing does.",
     )
 }
 
@@ -311,7 +311,7 @@ pub fn confidence(confidence: Confidence) -> &'static str {
 }
 
 /// What the order of findings means.
-pub const ORDER: &str = "First what is in the program itself, then what is in libraries; by confidence, then by how often it occurred.";
+pub const ORDER: &str = "The program's own code first, then libraries; by confidence, then by frequency.";
 
 // Whether some were left out.
 fn lints(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
@@ -350,7 +350,7 @@ fn lints(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
 /// How many findings are about the making of pools.
 pub fn making_findings(many: usize) -> String {
     let are = if many == 1 { "is" } else { "are" };
-    format!("{} {are} about PMDK's libraries making a pool", plural(many, "finding"))
+    format!("{} {are} about pool creation by PMDK", plural(many, "finding"))
 }
 
 // Whether some were left out.
@@ -388,7 +388,7 @@ fn needless_lines(out: &mut String, run: &Run, all: bool, style: &Style) -> bool
 /// What the making of pools executed.
 pub fn pool_making(making: &Executed) -> String {
     format!(
-        "PMDK's libraries made a pool: {}. They are among the figures above, and not among the lines with needless flushes.",
+        "Pool creation by PMDK: {}. Included in the figures above, but not in the lines with needless flushes.",
         of(making.needless_flushes(), making.flushes(), "flushes were needless")
     )
 }

@@ -263,9 +263,9 @@ fn besides(findings: &Findings) -> Section {
         }
         (means)
         @if findings.comparisons.is_empty() {}
-        @else if found.is_empty() { p { "None of this differs so that its interval bears it out." } }
+        @else if found.is_empty() { p { "None of these differs: every interval includes 1." } }
         @else {
-            p { "What differs so that its interval bears it out; the rest is left open." }
+            p { "Ratios whose interval excludes 1." }
             (ratios)
         }
     };

@@ -34,7 +34,7 @@ fn file(path: &str, member: Option<&str>, functions: &[(&str, Counts)]) -> File 
         counts: total,
         functions: functions.iter().map(function).collect(),
         chosen: vec![],
-        choices_not_looked_for: None,
+        choices_not_detected: None,
     }
 }
 
@@ -110,7 +110,7 @@ fn what_is_chosen_at_run_time() {
 fn several_files_and_what_cannot_be_read() {
     let none = file("/usr/lib/libnone.so", None, &[("count", counts(&[(Operation::Locked, 3)]))]);
     let member = File {
-        choices_not_looked_for: Some("object files".into()),
+        choices_not_detected: Some("object files".into()),
         ..file("/usr/lib/libstore.a", Some("flush.o"), &[("flush", counts(&[(CLWB, 1)]))])
     };
     let unread =

@@ -150,10 +150,7 @@ fn the_making_of_a_pool_stands_apart() {
     run.pool_making = Some(Executed { clwb: 49_000, clean_flushes: 43_000, ..Executed::default() });
     check("executed-pool", |style| executed(&run, None, false, style));
     let all = executed(&run, None, true, &Style::plain(80));
-    assert!(
-        all.contains("60 findings are about PMDK's libraries making a pool") && !all.contains("--all"),
-        "{all}"
-    );
+    assert!(all.contains("60 findings are about pool creation by PMDK") && !all.contains("--all"), "{all}");
     let told = Told { run: &run, saving: None, checked: None };
     html::check("census-pool", &ringfence_report::html::executed(&told));
 }

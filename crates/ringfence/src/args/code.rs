@@ -19,7 +19,7 @@ prefix and xchg with memory, which are full fences, too.
 
 Of functions that a program chooses from when it runs, such as those of an IFUNC symbol, each is listed with the \
 features of the processor that it needs, and those that this machine lacks. Which one is taken is not told where the \
-machine can run several. Of several files, --all lists them. They are not looked for in object files.
+machine can run several. Of several files, --all lists them. They are not detected in object files.
 
 Functions are named that have non-temporal stores with no fence on any path out: their callers have to fence. Files in \
 which no code is found are listed with the reason; where there is no code at all, the exit code is 2.

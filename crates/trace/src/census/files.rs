@@ -214,8 +214,8 @@ fn of_image(path: &Path, member: Option<String>, bytes: &[u8], threads: usize) -
     let sites = functions.iter().flat_map(|function| &function.sites);
     let sites: Vec<_> = sites.map(|site| (site.address, site.operation)).collect();
     let chosen = choices::find(&image, &sites);
-    let not_looked_for = choices::not_looked_for(&image).filter(|_| counts.are_for_durability());
+    let not_detected = choices::not_detected(&image).filter(|_| counts.are_for_durability());
     let code_bytes = image.code_bytes();
-    let choices_not_looked_for = not_looked_for.map(Into::into);
-    Ok(File { path: path.into(), member, code_bytes, counts, functions, chosen, choices_not_looked_for })
+    let choices_not_detected = not_detected.map(Into::into);
+    Ok(File { path: path.into(), member, code_bytes, counts, functions, chosen, choices_not_detected })
 }

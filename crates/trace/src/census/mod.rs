@@ -85,9 +85,9 @@ pub struct File {
     pub functions: Vec<Function>,
     /// Which of them are chosen from when the program runs.
     pub chosen: Vec<Choice>,
-    /// In what kind of file such choices are not looked for, if this is of one and could have some.
+    /// In what kind of file such choices are not detected, if this is of one and could have some.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub choices_not_looked_for: Option<String>,
+    pub choices_not_detected: Option<String>,
 }
 
 impl File {

@@ -22,7 +22,7 @@ pub struct TracedFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Medium {
-    /// The page cache lies between: `msync` and its kin make stores durable, flushes of lines do not.
+    /// The page cache lies between: `msync` and related calls make stores durable, flushes of lines do not.
     PageCache,
     /// It is mapped directly (DAX): flushes and fences make stores durable.
     Dax,

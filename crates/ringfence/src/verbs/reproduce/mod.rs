@@ -87,7 +87,7 @@ struct Measured {
     failed: Vec<String>,
 }
 
-// What one experiment meets does not end the others, unless somebody wants an end.
+// An experiment that fails does not end the others; an interruption does.
 fn measure_all(
     chosen: &[Experiment],
     args: &Reproduce,

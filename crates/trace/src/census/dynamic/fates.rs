@@ -1,4 +1,4 @@
-//! Whether stores are flushed before they are stored over, by the place that stored.
+//! Whether stores are flushed before they are overwritten, by the place that stored.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::events::{Action, Event, LINE, Place};
 /// What became of a place's stores; one counts once for each line that it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Fate {
-    /// Stores of which something was flushed, stored over or left.
+    /// Stores of which something was flushed, overwritten or left.
     pub stores: u64,
-    /// Those of which something was flushed, or written by `msync` and its kin, before it was stored over.
+    /// Those of which something was flushed, or written by `msync` and related calls, before it was overwritten.
     pub flushed: u64,
     /// Where the first one stored.
     pub first: Place,
@@ -20,7 +20,7 @@ pub struct Fate {
     pub size: u64,
 }
 
-// A store of which some bytes are neither flushed nor stored over: they are a mask.
+// A store of which some bytes are neither flushed nor overwritten: they are a mask.
 #[derive(Debug)]
 struct Stored {
     number: u32,

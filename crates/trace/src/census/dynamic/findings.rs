@@ -68,7 +68,7 @@ pub enum Confidence {
 /// programs with published lists of such places, and has not been checked on others.
 pub const MANY_NEEDLESS: f64 = 0.1;
 
-/// A share of stores. A place of which at most as many are flushed before they are stored over is in doubt.
+/// A share of stores. A place of which at most as many are flushed before they are overwritten is in doubt.
 pub const RARELY: f64 = 0.05;
 
 /// The checker at work on a recording.
@@ -370,9 +370,9 @@ impl<'r> Findings<'r> {
     fn rarely(&self, number: u32, fate: &Fate) -> Finding {
         let named = &self.places[number as usize];
         let stores = match fate.stores {
-            1 => "the store was not flushed before it was stored over".into(),
+            1 => "the store was not flushed before it was overwritten".into(),
             many => format!(
-                "{} of {many} stores were not flushed before they were stored over",
+                "{} of {many} stores were not flushed before they were overwritten",
                 many - fate.flushed
             ),
         };

@@ -1,4 +1,4 @@
-// A program with a function of its own that flushes and fences. Some lines call it for nothing; a counter is stored over
+// A program with a function of its own that flushes and fences. Some lines call it for nothing; a counter is overwritten
 // and over before it is flushed; a copy is never flushed; and something is named like a function that makes a pool.
 #include <fcntl.h>
 #include <immintrin.h>
