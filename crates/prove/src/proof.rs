@@ -411,5 +411,513 @@ fn unseen(plan: &Plan, case: usize, candidate: &Candidate) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "../tests/inside/proof.rs"]
-mod tests;
+mod tests {
+    use ringfence_experiment::histogram::{self, Histogram};
+    use ringfence_experiment::plan;
+    use ringfence_experiment::quantity::Quantity;
+    use ringfence_experiment::sample::Sample;
+    use ringfence_experiment::task::text;
+    use ringfence_experiment::units::{Share, Span};
+    use ringfence_experiment::{Measure, PlacementKind};
+    use ringfence_machine::fixtures;
+    use ringfence_machine::topology::Topology;
+
+    use super::*;
+    use crate::time::Given;
+    use crate::{Control, Files, Question, experiments};
+
+    fn question(aggressor: &str) -> Question {
+        Question {
+            victim: text::parse("chase footprint=4MiB").unwrap(),
+            aggressor: text::parse(aggressor).unwrap(),
+            aggressors: 1,
+            victim_cpus: None,
+            aggressor_cpus: None,
+            placement: PlacementKind::Auto,
+            budget: Budget::Slowdown(Share(0.05)),
+            measure: Measure { rounds: 1, ..Measure::default() },
+            trials: Some(8),
+            seed: 1,
+            levers: Vec::new(),
+            try_env: Vec::new(),
+            other_dir: None,
+            system: false,
+            time: None,
+        }
+    }
+
+    fn topology() -> Topology {
+        let fixture = fixtures::vm_2cpu();
+        Topology::read(&fixture.root()).unwrap()
+    }
+
+    fn candidate(name: &str, set: &str) -> Candidate {
+        struct Any;
+        impl crate::lever::Lever for Any {
+            fn name(&self) -> &'static str {
+                "any"
+            }
+            fn candidates(&self, _: &crate::lever::LeverContext) -> Result<Vec<Candidate>, String> {
+                Err("it is a test".into())
+            }
+        }
+        Candidate::set(&Any, name.into(), set.parse().unwrap(), String::new())
+    }
+
+    // Samples of a whole experiment, the victim's and the aggressor's units per window by arm; trials differ
+    // by a hundredth.
+    fn measured(plan: &Plan, units: impl Fn(&str) -> (f64, f64)) -> Vec<Sample> {
+        let mut samples = Vec::new();
+        for trial in 0..*plan.experiment.measure.looks.last().unwrap() {
+            for (round, steps) in plan::trial(plan, trial).rounds.into_iter().enumerate() {
+                for (step, what) in steps.into_iter().enumerate() {
+                    for (position, &case) in what.windows.iter().enumerate() {
+                        let (victim, aggressor) = units(&plan.cases[case].arm);
+                        for active in &plan.cases[case].active {
+                            let own = if active.role == plan.metric { victim } else { aggressor };
+                            let jitter = 1.0 + 0.001 * f64::from((trial * 7 + case as u32 * 3) % 5);
+                            samples.push(Sample {
+                                trial,
+                                round: round as u32,
+                                step: step as u32,
+                                position: position as u32,
+                                step_case: what.case as u32,
+                                case: case as u32,
+                                role: plan.experiment.roles[active.role].name.as_str().into(),
+                                length_ns: 1_000_000,
+                                busy_ns: 1_000_000,
+                                units: (own * 1e6 * jitter) as u64,
+                                latencies: (active.role == plan.metric).then(|| latencies(own, jitter)),
+                                ..Sample::default()
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        samples
+    }
+
+    // One in a hundred takes twice as long as the others.
+    fn latencies(units_per_ns: f64, jitter: f64) -> Histogram {
+        let ns = 1.0 / units_per_ns;
+        let count = (units_per_ns * 1e6 * jitter) as u64;
+        let bucket = |ns: f64| histogram::bucket_floor(histogram::bucket_of(ns as u64));
+        vec![(bucket(ns), count - count / 50), (bucket(2.0 * ns), count / 50)].into()
+    }
+
+    struct Measured {
+        plan: Plan,
+        samples: Vec<Sample>,
+    }
+
+    impl Measured {
+        fn of(experiment: ringfence_experiment::Experiment, units: impl Fn(&str) -> (f64, f64)) -> Self {
+            let plan = Plan::new(&experiment, &topology(), None).unwrap();
+            let samples = measured(&plan, units);
+            Self { plan, samples }
+        }
+
+        fn stage(&self) -> Stage<'_> {
+            Stage::of(&self.plan, &self.samples)
+        }
+    }
+
+    fn harm(arm: &str) -> (f64, f64) {
+        match arm {
+            "alone" => (1.0, 0.0),
+            "beside" => (0.5, 1.0),
+            "free" => (0.98, 1.0),
+            "dear" => (1.0, 0.1),
+            "useless" => (0.6, 1.0),
+            other => panic!("{other}"),
+        }
+    }
+
+    fn candidates() -> Vec<Candidate> {
+        vec![
+            candidate("dear", "pace = '10MiB/s'"),
+            candidate("useless", "instruction = 'clflush'"),
+            candidate("free", "instruction = 'nt'"),
+        ]
+    }
+
+    #[test]
+    fn within_the_budget_nothing_is_needed() {
+        let question = question("write");
+        let baseline =
+            Measured::of(experiments::baseline(&question, false, Given::default()), |arm| match arm {
+                "alone" => (1.0, 0.0),
+                _ => (0.99, 1.0),
+            });
+        let proof = Proof::new(&Record::new(&question), &[baseline.stage()]);
+        assert_eq!(proof.verdict, Verdict::NothingNeeded);
+        assert!(!proof.needs_levers());
+        assert_eq!(proof.next(), None);
+    }
+
+    #[test]
+    fn where_nothing_happened_there_is_no_verdict_and_no_lever() {
+        let question = question("write");
+        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let mut record = Record::new(&question);
+        let used = ringfence_engine::Used { windows_ns: 1_000_000_000, ..Default::default() };
+        record.worked = Some(crate::Worked { used, units: None });
+        let proof = Proof::new(&record, &[baseline.stage()]);
+        assert_eq!(
+            (proof.verdict, proof.needs_levers(), proof.next()),
+            (Verdict::NothingHappened, false, None)
+        );
+
+        let control = Control {
+            unit: "runs".into(),
+            whole_runs: true,
+            cpus: vec![1],
+            running: (1.0, 1e9),
+            stopped: (1.0, 1.05e9),
+            runs: None,
+        };
+        let record = Record { control: Some(control.clone()), worked: None, ..record };
+        assert_eq!(Proof::new(&record, &[baseline.stage()]).verdict, Verdict::NothingHappened);
+        assert_eq!(Proof::new(&record, &[]).verdict, Verdict::NothingHappened);
+    }
+
+    // Records of earlier versions know of no control and of no work.
+    #[test]
+    fn an_older_record_is_read() {
+        let record = Record::new(&question("write"));
+        let text = serde_json::to_string(&record).unwrap();
+        assert!(!text.contains("control") && !text.contains("worked"), "{text}");
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+    }
+
+    // As version 1 wrote it: other names in the record and in the stages' kinds, and another folder.
+    #[test]
+    fn a_record_of_version_1_is_read() {
+        let mut record = Record::new(&Question { trials: Some(12), ..question("write") });
+        record.candidates = Some(candidates());
+        let mut text = serde_json::to_string(&record).unwrap();
+        for (now, before) in [
+            ("\"schema\":2,\"kind\"", "\"schema\":1,\"kind\""),
+            ("\"trials\":", "\"lives\":"),
+            ("\"candidates\":", "\"offers\":"),
+            ("\"rounds\":", "\"blocks\":"),
+            ("\"isolation_settle\":", "\"fence_settle\":"),
+        ] {
+            assert!(text.contains(now), "{now}: {text}");
+            text = text.replace(now, before);
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::of(dir.path());
+        std::fs::write(files.record(), &text).unwrap();
+        assert_eq!(files.read().unwrap(), record);
+
+        assert_eq!(files.baseline(), dir.path().join("baseline"));
+        std::fs::create_dir(dir.path().join("look")).unwrap();
+        assert_eq!(files.baseline(), dir.path().join("look"));
+
+        std::fs::write(files.record(), text.replace("\"schema\":1,\"kind\"", "\"schema\":3,\"kind\""))
+            .unwrap();
+        assert!(files.read().unwrap_err().contains("schema 3 is newer than this program"));
+    }
+
+    #[test]
+    fn the_cheapest_lever_is_confirmed_and_then_told() {
+        let question = question("write");
+        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let mut record = Record::new(&question);
+        let proof = Proof::new(&record, &[baseline.stage()]);
+        assert_eq!(proof.verdict, Verdict::Undecided);
+        assert!((proof.beside.unwrap().value - 2.0).abs() < 0.02);
+
+        record.candidates = Some(candidates());
+        let levers =
+            Measured::of(experiments::levers(&question, false, &candidates(), 4, Given::default()), harm);
+        let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
+        let Price::Slowdown(Ok(dear)) = &proof.tried[0].price else { panic!("{:?}", proof.tried[0]) };
+        assert!((dear.value - 10.0).abs() < 0.1, "{dear:?}");
+        assert_eq!(proof.next(), Some(2));
+
+        let confirmed = Measured::of(
+            experiments::confirmation(&question, false, &candidates()[2], 0, Given::default()),
+            harm,
+        );
+        let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), confirmed.stage()]);
+        assert_eq!(proof.verdict, Verdict::Met);
+        assert_eq!(proof.next(), None);
+        let level = proof.confirmations[0].tried.victim.unwrap().level;
+        assert!(
+            (level - (1.0 - 0.05 / 2.0 / 2.0)).abs() < 1e-9,
+            "two attempts, half for the last look: {level}"
+        );
+    }
+
+    // A budget that is missed, and candidates that were tried.
+    fn levers_were_tried() -> (Question, Record, Measured, Measured) {
+        let question = question("write");
+        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let mut record = Record::new(&question);
+        record.candidates = Some(candidates());
+        let levers =
+            Measured::of(experiments::levers(&question, false, &candidates(), 4, Given::default()), harm);
+        (question, record, baseline, levers)
+    }
+
+    // What the baseline showed did not happen again: the lever does nothing, whatever it costs.
+    #[test]
+    fn a_lever_that_does_not_beat_the_same_trials_without_it_is_not_recommended() {
+        let (question, record, baseline, levers) = levers_were_tried();
+        let confirmed = |beside: f64| {
+            let again = experiments::confirmation(&question, false, &candidates()[2], 0, Given::default());
+            let units = move |arm: &str| if arm == "beside" { (beside, 1.0) } else { harm(arm) };
+            let first = Measured::of(again, units);
+            Proof::new(&record, &[baseline.stage(), levers.stage(), first.stage()])
+        };
+        let proof = confirmed(0.98);
+        let last = &proof.confirmations[0];
+        assert_eq!(
+            (last.met, last.helps == Some(true), last.is_recommended()),
+            (Some(true), false, false),
+            "{last:?}"
+        );
+        // The next one is measured again.
+        assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, Some(0)));
+        assert!(crate::keep(&proof).unwrap().is_none());
+        // One that is better than what is within the budget already is recommended.
+        let proof = confirmed(0.96);
+        assert_eq!((proof.verdict, proof.confirmations[0].helps), (Verdict::Met, Some(true)));
+    }
+
+    #[test]
+    fn a_victim_that_is_clearly_faster_with_its_aggressor_is_not_plainly_within_the_budget() {
+        let question = question("write");
+        let beside = |speed: f64| {
+            let units = move |arm: &str| if arm == "alone" { (1.0, 0.0) } else { (speed, 1.0) };
+            let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), units);
+            Proof::new(&Record::new(&question), &[baseline.stage()])
+        };
+        let proof = beside(3.0);
+        assert_eq!((proof.verdict, proof.faster, proof.needs_levers()), (Verdict::Undecided, true, false));
+        let proof = beside(1.02);
+        assert_eq!((proof.verdict, proof.faster), (Verdict::NothingNeeded, false));
+    }
+
+    #[test]
+    fn a_lever_that_fails_on_fresh_trials_is_followed_by_the_next_and_then_no_other() {
+        let (question, record, baseline, levers) = levers_were_tried();
+        let luck = |arm: &str| if arm == "free" { (0.8, 1.0) } else { harm(arm) };
+        let first = Measured::of(
+            experiments::confirmation(&question, false, &candidates()[2], 0, Given::default()),
+            luck,
+        );
+        let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), first.stage()]);
+        // The other lever may still meet it.
+        assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, Some(0)));
+
+        let bad = |arm: &str| if arm == "dear" { (0.8, 0.1) } else { harm(arm) };
+        let second = Measured::of(
+            experiments::confirmation(&question, false, &candidates()[0], 1, Given::default()),
+            bad,
+        );
+        let all = [&baseline, &levers, &first, &second].map(Measured::stage);
+        let proof = Proof::new(&record, &all);
+        assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, None));
+    }
+
+    #[test]
+    fn harm_without_a_lever_that_was_tried_is_undecided() {
+        let question = question("write");
+        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let mut record = Record::new(&question);
+        for refused in [Vec::new(), vec![("any lever".to_string(), "there is no time".to_string())]] {
+            (record.candidates, record.refused) = (Some(Vec::new()), refused);
+            let proof = Proof::new(&record, &[baseline.stage()]);
+            assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, None));
+        }
+    }
+
+    #[test]
+    fn where_nothing_helps_it_is_missed_without_a_confirmation() {
+        let question = question("write");
+        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let mut record = Record::new(&question);
+        record.candidates = Some(vec![candidates()[1].clone()]);
+        let levers = Measured::of(
+            experiments::levers(&question, false, &candidates()[1..2], 4, Given::default()),
+            harm,
+        );
+        let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
+        assert_eq!((proof.verdict, proof.next()), (Verdict::Missed, None));
+    }
+
+    #[test]
+    fn a_lever_that_may_meet_the_budget_is_measured_again_and_leaves_it_open() {
+        let question = question("write");
+        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let mut record = Record::new(&question);
+        let only = vec![candidates()[2].clone()];
+        record.candidates = Some(only.clone());
+        // Near the budget on the far side, and noisy from trial to trial.
+        let near = 1.075;
+        let noise = std::cell::Cell::new(0_u32);
+        let unsure = |arm: &str| {
+            noise.set(noise.get() + 1);
+            let factor = if noise.get().is_multiple_of(2) { 0.8 } else { 1.25 };
+            if arm == "free" { (factor / near, 1.0) } else { harm(arm) }
+        };
+        let levers = Measured::of(experiments::levers(&question, false, &only, 4, Given::default()), unsure);
+        let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
+        assert_eq!(
+            (proof.verdict, proof.next()),
+            (Verdict::Undecided, Some(0)),
+            "{:?}",
+            proof.tried[0].victim
+        );
+        let confirmation = experiments::confirmation(&question, false, &only[0], 0, Given::default());
+        let confirmed = Measured::of(confirmation, unsure);
+        let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), confirmed.stage()]);
+        assert_eq!(
+            (proof.verdict, proof.next()),
+            (Verdict::Undecided, None),
+            "{:?}",
+            proof.confirmations[0].tried.victim
+        );
+        let (lever, slowdown) = proof.open().unwrap();
+        assert_eq!(lever.unwrap().arm.name, "free");
+        assert!(slowdown.unwrap().low < question.budget.limit());
+    }
+
+    #[test]
+    fn a_program_that_only_shows_cpu_time_shows_its_price_in_quotas_alone() {
+        let mut question = question("sleep 9");
+        question.aggressor.insert("unit".into(), "cpu-time".into());
+        let (environment, mut quota) =
+            (candidate("free", "env = { A = '1' }"), candidate("dear", "quota = '10%'"));
+        quota.price_in_cpu_time = true;
+        let candidates = [environment, quota];
+        let mut record = Record::new(&question);
+        record.candidates = Some(candidates.to_vec());
+        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let levers =
+            Measured::of(experiments::levers(&question, false, &candidates, 4, Given::default()), harm);
+        let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
+        assert!(matches!(proof.tried[0].price, Price::Unseen(_)));
+        assert!(matches!(proof.tried[1].price, Price::Slowdown(Ok(_))));
+        assert_eq!(proof.next(), Some(0));
+    }
+
+    // Beside the aggressor the measuring program was starved: what is left of the windows says that the budget is met.
+    #[test]
+    fn with_too_many_windows_left_out_there_is_no_verdict() {
+        let question = question("write");
+        let mut baseline =
+            Measured::of(experiments::baseline(&question, false, Given::default()), |_| (1.0, 1.0));
+        let proof = Proof::new(&Record::new(&question), &[baseline.stage()]);
+        assert_eq!((proof.verdict, proof.too_long.steps), (Verdict::NothingNeeded, 0));
+        let starved = |sample: &&mut Sample| sample.position == 1 && sample.trial.is_multiple_of(4);
+        for sample in baseline.samples.iter_mut().filter(starved) {
+            sample.late_ns = Some(60_000_000_000);
+        }
+        let proof = Proof::new(&Record::new(&question), &[baseline.stage()]);
+        assert_eq!(proof.verdict, Verdict::Undecided);
+        assert!(
+            matches!(proof.beside, Err(ringfence_analysis::estimate::NotEstimable::TooLong { .. })),
+            "{:?}",
+            proof.beside
+        );
+        assert_eq!(proof.too_long.steps * 4, proof.too_long.of);
+    }
+
+    // Alone a unit takes 1 us, and its p99 2 us; beside the aggressor both take twice as long.
+    fn bounded(quantity: &str, bound_ns: u64) -> Question {
+        let quantity: Quantity = quantity.parse().unwrap();
+        Question {
+            victim: text::parse("chase footprint=4MiB histogram=true").unwrap(),
+            budget: Budget::AtMost(quantity, Span(std::time::Duration::from_nanos(bound_ns))),
+            measure: Measure { rounds: 1, quantity, ..Measure::default() },
+            ..question("write")
+        }
+    }
+
+    fn thousand_times_longer(arm: &str) -> (f64, f64) {
+        let (victim, aggressor) = harm(arm);
+        (victim / 1000.0, aggressor)
+    }
+
+    fn looked_at(question: &Question) -> Proof {
+        let experiment = experiments::baseline(question, false, Given::default());
+        let baseline = Measured::of(experiment, thousand_times_longer);
+        Proof::new(&Record::new(question), &[baseline.stage()])
+    }
+
+    #[test]
+    fn a_time_is_judged_by_what_the_quantity_is_beside_and_alone() {
+        for (quantity, bound_ns, verdict, alone, levers) in [
+            ("mean", 2100, Verdict::NothingNeeded, false, false),
+            ("mean", 1500, Verdict::Undecided, false, true),
+            // By itself it is beyond the bound.
+            ("mean", 900, Verdict::Missed, true, false),
+            ("p50", 2300, Verdict::NothingNeeded, false, false),
+            ("p50", 1500, Verdict::Undecided, false, true),
+            ("p50", 800, Verdict::Missed, true, false),
+            ("p99", 4700, Verdict::NothingNeeded, false, false),
+            ("p99", 3000, Verdict::Undecided, false, true),
+            ("p99", 1500, Verdict::Missed, true, false),
+        ] {
+            let proof = looked_at(&bounded(quantity, bound_ns));
+            let told = (proof.verdict, proof.misses_alone(), proof.needs_levers());
+            assert_eq!(told, (verdict, alone, levers), "{quantity}<{bound_ns}ns: {:?}", proof.reached);
+            // What the slowdown is stays known.
+            assert!((1.7..2.3).contains(&proof.beside.unwrap().value), "{:?}", proof.beside);
+        }
+        let proof = looked_at(&bounded("mean", 1500));
+        assert!(proof.baseline_is_decided(), "{:?}", proof.reached);
+        let [alone, beside] = proof.reached.map(|reached| [reached.alone, reached.beside]).unwrap();
+        assert!((alone.unwrap().value - 1000.0).abs() < 5.0 && (beside.unwrap().value - 2000.0).abs() < 10.0);
+    }
+
+    #[test]
+    fn a_quantile_with_too_few_latencies_leaves_a_time_undecided() {
+        let question = Question { trials: Some(4), ..bounded("p99.9", 1_000_000) };
+        let proof = looked_at(&question);
+        assert_eq!(proof.verdict, Verdict::Undecided);
+        assert!(
+            matches!(proof.judged_beside(), Err(NotEstimable::TooFewLatencies { .. })),
+            "{:?}",
+            proof.reached
+        );
+    }
+
+    #[test]
+    fn levers_are_held_against_the_same_time() {
+        let question = bounded("mean", 1500);
+        let (mut record, stages) = (Record::new(&question), &mut Vec::new());
+        stages.push(Measured::of(
+            experiments::baseline(&question, false, Given::default()),
+            thousand_times_longer,
+        ));
+        record.candidates = Some(candidates());
+        let levers = experiments::levers(&question, false, &candidates(), 4, Given::default());
+        stages.push(Measured::of(levers, thousand_times_longer));
+        let proof = |stages: &[Measured]| {
+            Proof::new(&record, &stages.iter().map(Measured::stage).collect::<Vec<_>>())
+        };
+        let tried = proof(stages);
+        let next = tried.next().unwrap();
+        assert_eq!(candidates()[next].arm.name, "free");
+        let reached: Vec<f64> =
+            tried.tried.iter().map(|tried| tried.judged().unwrap().value.round()).collect();
+        assert!((reached[1] - 1667.0).abs() < 10.0 && (reached[2] - 1020.0).abs() < 10.0, "{reached:?}");
+        let again = experiments::confirmation(&question, false, &candidates()[next], 0, Given::default());
+        assert!(again.check().is_ok());
+        stages.push(Measured::of(again, thousand_times_longer));
+        let confirmed = proof(stages);
+        assert_eq!(confirmed.verdict, Verdict::Met);
+        assert!((confirmed.confirmations[0].judged_beside().unwrap().value - 2000.0).abs() < 10.0);
+        // What is said of it names the bound and both figures.
+        let json = serde_json::to_value(&confirmed).unwrap();
+        assert_eq!(json["record"]["question"]["budget"], "mean<1.5us");
+        assert!(json["confirmations"][0]["tried"]["reached"]["value"].is_number(), "{json}");
+        assert!(json["reached"]["alone"]["value"].is_number(), "{json}");
+    }
+}

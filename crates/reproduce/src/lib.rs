@@ -221,5 +221,210 @@ pub fn agreement(published: f64, measured: &Interval, margin: f64) -> (Agreement
 }
 
 #[cfg(test)]
-#[path = "../tests/inside/reproduce.rs"]
-mod tests;
+mod tests {
+    use ringfence_machine::Machine;
+    use ringfence_machine::fixtures;
+
+    use super::*;
+
+    fn interval(low: f64, high: f64) -> Interval {
+        Interval { value: (low * high).sqrt(), low, high, level: 0.95, trials: 10, spread: 0.02, slack: 0.0 }
+    }
+
+    #[test]
+    fn direction_and_magnitude_are_told_apart() {
+        use Agreement::{Agrees, Differs, Undecided};
+        for (published, low, high, expected) in [
+            // 5 % published, 4 to 6 % measured.
+            (1.05, 1.04, 1.06, (Agrees, Agrees)),
+            // The same direction, ten times as large.
+            (1.05, 1.45, 1.55, (Agrees, Differs)),
+            (3.6, 1.05, 1.07, (Agrees, Differs)),
+            (3.6, 2.0, 2.2, (Agrees, Agrees)),
+            (0.5, 1.4, 1.5, (Differs, Differs)),
+            (0.28, 0.2, 0.25, (Agrees, Agrees)),
+            // No change, on both sides; on one; not known.
+            (1.004, 0.997, 1.003, (Agrees, Agrees)),
+            (1.3, 0.997, 1.003, (Differs, Differs)),
+            (1.0, 1.2, 1.3, (Differs, Differs)),
+            (1.05, 0.9, 1.2, (Undecided, Undecided)),
+            // An effect below the margin that is certain is still no change that matters.
+            (1.0, 1.001, 1.004, (Agrees, Agrees)),
+        ] {
+            assert_eq!(
+                agreement(published, &interval(low, high), 0.01),
+                expected,
+                "{published} [{low}, {high}]"
+            );
+        }
+    }
+
+    // Half and twice, exactly at the edge: an effect of 10 % against intervals that end at its half and twice.
+    #[test]
+    fn the_factor_is_two_on_the_log_scale() {
+        let effect: f64 = 0.1;
+        let magnitude =
+            |low: f64, high: f64| agreement(effect.exp(), &interval(low.exp(), high.exp()), 0.01).1;
+        let margin = 0.01f64.ln_1p();
+        assert_eq!(magnitude(0.01, 0.05 - margin / 2.0 + 1e-9), Agreement::Agrees);
+        assert_eq!(magnitude(0.01, 0.05 - margin / 2.0 - 1e-9), Agreement::Differs);
+        assert_eq!(magnitude(0.2 + 2.0 * margin - 1e-9, 0.5), Agreement::Agrees);
+        assert_eq!(magnitude(0.2 + 2.0 * margin + 1e-9, 0.5), Agreement::Differs);
+    }
+
+    fn plan(name: &str, machine: &Machine) -> Plan {
+        let experiment = experiments().into_iter().find(|experiment| experiment.name == name).expect(name);
+        let mut plan = ringfence_engine::available::plan_for(&experiment, machine, &|_| true).unwrap();
+        plan.not_run.retain(|not_run| !not_run.reason.contains("this processor"));
+        plan
+    }
+
+    #[test]
+    fn every_published_figure_belongs_to_a_case_that_can_be_set_against_its_other() {
+        let machine = Machine::examine(&fixtures::xeon_2s64t().root()).unwrap();
+        let published = published();
+        let mut compared = 0;
+        for experiment in experiments() {
+            let plan = plan(&experiment.name, &machine);
+            for row in published.iter().filter(|row| row.experiment == experiment.name) {
+                find_case(&plan, &row.case).unwrap();
+                if let Some(instead) = &row.instead {
+                    find_case(&plan, instead).unwrap();
+                }
+            }
+            let rows = rows(&published, &plan, &[], 0.95).unwrap();
+            // Everything that was published ran on the notes' machine: without samples there is no figure, and
+            // no reason not to have run.
+            for row in &rows {
+                assert!(
+                    matches!(row.measured, Measured::NotEstimable(NotEstimable::NothingMeasured)),
+                    "{row:?}"
+                );
+            }
+            compared += rows.len();
+        }
+        let known =
+            |row: &&Published| experiments().iter().any(|experiment| experiment.name == row.experiment);
+        assert_eq!(published.iter().filter(known).count(), published.len());
+        assert_eq!(compared, published.iter().filter(|row| row.against.is_some()).count());
+        assert!(compared > 60, "{compared}");
+        let name = |row: &Published| {
+            (row.experiment.clone(), row.case.clone(), row.quantity.clone(), row.source.clone())
+        };
+        let once: std::collections::BTreeSet<_> = published.iter().map(name).collect();
+        assert_eq!(once.len(), published.len(), "a figure is there twice");
+    }
+
+    // What the notes say in words, from their own seconds by the one formula.
+    #[test]
+    fn the_seconds_give_the_changes_that_the_files_tell() {
+        let machine = Machine::examine(&fixtures::xeon_2s64t().root()).unwrap();
+        let change = |name: &str, case: &str, quantity: &str| {
+            let rows = rows(&published(), &plan(name, &machine), &[], 0.95).unwrap();
+            let found =
+                rows.iter().find(|row| row.published.case == case && row.published.quantity == quantity);
+            let ratio = found.unwrap_or_else(|| panic!("{case}")).ratio;
+            (1000.0 * (ratio - 1.0)).round() / 10.0
+        };
+        let llc = "how-much-do-writers-under-one-cache-slow-mcf";
+        let beside = |instruction| {
+            format!("beside; writer.count=8; writer.instruction={instruction}; writer.target=dax:/mnt/pmem0")
+        };
+        assert_eq!(change(llc, &beside("clflushopt"), "mcf ref"), 5.9);
+        assert_eq!(change(llc, &beside("clwb"), "mcf ref"), 5.8);
+        assert_eq!(change(llc, &beside("clflush"), "mcf ref"), 0.6);
+        let pair = "does-mcf-suffer-more-beside-a-writer-than-beside-mcf";
+        let case =
+            "beside a writer; writer.instruction=clwb; writer.fence_at=none; writer.target=dax:/mnt/pmem0";
+        assert_eq!(change(pair, case, "mcf, pair with clwb"), 93.2);
+    }
+
+    fn window(role: &str, trial: u32, case: usize, units: u64) -> Sample {
+        Sample {
+            trial,
+            step_case: case as u32,
+            case: case as u32,
+            role: role.into(),
+            cpu: 1,
+            length_ns: 1_000_000,
+            busy_ns: 1_000_000,
+            units,
+            ..Sample::default()
+        }
+    }
+
+    // 1000 entries of 2 KiB and 800 of 4 KiB in the same time: 1.6 times as long for the same bytes, as the
+    // slides' seconds are for 8 GB.
+    #[test]
+    fn entries_of_two_sizes_are_compared_by_their_bytes() {
+        let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
+        let plan = plan("ring-entry-size", &machine);
+        let case = |variant: &str, entry: &str| {
+            let text = format!("push and read; ring.variant={variant}; ring.entry={entry}; ring.target=dram");
+            find_case(&plan, &text).unwrap()
+        };
+        let units = [("optimised", "4KiB", 800), ("optimised", "2KiB", 1000), ("naive", "4KiB", 200)];
+        let trial = |trial: u32| {
+            units.map(|(variant, entry, units)| {
+                let case = case(variant, entry);
+                Sample { step: case as u32, ..window("ring", trial, case, units + u64::from(trial)) }
+            })
+        };
+        let samples: Vec<Sample> = (0..4).flat_map(trial).collect();
+        let rows = rows(&published(), &plan, &samples, 0.95).unwrap();
+        let found: Vec<(f64, f64)> = rows
+            .iter()
+            .map(|row| {
+                assert!(matches!(&row.measured, Measured::NotRun(why) if why.contains("mounted with DAX")));
+                let Some(Measured::Ratio { interval, direction: Agreement::Agrees, .. }) = row.instead else {
+                    panic!("{row:?}")
+                };
+                assert!(interval.low < interval.value && interval.value < interval.high);
+                (row.ratio, interval.value)
+            })
+            .collect();
+        let [(two, two_here), (first, first_here)] = found[..] else { panic!("{found:?}") };
+        assert!((two - 3.820669 / 2.713886).abs() < 1e-9 && (two_here - 1.6).abs() < 0.01, "{found:?}");
+        assert!((first - 8.760896 / 2.650731).abs() < 1e-9 && (first_here - 4.0).abs() < 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn what_this_machine_lacks_is_not_run_and_other_hardware_stands_beside_it() {
+        let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
+        let plan = plan("how-much-do-writers-under-one-cache-slow-mcf", &machine);
+        let dram =
+            find_case(&plan, "beside; writer.count=1; writer.instruction=clwb; writer.target=dram").unwrap();
+        let window = |trial: u32, position: u32, case: usize, units: u64| Sample {
+            position,
+            step_case: dram as u32,
+            ..window("mcf", trial, case, units)
+        };
+        let baseline = plan.cases[dram].baseline.unwrap();
+        let pair = |trial| [window(trial, 0, baseline, 1000), window(trial, 1, dram, 500 + u64::from(trial))];
+        let samples: Vec<Sample> = (0..4).flat_map(pair).collect();
+        let rows = rows(&published(), &plan, &samples, 0.95).unwrap();
+        let row = |count: u32| {
+            let case = format!(
+                "beside; writer.count={count}; writer.instruction=clwb; writer.target=dax:/mnt/pmem0"
+            );
+            rows.iter()
+                .find(|row| row.published.case == case && row.published.quantity == "mcf ref")
+                .unwrap()
+                .clone()
+        };
+        let one = row(1);
+        assert!(
+            matches!(&one.measured, Measured::NotRun(why) if why.contains("mounted with DAX")),
+            "{one:?}"
+        );
+        let Some(Measured::Ratio { interval, direction, magnitude }) = one.instead else { panic!("{one:?}") };
+        assert!((interval.value - 2.0).abs() < 0.02);
+        // Published: no change.
+        assert_eq!((direction, magnitude), (Agreement::Differs, Agreement::Differs));
+        let eight = row(8);
+        assert!(
+            matches!(&eight.instead, Some(Measured::NotRun(why)) if why.contains("8 other cores")),
+            "{eight:?}"
+        );
+    }
+}

@@ -54,5 +54,24 @@ pub(super) fn regular_siblings(topology: &Topology) -> Option<CpuId> {
 }
 
 #[cfg(test)]
-#[path = "../../tests/inside/cpus.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_fold() {
+        for (set, text) in [
+            ("", ""),
+            ("3", "3"),
+            ("0-7,32-39", "0-7,32-39"),
+            ("0,2,4,6,8,10", "0-10:2"),
+            ("1,3,5,7,33,35,37,39", "1-7:2,33-39:2"),
+            ("0,2,4", "0,2,4"),
+            ("0,32", "0,32"),
+            ("0,4,8,12,13", "0-12:4,13"),
+            ("0,1,4,5", "0-1,4-5"),
+        ] {
+            let set: CpuSet = set.parse().unwrap();
+            assert_eq!(list(&set), text);
+        }
+    }
+}
