@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use iced_x86::{CpuidFeature, Decoder, DecoderOptions};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 /// The features that 64-bit code needs besides what every x86-64 processor has, as Linux names them in `/proc/cpuinfo`.
 pub fn needs(code: &[u8]) -> BTreeSet<String> {

@@ -1,6 +1,6 @@
 //! What goes wrong.
 
-use ringfence_attach::Refusal;
+use ringfence_system::attach::Refusal;
 
 /// Why something is not limited, or not watched.
 #[derive(Debug, thiserror::Error)]

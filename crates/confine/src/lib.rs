@@ -21,5 +21,5 @@ pub use error::Error;
 pub use limits::{Checked, Limits, check};
 pub use loan::Loan;
 pub use moved::{Moved, check_for, make_group, move_into};
-pub use ringfence_attach::Target;
+pub use ringfence_system::attach::Target;
 pub use targets::{Targets, named};

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ringfence_resctrl::transaction::{self, OWN, Pending, Restored};
 use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, State, Thread};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::error::Error;

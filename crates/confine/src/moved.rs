@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ringfence_resctrl::{GroupId, Resctrl, Schemata, State, Step, Transaction};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 use crate::error::Error;
 use crate::limits::{Checked, Limits, check};

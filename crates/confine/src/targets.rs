@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ringfence_attach::{Found, Seen, Target, find, see};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::attach::{Found, Seen, Target, find, see};
+use ringfence_system::root::FsRoot;
 
 use crate::error::Error;
 
@@ -90,7 +90,7 @@ impl Targets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_sysfs::fixture::FixtureTree;
+    use ringfence_system::fixture::FixtureTree;
 
     // This program is 401.
     fn tree() -> FixtureTree {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ringfence_resctrl::info::MonitoringInfo;
 use ringfence_resctrl::monitor::{self, Reading, Used};
 use ringfence_resctrl::{GroupId, Resctrl, State, Step, Thread, Transaction};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 use crate::error::Error;
 use crate::targets::Targets;

@@ -6,7 +6,7 @@ use ringfence_confine::watch::{self, Readings};
 use ringfence_confine::{Limits, Targets, check_for, make_group, move_into, named};
 use ringfence_resctrl::kernel::model::{Hardware, Model};
 use ringfence_resctrl::{GroupId, Options, Resctrl, State, Transaction};
-use ringfence_sysfs::fixture::FixtureTree;
+use ringfence_system::fixture::FixtureTree;
 
 struct World {
     model: Model,

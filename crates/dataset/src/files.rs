@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 
 use super::error::DatasetError;
 use crate::text_file::LONGEST;

@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 use super::error::DatasetError;
 use super::folder;

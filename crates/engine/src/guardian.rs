@@ -18,7 +18,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use ringfence_changes::Changes;
+use ringfence_system::changes::Changes;
 use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
 use rustix::process::Signal;

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::text_file;
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

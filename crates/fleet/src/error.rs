@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use ringfence_dataset::DatasetError;
-use ringfence_sysfs::whole::WholeError;
+use ringfence_system::whole::WholeError;
 
 /// Why something was not done with a fleet.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_dataset::text_file;
 use ringfence_experiment::shell;
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 use serde::{Deserialize, Serialize};
 
 use crate::error::FleetError;

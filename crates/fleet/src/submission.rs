@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ringfence_dataset::{Date, text_file};
 use ringfence_experiment::shell;
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::{get, put};

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use ringfence_attach::Found;
-use ringfence_changes::{Changes, Entry};
+use ringfence_system::attach::Found;
+use ringfence_system::changes::{Changes, Entry};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::axes::QUOTA;
@@ -53,21 +53,21 @@ impl Setting {
     /// What the kernel reports.
     pub fn now(&self) -> Result<String, String> {
         let text = FsRoot::host().read_trimmed(&self.file).map_err(|error| error.to_string())?;
-        Ok(self.entry.as_ref().map_or_else(|| ringfence_changes::plain(&text), |entry| entry.of(&text)))
+        Ok(self.entry.as_ref().map_or_else(|| ringfence_system::changes::plain(&text), |entry| entry.of(&text)))
     }
 
     /// Sets it, and has it put back.
     ///
     /// # Errors
     /// What is refused.
-    pub fn set(&self, changes: &mut Changes) -> Result<(), ringfence_changes::Error> {
+    pub fn set(&self, changes: &mut Changes) -> Result<(), ringfence_system::changes::Error> {
         match &self.entry {
             Some(entry) => changes.set_entry(&self.file, entry.clone(), &self.value),
             None => changes.set(&self.file, &self.value),
         }
     }
 
-    fn set_back(&self, changes: &mut Changes) -> Result<(), ringfence_changes::Error> {
+    fn set_back(&self, changes: &mut Changes) -> Result<(), ringfence_system::changes::Error> {
         match &self.entry {
             Some(entry) => changes.set_back_entry(&self.file, entry),
             None => changes.set_back(&self.file),
@@ -130,7 +130,7 @@ pub struct Left {
 pub fn keep(attached: &Attached, limits: &[Limit]) -> Result<Vec<Left>, Error> {
     let settings = all_files(attached, limits)
         .map_err(|why| Error::Usage(format!("it cannot be kept, because {why}")))?;
-    let failed = |error: ringfence_changes::Error| Error::Failed(format!("keeping a limit failed: {error}"));
+    let failed = |error: ringfence_system::changes::Error| Error::Failed(format!("keeping a limit failed: {error}"));
     let purpose = format!("limits of {}, to be kept", attached.target());
     let mut changes = cgroup::begin(&FsRoot::host(), &purpose).map_err(Error::Failed)?;
     let mut left = Vec::new();
@@ -159,7 +159,7 @@ pub fn own_group(attached: &Attached, limit: &Limit) -> Result<(PathBuf, Version
 
 fn of_found(found: &Found, limit: &Limit, root: &FsRoot) -> Result<(PathBuf, Version), String> {
     let controller = limit.controller();
-    let of = |group: &ringfence_attach::Group| {
+    let of = |group: &ringfence_system::attach::Group| {
         let version = if group.is_v2() { Version::Two } else { Version::One };
         let has = group.is_v2() || group.has(controller.name(Version::One));
         let settings = limit.settings(version);

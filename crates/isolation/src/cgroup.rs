@@ -1,15 +1,15 @@
 //! A control group of this program, made for one [`Limit`].
 //!
-//! Everything that is done to them is in the journal of changes ([`ringfence_changes`]) before it is done, and put back
+//! Everything that is done to them is in the journal of changes ([`ringfence_system::changes`]) before it is done, and put back
 //! from there. They are named after the process that made them: those of earlier versions, which kept no journal, are
 //! known by that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ringfence_changes::{Changes, Options};
+use ringfence_system::changes::{Changes, Options};
 use ringfence_machine::root::FsRoot;
-use ringfence_sysfs::mounts;
+use ringfence_system::mounts;
 use serde::{Deserialize, Serialize};
 
 use super::limit::{Controller, Limit, Version};
@@ -55,7 +55,7 @@ impl Group {
     ///
     /// # Errors
     /// What the kernel reports, and where it cannot be written down.
-    pub fn set(&self, changes: &mut Changes, limit: &Limit) -> Result<(), ringfence_changes::Error> {
+    pub fn set(&self, changes: &mut Changes, limit: &Limit) -> Result<(), ringfence_system::changes::Error> {
         let settings = limit.settings(self.version);
         settings.iter().try_for_each(|(file, text)| changes.set(self.dir.join(file), text))
     }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use ringfence_attach::Process;
+use ringfence_system::attach::Process;
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::root::{FsRoot, field};
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     fn process(root: &FsRoot) -> Vec<Process> {
-        let found = ringfence_attach::see(root, &"pid:42".parse().unwrap());
+        let found = ringfence_system::attach::see(root, &"pid:42".parse().unwrap());
         found.unwrap().look(root)
     }
 

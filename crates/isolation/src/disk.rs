@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_attach::{DeviceIo, Found, io_by_device};
+use ringfence_system::attach::{DeviceIo, Found, io_by_device};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::{Attached, Task};

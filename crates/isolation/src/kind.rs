@@ -54,7 +54,7 @@ pub struct Kind {
     /// Begins it for a plan that asks for it.
     pub begin: fn(&Plan) -> Begun,
     /// Puts back what any program left behind that lives no more and is not in the journal of changes
-    /// ([`ringfence_changes`]), which every kind may use. Returned is what should be known of it, one sentence each.
+    /// ([`ringfence_system::changes`]), which every kind may use. Returned is what should be known of it, one sentence each.
     pub recover: fn() -> Result<Vec<String>, Error>,
 }
 

@@ -25,7 +25,7 @@ mod weight;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringfence_changes::{Options, PutBack, Whose};
+use ringfence_system::changes::{Options, PutBack, Whose};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_machine::root::FsRoot;
@@ -73,7 +73,7 @@ const DYING: Duration = Duration::from_secs(2);
 /// Puts back what this program, which has ended or is about to, has left behind. What fails is left to the next start.
 pub fn recover(owner: u32) {
     let root = FsRoot::host();
-    ringfence_changes::put_back_left(&root, Whose::Of(owner, DYING), &Options::default());
+    ringfence_system::changes::put_back_left(&root, Whose::Of(owner, DYING), &Options::default());
     recover_others(&root);
 }
 
@@ -81,7 +81,7 @@ pub fn recover(owner: u32) {
 /// each; what fails is tried again by the next start.
 pub fn recover_all() -> Vec<String> {
     let root = FsRoot::host();
-    let all = ringfence_changes::put_back_left(&root, Whose::Anybody, &Options::default());
+    let all = ringfence_system::changes::put_back_left(&root, Whose::Anybody, &Options::default());
     let others = recover_others(&root);
     let said = |one: PutBack| match one.result {
         Ok(restored) => restored.said().cloned().collect(),

@@ -4,7 +4,7 @@
 //! the memory above which whoever takes more is held up (`memory.high`), and the CPUs that there are (`cpuset.cpus`).
 //! Kernel documentation: admin-guide/cgroup-v2, admin-guide/cgroup-v1/cpusets, scheduler/sched-bwc, scheduler/sched-design-CFS, admin-guide/cgroup-v1/blkio-controller and block/bfq-iosched.
 
-use ringfence_changes::Entry;
+use ringfence_system::changes::Entry;
 use ringfence_experiment::units::{Rate, Share};
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::units::Bytes;

@@ -52,7 +52,7 @@ mod release;
 
 pub use machine::{Machine, Simulated};
 pub use release::kernel_release;
-pub use ringfence_sysfs::{cpulist, root, text};
+pub use ringfence_system::{cpulist, root, text};
 
 /// The example in the README runs as a test.
 #[cfg(doctest)]

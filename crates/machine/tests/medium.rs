@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ringfence_machine::doctor::Severity;
 use ringfence_machine::medium::{Below, Device, DeviceKind, Durable, FileSystemKind, Medium, Reach, Reading};
-use ringfence_sysfs::fixture::FixtureTree;
+use ringfence_system::fixture::FixtureTree;
 
 // As stat(2) would give it, for small numbers.
 fn at(tree: &FixtureTree, path: &str, (major, minor): (u64, u64)) -> Medium {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use ringfence_resctrl::pseudo::{Support, support};
 use ringfence_resctrl::{Error, Mode, Resctrl};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 fn main() -> ExitCode {
     let root = std::env::args().nth(1).map_or_else(FsRoot::host, FsRoot::at);

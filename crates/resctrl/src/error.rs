@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use ringfence_changes::error::JournalError;
-use ringfence_sysfs::text::printable;
+use ringfence_system::changes::error::JournalError;
+use ringfence_system::text::printable;
 
 use crate::remedy;
 

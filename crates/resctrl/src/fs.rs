@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use ringfence_sysfs::mounts::{self, Mount};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::mounts::{self, Mount};
+use ringfence_system::root::FsRoot;
 use rustix::mount::{MountFlags, UnmountFlags};
 use serde::{Deserialize, Serialize};
 

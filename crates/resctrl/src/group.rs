@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ringfence_sysfs::cpulist::CpuSet;
+use ringfence_system::cpulist::CpuSet;
 
 use crate::error::{Error, Refused};
 use crate::fs::{Failed, Resctrl, Says};

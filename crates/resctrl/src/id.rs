@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use ringfence_sysfs::text::printable;
+use ringfence_system::text::printable;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::Error;

@@ -11,7 +11,7 @@
 //! (feature `model`) a model in memory that refuses what the kernel refuses.
 //!
 //! ```
-//! use ringfence_sysfs::root::FsRoot;
+//! use ringfence_system::root::FsRoot;
 //! use ringfence_resctrl::Resctrl;
 //!
 //! match Resctrl::find(&FsRoot::host()) {

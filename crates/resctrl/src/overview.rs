@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_sysfs::cpulist::CpuSet;
+use ringfence_system::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;

@@ -6,7 +6,7 @@ use ringfence_resctrl::{
     Absent, Error, GroupId, Line, Mask, Mode, MountOptions, Options, Overview, Resctrl, Resource, Setting,
     State, Transaction,
 };
-use ringfence_sysfs::fixture::FixtureTree;
+use ringfence_system::fixture::FixtureTree;
 
 const MOUNT: &str = "/sys/fs/resctrl";
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringfence_dataset::{Dataset, DatasetError};
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 
 use crate::StudyError;
 

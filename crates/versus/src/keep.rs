@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use ringfence_dataset::{DatasetError, Recorder, text_file};
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 
 use crate::export;
 use crate::findings::{About, Findings};

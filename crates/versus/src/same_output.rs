@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use ringfence_machine::text::printable;
-use ringfence_sysfs::checksum;
+use ringfence_system::checksum;
 
 /// Where two files differ first, in words; none where they are the same.
 ///

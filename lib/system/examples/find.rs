@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{FreezeError, Freezer, Method, NotYet, Options, Target, find};
-use ringfence_sysfs::mounts;
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::attach::{FreezeError, Freezer, Method, NotYet, Options, Target, find};
+use ringfence_system::mounts;
+use ringfence_system::root::FsRoot;
 
 type Failure = Box<dyn std::error::Error>;
 

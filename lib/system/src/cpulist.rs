@@ -15,7 +15,7 @@ pub const MAX_CPU: CpuId = 65_535;
 /// A set of CPUs (or of NUMA nodes), printed and read as `0-3,8,10-12`.
 ///
 /// ```
-/// use ringfence_sysfs::cpulist::CpuSet;
+/// use ringfence_system::cpulist::CpuSet;
 /// let set: CpuSet = "0-3,8,10-12".parse().unwrap();
 /// assert!(set.contains(11) && !set.contains(9));
 /// assert_eq!(set.len(), 8);

@@ -1,10 +1,15 @@
-//! The kernel's files as values: the root under which they lie, its lists of CPUs, what is mounted; texts from
-//! outside made fit for a terminal; and files of one's own that are written whole, with
-//! their checksums.
+//! Reads, changes and pauses a live Linux system, and always undoes it.
 //!
-//! What several crates of this project read `/sys` and `/proc` and write files with, and nothing else. Everything that
-//! reads such a file takes a [`root::FsRoot`], so that a copy of another machine's files can stand in.
+//! - [`root`], [`cpulist`], [`mounts`] and [`text`]: the kernel's files as values. Everything that reads such a file takes a
+//!   [`root::FsRoot`], so that a copy of another machine's files can stand in.
+//! - [`whole`] and [`checksum`]: files that are written whole or not at all.
+//! - [`changes`]: a journal of changes to the system, and the way back.
+//! - [`attach`]: running processes, found and paused.
 
+#![forbid(unsafe_code)]
+
+pub mod attach;
+pub mod changes;
 pub mod checksum;
 pub mod cpulist;
 #[cfg(any(test, feature = "fixtures"))]
@@ -14,3 +19,7 @@ mod processor;
 pub mod root;
 pub mod text;
 pub mod whole;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

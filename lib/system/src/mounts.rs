@@ -37,7 +37,7 @@ impl Mount {
 /// that are none are left out.
 ///
 /// ```
-/// use ringfence_sysfs::mounts;
+/// use ringfence_system::mounts;
 /// let text = "36 27 259:1 / /mnt/a\\040b rw,noatime shared:2 - ext4 /dev/pmem1 rw,dax=always\n";
 /// let mounts = mounts::of_mountinfo(text);
 /// assert_eq!(mounts[0].point.to_str(), Some("/mnt/a b"));

@@ -23,7 +23,7 @@ use crate::cpulist::CpuSet;
 /// A directory under which `sys/` and `proc/` lie: `/` on the host, a fixture in tests.
 ///
 /// ```
-/// use ringfence_sysfs::root::FsRoot;
+/// use ringfence_system::root::FsRoot;
 /// let version = FsRoot::host().read_trimmed("/proc/sys/kernel/osrelease").unwrap();
 /// assert!(!version.is_empty());
 /// ```

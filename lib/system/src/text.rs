@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// nothing that somebody else has put into a file or a name steers the terminal of whoever reads it.
 ///
 /// ```
-/// use ringfence_sysfs::text::printable;
+/// use ringfence_system::text::printable;
 /// assert_eq!(printable("red\x1b[31m\n"), r"red\u{1b}[31m\n");
 /// ```
 pub fn printable(text: &str) -> Cow<'_, str> {
@@ -21,7 +21,7 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
 /// JSON in which the same characters are written as JSON writes them (`\u009b`): a reader gets what was there.
 ///
 /// ```
-/// use ringfence_sysfs::text::printable_json;
+/// use ringfence_system::text::printable_json;
 /// assert_eq!(printable_json("{\n  \"name\": \"a\u{9b}2J\"\n}"), "{\n  \"name\": \"a\\u009b2J\"\n}");
 /// ```
 pub fn printable_json(json: &str) -> Cow<'_, str> {

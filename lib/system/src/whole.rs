@@ -47,7 +47,7 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WholeErr
 ///
 /// ```
 /// let path = std::env::temp_dir().join(format!("whole-{}", std::process::id()));
-/// ringfence_sysfs::whole::write(&path, b"all of it")?;
+/// ringfence_system::whole::write(&path, b"all of it")?;
 /// assert_eq!(std::fs::read(&path)?, b"all of it");
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

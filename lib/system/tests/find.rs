@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use ringfence_attach::{Found, Method, Refusal, Source, Target, VITAL, find, usage};
-use ringfence_sysfs::fixture::FixtureTree;
+use ringfence_system::attach::{Found, Method, Refusal, Source, Target, VITAL, find, usage};
+use ringfence_system::fixture::FixtureTree;
 
 const V1: &str = "cgroup /sys/fs/cgroup/cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n\
                   cgroup /sys/fs/cgroup/freezer cgroup rw,relatime,freezer 0 0\n\

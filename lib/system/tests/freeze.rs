@@ -6,7 +6,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ringfence_attach::{FreezeError, Freezer, Method, NotYet, Options, usage};
+use ringfence_system::attach::{FreezeError, Freezer, Method, NotYet, Options, usage};
 use rustix::process::Signal;
 use support::{Group, Job, LIMIT, LONG, eventually, found, options, root, runs, send, state, wait};
 use tempfile::TempDir;
@@ -93,7 +93,7 @@ fn a_chain_of_orphans_is_caught_or_said_to_move() {
         wait(&freezer, LONG);
         match freezer.freeze(LONG, Duration::from_millis(500)) {
             Ok(frozen) => {
-                let ids = |all: Vec<ringfence_attach::Process>| -> Vec<_> {
+                let ids = |all: Vec<ringfence_system::attach::Process>| -> Vec<_> {
                     all.into_iter().filter(|process| process.state != 'Z').map(|process| process.id).collect()
                 };
                 let before = ids(job.all());

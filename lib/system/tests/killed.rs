@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ringfence_attach::{Freezer, NotYet, Options};
-use ringfence_changes::Whose;
+use ringfence_system::attach::{Freezer, NotYet, Options};
+use ringfence_system::changes::Whose;
 use rustix::process::Signal;
 use support::{Group, Job, eventually, found, root, runs};
 
 const TARGET: &str = "RINGFENCE_TEST_TARGET";
 const FOLDER: &str = "RINGFENCE_TEST_FOLDER";
 
-fn changes(folder: PathBuf) -> ringfence_changes::Options {
-    ringfence_changes::Options { folder: Some(folder), ..ringfence_changes::Options::default() }
+fn changes(folder: PathBuf) -> ringfence_system::changes::Options {
+    ringfence_system::changes::Options { folder: Some(folder), ..ringfence_system::changes::Options::default() }
 }
 
 // What is killed: it is started by the other tests, and does nothing without them.
@@ -62,7 +62,7 @@ fn kill_often(target: &str, goes_on: impl Fn() -> bool) -> usize {
         freezing.kill().unwrap();
         let status = freezing.wait().unwrap();
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "it ended by itself");
-        let all = ringfence_changes::put_back_left(&root(), Whose::Anybody, &changes(folder.path().into()));
+        let all = ringfence_system::changes::put_back_left(&root(), Whose::Anybody, &changes(folder.path().into()));
         // None where it was killed while it began the journal.
         assert!(all.len() <= 1);
         for one in all {

@@ -6,7 +6,7 @@ mod support;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{FreezeError, Freezer, Method, Process};
+use ringfence_system::attach::{FreezeError, Freezer, Method, Process};
 use support::{Job, LIMIT, LONG, eventually, found, options, root, runs, state, wait};
 use tempfile::TempDir;
 

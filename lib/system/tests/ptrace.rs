@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{FreezeError, Freezer, Method, Options, Process, Refusal};
-use ringfence_sysfs::root::field;
+use ringfence_system::attach::{FreezeError, Freezer, Method, Options, Process, Refusal};
+use ringfence_system::root::field;
 use rustix::process::Signal;
 use support::{Job, LIMIT, LONG, eventually, found, options, root, runs, send, state, wait};
 use tempfile::TempDir;

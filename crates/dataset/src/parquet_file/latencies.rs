@@ -23,7 +23,7 @@ use ringfence_experiment::histogram::{Grid, Histogram};
 use ringfence_experiment::sample::Sample;
 
 use super::read::{format_of, open_checked, text};
-use ringfence_sysfs::checksum::Hashing;
+use ringfence_system::checksum::Hashing;
 
 use super::write::{described, failed, properties};
 use crate::{DatasetError, SamplesFile, files};

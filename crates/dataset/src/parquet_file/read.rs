@@ -12,7 +12,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 use ringfence_experiment::class::Class;
 use ringfence_experiment::sample::Sample;
-use ringfence_sysfs::checksum::{self, Checksum};
+use ringfence_system::checksum::{self, Checksum};
 
 use super::SCHEMA_KEY;
 use crate::columns::{CLASSES, Column, Kind, Known};

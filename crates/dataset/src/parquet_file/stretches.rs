@@ -16,7 +16,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::stretch::Stretch;
-use ringfence_sysfs::checksum::Hashing;
+use ringfence_system::checksum::Hashing;
 
 use super::latencies::{column, maybe, numbers, optional};
 use super::read::{format_of, open_checked, text};

@@ -15,7 +15,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use ringfence_experiment::sample::Sample;
-use ringfence_sysfs::checksum::{Checksum, Hashing};
+use ringfence_system::checksum::{Checksum, Hashing};
 
 use super::{SCHEMA_KEY, encoding, message};
 use crate::columns::{COLUMNS, Kind};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{
+use ringfence_system::attach::{
     Found, FreezeError, Freezer, Frozen, Method, NotYet, OVERRUN, Options, Refusal, Target, Usage, usage,
 };
 use ringfence_experiment::Freezing;
@@ -85,7 +85,7 @@ fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
     });
     for service in services {
         let target: Target = service.target().parse().map_err(|why| EngineError::Usage(format!("{why}")))?;
-        let found = match ringfence_attach::find(&FsRoot::host(), &target) {
+        let found = match ringfence_system::attach::find(&FsRoot::host(), &target) {
             Ok(found) => found,
             Err(why @ (Refusal::NotThere { .. } | Refusal::Ambiguous { .. })) => {
                 return Err(EngineError::Usage(format!("who answers: {why}")));
@@ -129,7 +129,7 @@ impl Guest {
 
     /// Its processes.
     pub(super) fn processes(&self) -> Vec<u32> {
-        let found = ringfence_attach::find(&FsRoot::host(), &self.found.target);
+        let found = ringfence_system::attach::find(&FsRoot::host(), &self.found.target);
         found.map(|found| found.processes.iter().map(|one| one.pid()).collect()).unwrap_or_default()
     }
 

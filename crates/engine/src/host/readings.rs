@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{Source, Usage};
+use ringfence_system::attach::{Source, Usage};
 
 use crate::used::Used;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{FreezeError, Freezer, NotYet};
+use ringfence_system::attach::{FreezeError, Freezer, NotYet};
 use ringfence_experiment::plan::Active;
 use ringfence_experiment::units::Share;
 use ringfence_experiment::{Experiment, Freezing};
@@ -169,7 +169,7 @@ fn run(
 
 #[cfg(test)]
 mod tests {
-    use ringfence_attach::{Options, find};
+    use ringfence_system::attach::{Options, find};
     use ringfence_machine::root::FsRoot;
 
     use super::*;

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::table::{self, Columns, Values};
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 use rustix::fs::{CWD, RenameFlags};
 
 use super::copied::file;

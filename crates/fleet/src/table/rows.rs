@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ringfence_dataset::Dataset;
 use ringfence_dataset::table::{self, Columns, Values};
 use ringfence_machine::Machine;
-use ringfence_sysfs::checksum;
+use ringfence_system::checksum;
 use ringfence_versus::Files;
 use serde::{Deserialize, Serialize};
 

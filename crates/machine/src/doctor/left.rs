@@ -1,13 +1,13 @@
 //! What runs that were killed have left changed, besides resctrl.
 
-use ringfence_changes::Left;
+use ringfence_system::changes::Left;
 
 use super::finding::{Finding, Severity, View};
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
-    let left = ringfence_changes::left(view.root, None);
+    let left = ringfence_system::changes::left(view.root, None);
     let left = left.iter().filter(|left| !left.past && !left.under_way).map(finding);
-    let damaged = ringfence_changes::damaged(view.root, None);
+    let damaged = ringfence_system::changes::damaged(view.root, None);
     left.chain(damaged.iter().map(|path| Finding {
         id: "changes-damaged".into(),
         severity: Severity::Warning,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringfence_sysfs::mounts::{self, Mount};
+use ringfence_system::mounts::{self, Mount};
 
 use crate::root::FsRoot;
 

@@ -1,6 +1,6 @@
 //! Mount options that matter to what is written, and what they do.
 
-use ringfence_sysfs::mounts::Mount;
+use ringfence_system::mounts::Mount;
 
 use super::model::Setting;
 
@@ -88,7 +88,7 @@ fn family(fs: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_sysfs::mounts::of_mountinfo;
+    use ringfence_system::mounts::of_mountinfo;
 
     #[test]
     fn what_matters_and_what_it_means_there() {

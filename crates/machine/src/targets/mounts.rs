@@ -1,6 +1,6 @@
 //! tmpfs and DAX mounts from `/proc/self/mountinfo`.
 
-use ringfence_sysfs::mounts::{self, Mount};
+use ringfence_system::mounts::{self, Mount};
 use rustix::fs::{Access, access, statvfs};
 
 use crate::root::FsRoot;

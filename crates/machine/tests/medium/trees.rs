@@ -1,6 +1,6 @@
 //! `/sys` and `/proc` of machines whose files lie on this and on that.
 
-use ringfence_sysfs::fixture::FixtureTree;
+use ringfence_system::fixture::FixtureTree;
 
 /// What a disk's queue states.
 pub struct Disk<'a> {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 use rustix::mm::MapFlags;
 
 use super::devdax::Shape;

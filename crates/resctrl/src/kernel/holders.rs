@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
 // The first PID namespace, which has every process of the machine: `PROC_PID_INIT_INO` of
@@ -75,7 +75,7 @@ fn device(path: &Path) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_sysfs::fixture::FixtureTree;
+    use ringfence_system::fixture::FixtureTree;
     use std::os::unix::fs::symlink;
 
     fn tree(namespace: &str) -> FixtureTree {

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use ringfence_changes::lock::flock;
-use ringfence_changes::{folders, thread};
-use ringfence_sysfs::cpulist::CpuSet;
-use ringfence_sysfs::root::{FsRoot, OFlags, field};
+use ringfence_system::changes::lock::flock;
+use ringfence_system::changes::{folders, thread};
+use ringfence_system::cpulist::CpuSet;
+use ringfence_system::root::{FsRoot, OFlags, field};
 use rustix::fs::{AtFlags, Mode, fstatfs, fstatvfs, mkdirat, unlinkat};
 
 use super::{Held, Identity, Kernel, WriteError, holders};

@@ -8,12 +8,12 @@ pub mod model;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ringfence_sysfs::cpulist::CpuSet;
+use ringfence_system::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 
 pub use host::HostKernel;
 pub(crate) use host::is_resctrl;
-pub use ringfence_changes::thread::Thread;
+pub use ringfence_system::changes::thread::Thread;
 
 /// What tells a folder of resctrl from another one of its name, earlier or later.
 ///

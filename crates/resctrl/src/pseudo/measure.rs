@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 use crate::error::{Error, Refused};
 use crate::group::Group;

@@ -13,8 +13,8 @@ mod measure;
 #[cfg(test)]
 mod tests;
 
-use ringfence_sysfs::cpulist::CpuSet;
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::cpulist::CpuSet;
+use ringfence_system::root::FsRoot;
 
 use crate::error::Error;
 use crate::fs::Resctrl;

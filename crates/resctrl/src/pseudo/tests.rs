@@ -1,4 +1,4 @@
-use ringfence_sysfs::fixture::FixtureTree;
+use ringfence_system::fixture::FixtureTree;
 
 use super::*;
 use crate::kernel::model::{Hardware, Model};

@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_changes::error::JournalError;
-use ringfence_changes::journal::{Head, Journal, read};
-use ringfence_changes::place;
+use ringfence_system::changes::error::JournalError;
+use ringfence_system::changes::journal::{Head, Journal, read};
+use ringfence_system::changes::place;
 
 use super::files::{self, Pending};
 use super::journal::{Header, Note, REFUSED, Record};

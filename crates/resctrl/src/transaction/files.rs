@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ringfence_changes::journal::read;
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::changes::journal::read;
+use ringfence_system::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use super::journal::Record;

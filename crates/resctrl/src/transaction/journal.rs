@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ringfence_changes::journal::{self, Head};
+use ringfence_system::changes::journal::{self, Head};
 use serde::{Deserialize, Serialize};
 
 use super::step::Step;

@@ -3,9 +3,9 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_changes::journal::{Journal, read};
-use ringfence_changes::{folders, place};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::changes::journal::{Journal, read};
+use ringfence_system::changes::{folders, place};
+use ringfence_system::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use super::files::{Pending, named, names, numbered, orphaned};

@@ -6,9 +6,9 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ringfence_changes::error::failed;
-use ringfence_changes::lock::{flock, patiently};
-use ringfence_changes::{folders, place};
+use ringfence_system::changes::error::failed;
+use ringfence_system::changes::lock::{flock, patiently};
+use ringfence_system::changes::{folders, place};
 
 use crate::error::{Error, Refused};
 use crate::fs::Resctrl;

@@ -13,7 +13,7 @@
 //! ```no_run
 //! use ringfence_resctrl::{GroupId, Options, Resctrl, Step, Transaction};
 //! # fn main() -> Result<(), ringfence_resctrl::Error> {
-//! let resctrl = Resctrl::find(&ringfence_sysfs::root::FsRoot::host())?;
+//! let resctrl = Resctrl::find(&ringfence_system::root::FsRoot::host())?;
 //! let mut change = Transaction::begin(&resctrl, "an example", &Options::default())?;
 //! let quiet = GroupId::control("quiet");
 //! change.apply(Step::Create { group: quiet.clone() })?;
@@ -41,7 +41,7 @@ mod undo;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use ringfence_changes::journal::{Head, Journal, read};
+use ringfence_system::changes::journal::{Head, Journal, read};
 
 use crate::error::Error;
 use crate::fs::Resctrl;

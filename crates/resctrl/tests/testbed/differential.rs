@@ -8,7 +8,7 @@ use std::path::Path;
 use ringfence_resctrl::Resctrl;
 use ringfence_resctrl::kernel::Kernel;
 use ringfence_resctrl::kernel::model::{Hardware, Model};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 use crate::env::{Env, Guest};
 

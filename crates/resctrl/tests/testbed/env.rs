@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_resctrl::kernel::model::{Hardware, Model};
 use ringfence_resctrl::{Error, Group, Mode, Resctrl, Schemata, State};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 pub trait Env {
     fn fs(&self) -> Resctrl;

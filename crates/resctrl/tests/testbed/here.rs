@@ -1,7 +1,7 @@
 //! The resctrl of the kernel that runs here, for what no model shows.
 
 use ringfence_resctrl::{Group, Resctrl, Schemata};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 pub fn resctrl() -> Resctrl {
     Resctrl::find(&FsRoot::host()).unwrap()

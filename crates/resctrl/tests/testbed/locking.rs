@@ -4,7 +4,7 @@ use libc::{E2BIG, EACCES, EINVAL};
 use ringfence_resctrl::pseudo::{Cache, RegionPlan};
 use ringfence_resctrl::transaction::Options;
 use ringfence_resctrl::{Group, GroupId, Mode, Resource, State, Transaction};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 use crate::env::{Env, refused, set};
 

@@ -11,7 +11,7 @@ use ringfence_resctrl::transaction::{left, recover};
 use ringfence_resctrl::{
     Absent, Error, GroupId, Mode, MountOptions, Options, Resctrl, State, Step, Transaction,
 };
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 use crate::here::{group, resctrl, schemata};
 

@@ -3,7 +3,7 @@
 use libc::EINVAL;
 use ringfence_resctrl::pseudo::{Mapped, Measured, Support, What, measure, support};
 use ringfence_resctrl::{Absent, Error, Group, Mode, MountOptions, Resctrl};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 use crate::env::{Env, refused, set};
 

@@ -2,7 +2,7 @@
 
 use libc::{EACCES, EEXIST, EINVAL, ENOENT, EPERM, ESRCH};
 use ringfence_resctrl::{Error, GroupId, Mode};
-use ringfence_sysfs::cpulist::CpuSet;
+use ringfence_system::cpulist::CpuSet;
 
 use crate::env::{Env, refused, set};
 

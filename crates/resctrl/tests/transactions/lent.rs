@@ -5,7 +5,7 @@
 use ringfence_resctrl::kernel::model::Hardware;
 use ringfence_resctrl::transaction::{Pending, forget, give_back, left, preview, recover};
 use ringfence_resctrl::{GroupId, State, Step, Transaction};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 
 use crate::world::World;
 

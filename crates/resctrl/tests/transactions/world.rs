@@ -11,7 +11,7 @@ use ringfence_resctrl::kernel::model::{Hardware, Model};
 use ringfence_resctrl::{
     GroupId, Mask, Mode, Options, Resctrl, Resource, Schemata, State, Step, Thread, Transaction,
 };
-use ringfence_sysfs::cpulist::CpuSet;
+use ringfence_system::cpulist::CpuSet;
 
 /// The machine, its processes, and where the journal lies.
 pub struct World {

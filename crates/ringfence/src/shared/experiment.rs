@@ -17,7 +17,7 @@ use ringfence_machine::Machine;
 use ringfence_studies::findings::Findings;
 use ringfence_study::StudyError;
 use ringfence_study::measure::{self, Measurement};
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 
 use super::command::command;
 use crate::args::{Measuring, On};

@@ -105,7 +105,7 @@ fn refuse_foreign(path: &Path, flag: &str) -> Result<(), Failure> {
 
 // The old page or the new one, never half of it.
 fn replace(path: &Path, text: &[u8], flag: &str) -> Result<(), Failure> {
-    ringfence_sysfs::whole::write(path, text).map_err(|error| {
+    ringfence_system::whole::write(path, text).map_err(|error| {
         let kind = error.kind();
         let (path, error) = (path.display(), error.into_source());
         let text = format!("{path} cannot be written: {error}; name another file with {flag}");

@@ -27,7 +27,7 @@ pub fn run(args: &Claims) -> Result<(), Failure> {
         page::put(path, "--html", || Ok(ringfence_claims::page(&table)))?;
     }
     if let Some(path) = &args.markdown {
-        ringfence_sysfs::whole::write_named(path, markdown(&table).as_bytes()).map_err(|error| {
+        ringfence_system::whole::write_named(path, markdown(&table).as_bytes()).map_err(|error| {
             let (path, error) = (path.display(), error.into_source());
             Failure::Usage(format!("{path} cannot be written: {error}; name another file with --markdown"))
         })?;

@@ -177,7 +177,7 @@ pub fn costs(dir: &Path) -> Result<Measured, Failure> {
 
 /// Writes a machine file. What exists is not overwritten: such files are edited, and kept.
 pub fn put(path: &Path, text: &str) -> Result<(), Failure> {
-    ringfence_sysfs::whole::write_new(path, text.as_bytes()).map_err(|error| match error.kind() {
+    ringfence_system::whole::write_new(path, text.as_bytes()).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
             Failure::Usage(format!("{} already exists: name another file with --out", path.display()))
         }

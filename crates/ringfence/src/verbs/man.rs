@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Command;
 use clap_mangen::Man;
 use ringfence_dataset::Date;
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 
 use crate::args;
 use crate::failure::Failure;

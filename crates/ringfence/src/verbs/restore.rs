@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use ringfence_changes::{Left, Whose};
+use ringfence_system::changes::{Left, Whose};
 use ringfence_json::{self as json, LeftBehind};
 use ringfence_machine::root::FsRoot;
 use ringfence_resctrl::transaction::{self, Pending};
@@ -42,14 +42,14 @@ pub fn run(asked: &PutBack) -> Result<(), Failure> {
 // What is in the journals of changes: control groups and settings.
 fn changes(asked: &PutBack, root: &FsRoot, all: &mut All) {
     let folder = asked.journal.folder.as_deref();
-    let told = |restored: ringfence_changes::Restored| LeftBehind {
+    let told = |restored: ringfence_system::changes::Restored| LeftBehind {
         purpose: restored.purpose,
         steps: restored.steps,
         left: restored.left,
         notes: restored.notes,
         waiting: Vec::new(),
     };
-    let left = ringfence_changes::left(root, folder);
+    let left = ringfence_system::changes::left(root, folder);
     for left in left.iter().filter(|left| !left.past) {
         let Left { purpose, owner, under_way, path, .. } = left;
         if *under_way {
@@ -60,15 +60,15 @@ fn changes(asked: &PutBack, root: &FsRoot, all: &mut All) {
         } else if left.is_others() {
             all.stays.push(left.others());
         } else if asked.dry_run {
-            match ringfence_changes::preview(root, left) {
+            match ringfence_system::changes::preview(root, left) {
                 Ok(restored) => all.restored.extend(restored.map(told)),
                 Err(error) => all.failed.push(format!("{}: {error}", path.display())),
             }
         }
     }
     if !asked.dry_run {
-        let options = ringfence_changes::Options { folder: folder.map(Into::into), ..Default::default() };
-        for one in ringfence_changes::put_back_left(root, Whose::Anybody, &options) {
+        let options = ringfence_system::changes::Options { folder: folder.map(Into::into), ..Default::default() };
+        for one in ringfence_system::changes::put_back_left(root, Whose::Anybody, &options) {
             match one.result {
                 Ok(restored) => all.restored.push(told(restored)),
                 Err(error) => all.failed.push(error.to_string()),

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 use serde::{Deserialize, Serialize};
 
 use super::error::{RecordingError, damaged, io};

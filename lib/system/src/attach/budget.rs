@@ -17,7 +17,7 @@ pub const SHARE: f64 = 0.2;
 ///
 /// ```
 /// use std::time::Duration;
-/// use ringfence_attach::{Budget, NotYet};
+/// use ringfence_system::attach::{Budget, NotYet};
 /// let ms = Duration::from_millis;
 /// let mut budget = Budget::new(ms(100), 0.2, ms(0)).unwrap();
 /// // A freeze of 100 ms is a fifth of 500 ms, of which it is the end.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ringfence_sysfs::mounts;
-use ringfence_sysfs::root::FsRoot;
+use crate::mounts;
+use crate::root::FsRoot;
 
 /// A mounted tree of control groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,7 +176,7 @@ fn processes_meanwhile(
 
 #[cfg(test)]
 mod tests {
-    use ringfence_sysfs::fixture::FixtureTree;
+    use crate::fixture::FixtureTree;
 
     use super::*;
 

@@ -5,7 +5,7 @@
 //! only looks, and refuses nothing for the system's sake. A [`Freezer`] freezes what was found by one of its [`Method`]s,
 //! within a [`Budget`], and writes down how to thaw before it does. [`usage`] says what a target has used.
 //!
-//! What is read lies below an [`FsRoot`](ringfence_sysfs::root::FsRoot), so that a tree of files can stand in for a
+//! What is read lies below an [`FsRoot`](crate::root::FsRoot), so that a tree of files can stand in for a
 //! machine. Signals are sent on this machine alone.
 
 #![forbid(unsafe_code)]
@@ -27,11 +27,11 @@ pub use freeze::{FreezeError, Freezer, Frozen, Options, Thawed, Took};
 pub use hierarchy::Group;
 pub use process::Process;
 pub use refusal::Refusal;
-pub use ringfence_changes::Thread;
+pub use crate::changes::Thread;
 pub use target::{ParseTargetError, Target};
 pub use usage::{DeviceIo, Source, Usage, io_by_device, usage};
 pub use vital::VITAL;
 
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
+#[doc = include_str!("README.md")]
 struct Readme;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ringfence_changes::Thread;
-use ringfence_sysfs::root::{FsRoot, field};
+use crate::changes::Thread;
+use crate::root::{FsRoot, field};
 
 /// A process, from `/proc/PID/stat` (`proc(5)`).
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Why something is not attached to.
 
-use ringfence_sysfs::text::printable;
+use crate::text::printable;
 
-use crate::target::Target;
+use crate::attach::target::Target;
 
 /// Why a target was not found, or is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// What is attached to.
 ///
 /// ```
-/// use ringfence_attach::Target;
+/// use ringfence_system::attach::Target;
 /// let target: Target = "unit:nginx".parse().unwrap();
 /// assert_eq!(target.to_string(), "unit:nginx.service");
 /// assert!("nginx".parse::<Target>().is_err());
@@ -29,7 +29,7 @@ pub enum Target {
 
 /// Why a text names no target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{}' is not a target: {why}", ringfence_sysfs::text::printable(text))]
+#[error("'{}' is not a target: {why}", crate::text::printable(text))]
 pub struct ParseTargetError {
     text: String,
     why: &'static str,

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use ringfence_changes::Thread;
-use ringfence_sysfs::root::FsRoot;
+use crate::changes::Thread;
+use crate::root::FsRoot;
 
-use crate::process::{self, Process};
+use crate::attach::process::{self, Process};
 
 /// Processes that stand and will until they are let go on.
 pub type Settled = BTreeMap<Thread, Process>;
@@ -164,7 +164,7 @@ fn last_given(root: &FsRoot) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use ringfence_sysfs::fixture::FixtureTree;
+    use crate::fixture::FixtureTree;
 
     use super::*;
 

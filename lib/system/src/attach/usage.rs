@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use ringfence_sysfs::root::{FsRoot, field};
+use crate::root::{FsRoot, field};
 
-use crate::find::Found;
-use crate::hierarchy::Group;
-use crate::process::{Process, threads};
-use crate::tree::Settled;
+use crate::attach::find::Found;
+use crate::attach::hierarchy::Group;
+use crate::attach::process::{Process, threads};
+use crate::attach::tree::Settled;
 
 /// Where figures come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use ringfence_sysfs::root::{FsRoot, field};
+use crate::root::{FsRoot, field};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
-use crate::process::{self, Process};
+use crate::attach::process::{self, Process};
 
 /// Programs, by their names, and why they may not stand still. A star stands for any end.
 pub const VITAL: [(&[&str], &str); 16] = [

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ringfence_sysfs::text::printable;
+use crate::text::printable;
 
-use crate::entry::Entry;
-use crate::error::Error;
-use crate::journal::{DAMAGED, Journal};
-use crate::kernel::{Identity, Kernel, PROCS};
-use crate::options::{Moment, Options};
-use crate::record::{Record, Thing};
-use crate::step::{Write, enter, members, plain, set};
-use crate::thread::Thread;
+use crate::changes::entry::Entry;
+use crate::changes::error::Error;
+use crate::changes::journal::{DAMAGED, Journal};
+use crate::changes::kernel::{Identity, Kernel, PROCS};
+use crate::changes::options::{Moment, Options};
+use crate::changes::record::{Record, Thing};
+use crate::changes::step::{Write, enter, members, plain, set};
+use crate::changes::thread::Thread;
 
 /// Until the last process of a group that was killed has left it.
 const LEAVING: Duration = Duration::from_secs(2);

@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringfence_sysfs::root::FsRoot;
+use crate::root::FsRoot;
 
-use crate::back::{self, Restored};
-use crate::entry::Entry;
-use crate::error::Error;
-use crate::folders;
-use crate::journal::{Head, Journal, Record as _};
-use crate::kernel::{Host, Kernel};
-use crate::options::{Moment, Options};
-use crate::record::{Note, Record, SCHEMA};
-use crate::step::{Step, Write, members, plain, set};
-use crate::thread::Thread;
+use crate::changes::back::{self, Restored};
+use crate::changes::entry::Entry;
+use crate::changes::error::Error;
+use crate::changes::folders;
+use crate::changes::journal::{Head, Journal, Record as _};
+use crate::changes::kernel::{Host, Kernel};
+use crate::changes::options::{Moment, Options};
+use crate::changes::record::{Note, Record, SCHEMA};
+use crate::changes::step::{Step, Write, members, plain, set};
+use crate::changes::thread::Thread;
 
 /// Changes that are put back at their end.
 pub struct Changes {

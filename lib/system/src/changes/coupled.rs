@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ringfence_sysfs::root::FsRoot;
+use crate::root::FsRoot;
 
-use crate::changes::Changes;
-use crate::kernel::Kernel;
-use crate::left::{Whose, put_back_on};
-use crate::model::Model;
-use crate::options::Options;
-use crate::step::{Write, plain};
+use crate::changes::changes::Changes;
+use crate::changes::kernel::Kernel;
+use crate::changes::left::{Whose, put_back_on};
+use crate::changes::model::Model;
+use crate::changes::options::Options;
+use crate::changes::step::{Write, plain};
 
 const OWNER: u32 = 7;
 const BYTES: &str = "/vm/dirty_background_bytes";

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
-use crate::kernel::Kernel;
+use crate::changes::error::Error;
+use crate::changes::kernel::Kernel;
 
 /// Which value of such a file: that of a device, and of one of its keys where a line has several.
 ///

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ringfence_sysfs::text::printable;
+use crate::text::printable;
 
 /// What is wrong with a journal, its folder or its lock.
 #[derive(Debug, thiserror::Error)]

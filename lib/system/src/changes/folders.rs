@@ -4,10 +4,10 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ringfence_sysfs::root::FsRoot;
+use crate::root::FsRoot;
 
-use crate::error::{JournalError, failed};
-use crate::place;
+use crate::changes::error::{JournalError, failed};
+use crate::changes::place;
 
 /// Where they lie by default.
 pub const DEFAULT: &str = "/run/ringfence";

@@ -8,13 +8,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use ringfence_sysfs::whole::{self, WholeError};
+use crate::whole::{self, WholeError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{JournalError, failed};
-use crate::thread::Thread;
-use crate::{lock, place};
+use crate::changes::error::{JournalError, failed};
+use crate::changes::thread::Thread;
+use crate::changes::{lock, place};
 
 /// The extension of one that was put back but for some lines, and is kept.
 pub(crate) const DAMAGED: &str = "damaged";

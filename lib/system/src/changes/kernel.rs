@@ -6,13 +6,13 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use ringfence_sysfs::root::FsRoot;
+use crate::root::FsRoot;
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::{Resource, Signal, getrlimit, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-use crate::thread::{self, Thread};
+use crate::changes::thread::{self, Thread};
 
 /// What tells a folder from another one of its name, earlier or later: the kernel gives no number of a control group
 /// twice in a boot (`kernfs_new_node`).

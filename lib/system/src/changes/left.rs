@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringfence_sysfs::root::FsRoot;
+use crate::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
-use crate::back::{self, Restored};
-use crate::changes::{JOURNAL, NAME};
-use crate::error::{Error, JournalError};
-use crate::journal::{self, DAMAGED, Journal};
-use crate::kernel::{Host, Kernel};
-use crate::options::Options;
-use crate::record::Record;
-use crate::thread::Thread;
-use crate::{folders, lock, place};
+use crate::changes::back::{self, Restored};
+use crate::changes::changes::{JOURNAL, NAME};
+use crate::changes::error::{Error, JournalError};
+use crate::changes::journal::{self, DAMAGED, Journal};
+use crate::changes::kernel::{Host, Kernel};
+use crate::changes::options::Options;
+use crate::changes::record::Record;
+use crate::changes::thread::Thread;
+use crate::changes::{folders, lock, place};
 
 /// A journal of changes that is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,9 +11,9 @@
 //! A journal has an owner. While that lives, and as long as its lock is held, nobody else acts on it.
 //!
 //! ```
-//! use ringfence_changes::{Changes, Options};
+//! use ringfence_system::changes::{Changes, Options};
 //! # let folder = tempfile::tempdir()?;
-//! # let root = ringfence_sysfs::root::FsRoot::at(folder.path());
+//! # let root = ringfence_system::root::FsRoot::at(folder.path());
 //! # std::fs::create_dir_all(folder.path().join("proc/sys/vm"))?;
 //! # std::fs::write(folder.path().join("proc/sys/vm/dirty_ratio"), "20\n")?;
 //! // On a machine: FsRoot::host() and Options::default().
@@ -62,5 +62,5 @@ pub use step::{Write, plain};
 pub use thread::Thread;
 
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
+#[doc = include_str!("README.md")]
 struct Readme;

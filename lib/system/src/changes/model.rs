@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use crate::kernel::{Identity, Kernel, PROCS};
-use crate::step::plain;
-use crate::thread::Thread;
+use crate::changes::kernel::{Identity, Kernel, PROCS};
+use crate::changes::step::plain;
+use crate::changes::thread::Thread;
 
 /// All of it, as tests compare it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

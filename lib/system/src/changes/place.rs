@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use ringfence_sysfs::whole;
+use crate::whole;
 
 /// Who runs this program.
 pub fn user() -> u32 {

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::entry::Entry;
-use crate::journal::{self, Head};
-use crate::kernel::Identity;
-use crate::step::{Step, Write};
-use crate::thread::Thread;
+use crate::changes::entry::Entry;
+use crate::changes::journal::{self, Head};
+use crate::changes::kernel::Identity;
+use crate::changes::step::{Step, Write};
+use crate::changes::thread::Thread;
 
 /// The version of the format.
 pub const SCHEMA: u32 = 1;

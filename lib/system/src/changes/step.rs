@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::entry::Entry;
-use crate::error::Error;
-use crate::kernel::{Kernel, PROCS};
-use crate::thread::Thread;
+use crate::changes::entry::Entry;
+use crate::changes::error::Error;
+use crate::changes::kernel::{Kernel, PROCS};
+use crate::changes::thread::Thread;
 
 /// A single change. Paths are as seen below the root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_attach::{Found, Freezer, NotYet, Options, Process, Target, find};
-use ringfence_sysfs::mounts;
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::attach::{Found, Freezer, NotYet, Options, Process, Target, find};
+use ringfence_system::mounts;
+use ringfence_system::root::FsRoot;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
@@ -17,9 +17,9 @@ pub const LIMIT: Duration = Duration::from_secs(10);
 
 /// Tests freeze often; the budget is tested by itself.
 pub fn options(folder: &TempDir) -> Options {
-    let changes = ringfence_changes::Options {
+    let changes = ringfence_system::changes::Options {
         folder: Some(folder.path().to_owned()),
-        ..ringfence_changes::Options::default()
+        ..ringfence_system::changes::Options::default()
     };
     Options { longest: LIMIT, share: 0.9, changes, ..Options::default() }
 }

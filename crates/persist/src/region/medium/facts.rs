@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfence_sysfs::mounts::{self, Mount};
+use ringfence_system::mounts::{self, Mount};
 
 use super::sysfs::{Ground, Tree};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringfence_sysfs::mounts::Mount;
+use ringfence_system::mounts::Mount;
 
 use super::facts::{Below, Facts, Kind, Layer};
 use super::sysfs::{Ground, NdRegion};

@@ -1,6 +1,6 @@
 //! What a modelled machine has.
 
-use ringfence_sysfs::cpulist::CpuSet;
+use ringfence_system::cpulist::CpuSet;
 
 use crate::fs::MountOptions;
 use crate::schemata::{Domain, Mask};

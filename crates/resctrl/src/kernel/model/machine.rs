@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use libc::{EACCES, EBUSY, EEXIST, EINVAL, ENOENT, ENOSPC, EPERM};
-use ringfence_sysfs::cpulist::CpuSet;
+use ringfence_system::cpulist::CpuSet;
 
 use super::hardware::Hardware;
 use super::processes::Process;

@@ -1,7 +1,7 @@
 //! Tasks and CPUs of groups, and the process table (`rdtgroup.c`).
 
 use libc::{EINVAL, EOVERFLOW, EPERM, ERANGE, ESRCH};
-use ringfence_sysfs::cpulist::CpuSet;
+use ringfence_system::cpulist::CpuSet;
 
 use super::machine::{Machine, Place};
 use super::masks::come_online;

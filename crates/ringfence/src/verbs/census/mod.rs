@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_report::{Told, html};
-use ringfence_sysfs::root::FsRoot;
+use ringfence_system::root::FsRoot;
 use ringfence_trace::Profile;
 use ringfence_trace::census::dynamic::Run;
 use ringfence_trace::census::{self, Census, CensusError, dynamic};

@@ -17,7 +17,7 @@ use ringfence_confine::{check, make_group};
 use ringfence_machine::probe::pin::set_affinity;
 use ringfence_machine::text::printable;
 use ringfence_resctrl::{GroupId, Resctrl, State, Step, Transaction};
-use ringfence_sysfs::cpulist::CpuSet;
+use ringfence_system::cpulist::CpuSet;
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ringfence_studies::tune::POLICY;
-use ringfence_sysfs::whole;
+use ringfence_system::whole;
 
 use crate::args::Tune;
 use crate::failure::Failure;

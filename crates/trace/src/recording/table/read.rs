@@ -10,7 +10,7 @@ use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_typed_column_r
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use ringfence_sysfs::checksum::{self, Checksum};
+use ringfence_system::checksum::{self, Checksum};
 
 use super::{Column, Kind, Part, Table};
 

@@ -13,7 +13,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
-use ringfence_sysfs::checksum::{Checksum, Hashing};
+use ringfence_system::checksum::{Checksum, Hashing};
 
 use super::rows::{Rows, Values};
 use super::{Column, Kind, Part, Table};

@@ -7,15 +7,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringfence_sysfs::cpulist::CpuSet;
-use ringfence_sysfs::root::{FsRoot, field};
+use crate::cpulist::CpuSet;
+use crate::root::{FsRoot, field};
 
-use crate::hierarchy::{self, Group, Hierarchy, Unknown};
-use crate::process::Process;
-use crate::refusal::Refusal;
-use crate::target::Target;
-use crate::tree::{Settled, Tree};
-use crate::vital::Guard;
+use crate::attach::hierarchy::{self, Group, Hierarchy, Unknown};
+use crate::attach::process::Process;
+use crate::attach::refusal::Refusal;
+use crate::attach::target::Target;
+use crate::attach::tree::{Settled, Tree};
+use crate::attach::vital::Guard;
 
 /// How something is frozen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -310,7 +310,7 @@ fn cpus(root: &FsRoot, processes: &[Process]) -> CpuSet {
 
 #[cfg(test)]
 mod tests {
-    use ringfence_sysfs::fixture::FixtureTree;
+    use crate::fixture::FixtureTree;
 
     use super::*;
 

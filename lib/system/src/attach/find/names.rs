@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ringfence_sysfs::root::FsRoot;
+use crate::root::FsRoot;
 
-use crate::hierarchy::{self, Hierarchy};
-use crate::refusal::Refusal;
-use crate::target::Target;
+use crate::attach::hierarchy::{self, Hierarchy};
+use crate::attach::refusal::Refusal;
+use crate::attach::target::Target;
 
 /// The groups that a target names, with the controllers of their hierarchies.
 pub fn groups(

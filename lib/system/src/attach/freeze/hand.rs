@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ringfence_changes::{Changes, Restored, Thread};
-use ringfence_sysfs::root::FsRoot;
+use crate::changes::{Changes, Restored, Thread};
+use crate::root::FsRoot;
 
 use super::options::{FreezeError, Took};
 use super::pause::pause;
 use super::tracer::{Tracer, Untraced};
-use crate::find::{Found, Members, Method, new_in_groups};
-use crate::process::Process;
-use crate::refusal::Refusal;
-use crate::target::Target;
-use crate::tree::Settled;
-use crate::vital::Guard;
+use crate::attach::find::{Found, Members, Method, new_in_groups};
+use crate::attach::process::Process;
+use crate::attach::refusal::Refusal;
+use crate::attach::target::Target;
+use crate::attach::tree::Settled;
+use crate::attach::vital::Guard;
 
 const V1_STATE: &str = "freezer.state";
 
@@ -74,7 +74,7 @@ impl Hand {
     pub fn thaw(&mut self) -> Result<(), FreezeError> {
         if let Some(tracer) = &mut self.tracer {
             let tried = || "letting those go on that are traced".into();
-            tracer.end().map_err(|source| ringfence_changes::Error::Refused { tried: tried(), source })?;
+            tracer.end().map_err(|source| crate::changes::Error::Refused { tried: tried(), source })?;
             self.tracer = None;
         }
         let Some(changes) = &mut self.changes else { return Ok(()) };
@@ -85,7 +85,7 @@ impl Hand {
     }
 
     /// Ends the journal.
-    pub fn end(&mut self) -> Result<Restored, ringfence_changes::Error> {
+    pub fn end(&mut self) -> Result<Restored, crate::changes::Error> {
         self.changes.as_mut().map_or_else(|| Ok(Restored::default()), Changes::put_back)
     }
 
@@ -94,7 +94,7 @@ impl Hand {
             let tried = || "starting the thread that traces".into();
             let started = Tracer::start(&self.root, &self.target);
             self.tracer =
-                Some(started.map_err(|source| ringfence_changes::Error::Refused { tried: tried(), source })?);
+                Some(started.map_err(|source| crate::changes::Error::Refused { tried: tried(), source })?);
         }
         Ok(self.tracer.as_mut().expect("it was started"))
     }
@@ -121,7 +121,7 @@ impl Hand {
         }
         let file = folder.join(name);
         let now = self.root.read_opt(&file).ok_or(FreezeError::Ended)?;
-        if ringfence_changes::plain(&now) == frozen {
+        if crate::changes::plain(&now) == frozen {
             return Ok(Took { was_frozen: true, ..Took::default() });
         }
         let begun = Instant::now();
@@ -275,7 +275,7 @@ impl Sight {
 impl Round {
     fn words(&self, certain: bool) -> String {
         let one = |process: &Process| {
-            let name = ringfence_sysfs::text::printable(&process.name).into_owned();
+            let name = crate::text::printable(&process.name).into_owned();
             format!("process {} ({name}) is in state {}", process.pid(), process.state)
         };
         let mut words: Vec<String> = self.to_stop.iter().take(3).map(one).collect();
@@ -290,7 +290,7 @@ impl Round {
 
 #[cfg(test)]
 mod tests {
-    use ringfence_sysfs::fixture::FixtureTree;
+    use crate::fixture::FixtureTree;
 
     use super::*;
 

@@ -10,11 +10,11 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringfence_changes::{Changes, Restored};
-use ringfence_sysfs::root::FsRoot;
+use crate::changes::{Changes, Restored};
+use crate::root::FsRoot;
 
-use crate::budget::{Budget, NotYet};
-use crate::find::{Found, Method};
+use crate::attach::budget::{Budget, NotYet};
+use crate::attach::find::{Found, Method};
 use hand::Hand;
 pub use options::{FreezeError, Options, Took};
 use watchdog::{Shared, State};
@@ -22,7 +22,7 @@ use watchdog::{Shared, State};
 /// Freezes and thaws one target.
 ///
 /// Each freeze is in the journal of changes before it begins. Dropping it thaws. When the program is killed, whoever
-/// comes next thaws ([`ringfence_changes::put_back_left`]). By [`Method::Ptrace`] the kernel thaws at once then, and there
+/// comes next thaws ([`crate::changes::put_back_left`]). By [`Method::Ptrace`] the kernel thaws at once then, and there
 /// is no journal.
 pub struct Freezer {
     shared: Arc<Shared>,
@@ -51,7 +51,7 @@ impl Freezer {
         let thread = std::thread::Builder::new().name("thaws in time".into());
         let watchdog = thread.spawn(move || watched.watch());
         // Without a watchdog nothing is frozen.
-        let watchdog = watchdog.map_err(|source| ringfence_changes::Error::Refused {
+        let watchdog = watchdog.map_err(|source| crate::changes::Error::Refused {
             tried: "starting the thread that thaws in time".into(),
             source,
         })?;
@@ -113,7 +113,7 @@ impl Freezer {
         self.state().budget.longest_frozen()
     }
 
-    /// How many freezes were longer than the longest that is allowed by [`crate::OVERRUN`] or more.
+    /// How many freezes were longer than the longest that is allowed by [`crate::attach::OVERRUN`] or more.
     pub fn overruns(&self) -> u32 {
         self.state().budget.overruns()
     }

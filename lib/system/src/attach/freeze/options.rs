@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::budget::{BadBudget, LONGEST, NotYet, SHARE};
-use crate::find::Method;
-use crate::refusal::Refusal;
+use crate::attach::budget::{BadBudget, LONGEST, NotYet, SHARE};
+use crate::attach::find::Method;
+use crate::attach::refusal::Refusal;
 
 /// How freezes are kept short and rare.
 #[derive(Clone)]
@@ -20,12 +20,12 @@ pub struct Options {
     #[allow(clippy::type_complexity)]
     pub said: Option<Arc<dyn Fn(&str) + Send + Sync>>,
     /// Where the journal lies, and who watches it.
-    pub changes: ringfence_changes::Options,
+    pub changes: crate::changes::Options,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        let changes = ringfence_changes::Options::default();
+        let changes = crate::changes::Options::default();
         Self { longest: LONGEST, share: SHARE, margin: Duration::from_millis(50), said: None, changes }
     }
 }
@@ -41,7 +41,7 @@ pub enum FreezeError {
     BadBudget(#[from] BadBudget),
     /// The journal, or what the kernel refused.
     #[error(transparent)]
-    Changes(#[from] ringfence_changes::Error),
+    Changes(#[from] crate::changes::Error),
     /// It has become something that is not a target.
     #[error(transparent)]
     Refused(#[from] Refusal),

@@ -11,12 +11,12 @@ use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, gettid};
-use ringfence_sysfs::root::{FsRoot, field};
+use crate::root::{FsRoot, field};
 
 use super::pause::pause;
-use crate::process::{self, Process};
-use crate::refusal::Refusal;
-use crate::target::Target;
+use crate::attach::process::{self, Process};
+use crate::attach::refusal::Refusal;
+use crate::attach::target::Target;
 
 /// So often it is looked, while one is being seized, whether others have ended.
 const LOOK: Duration = Duration::from_millis(1);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::hand::Hand;
 use super::options::{FreezeError, Options};
-use crate::budget::Budget;
+use crate::attach::budget::Budget;
 
 /// Until it is tried again to thaw what did not let itself be thawed.
 const AGAIN: Duration = Duration::from_millis(100);

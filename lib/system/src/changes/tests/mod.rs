@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use ringfence_sysfs::root::FsRoot;
+use crate::root::FsRoot;
 
-use crate::back::Restored;
-use crate::changes::Changes;
-use crate::error::Error;
-use crate::kernel::Kernel;
-use crate::left::{PutBack, Whose, left_on, put_back_on};
-use crate::model::Model;
-use crate::options::Options;
+use crate::changes::back::Restored;
+use crate::changes::changes::Changes;
+use crate::changes::error::Error;
+use crate::changes::kernel::Kernel;
+use crate::changes::left::{PutBack, Whose, left_on, put_back_on};
+use crate::changes::model::Model;
+use crate::changes::options::Options;
 
 const OWNER: u32 = 7;
 const SYSCTL: &str = "/proc/sys/vm/dirty_ratio";
@@ -417,7 +417,7 @@ fn lines_that_make_no_sense_are_told_and_the_rest_is_put_back() {
     assert!(restored.notes[0].starts_with("line 2 of the journal makes no sense"), "{}", restored.notes[0]);
     assert_eq!(world.read(SYSCTL), "20");
     assert_eq!(world.names(), ["changes-7-70-1.damaged"]);
-    let damaged = crate::damaged(&FsRoot::host(), Some(world.folder.path()));
+    let damaged = crate::changes::damaged(&FsRoot::host(), Some(world.folder.path()));
     assert_eq!(damaged, [world.folder.path().join("changes-7-70-1.damaged")]);
 }
 

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use super::{FREEZER, World};
-use crate::changes::Changes;
-use crate::error::Error;
-use crate::kernel::Kernel;
-use crate::thread::Thread;
+use crate::changes::changes::Changes;
+use crate::changes::error::Error;
+use crate::changes::kernel::Kernel;
+use crate::changes::thread::Thread;
 
 // Part of everything that can be done.
 pub fn deeds(changes: &mut Changes) -> Result<(), Error> {

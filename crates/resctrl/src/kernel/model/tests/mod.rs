@@ -6,7 +6,7 @@ mod masks;
 mod tasks;
 
 use libc::{E2BIG, EACCES, EBUSY, EEXIST, EINVAL, EIO, ENOENT, ENOMEM, ENOSPC, EPERM, ESRCH};
-use ringfence_sysfs::cpulist::CpuSet;
+use ringfence_system::cpulist::CpuSet;
 
 use super::*;
 use crate::error::Error;
