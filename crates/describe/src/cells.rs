@@ -8,7 +8,7 @@ use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::{Case, NotRun, Plan};
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::Task;
-use ringfence_simulated::{Description, SimulatedEngine};
+use ringfence_simulator::{Description, SimulatedEngine};
 use serde::Serialize;
 
 /// An experiment's figures on a machine that exists.
@@ -108,7 +108,7 @@ impl Measured {
     /// One sentence, where the experiment cannot be planned for it.
     pub fn simulate(&self, description: &Description, cells: &[usize]) -> Result<Vec<Option<f64>>, String> {
         let machine = description.machine();
-        let plan = ringfence_simulated::plan(&self.experiment, description, &machine)
+        let plan = ringfence_simulator::plan(&self.experiment, description, &machine)
             .map_err(|error| error.to_string())?;
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(cells.len().max(1));
         let share = |thread: usize| {

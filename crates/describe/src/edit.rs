@@ -1,6 +1,6 @@
 //! Values and sources of a machine file's text.
 
-use ringfence_simulated::{Description, MachineFileError};
+use ringfence_simulator::{Description, MachineFileError};
 
 /// The same machine with another value, and where that comes from.
 pub fn set(
@@ -59,7 +59,7 @@ pub fn parse(value: &str) -> Option<(f64, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_simulated::shipped;
+    use ringfence_simulator::shipped;
 
     #[test]
     fn a_value_is_changed_with_its_source() {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_simulated::Description;
+use ringfence_simulator::Description;
 use serde::Serialize;
 
 use crate::cells::{Measured, Outcome, Predicted, errors, predict};

@@ -11,7 +11,7 @@ use ringfence_machine::probe::Capacity;
 use ringfence_machine::topology::CacheKind;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, Width};
-use ringfence_simulated::{Description, shipped};
+use ringfence_simulator::{Description, shipped};
 use ringfence_studies::survey::Survey;
 use toml::{Table, Value};
 

@@ -1,6 +1,6 @@
 //! Which figure moves by how much when a value of the machine file does.
 
-use ringfence_simulated::Description;
+use ringfence_simulator::Description;
 use serde::Serialize;
 
 use crate::cells::Measured;

@@ -5,7 +5,7 @@ use ringfence_describe::{Measured, fit, host, predict, sensitivity};
 use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
 use ringfence_machine::{Machine, fixtures};
-use ringfence_simulated::{Description, shipped};
+use ringfence_simulator::{Description, shipped};
 
 // Small, so that a machine is simulated in a moment.
 const COSTS: &str = r#"schema = 2

@@ -42,7 +42,7 @@ pub fn plan_for(
                 let task = &plan.variants[active.role][active.variant].task;
                 unmet_requirement(task, machine, has_program).or_else(|| disks.unmet(task, &plan))
             })
-            .or_else(|| arm.and_then(|arm| ringfence_isolation::missing(&plan, arm, &what.active)));
+            .or_else(|| arm.and_then(|arm| ringfence_limits::missing(&plan, arm, &what.active)));
         plan.not_run.extend(reason.map(|reason| NotRun { case, reason }));
     }
     Ok(plan)
@@ -87,7 +87,7 @@ pub fn unmet_requirement(
         },
         Task::Trace(trace) => Some(only_simulated(trace)),
         Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => None,
-        Task::Attached(attached) => ringfence_isolation::attached::missing(attached),
+        Task::Attached(attached) => ringfence_limits::attached::missing(attached),
         Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Idle(_) | Task::Probe(_) => {
             None
         }

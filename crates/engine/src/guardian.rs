@@ -26,8 +26,8 @@ use serde::{Deserialize, Serialize};
 
 use super::worker::Spec;
 use super::{before_exec, process};
-use ringfence_isolation::cgroup::{self, Group};
-use ringfence_isolation::limit::Limit;
+use ringfence_limits::cgroup::{self, Group};
+use ringfence_limits::limit::Limit;
 
 /// The hidden first argument by which a program runs as a guardian; the second is a descriptor.
 pub const GUARDIAN: &str = "__guardian";
@@ -123,7 +123,7 @@ fn main(fd: RawFd, supervisor: u32) -> ! {
     sweep(&folders);
     // Its groups are empty by now, and go.
     drop(groups);
-    ringfence_isolation::recover(supervisor);
+    ringfence_limits::recover(supervisor);
     std::process::exit(0);
 }
 
@@ -334,7 +334,7 @@ impl Drop for Guardian {
         if !in_order {
             end_orphans(|| self.others.clone());
             sweep(&self.folders);
-            ringfence_isolation::recover(self.child.id());
+            ringfence_limits::recover(self.child.id());
         }
     }
 }

@@ -62,11 +62,11 @@ pub enum EngineError {
     Limit(String),
 }
 
-impl From<ringfence_isolation::Error> for EngineError {
-    fn from(error: ringfence_isolation::Error) -> Self {
+impl From<ringfence_limits::Error> for EngineError {
+    fn from(error: ringfence_limits::Error) -> Self {
         match error {
-            ringfence_isolation::Error::Usage(said) => Self::Usage(said),
-            ringfence_isolation::Error::Failed(said) => Self::Failed(said),
+            ringfence_limits::Error::Usage(said) => Self::Usage(said),
+            ringfence_limits::Error::Failed(said) => Self::Failed(said),
         }
     }
 }

@@ -4,7 +4,7 @@ use ringfence_describe::cells::errors;
 use ringfence_describe::fit::Change;
 use ringfence_describe::sensitivity::{MOVED, Sensitivity};
 use ringfence_describe::{Fit, Outcome, Predicted};
-use ringfence_simulated::Description;
+use ringfence_simulator::Description;
 use serde::Serialize;
 
 use super::Document;

@@ -8,7 +8,7 @@ use ringfence_machine::topology::Topology;
 use ringfence_resctrl::Overview;
 use ringfence_resctrl::monitor::Used;
 use ringfence_resctrl::transaction::{Left, Restored};
-use ringfence_simulated::{Description, Value};
+use ringfence_simulator::{Description, Value};
 use ringfence_studies::lock::{Misses, Region};
 use serde::Serialize;
 

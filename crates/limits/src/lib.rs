@@ -18,6 +18,7 @@ mod kind;
 pub mod limit;
 pub mod memory;
 pub mod resctrl;
+pub mod running;
 mod settings;
 pub mod system;
 mod weight;

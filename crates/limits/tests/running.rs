@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ringfence_confine::watch::{self, Readings};
-use ringfence_confine::{Limits, Targets, check_for, make_group, move_into, named};
+use ringfence_limits::running::watch::{self, Readings};
+use ringfence_limits::running::{Limits, Targets, check_for, make_group, move_into, named};
 use ringfence_resctrl::kernel::model::{Hardware, Model};
 use ringfence_resctrl::{GroupId, Options, Resctrl, State, Transaction};
 use ringfence_system::fixture::FixtureTree;

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringfence_probe::{Answer, Ends, Loop, Outcome, Probe, Question, now, unescape};
+use ringfence_openloop::{Answer, Ends, Loop, Outcome, Probe, Question, now, unescape};
 
 const USAGE: &str = "usage: ask TARGET SEND RATE SECONDSs [closed] [answer=END] [spin=US]
   TARGET  tcp://HOST:PORT, unix:/PATH, http://HOST:PORT/PATH or exec:COMMAND
@@ -51,7 +51,7 @@ fn question(args: &[String]) -> Result<(Question, Duration), String> {
     Ok((question, time))
 }
 
-fn ask(question: &Question, time: Duration) -> Result<(), ringfence_probe::ProbeError> {
+fn ask(question: &Question, time: Duration) -> Result<(), ringfence_openloop::ProbeError> {
     let mut probe = Probe::open(question)?;
     let mut answers: Vec<Answer> = Vec::new();
     let begin = now();

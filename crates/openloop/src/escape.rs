@@ -4,9 +4,9 @@
 /// itself, as UTF-8.
 ///
 /// ```
-/// assert_eq!(ringfence_probe::unescape(r"PING\r\n").unwrap(), b"PING\r\n");
-/// assert_eq!(ringfence_probe::unescape(r"\x00\xFF").unwrap(), [0, 255]);
-/// assert!(ringfence_probe::unescape(r"\q").unwrap_err().contains("'\\q'"));
+/// assert_eq!(ringfence_openloop::unescape(r"PING\r\n").unwrap(), b"PING\r\n");
+/// assert_eq!(ringfence_openloop::unescape(r"\x00\xFF").unwrap(), [0, 255]);
+/// assert!(ringfence_openloop::unescape(r"\q").unwrap_err().contains("'\\q'"));
 /// ```
 ///
 /// # Errors
@@ -47,7 +47,7 @@ fn unknown(after: &str) -> String {
 /// The text that stands for bytes; [`unescape`] gives them back.
 ///
 /// ```
-/// assert_eq!(ringfence_probe::escape(b"GET x\r\n\0\xff"), r"GET x\r\n\0\xff");
+/// assert_eq!(ringfence_openloop::escape(b"GET x\r\n\0\xff"), r"GET x\r\n\0\xff");
 /// ```
 pub fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());

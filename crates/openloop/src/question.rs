@@ -143,7 +143,7 @@ pub enum Loop {
 /// As text: `learned`, `7 bytes`, `until END\r\n`.
 ///
 /// ```
-/// use ringfence_probe::Ends;
+/// use ringfence_openloop::Ends;
 /// assert_eq!(r"until \r\n".parse(), Ok(Ends::Until(b"\r\n".to_vec())));
 /// assert_eq!("7 bytes".parse(), Ok(Ends::Bytes(7)));
 /// ```

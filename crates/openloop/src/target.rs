@@ -16,7 +16,7 @@ use std::str::FromStr;
 /// | `exec:COMMAND` | a program that is started, reads lines and answers with lines; split into words as a shell does, with no shell in between |
 ///
 /// ```
-/// use ringfence_probe::Target;
+/// use ringfence_openloop::Target;
 /// let target: Target = "http://localhost/index.html".parse().unwrap();
 /// assert_eq!(target, Target::Http { host: "localhost".into(), port: 80, path: "/index.html".into() });
 /// assert_eq!(target.to_string(), "http://localhost:80/index.html");

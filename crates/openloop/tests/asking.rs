@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ringfence_probe::{Ends, Outcome, Probe, Question, now};
+use ringfence_openloop::{Ends, Outcome, Probe, Question, now};
 use support::*;
 
 const TIME: Duration = Duration::from_millis(500);
 
-fn all_answered(question: &Question) -> ringfence_probe::Spent {
+fn all_answered(question: &Question) -> ringfence_openloop::Spent {
     let mut probe = Probe::open(question).unwrap();
     let begin = now();
     let answers = ask_for(&mut probe, TIME);
@@ -157,7 +157,7 @@ fn pages_that_are_errors_are_counted_and_no_latencies() {
     let mut probe = Probe::open(&question).unwrap();
     let answers = ask_for(&mut probe, TIME);
     assert_complete(&probe, &answers, question.rate);
-    let busy = Outcome::Failed(ringfence_probe::Failure::Status(503));
+    let busy = Outcome::Failed(ringfence_openloop::Failure::Status(503));
     assert_eq!(count(&answers, |outcome| outcome == busy), answers.len() / 4, "{:?}", probe.spent());
     assert_eq!(probe.spent().reopened, 0, "the connection goes on after an error");
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
-use ringfence_probe::{Answer, Loop, Outcome, Probe, Question, now};
+use ringfence_openloop::{Answer, Loop, Outcome, Probe, Question, now};
 use support::*;
 
 struct Stalling {

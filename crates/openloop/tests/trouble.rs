@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ringfence_probe::{Ends, Errno, Failure, Outcome, Probe, ProbeError, Question, now};
+use ringfence_openloop::{Ends, Errno, Failure, Outcome, Probe, ProbeError, Question, now};
 use support::*;
 
 const TIME: Duration = Duration::from_millis(400);

@@ -320,8 +320,8 @@ pub use lever::{Candidate, started_in_group};
 pub use levers::names as lever_names;
 pub use proof::{CLEARLY_FASTER, Confirmation, Proof, Reached, Verdict};
 pub use question::{Files, Question, Record};
-pub use ringfence_isolation::adopted::Left as KeptLimit;
-pub use ringfence_isolation::resctrl::Kept as KeptByResctrl;
+pub use ringfence_limits::adopted::Left as KeptLimit;
+pub use ringfence_limits::resctrl::Kept as KeptByResctrl;
 pub use run::{KEEP_NOTHING, check_time, plan_of_baseline, precision, run};
 pub use worked::{LEAST_BYTES_PER_S, Worked};
 

@@ -103,7 +103,7 @@ fn can_have_levers(question: &Question, machine: &Machine) -> bool {
         || !question.levers.iter().all(needs_resctrl)
         || match machine.simulated {
             Some(_) => machine.resctrl.is_some(),
-            None => ringfence_isolation::resctrl::missing().is_none(),
+            None => ringfence_limits::resctrl::missing().is_none(),
         }
 }
 
@@ -392,7 +392,7 @@ fn candidates(
     // A run that was killed may have left groups behind that are nobody's.
     let resctrl = match machine.simulated {
         Some(_) => Shared::described(machine),
-        None => ringfence_isolation::resctrl::recover(Duration::from_secs(30))
+        None => ringfence_limits::resctrl::recover(Duration::from_secs(30))
             .map_err(|error| error.to_string())
             .and_then(|()| Shared::here()),
     };

@@ -1,6 +1,6 @@
 //! Described machines: which there are, and what a file says of one.
 
-use ringfence_simulated::{Description, Value};
+use ringfence_simulator::{Description, Value};
 
 use crate::style::Style;
 use crate::survey::describe;

@@ -24,7 +24,7 @@ pub fn whatif(found: &WhatIf, style: &Style) -> String {
 
 /// What was changed, with what stood there.
 pub(crate) fn changes(found: &WhatIf) -> String {
-    let one = |change: &ringfence_simulated::Change| match &change.was {
+    let one = |change: &ringfence_simulator::Change| match &change.was {
         Some(was) => format!("{change} instead of {was}"),
         None => change.to_string(),
     };

@@ -186,8 +186,8 @@ impl From<ringfence_resctrl::Error> for Failure {
     }
 }
 
-impl From<ringfence_confine::Error> for Failure {
-    fn from(error: ringfence_confine::Error) -> Self {
+impl From<ringfence_limits::running::Error> for Failure {
+    fn from(error: ringfence_limits::running::Error) -> Self {
         if error.is_usage() { Failure::Usage(error.to_string()) } else { Failure::Failed(error.to_string()) }
     }
 }

@@ -5,11 +5,11 @@
 //! between two numbers of lines under `valgrind --tool=callgrind`.
 
 use ringfence_persist::Flush;
-use ringfence_sim::machine::{
+use ringfence_simulator::hardware::machine::{
     AfterClwb, BlockVictim, Cache, Core, Device, Inclusion, Issue, Llc, Machine, Node, Optane, Replacement,
     Topology, Uncore, Wear, WriteQueue,
 };
-use ringfence_sim::{HardwareThread, Op, Program, Ps, Setup};
+use ringfence_simulator::hardware::{HardwareThread, Op, Program, Ps, Setup};
 
 /// Bytes of each thread's memory: far more than any cache has.
 const BYTES: u64 = 64 << 20;
@@ -84,7 +84,7 @@ fn measure(work: Work, node: usize, kind: &str, threads: u32, lines: u64, repeat
             })
             .collect();
         let mut run = setup.start();
-        let done = |run: &ringfence_sim::Run| all.iter().map(|thread| run.units(*thread)).sum::<u64>();
+        let done = |run: &ringfence_simulator::hardware::Run| all.iter().map(|thread| run.units(*thread)).sum::<u64>();
         // Caches fill first.
         let mut moment = 0;
         while done(&run) < lines / 4 {
@@ -115,7 +115,7 @@ fn measure(work: Work, node: usize, kind: &str, threads: u32, lines: u64, repeat
 /// Writes or reads its memory, again and again.
 struct Writer {
     work: Work,
-    region: ringfence_sim::Region,
+    region: ringfence_simulator::hardware::Region,
     at: u32,
     step: u32,
 }

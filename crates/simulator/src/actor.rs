@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringfence_experiment::histogram::{BUCKETS, bucket_of};
-use ringfence_sim::{Op, Program, Ps};
+use crate::hardware::{Op, Program, Ps};
 
 /// A task that does its operations a portion at a time.
 pub trait Task: Send {

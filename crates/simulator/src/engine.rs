@@ -18,8 +18,8 @@ use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::cpulist::CpuId;
-use ringfence_sim::machine::Replacement;
-use ringfence_sim::{Ps, Setup};
+use crate::hardware::machine::Replacement;
+use crate::hardware::{Ps, Setup};
 
 use crate::actor::{Actor, Shared, Task};
 use crate::file::Description;
@@ -221,7 +221,7 @@ impl Engine for SimulatedEngine<'_> {
         };
         let name = &self.plan.cases[case].arm;
         let arm = self.plan.experiment.arms.iter().position(|arm| arm.name == *name).unwrap_or_default();
-        let failed = |error: ringfence_sim::SetupError| EngineError::Failed(error.to_string());
+        let failed = |error: crate::hardware::SetupError| EngineError::Failed(error.to_string());
         partitions.set(arm, &self.description, &mut trial.run).map_err(failed)?;
         if trial.regions.locked().next().is_some() {
             // Flushes that are under way end before.

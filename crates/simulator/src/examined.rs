@@ -12,8 +12,8 @@ use ringfence_machine::topology::{self, CacheKind, Topology};
 use ringfence_machine::units::Bytes;
 use ringfence_machine::{Machine, Simulated};
 use ringfence_persist::LINE;
-use ringfence_sim::HardwareThread;
-use ringfence_sim::machine::Device;
+use crate::hardware::HardwareThread;
+use crate::hardware::machine::Device;
 
 use crate::file::{Description, Vendor};
 use crate::noise::Noise;

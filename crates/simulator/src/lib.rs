@@ -12,6 +12,7 @@ mod at_once;
 mod engine;
 mod examined;
 mod file;
+pub mod hardware;
 mod isolation;
 mod missing;
 mod noise;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use ringfence_machine::cpulist::CpuId;
-use ringfence_sim::{HardwareThread, Op, Program, Ps, Setup, SetupError, Thread};
+use crate::hardware::{HardwareThread, Op, Program, Ps, Setup, SetupError, Thread};
 use serde::Deserialize;
 
 use crate::actor::Actor;

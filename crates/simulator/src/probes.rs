@@ -7,7 +7,7 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe::{PingPong, Reload};
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, LINE};
-use ringfence_sim::{Op, Program, Ps, Region, Run, Setup, Thread};
+use crate::hardware::{Op, Program, Ps, Region, Run, Setup, Thread};
 
 use crate::actor::{Actor, Shared};
 use crate::file::Description;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringfence_engine::EngineError;
 use ringfence_experiment::plan::Active;
 use ringfence_machine::cpulist::CpuId;
-use ringfence_sim::{Ps, Run, Thread};
+use crate::hardware::{Ps, Run, Thread};
 
 use crate::actor::{Actor, Shared};
 use crate::noise::{Chairs, Host};

@@ -1,7 +1,7 @@
 //! Machine files: what is wrong with one is told with its line, and what is right becomes a machine.
 
 use ringfence_machine::Machine;
-use ringfence_simulated::{Description, shipped};
+use ringfence_simulator::{Description, shipped};
 
 fn optane() -> String {
     let found = shipped::all().into_iter().find(|description| description.name == "cascade-lake-optane");

@@ -5,7 +5,7 @@ mod support;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::units::Span;
-use ringfence_simulated::{Description, plan};
+use ringfence_simulator::{Description, plan};
 use support::{ALONE, BESIDE, experiment, machine, near, ns, run};
 
 // A laptop whose last level is small, so that it fills soon, and has classes. By LRU what it holds does not depend on

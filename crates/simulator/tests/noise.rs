@@ -9,7 +9,7 @@ use ringfence_analysis::results;
 use ringfence_engine::runner;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::sample::Sample;
-use ringfence_simulated::{Description, SimulatedEngine, plan};
+use ringfence_simulator::{Description, SimulatedEngine, plan};
 use support::{Nobody, machine};
 
 const SEEDS: u64 = 12;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use ringfence_engine::runner;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::units::Span;
-use ringfence_simulated::{Description, SimulatedEngine, TrialsAtOnce, plan};
+use ringfence_simulator::{Description, SimulatedEngine, TrialsAtOnce, plan};
 use support::{ALONE, BESIDE, Nobody, experiment, machine, near, ns, run, slowdown};
 
 #[test]

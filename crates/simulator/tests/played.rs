@@ -10,7 +10,7 @@ use ringfence_experiment::Experiment;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::units::Span;
 use ringfence_persist::Flush;
-use ringfence_simulated::{
+use ringfence_simulator::{
     Bytes, Description, Did, Recorded, Recordings, SimulatedEngine, TrialsAtOnce, plan, plan_with,
 };
 use support::{ALONE, BESIDE, Nobody, experiment, machine, near, ns, run};

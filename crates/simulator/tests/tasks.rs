@@ -4,7 +4,7 @@ mod support;
 
 use support::{ALONE, BESIDE, experiment, machine, near, ns, run, slowdown};
 
-fn alone(machine: &ringfence_simulated::Description, task: &str) -> f64 {
+fn alone(machine: &ringfence_simulator::Description, task: &str) -> f64 {
     ns(&run(machine, &experiment(&[&format!("name = 'victim'\n{task}")], ALONE)), 0)
 }
 
@@ -83,7 +83,7 @@ fn equal_seeds_solve_alike_and_trials_begin_elsewhere() {
 }
 
 // A machine on which a value is another one: the first line that begins with the key.
-fn with(name: &str, key: &str, value: &str) -> ringfence_simulated::Description {
+fn with(name: &str, key: &str, value: &str) -> ringfence_simulator::Description {
     let as_it_is = machine(name, &[]);
     let line = as_it_is.text.lines().find(|line| line.starts_with(&format!("{key} ="))).unwrap();
     machine(name, &[(&format!("\n{line}\n"), &format!("\n{key} = {value}\n"))])
@@ -91,7 +91,7 @@ fn with(name: &str, key: &str, value: &str) -> ringfence_simulated::Description 
 
 const XEON: &str = "cascade-lake-optane";
 
-fn small(machine: &ringfence_simulated::Description, task: &str) -> f64 {
+fn small(machine: &ringfence_simulator::Description, task: &str) -> f64 {
     alone(machine, &format!("task = {{ {task}, size = '256KiB' }}\ncpus = '0'"))
 }
 
@@ -119,11 +119,11 @@ fn non_temporal_stores_read_no_line_that_they_write() {
     // No line of a store behind a fence is fetched before the fence is passed.
     let ours = with(XEON, "rfo_past_fences", "0");
     let read = match ours.parts.nodes[0].device {
-        ringfence_sim::machine::Device::Dram { latency_ns } => latency_ns,
-        ringfence_sim::machine::Device::Optane(_) => unreachable!("the first node is ordinary memory"),
+        ringfence_simulator::hardware::machine::Device::Dram { latency_ns } => latency_ns,
+        ringfence_simulator::hardware::machine::Device::Optane(_) => unreachable!("the first node is ordinary memory"),
     };
     let (now, slower) = (format!("latency_ns = {read}"), format!("latency_ns = {}", read + 300.0));
-    let slower = ringfence_simulated::Description::parse(&ours.text.replace(&now, &slower)).unwrap();
+    let slower = ringfence_simulator::Description::parse(&ours.text.replace(&now, &slower)).unwrap();
     let slow = |method: &str| {
         let task = format!("workload = 'record', method = '{method}'");
         small(&slower, &task) - small(&ours, &task)

@@ -11,7 +11,7 @@ use ringfence_experiment::units::Share;
 use ringfence_experiment::{Experiment, Measure};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
-use ringfence_simulated::{Description, SimulatedEngine, TrialsAtOnce};
+use ringfence_simulator::{Description, SimulatedEngine, TrialsAtOnce};
 
 use crate::{StudyError, recorded};
 
@@ -64,7 +64,7 @@ pub fn plan_of(experiment: &Experiment, machine: &Machine) -> Result<Plan, Study
     let planned = match described(machine).map_err(StudyError::Usage)? {
         Some(description) => {
             let recordings = recorded::read(experiment).map_err(StudyError::Usage)?;
-            ringfence_simulated::plan_with(&recordings, experiment, &description, machine)
+            ringfence_simulator::plan_with(&recordings, experiment, &description, machine)
         }
         None => available::plan_for(experiment, machine, &available::can_be_started),
     };

@@ -8,7 +8,7 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe::{self, Footprints, Pages, PingPong, Reload};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
-use ringfence_simulated::Description;
+use ringfence_simulator::Description;
 use ringfence_workloads::lines::Flusher;
 
 use crate::engines::described;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ringfence_experiment::Experiment;
 use ringfence_experiment::task::{Task, axes};
-use ringfence_simulated::{Bytes, Did, Recorded, Recordings};
+use ringfence_simulator::{Bytes, Did, Recorded, Recordings};
 use ringfence_trace::events::{Action, Event, LINE, Place};
 use ringfence_trace::recording::Reader;
 

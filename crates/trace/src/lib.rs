@@ -23,17 +23,13 @@
 #![deny(unsafe_code)]
 
 pub mod census;
+pub mod code;
 pub mod events;
 pub mod playback;
 pub mod record;
 pub mod recording;
 mod replay;
 pub mod symbols;
-
-/// Code: which instruction does what for durability, and where the functions of a file are.
-pub mod code {
-    pub use ringfence_code::*;
-}
 
 pub use ringfence_crashcheck::Profile;
 

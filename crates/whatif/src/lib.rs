@@ -8,7 +8,7 @@ mod elided;
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::{Dataset, text_file};
-use ringfence_simulated::Change;
+use ringfence_simulator::Change;
 use serde::{Deserialize, Serialize};
 
 use ringfence_compare::{CompareError, Comparison, Difference, Trials, compare_as};

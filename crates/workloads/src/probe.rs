@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ringfence_experiment::histogram::{BUCKETS, Histogram, bucket_of};
 use ringfence_experiment::task::Probe as Task;
 use ringfence_machine::clock::Clock;
-use ringfence_probe::{Answer, Loop, Outcome, Probe, Question, Spent, now};
+use ringfence_openloop::{Answer, Loop, Outcome, Probe, Question, Spent, now};
 
 use crate::{Latencies, SetupError, Work, Workload};
 
@@ -54,7 +54,7 @@ struct Cut {
 /// One sentence for a target or bytes that make no sense.
 pub fn question(task: &Task) -> Result<Question, String> {
     let target = task.ask.parse()?;
-    let send = ringfence_probe::unescape(&task.send)?;
+    let send = ringfence_openloop::unescape(&task.send)?;
     let mut question = Question::new(target, send, f64::from(task.rate));
     question.mode = if task.closed { Loop::Closed } else { Loop::Open };
     question.limit = task.timeout.0;

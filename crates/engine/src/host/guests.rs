@@ -16,7 +16,7 @@ use ringfence_machine::root::FsRoot;
 use super::super::{EngineError, Measured};
 use super::readings::{Readings, used_between};
 use crate::used::Used;
-use ringfence_isolation::attached;
+use ringfence_limits::attached;
 
 // A freeze that takes longer to be in force has failed.
 pub(super) const FREEZE_LIMIT: Duration = Duration::from_millis(50);

@@ -8,8 +8,8 @@ use super::super::crew::Worker;
 use super::super::guardian::Guardian;
 use super::super::process;
 use super::guests::Guest;
-use ringfence_isolation::Tasks;
-use ringfence_isolation::attached;
+use ringfence_limits::Tasks;
+use ringfence_limits::attached;
 
 /// The workers' processes, and whatever they have started; what runs already; and the services that probes ask.
 pub(super) struct Members<'a> {

@@ -38,7 +38,7 @@ use disks::Disks;
 use guests::Guest;
 pub use guests::find_all;
 use members::Members;
-use ringfence_isolation::Isolation;
+use ringfence_limits::Isolation;
 
 // Mapping and touching a large target on a slow medium takes its time.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -111,9 +111,9 @@ impl<'a> HostEngine<'a> {
     /// Where the guardian cannot be started, and where what an arm wants to be set apart is not there, is being changed
     /// by somebody else, or refuses.
     pub fn new(plan: &Plan, topology: &Topology, stop: &'a AtomicBool) -> Result<Self, EngineError> {
-        let earlier = ringfence_isolation::recover_all();
+        let earlier = ringfence_limits::recover_all();
         let guests = guests::of_plan(plan)?;
-        let isolations = ringfence_isolation::begin(plan)?;
+        let isolations = ringfence_limits::begin(plan)?;
         let arms = &plan.experiment.arms;
         let arm = |name: &str| arms.iter().position(|arm| arm.name == name).unwrap_or_default();
         let arm_of = plan.cases.iter().map(|case| arm(&case.arm)).collect();

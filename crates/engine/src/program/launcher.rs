@@ -15,7 +15,7 @@ use super::files::in_memory;
 use super::meter::Meter;
 use crate::before_exec;
 use crate::priority::First;
-use ringfence_isolation::cgroup::Group;
+use ringfence_limits::cgroup::Group;
 
 // Of a run's output no more than this is searched, from its end.
 const LOOKED_AT: u64 = 4 << 20;

@@ -25,7 +25,7 @@ use ringfence_machine::root::FsRoot;
 
 use crate::process;
 use crate::shm::Slot;
-use ringfence_isolation::cgroup::Group;
+use ringfence_limits::cgroup::Group;
 
 use cycle::Cycle;
 pub use error::ProgramError;

@@ -27,7 +27,7 @@ use crate::before_exec::run_in_time;
 use crate::priority::First;
 use crate::program::whole_run::WholeRun;
 use crate::program::{Program, ProgramError};
-use ringfence_isolation::cgroup::Group;
+use ringfence_limits::cgroup::Group;
 
 /// What a worker is told at its start, as JSON on its standard input.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ringfence_resctrl::info::{BandwidthInfo, CacheInfo, Unit};
 use ringfence_resctrl::{Domain, Info, Mask, Resource, Schemata, State, plan};
 
-use crate::error::Error;
+use crate::running::error::Error;
 
 /// Ways and bandwidth, as somebody writes them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

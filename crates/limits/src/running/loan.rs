@@ -16,7 +16,7 @@ use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, State, Thread};
 use ringfence_system::root::FsRoot;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use crate::error::Error;
+use crate::running::error::Error;
 
 /// The hidden first argument of a guardian; the loan's name and the journal's folder follow.
 pub const GUARDIAN: &str = "__resctrl-guardian";

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use ringfence_resctrl::{GroupId, Resctrl, Schemata, State, Step, Transaction};
 use ringfence_system::root::FsRoot;
 
-use crate::error::Error;
-use crate::limits::{Checked, Limits, check};
-use crate::loan;
-use crate::targets::Targets;
+use crate::running::error::Error;
+use crate::running::limits::{Checked, Limits, check};
+use crate::running::loan;
+use crate::running::targets::Targets;
 
 /// Checks limits for these processes: what they would have otherwise, which is what the first of them has, and what they
 /// are to have.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ringfence_system::attach::{Found, Seen, Target, find, see};
 use ringfence_system::root::FsRoot;
 
-use crate::error::Error;
+use crate::running::error::Error;
 
 /// What a flag names: its name is the kind of a [`Target`], such as `pid` or `unit`.
 ///

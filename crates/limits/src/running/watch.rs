@@ -7,8 +7,8 @@ use ringfence_resctrl::monitor::{self, Reading, Used};
 use ringfence_resctrl::{GroupId, Resctrl, State, Step, Thread, Transaction};
 use ringfence_system::root::FsRoot;
 
-use crate::error::Error;
-use crate::targets::Targets;
+use crate::running::error::Error;
+use crate::running::targets::Targets;
 
 /// What is not counted here, a sentence each.
 ///

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfence_probe::{Answer, Outcome, Probe, Question, now};
+use ringfence_openloop::{Answer, Outcome, Probe, Question, now};
 
 pub const MS: u64 = 1_000_000;
 

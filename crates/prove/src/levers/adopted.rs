@@ -2,8 +2,8 @@
 
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Attached;
-use ringfence_isolation::adopted;
-use ringfence_isolation::limit::Limit;
+use ringfence_limits::adopted;
+use ringfence_limits::limit::Limit;
 
 /// What keeps a limit, in words, and the commands that do so; for a systemd unit by its properties, such as `CPUQuota=25%`,
 /// if it has some for it.

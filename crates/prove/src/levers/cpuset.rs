@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ringfence_experiment::Arm;
 use ringfence_experiment::task::{Attached, Task};
-use ringfence_isolation::limit::Limit;
-use ringfence_isolation::{Version, adopted as isolation, attached};
+use ringfence_limits::limit::Limit;
+use ringfence_limits::{Version, adopted as isolation, attached};
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::topology::Topology;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Share;
 use ringfence_experiment::{Arm, Freezing};
-use ringfence_isolation::attached;
+use ringfence_limits::attached;
 
 use crate::lever::{Candidate, Lever, LeverContext};
 use crate::{AGGRESSOR, ALONE, VICTIM};

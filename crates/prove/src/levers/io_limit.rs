@@ -6,9 +6,9 @@ use ringfence_experiment::Arm;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::{Attached, DirtyIo, Io, Sync, Task};
 use ringfence_experiment::units::Rate;
-use ringfence_isolation::disk::{self, Here, WRITE_BPS};
-use ringfence_isolation::limit::Limit;
-use ringfence_isolation::{Version, adopted};
+use ringfence_limits::disk::{self, Here, WRITE_BPS};
+use ringfence_limits::limit::Limit;
+use ringfence_limits::{Version, adopted};
 use ringfence_machine::units::Bytes;
 
 use super::{disk_io, pace};

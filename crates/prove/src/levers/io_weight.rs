@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use ringfence_experiment::Arm;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
-use ringfence_isolation::Version;
-use ringfence_isolation::disk_weight::{self, BFQ_WEIGHT, Here};
-use ringfence_isolation::limit::Weigher;
+use ringfence_limits::Version;
+use ringfence_limits::disk_weight::{self, BFQ_WEIGHT, Here};
+use ringfence_limits::limit::Weigher;
 
 use super::disk_io;
 use crate::lever::{Candidate, Lever, LeverContext, started, started_in_group};

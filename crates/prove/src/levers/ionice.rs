@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ringfence_experiment::Arm;
 use ringfence_experiment::io_priority::IoPriority;
 use ringfence_experiment::task::Task;
-use ringfence_isolation::io_priority;
+use ringfence_limits::io_priority;
 
 use super::disk_io;
 use crate::lever::{Candidate, Lever, LeverContext, started};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringfence_experiment::Arm;
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Task};
-use ringfence_isolation::memory;
+use ringfence_limits::memory;
 use ringfence_machine::units::Bytes;
 
 use super::io_limit::LEAST;

@@ -2,7 +2,7 @@
 
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Share;
-use ringfence_isolation::limit::Limit;
+use ringfence_limits::limit::Limit;
 use toml::{Table, Value};
 
 use super::adopted;

@@ -7,7 +7,7 @@ use ringfence_experiment::Arm;
 use ringfence_experiment::shell;
 use ringfence_experiment::system::SystemSetting;
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Task};
-use ringfence_isolation::{disk, system};
+use ringfence_limits::{disk, system};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 

@@ -7,7 +7,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::{Arm, PlacementKind};
-use ringfence_isolation::attached;
+use ringfence_limits::attached;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_resctrl::plan::{self, Isolation};
 use ringfence_resctrl::{Domain, GroupId, Schemata};

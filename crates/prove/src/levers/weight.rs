@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringfence_experiment::Arm;
 use ringfence_experiment::task::Task;
-use ringfence_isolation::limit::Limit;
+use ringfence_limits::limit::Limit;
 
 use super::adopted;
 use crate::lever::{Candidate, Lever, LeverContext, started};

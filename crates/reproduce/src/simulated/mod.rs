@@ -252,7 +252,7 @@ mod tests {
     }
 
     fn describe(name: &str, changes: &[(String, String)]) -> Result<Machine, String> {
-        let shipped = ringfence_simulated::shipped::all();
+        let shipped = ringfence_simulator::shipped::all();
         let mut found = shipped.into_iter().find(|known| known.name == name).ok_or("no such machine")?;
         for (path, value) in changes {
             found = found.changed(path, value).map_err(|error| error.why)?;

@@ -72,9 +72,9 @@ pub struct Limits {
 
 impl Limits {
     /// As they are checked.
-    pub fn given(&self) -> ringfence_confine::Limits {
+    pub fn given(&self) -> ringfence_limits::running::Limits {
         let Self { l3, l2, mba } = self.clone();
-        ringfence_confine::Limits { l3, l2, mba }
+        ringfence_limits::running::Limits { l3, l2, mba }
     }
 }
 
@@ -139,11 +139,11 @@ pub struct Target {
 
 impl Target {
     /// All that is named; nothing where nothing is.
-    pub fn named(&self) -> Result<Vec<ringfence_confine::Target>, ringfence_confine::Error> {
+    pub fn named(&self) -> Result<Vec<ringfence_limits::running::Target>, ringfence_limits::running::Error> {
         let others = [("cgroup", &self.cgroup), ("unit", &self.unit), ("container", &self.container)];
         let others = others.into_iter().filter_map(|(flag, name)| Some((flag, name.clone()?)));
         let pids = self.pid.iter().map(|pid| ("pid", pid.to_string()));
-        pids.chain(others).map(|(flag, name)| ringfence_confine::named(flag, &name)).collect()
+        pids.chain(others).map(|(flag, name)| ringfence_limits::running::named(flag, &name)).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use ringfence_experiment::nearest::nearest;
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
 use ringfence_machine::root::FsRoot;
-use ringfence_simulated::{Description, shipped};
+use ringfence_simulator::{Description, shipped};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 

@@ -2,7 +2,7 @@
 
 use ringfence_experiment::task::{Attached, table};
 use ringfence_experiment::{FreezeBy, Freezing, Measure};
-use ringfence_probe::Target;
+use ringfence_openloop::Target;
 use toml::{Table, Value};
 
 use super::flags::{parsed, set};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ringfence_claims::clean::{Cleaned, clean, found};
 use ringfence_dataset::{Dataset, Recorder};
 use ringfence_machine::units::Bytes;
-use ringfence_simulated::shipped;
+use ringfence_simulator::shipped;
 
 use super::claims::{KINDS, RESULTS};
 use crate::args::Contribute;

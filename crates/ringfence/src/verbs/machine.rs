@@ -10,7 +10,7 @@ use ringfence_experiment::Experiment;
 use ringfence_experiment::Kind;
 use ringfence_experiment::plan::Plan;
 use ringfence_json as json;
-use ringfence_simulated::shipped;
+use ringfence_simulator::shipped;
 use ringfence_studies::survey::Survey;
 
 use crate::args::{Describe, MachineAction, MachineCheck, MachineNew, MachineSensitivity};

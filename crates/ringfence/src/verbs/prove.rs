@@ -37,7 +37,7 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
         }
     };
     if args.system || question.system {
-        ringfence_isolation::system::allow();
+        ringfence_limits::system::allow();
     }
     let plan = prove::plan_of_baseline(&question, &machine)?;
     if args.resume.is_none() {

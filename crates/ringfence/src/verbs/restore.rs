@@ -79,7 +79,7 @@ fn changes(asked: &PutBack, root: &FsRoot, all: &mut All) {
 
 // Groups of versions that kept no journal.
 fn unclaimed(asked: &PutBack, root: &FsRoot, all: &mut All) {
-    let mut found = ringfence_isolation::unclaimed_groups(root);
+    let mut found = ringfence_limits::unclaimed_groups(root);
     // Those that a journal names have been told.
     let told = |group: &std::path::PathBuf| {
         let name = group.display().to_string();
@@ -87,9 +87,9 @@ fn unclaimed(asked: &PutBack, root: &FsRoot, all: &mut All) {
     };
     found.retain(|group| !told(group));
     if !asked.dry_run {
-        ringfence_isolation::sweep_groups(root);
+        ringfence_limits::sweep_groups(root);
     }
-    let still = ringfence_isolation::unclaimed_groups(root);
+    let still = ringfence_limits::unclaimed_groups(root);
     let gone = |group: &&std::path::PathBuf| asked.dry_run || !still.contains(group);
     let steps: Vec<String> =
         found.iter().filter(gone).map(|group| format!("remove control group {}", group.display())).collect();

@@ -16,7 +16,7 @@ const LONGEST_FILE: u64 = 1 << 20;
 
 pub fn run(args: &Run) -> Result<(), Failure> {
     if args.system {
-        ringfence_isolation::system::allow();
+        ringfence_limits::system::allow();
     }
     let file = match (&args.file, &args.resume) {
         (Some(file), None) => file,

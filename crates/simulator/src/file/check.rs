@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ringfence_experiment::task::Target;
 use ringfence_persist::{Flush, Width};
-use ringfence_sim::machine::Inclusion;
+use crate::hardware::machine::Inclusion;
 
 use super::leaves::{Leaf, is_at_or_below};
 use super::{Description, Level, MachineFileError};

@@ -8,7 +8,7 @@ mod missing;
 use std::collections::BTreeMap;
 
 use ringfence_persist::{Flush, Width};
-use ringfence_sim::machine::{Cache, Core, Llc, Machine, Node, Prefetcher, Topology, Uncore};
+use crate::hardware::machine::{Cache, Core, Llc, Machine, Node, Prefetcher, Topology, Uncore};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 

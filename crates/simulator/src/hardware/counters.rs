@@ -78,6 +78,6 @@ counters! {
 impl ChannelCounters {
     /// Bytes over the bus.
     pub fn bytes(&self) -> u64 {
-        crate::units::LINE * (self.lines_read + self.lines_written)
+        crate::hardware::units::LINE * (self.lines_read + self.lines_written)
     }
 }

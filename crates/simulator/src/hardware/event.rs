@@ -1,7 +1,7 @@
 //! What can happen.
 
-use crate::record::Record;
-use crate::wheel::Wheel;
+use crate::hardware::record::Record;
+use crate::hardware::wheel::Wheel;
 
 /// A line on its way to memory, to be read or written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

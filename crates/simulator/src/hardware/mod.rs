@@ -32,5 +32,5 @@ pub use time::Ps;
 
 // The README's examples run.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
+#[doc = include_str!("README.md")]
 struct Readme;

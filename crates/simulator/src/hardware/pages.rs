@@ -3,7 +3,7 @@
 //! Real machines know the cores of each line by a directory. Here it is the cores of each 4 KiB, and only so that the
 //! caches of cores that cannot have a line are not searched: what is where, the caches themselves say.
 
-use crate::program::Region;
+use crate::hardware::program::Region;
 
 /// Lines in a page.
 const PAGE: u32 = 64;

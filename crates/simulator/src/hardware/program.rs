@@ -2,7 +2,7 @@
 
 use ringfence_persist::Flush;
 
-use crate::time::Ps;
+use crate::hardware::time::Ps;
 
 /// A line of 64 bytes in a run's memory, by number. [`Region::line`] gives them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

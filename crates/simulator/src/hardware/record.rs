@@ -2,8 +2,8 @@
 
 use ringfence_persist::Flush;
 
-use crate::program::Line;
-use crate::time::Ps;
+use crate::hardware::program::Line;
+use crate::hardware::time::Ps;
 
 /// Something that matters to what a crash leaves behind.
 ///

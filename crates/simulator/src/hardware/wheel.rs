@@ -6,7 +6,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use crate::units::NEVER;
+use crate::hardware::units::NEVER;
 
 const BUCKETS: usize = 4096;
 /// A bucket spans two to this power of picoseconds.

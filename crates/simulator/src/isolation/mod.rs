@@ -13,13 +13,13 @@ use std::path::Path;
 
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::{Arm, Experiment};
-use ringfence_isolation::Settings;
+use ringfence_limits::Settings;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::resctrl::Offered;
 use ringfence_persist::LINE;
 use ringfence_resctrl::info::Unit;
 use ringfence_resctrl::{GroupId, GroupState, Info, Mask, Mode, MountOptions, Resource, Schemata, State};
-use ringfence_sim::{Region, Run, SetupError, Thread};
+use crate::hardware::{Region, Run, SetupError, Thread};
 
 use self::locked::{Lock, locked_bits, locks};
 pub use self::locked::{locked, not_locked};

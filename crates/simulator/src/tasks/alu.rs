@@ -1,7 +1,7 @@
 //! Multiplications: the ports and nothing else.
 
 use ringfence_experiment::task::Alu;
-use ringfence_sim::{Op, Ps};
+use crate::hardware::{Op, Ps};
 
 use super::place::Place;
 use crate::actor::{Tally, Task};

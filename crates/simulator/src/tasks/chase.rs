@@ -4,7 +4,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use ringfence_experiment::task::{Chase, Target};
 use ringfence_persist::LINE;
-use ringfence_sim::{Op, Ps, Region, SetupError};
+use crate::hardware::{Op, Ps, Region, SetupError};
 
 use super::place::Place;
 use crate::actor::{Tally, Task};

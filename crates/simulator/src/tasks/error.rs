@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub enum SetupError {
     /// The run.
     #[error(transparent)]
-    Run(#[from] ringfence_sim::SetupError),
+    Run(#[from] crate::hardware::SetupError),
     /// The workload.
     #[error(transparent)]
     Workload(#[from] ringfence_workloads::SetupError),

@@ -16,7 +16,7 @@
 use ringfence_experiment::task::{Mcf, Target};
 use ringfence_machine::units::Bytes;
 use ringfence_persist::LINE;
-use ringfence_sim::{Op, Ps, Region};
+use crate::hardware::{Op, Ps, Region};
 use ringfence_workloads::Workload;
 use ringfence_workloads::mcf::{Access, Instance, Place as Touched, Tracer, trips_for_footprint};
 use ringfence_workloads::pricer::Pricer;

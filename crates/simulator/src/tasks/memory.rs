@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ringfence_persist::{Flush, LINE, Memory, checksum};
-use ringfence_sim::{Line, Op, Region};
+use crate::hardware::{Line, Op, Region};
 
 const PAGE: usize = 4096;
 // Stores up to so many bytes ask for their lines first, as those of mapped memory do (`ringfence_persist::Mapped`).
@@ -234,7 +234,7 @@ impl Memory for Followed {
 
 #[cfg(test)]
 mod tests {
-    use ringfence_sim::Setup;
+    use crate::hardware::Setup;
 
     use super::*;
 

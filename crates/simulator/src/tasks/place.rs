@@ -8,7 +8,7 @@ use ringfence_experiment::task::{Memory, Target, Trace};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, LINE};
-use ringfence_sim::{Region, Setup, SetupError};
+use crate::hardware::{Region, Setup, SetupError};
 
 use super::error::SetupError as Refused;
 use super::memory::How;

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use ringfence_experiment::task::{Flushes, Loads, Trace};
 use ringfence_persist::LINE;
-use ringfence_sim::{Line, Op, Ps};
+use crate::hardware::{Line, Op, Ps};
 
 use super::error::SetupError;
 use super::place::Place;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
-use ringfence_sim::{Line, Region};
+use crate::hardware::{Line, Region};
 
 use crate::recorded::{Access, Recorded, What};
 

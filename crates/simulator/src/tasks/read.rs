@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringfence_experiment::task::Read;
 use ringfence_persist::{Flush, LINE};
-use ringfence_sim::{Op, Ps, Region, SetupError};
+use crate::hardware::{Op, Ps, Region, SetupError};
 use ringfence_workloads::read::Order;
 
 use super::place::Place;

@@ -2,7 +2,7 @@
 
 use ringfence_experiment::task::{self, RecordMethod};
 use ringfence_persist::LINE;
-use ringfence_sim::{Op, Ps};
+use crate::hardware::{Op, Ps};
 use ringfence_workloads::record::{Recorder, method};
 use ringfence_workloads::{Latencies, Workload};
 

@@ -3,7 +3,7 @@
 use ringfence_experiment::task::{Ring, RingVariant};
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, LINE};
-use ringfence_sim::{Op, Ps};
+use crate::hardware::{Op, Ps};
 use ringfence_workloads::ring::{self, Ringer};
 use ringfence_workloads::{Latencies, Workload};
 

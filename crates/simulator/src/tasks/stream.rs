@@ -3,7 +3,7 @@
 use ringfence_experiment::task::{Stream, Target};
 use ringfence_machine::units::Bytes;
 use ringfence_persist::LINE;
-use ringfence_sim::{Op, Ps, Region, SetupError};
+use crate::hardware::{Op, Ps, Region, SetupError};
 
 use super::place::Place;
 use crate::actor::{Tally, Task};

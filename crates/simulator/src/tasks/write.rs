@@ -2,7 +2,7 @@
 
 use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, LineState, Pattern, Write};
 use ringfence_persist::{Flush, LINE};
-use ringfence_sim::{Line, Op, Ps, Region, SetupError};
+use crate::hardware::{Line, Op, Ps, Region, SetupError};
 
 use super::place::Place;
 use crate::actor::{Tally, Task};

@@ -2,17 +2,15 @@
 //! state that the model of the same instructions allows. What the model calls certain is in every such state.
 
 #[expect(dead_code, reason = "other tests do more with it")]
-mod support;
-
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 use ringfence_crashcheck::{Check, Profile};
 use ringfence_persist::{Flush, Memory};
-use ringfence_sim::machine::{AfterClwb, Inclusion};
-use ringfence_sim::{Line, Op, Ps, Record, Setup};
-use support::{core, machine};
+use ringfence_simulator::hardware::machine::{AfterClwb, Inclusion};
+use ringfence_simulator::hardware::{Line, Op, Ps, Record, Setup};
+use crate::support::{core, machine};
 
 /// Lines of the region that programs use: with one way everywhere, three that drive each other out of all caches, and one
 /// that stays.

@@ -1,11 +1,9 @@
 //! Descriptions: read from text, and refused in a sentence.
 
 #[expect(dead_code, reason = "other tests do more with it")]
-mod support;
-
-use ringfence_sim::machine::Device;
-use ringfence_sim::{HardwareThread, Machine, Op, Setup, SetupError};
-use support::machine;
+use ringfence_simulator::hardware::machine::Device;
+use ringfence_simulator::hardware::{HardwareThread, Machine, Op, Setup, SetupError};
+use crate::support::machine;
 
 #[test]
 fn a_file_can_hold_a_machine() {

@@ -1,12 +1,10 @@
 //! Lines that are fetched before anybody asks for them, lines that need not be fetched, and stores behind flushes.
 
 #[expect(dead_code, reason = "other tests do more with it")]
-mod support;
-
 use ringfence_persist::Flush;
-use ringfence_sim::machine::Prefetcher;
-use ringfence_sim::{CoreCounters, Op, Ps, Run, Setup, Thread};
-use support::{core, machine, rounds};
+use ringfence_simulator::hardware::machine::Prefetcher;
+use ringfence_simulator::hardware::{CoreCounters, Op, Ps, Run, Setup, Thread};
+use crate::support::{core, machine, rounds};
 
 // A window's counters, and the ns of each unit in it.
 fn window(run: &mut Run, thread: Thread) -> (CoreCounters, f64) {

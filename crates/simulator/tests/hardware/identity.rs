@@ -3,16 +3,14 @@
 //! writes it anew with `RINGFENCE_BLESS=1 cargo test -p ringfence-sim --test identity`, and says so.
 
 #[expect(dead_code, reason = "other tests do more with it")]
-mod support;
-
 use std::fmt::Write;
 
 use ringfence_persist::Flush;
-use ringfence_sim::machine::{
+use ringfence_simulator::hardware::machine::{
     AfterClwb, BlockVictim, Device, Inclusion, Machine, Prefetcher, Replacement, Wear,
 };
-use ringfence_sim::{HardwareThread, Op, Ps, Region, Setup};
-use support::{machine, mix, rounds};
+use ringfence_simulator::hardware::{HardwareThread, Op, Ps, Region, Setup};
+use crate::support::{machine, mix, rounds};
 
 /// Machines and programs of each kind.
 const SCENES: u64 = 48;
@@ -164,7 +162,7 @@ fn the_same_happens_as_ever() {
             writeln!(found, "{name} {number} {hash:016x}").unwrap();
         }
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/identity.txt");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hardware/identity.txt");
     if std::env::var_os("RINGFENCE_BLESS").is_some() {
         std::fs::write(path, &found).unwrap();
     }

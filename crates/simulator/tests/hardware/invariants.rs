@@ -1,15 +1,13 @@
 //! What holds whatever programs do: random ones, on a machine small enough that everything is always in the way.
 
 #[expect(dead_code, reason = "other tests do more with it")]
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 use ringfence_persist::Flush;
-use ringfence_sim::machine::{AfterClwb, Inclusion, Machine, Prefetcher, Replacement};
-use ringfence_sim::{HardwareThread, Line, Op, Ps, Record, Run, Setup, Thread};
-use support::{machine, mix, rounds};
+use ringfence_simulator::hardware::machine::{AfterClwb, Inclusion, Machine, Prefetcher, Replacement};
+use ringfence_simulator::hardware::{HardwareThread, Line, Op, Ps, Record, Run, Setup, Thread};
+use crate::support::{machine, mix, rounds};
 
 /// What one thread does: operations as numbers, so that proptest can make them smaller.
 #[derive(Debug, Clone)]

@@ -2,11 +2,9 @@
 
 #![cfg(target_os = "linux")]
 
-mod support;
-
 use ringfence_persist::Flush;
-use ringfence_sim::{Op, Ps, Setup};
-use support::{core, machine, mix, optane, rounds};
+use ringfence_simulator::hardware::{Op, Ps, Setup};
+use crate::support::{core, machine, mix, optane, rounds};
 
 /// The most that this process ever had, in bytes.
 fn peak() -> u64 {

@@ -1,11 +1,9 @@
 //! DIMMs of two kinds on one channel have one bus.
 
 #[expect(dead_code, reason = "other tests do more with it")]
-mod support;
-
-use ringfence_sim::machine::{Device, Machine};
-use ringfence_sim::{Op, Ps, Run, Setup};
-use support::{core, machine, rounds};
+use ringfence_simulator::hardware::machine::{Device, Machine};
+use ringfence_simulator::hardware::{Op, Ps, Run, Setup};
+use crate::support::{core, machine, rounds};
 
 const DRAM: usize = 0;
 const OPTANE: usize = 1;

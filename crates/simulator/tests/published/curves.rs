@@ -1,7 +1,7 @@
 //! What was published, and how it was measured.
 
 use ringfence_persist::Flush;
-use ringfence_simulated::{Description, shipped};
+use ringfence_simulator::{Description, shipped};
 
 use crate::loops::{Access, Loop, rate};
 

@@ -1,8 +1,8 @@
 //! The loops of the published microbenchmarks.
 
 use ringfence_persist::Flush;
-use ringfence_sim::machine::Machine;
-use ringfence_sim::{HardwareThread, Line, Op, Program, Ps, Region, Setup};
+use ringfence_simulator::hardware::machine::Machine;
+use ringfence_simulator::hardware::{HardwareThread, Line, Op, Program, Ps, Region, Setup};
 
 /// What a loop does with each block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +113,7 @@ pub fn rate(machine: &Machine, node: usize, of: Loop, block: u32, threads: u32) 
     // Evictions come once caches are full.
     let (warm, window) =
         if of.access == Access::Store { (60_000_000, 5_000_000) } else { (400_000, 1_000_000) };
-    let done = |run: &ringfence_sim::Run| all.iter().map(|thread| run.units(*thread)).sum::<u64>();
+    let done = |run: &ringfence_simulator::hardware::Run| all.iter().map(|thread| run.units(*thread)).sum::<u64>();
     run.until(Ps::from_ns(warm));
     let before = done(&run);
     run.until(Ps::from_ns(warm + window));

@@ -8,7 +8,7 @@ use ringfence_engine::runner::{self, Observer, Progress};
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::Sample;
-use ringfence_simulated::{Description, SimulatedEngine, plan, shipped};
+use ringfence_simulator::{Description, SimulatedEngine, plan, shipped};
 
 pub struct Nobody;
 

@@ -6,7 +6,7 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::topology::Topology;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::{Domain, Info, Mask, Resource, Schemata, State, plan};
-use ringfence_simulated::Description;
+use ringfence_simulator::Description;
 
 use ringfence_prove::lever::Shared;
 

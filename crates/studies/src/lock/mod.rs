@@ -338,7 +338,7 @@ mod tests {
         let capabilities = Capabilities { apart: Some(apart), can_lock: false, locks_anew: false };
         let experiment = experiment(&asked(Bytes::mib(4)), &capabilities).unwrap();
         let plan = ringfence_engine::available::plan_for(&experiment, &machine, &|_| true).unwrap();
-        if ringfence_isolation::resctrl::missing().is_none() {
+        if ringfence_limits::resctrl::missing().is_none() {
             return ringfence_testbed::skip_here("without any of it", "resctrl is mounted here");
         }
         let run: Vec<&str> = plan.measured().into_iter().map(|case| plan.cases[case].arm.as_str()).collect();
@@ -360,7 +360,7 @@ mod tests {
     // Where a region is locked anew before each window, it is flushed among the other arms.
     #[test]
     fn a_described_region_is_flushed_as_any_other() {
-        let machine = ringfence_simulated::shipped::all();
+        let machine = ringfence_simulator::shipped::all();
         let of = |name: &str| machine.iter().find(|known| known.name == name).unwrap();
         let bytes = Bytes(256 << 10);
         let apart = described(of("goldmont-j3455"), 0, bytes).unwrap();

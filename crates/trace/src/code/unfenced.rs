@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::Operation;
+use crate::code::Operation;
 
 // Longer functions are not followed.
 const LONGEST: usize = 1 << 20;

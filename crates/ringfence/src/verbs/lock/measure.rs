@@ -16,7 +16,7 @@ use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::{self, Cache, Support};
 use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
-use ringfence_simulated::Description;
+use ringfence_simulator::Description;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::{self, Capabilities, Question};
 use ringfence_study::StudyError;

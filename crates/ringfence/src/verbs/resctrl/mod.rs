@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ringfence_confine::loan;
+use ringfence_limits::running::loan;
 use ringfence_json::{self as json, Gone, PutBack};
 use ringfence_machine::resctrl;
 use ringfence_machine::root::FsRoot;

@@ -12,8 +12,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_confine::loan::{self, Loan};
-use ringfence_confine::{check, make_group};
+use ringfence_limits::running::loan::{self, Loan};
+use ringfence_limits::running::{check, make_group};
 use ringfence_machine::probe::pin::set_affinity;
 use ringfence_machine::text::printable;
 use ringfence_resctrl::{GroupId, Resctrl, State, Step, Transaction};

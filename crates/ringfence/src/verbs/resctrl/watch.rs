@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ringfence_confine::loan::{self, Loan};
-use ringfence_confine::watch::{self, Readings};
-use ringfence_confine::{Target, Targets};
+use ringfence_limits::running::loan::{self, Loan};
+use ringfence_limits::running::watch::{self, Readings};
+use ringfence_limits::running::{Target, Targets};
 use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_machine::root::FsRoot;

@@ -9,7 +9,7 @@ mod policy;
 
 use policy::Policy;
 
-use crate::machine::Replacement;
+use crate::hardware::machine::Replacement;
 
 const EMPTY: u32 = u32::MAX;
 

@@ -1,8 +1,8 @@
 //! Which line of a set makes room.
 
 use super::order::Order;
-use crate::bytes::{ONES, maybe_zero};
-use crate::machine::Replacement;
+use crate::hardware::bytes::{ONES, maybe_zero};
+use crate::hardware::machine::Replacement;
 
 /// A set out of so many inserts by one fixed rule of DRRIP, and another by the other.
 const LEADERS: u32 = 64;

@@ -1,9 +1,9 @@
 //! Line fill buffers: misses, flushes and write-combining buffers that are under way.
 
-use crate::bytes::{ONES, hash, maybe_zero};
-use crate::cache::Slot;
-use crate::hierarchy::each;
-use crate::units::NEVER;
+use crate::hardware::bytes::{ONES, hash, maybe_zero};
+use crate::hardware::cache::Slot;
+use crate::hardware::hierarchy::each;
+use crate::hardware::units::NEVER;
 
 /// The most that a core has.
 const MOST: usize = 32;

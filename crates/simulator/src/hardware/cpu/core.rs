@@ -3,9 +3,9 @@
 use super::buffers::{Buffers, Use};
 use super::flushes::Flushes;
 use super::thread::{Activity, Costs, Thread, Waits};
-use crate::hierarchy::Hierarchy;
-use crate::machine::Core as Description;
-use crate::units::NEVER;
+use crate::hardware::hierarchy::Hierarchy;
+use crate::hardware::machine::Core as Description;
+use crate::hardware::units::NEVER;
 
 /// A core.
 pub struct Core {

@@ -1,7 +1,7 @@
 //! Flushes and non-temporal lines under way, where a core has places of their own for them.
 
-use crate::event::Request;
-use crate::units::NEVER;
+use crate::hardware::event::Request;
+use crate::hardware::units::NEVER;
 
 /// Places for lines that left, each until memory has accepted its line.
 pub struct Flushes {

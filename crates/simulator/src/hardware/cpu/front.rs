@@ -3,10 +3,10 @@
 use super::buffers::Ticket;
 use super::core::Core;
 use super::thread::{Activity, Entry, Loaded, Waits, What};
-use crate::hierarchy::{Hierarchy, Source, Want};
-use crate::program::Op;
-use crate::time::Ps;
-use crate::units::NEVER;
+use crate::hardware::hierarchy::{Hierarchy, Source, Want};
+use crate::hardware::program::Op;
+use crate::hardware::time::Ps;
+use crate::hardware::units::NEVER;
 
 /// So long computes a thread at a stretch when a sibling may want the ports: 20 ns.
 const STRETCH: u64 = 20_000;

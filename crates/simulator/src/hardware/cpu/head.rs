@@ -5,12 +5,12 @@ use ringfence_persist::Flush;
 use super::buffers::{Ticket, Use};
 use super::core::Core;
 use super::thread::{Activity, Entry, Waits, What};
-use crate::cache::Slot;
-use crate::hierarchy::{Departure, Hierarchy, Source, Want};
-use crate::program::{Line, Op};
-use crate::record::Record;
-use crate::time::Ps;
-use crate::units::{LINE, NEVER};
+use crate::hardware::cache::Slot;
+use crate::hardware::hierarchy::{Departure, Hierarchy, Source, Want};
+use crate::hardware::program::{Line, Op};
+use crate::hardware::record::Record;
+use crate::hardware::time::Ps;
+use crate::hardware::units::{LINE, NEVER};
 
 impl Core {
     /// Asks for the lines of stores that wait, in their order, while there are buffers for it.

@@ -3,12 +3,12 @@
 use ringfence_persist::Flush;
 
 use super::buffers::Ticket;
-use crate::cache::Slot;
-use crate::machine::Core as Description;
-use crate::program::{Op, Program};
-use crate::ring::Ring;
-use crate::time::Ps;
-use crate::units::{NEVER, ps};
+use crate::hardware::cache::Slot;
+use crate::hardware::machine::Core as Description;
+use crate::hardware::program::{Op, Program};
+use crate::hardware::ring::Ring;
+use crate::hardware::time::Ps;
+use crate::hardware::units::{NEVER, ps};
 
 /// What a thread may have at once.
 #[derive(Debug, Clone, Copy)]

@@ -1,10 +1,10 @@
 //! Lines that make room for others.
 
 use super::state::{Hierarchy, each};
-use crate::cache::{ALL_WAYS, Slot};
-use crate::event::Request;
-use crate::machine::Inclusion;
-use crate::pages::Pages;
+use crate::hardware::cache::{ALL_WAYS, Slot};
+use crate::hardware::event::Request;
+use crate::hardware::machine::Inclusion;
+use crate::hardware::pages::Pages;
 
 impl Hierarchy {
     /// Fills the last-level caches with clean lines of nobody, of the first class, as a machine's are full that has run for long.

@@ -1,10 +1,10 @@
 //! A line that the first level does not have.
 
 use super::state::{First, Hierarchy, each};
-use crate::cache::{ALL_WAYS, Slot};
-use crate::event::{Event, Request};
-use crate::machine::Inclusion;
-use crate::units::NEVER;
+use crate::hardware::cache::{ALL_WAYS, Slot};
+use crate::hardware::event::{Event, Request};
+use crate::hardware::machine::Inclusion;
+use crate::hardware::units::NEVER;
 
 /// Where a line comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

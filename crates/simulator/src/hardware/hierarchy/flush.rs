@@ -3,9 +3,9 @@
 use ringfence_persist::Flush;
 
 use super::state::{Hierarchy, each};
-use crate::event::Request;
-use crate::machine::{AfterClwb, Inclusion};
-use crate::pages::Pages;
+use crate::hardware::event::Request;
+use crate::hardware::machine::{AfterClwb, Inclusion};
+use crate::hardware::pages::Pages;
 
 /// What becomes of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::fetch::Want;
 use super::state::Hierarchy;
 use super::streamer::PAGE;
-use crate::units::NEVER;
+use crate::hardware::units::NEVER;
 
 impl Hierarchy {
     /// A core asked for a line that its first level does not have: what follows may be fetched ahead. Where lines are written

@@ -2,16 +2,16 @@
 
 use super::streamer::Streamer;
 use super::under_way::UnderWay;
-use crate::cache::{ALL_WAYS, Cache, Slot};
-use crate::counters::CoreCounters;
-use crate::event::{Event, Log, Request};
-use crate::machine::{AfterClwb, Inclusion, Machine};
-use crate::pages::Pages;
-use crate::program::Line;
-use crate::record::Record;
-use crate::time::Ps;
-use crate::units::ps;
-use crate::wheel::Wheel;
+use crate::hardware::cache::{ALL_WAYS, Cache, Slot};
+use crate::hardware::counters::CoreCounters;
+use crate::hardware::event::{Event, Log, Request};
+use crate::hardware::machine::{AfterClwb, Inclusion, Machine};
+use crate::hardware::pages::Pages;
+use crate::hardware::program::Line;
+use crate::hardware::record::Record;
+use crate::hardware::time::Ps;
+use crate::hardware::units::ps;
+use crate::hardware::wheel::Wheel;
 
 /// Everything outside the cores that is not memory itself.
 pub struct Hierarchy {

@@ -3,9 +3,9 @@
 //! It watches what the first level asks for, page by page, and runs ahead of whoever walks a page upwards (Intel
 //! Optimization Reference Manual, "Data Prefetch to L2 and L3").
 
-use crate::event::Request;
-use crate::machine::Prefetcher;
-use crate::units::NEVER;
+use crate::hardware::event::Request;
+use crate::hardware::machine::Prefetcher;
+use crate::hardware::units::NEVER;
 
 /// Lines of a page of 4 KiB, which no stream leaves.
 pub const PAGE: u32 = 64;

@@ -7,11 +7,11 @@
 //! bus is taken before its time has come.
 
 use super::dimm::Dimm;
-use crate::counters::ChannelCounters;
-use crate::event::Request;
-use crate::machine::{Device, Node};
-use crate::ring::Ring;
-use crate::units::{NEVER, ps, transfer};
+use crate::hardware::counters::ChannelCounters;
+use crate::hardware::event::Request;
+use crate::hardware::machine::{Device, Node};
+use crate::hardware::ring::Ring;
+use crate::hardware::units::{NEVER, ps, transfer};
 
 /// A write that had to wait, and when there was room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Channel {
         };
         let lines = node.write_queue.lines as usize;
         Self {
-            line_ps: transfer(crate::units::LINE, node.bus_gb_per_s),
+            line_ps: transfer(crate::hardware::units::LINE, node.bus_gb_per_s),
             turnaround: ps(node.turnaround_ns),
             queue: Ring::new(lines, (0, 0)),
             lines,

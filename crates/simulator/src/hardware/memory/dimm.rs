@@ -5,9 +5,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::blocks::Blocks;
-use crate::counters::ChannelCounters;
-use crate::machine::{BlockVictim, Optane};
-use crate::units::{BLOCK, NEVER, ps, transfer};
+use crate::hardware::counters::ChannelCounters;
+use crate::hardware::machine::{BlockVictim, Optane};
+use crate::hardware::units::{BLOCK, NEVER, ps, transfer};
 
 /// Lines of a block.
 const LINES: u32 = 4;

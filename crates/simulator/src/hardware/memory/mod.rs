@@ -6,9 +6,9 @@ mod dimm;
 
 use std::ops::Range;
 
-use crate::counters::ChannelCounters;
-use crate::event::Request;
-use crate::machine::Node;
+use crate::hardware::counters::ChannelCounters;
+use crate::hardware::event::Request;
+use crate::hardware::machine::Node;
 use channel::{Bus, Channel};
 
 pub use channel::Accepted;

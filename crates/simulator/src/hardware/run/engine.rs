@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::refusal::{self, SetupError, Thread};
-use crate::counters::{ChannelCounters, CoreCounters};
-use crate::cpu::Core;
-use crate::event::{Event, Request};
-use crate::hierarchy::{Hierarchy, Streamer, each};
-use crate::machine::Machine;
-use crate::memory::Memory;
-use crate::program::{Line, Region};
-use crate::record::Record;
-use crate::time::Ps;
-use crate::units::NEVER;
+use crate::hardware::counters::{ChannelCounters, CoreCounters};
+use crate::hardware::cpu::Core;
+use crate::hardware::event::{Event, Request};
+use crate::hardware::hierarchy::{Hierarchy, Streamer, each};
+use crate::hardware::machine::Machine;
+use crate::hardware::memory::Memory;
+use crate::hardware::program::{Line, Region};
+use crate::hardware::record::Record;
+use crate::hardware::time::Ps;
+use crate::hardware::units::NEVER;
 
 /// Channels come after cores when both have something to do at a time.
 const AFTER_CORES: u32 = 1 << 16;

@@ -1,7 +1,7 @@
 //! Names of threads, and why a run cannot be as it was asked for.
 
-use crate::machine::InvalidMachine;
-use crate::units::ps;
+use crate::hardware::machine::InvalidMachine;
+use crate::hardware::units::ps;
 
 /// Cores that may have programs at once.
 pub(super) const MOST_CORES: usize = 64;

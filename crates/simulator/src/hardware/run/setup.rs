@@ -2,12 +2,12 @@
 
 use super::engine::Run;
 use super::refusal::{CLASSES, HardwareThread, MOST_CORES, SetupError, Thread};
-use crate::cpu;
-use crate::hierarchy::{Hierarchy, Place};
-use crate::machine::Machine;
-use crate::pages::Pages;
-use crate::program::{Program, Region};
-use crate::units::LINE;
+use crate::hardware::cpu;
+use crate::hardware::hierarchy::{Hierarchy, Place};
+use crate::hardware::machine::Machine;
+use crate::hardware::pages::Pages;
+use crate::hardware::program::{Program, Region};
+use crate::hardware::units::LINE;
 
 /// A machine before its programs start.
 pub struct Setup {

@@ -1,7 +1,7 @@
 //! A machine whose figures are round, so that a test can say what must come out. It is none that anybody has.
 
-use ringfence_sim::machine::*;
-use ringfence_sim::{HardwareThread, Op, Program, Ps};
+use ringfence_simulator::hardware::machine::*;
+use ringfence_simulator::hardware::{HardwareThread, Op, Program, Ps};
 
 /// Two cores of two threads, caches of 4 KiB, 16 KiB and 64 KiB, one node of DRAM and one of Optane.
 pub fn machine() -> Machine {

@@ -21,7 +21,7 @@ use std::fmt;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use crate::{Counts, Functions, Image, Operation, needs};
+use crate::code::{Counts, Functions, Image, Operation, needs};
 
 use flow::follow;
 use value::{Item, Known};
@@ -196,7 +196,7 @@ fn is_choice(choice: &Choice) -> bool {
 
 fn name(image: &Image, names: &Functions, address: u64) -> String {
     let function = image.place(address).and_then(|(section, offset)| names.at(section, offset));
-    function.map_or_else(|| format!("unnamed at {address:#x}"), crate::Function::name)
+    function.map_or_else(|| format!("unnamed at {address:#x}"), crate::code::Function::name)
 }
 
 // Pointers to such functions at equal distances, by the address of the first.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashSet;
 
-use crate::Image;
+use crate::code::Image;
 
 /// Where the function begins that an address lies in.
 pub fn around(bodies: &BTreeMap<u64, u64>, address: u64) -> Option<u64> {
