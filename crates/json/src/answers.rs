@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use ringfence_compare::{Comparison, Side};
-use ringfence_prove::{self as prove, Kept};
+use ringfence_studies::compare::{Comparison, Side};
+use ringfence_studies::prove::{self as prove, Kept};
 use ringfence_studies::pair::{Outcome, Question};
 use ringfence_studies::tune;
 use ringfence_studies::tune::choice::Choice;
 use ringfence_studies::tune::files;
-use ringfence_whatif::WhatIf;
+use ringfence_studies::whatif::WhatIf;
 use serde::Serialize;
 
 use super::Document;

@@ -1,6 +1,6 @@
 //! What was claimed, and what came out.
 
-use ringfence_claims::{Basis, Figure, Kind, Machine, Table, Verdict};
+use ringfence_studies::claims::{Basis, Figure, Kind, Machine, Table, Verdict};
 use serde::Serialize;
 
 use super::Document;
@@ -11,14 +11,14 @@ pub fn claims(table: &Table) -> impl Serialize {
 }
 
 fn body(table: &Table) -> Body {
-    let claim = |judged: &ringfence_claims::Judged| {
+    let claim = |judged: &ringfence_studies::claims::Judged| {
         let named = |verdict: &Verdict, place: usize| OnMachine {
             machine: table.machines[place].name.clone(),
             simulated: table.machines[place].simulated,
             verdict: word(verdict),
             because: because(verdict),
         };
-        let test = |tested: &ringfence_claims::Tested| Tested {
+        let test = |tested: &ringfence_studies::claims::Tested| Tested {
             experiment: tested.test.experiment.clone(),
             case: tested.test.case.clone(),
             against: tested.test.against.clone(),
@@ -49,7 +49,7 @@ fn body(table: &Table) -> Body {
             tests: judged.tests.iter().map(test).collect(),
         }
     };
-    let document = |document: &ringfence_claims::Document| Documented {
+    let document = |document: &ringfence_studies::claims::Document| Documented {
         id: document.id.clone(),
         title: document.title.clone(),
     };

@@ -1,9 +1,9 @@
 //! Machine files beside what was measured.
 
-use ringfence_describe::cells::errors;
-use ringfence_describe::fit::Change;
-use ringfence_describe::sensitivity::{MOVED, Sensitivity};
-use ringfence_describe::{Fit, Outcome, Predicted};
+use ringfence_studies::describe::cells::errors;
+use ringfence_studies::describe::fit::Change;
+use ringfence_studies::describe::sensitivity::{MOVED, Sensitivity};
+use ringfence_studies::describe::{Fit, Outcome, Predicted};
 use ringfence_simulator::Description;
 use serde::Serialize;
 
@@ -83,7 +83,7 @@ pub fn machine_sensitivity(description: &Description, found: &Sensitivity) -> im
         by: f64,
         cells: Vec<String>,
         figures: Vec<Option<f64>>,
-        rows: Vec<ringfence_describe::sensitivity::Row>,
+        rows: Vec<ringfence_studies::describe::sensitivity::Row>,
         not_moved: Vec<NotMoved>,
     }
     let not_moved = found.left_out.iter().cloned().map(|(path, because)| NotMoved { path, because });

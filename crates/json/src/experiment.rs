@@ -13,7 +13,7 @@ use ringfence_experiment::placement::Placed;
 use ringfence_experiment::plan::NotRun;
 use ringfence_experiment::scale::Scale;
 use ringfence_experiment::start::Start;
-use ringfence_reproduce::{self as reproduce, Agreement, Published};
+use ringfence_studies::reproduce::{self as reproduce, Agreement, Published};
 use ringfence_studies::findings::Findings;
 use ringfence_studies::sensitivity::Sensitivity;
 use serde::Serialize;

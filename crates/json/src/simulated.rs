@@ -4,8 +4,8 @@ use std::path::Path;
 
 use ringfence_analysis::estimate::{Estimate, serialize_estimate_if_any};
 use ringfence_experiment::plan::NotRun;
-use ringfence_reproduce::simulated::{self, Outcome, Score, Seconds, Simulated, Volume};
-use ringfence_reproduce::{Published, Reproduced, Row};
+use ringfence_studies::reproduce::simulated::{self, Outcome, Score, Seconds, Simulated, Volume};
+use ringfence_studies::reproduce::{Published, Reproduced, Row};
 use serde::Serialize;
 
 use crate::Document;

@@ -4,7 +4,7 @@ use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_analysis::judged::side;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::quantity::Quantity;
-use ringfence_prove::Question;
+use ringfence_studies::prove::Question;
 
 use crate::cases::one;
 use crate::numbers::{self, Figure, ns_estimate, percent, slowdown_estimate, slowdown_figure};

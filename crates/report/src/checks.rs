@@ -1,7 +1,7 @@
 //! Whether a proof's measurement means anything.
 
-use ringfence_prove::control::LEAST_RATIO;
-use ringfence_prove::{LEAST_BYTES_PER_S, Proof};
+use ringfence_studies::prove::control::LEAST_RATIO;
+use ringfence_studies::prove::{LEAST_BYTES_PER_S, Proof};
 
 use crate::numbers::{bytes_per_s, units_per_s};
 use crate::text::clean;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
-use ringfence_prove::{Kept, KeptByResctrl, KeptLimit, Question, VICTIM, started_in_group};
+use ringfence_studies::prove::{Kept, KeptByResctrl, KeptLimit, Question, VICTIM, started_in_group};
 
 use crate::style::Style;
 use crate::text::{clean, command, hanging, heading, paragraph};

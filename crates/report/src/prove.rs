@@ -5,7 +5,7 @@ use ringfence_analysis::judged::side;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
 use ringfence_experiment::warning;
-use ringfence_prove::{Candidate, Confirmation, Price, Proof, Question, Tried, Verdict};
+use ringfence_studies::prove::{Candidate, Confirmation, Price, Proof, Question, Tried, Verdict};
 
 use crate::budget::{self, judged_estimate, judged_figure, judged_name, side_of};
 use crate::cases::one;

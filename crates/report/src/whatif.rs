@@ -1,6 +1,6 @@
 //! One plan on a described machine, and on the same with changes.
 
-use ringfence_whatif::{Elided, WhatIf};
+use ringfence_studies::whatif::{Elided, WhatIf};
 
 use crate::compare::compare;
 use crate::compare_answer;

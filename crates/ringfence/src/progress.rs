@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfence_engine::runner::Progress;
-use ringfence_study::Watch;
+use ringfence_studies::Watch;
 
 use crate::output;
 

@@ -5,7 +5,7 @@ mod support;
 
 use std::path::Path;
 
-use ringfence_compare as compare;
+use ringfence_studies::compare as compare;
 use ringfence_json as json;
 use ringfence_machine::fixtures;
 use ringfence_report::html::{Compared, Digest};

@@ -17,7 +17,7 @@ use ringfence_experiment::scale::Scale;
 use ringfence_experiment::start::Start;
 
 use crate::sensitivity::Sensitivity;
-use ringfence_study::measure::Measurement;
+use crate::measure::Measurement;
 
 /// Points that a time line is thinned to: about as many as a screen has room for.
 const MOST_POINTS: usize = 700;

@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use ringfence_analysis::estimate::Interval;
 
-use crate::expect::Verdict;
-use crate::judge::{Basis, Judged, Outcome, Table, Tested};
+use ringfence_studies::claims::{Basis, Judged, Outcome, Table, Tested, Verdict};
 
 /// The page.
 pub fn markdown(table: &Table) -> String {

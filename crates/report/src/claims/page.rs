@@ -1,12 +1,12 @@
 //! The ledger as an HTML page.
 
 use maud::html;
-use ringfence_report::html::{Align, Answer, Group, Layout, Page, Section, table as rows_of};
+use crate::html::{Align, Answer, Group, Layout, Page, Section, table as rows_of};
 use ringfence_text::text::clean;
 
-use crate::judge::{Judged, Outcome, Table, Tested};
-use crate::ledger::Document;
-use crate::shown::{summary, verdict};
+use ringfence_studies::claims::{Document, Judged, Outcome, Table, Tested};
+
+use super::text::{summary, verdict};
 
 /// Every claim with its verdict and figures, document by document.
 pub fn page(table: &Table) -> Page {

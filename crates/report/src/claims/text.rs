@@ -4,8 +4,7 @@ use ringfence_text::Style;
 use ringfence_text::style::Paint;
 use ringfence_text::text::{faint, hanging, heading, paragraph};
 
-use crate::expect::Verdict;
-use crate::judge::{Basis, Judged, Table};
+use ringfence_studies::claims::{Basis, Judged, Table, Verdict};
 
 /// Claim by claim, document by document: the verdict, and each figure that it rests on. Without results that is said first.
 pub fn text(table: &Table, style: &Style) -> String {

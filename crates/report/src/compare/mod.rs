@@ -2,7 +2,7 @@
 
 pub(crate) mod words;
 
-use ringfence_compare::{Cell as Compared, Comparison, Side};
+use ringfence_studies::compare::{Cell as Compared, Comparison, Side};
 
 use crate::numbers::NO_FIGURE;
 use crate::style::{Paint, Style};

@@ -1,7 +1,7 @@
 //! What is said of a cell, on a terminal as on a page.
 
 use ringfence_analysis::estimate::{Estimate, Verdict};
-use ringfence_compare::{Cell, Comparison, Figure as What, Missing};
+use ringfence_studies::compare::{Cell, Comparison, Figure as What, Missing};
 
 use crate::cases::one;
 use crate::numbers::{Figure, ns_figure, percent, slowdown_figure};

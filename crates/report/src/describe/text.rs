@@ -4,9 +4,10 @@ use ringfence_text::Style;
 use ringfence_text::table::{Cell, Column, Table};
 use ringfence_text::text::{faint, heading, paragraph};
 
-use crate::cells::{Outcome, Predicted, errors};
-use crate::fit::{Fit, Worse};
-use crate::sensitivity::{MOVED, Sensitivity};
+use ringfence_studies::describe::cells::errors;
+use ringfence_studies::describe::fit::{Fit, Worse};
+use ringfence_studies::describe::{Outcome, Predicted};
+use ringfence_studies::describe::sensitivity::{MOVED, Sensitivity};
 
 /// What a described machine predicts: the cells that it rests on, the others, and the errors of each.
 pub fn check(found: &Predicted, style: &Style) -> String {

@@ -2,8 +2,8 @@
 
 use maud::html;
 use ringfence_analysis::estimate::Verdict;
-use ringfence_compare::{Cell, Comparison};
-use ringfence_whatif::WhatIf;
+use ringfence_studies::compare::{Cell, Comparison};
+use ringfence_studies::whatif::WhatIf;
 
 use super::figure::{RangeRow, Ranges, Tip};
 use super::table::{Align, table};

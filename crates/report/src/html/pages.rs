@@ -2,7 +2,7 @@
 
 use ringfence_analysis::frontier::Frontier;
 use ringfence_machine::Machine;
-use ringfence_prove::Proof;
+use ringfence_studies::prove::Proof;
 use ringfence_studies::pair::Outcome;
 use ringfence_studies::survey::Survey;
 

@@ -5,7 +5,7 @@ use ringfence_analysis::estimate::Estimate;
 use ringfence_analysis::judged::side;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
-use ringfence_prove::{Price, Proof, Question, Verdict};
+use ringfence_studies::prove::{Price, Proof, Question, Verdict};
 
 use super::figure::{RangeRow, Ranges, Tip};
 use super::table::{Align, table};

@@ -1,8 +1,8 @@
 //! The page of published figures beside simulated ones.
 
 use maud::html;
-use ringfence_reproduce::Reproduced;
-use ringfence_reproduce::simulated::Simulated;
+use ringfence_studies::reproduce::Reproduced;
+use ringfence_studies::reproduce::simulated::Simulated;
 
 use super::table::{Align, table};
 use super::{Answer, Group, Layout, Page, Section};

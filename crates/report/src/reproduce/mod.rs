@@ -2,7 +2,7 @@
 
 mod simulated;
 
-use ringfence_reproduce::{Agreement, Measured, Row, WIDENED_BY, by_figure};
+use ringfence_studies::reproduce::{Agreement, Measured, Row, WIDENED_BY, by_figure};
 
 use crate::numbers::slowdown_figure;
 use crate::style::{Paint, Style};

@@ -1,7 +1,7 @@
 //! Published figures beside simulated ones, and beside measured ones where there are any.
 
-use ringfence_reproduce::simulated::{Errors, Order, Score, Seconds, Simulated, Time};
-use ringfence_reproduce::{Measured, Reproduced, Row};
+use ringfence_studies::reproduce::simulated::{Errors, Order, Score, Seconds, Simulated, Time};
+use ringfence_studies::reproduce::{Measured, Reproduced, Row};
 
 use super::{case, change, line, times as published_times, word};
 use crate::experiment::SIMULATED;

@@ -265,7 +265,7 @@ fn beside_a_neighbour_the_first_sentence_says_what_to_expect() {
 
 #[test]
 fn a_proof_says_in_one_sentence_what_to_expect_what_helps_and_what_it_costs() {
-    use ringfence_prove::{Price, Verdict};
+    use ringfence_studies::prove::{Price, Verdict};
 
     let mut proof = crate::prove::proof();
     proof.record.question =
@@ -278,7 +278,7 @@ fn a_proof_says_in_one_sentence_what_to_expect_what_helps_and_what_it_costs() {
     last.tried.candidate.arm.name = "pace=50MB/s".into();
     last.tried.victim = interval(1.2, 1.1, 1.3);
     last.tried.price = Price::Slowdown(interval(9.1, 9.0, 9.2));
-    let page = |proof: &ringfence_prove::Proof| spaced(&html::proof(proof, None, &[]));
+    let page = |proof: &ringfence_studies::prove::Proof| spaced(&html::proof(proof, None, &[]));
     let headline = "<h1>fdatasync on a file written before; batch 16; beside a DONTCACHE writer expect 945x [800, 1100]; \
                     'pace=50MB/s' keeps it at ";
     let text = page(&proof);

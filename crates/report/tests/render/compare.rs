@@ -1,7 +1,7 @@
 //! A hand-made comparison.
 
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
-use ringfence_compare::{Cell, Comparison, Difference, Figure, Missing, Side};
+use ringfence_studies::compare::{Cell, Comparison, Difference, Figure, Missing, Side};
 use ringfence_experiment::quantity::Quantity;
 
 use crate::golden::check;

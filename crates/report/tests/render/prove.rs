@@ -8,8 +8,8 @@ use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
 use ringfence_experiment::{Measure, PlacementKind};
-use ringfence_prove::lever::Candidate;
-use ringfence_prove::{
+use ringfence_studies::prove::lever::Candidate;
+use ringfence_studies::prove::{
     Confirmation, Control, Price, Proof, Question, Reached, Record, Tried, Verdict, Worked,
 };
 use ringfence_report::Style;

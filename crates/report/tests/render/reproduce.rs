@@ -1,7 +1,7 @@
 //! Hand-made comparisons with what was published.
 
 use ringfence_analysis::estimate::{Interval, NotEstimable};
-use ringfence_reproduce::{Measured, Published, Row, agreement};
+use ringfence_studies::reproduce::{Measured, Published, Row, agreement};
 
 use crate::golden::check;
 

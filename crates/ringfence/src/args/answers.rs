@@ -92,7 +92,7 @@ pub struct Prove {
     #[arg(long, value_name = "CPUS", conflicts_with = "placement")]
     pub aggressor_cpus: Option<String>,
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Levers", hide_short_help = true)]
-    #[arg(help = format!("Try only these levers: {}", ringfence_prove::lever_names().join(", ")))]
+    #[arg(help = format!("Try only these levers: {}", ringfence_studies::prove::lever_names().join(", ")))]
     pub levers: Vec<String>,
     /// Leave the winning setting in place, if it can stay after the run
     ///

@@ -15,8 +15,8 @@ use ringfence_experiment::start::unlike_the_others;
 use ringfence_json as json;
 use ringfence_machine::Machine;
 use ringfence_studies::findings::Findings;
-use ringfence_study::StudyError;
-use ringfence_study::measure::{self, Measurement};
+use ringfence_studies::StudyError;
+use ringfence_studies::measure::{self, Measurement};
 use ringfence_system::whole;
 
 use super::command::command;

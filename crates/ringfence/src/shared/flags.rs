@@ -10,7 +10,7 @@ use ringfence_experiment::task::axes::expand;
 use ringfence_experiment::task::{table, text};
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Experiment, Measure, OneOrMany, PlacementKind, Role};
-use ringfence_prove::time::{LAST_LOOK, looks};
+use ringfence_studies::prove::time::{LAST_LOOK, looks};
 use toml::Table;
 
 use crate::args::{Measuring, Placement};

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::text_file;
-use ringfence_prove::{Files, Proof};
-use ringfence_study::{self, Stage};
+use ringfence_studies::prove::{Files, Proof};
+use ringfence_studies::{self, Stage};
 
 use super::command::command;
 use crate::failure::Failure;
@@ -72,7 +72,7 @@ pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
     let record = files.read().map_err(Failure::Usage)?;
     // Where the victim's control has refused a verdict, nothing else was measured.
     let refused = record.control.as_ref().is_some_and(|control| control.depends() != Some(true));
-    let datasets = match ringfence_study::datasets(dir) {
+    let datasets = match ringfence_studies::datasets(dir) {
         Err(_) if refused => Vec::new(),
         found => found?,
     };
@@ -82,7 +82,7 @@ pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
     }
     let stages: Vec<Stage> = datasets.iter().map(Stage::from).collect();
     let proof = Proof::new(&record, &stages);
-    let cut_short = ringfence_study::cut_short(&datasets).map(|why| match proof.simulated {
+    let cut_short = ringfence_studies::cut_short(&datasets).map(|why| match proof.simulated {
         true => format!("{why}; run it anew: it comes out the same"),
         false => format!("{why}; continue with: {}", command(&["prove", "--resume"], dir)),
     });

@@ -65,7 +65,7 @@ fn page(dir: &Path) -> Result<Page, Failure> {
     }
     let kind = folder::kind(dir);
     if kind.as_deref() == Some("whatif") {
-        return Ok(html::whatif(&ringfence_whatif::Files::of(dir).read().map_err(Failure::Usage)?));
+        return Ok(html::whatif(&ringfence_studies::whatif::Files::of(dir).read().map_err(Failure::Usage)?));
     }
     let proof = (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?;
     let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use ringfence_describe::host::FITTED;
-use ringfence_describe::{fit, shown};
+use ringfence_studies::describe::host::FITTED;
+use ringfence_report::describe;
+use ringfence_studies::describe::fit;
 use ringfence_json as json;
 
 use super::machine::{costs, put};
@@ -39,6 +40,6 @@ pub fn run(args: &Calibrate) -> Result<(), Failure> {
     }
     match args.json {
         true => output::print_json(&json::calibrated(&fit)),
-        false => output::print(&shown::fitted(&fit, &output::style())),
+        false => output::print(&describe::fitted(&fit, &output::style())),
     }
 }

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfence_claims::{Evidence, Ledger, judge, markdown};
+use ringfence_report::claims::{self as shown, markdown};
+use ringfence_studies::claims::{Evidence, Ledger, judge};
 use ringfence_dataset::Dataset;
 use ringfence_json as json;
-use ringfence_reproduce as reproduce;
+use ringfence_studies::reproduce as reproduce;
 
 use crate::args::Claims;
 use crate::failure::Failure;
@@ -24,7 +25,7 @@ pub fn run(args: &Claims) -> Result<(), Failure> {
     let evidence = evidence(args.results.as_deref())?;
     let table = judge(&Ledger::shipped(), &reproduce::published(), evidence);
     if let Some(path) = &args.html {
-        page::put(path, "--html", || Ok(ringfence_claims::page(&table)))?;
+        page::put(path, "--html", || Ok(shown::page(&table)))?;
     }
     if let Some(path) = &args.markdown {
         ringfence_system::whole::write_named(path, markdown(&table).as_bytes()).map_err(|error| {
@@ -34,7 +35,7 @@ pub fn run(args: &Claims) -> Result<(), Failure> {
     }
     match args.json {
         true => output::print_json(&json::claims(&table)),
-        false => output::print(&ringfence_claims::text(&table, &output::style())),
+        false => output::print(&shown::text(&table, &output::style())),
     }
 }
 

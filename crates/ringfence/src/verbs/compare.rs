@@ -1,6 +1,6 @@
 //! `compare`: one experiment on two machines, kernels or days.
 
-use ringfence_compare::{self as compare, Side};
+use ringfence_studies::compare::{self as compare, Side};
 use ringfence_dataset::Dataset;
 use ringfence_json as json;
 use ringfence_report::html::{self, Compared};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfence_claims::clean::{Cleaned, clean, found};
+use ringfence_studies::claims::clean::{Cleaned, clean, found};
 use ringfence_dataset::{Dataset, Recorder};
 use ringfence_machine::units::Bytes;
 use ringfence_simulator::shipped;

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use ringfence_dataset::{Dataset, text_file};
-use ringfence_describe::{Measured, predict, sensitivity, shown};
+use ringfence_report::describe;
+use ringfence_studies::describe::{Measured, predict, sensitivity};
 use ringfence_experiment::Experiment;
 use ringfence_experiment::Kind;
 use ringfence_experiment::plan::Plan;
@@ -33,10 +34,10 @@ fn new(args: &MachineNew) -> Result<(), Failure> {
     let started = Instant::now();
     let mut tell = |share: f64| show.share(started, share);
     let written = match &args.from {
-        None => ringfence_describe::host(&host::examine()?, None, &mut tell),
+        None => ringfence_studies::describe::host(&host::examine()?, None, &mut tell),
         Some(dir) => {
             let Surveyed { survey, costs, date } = surveyed(dir)?;
-            ringfence_describe::host(&survey.machine, Some((&survey, costs.as_ref(), &date)), &mut tell)
+            ringfence_studies::describe::host(&survey.machine, Some((&survey, costs.as_ref(), &date)), &mut tell)
         }
     };
     show.end();
@@ -45,7 +46,7 @@ fn new(args: &MachineNew) -> Result<(), Failure> {
     put(path, &written.description.text)?;
     let mut text = format!("{}: {}\n", path.display(), written.description.title);
     match &written.fit {
-        Some(fit) => text += &shown::fitted(fit, &output::style()),
+        Some(fit) => text += &describe::fitted(fit, &output::style()),
         None => {
             text +=
                 "Every value that no probe shows is assumed: with --from SURVEY, latencies are measured.\n"
@@ -57,14 +58,14 @@ fn new(args: &MachineNew) -> Result<(), Failure> {
 fn check(args: &MachineCheck) -> Result<(), Failure> {
     let description = host::description(&args.machine)?;
     let measured = costs(&args.from)?;
-    let used = ringfence_describe::host::used(&measured);
+    let used = ringfence_studies::describe::host::used(&measured);
     let found = predict(&description, &measured, &used).map_err(Failure::Usage)?;
     let figures = found.used.iter().chain(&found.left_out).map(|outcome| outcome.simulated);
     refuse_nothing(figures, &description.name)?;
     match (args.json, args.markdown) {
         (true, _) => output::print_json(&json::machine_check(&description, &found)),
-        (_, true) => output::print(&shown::check_markdown(&found)),
-        _ => output::print(&shown::check(&found, &output::style())),
+        (_, true) => output::print(&describe::check_markdown(&found)),
+        _ => output::print(&describe::check(&found, &output::style())),
     }
 }
 
@@ -86,8 +87,8 @@ fn sensitivity(args: &MachineSensitivity) -> Result<(), Failure> {
     refuse_nothing(found.figures.iter().copied(), &description.name)?;
     match (args.json, args.markdown) {
         (true, _) => output::print_json(&json::machine_sensitivity(&description, &found)),
-        (_, true) => output::print(&shown::sensitivity_markdown(&found)),
-        _ => output::print(&shown::sensitivity(&found, &output::style())),
+        (_, true) => output::print(&describe::sensitivity_markdown(&found)),
+        _ => output::print(&describe::sensitivity(&found, &output::style())),
     }
 }
 

@@ -9,7 +9,7 @@ use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_json as json;
 use ringfence_machine::Machine;
 use ringfence_studies::pair::{self, Question};
-use ringfence_study::Here;
+use ringfence_studies::Here;
 
 use super::resume;
 use crate::args::{Measuring, Pair};
@@ -82,7 +82,7 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
     let mut experiment = question.screening(&kinds);
     flags::apply(&mut experiment, flags)?;
     experiment.check()?;
-    let least = ringfence_study::plan_of(&experiment, machine)?.least_time();
+    let least = ringfence_studies::plan_of(&experiment, machine)?.least_time();
     let least = Span(least.div_f64(SCREENING)).rounded_up();
     if let Some(time) = experiment.measure.time.filter(|time| *time < least) {
         return Err(Failure::Usage(format!(

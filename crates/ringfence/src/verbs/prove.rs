@@ -12,8 +12,8 @@ use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Span;
 use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_prove::{self as prove, Files, Question};
-use ringfence_study::Here;
+use ringfence_studies::prove::{self as prove, Files, Question};
+use ringfence_studies::Here;
 use toml::{Table, Value};
 
 use crate::args::Prove;

@@ -7,7 +7,7 @@ use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::survey::Survey;
-use ringfence_study::measure;
+use ringfence_studies::measure;
 
 use crate::args::{Measuring, Output, Show};
 use crate::failure::Failure;

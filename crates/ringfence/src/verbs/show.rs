@@ -24,7 +24,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
         return output::print(&(ringfence_report::prove(&proof, &style) + &cut));
     }
     if folder::kind(dir).as_deref() == Some("whatif") {
-        let found = ringfence_whatif::Files::of(dir).read().map_err(Failure::Usage)?;
+        let found = ringfence_studies::whatif::Files::of(dir).read().map_err(Failure::Usage)?;
         return match args.json {
             true => output::print_json(&json::whatif(&found, dir)),
             false => output::print(&ringfence_report::whatif(&found, &style)),

@@ -7,9 +7,9 @@ use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::units::Span;
 use ringfence_json as json;
-use ringfence_prove::time::Precision;
-use ringfence_study::Watch;
-use ringfence_study::measure;
+use ringfence_studies::prove::time::Precision;
+use ringfence_studies::Watch;
+use ringfence_studies::measure;
 use ringfence_versus::{self as versus, Flags, Question, Trouble, Verdict, conduct, progress};
 
 use crate::failure::{Exit, Failure};

@@ -3,8 +3,8 @@
 use ringfence_experiment::Experiment;
 use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_study::{engines, measure};
-use ringfence_whatif::Files;
+use ringfence_studies::{engines, measure};
+use ringfence_studies::whatif::Files;
 
 use crate::args::{Measuring, On, Verb, WhatIf, parse_words};
 use crate::failure::Failure;

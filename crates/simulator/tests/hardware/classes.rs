@@ -1,6 +1,5 @@
 //! Classes of service: who may fill which ways, and what that does.
 
-#[expect(dead_code, reason = "other tests do more with it")]
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::HardwareThread;
 use ringfence_simulator::hardware::machine::Inclusion;

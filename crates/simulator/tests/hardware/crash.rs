@@ -1,7 +1,6 @@
 //! Durability against the crash checker's model: whenever the power fails, what the simulated memory has accepted is a
 //! state that the model of the same instructions allows. What the model calls certain is in every such state.
 
-#[expect(dead_code, reason = "other tests do more with it")]
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,6 +1,5 @@
 //! Descriptions: read from text, and refused in a sentence.
 
-#[expect(dead_code, reason = "other tests do more with it")]
 use ringfence_simulator::hardware::machine::Device;
 use ringfence_simulator::hardware::{HardwareThread, Machine, Op, Setup, SetupError};
 use crate::support::machine;

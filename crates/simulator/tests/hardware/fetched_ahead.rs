@@ -1,6 +1,5 @@
 //! Lines that are fetched before anybody asks for them, lines that need not be fetched, and stores behind flushes.
 
-#[expect(dead_code, reason = "other tests do more with it")]
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::machine::Prefetcher;
 use ringfence_simulator::hardware::{CoreCounters, Op, Ps, Run, Setup, Thread};

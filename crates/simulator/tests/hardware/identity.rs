@@ -2,7 +2,6 @@
 //! `tests/identity.txt` has of it. Whoever makes the simulator faster must leave that file as it is; whoever changes the model
 //! writes it anew with `RINGFENCE_BLESS=1 cargo test -p ringfence-sim --test identity`, and says so.
 
-#[expect(dead_code, reason = "other tests do more with it")]
 use std::fmt::Write;
 
 use ringfence_persist::Flush;

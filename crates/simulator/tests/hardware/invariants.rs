@@ -1,6 +1,5 @@
 //! What holds whatever programs do: random ones, on a machine small enough that everything is always in the way.
 
-#[expect(dead_code, reason = "other tests do more with it")]
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;

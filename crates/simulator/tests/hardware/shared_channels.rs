@@ -1,6 +1,5 @@
 //! DIMMs of two kinds on one channel have one bus.
 
-#[expect(dead_code, reason = "other tests do more with it")]
 use ringfence_simulator::hardware::machine::{Device, Machine};
 use ringfence_simulator::hardware::{Op, Ps, Run, Setup};
 use crate::support::{core, machine, rounds};

@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 use ringfence_dataset::Dataset;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::{Case, NotRun, Plan};
-use ringfence_reproduce as reproduce;
+use crate::reproduce as reproduce;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::evidence::Machine;
+use crate::claims::evidence::Machine;
 
 /// A dataset that can be published.
 #[derive(Debug, Clone)]

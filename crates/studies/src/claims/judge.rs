@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use ringfence_analysis::estimate::Interval;
 use ringfence_analysis::results;
 use ringfence_experiment::Measure;
-use ringfence_reproduce::{Published, find_case};
+use crate::reproduce::{Published, find_case};
 use serde::Serialize;
 
-use crate::evidence::{Evidence, Machine};
-use crate::expect::Verdict;
-use crate::ledger::{Claim, Ledger, Test};
+use crate::claims::evidence::{Evidence, Machine};
+use crate::claims::expect::Verdict;
+use crate::claims::ledger::{Claim, Ledger, Test};
 
 /// Every claim with its verdict.
 #[derive(Debug, Clone)]

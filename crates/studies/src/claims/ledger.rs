@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use ringfence_reproduce as reproduce;
+use crate::reproduce as reproduce;
 use serde::{Deserialize, Serialize};
 
-use crate::expect::Expect;
+use crate::claims::expect::Expect;
 
 /// All claims of all documents.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -110,7 +110,7 @@ impl Ledger {
     /// # Panics
     /// Never: a test reads it.
     pub fn shipped() -> Self {
-        Self::parse(include_str!("../../../experiments/claims/claims.toml")).expect("a test reads it")
+        Self::parse(include_str!("../../../../experiments/claims/claims.toml")).expect("a test reads it")
     }
 
     /// Reads a ledger.

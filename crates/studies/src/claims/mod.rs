@@ -16,14 +16,8 @@ mod evidence;
 mod expect;
 mod judge;
 mod ledger;
-mod markdown;
-mod page;
-mod shown;
 
 pub use evidence::{Evidence, Machine};
 pub use expect::{Expect, Verdict};
 pub use judge::{Basis, Figure, Judged, Outcome, Table, Tested, judge};
 pub use ledger::{Claim, Document, Kind, Ledger, Test};
-pub use markdown::markdown;
-pub use page::page;
-pub use shown::text;

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use ringfence_simulator::Description;
 use serde::Serialize;
 
-use crate::cells::{Measured, Outcome, Predicted, errors, predict};
-use crate::edit;
+use crate::describe::cells::{Measured, Outcome, Predicted, errors, predict};
+use crate::describe::edit;
 
 /// What a fit came to.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 //! What the kernel tells (topology, caches, features) and what the survey measured (plateaus of load latency, round
 //! trips, what a flush leaves) goes into the file as it is. What a core has inside shows in no probe: that is taken from a
 //! file that comes with the program, of the same maker, and says so. At last a few values are fitted to the cells of the
-//! survey's write table that [`USED`] names; all other cells are left for [`crate::predict`] to be judged by.
+//! survey's write table that [`USED`] names; all other cells are left for [`crate::describe::predict`] to be judged by.
 
 use ringfence_experiment::task::{FenceAt, Instruction, LineState, Task, Write};
 use ringfence_machine::Machine;
@@ -12,11 +12,11 @@ use ringfence_machine::topology::CacheKind;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, Width};
 use ringfence_simulator::{Description, shipped};
-use ringfence_studies::survey::Survey;
+use crate::survey::Survey;
 use toml::{Table, Value};
 
-use crate::cells::Measured;
-use crate::fit::{self, Fit};
+use crate::describe::cells::Measured;
+use crate::describe::fit::{self, Fit};
 
 /// What of a survey's write table a machine file rests on, in words.
 pub const USED: &str = "stores to cached lines; streams of stores and of non-temporal stores (1 MiB blocks, no fence); and one flush of \

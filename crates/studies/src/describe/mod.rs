@@ -14,7 +14,6 @@ mod edit;
 pub mod fit;
 pub mod host;
 pub mod sensitivity;
-pub mod shown;
 
 pub use cells::{Cell, Measured, Outcome, Predicted, predict};
 pub use fit::{Fit, fit};

@@ -3,8 +3,8 @@
 use ringfence_simulator::Description;
 use serde::Serialize;
 
-use crate::cells::Measured;
-use crate::edit;
+use crate::describe::cells::Measured;
+use crate::describe::edit;
 
 /// By how much each value is moved.
 pub const MOVED: f64 = 0.1;

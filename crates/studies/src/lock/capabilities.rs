@@ -8,7 +8,7 @@ use ringfence_machine::units::Bytes;
 use ringfence_resctrl::{Domain, Info, Mask, Resource, Schemata, State, plan};
 use ringfence_simulator::Description;
 
-use ringfence_prove::lever::Shared;
+use crate::prove::lever::Shared;
 
 /// What there is.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -28,8 +28,8 @@ pub use outcome::{Advice, Confirmed, KindEntry, Next, Outcome, PairEntry, Verdic
 pub use progress::Progress;
 pub use question::{Kind, Question, letter};
 
-use ringfence_study::StudyError;
-use ringfence_study::{Here, Kept, Planned, Stage, Study};
+use crate::StudyError;
+use crate::{Here, Kept, Planned, Stage, Study};
 
 /// Folder of the first dataset: every pair.
 pub const SCREEN: &str = "screen";
@@ -46,7 +46,7 @@ pub fn run(question: &Question, here: &mut Here) -> Result<Outcome, StudyError> 
     let screening = question.screening(&kinds);
     can_be_run(&screening, here.machine, &kinds)?;
     is_ours_or_empty(question, here.dir)?;
-    Ok(ringfence_study::carry_out(&mut Pairing { question, kinds, dir: here.dir }, here)?.findings)
+    Ok(crate::carry_out(&mut Pairing { question, kinds, dir: here.dir }, here)?.findings)
 }
 
 struct Pairing<'a> {
@@ -114,10 +114,10 @@ pub fn read(dir: &Path) -> Result<Option<(Question, Outcome)>, StudyError> {
         return Ok(None);
     };
     let kinds = question.kinds().map_err(usage)?;
-    let datasets = ringfence_study::datasets(dir)?;
+    let datasets = crate::datasets(dir)?;
     let stages: Vec<Stage> = datasets.iter().map(Stage::from).collect();
     let mut outcome = Outcome::of(&question, &kinds, &stages, None)?;
-    outcome.ended_early = ringfence_study::cut_short(&datasets);
+    outcome.ended_early = crate::cut_short(&datasets);
     if outcome.wants_confirmation() {
         outcome.ended_early = Some("it was cut short".into());
     }
@@ -127,7 +127,7 @@ pub fn read(dir: &Path) -> Result<Option<(Question, Outcome)>, StudyError> {
 // Every pair is needed: one that cannot be run would leave assignments out.
 fn can_be_run(screening: &Experiment, machine: &Machine, kinds: &[Kind]) -> Result<(), StudyError> {
     let plan = match machine.simulated {
-        Some(_) => ringfence_study::plan_of(screening, machine)?,
+        Some(_) => crate::plan_of(screening, machine)?,
         None => Plan::new(screening, &machine.topology, machine.features.as_ref())
             .map_err(|error| StudyError::Usage(error.to_string()))?,
     };

@@ -197,7 +197,7 @@ pub fn does_nothing(task: &Task) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments;
+    use crate::prove::experiments;
     use ringfence_engine::Measured;
     use ringfence_experiment::sample::Sample;
     use ringfence_experiment::task::text;

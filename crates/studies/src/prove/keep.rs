@@ -5,7 +5,7 @@ use ringfence_experiment::task::axes::QUOTA;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Share;
 use ringfence_limits::{adopted, attached, resctrl};
-use ringfence_study::StudyError;
+use crate::StudyError;
 use serde::Serialize;
 use toml::Value;
 

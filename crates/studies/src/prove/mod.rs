@@ -44,7 +44,7 @@ mod simulated {
     use super::proof::{Proof, Verdict};
     use super::time::Given;
     use super::{AGGRESSOR, ALONE, BESIDE, Question, Record, VICTIM, experiments};
-    use ringfence_study::Stage;
+    use crate::Stage;
 
     const BUDGET: f64 = 0.05;
     const PROOFS: u32 = 300;

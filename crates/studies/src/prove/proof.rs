@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::choice::{self, Price, Tried};
 use super::lever::Candidate;
 use super::{ALONE, BESIDE, Control, Record, VICTIM};
-use ringfence_study::Stage;
+use crate::Stage;
 
 /// What the victim's quantity is, ns, whatever a budget that is a share would be about.
 #[derive(Debug, Clone, Serialize)]
@@ -423,8 +423,8 @@ mod tests {
     use ringfence_machine::topology::Topology;
 
     use super::*;
-    use crate::time::Given;
-    use crate::{Control, Files, Question, experiments};
+    use crate::prove::time::Given;
+    use crate::prove::{Control, Files, Question, experiments};
 
     fn question(aggressor: &str) -> Question {
         Question {
@@ -453,11 +453,11 @@ mod tests {
 
     fn candidate(name: &str, set: &str) -> Candidate {
         struct Any;
-        impl crate::lever::Lever for Any {
+        impl crate::prove::lever::Lever for Any {
             fn name(&self) -> &'static str {
                 "any"
             }
-            fn candidates(&self, _: &crate::lever::LeverContext) -> Result<Vec<Candidate>, String> {
+            fn candidates(&self, _: &crate::prove::lever::LeverContext) -> Result<Vec<Candidate>, String> {
                 Err("it is a test".into())
             }
         }
@@ -562,7 +562,7 @@ mod tests {
         let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
         let mut record = Record::new(&question);
         let used = ringfence_engine::Used { windows_ns: 1_000_000_000, ..Default::default() };
-        record.worked = Some(crate::Worked { used, units: None });
+        record.worked = Some(crate::prove::Worked { used, units: None });
         let proof = Proof::new(&record, &[baseline.stage()]);
         assert_eq!(
             (proof.verdict, proof.needs_levers(), proof.next()),
@@ -682,7 +682,7 @@ mod tests {
         );
         // The next one is measured again.
         assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, Some(0)));
-        assert!(crate::keep(&proof).unwrap().is_none());
+        assert!(crate::prove::keep(&proof).unwrap().is_none());
         // One that is better than what is within the budget already is recommended.
         let proof = confirmed(0.96);
         assert_eq!((proof.verdict, proof.confirmations[0].helps), (Verdict::Met, Some(true)));

@@ -16,9 +16,9 @@ use super::time::{self, Given, Precision};
 use super::{
     AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers, order,
 };
-use ringfence_study::StudyError;
-use ringfence_study::{Done, Here, Kept, Planned, Stage, Study};
-use ringfence_study::{engines, measure};
+use crate::StudyError;
+use crate::{Done, Here, Kept, Planned, Stage, Study};
+use crate::{engines, measure};
 
 /// The baseline's plan: what can be checked before anything runs.
 ///
@@ -125,7 +125,7 @@ pub fn run(question: &Question, here: &mut Here) -> Result<Done<Proof>, StudyErr
     }
     let looked = files.baseline().exists();
     let mut proving = Proving { question, plan, files, record, whole: whole_runs(question), looked };
-    ringfence_study::carry_out(&mut proving, here)
+    crate::carry_out(&mut proving, here)
 }
 
 struct Proving<'a> {

@@ -27,7 +27,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use serde::Serialize;
 
-use ringfence_studies::findings::Findings;
+use crate::findings::Findings;
 
 pub use published::{Published, find_case, parse};
 pub use shipped::{experiments, published};

@@ -8,7 +8,7 @@ use super::published::parse;
 macro_rules! experiments {
     ($($name:literal,)+) => {
         const EXPERIMENTS: &[(&str, &str)] = &[
-            $(($name, include_str!(concat!("../../../experiments/", $name, ".toml"))),)+
+            $(($name, include_str!(concat!("../../../../experiments/", $name, ".toml"))),)+
         ];
     };
 }
@@ -16,7 +16,7 @@ macro_rules! experiments {
 macro_rules! tables {
     ($($name:literal,)+) => {
         const TABLES: &[(&str, &str)] = &[
-            $(($name, include_str!(concat!("../../../experiments/published/", $name, ".csv"))),)+
+            $(($name, include_str!(concat!("../../../../experiments/published/", $name, ".csv"))),)+
         ];
     };
 }

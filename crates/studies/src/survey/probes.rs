@@ -8,7 +8,7 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe::{self, Capacity, Footprints, Pages, PingPong, Plateau, Reload};
 use ringfence_machine::units::Bytes;
 use ringfence_persist::Flush;
-use ringfence_study::Prober;
+use crate::Prober;
 use serde::{Deserialize, Serialize};
 
 use super::Depth;

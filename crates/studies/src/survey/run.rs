@@ -11,8 +11,8 @@ use ringfence_machine::units::Bytes;
 
 use super::experiments::{self, Depth, Victim, Writers};
 use super::{Files, Survey, conclude, probes, stored};
-use ringfence_study::{Here, Kept, Planned, Stage, Study, Watch};
-use ringfence_study::{StudyError, few_trials};
+use crate::{Here, Kept, Planned, Stage, Study, Watch};
+use crate::{StudyError, few_trials};
 
 /// What is to be surveyed.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ pub fn run(
 ) -> Result<Survey, StudyError> {
     let mut surveying = Surveying { options, survey: None, taken: 0 };
     let mut here = Here::new(machine, &options.dir, stop, watch);
-    Ok(ringfence_study::carry_out(&mut surveying, &mut here)?.findings)
+    Ok(crate::carry_out(&mut surveying, &mut here)?.findings)
 }
 
 /// The experiments that a survey would run, as far as they can be told beforehand: its victim sized

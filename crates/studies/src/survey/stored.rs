@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Probes, Survey, experiments};
-use ringfence_study::Stage;
+use crate::Stage;
 
 use crate::findings::Findings;
 
@@ -28,8 +28,8 @@ struct Stored {
 }
 
 /// All of a survey, for this program and for others.
-pub(crate) fn kept(survey: &Survey) -> ringfence_study::Kept {
-    ringfence_study::Kept::new(FILE, survey)
+pub(crate) fn kept(survey: &Survey) -> crate::Kept {
+    crate::Kept::new(FILE, survey)
 }
 
 impl Survey {
@@ -49,7 +49,7 @@ impl Survey {
     /// program.
     pub fn open(dir: &Path, mut look: impl FnMut(&Dataset)) -> Result<Self, DatasetError> {
         let mut survey = read(dir)?;
-        let mut datasets = ringfence_study::datasets(dir)?;
+        let mut datasets = crate::datasets(dir)?;
         datasets.sort_by_key(|dataset| place(dataset.plan.experiment.kind.as_ref()));
         let is_cost = |dataset: &Dataset| dataset.plan.experiment.kind == Some(Kind::SurveyCost);
         // It is measured first, so that it is there where anything is.

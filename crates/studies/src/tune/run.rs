@@ -16,9 +16,9 @@ use serde::Serialize;
 
 use super::choice::{self, Choice, Costs};
 use super::{Question, experiments, prices};
-use ringfence_prove::{self as prove, Proof, Verdict};
-use ringfence_study::{Here, Kept, Planned, Stage, Study};
-use ringfence_study::{Prober, StudyError, few_trials, plan_of};
+use crate::prove::{self as prove, Proof, Verdict};
+use crate::{Here, Kept, Planned, Stage, Study};
+use crate::{Prober, StudyError, few_trials, plan_of};
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -72,7 +72,7 @@ pub fn run(question: &Question, here: &mut Here) -> Result<Tuned, StudyError> {
     check(question, here.machine)?;
     let (machine, pmdk) = (here.machine, pmdk(here.machine)?);
     let tuning = Tuning { question, machine, pmdk, dir: here.dir, proof: None, policy: None, unpriced: None };
-    Ok(ringfence_study::carry_out(&mut { tuning }, here)?.findings)
+    Ok(crate::carry_out(&mut { tuning }, here)?.findings)
 }
 
 struct Tuning<'a> {

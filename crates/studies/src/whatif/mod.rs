@@ -11,8 +11,8 @@ use ringfence_dataset::{Dataset, text_file};
 use ringfence_simulator::Change;
 use serde::{Deserialize, Serialize};
 
-use ringfence_compare::{CompareError, Comparison, Difference, Trials, compare_as};
-use ringfence_study::{Kept, StudyError};
+use crate::compare::{CompareError, Comparison, Difference, Trials, compare_as};
+use crate::{Kept, StudyError};
 
 pub use elided::Elided;
 

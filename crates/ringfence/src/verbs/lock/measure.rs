@@ -19,9 +19,9 @@ use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
 use ringfence_simulator::Description;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::{self, Capabilities, Question};
-use ringfence_study::StudyError;
-use ringfence_study::measure::Measurement;
-use ringfence_study::{self, Here, Kept, Planned, Stage, Study, Watch};
+use ringfence_studies::StudyError;
+use ringfence_studies::measure::Measurement;
+use ringfence_studies::{self, Here, Kept, Planned, Stage, Study, Watch};
 
 use super::places;
 use crate::args::{LockMeasure, Measuring};
@@ -84,7 +84,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     said.begin();
     let to_flush = if held.is_some() { Flush::ALL.iter() } else { [].iter() };
     let mut locking = Locking { asked, root: &root, cpu, question, first: wanted, to_flush, held };
-    let done = ringfence_study::carry_out(&mut locking, &mut Here::new(&machine, &dir, &stop, &mut said));
+    let done = ringfence_studies::carry_out(&mut locking, &mut Here::new(&machine, &dir, &stop, &mut said));
     said.show.end();
     let ended_early = done?.ended_early;
     said.end()?;
@@ -170,7 +170,7 @@ fn ready(mut wanted: Experiment, machine: &Machine, flags: &Measuring) -> Result
     flags::apply(&mut wanted, flags)?;
     wanted.check()?;
     if let (None, Some(time)) = (&flags.time, wanted.measure.time) {
-        ringfence_study::measure::set_default_time(&mut wanted, machine, time);
+        ringfence_studies::measure::set_default_time(&mut wanted, machine, time);
     }
     experiment::refuse_nothing(&Plan::new(&wanted, &machine.topology, machine.features.as_ref())?, machine)?;
     Ok(wanted)

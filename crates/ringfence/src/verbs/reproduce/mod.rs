@@ -14,8 +14,8 @@ use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, nearest};
 use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_reproduce::{self as reproduce, Published, Reproduced};
-use ringfence_study::{Watch, measure};
+use ringfence_studies::reproduce::{self as reproduce, Published, Reproduced};
+use ringfence_studies::{Watch, measure};
 
 use crate::args::Reproduce;
 use crate::failure::Failure;

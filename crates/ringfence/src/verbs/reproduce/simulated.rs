@@ -8,8 +8,8 @@ use ringfence_experiment::Experiment;
 use ringfence_json as json;
 use ringfence_machine::Machine;
 use ringfence_report::html;
-use ringfence_reproduce::simulated::{self, Setting};
-use ringfence_reproduce::{Published, Reproduced};
+use ringfence_studies::reproduce::simulated::{self, Setting};
+use ringfence_studies::reproduce::{Published, Reproduced};
 
 use crate::args::Reproduce;
 use crate::failure::Failure;

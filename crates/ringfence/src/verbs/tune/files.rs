@@ -9,7 +9,7 @@ use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
 use ringfence_studies::tune::files::choice::{LAYOUTS, SYNCS};
 use ringfence_studies::tune::files::{self, Question, Tuned};
-use ringfence_study::Here;
+use ringfence_studies::Here;
 
 use super::written::Written;
 use crate::args::{Placement, Tune};

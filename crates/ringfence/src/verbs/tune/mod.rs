@@ -10,7 +10,7 @@ use ringfence_experiment::units::Share;
 use ringfence_json as json;
 use ringfence_machine::units::Bytes;
 use ringfence_studies::tune::{self, Question, Tuned};
-use ringfence_study::Here;
+use ringfence_studies::Here;
 
 use crate::args::Tune;
 use crate::failure::{Exit, Failure};

@@ -6,8 +6,8 @@ use ringfence_resctrl::info::{BandwidthInfo, ThrottleMode, Unit};
 use ringfence_resctrl::{GroupId, Resource, Schemata};
 
 use super::ways;
-use crate::lever::{Candidate, Lever, LeverContext, Shared};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext, Shared};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct Bandwidth;
 

@@ -3,8 +3,8 @@
 use ringfence_experiment::Arm;
 
 use super::{bandwidth, ways};
-use crate::lever::{Candidate, Lever, LeverContext};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct Both;
 

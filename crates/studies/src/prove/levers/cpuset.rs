@@ -10,8 +10,8 @@ use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::topology::Topology;
 
 use super::adopted;
-use crate::lever::{Candidate, Lever, LeverContext};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct Cpuset;
 

@@ -7,8 +7,8 @@ use ringfence_experiment::units::Share;
 use ringfence_experiment::{Arm, Freezing};
 use ringfence_limits::attached;
 
-use crate::lever::{Candidate, Lever, LeverContext};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct Duty;
 

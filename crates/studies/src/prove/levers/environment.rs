@@ -8,7 +8,7 @@ use object::{Endianness, elf};
 use ringfence_experiment::task::{Command, Task};
 use toml::{Table, Value};
 
-use crate::lever::{Candidate, Lever, LeverContext, started};
+use crate::prove::lever::{Candidate, Lever, LeverContext, started};
 
 pub struct Environment;
 

@@ -3,7 +3,7 @@
 use ringfence_experiment::task::{Flush, Instruction, Task, Write, text};
 use toml::{Table, Value};
 
-use crate::lever::{Candidate, Lever, LeverContext};
+use crate::prove::lever::{Candidate, Lever, LeverContext};
 
 pub struct GentlerInstruction;
 

@@ -12,8 +12,8 @@ use ringfence_limits::{Version, adopted};
 use ringfence_machine::units::Bytes;
 
 use super::{disk_io, pace};
-use crate::lever::{Candidate, Lever, LeverContext, started, started_in_group};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext, started, started_in_group};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct IoLimit;
 

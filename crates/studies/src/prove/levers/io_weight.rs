@@ -10,8 +10,8 @@ use ringfence_limits::disk_weight::{self, BFQ_WEIGHT, Here};
 use ringfence_limits::limit::Weigher;
 
 use super::disk_io;
-use crate::lever::{Candidate, Lever, LeverContext, started, started_in_group};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext, started, started_in_group};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct IoWeight;
 

@@ -8,8 +8,8 @@ use ringfence_experiment::task::Task;
 use ringfence_limits::io_priority;
 
 use super::disk_io;
-use crate::lever::{Candidate, Lever, LeverContext, started};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext, started};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct IoNice;
 

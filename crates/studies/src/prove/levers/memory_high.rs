@@ -8,8 +8,8 @@ use ringfence_limits::memory;
 use ringfence_machine::units::Bytes;
 
 use super::io_limit::LEAST;
-use crate::lever::{Candidate, Lever, LeverContext, started};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext, started};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct MemoryHigh;
 

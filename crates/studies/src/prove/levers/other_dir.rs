@@ -9,7 +9,7 @@ use ringfence_machine::medium::{FileSystemKind, Medium};
 use ringfence_machine::root::FsRoot;
 use toml::{Table, Value};
 
-use crate::lever::{Candidate, Lever, LeverContext};
+use crate::prove::lever::{Candidate, Lever, LeverContext};
 
 pub struct OtherDir;
 

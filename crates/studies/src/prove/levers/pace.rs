@@ -5,7 +5,7 @@ use ringfence_experiment::units::Rate;
 use ringfence_machine::units::Bytes;
 use toml::{Table, Value};
 
-use crate::lever::{Candidate, Lever, LeverContext};
+use crate::prove::lever::{Candidate, Lever, LeverContext};
 
 pub struct Pacing;
 

@@ -5,8 +5,8 @@ use ringfence_experiment::task::Task;
 use ringfence_experiment::{Arm, PlacementKind, Role};
 use ringfence_machine::cpulist::CpuSet;
 
-use crate::lever::{Candidate, Lever, LeverContext, started};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext, started};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct OtherPlacement;
 

@@ -6,7 +6,7 @@ use ringfence_limits::limit::Limit;
 use toml::{Table, Value};
 
 use super::adopted;
-use crate::lever::{Candidate, Lever, LeverContext, started};
+use crate::prove::lever::{Candidate, Lever, LeverContext, started};
 
 pub struct Quota;
 

@@ -11,8 +11,8 @@ use ringfence_limits::{disk, system};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 
-use crate::lever::{Candidate, Lever, LeverContext};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct Scheduler;
 pub struct QueueRequests;

@@ -12,8 +12,8 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_resctrl::plan::{self, Isolation};
 use ringfence_resctrl::{Domain, GroupId, Schemata};
 
-use crate::lever::{Candidate, Lever, LeverContext, Shared, started_in_group};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext, Shared, started_in_group};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct Ways;
 
@@ -215,8 +215,8 @@ mod tests {
     use toml::Table;
 
     use super::*;
-    use crate::levers::bandwidth::Bandwidth;
-    use crate::levers::both::Both;
+    use crate::prove::levers::bandwidth::Bandwidth;
+    use crate::prove::levers::both::Both;
     use ringfence_experiment::plan::Plan;
     use ringfence_experiment::{Experiment, Role};
 

@@ -7,8 +7,8 @@ use ringfence_experiment::task::Task;
 use ringfence_limits::limit::Limit;
 
 use super::adopted;
-use crate::lever::{Candidate, Lever, LeverContext, started};
-use crate::{AGGRESSOR, ALONE, VICTIM};
+use crate::prove::lever::{Candidate, Lever, LeverContext, started};
+use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
 pub struct Weight;
 

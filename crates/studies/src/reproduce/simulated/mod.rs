@@ -151,7 +151,7 @@ mod tests {
     use ringfence_machine::fixtures;
 
     use super::*;
-    use crate::{self as reproduce, experiments, parse, published};
+    use crate::reproduce::{self as reproduce, experiments, parse, published};
 
     fn named(name: &str) -> Experiment {
         experiments().into_iter().find(|experiment| experiment.name == name).expect(name)

@@ -4,7 +4,7 @@ use ringfence_experiment::{Arm, Experiment, OneOrMany, Role};
 use toml::{Table, Value};
 
 use super::Alternative;
-use crate::Published;
+use crate::reproduce::Published;
 
 /// The arms and parameters that published cases name, with the baselines of these arms; changed as another reading has
 /// it, if one is given.

@@ -9,10 +9,10 @@ use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::Machine;
-use ringfence_study::{StudyError, few_trials, measure, plan_of};
+use crate::{StudyError, few_trials, measure, plan_of};
 
 use super::{Alternative, Outcome, Setting, Simulated, part};
-use crate::{Published, Reproduced};
+use crate::reproduce::{Published, Reproduced};
 
 /// One simulation.
 pub struct Job {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{Outcome, Simulated};
-use crate::{Agreement, Measured, Row};
+use crate::reproduce::{Agreement, Measured, Row};
 
 /// Changes above this were worth publishing; below it, noise may have turned their direction.
 pub const LARGE: f64 = 0.05;

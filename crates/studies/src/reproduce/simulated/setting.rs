@@ -7,9 +7,9 @@ use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::Published;
+use crate::reproduce::Published;
 
-const FILE: &str = include_str!("../../../../experiments/published/simulated.toml");
+const FILE: &str = include_str!("../../../../../experiments/published/simulated.toml");
 
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -11,7 +11,7 @@ use ringfence_experiment::task::{Commit, Sync, Target};
 use ringfence_machine::Machine;
 use ringfence_persist::Methods;
 use ringfence_persist::policy::{Fingerprint, Policy, Prices};
-use ringfence_study::{Here, Kept, Planned, Stage, Study, StudyError};
+use crate::{Here, Kept, Planned, Stage, Study, StudyError};
 use serde::Serialize;
 
 use super::Question;
@@ -95,7 +95,7 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
 pub fn run(question: &Question, here: &mut Here) -> Result<Tuned, StudyError> {
     check(question, here.machine)?;
     let tuning = Tuning { question, dir: here.dir, settled: None };
-    Ok(ringfence_study::carry_out(&mut { tuning }, here)?.findings)
+    Ok(crate::carry_out(&mut { tuning }, here)?.findings)
 }
 
 struct Tuning<'a> {

@@ -1,0 +1,9 @@
+//! Published claims and what became of them.
+
+mod markdown;
+mod page;
+mod text;
+
+pub use markdown::markdown;
+pub use page::page;
+pub use text::text;
