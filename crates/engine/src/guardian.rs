@@ -18,9 +18,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use ringfence_system::changes::Changes;
 use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
+use ringfence_system::changes::Changes;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 

@@ -3,14 +3,14 @@
 
 use std::path::PathBuf;
 
-use ringfence_system::attach::Found;
-use ringfence_system::changes::{Changes, Entry};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::axes::QUOTA;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Share;
 use ringfence_machine::root::FsRoot;
+use ringfence_system::attach::Found;
+use ringfence_system::changes::{Changes, Entry};
 use serde::Serialize;
 
 use super::kind::{Begun, Isolation, Kind, Tasks};
@@ -53,7 +53,10 @@ impl Setting {
     /// What the kernel reports.
     pub fn now(&self) -> Result<String, String> {
         let text = FsRoot::host().read_trimmed(&self.file).map_err(|error| error.to_string())?;
-        Ok(self.entry.as_ref().map_or_else(|| ringfence_system::changes::plain(&text), |entry| entry.of(&text)))
+        Ok(self
+            .entry
+            .as_ref()
+            .map_or_else(|| ringfence_system::changes::plain(&text), |entry| entry.of(&text)))
     }
 
     /// Sets it, and has it put back.
@@ -130,7 +133,8 @@ pub struct Left {
 pub fn keep(attached: &Attached, limits: &[Limit]) -> Result<Vec<Left>, Error> {
     let settings = all_files(attached, limits)
         .map_err(|why| Error::Usage(format!("it cannot be kept, because {why}")))?;
-    let failed = |error: ringfence_system::changes::Error| Error::Failed(format!("keeping a limit failed: {error}"));
+    let failed =
+        |error: ringfence_system::changes::Error| Error::Failed(format!("keeping a limit failed: {error}"));
     let purpose = format!("limits of {}, to be kept", attached.target());
     let mut changes = cgroup::begin(&FsRoot::host(), &purpose).map_err(Error::Failed)?;
     let mut left = Vec::new();

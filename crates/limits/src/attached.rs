@@ -1,9 +1,9 @@
 //! What runs already and is not ours, as an engine uses it.
 
-use ringfence_system::attach::{Found, Method, Refusal, Target, find};
 use ringfence_experiment::FreezeBy;
 use ringfence_experiment::task::Attached;
 use ringfence_machine::root::FsRoot;
+use ringfence_system::attach::{Found, Method, Refusal, Target, find};
 
 /// Finds it.
 ///

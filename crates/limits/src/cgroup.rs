@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ringfence_system::changes::{Changes, Options};
 use ringfence_machine::root::FsRoot;
+use ringfence_system::changes::{Changes, Options};
 use ringfence_system::mounts;
 use serde::{Deserialize, Serialize};
 

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use ringfence_system::attach::Process;
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::root::{FsRoot, field};
+use ringfence_system::attach::Process;
 
 use super::limit::Version;
 

@@ -11,13 +11,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_system::attach::{DeviceIo, Found, io_by_device};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Rate;
 use ringfence_machine::medium::Medium;
 use ringfence_machine::root::{FsRoot, field};
+use ringfence_system::attach::{DeviceIo, Found, io_by_device};
 
 use super::cgroup;
 use super::grouped::{self, Grouped};

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ringfence_system::changes::Changes;
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
 use ringfence_experiment::task::axes::Variant;
 use ringfence_machine::root::FsRoot;
+use ringfence_system::changes::Changes;
 
 use super::cgroup::{self, Group};
 use super::kind::{Isolation, Tasks};

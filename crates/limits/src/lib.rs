@@ -26,10 +26,10 @@ mod weight;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringfence_system::changes::{Options, PutBack, Whose};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_machine::root::FsRoot;
+use ringfence_system::changes::{Options, PutBack, Whose};
 
 pub use error::Error;
 pub use kind::{Isolation, Kind, Tasks};

@@ -4,10 +4,10 @@
 //! the memory above which whoever takes more is held up (`memory.high`), and the CPUs that there are (`cpuset.cpus`).
 //! Kernel documentation: admin-guide/cgroup-v2, admin-guide/cgroup-v1/cpusets, scheduler/sched-bwc, scheduler/sched-design-CFS, admin-guide/cgroup-v1/blkio-controller and block/bfq-iosched.
 
-use ringfence_system::changes::Entry;
 use ringfence_experiment::units::{Rate, Share};
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::units::Bytes;
+use ringfence_system::changes::Entry;
 use serde::{Deserialize, Serialize};
 
 /// The period in which a quota holds, µs. The kernel's default of 100 ms would be as long as a window.

@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_system::changes::{Changes, Options, Write};
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::system::SystemSetting;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
+use ringfence_system::changes::{Changes, Options, Write};
 use rustix::fs::Access;
 
 use super::kind::{Isolation, Kind, Tasks};
@@ -105,7 +105,8 @@ fn back(root: &FsRoot, setting: &SystemSetting) -> Vec<Write> {
     match setting {
         SystemSetting::Scheduler(disk) => {
             let text = root.read_opt(queue(disk, "scheduler")).unwrap_or_default();
-            let first = Write { file: queue(disk, "scheduler"), value: ringfence_system::changes::plain(&text) };
+            let first =
+                Write { file: queue(disk, "scheduler"), value: ringfence_system::changes::plain(&text) };
             let along = ["nr_requests", "wbt_lat_usec"].map(|file| as_now(queue(disk, file)));
             std::iter::once(first).chain(along.into_iter().flatten()).collect()
         }
@@ -153,7 +154,10 @@ impl System {
         Ok(())
     }
 
-    fn change(&mut self, wanted: &BTreeMap<SystemSetting, String>) -> Result<(), ringfence_system::changes::Error> {
+    fn change(
+        &mut self,
+        wanted: &BTreeMap<SystemSetting, String>,
+    ) -> Result<(), ringfence_system::changes::Error> {
         let purpose = format!("settings of the whole system in experiment {}", self.experiment);
         let changes = self.changes.insert(Changes::begin(&self.root, &purpose, &self.options)?);
         for (setting, to) in wanted {

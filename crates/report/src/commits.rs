@@ -6,8 +6,8 @@ use ringfence_analysis::reached::Unreached;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Layout, Task, text};
 use ringfence_machine::units::Bytes;
-use ringfence_studies::prove::{Price, Proof, Verdict};
 use ringfence_studies::findings::Findings;
+use ringfence_studies::prove::{Price, Proof, Verdict};
 
 use crate::budget::{self, judged_figure};
 use crate::cases::words;

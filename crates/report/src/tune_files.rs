@@ -7,11 +7,11 @@ use ringfence_experiment::task::{Io, Sync};
 use ringfence_studies::tune::files::choice::{Choice, Costs, LAYOUTS, PLAIN, Way};
 use ringfence_studies::tune::files::{Compared, Compares, Tuned};
 
-use ringfence_text::numbers::{NO_FIGURE, ns, slowdown};
-use ringfence_text::sentence::sentence;
-use ringfence_text::style::Style;
-use ringfence_text::table::{Cell, Column, Table};
-use ringfence_text::text::{heading, paragraph};
+use crate::print::numbers::{NO_FIGURE, ns, slowdown};
+use crate::print::sentence::sentence;
+use crate::print::style::Style;
+use crate::print::table::{Cell, Column, Table};
+use crate::print::text::{heading, paragraph};
 
 /// Renders what was found; the policy comes last.
 pub fn tune_files(tuned: &Tuned, style: &Style) -> String {

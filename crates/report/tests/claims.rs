@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ringfence_report::claims::markdown;
-use ringfence_studies::claims::{Basis, Evidence, Ledger, Machine, Verdict, judge};
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
+use ringfence_report::claims::markdown;
+use ringfence_studies::claims::{Basis, Evidence, Ledger, Machine, Verdict, judge};
 use ringfence_studies::reproduce::{self as reproduce, find_case};
 
 fn plan(experiment: &str) -> Plan {

@@ -2,7 +2,7 @@
 
 use ringfence_analysis::estimate::{Interval, Verdict};
 use ringfence_fleet::{Engine, Facts, Figure, LeftOut, OnHost, Read, Spec, State, Task};
-use ringfence_hosts::{By, Question, compare_facts, compare_fleets, overview, page, text};
+use ringfence_report::fleet::{By, Question, compare_facts, compare_fleets, overview, page, text};
 use ringfence_report::{Style, html};
 
 const HARMED: [usize; 3] = [4, 17, 30];

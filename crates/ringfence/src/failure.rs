@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use ringfence_dataset::DatasetError;
 use ringfence_experiment::ExperimentError;
 use ringfence_experiment::ended::is_at_a_limit;
-use ringfence_studies::prove::Verdict;
 use ringfence_studies::StudyError;
+use ringfence_studies::prove::Verdict;
 
 /// How the program ends; the number is the exit code. This is the only table of them: help and errors follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,10 @@ mod support;
 
 use std::path::Path;
 
-use ringfence_studies::compare as compare;
-use ringfence_json as json;
 use ringfence_machine::fixtures;
 use ringfence_report::html::{Compared, Digest};
+use ringfence_report::json;
+use ringfence_studies::compare;
 use ringfence_studies::findings;
 use ringfence_studies::fixtures::survey_in;
 use ringfence_studies::lock::Misses;

@@ -84,7 +84,9 @@ fn measure(work: Work, node: usize, kind: &str, threads: u32, lines: u64, repeat
             })
             .collect();
         let mut run = setup.start();
-        let done = |run: &ringfence_simulator::hardware::Run| all.iter().map(|thread| run.units(*thread)).sum::<u64>();
+        let done = |run: &ringfence_simulator::hardware::Run| {
+            all.iter().map(|thread| run.units(*thread)).sum::<u64>()
+        };
         // Caches fill first.
         let mut moment = 0;
         while done(&run) < lines / 4 {

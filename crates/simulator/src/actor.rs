@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ringfence_experiment::histogram::{BUCKETS, bucket_of};
 use crate::hardware::{Op, Program, Ps};
+use ringfence_experiment::histogram::{BUCKETS, bucket_of};
 
 /// A task that does its operations a portion at a time.
 pub trait Task: Send {

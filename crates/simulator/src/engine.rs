@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::hardware::machine::Replacement;
+use crate::hardware::{Ps, Setup};
 use ringfence_engine::{Engine, EngineError, Measured};
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::cpulist::CpuId;
-use crate::hardware::machine::Replacement;
-use crate::hardware::{Ps, Setup};
 
 use crate::actor::{Actor, Shared, Task};
 use crate::file::Description;

@@ -2,6 +2,8 @@
 //!
 //! CPUs are numbered as Linux does on most machines: the first threads of all cores, then the second ones.
 
+use crate::hardware::HardwareThread;
+use crate::hardware::machine::Device;
 use ringfence_experiment::scale::Scale;
 use ringfence_experiment::task::Target as Named;
 use ringfence_machine::clock::TscEvidence;
@@ -12,8 +14,6 @@ use ringfence_machine::topology::{self, CacheKind, Topology};
 use ringfence_machine::units::Bytes;
 use ringfence_machine::{Machine, Simulated};
 use ringfence_persist::LINE;
-use crate::hardware::HardwareThread;
-use crate::hardware::machine::Device;
 
 use crate::file::{Description, Vendor};
 use crate::noise::Noise;

@@ -7,10 +7,10 @@ use std::f64::consts::TAU;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::hardware::{HardwareThread, Op, Program, Ps, Setup, SetupError, Thread};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use ringfence_machine::cpulist::CpuId;
-use crate::hardware::{HardwareThread, Op, Program, Ps, Setup, SetupError, Thread};
 use serde::Deserialize;
 
 use crate::actor::Actor;

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use crate::hardware::{Op, Program, Ps, Region, Run, Setup, Thread};
 use ringfence_experiment::task::{Chase, Target, Task as Described};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe::{PingPong, Reload};
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, LINE};
-use crate::hardware::{Op, Program, Ps, Region, Run, Setup, Thread};
 
 use crate::actor::{Actor, Shared};
 use crate::file::Description;

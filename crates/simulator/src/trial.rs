@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::hardware::{Ps, Run, Thread};
 use ringfence_engine::EngineError;
 use ringfence_experiment::plan::Active;
 use ringfence_machine::cpulist::CpuId;
-use crate::hardware::{Ps, Run, Thread};
 
 use crate::actor::{Actor, Shared};
 use crate::noise::{Chairs, Host};

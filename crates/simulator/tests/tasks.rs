@@ -120,7 +120,9 @@ fn non_temporal_stores_read_no_line_that_they_write() {
     let ours = with(XEON, "rfo_past_fences", "0");
     let read = match ours.parts.nodes[0].device {
         ringfence_simulator::hardware::machine::Device::Dram { latency_ns } => latency_ns,
-        ringfence_simulator::hardware::machine::Device::Optane(_) => unreachable!("the first node is ordinary memory"),
+        ringfence_simulator::hardware::machine::Device::Optane(_) => {
+            unreachable!("the first node is ordinary memory")
+        }
     };
     let (now, slower) = (format!("latency_ns = {read}"), format!("latency_ns = {}", read + 300.0));
     let slower = ringfence_simulator::Description::parse(&ours.text.replace(&now, &slower)).unwrap();

@@ -16,8 +16,8 @@ use ringfence_experiment::sample::Sample;
 use ringfence_experiment::scale::Scale;
 use ringfence_experiment::start::Start;
 
-use crate::sensitivity::Sensitivity;
 use crate::measure::Measurement;
+use crate::sensitivity::Sensitivity;
 
 /// Points that a time line is thinned to: about as many as a screen has room for.
 const MOST_POINTS: usize = 700;

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 use ringfence_dataset::Date;
 
 use crate::findings::{About, Findings, findings, groups};
-use crate::host::{Host, Watch};
+use crate::host::{Host, Note, Watch};
 use crate::keep::{begin_journal, check_writable, forget, keep};
 use crate::question::Question;
 use crate::session::{self, Trouble};
@@ -44,10 +44,7 @@ pub fn conduct(
     };
     let raw = question.cases.iter().filter(|case| question.shell == Shell::None && needs_one(&case.command));
     for case in raw {
-        watch.note(&format!(
-            "{}: no shell reads this command, and what means something to a shell is passed on as it is",
-            case.role
-        ));
+        watch.note(Note::Unread(&case.role));
     }
     let mut host = Host::new(question, stop, watch);
     let set_up = host.set_up().and_then(|()| host.same_output());
@@ -72,6 +69,6 @@ pub fn conduct(
     }
     let findings = findings(&question.cases, &question.settings, about, &measured);
     // What was measured is told even where it cannot be kept.
-    let kept = keep(question, dir, &findings, &measured);
+    let kept = keep(question, dir, &findings, &measured, watch);
     Ok(Done { findings, trouble: kept.err().or(measured.trouble).or(cleaned.err()) })
 }

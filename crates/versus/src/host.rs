@@ -9,21 +9,36 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ringfence_machine::text::{printable, printable_lines};
 
 use crate::case::Case;
-use crate::findings::groups;
+use crate::export::{Sort, Unit};
+use crate::findings::{Findings, groups};
 use crate::journal::{Entry, JOURNAL, Journal};
 use crate::launch::{self, Output, Ran, What};
 use crate::order::Slot;
 use crate::question::Question;
 use crate::run::{Run, Took};
 use crate::same_output;
-use crate::session::{Bench, Said, Trouble};
+use crate::session::{Announced, Bench, Said, Settings, Trouble, Warmed};
 use crate::shell::{self, Shell};
-use crate::text;
 
-/// Who wants to know how it goes.
+/// What is worth a line while commands run.
+#[derive(Debug, Clone, Copy)]
+pub enum Note<'a> {
+    /// This role's command has characters that mean something to a shell, and no shell reads it.
+    Unread(&'a str),
+    /// The journal of runs cannot be written: its name, and why.
+    NotWritten(&'a str, &'a std::io::Error),
+    /// Warming up has ended.
+    WarmedUp(&'a Warmed),
+    /// What the rest of the time can show.
+    Announced(&'a Announced, &'a Settings),
+}
+
+/// The caller: shown how far measuring is, and asked for text.
 pub trait Watch {
-    /// A sentence that is worth a line.
-    fn note(&mut self, text: &str);
+    /// Something is worth a line.
+    fn note(&mut self, note: Note<'_>);
+    /// The Markdown of [`Export::Summary`](crate::export::Export::Summary).
+    fn summary(&self, findings: &Findings, unit: Option<Unit>, sort: Sort) -> String;
     /// How far it is, from 0 to 1.
     fn share(&mut self, began: Instant, share: f64);
 }
@@ -185,9 +200,7 @@ impl Host<'_> {
         let Some(journal) = &mut self.journal else { return };
         if let Err(error) = journal.write(entry) {
             self.journal = None;
-            self.watch.note(&format!(
-                "writing {JOURNAL}: {error}; runs are kept at the end only, so free some space before that"
-            ));
+            self.watch.note(Note::NotWritten(JOURNAL, &error));
         }
     }
 
@@ -264,11 +277,11 @@ impl Bench for Host<'_> {
         match said {
             Said::WarmedUp(warmed) => {
                 self.write(&Entry::WarmedUp(warmed));
-                self.watch.note(&text::warmed(&warmed));
+                self.watch.note(Note::WarmedUp(&warmed));
             }
             Said::Announced(announced) => {
                 self.write(&Entry::Announced(announced));
-                self.watch.note(&text::announcement(&announced, &self.question.settings));
+                self.watch.note(Note::Announced(&announced, &self.question.settings));
             }
             Said::Levels(levels) => self.write(&Entry::Levels(levels)),
             Said::Round(_, share) => self.watch.share(self.began, share),

@@ -9,12 +9,12 @@ use ringfence_system::whole;
 
 use crate::export;
 use crate::findings::{About, Findings};
+use crate::host::Watch;
 use crate::journal::{self, JOURNAL, Journal};
 use crate::question::{Export, Question};
 use crate::run::Run;
 use crate::session::{Measured, Trouble};
 use crate::table;
-use crate::text;
 
 // Before anything is measured.
 pub(crate) fn check_writable(question: &Question, dir: &Path) -> Result<(), Trouble> {
@@ -119,6 +119,7 @@ pub(crate) fn keep(
     dir: &Path,
     findings: &Findings,
     measured: &Measured,
+    watch: &dyn Watch,
 ) -> Result<(), Trouble> {
     let made = fs::create_dir_all(dir).map_err(DatasetError::io("make", dir));
     let kept =
@@ -140,7 +141,7 @@ pub(crate) fn keep(
             Export::Json => export::json(findings, &measured.runs),
             Export::Csv => export::csv(findings),
             Export::Table(markup) => export::table(findings, question.unit, question.sort, *markup),
-            Export::Summary => text::summary(findings, question.unit, question.sort),
+            Export::Summary => watch.summary(findings, question.unit, question.sort),
         };
         if is_standard_output(path) {
             // A reader that has gone is not a failure.

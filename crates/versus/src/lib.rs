@@ -38,15 +38,12 @@ pub mod session;
 pub mod shell;
 pub mod stretch;
 pub mod table;
-pub mod text;
 pub mod warm_up;
-pub mod words;
 
 pub use conduct::{Done, conduct};
 pub use findings::{Findings, Verdict};
 pub use flags::Flags;
-pub use host::Watch;
+pub use host::{Note, Watch};
 pub use keep::Files;
 pub use question::Question;
 pub use session::Trouble;
-pub use text::{announcement, versus};

@@ -3,7 +3,6 @@
 //! It sees commands only through [`Bench`], so that everything is tested on made series.
 
 use ringfence_analysis::estimate::{Decision, Estimate, FEWEST_TRIALS, Goal, Looks};
-use ringfence_text::text::plural;
 use serde::{Deserialize, Serialize};
 
 use crate::estimate::{ratio, whole};
@@ -315,8 +314,9 @@ impl<'a> Session<'a> {
         match trouble {
             // Before there is a figure.
             Trouble::OutOfTime if self.round <= self.fewest() => Trouble::Usage(format!(
-                "{} of each command had not ended after {time} s, and a figure takes at least {} of each: give more than --time {}s",
-                plural(self.round as usize, "run"),
+                "{} run{} of each command had not ended after {time} s, and a figure takes at least {} of each: give more than --time {}s",
+                self.round,
+                if self.round == 1 { "" } else { "s" },
                 self.fewest(),
                 (f64::from(self.fewest()) / f64::from(self.round) * time).ceil()
             )),

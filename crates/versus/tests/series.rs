@@ -3,8 +3,8 @@
 use rand_distr::{Distribution, Normal, StudentT};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use ringfence_text::Style;
-use ringfence_text::style::Paint;
+use ringfence_report::print::Style;
+use ringfence_report::print::style::Paint;
 use ringfence_versus::case::{Asked, Case, cases};
 use ringfence_versus::findings::{About, Findings, Verdict, findings, groups};
 use ringfence_versus::order::Slot;
@@ -383,7 +383,7 @@ fn nothing_is_within_a_budget_early_while_the_mean_is_over_it() {
     let measured = measure(&groups(&cases), false, &short, &mut bench);
     let found = findings(&cases, &short, About::default(), &measured);
     assert_eq!(found.verdict, Verdict::WithinBudget);
-    let text = ringfence_versus::versus(&found, &ringfence_text::Style::plain(100));
+    let text = ringfence_report::versus::versus(&found, &ringfence_report::print::Style::plain(100));
     assert!(text.contains("but over all rounds, none left out, "), "{text}");
 }
 
@@ -395,7 +395,7 @@ fn rare_long_runs_of_one_command_are_told() {
     let measured = measure(&groups(&cases), false, &settings, &mut bench);
     let found = findings(&cases, &settings, About::default(), &measured);
     assert!(found.comparisons[0].rare_long_runs && found.verdict == Verdict::Undecided, "{found:?}");
-    let text = ringfence_versus::versus(&found, &ringfence_text::Style::plain(100));
+    let text = ringfence_report::versus::versus(&found, &ringfence_report::print::Style::plain(100));
     assert!(text.contains("but some of its runs are much longer"), "{text}");
     // Of fewer rounds the mean is not known to be over the budget, but that these runs are its own is.
     let few = Settings { budget: Some(0.2), runs: Some(50), ..settings };
@@ -417,8 +417,8 @@ fn colours_change_no_letter_and_lines_are_as_long_as_the_terminal() {
         let found = findings(&cases, &settings, About::default(), &measured);
         for width in [40, 60, 80, 140] {
             let plain = Style { unicode: true, ..Style::plain(width) };
-            let text = ringfence_versus::versus(&found, &plain);
-            let mut coloured = ringfence_versus::versus(&found, &Style { color: true, ..plain });
+            let text = ringfence_report::versus::versus(&found, &plain);
+            let mut coloured = ringfence_report::versus::versus(&found, &Style { color: true, ..plain });
             let last = coloured.trim_end().lines().last().unwrap();
             assert!(last.starts_with('\u{1b}') && last.contains("Verdict: "), "{last:?}");
             assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
@@ -456,6 +456,9 @@ fn what_was_measured_before_an_interruption_counts() {
         assert_eq!(found.ended_early.as_deref(), Some("interrupted"));
         let again: Findings = serde_json::from_str(&serde_json::to_string(&found).unwrap()).unwrap();
         assert_eq!(found.verdict, again.verdict);
-        assert!(ringfence_versus::versus(&found, &ringfence_text::Style::plain(80)).contains("interrupted"));
+        assert!(
+            ringfence_report::versus::versus(&found, &ringfence_report::print::Style::plain(80))
+                .contains("interrupted")
+        );
     }
 }

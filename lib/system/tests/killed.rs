@@ -17,7 +17,10 @@ const TARGET: &str = "RINGFENCE_TEST_TARGET";
 const FOLDER: &str = "RINGFENCE_TEST_FOLDER";
 
 fn changes(folder: PathBuf) -> ringfence_system::changes::Options {
-    ringfence_system::changes::Options { folder: Some(folder), ..ringfence_system::changes::Options::default() }
+    ringfence_system::changes::Options {
+        folder: Some(folder),
+        ..ringfence_system::changes::Options::default()
+    }
 }
 
 // What is killed: it is started by the other tests, and does nothing without them.
@@ -62,7 +65,8 @@ fn kill_often(target: &str, goes_on: impl Fn() -> bool) -> usize {
         freezing.kill().unwrap();
         let status = freezing.wait().unwrap();
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "it ended by itself");
-        let all = ringfence_system::changes::put_back_left(&root(), Whose::Anybody, &changes(folder.path().into()));
+        let all =
+            ringfence_system::changes::put_back_left(&root(), Whose::Anybody, &changes(folder.path().into()));
         // None where it was killed while it began the journal.
         assert!(all.len() <= 1);
         for one in all {

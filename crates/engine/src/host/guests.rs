@@ -3,15 +3,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use ringfence_system::attach::{
-    Found, FreezeError, Freezer, Frozen, Method, NotYet, OVERRUN, Options, Refusal, Target, Usage, usage,
-};
 use ringfence_experiment::Freezing;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::warning::WARNING;
 use ringfence_machine::root::FsRoot;
+use ringfence_system::attach::{
+    Found, FreezeError, Freezer, Frozen, Method, NotYet, OVERRUN, Options, Refusal, Target, Usage, usage,
+};
 
 use super::super::{EngineError, Measured};
 use super::readings::{Readings, used_between};

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringfence_system::attach::{FreezeError, Freezer, NotYet};
 use ringfence_experiment::plan::Active;
 use ringfence_experiment::units::Share;
 use ringfence_experiment::{Experiment, Freezing};
+use ringfence_system::attach::{FreezeError, Freezer, NotYet};
 
 use super::super::EngineError;
 use super::guests::{FREEZE_LIMIT, Guest};
@@ -169,8 +169,8 @@ fn run(
 
 #[cfg(test)]
 mod tests {
-    use ringfence_system::attach::{Options, find};
     use ringfence_machine::root::FsRoot;
+    use ringfence_system::attach::{Options, find};
 
     use super::*;
 

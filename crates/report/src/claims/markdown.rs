@@ -113,23 +113,20 @@ fn row(out: &mut String, tested: &Tested) {
     };
     let _ = write!(out, "| {comparison} | {} | {published} |", test.expect);
     for outcome in &tested.by_machine {
-        let _ = write!(out, " {} |", escaped(&outcome.words()));
+        let _ = write!(out, " {} |", escaped(&words(outcome)));
     }
     out.push('\n');
 }
 
-impl Outcome {
-    /// In a few words: the figure and whether it is as claimed, or why there is none.
-    pub fn words(&self) -> String {
-        let figure =
-            |figure: &Interval| format!("{:.3} [{:.3}, {:.3}]", figure.value, figure.low, figure.high);
-        match (&self.figure, &self.instead) {
-            (Some(own), _) => format!("{}: {}", figure(own), self.verdict.words()),
-            (None, Some((other, verdict))) => {
-                format!("{}; on DRAM {}, {}", self.verdict.words(), figure(other), verdict.words())
-            }
-            (None, None) => self.verdict.words(),
+/// The figure and whether it is as claimed, or why there is none.
+pub(super) fn words(outcome: &Outcome) -> String {
+    let figure = |figure: &Interval| format!("{:.3} [{:.3}, {:.3}]", figure.value, figure.low, figure.high);
+    match (&outcome.figure, &outcome.instead) {
+        (Some(own), _) => format!("{}: {}", figure(own), outcome.verdict.words()),
+        (None, Some((other, verdict))) => {
+            format!("{}; on DRAM {}, {}", outcome.verdict.words(), figure(other), verdict.words())
         }
+        (None, None) => outcome.verdict.words(),
     }
 }
 

@@ -1,11 +1,12 @@
 //! The ledger as an HTML page.
 
-use maud::html;
 use crate::html::{Align, Answer, Group, Layout, Page, Section, table as rows_of};
-use ringfence_text::text::clean;
+use crate::print::text::clean;
+use maud::html;
 
-use ringfence_studies::claims::{Document, Judged, Outcome, Table, Tested};
+use ringfence_studies::claims::{Document, Judged, Table, Tested};
 
+use super::markdown::words;
 use super::text::{summary, verdict};
 
 /// Every claim with its verdict and figures, document by document.
@@ -64,7 +65,7 @@ fn figures(table: &Table, judged: &Judged) -> maud::Markup {
             tested.test.expect.to_string(),
             if published.is_empty() { "no figure".into() } else { published.join(", ") },
         ];
-        cells.extend(tested.by_machine.iter().map(Outcome::words));
+        cells.extend(tested.by_machine.iter().map(words));
         cells
     };
     let rows: Vec<Vec<String>> = judged.tests.iter().map(row).collect();

@@ -1,10 +1,12 @@
 //! The ledger in the terminal.
 
-use ringfence_text::Style;
-use ringfence_text::style::Paint;
-use ringfence_text::text::{faint, hanging, heading, paragraph};
+use crate::print::Style;
+use crate::print::style::Paint;
+use crate::print::text::{faint, hanging, heading, paragraph};
 
 use ringfence_studies::claims::{Basis, Judged, Table, Verdict};
+
+use super::markdown::words;
 
 /// Claim by claim, document by document: the verdict, and each figure that it rests on. Without results that is said first.
 pub fn text(table: &Table, style: &Style) -> String {
@@ -27,7 +29,7 @@ pub fn text(table: &Table, style: &Style) -> String {
                 for (machine, outcome) in table.machines.iter().zip(&tested.by_machine) {
                     if outcome.figure.is_some() || outcome.instead.is_some() {
                         let how = if machine.simulated { "simulated" } else { "measured" };
-                        let words = outcome.words();
+                        let words = words(outcome);
                         let line = format!(
                             "{} ({how} on {}): expected {}, {words}",
                             tested.test.case, machine.name, tested.test.expect

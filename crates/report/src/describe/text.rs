@@ -1,13 +1,13 @@
 //! What a check, a fit and a table of sensitivity say in the terminal.
 
-use ringfence_text::Style;
-use ringfence_text::table::{Cell, Column, Table};
-use ringfence_text::text::{faint, heading, paragraph};
+use crate::print::Style;
+use crate::print::table::{Cell, Column, Table};
+use crate::print::text::{faint, heading, paragraph};
 
 use ringfence_studies::describe::cells::errors;
 use ringfence_studies::describe::fit::{Fit, Worse};
-use ringfence_studies::describe::{Outcome, Predicted};
 use ringfence_studies::describe::sensitivity::{MOVED, Sensitivity};
+use ringfence_studies::describe::{Outcome, Predicted};
 
 /// What a described machine predicts: the cells that it rests on, the others, and the errors of each.
 pub fn check(found: &Predicted, style: &Style) -> String {

@@ -1,11 +1,11 @@
 //! What tables of few and of many hosts have in common.
 
-use ringfence_text::Style;
-use ringfence_text::numbers::NO_FIGURE;
-use ringfence_text::text::{faint, plural};
+use crate::print::Style;
+use crate::print::numbers::NO_FIGURE;
+use crate::print::text::{faint, plural};
 
-use crate::names::shown;
-use crate::overview::{Known, Summary};
+use crate::fleet::names::shown;
+use crate::fleet::overview::{Known, Summary};
 
 /// Figures that a terminal has room for; `--figure` chooses others.
 pub(crate) const MOST_FIGURES: usize = 24;

@@ -7,8 +7,8 @@ use ringfence_analysis::hosts::{OnHost, between_groups, same_hosts};
 use ringfence_fleet::{Facts, Figure, Read};
 use serde::Serialize;
 
-use crate::names;
-use crate::overview::{LEVEL, Question, facts, is_wanted};
+use crate::fleet::names;
+use crate::fleet::overview::{LEVEL, Question, facts, is_wanted};
 
 /// Changes up to this do not matter.
 const MARGIN: f64 = 0.01;

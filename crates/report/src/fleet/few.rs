@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_text::Style;
-use ringfence_text::table::{Cell, Column, Table};
-use ringfence_text::text::{faint, paragraph, plural};
+use crate::print::Style;
+use crate::print::table::{Cell, Column, Table};
+use crate::print::text::{faint, paragraph, plural};
 
-use crate::cells::{MOST_FIGURES, figure_cell, more_figures};
-use crate::overview::{Known, Overview, Summary};
+use crate::fleet::cells::{MOST_FIGURES, figure_cell, more_figures};
+use crate::fleet::overview::{Known, Overview, Summary};
 
 /// Reasons that are told one by one.
 const MOST_REASONS: usize = 6;

@@ -1,9 +1,9 @@
 //! Figures in words.
 
+use crate::print::numbers;
 use ringfence_analysis::estimate::Interval;
 use ringfence_analysis::hosts::Expected;
 use ringfence_fleet::Figure;
-use ringfence_text::numbers;
 
 /// What a figure is of, in a few words.
 pub(crate) fn name(figure: &Figure) -> String {

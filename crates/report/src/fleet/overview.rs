@@ -7,7 +7,7 @@ use ringfence_analysis::hosts::{self, Expected, Reached};
 use ringfence_fleet::{Facts, Figure, LeftOut, Read, State, Task};
 use serde::Serialize;
 
-use crate::names;
+use crate::fleet::names;
 
 /// The confidence of everything that is told together.
 pub(crate) const LEVEL: f64 = 0.95;
@@ -403,7 +403,7 @@ fn claim(
     let noun = noun(read.one_machine);
     let mut sentence = format!(
         "Of {} {}, {} is slower by {} or more on {}{}",
-        ringfence_text::text::plural(own.len(), noun),
+        crate::print::text::plural(own.len(), noun),
         if group.name.is_empty() { "in all".into() } else { format!("of '{}'", group.name) },
         names::name(figure),
         bound(reached.at_least),
@@ -414,7 +414,7 @@ fn claim(
         sentence += &format!("; on {} it is not known{}", undecided.len(), names(&undecided));
     }
     if !without.is_empty() {
-        sentence += &format!("; {} without a figure", ringfence_text::text::plural(without.len(), noun));
+        sentence += &format!("; {} without a figure", crate::print::text::plural(without.len(), noun));
     }
     Some(Claim {
         sentence: sentence + ".",
@@ -430,7 +430,7 @@ fn claim(
 
 // As it was typed.
 fn bound(at_least: f64) -> String {
-    if at_least >= 2.0 { format!("{at_least}x") } else { ringfence_text::numbers::percent(at_least - 1.0) }
+    if at_least >= 2.0 { format!("{at_least}x") } else { crate::print::numbers::percent(at_least - 1.0) }
 }
 
 pub(crate) fn counts(tasks: &[Task]) -> Counts {

@@ -1,17 +1,15 @@
 //! A fleet as an HTML page.
 
+use crate::html::{Align, Answer, Card, Group, Layout, Page, RangeRow, Ranges, Section, Tip, table};
+use crate::print::text::{capital, clean, plural};
 use maud::{Markup, html};
 use ringfence_fleet::Spec;
-use ringfence_report::html::{
-    Align, Answer, Card, Group, Layout, Page, RangeRow, Ranges, Section, Tip, table,
-};
-use ringfence_text::text::{capital, clean, plural};
 
-use crate::cells::figure_cell;
-use crate::compared::Compared;
-use crate::names::{middle, shown};
-use crate::overview::{Known, Overview, Summary};
-use crate::text::{
+use crate::fleet::cells::figure_cell;
+use crate::fleet::compared::Compared;
+use crate::fleet::names::{middle, shown};
+use crate::fleet::overview::{Known, Overview, Summary};
+use crate::fleet::text::{
     change_rows, compared_how, few, group_title, left_out, notable, outlier_lines, outliers_title,
     summary_row, too_few,
 };
@@ -284,7 +282,8 @@ fn changed(compared: &Compared) -> Section {
 }
 
 fn facts(overview: &Overview) -> Section {
-    let names: Vec<&str> = crate::overview::facts().into_iter().filter(|name| *name != "node").collect();
+    let names: Vec<&str> =
+        crate::fleet::overview::facts().into_iter().filter(|name| *name != "node").collect();
     let mut heads = vec![(overview.noun(), Align::Left), ("task", Align::Right)];
     heads.extend(names.iter().map(|name| (*name, Align::Left)));
     let rows: Vec<Vec<String>> = overview

@@ -1,19 +1,19 @@
 //! A fleet on a terminal.
 
+use crate::print::Style;
+use crate::print::numbers::{self, NO_FIGURE};
+use crate::print::style::Paint;
+use crate::print::table::{Cell, Column, Table};
+use crate::print::text::{capital, faint, hanging, heading, listed, paragraph, plural, section};
 use ringfence_analysis::estimate::Verdict;
 use ringfence_analysis::hosts::FEWEST_HOSTS;
 use ringfence_fleet::{LeftOut, Spec, State, Task};
-use ringfence_text::Style;
-use ringfence_text::numbers::{self, NO_FIGURE};
-use ringfence_text::style::Paint;
-use ringfence_text::table::{Cell, Column, Table};
-use ringfence_text::text::{capital, faint, hanging, heading, listed, paragraph, plural, section};
 
-use crate::cells::{MOST_FIGURES, figure_cell, more_figures};
-use crate::compared::{By, Compared};
-use crate::few::{reasons, side_by_side};
-use crate::names::{middle, next, share, shown};
-use crate::overview::{Counts, Known, Overview, Summary, counts, noun};
+use crate::fleet::cells::{MOST_FIGURES, figure_cell, more_figures};
+use crate::fleet::compared::{By, Compared};
+use crate::fleet::few::{reasons, side_by_side};
+use crate::fleet::names::{middle, next, share, shown};
+use crate::fleet::overview::{Counts, Known, Overview, Summary, counts, noun};
 
 /// Figures that stand beside each other where hosts are rows.
 const MOST_COLUMNS: usize = 3;
@@ -329,7 +329,7 @@ pub(crate) fn outliers_title(overview: &Overview) -> String {
 /// Every outlier in a line.
 pub(crate) fn outlier_lines(overview: &Overview) -> Vec<String> {
     let of = |summary: &Summary| {
-        let line = |outlier: &crate::overview::Outlying| {
+        let line = |outlier: &crate::fleet::overview::Outlying| {
             let ratio = ringfence_analysis::estimate::Interval {
                 value: outlier.value,
                 low: outlier.low,
@@ -365,7 +365,7 @@ pub(crate) fn compared_how(compared: &Compared) -> String {
 
 /// The cells of each change: what it is, hosts, change, its interval, verdict.
 pub(crate) fn change_rows(compared: &Compared) -> Vec<Vec<String>> {
-    let row = |change: &crate::compared::Change| {
+    let row = |change: &crate::fleet::compared::Change| {
         let figure = change.change.slowdown.as_ref().map(numbers::slowdown_figure);
         let (value, interval) =
             figure.map_or((NO_FIGURE.into(), String::new()), |figure| (figure.value, figure.interval));

@@ -1,9 +1,9 @@
 //! The page of a trace: what a recorded program executed, what of it was needless or missing, and what other
 //! instructions would change.
 
+use crate::executed::{self, FIGURES, Told};
 use maud::html;
 use ringfence_machine::units::Bytes;
-use ringfence_programs::executed::{self, FIGURES, Told};
 use ringfence_trace::census::dynamic::checked::{Changed, Checked, Figure};
 use ringfence_trace::census::dynamic::saving::Saving;
 use ringfence_trace::census::dynamic::{AtPlace, Finding, Run};

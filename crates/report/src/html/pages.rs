@@ -2,8 +2,8 @@
 
 use ringfence_analysis::frontier::Frontier;
 use ringfence_machine::Machine;
-use ringfence_studies::prove::Proof;
 use ringfence_studies::pair::Outcome;
+use ringfence_studies::prove::Proof;
 use ringfence_studies::survey::Survey;
 
 use super::{Answer, Digest, Group, Page, Section};

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use crate::versus::text::{announcement, differing, mean, notes, said, title, told};
+use crate::versus::words::{
+    LONGEST_IN_HEADING, headline, is_of, label, question, undecided, verdict, warnings, word,
+};
 use maud::{Markup, html};
 use ringfence_versus::findings::{Compared, Findings, Measure, Verdict};
 use ringfence_versus::run::{Quantity, Run};
 use ringfence_versus::stretch::{Stretch, stretches};
 use ringfence_versus::table::parameters;
-use ringfence_versus::text::{announcement, differing, mean, notes, said, title, told};
-use ringfence_versus::words::{
-    LONGEST_IN_HEADING, headline, is_of, label, question, undecided, verdict, warnings, word,
-};
 use serde::Serialize;
 
 use super::document::command;

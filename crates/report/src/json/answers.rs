@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ringfence_studies::compare::{Comparison, Side};
-use ringfence_studies::prove::{self as prove, Kept};
 use ringfence_studies::pair::{Outcome, Question};
+use ringfence_studies::prove::{self as prove, Kept};
 use ringfence_studies::tune;
 use ringfence_studies::tune::choice::Choice;
 use ringfence_studies::tune::files;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::Document;
 use super::case::{Case, cases};
-use ringfence_report::html::Compared;
+use crate::html::Compared;
 
 /// A proof, its datasets in `dir`; and, where it was made just now, why that ended early, the setting that was
 /// left in place, and what somebody else has set in resctrl meanwhile.

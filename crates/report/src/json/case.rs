@@ -9,7 +9,7 @@ use ringfence_analysis::windows::TooLong;
 use ringfence_experiment::class::Class;
 use serde::Serialize;
 
-use ringfence_report::sentence;
+use crate::sentence;
 
 #[derive(Serialize)]
 pub(super) struct Case<'a> {

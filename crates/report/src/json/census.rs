@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringfence_report::Told;
+use crate::Told;
 use ringfence_trace::census::dynamic::checked::Checked;
 use ringfence_trace::census::dynamic::saving::Saving;
 use ringfence_trace::census::dynamic::{PlaceDiff, Run, RunDiff, RunTotal};

@@ -1,10 +1,10 @@
 //! Machine files beside what was measured.
 
+use ringfence_simulator::Description;
 use ringfence_studies::describe::cells::errors;
 use ringfence_studies::describe::fit::Change;
 use ringfence_studies::describe::sensitivity::{MOVED, Sensitivity};
 use ringfence_studies::describe::{Fit, Outcome, Predicted};
-use ringfence_simulator::Description;
 use serde::Serialize;
 
 use super::Document;

@@ -13,14 +13,14 @@ use ringfence_experiment::placement::Placed;
 use ringfence_experiment::plan::NotRun;
 use ringfence_experiment::scale::Scale;
 use ringfence_experiment::start::Start;
-use ringfence_studies::reproduce::{self as reproduce, Agreement, Published};
 use ringfence_studies::findings::Findings;
+use ringfence_studies::reproduce::{self as reproduce, Agreement, Published};
 use ringfence_studies::sensitivity::Sensitivity;
 use serde::Serialize;
 
 use super::Document;
 use super::case::{Case, cases};
-use ringfence_report::html::Digest;
+use crate::html::Digest;
 
 #[derive(Serialize)]
 struct Experiment<'a> {

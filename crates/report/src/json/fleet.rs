@@ -1,7 +1,7 @@
 //! What a fleet has come to.
 
+use crate::fleet::{Compared, Overview};
 use ringfence_fleet::{Spec, Task};
-use ringfence_hosts::{Compared, Overview};
 use serde::Serialize;
 
 use super::Document;

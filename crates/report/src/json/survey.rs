@@ -153,12 +153,12 @@ impl<'a> From<&'a Findings> for Files<'a> {
 
 impl<'a> From<&'a answer::Answer> for Answer<'a> {
     fn from(answer: &'a answer::Answer) -> Self {
-        Self { headline: ringfence_report::headline(answer), blocks: &answer.blocks, harms: &answer.harms }
+        Self { headline: crate::headline(answer), blocks: &answer.blocks, harms: &answer.harms }
     }
 }
 
 impl<'a> From<&'a Advice> for Advised<'a> {
     fn from(advice: &'a Advice) -> Self {
-        Self { sentence: ringfence_report::advice(advice), advice }
+        Self { sentence: crate::advice(advice), advice }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::numbers::{count, ns, percent};
-use crate::style::{Paint, Style};
-use crate::text::{paragraph, width};
+use crate::print::numbers::{count, ns, percent};
+use crate::print::style::{Paint, Style};
+use crate::print::text::{paragraph, width};
 
 /// Rows, at most.
 const MOST_ROWS: usize = 24;

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use ringfence_text::numbers;
+//! use ringfence_report::print::numbers;
 //!
 //! assert_eq!(numbers::ns(1_250.0), "1.25 us");
 //! assert_eq!(numbers::duration(Duration::from_secs(80)), "1 min 20 s");

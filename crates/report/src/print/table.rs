@@ -8,8 +8,8 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Grid, TableStyle, Width,
 };
 
-use crate::style::{Paint, Style};
-use crate::text::{clean, width};
+use crate::print::style::{Paint, Style};
+use crate::print::text::{clean, width};
 
 /// Columns between two columns.
 const GAP: usize = 2;

@@ -3,10 +3,10 @@
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::numbers::{NO_BREAK, unbroken};
-use crate::style::{Paint, Style};
+use crate::print::numbers::{NO_BREAK, unbroken};
+use crate::print::style::{Paint, Style};
 
-/// A text from outside, made harmless to a terminal and to [`crate::table`]: one line, without
+/// A text from outside, made harmless to a terminal and to [`crate::print::table`]: one line, without
 /// control characters and without characters that take no column but may change others.
 pub fn clean(text: &str) -> String {
     let harmless = |c: char| match c {

@@ -2,29 +2,44 @@
 
 use std::time::Duration;
 
+use crate::print::numbers::{
+    NO_FIGURE, coarse, count, duration, ns, ns_figure, percent, slowdown, slowdown_figure,
+};
+use crate::print::sentence::sentence;
+use crate::print::style::{Paint, Style};
+use crate::print::table::{Cell, Column, Table};
+use crate::print::text::{faint, heading, painted, paragraph, plural};
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable, WouldSettle};
 use ringfence_experiment::units::Share;
 use ringfence_machine::text::printable;
 use ringfence_machine::units::Bytes;
-use ringfence_text::numbers::{
-    NO_FIGURE, coarse, count, duration, ns, ns_figure, percent, slowdown, slowdown_figure,
-};
-use ringfence_text::sentence::sentence;
-use ringfence_text::style::{Paint, Style};
-use ringfence_text::table::{Cell, Column, Table};
-use ringfence_text::text::{faint, heading, painted, paragraph, plural};
 
-use crate::case::Case;
-use crate::export::{Markup, Sort, Unit, table};
-use crate::findings::{Compared, Findings, Measure, Verdict};
-use crate::power::{CHANCE, Power};
-use crate::run::Quantity;
-use crate::session::{Announced, Settings, Warmed};
-use crate::table::parameters;
-use crate::warm_up::LATEST;
+use ringfence_versus::Note;
+use ringfence_versus::case::Case;
+use ringfence_versus::export::{Markup, Sort, Unit, table};
+use ringfence_versus::findings::{Compared, Findings, Measure, Verdict};
+use ringfence_versus::power::{CHANCE, Power};
+use ringfence_versus::run::Quantity;
+use ringfence_versus::session::{Announced, Settings, Warmed};
+use ringfence_versus::table::parameters;
+use ringfence_versus::warm_up::LATEST;
 
 // At most so many process names are printed.
 const NAMED: usize = 5;
+
+/// What is printed while commands run.
+pub fn note(note: &Note) -> String {
+    match note {
+        Note::Unread(role) => format!(
+            "{role}: no shell reads this command, and what means something to a shell is passed on as it is"
+        ),
+        Note::NotWritten(file, error) => {
+            format!("writing {file}: {error}; runs are kept at the end only, so free some space before that")
+        }
+        Note::WarmedUp(found) => warmed(found),
+        Note::Announced(announced, settings) => announcement(announced, settings),
+    }
+}
 
 /// What is said before most is measured: what can be told.
 pub fn announcement(announced: &Announced, settings: &Settings) -> String {
@@ -150,7 +165,7 @@ fn times(findings: &Findings, style: &Style) -> String {
     for measure in &findings.commands {
         let figure = match measure.time.estimate() {
             Ok(interval) => ns_figure(&interval),
-            Err(_) => ringfence_text::numbers::Figure { value: NO_FIGURE.into(), interval: String::new() },
+            Err(_) => crate::print::numbers::Figure { value: NO_FIGURE.into(), interval: String::new() },
         };
         let first = [
             Cell::painted(&measure.case.role, Paint::Strong),
@@ -159,7 +174,7 @@ fn times(findings: &Findings, style: &Style) -> String {
             Cell::new(figure.interval),
         ];
         narrow.row(first.to_vec());
-        let plain = |get: fn(&crate::findings::Plain) -> f64| {
+        let plain = |get: fn(&ringfence_versus::findings::Plain) -> f64| {
             Cell::new(measure.described.as_ref().map_or(NO_FIGURE.into(), |all| ns(get(all))))
         };
         let other = |quantity| Cell::new(mean(measure, quantity).unwrap_or_else(|| NO_FIGURE.into()));
@@ -290,7 +305,7 @@ pub fn notes(findings: &Findings) -> Vec<String> {
 }
 
 fn capital(text: &str) -> String {
-    ringfence_text::text::capital(text)
+    crate::print::text::capital(text)
 }
 
 fn comparison(out: &mut String, findings: &Findings, one: &Compared, style: &Style) {
@@ -302,17 +317,17 @@ fn comparison(out: &mut String, findings: &Findings, one: &Compared, style: &Sty
         Verdict::NoChangeLargerThanMargin | Verdict::Alone => None,
     };
     let head = format!("{}  ", title(findings, one));
-    ringfence_text::text::hanging(out, &head, paint, &said, style);
+    crate::print::text::hanging(out, &head, paint, &said, style);
     if let Some(text) = longer(findings, one) {
-        paragraph(out, ringfence_text::text::width(&head), &text, style);
+        paragraph(out, crate::print::text::width(&head), &text, style);
     }
     if let Some(text) = apart(findings, one) {
-        paragraph(out, ringfence_text::text::width(&head), &text, style);
+        paragraph(out, crate::print::text::width(&head), &text, style);
     }
     let others = differing(one).map(|(quantity, ratio)| format!("{} {}", quantity.name(), slowdown(&ratio)));
     let others: Vec<String> = others.collect();
     if !others.is_empty() {
-        let indent = ringfence_text::text::width(&head);
+        let indent = crate::print::text::width(&head);
         let text = format!("also: {}", others.join("; "));
         paragraph(out, indent, &text, style);
     }

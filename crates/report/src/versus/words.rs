@@ -1,12 +1,12 @@
 //! What was found, in sentences: for a heading, and beside figures.
 
+use crate::print::numbers::{percent, slowdown_estimate, slowdown_figure};
+use crate::print::text::{capital, listed, plural};
 use ringfence_analysis::estimate::Interval;
-use ringfence_text::numbers::{percent, slowdown_estimate, slowdown_figure};
-use ringfence_text::text::{capital, listed, plural};
 
-use crate::findings::{Compared, Findings, Measure, Verdict};
-use crate::table::parameters;
-use crate::text::{alone, failures, left_behind, longer, said, title, too_few, warmed};
+use super::text::{alone, failures, left_behind, longer, said, title, too_few, warmed};
+use ringfence_versus::findings::{Compared, Findings, Measure, Verdict};
+use ringfence_versus::table::parameters;
 
 /// Letters of a command that a heading has room for.
 pub const LONGEST_IN_HEADING: usize = 32;

@@ -1,11 +1,11 @@
 //! Machine files from synthetic measurements with a known answer.
 
-use ringfence_studies::describe::cells::errors;
-use ringfence_studies::describe::{Measured, fit, host, predict, sensitivity};
 use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
 use ringfence_machine::{Machine, fixtures};
 use ringfence_simulator::{Description, shipped};
+use ringfence_studies::describe::cells::errors;
+use ringfence_studies::describe::{Measured, fit, host, predict, sensitivity};
 
 // Small, so that a machine is simulated in a moment.
 const COSTS: &str = r#"schema = 2
@@ -89,7 +89,7 @@ fn a_fit_that_makes_cells_worse_says_so() {
     let found = fit(&laptop(), &cells, &used, &keys, "what was planted", &mut |_| {}).unwrap();
     let [worse] = &found.worse()[..] else { panic!("{:?}", found.worse()) };
     assert!(!worse.used && worse.before == (0.0, 0.0) && worse.after.1 > 0.01, "{worse:?}");
-    let text = ringfence_report::describe::fitted(&found, &ringfence_text::Style::plain(80));
+    let text = ringfence_report::describe::fitted(&found, &ringfence_report::print::Style::plain(80));
     let told = text.replace('\n', " ");
     assert!(told.contains("WORSE: the 3 cells that were left out come out worse than before"), "{text}");
     // Where all were planted alike, there is nothing to say; with no cell left out, that is said.
@@ -98,7 +98,7 @@ fn a_fit_that_makes_cells_worse_says_so() {
     assert!(good.worse().is_empty(), "{:?}", good.worse());
     let all: Vec<usize> = (0..cells.cells.len()).collect();
     let good = fit(&laptop(), &cells, &all, &keys, "what was planted", &mut |_| {}).unwrap();
-    let text = ringfence_report::describe::fitted(&good, &ringfence_text::Style::plain(80));
+    let text = ringfence_report::describe::fitted(&good, &ringfence_report::print::Style::plain(80));
     assert!(text.contains("No cell was left out") && !text.contains("WORSE"), "{text}");
 }
 

@@ -1,8 +1,8 @@
 //! A hand-made comparison.
 
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
-use ringfence_studies::compare::{Cell, Comparison, Difference, Figure, Missing, Side};
 use ringfence_experiment::quantity::Quantity;
+use ringfence_studies::compare::{Cell, Comparison, Difference, Figure, Missing, Side};
 
 use crate::golden::check;
 

@@ -8,12 +8,12 @@ use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Share;
 use ringfence_experiment::{Measure, PlacementKind};
+use ringfence_report::Style;
+use ringfence_report::html;
 use ringfence_studies::prove::lever::Candidate;
 use ringfence_studies::prove::{
     Confirmation, Control, Price, Proof, Question, Reached, Record, Tried, Verdict, Worked,
 };
-use ringfence_report::Style;
-use ringfence_report::html;
 
 use crate::html::{HOSTILE, check, spaced};
 

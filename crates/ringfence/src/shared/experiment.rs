@@ -12,10 +12,10 @@ use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
-use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_studies::findings::Findings;
+use ringfence_report::json;
 use ringfence_studies::StudyError;
+use ringfence_studies::findings::Findings;
 use ringfence_studies::measure::{self, Measurement};
 use ringfence_system::whole;
 

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use ringfence_studies::describe::host::FITTED;
 use ringfence_report::describe;
+use ringfence_report::json;
 use ringfence_studies::describe::fit;
-use ringfence_json as json;
+use ringfence_studies::describe::host::FITTED;
 
 use super::machine::{costs, put};
 use crate::args::Calibrate;

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfence_report::claims::{self as shown, markdown};
-use ringfence_studies::claims::{Evidence, Ledger, judge};
 use ringfence_dataset::Dataset;
-use ringfence_json as json;
-use ringfence_studies::reproduce as reproduce;
+use ringfence_report::claims::{self as shown, markdown};
+use ringfence_report::json;
+use ringfence_studies::claims::{Evidence, Ledger, judge};
+use ringfence_studies::reproduce;
 
 use crate::args::Claims;
 use crate::failure::Failure;

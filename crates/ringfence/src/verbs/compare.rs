@@ -1,9 +1,9 @@
 //! `compare`: one experiment on two machines, kernels or days.
 
-use ringfence_studies::compare::{self as compare, Side};
 use ringfence_dataset::Dataset;
-use ringfence_json as json;
 use ringfence_report::html::{self, Compared};
+use ringfence_report::json;
+use ringfence_studies::compare::{self as compare, Side};
 
 use crate::args::Compare;
 use crate::failure::Failure;

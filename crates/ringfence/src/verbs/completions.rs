@@ -6,8 +6,8 @@ use clap_complete::Shell;
 use clap_complete::aot::generate;
 use ringfence_experiment::task::text::WORKLOADS;
 use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, WidthChoice};
-use ringfence_studies::prove as prove;
-use ringfence_studies::reproduce as reproduce;
+use ringfence_studies::prove;
+use ringfence_studies::reproduce;
 
 use crate::args::{self, Completions};
 use crate::failure::Failure;

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfence_studies::claims::clean::{Cleaned, clean, found};
 use ringfence_dataset::{Dataset, Recorder};
 use ringfence_machine::units::Bytes;
 use ringfence_simulator::shipped;
+use ringfence_studies::claims::clean::{Cleaned, clean, found};
 
 use super::claims::{KINDS, RESULTS};
 use crate::args::Contribute;

@@ -1,7 +1,7 @@
 //! `explain`: how durable a store to a path can become, and what stands between a file and its medium.
 
-use ringfence_json as json;
 use ringfence_persist::{Durability, Explanation, RegionError};
+use ringfence_report::json;
 
 use crate::args::Explain;
 use crate::failure::Failure;

@@ -9,9 +9,9 @@ use ringfence_fleet::flags::{
     Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetRetry, FleetSubmit, FleetTask,
 };
 use ringfence_fleet::{self as fleet, Engine, FleetError, Order, Ordered, Place, Read, Spec, State, Task};
-use ringfence_hosts::{Compared, Question, compare_facts, compare_fleets, overview};
-use ringfence_json as json;
 use ringfence_machine::root::FsRoot;
+use ringfence_report::fleet::{Compared, Question, compare_facts, compare_fleets, overview};
+use ringfence_report::json;
 
 use crate::args::{Verb, parse_words};
 use crate::failure::Failure;
@@ -77,7 +77,7 @@ fn status(args: &FleetLook) -> Result<(), Failure> {
     if args.json {
         output::print_json(&json::fleet_status(&spec, &tasks))?;
     } else {
-        let mut text = ringfence_hosts::status(&spec, &tasks, &output::style());
+        let mut text = ringfence_report::fleet::status(&spec, &tasks, &output::style());
         if lost > 0 {
             text += &format!("again: {}\n", command(&["fleet", "retry"], &args.dir));
         }
@@ -98,7 +98,7 @@ fn ended(dir: &Path) -> Result<(Spec, Vec<Task>), Failure> {
         if tasks.iter().all(|task| task.state.has_ended()) {
             return Ok((spec, tasks));
         }
-        let mut now = ringfence_hosts::states(&tasks);
+        let mut now = ringfence_report::fleet::states(&tasks);
         // They have the same one where Slurm does not answer.
         if let Some(why) =
             tasks.iter().filter(|task| task.state == State::Unknown).find_map(|task| task.reason.as_ref())
@@ -147,7 +147,7 @@ fn here(dir: &Path, numbers: &[u32], own: fleet::Submitting) -> Result<(), Failu
     }
     drop(own);
     let (spec, tasks) = fleet::look(dir)?;
-    output::print(&ringfence_hosts::status(&spec, &tasks, &output::style()))?;
+    output::print(&ringfence_report::fleet::status(&spec, &tasks, &output::style()))?;
     let lost = tasks.iter().filter(|task| task.state.is_lost()).count();
     if lost > 0 {
         let again = command(&["fleet", "retry"], dir);
@@ -191,7 +191,7 @@ fn gather(args: &FleetDir) -> Result<(), Failure> {
         text += &format!("without figures: task {}, {}{why}\n", task.number, task.state.word());
     }
     for left in &gathered.left_out {
-        text += &format!("left out: {}\n", ringfence_hosts::left_out(left));
+        text += &format!("left out: {}\n", ringfence_report::fleet::left_out(left));
     }
     output::print(&text)
 }
@@ -209,11 +209,11 @@ fn report(args: &FleetReport) -> Result<(), Failure> {
         args.compare.as_ref().map(|what| compare(what, (&args.dir, &spec), &read, &asked)).transpose()?;
     let shown = overview(&read, &tasks, &asked);
     if let Some(path) = &args.html {
-        page::put(path, "--html", || Ok(ringfence_hosts::page(&spec, &shown, compared.as_ref())))?;
+        page::put(path, "--html", || Ok(ringfence_report::fleet::page(&spec, &shown, compared.as_ref())))?;
     }
     match args.json {
         true => output::print_json(&json::fleet_report(&spec, &shown, compared.as_ref())),
-        false => output::print(&ringfence_hosts::text(&shown, compared.as_ref(), &output::style())),
+        false => output::print(&ringfence_report::fleet::text(&shown, compared.as_ref(), &output::style())),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use ringfence_json as json;
 use ringfence_machine::Machine;
 use ringfence_machine::medium::Medium;
+use ringfence_report::json;
 
 use crate::args::Inspect;
 use crate::failure::Failure;

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Instant;
 
 use ringfence_dataset::{Dataset, text_file};
-use ringfence_report::describe;
-use ringfence_studies::describe::{Measured, predict, sensitivity};
 use ringfence_experiment::Experiment;
 use ringfence_experiment::Kind;
 use ringfence_experiment::plan::Plan;
-use ringfence_json as json;
+use ringfence_report::describe;
+use ringfence_report::json;
 use ringfence_simulator::shipped;
+use ringfence_studies::describe::{Measured, predict, sensitivity};
 use ringfence_studies::survey::Survey;
 
 use crate::args::{Describe, MachineAction, MachineCheck, MachineNew, MachineSensitivity};
@@ -37,7 +37,11 @@ fn new(args: &MachineNew) -> Result<(), Failure> {
         None => ringfence_studies::describe::host(&host::examine()?, None, &mut tell),
         Some(dir) => {
             let Surveyed { survey, costs, date } = surveyed(dir)?;
-            ringfence_studies::describe::host(&survey.machine, Some((&survey, costs.as_ref(), &date)), &mut tell)
+            ringfence_studies::describe::host(
+                &survey.machine,
+                Some((&survey, costs.as_ref(), &date)),
+                &mut tell,
+            )
         }
     };
     show.end();

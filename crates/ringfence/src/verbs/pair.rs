@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use ringfence_experiment::shell;
 use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
-use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_studies::pair::{self, Question};
+use ringfence_report::json;
 use ringfence_studies::Here;
+use ringfence_studies::pair::{self, Question};
 
 use super::resume;
 use crate::args::{Measuring, Pair};

@@ -10,10 +10,10 @@ use ringfence_experiment::budget::Budget;
 use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Span;
-use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_studies::prove::{self as prove, Files, Question};
+use ringfence_report::json;
 use ringfence_studies::Here;
+use ringfence_studies::prove::{self as prove, Files, Question};
 use toml::{Table, Value};
 
 use crate::args::Prove;

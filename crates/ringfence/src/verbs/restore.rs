@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use ringfence_system::changes::{Left, Whose};
-use ringfence_json::{self as json, LeftBehind};
 use ringfence_machine::root::FsRoot;
+use ringfence_report::json::{self as json, LeftBehind};
 use ringfence_resctrl::transaction::{self, Pending};
 use ringfence_resctrl::{Options, Resctrl};
+use ringfence_system::changes::{Left, Whose};
 
 use crate::args::PutBack;
 use crate::failure::Failure;
@@ -67,7 +67,8 @@ fn changes(asked: &PutBack, root: &FsRoot, all: &mut All) {
         }
     }
     if !asked.dry_run {
-        let options = ringfence_system::changes::Options { folder: folder.map(Into::into), ..Default::default() };
+        let options =
+            ringfence_system::changes::Options { folder: folder.map(Into::into), ..Default::default() };
         for one in ringfence_system::changes::put_back_left(root, Whose::Anybody, &options) {
             match one.result {
                 Ok(restored) => all.restored.push(told(restored)),

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
 use ringfence_studies::findings::Findings;
-use ringfence_studies::survey::Survey;
 use ringfence_studies::measure;
+use ringfence_studies::survey::Survey;
 
 use crate::args::{Measuring, Output, Show};
 use crate::failure::Failure;

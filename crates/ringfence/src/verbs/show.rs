@@ -1,8 +1,8 @@
 //! `show`: a dataset again, from its samples.
 
 use ringfence_dataset::{Dataset, text_file};
-use ringfence_json as json;
 use ringfence_report::html::Digest;
+use ringfence_report::json;
 use ringfence_studies::pair;
 use ringfence_studies::survey::Survey;
 use ringfence_studies::tune;
@@ -34,7 +34,7 @@ pub fn run(args: &Show) -> Result<(), Failure> {
         let found = ringfence_versus::Files::read(dir).map_err(Failure::Usage)?;
         return match args.json {
             true => output::print_json(&json::versus(&found, dir)),
-            false => output::print(&ringfence_versus::versus(&found, &style)),
+            false => output::print(&ringfence_report::versus::versus(&found, &style)),
         };
     }
     if Survey::is_at(dir) {

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use ringfence_json as json;
 use ringfence_machine::Machine;
+use ringfence_report::json;
 use ringfence_studies::survey::{self, Depth, Files, Options};
 
 use crate::args::Survey;

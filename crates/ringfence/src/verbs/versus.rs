@@ -6,11 +6,14 @@ use ringfence_analysis::estimate::NotEstimable;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::units::Span;
-use ringfence_json as json;
-use ringfence_studies::prove::time::Precision;
+use ringfence_report::json;
 use ringfence_studies::Watch;
 use ringfence_studies::measure;
-use ringfence_versus::{self as versus, Flags, Question, Trouble, Verdict, conduct, progress};
+use ringfence_studies::prove::time::Precision;
+use ringfence_versus::export::{Sort, Unit};
+use ringfence_versus::{
+    self as versus, Findings, Flags, Note, Question, Trouble, Verdict, conduct, progress,
+};
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -40,7 +43,7 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     if flags.json {
         output::print_json(&json::versus(&done.findings, &dir))?;
     } else if !silent {
-        let text = versus::versus(&done.findings, &output::style());
+        let text = ringfence_report::versus::versus(&done.findings, &output::style());
         output::print(&format!("{text}\nruns: {}\n", dir.display()))?;
     }
     page::beside(&dir, flags.json || silent, done.trouble.is_some())?;
@@ -123,8 +126,12 @@ fn failure(trouble: Trouble) -> Failure {
 struct Told(Show);
 
 impl versus::Watch for Told {
-    fn note(&mut self, text: &str) {
-        self.0.note(text);
+    fn note(&mut self, note: Note<'_>) {
+        self.0.note(&ringfence_report::versus::note(&note));
+    }
+
+    fn summary(&self, findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
+        ringfence_report::versus::summary(findings, unit, sort)
     }
 
     fn share(&mut self, began: Instant, share: f64) {

@@ -1,10 +1,10 @@
 //! `whatif`: one plan on a described machine, and on the same with changes.
 
 use ringfence_experiment::Experiment;
-use ringfence_json as json;
 use ringfence_machine::Machine;
-use ringfence_studies::{engines, measure};
+use ringfence_report::json;
 use ringfence_studies::whatif::Files;
+use ringfence_studies::{engines, measure};
 
 use crate::args::{Measuring, On, Verb, WhatIf, parse_words};
 use crate::failure::Failure;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::hardware::machine::Inclusion;
 use ringfence_experiment::task::Target;
 use ringfence_persist::{Flush, Width};
-use crate::hardware::machine::Inclusion;
 
 use super::leaves::{Leaf, is_at_or_below};
 use super::{Description, Level, MachineFileError};

@@ -7,8 +7,8 @@ mod missing;
 
 use std::collections::BTreeMap;
 
-use ringfence_persist::{Flush, Width};
 use crate::hardware::machine::{Cache, Core, Llc, Machine, Node, Prefetcher, Topology, Uncore};
+use ringfence_persist::{Flush, Width};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 

@@ -11,6 +11,7 @@ mod offered;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::hardware::{Region, Run, SetupError, Thread};
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::{Arm, Experiment};
 use ringfence_limits::Settings;
@@ -19,7 +20,6 @@ use ringfence_machine::resctrl::Offered;
 use ringfence_persist::LINE;
 use ringfence_resctrl::info::Unit;
 use ringfence_resctrl::{GroupId, GroupState, Info, Mask, Mode, MountOptions, Resource, Schemata, State};
-use crate::hardware::{Region, Run, SetupError, Thread};
 
 use self::locked::{Lock, locked_bits, locks};
 pub use self::locked::{locked, not_locked};

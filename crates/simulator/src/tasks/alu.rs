@@ -1,7 +1,7 @@
 //! Multiplications: the ports and nothing else.
 
-use ringfence_experiment::task::Alu;
 use crate::hardware::{Op, Ps};
+use ringfence_experiment::task::Alu;
 
 use super::place::Place;
 use crate::actor::{Tally, Task};

@@ -1,10 +1,10 @@
 //! A pointer chase through all lines of a footprint, in one random cycle.
 
+use crate::hardware::{Op, Ps, Region, SetupError};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use ringfence_experiment::task::{Chase, Target};
 use ringfence_persist::LINE;
-use crate::hardware::{Op, Ps, Region, SetupError};
 
 use super::place::Place;
 use crate::actor::{Tally, Task};

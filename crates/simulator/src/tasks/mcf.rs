@@ -13,10 +13,10 @@
 //! A processor has many arcs under way, until a branch is predicted wrongly: then nothing younger counts before what decides the
 //! branch is loaded and the pipeline is filled anew (Karkhanis and Smith, ISCA 2004). The solver says which branches these are.
 
+use crate::hardware::{Op, Ps, Region};
 use ringfence_experiment::task::{Mcf, Target};
 use ringfence_machine::units::Bytes;
 use ringfence_persist::LINE;
-use crate::hardware::{Op, Ps, Region};
 use ringfence_workloads::Workload;
 use ringfence_workloads::mcf::{Access, Instance, Place as Touched, Tracer, trips_for_footprint};
 use ringfence_workloads::pricer::Pricer;

@@ -4,8 +4,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ringfence_persist::{Flush, LINE, Memory, checksum};
 use crate::hardware::{Line, Op, Region};
+use ringfence_persist::{Flush, LINE, Memory, checksum};
 
 const PAGE: usize = 4096;
 // Stores up to so many bytes ask for their lines first, as those of mapped memory do (`ringfence_persist::Mapped`).

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::hardware::{Region, Setup, SetupError};
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Memory, Target, Trace};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, LINE};
-use crate::hardware::{Region, Setup, SetupError};
 
 use super::error::SetupError as Refused;
 use super::memory::How;

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::hardware::{Line, Op, Ps};
 use ringfence_experiment::task::{Flushes, Loads, Trace};
 use ringfence_persist::LINE;
-use crate::hardware::{Line, Op, Ps};
 
 use super::error::SetupError;
 use super::place::Place;

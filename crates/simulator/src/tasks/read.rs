@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::hardware::{Op, Ps, Region, SetupError};
 use ringfence_experiment::task::Read;
 use ringfence_persist::{Flush, LINE};
-use crate::hardware::{Op, Ps, Region, SetupError};
 use ringfence_workloads::read::Order;
 
 use super::place::Place;

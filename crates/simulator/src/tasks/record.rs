@@ -1,8 +1,8 @@
 //! Records, by each of the methods that make them failure-atomic: the workload's own code, over memory that is followed.
 
+use crate::hardware::{Op, Ps};
 use ringfence_experiment::task::{self, RecordMethod};
 use ringfence_persist::LINE;
-use crate::hardware::{Op, Ps};
 use ringfence_workloads::record::{Recorder, method};
 use ringfence_workloads::{Latencies, Workload};
 

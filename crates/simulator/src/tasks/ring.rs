@@ -1,9 +1,9 @@
 //! The ring buffers, ours and the slides': the workload's own code, over memory that is followed.
 
+use crate::hardware::{Op, Ps};
 use ringfence_experiment::task::{Ring, RingVariant};
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, LINE};
-use crate::hardware::{Op, Ps};
 use ringfence_workloads::ring::{self, Ringer};
 use ringfence_workloads::{Latencies, Workload};
 

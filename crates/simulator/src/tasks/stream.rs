@@ -1,9 +1,9 @@
 //! Sequential reading and writing: a[i] = b[i] + c[i].
 
+use crate::hardware::{Op, Ps, Region, SetupError};
 use ringfence_experiment::task::{Stream, Target};
 use ringfence_machine::units::Bytes;
 use ringfence_persist::LINE;
-use crate::hardware::{Op, Ps, Region, SetupError};
 
 use super::place::Place;
 use crate::actor::{Tally, Task};

@@ -1,8 +1,8 @@
 //! The writer: copies blocks, flushes them, and fences, in the order of the workload's own loops.
 
+use crate::hardware::{Line, Op, Ps, Region, SetupError};
 use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, LineState, Pattern, Write};
 use ringfence_persist::{Flush, LINE};
-use crate::hardware::{Line, Op, Ps, Region, SetupError};
 
 use super::place::Place;
 use crate::actor::{Tally, Task};

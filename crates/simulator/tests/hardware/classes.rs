@@ -1,10 +1,10 @@
 //! Classes of service: who may fill which ways, and what that does.
 
+use crate::support::{core, machine, rounds};
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::HardwareThread;
 use ringfence_simulator::hardware::machine::Inclusion;
 use ringfence_simulator::hardware::{Op, Ps, Run, Setup, SetupError, Thread};
-use crate::support::{core, machine, rounds};
 
 // A chain through 24 KiB in class 0, and beside it a stream through 1 MiB in class 1. The last level has 64 KiB.
 fn pair(inclusion: Inclusion, masks: Option<(u32, u32)>) -> (Run, Thread, Thread) {

@@ -4,12 +4,12 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::support::{core, machine};
 use proptest::prelude::*;
 use ringfence_crashcheck::{Check, Profile};
 use ringfence_persist::{Flush, Memory};
 use ringfence_simulator::hardware::machine::{AfterClwb, Inclusion};
 use ringfence_simulator::hardware::{Line, Op, Ps, Record, Setup};
-use crate::support::{core, machine};
 
 /// Lines of the region that programs use: with one way everywhere, three that drive each other out of all caches, and one
 /// that stays.

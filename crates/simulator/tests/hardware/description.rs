@@ -1,8 +1,8 @@
 //! Descriptions: read from text, and refused in a sentence.
 
+use crate::support::machine;
 use ringfence_simulator::hardware::machine::Device;
 use ringfence_simulator::hardware::{HardwareThread, Machine, Op, Setup, SetupError};
-use crate::support::machine;
 
 #[test]
 fn a_file_can_hold_a_machine() {

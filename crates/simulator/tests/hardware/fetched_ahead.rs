@@ -1,9 +1,9 @@
 //! Lines that are fetched before anybody asks for them, lines that need not be fetched, and stores behind flushes.
 
+use crate::support::{core, machine, rounds};
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::machine::Prefetcher;
 use ringfence_simulator::hardware::{CoreCounters, Op, Ps, Run, Setup, Thread};
-use crate::support::{core, machine, rounds};
 
 // A window's counters, and the ns of each unit in it.
 fn window(run: &mut Run, thread: Thread) -> (CoreCounters, f64) {

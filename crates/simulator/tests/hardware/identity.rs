@@ -4,12 +4,12 @@
 
 use std::fmt::Write;
 
+use crate::support::{machine, mix, rounds};
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::machine::{
     AfterClwb, BlockVictim, Device, Inclusion, Machine, Prefetcher, Replacement, Wear,
 };
 use ringfence_simulator::hardware::{HardwareThread, Op, Ps, Region, Setup};
-use crate::support::{machine, mix, rounds};
 
 /// Machines and programs of each kind.
 const SCENES: u64 = 48;

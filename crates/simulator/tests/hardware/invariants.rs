@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::support::{machine, mix, rounds};
 use proptest::prelude::*;
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::machine::{AfterClwb, Inclusion, Machine, Prefetcher, Replacement};
 use ringfence_simulator::hardware::{HardwareThread, Line, Op, Ps, Record, Run, Setup, Thread};
-use crate::support::{machine, mix, rounds};
 
 /// What one thread does: operations as numbers, so that proptest can make them smaller.
 #[derive(Debug, Clone)]

@@ -2,9 +2,9 @@
 
 #![cfg(target_os = "linux")]
 
+use crate::support::{core, machine, mix, optane, rounds};
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::{Op, Ps, Setup};
-use crate::support::{core, machine, mix, optane, rounds};
 
 /// The most that this process ever had, in bytes.
 fn peak() -> u64 {

@@ -1,9 +1,9 @@
 //! What a description plants must come out again.
 
+use crate::support::{core, machine, mix, rounds};
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::machine::{AfterClwb, Device, Inclusion, Machine, Optane, Wear};
 use ringfence_simulator::hardware::{HardwareThread, Line, Op, Ps, Record, Run, Setup, Thread};
-use crate::support::{core, machine, mix, rounds};
 
 const DRAM: usize = 0;
 const OPTANE: usize = 1;

@@ -1,8 +1,8 @@
 //! DIMMs of two kinds on one channel have one bus.
 
+use crate::support::{core, machine, rounds};
 use ringfence_simulator::hardware::machine::{Device, Machine};
 use ringfence_simulator::hardware::{Op, Ps, Run, Setup};
-use crate::support::{core, machine, rounds};
 
 const DRAM: usize = 0;
 const OPTANE: usize = 1;

@@ -113,7 +113,8 @@ pub fn rate(machine: &Machine, node: usize, of: Loop, block: u32, threads: u32) 
     // Evictions come once caches are full.
     let (warm, window) =
         if of.access == Access::Store { (60_000_000, 5_000_000) } else { (400_000, 1_000_000) };
-    let done = |run: &ringfence_simulator::hardware::Run| all.iter().map(|thread| run.units(*thread)).sum::<u64>();
+    let done =
+        |run: &ringfence_simulator::hardware::Run| all.iter().map(|thread| run.units(*thread)).sum::<u64>();
     run.until(Ps::from_ns(warm));
     let before = done(&run);
     run.until(Ps::from_ns(warm + window));

@@ -7,10 +7,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::reproduce;
 use ringfence_dataset::Dataset;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::{Case, NotRun, Plan};
-use crate::reproduce as reproduce;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::reproduce::{Published, find_case};
 use ringfence_analysis::estimate::Interval;
 use ringfence_analysis::results;
 use ringfence_experiment::Measure;
-use crate::reproduce::{Published, find_case};
 use serde::Serialize;
 
 use crate::claims::evidence::{Evidence, Machine};

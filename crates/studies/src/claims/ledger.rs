@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::reproduce as reproduce;
+use crate::reproduce;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::expect::Expect;

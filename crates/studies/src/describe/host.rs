@@ -5,6 +5,7 @@
 //! file that comes with the program, of the same maker, and says so. At last a few values are fitted to the cells of the
 //! survey's write table that [`USED`] names; all other cells are left for [`crate::describe::predict`] to be judged by.
 
+use crate::survey::Survey;
 use ringfence_experiment::task::{FenceAt, Instruction, LineState, Task, Write};
 use ringfence_machine::Machine;
 use ringfence_machine::probe::Capacity;
@@ -12,7 +13,6 @@ use ringfence_machine::topology::CacheKind;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, Width};
 use ringfence_simulator::{Description, shipped};
-use crate::survey::Survey;
 use toml::{Table, Value};
 
 use crate::describe::cells::Measured;

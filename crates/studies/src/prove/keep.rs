@@ -1,11 +1,11 @@
 //! Leaving a proven setting in place.
 
+use crate::StudyError;
 use ringfence_engine::EngineError;
 use ringfence_experiment::task::axes::QUOTA;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Share;
 use ringfence_limits::{adopted, attached, resctrl};
-use crate::StudyError;
 use serde::Serialize;
 use toml::Value;
 

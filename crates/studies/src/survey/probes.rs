@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use crate::Prober;
 use ringfence_experiment::placement::{self, Want};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe::{self, Capacity, Footprints, Pages, PingPong, Plateau, Reload};
 use ringfence_machine::units::Bytes;
 use ringfence_persist::Flush;
-use crate::Prober;
 use serde::{Deserialize, Serialize};
 
 use super::Depth;

@@ -21,13 +21,13 @@ mod tree;
 mod usage;
 mod vital;
 
+pub use crate::changes::Thread;
 pub use budget::{BadBudget, Budget, LONGEST, NotYet, OVERRUN, SHARE};
 pub use find::{Found, Method, Seen, find, see};
 pub use freeze::{FreezeError, Freezer, Frozen, Options, Thawed, Took};
 pub use hierarchy::Group;
 pub use process::Process;
 pub use refusal::Refusal;
-pub use crate::changes::Thread;
 pub use target::{ParseTargetError, Target};
 pub use usage::{DeviceIo, Source, Usage, io_by_device, usage};
 pub use vital::VITAL;

@@ -6,7 +6,7 @@ mod played;
 use std::path::{Path, PathBuf};
 
 use ringfence_experiment::units::Span;
-use ringfence_json as json;
+use ringfence_report::json;
 use ringfence_report::{Told, html};
 use ringfence_system::root::FsRoot;
 use ringfence_trace::Profile;

@@ -5,10 +5,10 @@ mod places;
 
 use std::sync::atomic::Ordering;
 
-use ringfence_json as json;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::topology::Topology;
 use ringfence_machine::units::Bytes;
+use ringfence_report::json;
 use ringfence_resctrl::{Domain, Options, Resctrl};
 use ringfence_studies::lock;
 

@@ -12,8 +12,8 @@ use ringfence_experiment::plan::{Plan, least_window};
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, nearest};
-use ringfence_json as json;
 use ringfence_machine::Machine;
+use ringfence_report::json;
 use ringfence_studies::reproduce::{self as reproduce, Published, Reproduced};
 use ringfence_studies::{Watch, measure};
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use ringfence_experiment::Experiment;
-use ringfence_json as json;
 use ringfence_machine::Machine;
 use ringfence_report::html;
+use ringfence_report::json;
 use ringfence_studies::reproduce::simulated::{self, Setting};
 use ringfence_studies::reproduce::{Published, Reproduced};
 

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::units::Span;
 use ringfence_limits::running::loan::{self, Loan};
 use ringfence_limits::running::{Checked, Targets, check_for, make_group, move_into};
-use ringfence_experiment::units::Span;
 use ringfence_machine::root::FsRoot;
 use ringfence_resctrl::{GroupId, Resctrl, State, Step, Transaction};
 

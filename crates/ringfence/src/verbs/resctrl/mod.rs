@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ringfence_limits::running::loan;
-use ringfence_json::{self as json, Gone, PutBack};
 use ringfence_machine::resctrl;
 use ringfence_machine::root::FsRoot;
+use ringfence_report::json::{self as json, Gone, PutBack};
 use ringfence_resctrl::transaction::{self, Left, Pending, Restored};
 use ringfence_resctrl::{Options, Resctrl};
 

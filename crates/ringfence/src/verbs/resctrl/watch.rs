@@ -5,13 +5,13 @@ use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::units::Span;
 use ringfence_limits::running::loan::{self, Loan};
 use ringfence_limits::running::watch::{self, Readings};
 use ringfence_limits::running::{Target, Targets};
-use ringfence_experiment::units::Span;
-use ringfence_json as json;
 use ringfence_machine::root::FsRoot;
 use ringfence_report as report;
+use ringfence_report::json;
 use ringfence_resctrl::{Error, GroupId, Resctrl, State, Transaction};
 
 use super::told::say;

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use ringfence_experiment::task::{Layout, Sync};
-use ringfence_json as json;
 use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
+use ringfence_report::json;
+use ringfence_studies::Here;
 use ringfence_studies::tune::files::choice::{LAYOUTS, SYNCS};
 use ringfence_studies::tune::files::{self, Question, Tuned};
-use ringfence_studies::Here;
 
 use super::written::Written;
 use crate::args::{Placement, Tune};

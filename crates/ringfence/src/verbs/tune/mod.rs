@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use ringfence_experiment::task::{Target, text};
 use ringfence_experiment::units::Share;
-use ringfence_json as json;
 use ringfence_machine::units::Bytes;
-use ringfence_studies::tune::{self, Question, Tuned};
+use ringfence_report::json;
 use ringfence_studies::Here;
+use ringfence_studies::tune::{self, Question, Tuned};
 
 use crate::args::Tune;
 use crate::failure::{Exit, Failure};

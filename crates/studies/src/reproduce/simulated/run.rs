@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::{StudyError, few_trials, measure, plan_of};
 use ringfence_dataset::Dataset;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::Machine;
-use crate::{StudyError, few_trials, measure, plan_of};
 
 use super::{Alternative, Outcome, Setting, Simulated, part};
 use crate::reproduce::{Published, Reproduced};

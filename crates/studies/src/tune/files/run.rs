@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::{Here, Kept, Planned, Stage, Study, StudyError};
 use ringfence_analysis::estimate::{Estimate, Finding, Looks, Verdict};
 use ringfence_analysis::results;
 use ringfence_experiment::Experiment;
@@ -11,7 +12,6 @@ use ringfence_experiment::task::{Commit, Sync, Target};
 use ringfence_machine::Machine;
 use ringfence_persist::Methods;
 use ringfence_persist::policy::{Fingerprint, Policy, Prices};
-use crate::{Here, Kept, Planned, Stage, Study, StudyError};
 use serde::Serialize;
 
 use super::Question;

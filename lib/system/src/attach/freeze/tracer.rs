@@ -7,11 +7,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::root::{FsRoot, field};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::{Pid, gettid};
-use crate::root::{FsRoot, field};
 
 use super::pause::pause;
 use crate::attach::process::{self, Process};
