@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OBJECTS = os.path.join(HERE, "../crates/trace/tests/record/programs/objects.c")
+OBJECTS = os.path.join(HERE, "../lib/trace/tests/record/programs/objects.c")
 
 # What PMDK's examples share, and Debian does not package.
 COMMON = """#include <stdint.h>
@@ -131,7 +131,7 @@ def build(name, folder):
     code, said = run(" ".join(words), folder)
     if code:
         return None, f"gcc: {(said.strip().splitlines() or ['it failed'])[0]}"
-    shown = " ".join(words).replace(OBJECTS, "crates/trace/tests/record/programs/objects.c")
+    shown = " ".join(words).replace(OBJECTS, "lib/trace/tests/record/programs/objects.c")
     return shown, None
 
 

@@ -6,7 +6,7 @@
 Each DIR holds `sys` and `proc` of one machine, such as hwloc's and util-linux's own test data, unpacked. Compared are the
 CPU sets of packages, cores, data caches (with their sizes) and NUMA nodes (with their memory). Every difference is
 printed, one a line, and the number of trees without one. Where a tree shows no NUMA nodes, hwloc makes one up, which is
-not compared. Needs lstopo (Debian: hwloc-nox). Exit code 1 if any tree differs; the README of crates/machine lists the
+not compared. Needs lstopo (Debian: hwloc-nox). Exit code 1 if any tree differs; the README of lib/machine lists the
 differences that are meant.
 """
 

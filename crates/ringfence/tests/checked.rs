@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use support::{Folder, Output, ringfence_in, skip};
 
-const OBJECTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/record/programs/objects.c");
+const OBJECTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lib/trace/tests/record/programs/objects.c");
 
 fn run(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfence"));

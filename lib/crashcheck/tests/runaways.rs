@@ -43,7 +43,7 @@ fn a_recursion_round_a_cycle_is_told_and_ends_nothing() {
     }
     let recovery = |m: &Machine| if length(m, 64) < u64::MAX { Ok(()) } else { Err("long".into()) };
     let line = line!() - 3;
-    let at = format!("load at crates/crashcheck/tests/runaways.rs:{line}");
+    let at = format!("load at lib/crashcheck/tests/runaways.rs:{line}");
     for check in [Check::new(Profile::IntelAdr, 256), Check::new(Profile::IntelAdr, 256).most_stack(20_000)] {
         told(&check.run(cycle, recovery), Fault::TooDeep, &["recurses too deep", &at]);
     }
@@ -62,8 +62,8 @@ fn a_recursion_round_a_cycle_is_told_and_ends_nothing() {
 fn a_loop_is_told_by_its_places_and_fills_no_memory() {
     let spin = |m: &Machine| while m.compare_exchange_u64(0, 5, 6).is_err() {};
     let line = line!() - 1;
-    let at = format!("500 x load at crates/crashcheck/tests/runaways.rs:{line}");
-    let failed = format!("500 x cmpxchg (failed) at crates/crashcheck/tests/runaways.rs:{line}");
+    let at = format!("500 x load at lib/crashcheck/tests/runaways.rs:{line}");
+    let failed = format!("500 x cmpxchg (failed) at lib/crashcheck/tests/runaways.rs:{line}");
     for crashes in [1, 2] {
         let report = Check::new(Profile::IntelAdr, 64).crashes(crashes).run(
             |m| put(m, 0, 1),
@@ -172,7 +172,7 @@ fn limits_can_be_set() {
         Ok(())
     };
     let report = check.clone().most_time(Duration::from_millis(300)).run(|m| put(m, 0, 1), slow);
-    told(&report, Fault::Endless, &["most_time", "load at crates/crashcheck/tests/runaways.rs"]);
+    told(&report, Fault::Endless, &["most_time", "load at lib/crashcheck/tests/runaways.rs"]);
 }
 
 #[test]
