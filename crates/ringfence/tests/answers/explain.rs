@@ -1,12 +1,11 @@
 //! `explain`, of what every machine has.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use support::{Folder, ringfence, ringfence_in, skip};
+
+use crate::support::{Folder, ringfence, ringfence_in, skip};
 
 fn json(path: &Path) -> Value {
     ringfence(&["explain", "--json", path.to_str().unwrap()]).json()

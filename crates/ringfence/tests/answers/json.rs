@@ -1,8 +1,6 @@
 //! What `--json` prints is what `docs/schema/ringfence.json` says. Every test that reads such output checks it
 //! (`Output::json`); here is that the check would fail, and the kinds that no other test prints.
 
-mod support;
-
 use std::path::Path;
 
 use ringfence_machine::fixtures;
@@ -15,8 +13,9 @@ use ringfence_studies::lock::Misses;
 use ringfence_studies::survey::Survey;
 use serde::Serialize;
 use serde_json::{Value, json};
-use support::schema::{check, problems, schema};
-use support::{Folder, check_json, ringfence};
+
+use crate::support::schema::{check, problems, schema};
+use crate::support::{Folder, check_json, ringfence};
 
 fn value(document: &impl Serialize) -> Value {
     serde_json::to_value(document).unwrap()
@@ -101,7 +100,7 @@ fn every_kind_and_field_is_described() {
             kind.to_owned()
         })
         .collect();
-    let page = include_str!("../../../docs/json.md");
+    let page = include_str!("../../../../docs/json.md");
     for name in names {
         assert!(page.contains(&format!("`{name}`")), "docs/json.md does not name '{name}'");
     }

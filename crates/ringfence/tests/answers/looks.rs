@@ -1,11 +1,10 @@
 //! `topology` and `doctor`, of this machine and of others that stand in as folders.
 
-mod support;
-
 use ringfence_machine::doctor::Finding;
 use ringfence_machine::fixtures;
 use ringfence_machine::topology::Topology;
-use support::ringfence;
+
+use crate::support::ringfence;
 
 #[test]
 fn json_of_this_machine_parses() {

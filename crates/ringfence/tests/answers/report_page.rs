@@ -1,8 +1,6 @@
 //! The pages that `report` and other verbs write: one file that a browser opens offline, with all its
 //! figures, no error, no request to any network, and nothing in it that a name could turn into markup.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +9,7 @@ use ringfence_experiment::task::{Flush, Instruction};
 use ringfence_studies::fixtures::survey_in;
 use serde_json::Value;
 
-use support::{Folder, Output, Running, ringfence_in, skip};
+use crate::support::{self, Folder, Output, Running, ringfence_in, skip};
 
 const LARGEST: u64 = 2_000_000;
 const HOSTILE: &str = "</script><img src=x onerror=document.title=1>";

@@ -1,7 +1,5 @@
 //! Every verb with tiny settings: what it prints is complete, and its dataset says the same again.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
@@ -9,7 +7,7 @@ use ringfence_dataset::Dataset;
 use ringfence_machine::topology::Topology;
 use serde_json::Value;
 
-use support::{Folder, cpus, ringfence, ringfence_in, skip};
+use crate::support::{Folder, cpus, ringfence, ringfence_in, skip};
 
 const TINY: [&str; 8] = ["--trials", "4", "--rounds", "1", "--window", "2ms", "--probe", "0ms"];
 

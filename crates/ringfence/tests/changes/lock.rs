@@ -1,13 +1,11 @@
 //! `lock`, where no region can be locked: of this machine, and of others that stand in as folders.
 
-mod support;
-
 use ringfence_machine::fixtures::{self, FixtureTree, ResctrlSpec};
 use ringfence_persist::{Flush, isa};
 use ringfence_resctrl::Resctrl;
 use serde_json::Value;
 
-use support::{Folder, Output, cpus, ringfence, ringfence_in, skip};
+use crate::support::{Folder, Output, cpus, ringfence, ringfence_in, skip};
 
 fn run(tree: &FixtureTree, args: &[&str]) -> Output {
     let root = tree.root().path("/");

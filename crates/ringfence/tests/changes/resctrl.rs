@@ -1,10 +1,9 @@
 //! `resctrl`, of machines that stand in as folders.
 
-mod support;
-
 use ringfence_machine::fixtures::{self, FixtureTree, ResctrlSpec};
 use serde_json::Value;
-use support::{Output, ringfence};
+
+use crate::support::{self, Output, ringfence};
 
 fn run(tree: &FixtureTree, args: &[&str]) -> Output {
     let root = tree.root().path("/");

@@ -1,13 +1,14 @@
 //! `restore`, and what is left of a run that was killed: nothing, whoever of it is killed.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ringfence_machine::fixtures::FixtureTree;
-use support::{Folder, Output, Running, cpus, joined, kill, marked, ringfence, ringfence_in, skip, wait_for};
+
+use crate::support::{
+    Folder, Output, Running, cpus, joined, kill, marked, ringfence, ringfence_in, skip, wait_for,
+};
 
 const JOURNAL: &str = "/run/ringfence/changes-4711-9-1.journal";
 const SYSCTL: &str = "/proc/sys/vm/dirty_ratio";

@@ -1,11 +1,10 @@
 //! `commit`: durable commits to files, from the command line.
 
-mod support;
-
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
-use support::disk::{empty, on_disk};
-use support::{Folder, Running, ringfence_in};
+
+use crate::support::disk::{empty, on_disk};
+use crate::support::{self, Folder, Running, ringfence_in};
 
 const SHORT: [&str; 4] = ["--trials", "4", "--settle", "1ms"];
 

@@ -1,14 +1,13 @@
 //! Episodes: harm that a writer does after it has stopped is measured, and charged to it.
 
-mod support;
-
 use std::path::Path;
 
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::{self, Sample};
-use support::disk::{empty, on_disk};
-use support::{Folder, Running, enough_cpus, marked, ringfence_in, wait_for, wait_for_steps};
+
+use crate::support::disk::{empty, on_disk};
+use crate::support::{Folder, Running, enough_cpus, marked, ringfence_in, wait_for, wait_for_steps};
 
 fn victim(data: &Path) -> String {
     format!("commit dir={} size=1MiB layout=written", data.display())

@@ -1,16 +1,14 @@
 //! Disks that fill up or fail while commits to them are measured: a small file system on a loop device.
 
-mod support;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 use ringfence_dataset::Dataset;
-
 use ringfence_testbed::skip_here;
-use support::{Folder, LIMIT, Running, joined, ringfence_in, wait_for, wait_for_steps};
+
+use crate::support::{Folder, LIMIT, Running, joined, ringfence_in, wait_for, wait_for_steps};
 
 fn done(program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).output().is_ok_and(|output| output.status.success())

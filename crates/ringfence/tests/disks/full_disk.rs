@@ -1,13 +1,11 @@
 //! A disk that fills up while something is measured.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
 use ringfence_dataset::Dataset;
 
-use support::{Folder, cpus, joined, ringfence_in, skip};
+use crate::support::{Folder, cpus, joined, ringfence_in, skip};
 
 struct Disk(Folder);
 

@@ -1,14 +1,13 @@
 //! `dirty`, `churn` and `scan`, and windows beside tasks that use a disk.
 
-mod support;
-
 use std::path::Path;
 use std::time::Duration;
 
 use ringfence_dataset::Dataset;
 use ringfence_experiment::sample;
-use support::disk::{disk_is_shown, empty, on_disk};
-use support::{Folder, Running, enough_cpus, gone, kill, marked, ringfence_in, wait_for};
+
+use crate::support::disk::{disk_is_shown, empty, on_disk};
+use crate::support::{self, Folder, Running, enough_cpus, gone, kill, marked, ringfence_in, wait_for};
 
 // Little is written, whatever the disk is.
 const SHORT: [&str; 6] = ["--trials", "2", "--rounds", "1", "--probe", "0ms"];

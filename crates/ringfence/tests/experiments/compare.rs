@@ -1,10 +1,8 @@
 //! `compare`: two datasets, two surveys' folders, and what is refused.
 
-mod support;
-
 use std::fs;
 
-use support::{Folder, Output, ringfence_in};
+use crate::support::{Folder, Output, ringfence_in};
 
 fn refused(output: &Output, part: &str) {
     assert_eq!(output.code(), Some(2), "{}", output.stderr);

@@ -1,12 +1,10 @@
 //! `pair`: every pair, an advice, and going on with what was cut short.
 
-mod support;
-
 use std::path::Path;
 
 use ringfence_dataset::Dataset;
 
-use support::{Folder, Output, Running, cpus, figure, ringfence_in, skip, wait_for_steps};
+use crate::support::{Folder, Output, Running, cpus, figure, ringfence_in, skip, wait_for_steps};
 
 const ARGS: [&str; 13] = [
     "pair",

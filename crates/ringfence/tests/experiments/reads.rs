@@ -1,14 +1,12 @@
 //! The reader, with intervals that are short: every read is in the histogram of its window, cases are kept
 //! apart, and what cannot be read is refused.
 
-mod support;
-
 use std::fs;
 
 use ringfence_analysis::latency;
 use ringfence_dataset::Dataset;
 
-use support::{Folder, cpus, ringfence_in, skip};
+use crate::support::{Folder, cpus, ringfence_in, skip};
 
 const READS: u64 = 512;
 

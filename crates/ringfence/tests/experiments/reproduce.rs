@@ -1,10 +1,9 @@
 //! `reproduce`: a shipped experiment from its name to published figures beside measured ones.
 
-mod support;
-
 use serde_json::Value;
-use support::disk::{empty, on_disk};
-use support::{Folder, Running, cpus, figure, joined, ringfence, ringfence_in, skip, wait_for};
+
+use crate::support::disk::{empty, on_disk};
+use crate::support::{Folder, Running, cpus, figure, joined, ringfence, ringfence_in, skip, wait_for};
 
 #[test]
 fn one_experiment_runs_and_every_published_cell_is_answered() {

@@ -1,10 +1,8 @@
 //! The `ring` workload through the whole program: every variant, on memory that every machine has.
 
-mod support;
-
 use std::fs;
 
-use support::{Folder, cpus, figure, ringfence_in, skip};
+use crate::support::{Folder, cpus, figure, ringfence_in, skip};
 
 const TINY: [&str; 8] = ["--trials", "4", "--rounds", "1", "--window", "2ms", "--probe", "0ms"];
 

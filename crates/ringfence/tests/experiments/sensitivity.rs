@@ -1,8 +1,6 @@
 //! `sensitivity`: an experiment like any other, shown as curves.
 
-mod support;
-
-use support::{Folder, cpus, ringfence_in, skip};
+use crate::support::{Folder, cpus, ringfence_in, skip};
 
 #[test]
 fn curves_are_measured_and_shown_again() {

@@ -1,13 +1,12 @@
 //! `tune` on this machine: a policy that the persistence library reads.
 
-mod support;
-
 use std::fs;
 
 use ringfence_persist::policy::{FileSync, Policy, RegionSync};
 use ringfence_persist::{Durability, Mapped, Memory, Methods, Region};
-use support::disk::{empty, on_disk};
-use support::{Folder, ringfence_in};
+
+use crate::support::disk::{empty, on_disk};
+use crate::support::{self, Folder, ringfence_in};
 
 const QUICK: [&str; 6] = ["tune", "dram", "--trials=2", "--size=2MiB", "--quiet", "--out=data"];
 

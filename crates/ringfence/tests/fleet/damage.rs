@@ -1,12 +1,11 @@
 //! `fleet` where files of it are damaged: what is lost stays with its task, and is said.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::{Folder, Output, ringfence_in};
+
+use crate::support::{Folder, Output, ringfence_in};
 
 const WRITE: [&str; 15] = [
     "write",

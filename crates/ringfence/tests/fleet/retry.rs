@@ -1,13 +1,12 @@
 //! `fleet retry`, and what runs already: nothing is run twice, and nothing outlives who started it.
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::Value;
-use support::{Folder, Running, gone, marked, ringfence_in, wait_for, wait_for_steps};
+
+use crate::support::{self, Folder, Running, gone, marked, ringfence_in, wait_for, wait_for_steps};
 
 fn tasks(folder: &Folder) -> Vec<Value> {
     let status = ringfence_in(folder.path(), &["fleet", "status", "fleet", "--json"]).json();

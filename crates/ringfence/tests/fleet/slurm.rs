@@ -1,8 +1,6 @@
 //! `fleet` with a Slurm of several nodes on this host (`testbed/slurm`): nodes that die, a full disk, time zones, equal host
 //! names, a node without AVX-512.
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +10,8 @@ use std::time::Duration;
 
 use ringfence_machine::fixtures;
 use serde_json::Value;
-use support::{Folder, Output, Running, is_installed, skip, wait_for};
+
+use crate::support::{self, Folder, Output, Running, is_installed, skip, wait_for};
 
 const WRITE: [&str; 15] = [
     "write",

@@ -1,10 +1,8 @@
 //! What else the table of a fleet has beside figures and samples: latencies, what the disk did, and runs of whole commands.
 
-mod support;
-
-use support::disk::on_disk;
-use support::readers::{latencies_with_windows, other_tools_read};
-use support::{Folder, ringfence_in};
+use crate::support::disk::on_disk;
+use crate::support::readers::{latencies_with_windows, other_tools_read};
+use crate::support::{Folder, ringfence_in};
 
 fn submit(folder: &Folder, words: &[&str]) {
     let head = ["fleet", "submit", "fleet", "--local", "2", "--"];

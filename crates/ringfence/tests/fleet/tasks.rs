@@ -1,13 +1,11 @@
 //! `fleet` on this machine: tasks in turn, what fails and is run again, one table that other tools read, and the report.
 
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use support::readers::other_tools_read;
-use support::{Folder, Output, command, figure, joined, ringfence, ringfence_in, skip};
+use crate::support::readers::other_tools_read;
+use crate::support::{self, Folder, Output, command, figure, joined, ringfence, ringfence_in, skip};
 
 const WRITE: [&str; 15] = [
     "write",

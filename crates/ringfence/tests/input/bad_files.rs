@@ -1,11 +1,9 @@
 //! Experiment files that say nothing this program can do: exit code 2 and one line that names the
 //! trouble, where the text is at fault with its line and column.
 
-mod support;
-
 use std::fs;
 
-use support::{Folder, ringfence_in};
+use crate::support::{Folder, ringfence_in};
 
 const GOOD: &str = r#"schema = 1
 name = "good"

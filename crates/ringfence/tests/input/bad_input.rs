@@ -1,12 +1,10 @@
 //! Whatever cannot be done as asked: exit code 2, one sentence on standard error that names the
 //! trouble, nothing on standard output, and nothing left in the folder.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
-use support::{Folder, Output, cpus, ringfence_in, skip};
+use crate::support::{self, Folder, Output, cpus, ringfence_in, skip};
 
 fn refused(folder: &Folder, args: &[&str], part: &str) -> Output {
     let before = folder.entries();

@@ -1,12 +1,10 @@
 //! What a newcomer meets: help that fits the screen, completions, manual pages.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use support::{Folder, Running, command, ringfence, ringfence_in, skip, verbs};
+use crate::support::{Folder, Running, command, ringfence, ringfence_in, skip, verbs};
 
 // Help as a terminal of so many columns shows it.
 fn help(columns: &str, args: &[&str]) -> String {

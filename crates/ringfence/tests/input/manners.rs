@@ -1,13 +1,11 @@
 //! What the program does to its surroundings: pipes, terminals, affinities, other programs.
 
-mod support;
-
 use std::fs;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
-use support::{Folder, Output, Running, command, cpus, ringfence, ringfence_in, skip};
+use crate::support::{self, Folder, Output, Running, command, cpus, ringfence, ringfence_in, skip};
 
 const TINY: [&str; 8] = ["--trials", "2", "--rounds", "1", "--window", "2ms", "--probe", "0ms"];
 const WRITE: [&str; 7] = ["write", "--instruction", "nt", "--block", "4KiB", "--size", "1MiB"];
@@ -228,7 +226,7 @@ fn the_exit_codes_are_told() {
             assert_eq!(told, code < codes, "{args:?}, {code}:\n{}", help.stdout);
         }
     }
-    let page = include_str!("../../../docs/exit-codes.md");
+    let page = include_str!("../../../../docs/exit-codes.md");
     for (code, meaning) in meanings.iter().enumerate() {
         let told = page.lines().any(|l| l.starts_with(&format!("| {code} |")) && l.contains(meaning));
         assert!(told, "{code}, {meaning}");

@@ -1,7 +1,5 @@
 //! A run that is cut short keeps what it has measured and says where.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +8,9 @@ use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::Sample;
 
-use support::{Folder, Output, Running, cpus, kill, marked, ringfence_in, skip, wait_for, wait_for_steps};
+use crate::support::{
+    Folder, Output, Running, cpus, kill, marked, ringfence_in, skip, wait_for, wait_for_steps,
+};
 
 const ARGS: [&str; 17] = [
     "neighbours",

@@ -1,8 +1,6 @@
 //! A run that was cut short goes on where it stopped: nothing is lost, nothing is measured twice, and
 //! its figures are those of the same samples in a run that was not.
 
-mod support;
-
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use ringfence_engine::runner::Earlier;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample;
 
-use support::{Folder, Running, cpus, ringfence_in, skip, wait_for};
+use crate::support::{self, Folder, Running, cpus, ringfence_in, skip, wait_for};
 
 const BEGIN: [&str; 16] = [
     "neighbours",

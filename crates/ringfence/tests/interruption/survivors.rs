@@ -1,11 +1,9 @@
 //! However the program or a part of it is killed, none of its processes lives on, running or stopped.
 
-mod support;
-
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-use support::{Folder, Running, enough_cpus, gone, kill, marked, wait_for};
+use crate::support::{Folder, Running, enough_cpus, gone, kill, marked, wait_for};
 
 // Ignores a polite end, has a child, and a grandchild in a session of its own.
 const STUBBORN: &str = r#"sh -c "trap '' TERM; (setsid sleep 600 &); sleep 600 & wait""#;

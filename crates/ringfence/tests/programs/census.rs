@@ -1,11 +1,9 @@
 //! `census`, of this program and of what a compiler makes.
 
-mod support;
-
 use std::fs;
 use std::process::Command;
 
-use support::{Folder, ringfence, ringfence_in, skip};
+use crate::support::{Folder, ringfence, ringfence_in, skip};
 
 const SOURCE: &str = r#"
 #include <immintrin.h>

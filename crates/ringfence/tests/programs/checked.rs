@@ -1,13 +1,11 @@
 //! `census --check`: a recorded program run again, with other instructions and on copies of its files.
 
-mod support;
-
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use support::{Folder, Output, ringfence_in, skip};
+use crate::support::{self, Folder, Output, ringfence_in, skip};
 
 const OBJECTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lib/trace/tests/record/programs/objects.c");
 

@@ -1,13 +1,11 @@
 //! `--server` and `--client`: a server that is started for its client, whose progress is measured.
 
-mod support;
-
 use std::fs;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use support::{
-    Folder, LIMIT, Running, cpus, figure, free_port, is_installed, joined, marked, ringfence_in, skip,
+use crate::support::{
+    self, Folder, LIMIT, Running, cpus, figure, free_port, is_installed, joined, marked, ringfence_in, skip,
 };
 
 // It notes each start with its CPUs, says when it listens, and answers one byte with one; after `end` answers it leaves.

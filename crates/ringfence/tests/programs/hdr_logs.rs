@@ -1,13 +1,12 @@
 //! Victims that print an HDR histogram log.
 
-mod support;
-
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use support::{Folder, cpus, figure, ringfence_in, skip};
+
+use crate::support::{Folder, cpus, figure, ringfence_in, skip};
 
 // Of intervals of 10 ms, each with operations of 310 us and some of 2 ms: as the crate's own writer logs them.
 fn log(folder: &Folder) {

@@ -1,12 +1,11 @@
 //! Recorded programs on described machines: recorded by `trace`, played by `--machine`.
 
-mod support;
-
 use std::fs;
 use std::process::Command;
 
 use ringfence_dataset::Dataset;
-use support::{Folder, Output, joined, ringfence_in, skip};
+
+use crate::support::{Folder, Output, joined, ringfence_in, skip};
 
 const SOURCE: &str = r#"
 #include <fcntl.h>

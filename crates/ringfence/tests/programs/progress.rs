@@ -2,15 +2,14 @@
 //!
 //! What they print is planted, so that it is known what must come out, however busy the machine is.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::fs;
 
 use ringfence_dataset::Dataset;
 use ringfence_experiment::histogram::{bucket_floor, bucket_of};
 use ringfence_experiment::sample::Sample;
-use support::{Folder, Output, cpus, joined, ringfence_in, skip};
+
+use crate::support::{Folder, Output, cpus, joined, ringfence_in, skip};
 
 // Measures a program alone.
 fn run(folder: &Folder, measure: &str, victim: &str) -> Output {

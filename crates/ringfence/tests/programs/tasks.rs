@@ -1,12 +1,10 @@
 //! Programs as tasks: how they report progress, quotas, environments, and runs that are timed whole.
 
-mod support;
-
 use std::fs;
 
 use ringfence_dataset::Dataset;
 
-use support::{Folder, Output, Running, cpus, ringfence_in, skip};
+use crate::support::{self, Folder, Output, Running, cpus, ringfence_in, skip};
 
 fn run(folder: &Folder, measure: &str, victim: &str, aggressor: &str) -> Output {
     let beside = match aggressor {

@@ -1,13 +1,11 @@
 //! `trace`, of small programs: what becomes of the file, of the command's exit code, and of the trace.
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use support::{Folder, kill, ringfence_in, skip, wait_for};
+use crate::support::{Folder, kill, ringfence_in, skip, wait_for};
 
 const SOURCE: &str = r#"
 #include <fcntl.h>

@@ -1,8 +1,7 @@
 //! `prove --budget 'p99<5ms'`: a victim held against a time, whatever it is alone.
 
-mod support;
-
-use support::{Folder, cpus, figure, joined, ringfence, ringfence_in, skip};
+use crate::support::{Folder, cpus, figure, joined, ringfence, ringfence_in, skip};
+use crate::{alone, beside_others};
 
 // A service of a test's own: it answers at once with what it is asked.
 const SERVICE: [&str; 5] = ["prove", "--victim-probe", "exec:cat", "--aggressor", "alu"];
@@ -10,6 +9,7 @@ const SERVICE: [&str; 5] = ["prove", "--victim-probe", "exec:cat", "--aggressor"
 // An answer takes less than ten seconds and more than a microsecond, on any machine.
 #[test]
 fn a_service_is_held_against_a_time() {
+    let _alone = alone();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
@@ -58,6 +58,7 @@ fn a_service_is_held_against_a_time() {
 // On a described machine every figure is the same each time.
 #[test]
 fn a_simulated_victim_is_held_against_a_time() {
+    let _beside = beside_others();
     let asked = |budget: &str| {
         let folder = Folder::new();
         let victim =
@@ -74,6 +75,7 @@ fn a_simulated_victim_is_held_against_a_time() {
 
 #[test]
 fn what_is_no_budget_is_refused_in_a_sentence() {
+    let _beside = beside_others();
     let refused = |args: &[&str], said: &str| {
         let output = ringfence(args);
         assert!(output.code() == Some(2) && output.stderr.contains(said), "{args:?}: {}", output.stderr);
@@ -103,6 +105,7 @@ fn what_is_no_budget_is_refused_in_a_sentence() {
 // On a described machine every figure is the same each time: it is known at the first look, or at none.
 #[test]
 fn an_experiment_stops_where_a_bound_is_decided() {
+    let _beside = beside_others();
     let folder = Folder::new();
     let trials = |at_most: &str| {
         let text = format!(

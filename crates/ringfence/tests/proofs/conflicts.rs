@@ -1,14 +1,15 @@
 //! `prove` on programs whose conflict is known, since they make it themselves.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ringfence_dataset::Dataset;
 use serde_json::Value;
-use support::{Folder, Output, Running, conflict, cpus, figure, joined, ringfence_in, skip, wait_for_steps};
+
+use crate::support::{
+    Folder, Output, Running, conflict, cpus, figure, joined, ringfence_in, skip, wait_for_steps,
+};
+use crate::{alone, beside_others};
 
 fn ready(folder: &Folder) -> bool {
     let enough = cpus().len() >= 2;
@@ -50,19 +51,6 @@ fn prove(folder: &Path, more: &[&str]) -> Output {
 
 fn proof(output: &Output) -> Value {
     output.json_of_any()
-}
-
-// All measure on the same CPUs, and would be each other's aggressors.
-static MACHINE: RwLock<()> = RwLock::new(());
-
-// For who asserts a verdict.
-fn alone() -> RwLockWriteGuard<'static, ()> {
-    MACHINE.write().unwrap_or_else(PoisonError::into_inner)
-}
-
-// For who asserts what holds whatever else runs.
-fn beside_others() -> RwLockReadGuard<'static, ()> {
-    MACHINE.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[test]
@@ -165,7 +153,7 @@ fn a_proof_goes_on_where_it_was_killed() {
 
 #[test]
 fn whole_runs_are_victims_and_failing_ones_are_named() {
-    let _alone = beside_others();
+    let _beside = beside_others();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
@@ -218,7 +206,7 @@ fn whole_runs_are_victims_and_failing_ones_are_named() {
 // Dies while it is measured, after a while that differs.
 #[test]
 fn an_aggressor_that_dies_early_ends_the_proof_and_is_named() {
-    let _alone = beside_others();
+    let _beside = beside_others();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
@@ -235,7 +223,7 @@ fn an_aggressor_that_dies_early_ends_the_proof_and_is_named() {
 
 #[test]
 fn questions_that_make_no_sense_are_refused_in_a_sentence() {
-    let _alone = beside_others();
+    let _beside = beside_others();
     let folder = Folder::new();
     let cases: [(&[&str], &str); 11] = [
         (&["--victim", "alu"], "--aggressor"),
@@ -279,7 +267,7 @@ fn ends_with(args: &[&str], code: i32, parts: &[&str]) -> (Folder, Output) {
 
 #[test]
 fn an_aggressor_that_does_nothing_proves_nothing() {
-    let _alone = beside_others();
+    let _beside = beside_others();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
@@ -299,7 +287,7 @@ fn an_aggressor_that_does_nothing_proves_nothing() {
 
 #[test]
 fn an_aggressor_that_works_is_said_to() {
-    let _alone = beside_others();
+    let _beside = beside_others();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
@@ -401,7 +389,7 @@ fn a_victim_that_catches_up_is_refused() {
 
 #[test]
 fn a_victim_without_progress_is_refused_before_anything_is_measured() {
-    let _alone = beside_others();
+    let _beside = beside_others();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
@@ -415,7 +403,7 @@ fn a_victim_without_progress_is_refused_before_anything_is_measured() {
 
 #[test]
 fn a_time_that_is_too_short_is_refused_with_the_least() {
-    let _alone = beside_others();
+    let _beside = beside_others();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
@@ -433,7 +421,7 @@ fn whoever_fails_is_named_and_the_exit_code_is_the_same() {
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
-    let _alone = beside_others();
+    let _beside = beside_others();
     let folder = Folder::new();
     let fine = "sh -c 'while :; do echo; done'";
     let at_once = ["sh -c 'echo why >&2; exit 3'", "sh -c 'echo why >&2; kill -SEGV $$'"];

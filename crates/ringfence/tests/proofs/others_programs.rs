@@ -1,15 +1,14 @@
 //! `prove` on programs that people have: fio linked to libpmem, and LEMON's solver as a fixed amount of
 //! work.
 
-mod support;
-
 use std::fs;
 use std::process::Command;
 
 use ringfence_workloads::mcf::timetable;
 use serde_json::Value;
 
-use support::{Folder, cpus, figure, ringfence_in, skip};
+use crate::support::{self, Folder, cpus, figure, ringfence_in, skip};
+use crate::{alone, beside_others};
 
 fn has(program: &str, package: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
@@ -28,6 +27,7 @@ fn proof(stdout: &str) -> Value {
 
 #[test]
 fn pmdk_environments_are_levers_for_a_program_linked_to_it() {
+    let _beside = beside_others();
     if !has("fio", "fio") {
         return;
     }
@@ -82,6 +82,7 @@ fn pmdk_environments_are_levers_for_a_program_linked_to_it() {
 
 #[test]
 fn a_solver_with_a_fixed_amount_of_work_is_a_victim() {
+    let _alone = alone();
     if !has("dimacs-solver", "liblemon-utils") {
         return;
     }

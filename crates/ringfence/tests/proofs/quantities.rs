@@ -1,14 +1,14 @@
 //! `--metric`: figures, verdicts and budgets that are about a quantile of latencies.
 
-mod support;
-
-use support::{Folder, cpus, figure, joined, ringfence_in, skip};
+use crate::beside_others;
+use crate::support::{Folder, cpus, figure, joined, ringfence_in, skip};
 
 // Loads of a small chase are many: a quantile of them has an interval after few trials.
 const COUNTED: [&str; 4] = ["--victim", "chase footprint=64KiB histogram=true", "--aggressor", "alu"];
 
 #[test]
 fn neighbours_are_told_by_a_quantile() {
+    let _beside = beside_others();
     let folder = Folder::new();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
@@ -47,6 +47,7 @@ fn neighbours_are_told_by_a_quantile() {
 
 #[test]
 fn too_few_latencies_say_what_they_take() {
+    let _beside = beside_others();
     let folder = Folder::new();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
@@ -69,6 +70,7 @@ fn too_few_latencies_say_what_they_take() {
 
 #[test]
 fn a_budget_can_be_one_for_a_quantile() {
+    let _beside = beside_others();
     let folder = Folder::new();
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");

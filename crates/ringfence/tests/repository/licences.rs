@@ -10,7 +10,7 @@ use serde_json::Value;
 // The list of the policy at the workspace's top, which `cargo deny` follows too.
 fn allowed() -> &'static BTreeSet<String> {
     static ALLOWED: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-        let policy: toml::Table = include_str!("../../../deny.toml").parse().unwrap();
+        let policy: toml::Table = include_str!("../../../../deny.toml").parse().unwrap();
         let list = policy["licenses"]["allow"].as_array().unwrap();
         list.iter().map(|one| one.as_str().unwrap().to_owned()).collect()
     });

@@ -1,20 +1,14 @@
 //! Services as victims, and neighbours that run already: what is measured of them, and that nothing of them is changed.
 
+#[path = "../support/mod.rs"]
 mod support;
 
-#[path = "services/installed.rs"]
 mod installed;
-#[path = "services/kept.rs"]
 mod kept;
-#[path = "services/killed.rs"]
 mod killed;
-#[path = "services/limited.rs"]
 mod limited;
-#[path = "services/refused.rs"]
 mod refused;
-#[path = "services/sliced.rs"]
 mod sliced;
-#[path = "services/traced.rs"]
 mod traced;
 
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! `claims` and `contribute`: the page in the documentation, and that nothing which names a machine's owner is published.
 
-mod support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +11,8 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::{Machine, fixtures};
 use serde_json::json;
-use support::{Folder, Output, joined, ringfence_in};
+
+use crate::support::{Folder, Output, joined, ringfence_in};
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

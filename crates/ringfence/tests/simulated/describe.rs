@@ -1,7 +1,5 @@
 //! `machine new`, `machine check`, `machine sensitivity` and `calibrate`.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
@@ -12,7 +10,8 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_machine::{Machine, fixtures};
 use ringfence_studies::fixtures::{harmless, survey_in};
-use support::{Folder, Output, joined, ringfence_in};
+
+use crate::support::{Folder, Output, joined, ringfence_in};
 
 fn refused(output: &Output, part: &str) {
     assert_eq!(output.code(), Some(2), "{}", output.stderr);

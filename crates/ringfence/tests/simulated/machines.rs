@@ -1,13 +1,12 @@
 //! `machine` and `--machine`: described machines, and that nothing simulated passes for measured.
 
-mod support;
-
 use std::fs;
 use std::process::Command;
 
 use ringfence_dataset::Dataset;
 use serde_json::Value;
-use support::{Folder, Output, Running, joined, ringfence_in, small_laptop};
+
+use crate::support::{self, Folder, Output, Running, joined, ringfence_in, small_laptop};
 
 const WRITE: [&str; 9] =
     ["write", "--instruction", "clwb,nt", "--block", "4KiB", "--size", "16MiB", "--trials", "2"];

@@ -1,12 +1,11 @@
 //! Studies on machines whose answer is known, from the command line: `tune`, `pair`, `sensitivity` and `aa`. Those of `survey`,
 //! `prove`, `lock` and `whatif` are with the tests of these.
 
-mod support;
-
 use std::fs;
 
 use serde_json::Value;
-use support::{Folder, ringfence_in, small_laptop};
+
+use crate::support::{Folder, ringfence_in, small_laptop};
 
 // A laptop with two last-level caches.
 fn planted(folder: &Folder, changes: &[(&str, &str)]) {

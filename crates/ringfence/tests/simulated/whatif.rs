@@ -1,10 +1,8 @@
 //! `whatif`: one plan on a described machine, and on the same with changes.
 
-mod support;
-
 use std::fs;
 
-use support::{Folder, Output, joined, ringfence_in};
+use crate::support::{Folder, Output, joined, ringfence_in};
 
 const MARK: &str = "simulated: nothing here was measured";
 // Most of the last level of `small`.

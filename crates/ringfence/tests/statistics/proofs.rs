@@ -3,12 +3,12 @@
 //! An aggressor that works and does no harm must never be found over the budget and seldom be left undecided;
 //! a slowdown that is planted must be held by the look's interval.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+
+use crate::support;
 
 const TIME: &str = "20s";
 

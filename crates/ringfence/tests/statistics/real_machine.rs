@@ -3,12 +3,12 @@
 //! A hundred A/A experiments must not see effects more often than their intervals allow, and an effect
 //! that is put in must be found at its size.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+
+use crate::support;
 
 fn run(name: &str, arguments: &[&str]) -> Value {
     let dir = std::env::temp_dir().join(format!("ringfence-{name}-{}", std::process::id()));

@@ -6,16 +6,15 @@
 //!
 //! `RINGFENCE_EXPERIMENTS` says how many there are of each kind.
 
-mod support;
-
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ringfence_analysis::results::ratio;
 use ringfence_dataset::Dataset;
-use support::service::{Kind, Neighbour, Planted, Service, serve_if_asked};
-use support::{Folder, cpus, enough_cpus, ringfence_in, stay_on};
+
+use crate::support::service::{Kind, Neighbour, Planted, Service, serve_if_asked};
+use crate::support::{Folder, cpus, enough_cpus, ringfence_in, stay_on};
 
 const QUANTITIES: [&str; 3] = ["mean", "p50", "p99"];
 // At once on the two CPUs that each has for itself: they wait more than they work.

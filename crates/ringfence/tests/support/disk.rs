@@ -11,7 +11,7 @@ use super::{Folder, ringfence_in};
 
 /// A folder on the disk that the tests are built on; none where that is no place for a log, which is said.
 pub fn on_disk(name: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", super::unique()));
     fs::create_dir(&folder).unwrap();
     let path = folder.to_str().unwrap();
     let way = ["commit", path, "--sync", "none", "--io", "buffered", "--layout", "append"];

@@ -15,7 +15,8 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::{kill, wait_for};
 
-/// The test that a service's process runs; each file with services has it, and it calls [`serve_if_asked`].
+/// The test that a service's process runs. Each program of tests with services has one of that name, in any module,
+/// and it calls [`serve_if_asked`].
 pub const ENTRY: &str = "serves_when_a_test_asks_for_it";
 const KIND: &str = "RINGFENCE_TEST_SERVICE";
 const ANSWER: &[u8] = b"+PONG\r\n";
@@ -94,7 +95,7 @@ pub struct Service {
 impl Service {
     pub fn start(kind: &Kind) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", ENTRY, "--nocapture"])
+            .args([ENTRY, "--nocapture"])
             .env(KIND, kind.word())
             .env_remove("RINGFENCE_REQUIRE_ALL")
             .stdin(Stdio::piped())

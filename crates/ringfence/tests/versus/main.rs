@@ -1,12 +1,10 @@
 //! `versus`: whole runs of commands, on this machine.
 
+#[path = "../support/mod.rs"]
 mod support;
 
-#[path = "versus/action.rs"]
 mod action;
-#[path = "versus/ends.rs"]
 mod ends;
-#[path = "versus/hyperfine.rs"]
 mod hyperfine;
 
 use std::fs;

@@ -4,13 +4,9 @@
 //! Files are read as text, with comments, strings and tests left out; what is found are paths such as `crate::a::B`,
 //! `super::B` and `ringfence_x::B`.
 
-#[path = "house/links.rs"]
 mod links;
-#[path = "house/modules.rs"]
 mod modules;
-#[path = "house/source.rs"]
 mod source;
-#[path = "house/words.rs"]
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};

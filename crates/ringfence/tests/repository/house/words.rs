@@ -34,8 +34,8 @@ const MAY: [&str; 9] = [
     "crates/dataset/tests/data/",
     "crates/experiment/src/experiment/mod.rs",
     "crates/experiment/src/experiment/tests.rs",
-    "crates/ringfence/tests/house/words.rs",
-    "crates/prove/src/proof.rs",
+    "crates/ringfence/tests/repository/house/words.rs",
+    "crates/studies/src/prove/proof.rs",
 ];
 
 // Whether a line has a phrase at the beginning of a word: 'recommended' has no 'mended'.

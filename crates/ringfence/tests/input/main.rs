@@ -1,0 +1,8 @@
+//! What can be typed, what is refused in a sentence, and what the program does to its surroundings.
+
+mod bad_files;
+mod bad_input;
+mod front_door;
+mod manners;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,7 @@
+//! Runs that are interrupted, stopped or killed: what is kept, what goes on, and that nothing is left behind.
+
+mod interrupted;
+mod resumed;
+#[path = "../support/mod.rs"]
+mod support;
+mod survivors;

@@ -1,0 +1,12 @@
+//! Other people's programs: what they contain, what they do when they are recorded, and programs as tasks.
+
+mod census;
+mod checked;
+mod clients;
+mod hdr_logs;
+mod played;
+mod progress;
+#[path = "../support/mod.rs"]
+mod support;
+mod tasks;
+mod trace;

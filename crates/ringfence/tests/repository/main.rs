@@ -1,0 +1,4 @@
+//! What holds of this repository: its crates, its files and its documentation.
+
+mod house;
+mod licences;
