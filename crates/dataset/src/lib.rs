@@ -29,6 +29,8 @@
 //!
 //! A survey is a folder with several datasets as sub-folders: [`list`] finds them.
 
+#![forbid(unsafe_code)]
+
 mod columns;
 mod date;
 mod error;

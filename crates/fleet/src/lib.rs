@@ -17,6 +17,8 @@
 //! An attempt writes to a folder of its own, `attempt-1.part`, and takes its name when all of it is there. A task
 //! that runs twice, because an engine thinks a node dead that goes on, so neither loses nor mixes anything.
 
+#![forbid(unsafe_code)]
+
 mod asked;
 mod attempt;
 mod ended;

@@ -5,6 +5,8 @@
 //! A way to isolate is an [`Isolation`] and a row in [`KINDS`]. An arm that asks for what no row knows cannot be
 //! written, and one that asks for what this machine does not have is not run.
 
+#![forbid(unsafe_code)]
+
 pub mod adopted;
 pub mod attached;
 pub mod cgroup;

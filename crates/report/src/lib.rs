@@ -14,6 +14,8 @@
 //! print!("{}", ringfence_report::topology(&topology, &style));
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod aa;
 mod budget;
 mod cases;

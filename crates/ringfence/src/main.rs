@@ -1,5 +1,7 @@
 //! The command line: flags in, experiments out. Nothing is measured here.
 
+#![forbid(unsafe_code)]
+
 mod args;
 mod failure;
 mod output;

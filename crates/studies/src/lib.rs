@@ -3,6 +3,8 @@
 //! What they stand on is beside them: one way to choose an engine ([`engines`]), to measure an experiment and keep what was
 //! measured ([`measure`]), to end early and to go on.
 
+#![forbid(unsafe_code)]
+
 mod carry_out;
 pub mod claims;
 pub mod compare;

@@ -30,6 +30,8 @@
 //! Where the testbed is not built, such tests say that they did not run, and why, and pass; with
 //! `RINGFENCE_REQUIRE_ALL=1` in the environment they fail.
 
+#![forbid(unsafe_code)]
+
 mod program;
 mod running;
 mod scenarios;
