@@ -2,15 +2,15 @@
 
 use maud::html;
 
-use super::figure::{Chart, Figure, RangeRow, Ranges, Tip};
-use super::table::{Align, table};
-use super::{Digest, Section};
-use crate::aa::sentences;
+use crate::aa::text::sentences;
+use crate::html::figure::{Chart, Figure, RangeRow, Ranges, Tip};
+use crate::html::table::{Align, table};
+use crate::html::{Digest, Section};
 use crate::numbers;
 
 /// The panel; none for experiments that compare something. `said` is whether the first screen says in
 /// words what it shows.
-pub(super) fn section(digest: &Digest, said: bool) -> Option<Section> {
+pub(crate) fn section(digest: &Digest, said: bool) -> Option<Section> {
     let summary = digest.findings.aa.as_ref()?;
     let rows: Vec<RangeRow> = digest
         .findings
@@ -53,7 +53,7 @@ pub(super) fn section(digest: &Digest, said: bool) -> Option<Section> {
                 explanation: "In truth nothing changed: intervals that rule out 'no change' are false alarms.",
                 chart: &chart,
                 height,
-                legend: super::figure::legend([("dot", "clwb", "no effect"), ("dot", "clflush", "an effect that is not there")]),
+                legend: crate::html::figure::legend([("dot", "clwb", "no effect"), ("dot", "clflush", "an effect that is not there")]),
                 table: table("What each experiment saw", &[("experiment", Align::Right), ("slowdown", Align::Right)], &lines),
             }.render())
         }

@@ -10,7 +10,7 @@ use ringfence_trace::census::{Census, Change};
 use ringfence_trace::code::Counts;
 use serde::Serialize;
 
-use super::Document;
+use crate::json::Document;
 
 /// `census`: files and functions, with every site.
 pub fn census(found: &Census) -> impl Serialize {

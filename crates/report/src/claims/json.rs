@@ -3,7 +3,7 @@
 use ringfence_studies::claims::{Basis, Figure, Kind, Machine, Table, Verdict};
 use serde::Serialize;
 
-use super::Document;
+use crate::json::Document;
 
 /// `claims`: every claim with its verdict and figures.
 pub fn claims(table: &Table) -> impl Serialize {

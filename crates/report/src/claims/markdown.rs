@@ -119,7 +119,7 @@ fn row(out: &mut String, tested: &Tested) {
 }
 
 /// The figure and whether it is as claimed, or why there is none.
-pub(super) fn words(outcome: &Outcome) -> String {
+pub(crate) fn words(outcome: &Outcome) -> String {
     let figure = |figure: &Interval| format!("{:.3} [{:.3}, {:.3}]", figure.value, figure.low, figure.high);
     match (&outcome.figure, &outcome.instead) {
         (Some(own), _) => format!("{}: {}", figure(own), outcome.verdict.words()),

@@ -1,5 +1,6 @@
 //! Published claims and what became of them.
 
+pub(crate) mod json;
 mod markdown;
 mod page;
 mod text;

@@ -6,8 +6,8 @@ use maud::html;
 
 use ringfence_studies::claims::{Document, Judged, Table, Tested};
 
-use super::markdown::words;
-use super::text::{summary, verdict};
+use crate::claims::markdown::words;
+use crate::claims::text::{summary, verdict};
 
 /// Every claim with its verdict and figures, document by document.
 pub fn page(table: &Table) -> Page {

@@ -6,7 +6,7 @@ use crate::print::text::{faint, hanging, heading, paragraph};
 
 use ringfence_studies::claims::{Basis, Judged, Table, Verdict};
 
-use super::markdown::words;
+use crate::claims::markdown::words;
 
 /// Claim by claim, document by document: the verdict, and each figure that it rests on. Without results that is said first.
 pub fn text(table: &Table, style: &Style) -> String {

@@ -8,15 +8,15 @@ use ringfence_analysis::latency::CaseLatencies;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Commit, Task};
 
-use super::figure::{Chart, Figure, Heat, HeatCell, Scale, Tip};
-use super::table::{Align, table};
-use super::{Digest, Section};
 use crate::histogram::time;
-use crate::latencies::{name, quantile};
+use crate::html::figure::{Chart, Figure, Heat, HeatCell, Scale, Tip};
+use crate::html::table::{Align, table};
+use crate::html::{Digest, Section};
+use crate::latencies::text::{name, quantile};
 use crate::numbers::{count, ns_interval, ns_observed};
 
 /// For each dataset a row for each case and role that committed; none where nobody did.
-pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
+pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
     let figures: Vec<Markup> =
         digests.iter().filter_map(|digest| figure(digest, digests.len() > 1)).collect();
     let body = html! { div class="row one" { @for figure in &figures { (figure) } } };
@@ -85,7 +85,7 @@ fn row_names(plan: &Plan, rows: &[&CaseLatencies], all: &[CaseLatencies]) -> Vec
 
 /// Ways to commit by what they differ in, without the parameters' names, so that there is room for figures: `fsync direct`.
 /// Nothing where that does not tell them apart.
-pub(super) fn by_difference(tasks: &[&Commit]) -> Option<Vec<String>> {
+pub(crate) fn by_difference(tasks: &[&Commit]) -> Option<Vec<String>> {
     let words = |task: &&Commit| {
         let Commit { sync, io, layout, record, batch, writers, size, .. } = *task;
         let named = [sync.name().into(), io.name().into(), layout.name().into()];

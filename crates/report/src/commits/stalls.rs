@@ -5,16 +5,16 @@ use ringfence_analysis::stalls::{Stall, Stalls};
 use ringfence_machine::units::Bytes;
 use serde::Serialize;
 
-use super::figure::{Chart, Figure, LOOKS, legend};
-use super::table::{Align, table};
-use super::{Digest, Section};
-use crate::cases::{one, words};
+use crate::experiment::cases::{one, words};
 use crate::histogram::time;
+use crate::html::figure::{Chart, Figure, LOOKS, legend};
+use crate::html::table::{Align, table};
+use crate::html::{Digest, Section};
 use crate::numbers::{NO_FIGURE, percent};
 use crate::text::plural;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Drawn {
+pub(crate) struct Drawn {
     /// The cases' names, colours and shapes, to which points refer.
     cases: Vec<(String, &'static str, &'static str)>,
     /// What a latency is that of.
@@ -27,7 +27,7 @@ pub(super) struct Drawn {
 }
 
 /// A figure for each dataset; nothing where no task uses a disk.
-pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
+pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
     let figures: Vec<Markup> =
         digests.iter().filter_map(|digest| figure(digest, digests.len() > 1)).collect();
     let body = html! { div class="row one" { @for figure in &figures { (figure) } } };

@@ -9,8 +9,9 @@ use ringfence_machine::units::Bytes;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::prove::{Price, Proof, Verdict};
 
-use crate::budget::{self, judged_figure};
-use crate::cases::words;
+use crate::experiment::budget;
+use crate::experiment::budget::judged_figure;
+use crate::experiment::cases::words;
 use crate::numbers::{count, ns_interval, slowdown};
 use crate::text::{clean, listed, plural};
 

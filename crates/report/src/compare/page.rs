@@ -5,15 +5,15 @@ use ringfence_analysis::estimate::Verdict;
 use ringfence_studies::compare::{Cell, Comparison};
 use ringfence_studies::whatif::WhatIf;
 
-use super::figure::{RangeRow, Ranges, Tip};
-use super::table::{Align, table};
-use super::{Answer, Card, Group, Page, Section};
-use crate::compare::remarks;
+use crate::compare::text::remarks;
 use crate::compare::words::{change, changed, figure, figure_name, name, verdict};
 use crate::compare_answer;
+use crate::html::figure::{RangeRow, Ranges, Tip};
+use crate::html::table::{Align, table};
+use crate::html::{Answer, Card, Group, Page, Section};
 use crate::numbers;
 use crate::text::{capital, clean};
-use crate::whatif::conclusions;
+use crate::whatif::text::conclusions;
 
 /// Cells that the first screen has room for; of more, those that changed have cards there.
 const MOST_ROWS: usize = 16;
@@ -70,7 +70,7 @@ pub fn whatif(found: &WhatIf) -> Page {
     let compared = Compared {
         name: String::new(),
         before: clean(&found.machine),
-        after: format!("the same with {}", crate::whatif::changes(found)),
+        after: format!("the same with {}", crate::whatif::text::changes(found)),
         comparison: found.comparison.clone(),
     };
     let mut page = comparisons(std::slice::from_ref(&compared), &[]);

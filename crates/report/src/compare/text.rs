@@ -1,7 +1,6 @@
 //! Two datasets of one experiment: what differs besides the figures, then the change of each cell.
 
-pub(crate) mod words;
-
+use super::words;
 use ringfence_studies::compare::{Cell as Compared, Comparison, Side};
 
 use crate::numbers::NO_FIGURE;
@@ -9,7 +8,7 @@ use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};
 
-use words::{change, figure, figure_name, name, not_estimable, reading, reason, verdict};
+use super::words::{change, figure, figure_name, name, not_estimable, reading, reason, verdict};
 
 /// Cases that are named where many are missing for one reason.
 const MOST_NAMED: usize = 6;
@@ -18,7 +17,7 @@ const MOST_NAMED: usize = 6;
 pub fn compare(comparison: &Comparison, style: &Style) -> String {
     let mut out = String::new();
     if comparison.simulated {
-        heading(&mut out, crate::experiment::SIMULATED, style);
+        heading(&mut out, crate::experiment::text::SIMULATED, style);
     }
     if let Some(question) = &comparison.question {
         heading(&mut out, question, style);

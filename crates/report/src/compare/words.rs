@@ -3,7 +3,7 @@
 use ringfence_analysis::estimate::{Estimate, Verdict};
 use ringfence_studies::compare::{Cell, Comparison, Figure as What, Missing};
 
-use crate::cases::one;
+use crate::experiment::cases::one;
 use crate::numbers::{Figure, ns_figure, percent, slowdown_figure};
 use crate::style::Paint;
 

@@ -7,7 +7,7 @@ use ringfence_studies::describe::sensitivity::{MOVED, Sensitivity};
 use ringfence_studies::describe::{Fit, Outcome, Predicted};
 use serde::Serialize;
 
-use super::Document;
+use crate::json::Document;
 
 #[derive(Serialize)]
 struct Errors {

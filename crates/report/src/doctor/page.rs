@@ -3,11 +3,11 @@
 use maud::html;
 use ringfence_machine::doctor::{Finding, Severity};
 
-use super::Section;
+use crate::html::Section;
 use crate::text::clean;
 
 /// Every finding, the worst first.
-pub(super) fn section(findings: &[Finding]) -> Section {
+pub(crate) fn section(findings: &[Finding]) -> Section {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| finding.severity);
     let word = |severity: Severity| match severity {

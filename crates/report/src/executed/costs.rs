@@ -8,7 +8,7 @@ use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{faint, hanging, heading, paragraph, section};
 
-pub(super) fn saving(out: &mut String, saving: &Saving, style: &Style) {
+pub(crate) fn saving(out: &mut String, saving: &Saving, style: &Style) {
     section(out);
     heading(out, &title(saving), style);
     let mut table = Table::new(vec![Column::left("method"), Column::right("time"), Column::right("bounds")]);
@@ -45,7 +45,7 @@ pub(super) fn saving(out: &mut String, saving: &Saving, style: &Style) {
 }
 
 /// What other instructions would change: predicted beside measured.
-pub(super) fn checked(out: &mut String, checked: &Checked, style: &Style) {
+pub(crate) fn checked(out: &mut String, checked: &Checked, style: &Style) {
     section(out);
     heading(out, "What other instructions would change, a run", style);
     paragraph(out, 0, &in_words(checked), style);
@@ -147,6 +147,6 @@ pub fn signed(ns: f64) -> String {
     if ns < 0.0 { format!("-{}", numbers::ns(-ns)) } else { numbers::ns(ns) }
 }
 
-pub(super) fn many(number: u64, one: &str, many: &str) -> String {
+pub(crate) fn many(number: u64, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {many}", numbers::count(number)) }
 }

@@ -1,7 +1,8 @@
 //! The page of a trace: what a recorded program executed, what of it was needless or missing, and what other
 //! instructions would change.
 
-use crate::executed::{self, FIGURES, Told};
+use crate::executed::text as executed;
+use crate::executed::text::{FIGURES, Told};
 use maud::html;
 use ringfence_machine::units::Bytes;
 use ringfence_trace::census::dynamic::checked::{Changed, Checked, Figure};
@@ -9,10 +10,11 @@ use ringfence_trace::census::dynamic::saving::Saving;
 use ringfence_trace::census::dynamic::{AtPlace, Finding, Run};
 use ringfence_trace::events::Location;
 
-use super::figure::{RangeRow, Ranges, Tip};
-use super::table::{Align, table};
-use super::{Answer, Card, Group, Page, Section};
-use crate::numbers::{self, count, percent};
+use crate::html::figure::{RangeRow, Ranges, Tip};
+use crate::html::table::{Align, table};
+use crate::html::{Answer, Card, Group, Page, Section};
+use crate::numbers;
+use crate::numbers::{count, percent};
 use crate::text::capital;
 
 // Rows of a table that somebody may read; JSON has all.
@@ -92,7 +94,7 @@ fn answer(command: &str, told: &Told) -> Answer {
         cards,
         sentences: sentences.collect(),
         figure: None,
-        layout: super::Layout::Across,
+        layout: crate::html::Layout::Across,
         ..Answer::default()
     }
 }

@@ -1,7 +1,6 @@
 //! What a recorded program executed: the census of a trace.
 
-mod costs;
-
+use super::costs;
 use std::time::Duration;
 
 use ringfence_machine::text::printable;
@@ -11,9 +10,9 @@ use ringfence_trace::census::dynamic::saving::Saving;
 use ringfence_trace::census::dynamic::{AtPlace, BLOCK, Confidence, Executed, Finding, Race, Run, RunDiff};
 use ringfence_trace::events::{Ended, Location, Medium, TracedFile};
 
-use crate::census::differences;
-use costs::many;
-pub use costs::{agreement, change, how, in_words, signed, title};
+use super::costs::many;
+pub use super::costs::{agreement, change, how, in_words, signed, title};
+use crate::census::text::differences;
 
 use crate::numbers::{count, duration, percent, units_per_s};
 use crate::style::Style;

@@ -6,8 +6,9 @@ use ringfence_experiment::budget::Budget;
 use ringfence_experiment::quantity::Quantity;
 use ringfence_studies::prove::Question;
 
-use crate::cases::one;
-use crate::numbers::{self, Figure, ns_estimate, percent, slowdown_estimate, slowdown_figure};
+use crate::experiment::cases::one;
+use crate::numbers;
+use crate::numbers::{Figure, ns_estimate, percent, slowdown_estimate, slowdown_figure};
 
 /// What may be slower by how much, or take how long.
 pub(crate) fn allowed(question: &Question, units: &str) -> String {

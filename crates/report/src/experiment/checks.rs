@@ -3,9 +3,9 @@
 use ringfence_studies::prove::control::LEAST_RATIO;
 use ringfence_studies::prove::{LEAST_BYTES_PER_S, Proof};
 
+use crate::experiment::too_long::too_long;
 use crate::numbers::{bytes_per_s, units_per_s};
 use crate::text::clean;
-use crate::too_long::too_long;
 
 /// What tells whether the measurement means anything, in sentences: the control of the victim, and what the
 /// aggressor did.

@@ -18,9 +18,9 @@ use ringfence_studies::reproduce::{self as reproduce, Agreement, Published};
 use ringfence_studies::sensitivity::Sensitivity;
 use serde::Serialize;
 
-use super::Document;
-use super::case::{Case, cases};
+use crate::experiment::cases::json::{Case, cases};
 use crate::html::Digest;
+use crate::json::Document;
 
 #[derive(Serialize)]
 struct Experiment<'a> {

@@ -3,8 +3,8 @@
 use ringfence_analysis::judged::Judged;
 use ringfence_studies::findings::Findings;
 
-use crate::budget;
-use crate::cases::words;
+use crate::experiment::budget;
+use crate::experiment::cases::words;
 use crate::numbers::percent;
 
 /// In a sentence; nothing where none is held.

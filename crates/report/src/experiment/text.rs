@@ -4,13 +4,13 @@ use ringfence_experiment::Kind;
 use ringfence_experiment::ended::Ended;
 use ringfence_studies::findings::Findings;
 
-use crate::aa::aa;
-use crate::cases::cases;
-use crate::commits;
-use crate::judged;
-use crate::latencies::latencies;
-use crate::lock::lock_table;
-use crate::sensitivity::sensitivity;
+use crate::aa::text::aa;
+use crate::commits::text as commits;
+use crate::experiment::cases::cases;
+use crate::experiment::judged;
+use crate::latencies::text::latencies;
+use crate::lock::text::lock_table;
+use crate::sensitivity::text::sensitivity;
 use crate::style::{Paint, Style};
 use crate::text::{heading, painted, paragraph};
 

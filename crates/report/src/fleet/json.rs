@@ -4,7 +4,7 @@ use crate::fleet::{Compared, Overview};
 use ringfence_fleet::{Spec, Task};
 use serde::Serialize;
 
-use super::Document;
+use crate::json::Document;
 
 /// `fleet status`: every task.
 pub fn fleet_status(spec: &Spec, tasks: &[Task]) -> impl Serialize {

@@ -5,6 +5,7 @@
 mod cells;
 mod compared;
 mod few;
+pub(crate) mod json;
 mod names;
 mod overview;
 mod page;

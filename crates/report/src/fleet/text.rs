@@ -1,7 +1,8 @@
 //! A fleet on a terminal.
 
 use crate::print::Style;
-use crate::print::numbers::{self, NO_FIGURE};
+use crate::print::numbers;
+use crate::print::numbers::NO_FIGURE;
 use crate::print::style::Paint;
 use crate::print::table::{Cell, Column, Table};
 use crate::print::text::{capital, faint, hanging, heading, listed, paragraph, plural, section};

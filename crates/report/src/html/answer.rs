@@ -6,32 +6,34 @@ use ringfence_analysis::results::CaseResult;
 use ringfence_studies::survey::answer::{Answer as Found, ForBlock, Method};
 use ringfence_studies::survey::{Advice, Survey};
 
-use super::frontier::{self, color};
-use super::slowdowns::verdict;
-use super::{Answer, Card, Digest, Layout};
-use crate::cases::{by_part, one, words};
+use crate::experiment::cases::{by_part, one, words};
+use crate::experiment::page::frontier;
+use crate::experiment::page::frontier::color;
+use crate::experiment::page::slowdowns::verdict;
+use crate::html::{Answer, Card, Digest, Layout};
 use crate::numbers;
 use crate::sentence::sentence;
 use crate::text::{capital, listed};
 
 /// Which flush to use, and what it does to others: a card for each thing that is written.
-pub(super) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
+pub(crate) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
     let found = survey.answer.as_ref();
     let cards =
         found.into_iter().flat_map(|answer| answer.blocks.iter().filter_map(|of| written(answer, of)));
     // The cards say what is cheapest.
     let beyond_cost = survey.advice.iter().filter(|said| !matches!(said, Advice::Cheapest(_)));
-    let mut sentences: Vec<String> = beyond_cost.map(crate::survey::advice).collect();
-    let commits = survey.files.iter().flat_map(crate::commits::said);
+    let mut sentences: Vec<String> = beyond_cost.map(crate::survey::advice::advice).collect();
+    let commits = survey.files.iter().flat_map(crate::commits::text::said);
     sentences.extend(commits.map(|text| format!("Durable commits to files: {text}")));
-    sentences.extend(crate::survey::perhaps(survey).map(|text| capital(&text) + "."));
+    sentences.extend(crate::survey::text::perhaps(survey).map(|text| capital(&text) + "."));
     if let Some(why) = &survey.ended_early {
         sentences
             .insert(0, format!("The survey ended early: {why}; what depends on the rest is missing here."));
     }
     Answer {
         question: "Which flush should I use here, and what does it do to others?".into(),
-        headline: found.map_or_else(|| "Nothing was measured to advise on.".into(), crate::survey::cheapest),
+        headline: found
+            .map_or_else(|| "Nothing was measured to advise on.".into(), crate::survey::text::cheapest),
         cards: cards.collect(),
         sentences,
         figure: shown.and_then(|shown| frontier::figure(shown, 440)),
@@ -43,8 +45,8 @@ pub(super) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
 fn written(answer: &Found, of: &ForBlock) -> Option<Card> {
     let cheapest = of.cheapest();
     let [first, others @ ..] = &cheapest[..] else { return None };
-    let cost = |method: &Method| crate::survey::ns(method.cost.value);
-    let harm = |method: &Method| crate::survey::to_others(answer.harm(method.instruction, of.block));
+    let cost = |method: &Method| crate::survey::text::ns(method.cost.value);
+    let harm = |method: &Method| crate::survey::text::to_others(answer.harm(method.instruction, of.block));
     let names: Vec<&str> = cheapest.iter().map(|method| method.instruction).collect();
     let note = if others.is_empty() {
         format!("{} a line", cost(first))
@@ -64,7 +66,7 @@ fn written(answer: &Found, of: &ForBlock) -> Option<Card> {
         format!("{}, {} a line{}", next.instruction, cost(next), others.unwrap_or_default())
     });
     facts.push(("next best", next.unwrap_or_else(|| "no method is known to cost more".into())));
-    let gentler = crate::survey::gentler(answer).filter(|(what, ..)| *what == of.what);
+    let gentler = crate::survey::text::gentler(answer).filter(|(what, ..)| *what == of.what);
     facts.extend(gentler.map(|(_, method, left)| {
         ("gentlest", format!("{}, {} a line; no slowdown seen; {left}", method.instruction, cost(method)))
     }));
@@ -78,12 +80,12 @@ fn written(answer: &Found, of: &ForBlock) -> Option<Card> {
 }
 
 /// What one dataset answers.
-pub(super) fn of_dataset(digest: &Digest) -> Answer {
+pub(crate) fn of_dataset(digest: &Digest) -> Answer {
     let mut answer = digest
         .findings
         .sensitivity
         .as_ref()
-        .map_or_else(|| of_experiment(digest), |found| super::sensitivity::answer(found, digest));
+        .map_or_else(|| of_experiment(digest), |found| crate::sensitivity::page::answer(found, digest));
     if digest.unfinished {
         answer
             .sentences
@@ -102,22 +104,22 @@ fn of_experiment(digest: &Digest) -> Answer {
     let effects: Vec<&CaseResult> =
         digest.findings.results.iter().filter(|result| result.effect.is_some()).collect();
     if let Some(summary) = &digest.findings.aa {
-        let mut said = crate::aa::sentences(summary);
+        let mut said = crate::aa::text::sentences(summary);
         answer.headline = if said.is_empty() { String::new() } else { capital(&said.remove(0)) };
         answer.sentences = said.iter().map(|sentence| capital(sentence)).collect();
     } else if !effects.is_empty() {
         slowdowns(&mut answer, digest, &effects);
-        if let Some(first) = crate::commits::beside(&digest.findings) {
+        if let Some(first) = crate::commits::text::beside(&digest.findings) {
             answer.sentences.insert(0, std::mem::replace(&mut answer.headline, first));
         }
-        answer.sentences.extend(crate::judged::said(&digest.findings));
+        answer.sentences.extend(crate::experiment::judged::said(&digest.findings));
         answer.sentences.extend(by_part(&digest.findings.plan, &digest.findings.results));
     } else if !digest.findings.results.is_empty() {
         costs(&mut answer, digest);
-        answer.sentences.extend(crate::commits::said(&digest.findings));
-        if let Some(first) = crate::commits::headline(&digest.findings) {
+        answer.sentences.extend(crate::commits::text::said(&digest.findings));
+        if let Some(first) = crate::commits::text::headline(&digest.findings) {
             answer.headline = first;
-        } else if crate::commits::none_advised(&digest.findings).is_some() {
+        } else if crate::commits::text::none_advised(&digest.findings).is_some() {
             answer.headline = answer.sentences.remove(0);
         }
     } else {

@@ -2,11 +2,11 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::experiment::SIMULATED;
+use crate::experiment::text::SIMULATED;
 use crate::numbers::unbroken;
 use crate::text::clean;
 
-use super::{Answer, Badge, Card, Group, Layout, Page, Section};
+use crate::html::{Answer, Badge, Card, Group, Layout, Page, Section};
 
 const STYLE: &str = include_str!("../../assets/page.css");
 const SCRIPT: &str = include_str!("../../assets/page.js");
@@ -65,7 +65,7 @@ fn harmless(markup: &str) -> String {
 }
 
 /// What is between head and scripts: all of the page that depends on the figures.
-pub(super) fn content(page: &Page) -> Markup {
+pub(crate) fn content(page: &Page) -> Markup {
     html! {
         header class="top" {
             div class="name" {
@@ -152,7 +152,7 @@ fn badge(badge: &Badge) -> Markup {
 }
 
 // On one line however long, and to be had whole.
-pub(super) fn command(line: &str) -> Markup {
+pub(crate) fn command(line: &str) -> Markup {
     html! {
         div class="command" {
             pre { (clean(line)) }
@@ -162,7 +162,7 @@ pub(super) fn command(line: &str) -> Markup {
 }
 
 /// A button that copies the preformatted text beside it.
-pub(super) fn copy(what: &str) -> Markup {
+pub(crate) fn copy(what: &str) -> Markup {
     html! {
         button type="button" class="copy" aria-live="polite" { "Copy" span class="unseen" { " " (what) } }
     }

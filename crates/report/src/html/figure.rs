@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// What the page's script draws: a kind that it knows, and what it is drawn from.
 #[derive(Debug, Serialize)]
-pub(super) struct Chart<T> {
+pub(crate) struct Chart<T> {
     kind: &'static str,
     #[serde(flatten)]
     drawn: T,
@@ -13,13 +13,13 @@ pub(super) struct Chart<T> {
 
 impl<T: Serialize> Chart<T> {
     /// Such as `frontier`, with points that have whiskers in both directions.
-    pub(super) fn new(kind: &'static str, drawn: T) -> Self {
+    pub(crate) fn new(kind: &'static str, drawn: T) -> Self {
         Self { kind, drawn }
     }
 }
 
 /// A chart of any kind, as JSON.
-pub(super) trait Drawable {
+pub(crate) trait Drawable {
     fn json(&self) -> Markup;
 }
 
@@ -48,7 +48,7 @@ impl Tip {
 
 /// A table whose cells are coloured.
 #[derive(Debug, Serialize)]
-pub(super) struct Heat {
+pub(crate) struct Heat {
     pub columns: Vec<String>,
     pub rows: Vec<String>,
     pub cells: Vec<HeatCell>,
@@ -61,7 +61,7 @@ pub(super) struct Heat {
 /// How values become colours; both on a logarithmic scale.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// Pale to dark.
     More,
     /// Two colours around 1.
@@ -69,7 +69,7 @@ pub(super) enum Scale {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct HeatCell {
+pub(crate) struct HeatCell {
     pub column: usize,
     pub row: usize,
     /// What is coloured; none for a cell that says something else.
@@ -121,7 +121,7 @@ impl Ranges {
 }
 
 /// A figure with its caption and its table.
-pub(super) struct Figure<'a> {
+pub(crate) struct Figure<'a> {
     /// What it shows, in a few words.
     pub title: &'a str,
     /// How to read it.
@@ -135,7 +135,7 @@ pub(super) struct Figure<'a> {
 }
 
 impl Figure<'_> {
-    pub(super) fn render(&self) -> Markup {
+    pub(crate) fn render(&self) -> Markup {
         html! {
             figure {
                 figcaption {
@@ -170,7 +170,7 @@ fn json(value: &impl Serialize) -> Markup {
 }
 
 /// Colours and shapes of cases that are compared with each other; of more than these, colours and shapes say nothing.
-pub(super) const LOOKS: [(&str, &str); 7] = [
+pub(crate) const LOOKS: [(&str, &str); 7] = [
     ("plain", "dot"),
     ("clflush", "triangle"),
     ("clwb", "square"),
@@ -181,7 +181,7 @@ pub(super) const LOOKS: [(&str, &str); 7] = [
 ];
 
 /// A swatch and its name for each colour.
-pub(super) fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> Markup {
+pub(crate) fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> Markup {
     html! {
         ul class="legend" {
             @for (shape, color, name) in entries {

@@ -9,45 +9,23 @@
 //! [`maud`] escapes it in HTML, `figure` in the JSON that figures are drawn from, and the script builds
 //! hover texts from text nodes. A content security policy in the page forbids every request.
 
-mod aa;
-mod answer;
-mod commits;
-mod compare;
-mod costs;
-mod doctor;
-mod document;
-mod executed;
-mod experiment;
-mod figure;
-mod frontier;
-mod latencies;
-mod not_run;
-mod on_disk;
-mod pages;
-mod pair;
-mod placement;
-mod probes;
-mod prove;
-mod quantiles;
-mod reproduce;
-mod sensitivity;
-mod slowdowns;
-mod stalls;
-mod table;
-mod timeline;
-mod versus;
+pub(crate) mod answer;
+pub(crate) mod document;
+pub(crate) mod figure;
+pub(crate) mod pages;
+pub(crate) mod table;
 
 use maud::Markup;
 
-pub use compare::{Compared, comparisons, whatif};
+pub use crate::compare::page::{Compared, comparisons, whatif};
+pub use crate::executed::page::page as executed;
+pub use crate::reproduce::page::page as simulated;
+pub use crate::versus::page::versus;
 pub use document::page;
-pub use executed::page as executed;
 pub use figure::{RangeRow, Ranges, Tip};
 pub use pages::{datasets, pairs, proof, survey};
-pub use reproduce::page as simulated;
 pub use ringfence_studies::digest::Digest;
 pub use table::{Align, table};
-pub use versus::versus;
 
 /// A page: what [`page`] makes a file of.
 pub struct Page {

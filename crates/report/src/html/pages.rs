@@ -6,13 +6,16 @@ use ringfence_studies::pair::Outcome;
 use ringfence_studies::prove::Proof;
 use ringfence_studies::survey::Survey;
 
-use super::{Answer, Digest, Group, Page, Section};
-use super::{
-    aa, answer, commits, costs, doctor, experiment, latencies, not_run, on_disk, placement, probes,
-    quantiles, slowdowns, stalls, timeline,
-};
+use crate::aa::page as aa;
+use crate::commits::{page as commits, stalls};
+use crate::doctor::page as doctor;
+use crate::experiment::page as experiment;
+use crate::experiment::page::{costs, not_run, on_disk, placement, probes, slowdowns, timeline};
+use crate::html::answer;
+use crate::html::{Answer, Digest, Group, Page, Section};
+use crate::latencies::{page as latencies, quantiles};
 use crate::numbers;
-use crate::survey::{INTERVALS, describe, precision};
+use crate::survey::text::{INTERVALS, describe, precision};
 
 /// The page of a survey, with the datasets that it measured.
 pub fn survey(survey: &Survey, digests: &[Digest]) -> Page {
@@ -98,15 +101,20 @@ pub fn datasets(digests: &[Digest]) -> Page {
 
 /// The page of a proof, with the datasets of its stages; where it was cut short, why, and how it goes on.
 pub fn proof(proof: &Proof, cut_short: Option<&str>, digests: &[Digest]) -> Page {
-    let (answer, section) = (super::prove::answer(proof, cut_short), super::prove::section(proof));
+    let (answer, section) =
+        (crate::prove::page::answer(proof, cut_short), crate::prove::page::section(proof));
     let page = with_datasets("Proof", answer, section, digests);
     Page { simulated: page.simulated || proof.simulated, ..page }
 }
 
 /// The page of `pair`: who bears whom and what is advised, with the datasets of its stages.
 pub fn pairs(outcome: &Outcome, digests: &[Digest]) -> Page {
-    let mut page =
-        with_datasets("Pairs", super::pair::answer(outcome), super::pair::section(outcome), digests);
+    let mut page = with_datasets(
+        "Pairs",
+        crate::pair::page::answer(outcome),
+        crate::pair::page::section(outcome),
+        digests,
+    );
     // Each writer is beside another task: their slowdowns are not choice between ways of writing.
     page.groups.iter_mut().for_each(|group| group.sections.retain(|section| section.id != "frontier"));
     page
@@ -137,10 +145,13 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
     let one = [digest];
     let findings = digest.machine.as_ref().map(|machine| machine.findings.as_slice());
     // A polluter writes to fill the cache; whether that is efficient nobody asks.
-    let curves =
-        digest.findings.sensitivity.as_ref().and_then(|found| super::sensitivity::section(found, digest));
-    let frontier =
-        super::frontier::section(&digest.findings.frontier).filter(|_| digest.findings.sensitivity.is_none());
+    let curves = digest
+        .findings
+        .sensitivity
+        .as_ref()
+        .and_then(|found| crate::sensitivity::page::section(found, digest));
+    let frontier = crate::experiment::page::frontier::section(&digest.findings.frontier)
+        .filter(|_| digest.findings.sensitivity.is_none());
     let all = [
         // The page of one dataset has it on its first screen, or says there why it has none.
         // Among several datasets, a single method has nothing to be compared with.
@@ -175,7 +186,7 @@ fn others(frontiers: &[Frontier], shown: Option<usize>) -> Option<Section> {
         .iter()
         .enumerate()
         .filter(|(number, _)| Some(*number) != shown)
-        .filter_map(|(_, frontier)| super::frontier::figure(frontier, 380))
+        .filter_map(|(_, frontier)| crate::experiment::page::frontier::figure(frontier, 380))
         .collect();
     if figures.is_empty() {
         return None;

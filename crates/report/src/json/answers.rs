@@ -11,9 +11,9 @@ use ringfence_studies::tune::files;
 use ringfence_studies::whatif::WhatIf;
 use serde::Serialize;
 
-use super::Document;
-use super::case::{Case, cases};
+use crate::experiment::cases::json::{Case, cases};
 use crate::html::Compared;
+use crate::json::Document;
 
 /// A proof, its datasets in `dir`; and, where it was made just now, why that ended early, the setting that was
 /// left in place, and what somebody else has set in resctrl meanwhile.

@@ -12,7 +12,7 @@ use ringfence_simulator::{Description, Value};
 use ringfence_studies::lock::{Misses, Region};
 use serde::Serialize;
 
-use super::Document;
+use crate::json::Document;
 
 /// CPUs, caches and nodes.
 pub fn topology(topology: &Topology) -> impl Serialize {

@@ -5,36 +5,27 @@
 //! are described in `docs/schema`, and `docs/json.md` says what a version promises.
 
 mod answers;
-mod case;
-mod census;
-mod claims;
-mod described;
-mod experiment;
-mod fleet;
 mod looks;
-mod simulated;
-mod survey;
-mod versus;
 
 use serde::Serialize;
 
+pub use crate::census::json::{census, census_diff, census_run, census_run_diff};
+pub use crate::claims::json::claims;
+pub use crate::describe::json::{calibrated, machine_check, machine_sensitivity};
+pub use crate::experiment::json::{datasets, experiment, lock_measured, reproduced};
+pub use crate::fleet::json::{fleet_report, fleet_status};
+pub use crate::reproduce::json::simulated;
+pub use crate::survey::json::survey;
+pub use crate::versus::json::versus;
 pub use answers::{comparisons, pairs, proof, tuned, tuned_files, whatif};
-pub use census::{census, census_diff, census_run, census_run_diff};
-pub use claims::claims;
-pub use described::{calibrated, machine_check, machine_sensitivity};
-pub use experiment::{datasets, experiment, lock_measured, reproduced};
-pub use fleet::{fleet_report, fleet_status};
 pub use looks::{
     Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, machine, machines,
     put_back, resctrl, resctrl_watch, restored, topology,
 };
-pub use simulated::simulated;
-pub use survey::survey;
-pub use versus::versus;
 
 #[derive(Serialize)]
-struct Document<T> {
-    schema: &'static str,
+pub(crate) struct Document<T> {
+    pub(crate) schema: &'static str,
     #[serde(flatten)]
-    body: T,
+    pub(crate) body: T,
 }

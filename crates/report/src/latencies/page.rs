@@ -5,16 +5,16 @@ use ringfence_analysis::latency::CaseLatencies;
 use ringfence_experiment::histogram::Grid;
 use serde::Serialize;
 
-use super::figure::{Chart, Figure};
-use super::table::{Align, table};
-use super::{Digest, Section};
 use crate::histogram::{QUANTILES, quantile, time};
-use crate::latencies::{bears, interval, name, notes, quantile as of_case};
+use crate::html::figure::{Chart, Figure};
+use crate::html::table::{Align, table};
+use crate::html::{Digest, Section};
+use crate::latencies::text::{bears, interval, name, notes, quantile as of_case};
 use crate::numbers;
 use crate::text::{capital, clean};
 
 #[derive(Debug, Serialize)]
-pub(super) struct Drawn {
+pub(crate) struct Drawn {
     /// From, to, count, and the hover text.
     bars: Vec<(u64, u64, u64, String)>,
     /// Quantiles: name and place.
@@ -22,7 +22,7 @@ pub(super) struct Drawn {
 }
 
 /// A table and a figure for each case that counted latencies.
-pub(super) fn section(digest: &Digest) -> Option<Section> {
+pub(crate) fn section(digest: &Digest) -> Option<Section> {
     let all = &digest.findings.latencies;
     if all.is_empty() {
         return None;

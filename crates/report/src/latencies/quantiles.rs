@@ -7,15 +7,15 @@ use maud::{Markup, html};
 use ringfence_analysis::latency::{CaseLatencies, LatencyQuantile};
 use serde::Serialize;
 
-use super::figure::{Chart, Figure, LOOKS, Tip, legend};
-use super::table::{Align, table};
-use super::{Digest, Section};
 use crate::histogram::time;
-use crate::latencies::{name, quantile};
+use crate::html::figure::{Chart, Figure, LOOKS, Tip, legend};
+use crate::html::table::{Align, table};
+use crate::html::{Digest, Section};
+use crate::latencies::text::{name, quantile};
 use crate::numbers::{NO_FIGURE, count, ns_interval, percent};
 
 #[derive(Debug, Serialize)]
-pub(super) struct Drawn {
+pub(crate) struct Drawn {
     lines: Vec<Line>,
     points: Vec<Point>,
 }
@@ -41,7 +41,7 @@ struct Point {
 }
 
 /// A figure for each dataset and each role that counted latencies; nothing where none did.
-pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
+pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
     let several = digests.len() > 1;
     let figures: Vec<Markup> = digests.iter().flat_map(|digest| figures(digest, several)).collect();
     let body = html! { div class="row one" { @for figure in &figures { (figure) } } };

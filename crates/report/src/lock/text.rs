@@ -6,7 +6,7 @@ use ringfence_machine::units::Bytes;
 use ringfence_resctrl::pseudo::RegionPlan;
 use ringfence_studies::lock::{Misses, Region, parts};
 
-use crate::latencies::quantile;
+use crate::latencies::text::quantile;
 use crate::numbers::{NO_FIGURE, count, percent};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};

@@ -3,7 +3,7 @@
 use ringfence_simulator::{Description, Value};
 
 use crate::style::Style;
-use crate::survey::describe;
+use crate::survey::text::describe;
 use crate::table::{Cell, Column, Table};
 use crate::text::{faint, heading, paragraph};
 

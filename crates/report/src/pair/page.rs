@@ -4,12 +4,12 @@ use maud::html;
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable, Verdict};
 use ringfence_studies::pair::{Assignment, Outcome, PairEntry, letter};
 
-use super::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
-use super::slowdowns::{borne_out, verdict};
-use super::table::{Align, table};
-use super::{Answer, Card, Section};
+use crate::experiment::page::slowdowns::{borne_out, verdict};
+use crate::html::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
+use crate::html::table::{Align, table};
+use crate::html::{Answer, Card, Section};
 use crate::numbers;
-use crate::pair::{introduced, picked_by, probability, progress, takes, total, undecided};
+use crate::pair::text::{introduced, picked_by, probability, progress, takes, total, undecided};
 use crate::text::{capital, clean};
 
 /// Colours begin to be strong from this slowdown on.
@@ -25,9 +25,9 @@ struct Side<'a> {
 }
 
 /// The first screen.
-pub(super) fn answer(outcome: &Outcome) -> Answer {
+pub(crate) fn answer(outcome: &Outcome) -> Answer {
     let mut sentences: Vec<String> =
-        crate::pair::reasons(outcome).iter().map(|line| capital(&clean(line))).collect();
+        crate::pair::text::reasons(outcome).iter().map(|line| capital(&clean(line))).collect();
     sentences.extend(outcome.kinds.iter().map(|kind| clean(&introduced(kind))));
     sentences.extend(outcome.placement.iter().map(|note| clean(note)));
     if let Some(why) = &outcome.ended_early {
@@ -35,7 +35,7 @@ pub(super) fn answer(outcome: &Outcome) -> Answer {
     }
     Answer {
         question: "Who should run beside whom?".into(),
-        headline: format!("{}.", clean(&crate::pair::answer(outcome))),
+        headline: format!("{}.", clean(&crate::pair::text::answer(outcome))),
         cards: cards(outcome),
         sentences,
         figure: matrix(outcome),
@@ -238,7 +238,7 @@ fn matrix(outcome: &Outcome) -> Option<maud::Markup> {
 }
 
 /// Every pair from both sides; none where there are none.
-pub(super) fn section(outcome: &Outcome) -> Option<Section> {
+pub(crate) fn section(outcome: &Outcome) -> Option<Section> {
     let sides = sides(outcome);
     if sides.is_empty() {
         return None;

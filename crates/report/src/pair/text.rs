@@ -5,8 +5,8 @@ use std::time::Duration;
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, Verdict as Slower, WouldSettle};
 use ringfence_studies::pair::{Advice, Assignment, KindEntry, Outcome, PairEntry, Verdict, letter};
 
-use crate::classes::classes_legend;
-use crate::experiment::SIMULATED;
+use crate::experiment::classes::classes_legend;
+use crate::experiment::text::SIMULATED;
 use crate::numbers::{Figure, NO_FIGURE, change, duration, percent, slowdown_figure};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};

@@ -7,17 +7,18 @@ use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
 use ringfence_studies::prove::{Price, Proof, Question, Verdict};
 
-use super::figure::{RangeRow, Ranges, Tip};
-use super::table::{Align, table};
-use super::{Answer, Badge, Card, Layout, Section};
-use crate::budget::{self, judged_estimate, judged_figure, judged_name, side_of};
-use crate::checks::checks;
+use crate::experiment::budget;
+use crate::experiment::budget::{judged_estimate, judged_figure, judged_name, side_of};
+use crate::experiment::checks::checks;
+use crate::html::figure::{RangeRow, Ranges, Tip};
+use crate::html::table::{Align, table};
+use crate::html::{Answer, Badge, Card, Layout, Section};
 use crate::numbers;
-use crate::prove::{conclusion, told_as, trials, was_measured_beside, word};
+use crate::prove::text::{conclusion, told_as, trials, was_measured_beside, word};
 use crate::text::{capital, clean, plural};
 
 /// The first screen of a proof.
-pub(super) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
+pub(crate) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
     let question = &proof.record.question;
     let said = conclusion(proof);
     let mut sentences: Vec<String> =
@@ -32,7 +33,7 @@ pub(super) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
             refused.iter().map(line).collect(),
         )
     });
-    let (headline, besides) = match crate::commits::of_proof(proof) {
+    let (headline, besides) = match crate::commits::text::of_proof(proof) {
         Some(sentence) => (sentence, std::iter::once(said.answer).chain(said.besides).collect()),
         None => (said.answer, said.besides),
     };
@@ -174,7 +175,7 @@ fn row(name: &str, estimate: &Estimate, budget: Budget, named: &'static str) -> 
 }
 
 /// What each lever does and costs; none where none was tried.
-pub(super) fn section(proof: &Proof) -> Option<Section> {
+pub(crate) fn section(proof: &Proof) -> Option<Section> {
     if proof.tried.is_empty() {
         return None;
     }

@@ -8,8 +8,8 @@ use ringfence_studies::reproduce::simulated::{self, Outcome, Score, Seconds, Sim
 use ringfence_studies::reproduce::{Published, Reproduced, Row};
 use serde::Serialize;
 
+use crate::experiment::json::Measured;
 use crate::json::Document;
-use crate::json::experiment::Measured;
 
 /// Published figures beside simulated ones, the datasets in `dir`; `here` is what was measured of an experiment on this host.
 pub fn simulated<'a>(

@@ -4,9 +4,9 @@ use maud::html;
 use ringfence_studies::reproduce::Reproduced;
 use ringfence_studies::reproduce::simulated::Simulated;
 
-use super::table::{Align, table};
-use super::{Answer, Group, Layout, Page, Section};
-use crate::reproduce::{HEADS, TIME_HEADS, Tabled, tabled, verdicts};
+use crate::html::table::{Align, table};
+use crate::html::{Answer, Group, Layout, Page, Section};
+use crate::reproduce::text::{HEADS, TIME_HEADS, Tabled, tabled, verdicts};
 
 /// The page; `here` is what was measured of an experiment on this host.
 pub fn page<'a>(all: &[Simulated], here: &dyn Fn(&str) -> Option<&'a Reproduced>) -> Page {

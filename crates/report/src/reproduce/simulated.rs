@@ -3,9 +3,9 @@
 use ringfence_studies::reproduce::simulated::{Errors, Order, Score, Seconds, Simulated, Time};
 use ringfence_studies::reproduce::{Measured, Reproduced, Row};
 
-use super::{case, change, line, times as published_times, word};
-use crate::experiment::SIMULATED;
+use crate::experiment::text::SIMULATED;
 use crate::numbers::slowdown_figure;
+use crate::reproduce::text::{case, change, line, times as published_times, word};
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{hanging, heading, paragraph};

@@ -1,7 +1,5 @@
 //! Published figures beside measured ones, a table for each source.
 
-mod simulated;
-
 use ringfence_studies::reproduce::{Agreement, Measured, Row, WIDENED_BY, by_figure};
 
 use crate::numbers::slowdown_figure;
@@ -9,8 +7,8 @@ use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{hanging, heading, paragraph};
 
-pub(crate) use simulated::{HEADS, TIME_HEADS, Tabled, tabled, verdicts};
-pub use simulated::{simulated, simulated_summary};
+pub(crate) use super::simulated::{HEADS, TIME_HEADS, Tabled, tabled, verdicts};
+pub use super::simulated::{simulated, simulated_summary};
 
 /// A heading line of its own.
 pub fn title(text: &str, style: &Style) -> String {
@@ -150,7 +148,7 @@ fn together_line(group: &[&Row], which: Which) -> String {
     }
 }
 
-fn line(row: &Row) -> String {
+pub(crate) fn line(row: &Row) -> String {
     together_line(&[row], |row| Some(&row.measured))
 }
 
@@ -248,7 +246,7 @@ fn magnitude(measured: &Measured) -> Option<Agreement> {
 }
 
 // `beside; writer.count=8; writer.instruction=clwb` is `beside 8 x clwb`.
-fn case(text: &str) -> String {
+pub(crate) fn case(text: &str) -> String {
     let word = |part: &str| match part.split_once('=') {
         Some((key, count)) if key.ends_with(".count") => format!("{count} x"),
         Some((key, "none")) => format!("{} none", key.rsplit('.').next().unwrap_or(key)),
@@ -259,11 +257,11 @@ fn case(text: &str) -> String {
 }
 
 // As published: with the digits of a time that was printed to microseconds no more than make sense here.
-fn times(row: &Row) -> String {
+pub(crate) fn times(row: &Row) -> String {
     format!("{:.2} / {:.2} s", row.published.value, row.against)
 }
 
-fn change(ratio: f64) -> String {
+pub(crate) fn change(ratio: f64) -> String {
     let tenths = ((ratio - 1.0) * 1000.0).round();
     match ratio {
         _ if ratio >= 2.0 => format!("{ratio:.2}x"),
@@ -273,7 +271,7 @@ fn change(ratio: f64) -> String {
     }
 }
 
-fn word(says: Agreement) -> &'static str {
+pub(crate) fn word(says: Agreement) -> &'static str {
     match says {
         Agreement::Agrees => "agrees",
         Agreement::Differs => "differs",

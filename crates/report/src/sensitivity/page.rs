@@ -4,12 +4,12 @@ use ringfence_analysis::estimate::Verdict;
 use ringfence_studies::sensitivity::{Curve, Point, Sensitivity};
 use serde::Serialize;
 
-use super::figure::{Chart, Figure, Tip, legend};
-use super::slowdowns::verdict;
-use super::table::{Align, table};
-use super::{Answer, Card, Digest, Section};
+use crate::experiment::page::slowdowns::verdict;
+use crate::html::figure::{Chart, Figure, Tip, legend};
+use crate::html::table::{Align, table};
+use crate::html::{Answer, Card, Digest, Section};
 use crate::numbers;
-use crate::sensitivity::{conclusion, lacking, polluter, sentence, stalled};
+use crate::sensitivity::text::{conclusion, lacking, polluter, sentence, stalled};
 use crate::text::clean;
 
 /// In this order; far more curves than these nobody tells apart.
@@ -19,7 +19,7 @@ const MOST_CARDS: usize = 6;
 
 /// What the script draws.
 #[derive(Debug, Serialize)]
-pub(super) struct Drawn {
+pub(crate) struct Drawn {
     axis: &'static str,
     curves: Vec<DrawnCurve>,
     /// Sizes of caches: name and bytes.
@@ -45,7 +45,7 @@ struct DrawnPoint {
 }
 
 /// The first screen.
-pub(super) fn answer(found: &Sensitivity, digest: &Digest) -> Answer {
+pub(crate) fn answer(found: &Sensitivity, digest: &Digest) -> Answer {
     let mut said: Vec<String> = found.curves.iter().map(|curve| clean(&sentence(curve))).collect();
     let headline = match conclusion(found) {
         Some(conclusion) => clean(&conclusion),
@@ -84,7 +84,7 @@ fn card((number, curve): (usize, &Curve)) -> Option<Card> {
 }
 
 /// The curves; none where no point has a figure.
-pub(super) fn section(found: &Sensitivity, digest: &Digest) -> Option<Section> {
+pub(crate) fn section(found: &Sensitivity, digest: &Digest) -> Option<Section> {
     let body = figure(found, digest)?;
     Some(Section { id: "sensitivity", title: "Sensitivity".into(), body })
 }

@@ -6,7 +6,7 @@ use ringfence_studies::sensitivity::{Curve, Point, Ranking, Sensitivity};
 
 use crate::numbers::{NO_FIGURE, change, percent, slowdown_figure};
 use crate::style::{Paint, Style};
-use crate::survey::CHANCE;
+use crate::survey::text::CHANCE;
 use crate::table::{Cell, Column, Table};
 use crate::text::{heading, listed, paragraph};
 

@@ -4,7 +4,7 @@ use ringfence_analysis::estimate::Interval;
 use ringfence_studies::survey::advice::{Advice, AfterClwb, Beside, Pacing};
 use ringfence_studies::survey::answer::{ForBlock, Seen};
 
-use super::headline::{CHANCE, left, ns, slower};
+use crate::survey::headline::{CHANCE, left, ns, slower};
 use crate::text::{capital, listed};
 
 /// One thing that is advised, in a sentence.

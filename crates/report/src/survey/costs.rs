@@ -17,7 +17,7 @@ const PLACES: [(FenceAt, &str); 3] =
 /// What the columns of parts are.
 pub(crate) const PARTS: &str = "copy: plain stores to cached lines; ownership: what cold lines add, because they are read first; instruction: what flushing adds without fences (for nt: compared with the copy); fence: what fences add; reload: how much longer it takes to load the line again than a cached one";
 
-pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
+pub(crate) fn section(out: &mut String, survey: &Survey, style: &Style) {
     if survey.cost.is_empty() {
         return;
     }

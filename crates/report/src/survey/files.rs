@@ -2,12 +2,12 @@
 
 use ringfence_studies::survey::Survey;
 
-use crate::cases;
-use crate::commits;
+use crate::commits::text as commits;
+use crate::experiment::cases;
 use crate::style::Style;
 use crate::text::{heading, paragraph};
 
-pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
+pub(crate) fn section(out: &mut String, survey: &Survey, style: &Style) {
     for found in &survey.files {
         if let Some(question) = &found.plan.experiment.question {
             heading(out, question, style);

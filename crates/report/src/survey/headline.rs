@@ -118,7 +118,7 @@ pub(crate) fn gentler(answer: &Answer) -> Option<(&'static str, &Method, String)
 }
 
 /// How much may have been missed where no slowdown was seen.
-pub(super) fn left(most: Option<f64>) -> String {
+pub(crate) fn left(most: Option<f64>) -> String {
     most.map_or_else(
         || "no upper limit is known".into(),
         |most| format!("up to {} cannot be ruled out", at_most(most)),
@@ -126,7 +126,7 @@ pub(super) fn left(most: Option<f64>) -> String {
 }
 
 /// `slower by 3.4 % [0.1, 6.7]`, of a slowdown whose interval lies above 1.
-pub(super) fn slower(slowdown: &Estimate) -> String {
+pub(crate) fn slower(slowdown: &Estimate) -> String {
     sentence(&Finding::new(slowdown, 0.0))
 }
 

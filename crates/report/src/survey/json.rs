@@ -13,8 +13,8 @@ use ringfence_studies::survey::parts::Parts;
 use ringfence_studies::survey::{self, Advice, Outside, Probes};
 use serde::Serialize;
 
-use super::Document;
-use super::case::{Case, cases};
+use crate::experiment::cases::json::{Case, cases};
+use crate::json::Document;
 
 #[derive(Serialize)]
 struct Survey<'a> {

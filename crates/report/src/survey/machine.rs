@@ -26,7 +26,7 @@ pub(crate) fn describe(machine: &Machine) -> String {
     format!("{processor}: {}{kernel}{hypervisor}", machine.topology.summary())
 }
 
-pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
+pub(crate) fn section(out: &mut String, survey: &Survey, style: &Style) {
     let machine = &survey.machine;
     hanging(out, "machine      ", Some(Paint::Strong), &describe(machine), style);
     let probes = &survey.probes;

@@ -10,7 +10,7 @@ use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{faint, heading, paragraph, plural};
 
-pub(super) fn section(out: &mut String, survey: &Survey, style: &Style) {
+pub(crate) fn section(out: &mut String, survey: &Survey, style: &Style) {
     for table in &survey.neighbours {
         let paced = survey.pace.as_deref();
         heading(out, &title(table, survey), style);

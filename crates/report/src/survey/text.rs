@@ -1,27 +1,21 @@
 //! The survey on one or two screens: machine, costs, neighbours, advice.
 
-mod advice;
-mod costs;
-mod files;
-mod headline;
-mod machine;
-mod neighbours;
-
+use super::{advice, costs, files, headline, machine, neighbours};
 use ringfence_experiment::start;
 use ringfence_studies::survey::{Outside, Survey};
 
-use crate::experiment::SIMULATED;
+use crate::experiment::text::SIMULATED;
 use crate::numbers;
 use crate::style::Style;
 use crate::text::{faint, heading, paragraph};
 
-pub use advice::advice;
-pub(crate) use costs::PARTS;
-pub use headline::headline;
-pub(crate) use headline::{CHANCE, cheapest, gentler, ns, to_others};
-pub use machine::machine_line;
-pub(crate) use machine::{describe, holds, round_trip};
-pub(crate) use neighbours::perhaps;
+pub use super::advice::advice;
+pub(crate) use super::costs::PARTS;
+pub use super::headline::headline;
+pub(crate) use super::headline::{CHANCE, cheapest, gentler, ns, to_others};
+pub use super::machine::machine_line;
+pub(crate) use super::machine::{describe, holds, round_trip};
+pub(crate) use super::neighbours::perhaps;
 
 /// What an interval is.
 pub(crate) const INTERVALS: &str = "95 % intervals over trials, each trial a new start of the victim.";

@@ -8,7 +8,7 @@ use crate::table::{Cell, Column, Table};
 use crate::text::plural;
 
 /// Appends the table, after an empty line; nothing where no caches are known.
-pub(super) fn caches(out: &mut String, topology: &Topology, style: &Style) {
+pub(crate) fn caches(out: &mut String, topology: &Topology, style: &Style) {
     if topology.caches.is_empty() {
         return;
     }

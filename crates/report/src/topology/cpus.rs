@@ -4,7 +4,7 @@ use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::topology::Topology;
 
 /// `0-3,8`, and `0-62:2` for every second one, as `taskset` reads it.
-pub(super) fn list(cpus: &CpuSet) -> String {
+pub(crate) fn list(cpus: &CpuSet) -> String {
     let ids: Vec<CpuId> = cpus.iter().collect();
     let mut parts = Vec::new();
     let mut rest = &ids[..];
@@ -33,18 +33,18 @@ pub(super) fn list(cpus: &CpuSet) -> String {
 }
 
 /// `CPU 3`, `CPUs 0-3`.
-pub(super) fn named(cpus: &CpuSet) -> String {
+pub(crate) fn named(cpus: &CpuSet) -> String {
     let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
     format!("{noun} {}", list(cpus))
 }
 
 /// The hardware threads of a core: `2+34`.
-pub(super) fn siblings(core: &CpuSet) -> String {
+pub(crate) fn siblings(core: &CpuSet) -> String {
     core.iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join("+")
 }
 
 /// The distance between the two threads of a core, where it is the same for all cores.
-pub(super) fn regular_siblings(topology: &Topology) -> Option<CpuId> {
+pub(crate) fn regular_siblings(topology: &Topology) -> Option<CpuId> {
     let offset = |core: &CpuSet| match core.iter().collect::<Vec<_>>()[..] {
         [a, b] => Some(b - a),
         _ => None,

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::topology::{Cache, Core, CoreKind, Die, Node, Topology};
 
-use super::cpus;
 use crate::style::{Paint, Style};
 use crate::text::{grid, hanging, plural};
+use crate::topology::cpus;
 
 /// Every node with its cores; `folded` leaves out the single cores.
-pub(super) fn nodes(out: &mut String, topology: &Topology, folded: bool, style: &Style) {
+pub(crate) fn nodes(out: &mut String, topology: &Topology, folded: bool, style: &Style) {
     for node in &topology.nodes {
         let head = format!("Node {:<4}", node.id);
         hanging(out, &head, Some(Paint::Strong), &describe(topology, node), style);

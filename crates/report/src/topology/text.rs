@@ -1,10 +1,7 @@
 //! A computer's processors, caches and memory nodes, as `lscpu` and `lstopo` would tell them
 //! together.
 
-mod caches;
-mod cpus;
-mod node;
-
+use super::{caches, cpus, node};
 use ringfence_machine::topology::{CoreKind, Topology};
 
 use crate::style::{Paint, Style};

@@ -5,9 +5,8 @@ use ringfence_analysis::results::CaseResult;
 use ringfence_studies::tune::Tuned;
 use ringfence_studies::tune::choice::Choice;
 
-use crate::experiment::SIMULATED;
+use crate::experiment::text::SIMULATED;
 use crate::numbers::{NO_FIGURE, slowdown_estimate};
-use crate::prove;
 use crate::sentence::sentence;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
@@ -48,7 +47,7 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
     if let Some(proof) = &tuned.proof {
         out.push('\n');
         heading(&mut out, "Beside the victim", style);
-        out.push_str(&prove(proof, style));
+        out.push_str(&crate::prove(proof, style));
     }
     if let Some(policy) = &tuned.policy {
         out.push('\n');

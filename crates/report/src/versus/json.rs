@@ -5,7 +5,7 @@ use std::path::Path;
 use ringfence_versus::Findings;
 use serde::Serialize;
 
-use super::Document;
+use crate::json::Document;
 
 /// `versus`, and `show` of its folder.
 pub fn versus(findings: &Findings, dir: &Path) -> impl Serialize {

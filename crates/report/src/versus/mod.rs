@@ -1,5 +1,7 @@
 //! Whole commands, compared.
 
+pub(crate) mod json;
+pub(crate) mod page;
 pub mod text;
 pub mod words;
 

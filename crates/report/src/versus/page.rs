@@ -13,11 +13,12 @@ use ringfence_versus::stretch::{Stretch, stretches};
 use ringfence_versus::table::parameters;
 use serde::Serialize;
 
-use super::document::command;
-use super::figure::{Chart, Figure, LOOKS, RangeRow, Ranges, Tip, legend};
-use super::table::{Align, table};
-use super::{Answer, Badge, Card, Group, Layout, Page, Section};
-use crate::numbers::{self, NO_FIGURE, percent, slowdown, slowdown_figure};
+use crate::html::document::command;
+use crate::html::figure::{Chart, Figure, LOOKS, RangeRow, Ranges, Tip, legend};
+use crate::html::table::{Align, table};
+use crate::html::{Answer, Badge, Card, Group, Layout, Page, Section};
+use crate::numbers;
+use crate::numbers::{NO_FIGURE, percent, slowdown, slowdown_figure};
 use crate::text::plural;
 
 /// Points that a page has room for.

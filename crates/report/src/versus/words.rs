@@ -4,7 +4,7 @@ use crate::print::numbers::{percent, slowdown_estimate, slowdown_figure};
 use crate::print::text::{capital, listed, plural};
 use ringfence_analysis::estimate::Interval;
 
-use super::text::{alone, failures, left_behind, longer, said, title, too_few, warmed};
+use crate::versus::text::{alone, failures, left_behind, longer, said, title, too_few, warmed};
 use ringfence_versus::findings::{Compared, Findings, Measure, Verdict};
 use ringfence_versus::table::parameters;
 

@@ -2,7 +2,7 @@
 
 use ringfence_studies::whatif::{Elided, WhatIf};
 
-use crate::compare::compare;
+use crate::compare::text::compare;
 use crate::compare_answer;
 use crate::numbers::slowdown_estimate;
 use crate::style::Style;

@@ -3,8 +3,8 @@
 use ringfence_analysis::results::CaseResult;
 use ringfence_experiment::plan::Plan;
 
-use super::labels::{Labels, one};
-use super::notes::{Notes, in_brackets};
+use crate::experiment::cases::labels::{Labels, one};
+use crate::experiment::cases::notes::{Notes, in_brackets};
 use crate::numbers::{
     NO_FIGURE, ns_estimate, ns_figure, ns_observed, throughput_figure, throughput_interval,
 };
@@ -20,7 +20,7 @@ enum Detail {
     Brief,
 }
 
-pub(super) fn costs(plan: &Plan, results: &[&CaseResult], style: &Style) -> String {
+pub(crate) fn costs(plan: &Plan, results: &[&CaseResult], style: &Style) -> String {
     let labels = Labels::of(results);
     let merged = labels.merged();
     let mut tables = [(&labels, Detail::Full), (&labels, Detail::Brief), (&merged, Detail::Brief)]

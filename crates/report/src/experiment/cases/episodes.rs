@@ -6,7 +6,7 @@ use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_analysis::results::CaseResult;
 use ringfence_experiment::plan::Plan;
 
-use super::labels::{one, words};
+use crate::experiment::cases::labels::{one, words};
 use crate::numbers::{duration, slowdown_figure};
 
 /// A sentence or two for each case that has figures: how much of its harm came while its aggressors ran, and how much after

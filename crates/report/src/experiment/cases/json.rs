@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::sentence;
 
 #[derive(Serialize)]
-pub(super) struct Case<'a> {
+pub(crate) struct Case<'a> {
     case: usize,
     arm: &'a str,
     label: &'a str,
@@ -67,6 +67,6 @@ impl<'a> From<&'a results::Effect> for Effect<'a> {
     }
 }
 
-pub(super) fn cases(results: &[CaseResult]) -> Vec<Case<'_>> {
+pub(crate) fn cases(results: &[CaseResult]) -> Vec<Case<'_>> {
     results.iter().map(Case::from).collect()
 }

@@ -9,7 +9,7 @@ use crate::table::{Cell, Column};
 const NARROWEST_LABEL: usize = 10;
 
 /// The columns in front of the figures.
-pub(super) struct Labels {
+pub(crate) struct Labels {
     arm: bool,
     /// (role.parameter, what the column is headed).
     keys: Vec<(String, String)>,
@@ -20,7 +20,7 @@ pub(super) struct Labels {
 impl Labels {
     /// The arm where it differs or where nothing else does, and each parameter in the order in
     /// which it turns up. The role is left out of the head where that leaves no ambiguity.
-    pub(super) fn of(results: &[&CaseResult]) -> Self {
+    pub(crate) fn of(results: &[&CaseResult]) -> Self {
         let mut keys: Vec<&str> = Vec::new();
         for (key, _) in results.iter().flat_map(|result| &result.params) {
             if !keys.contains(&key.as_str()) {
@@ -41,11 +41,11 @@ impl Labels {
     }
 
     /// The same in one column, for where there is little room: `clwb block=4KiB`.
-    pub(super) fn merged(&self) -> Self {
+    pub(crate) fn merged(&self) -> Self {
         Self { arm: self.arm, keys: self.keys.clone(), merged: true }
     }
 
-    pub(super) fn columns(&self) -> Vec<Column> {
+    pub(crate) fn columns(&self) -> Vec<Column> {
         if self.merged {
             return vec![Column::text("case", 2 * NARROWEST_LABEL)];
         }
@@ -54,7 +54,7 @@ impl Labels {
         heads.map(|head| Column::text(head, NARROWEST_LABEL)).collect()
     }
 
-    pub(super) fn cells(&self, result: &CaseResult) -> Vec<Cell> {
+    pub(crate) fn cells(&self, result: &CaseResult) -> Vec<Cell> {
         if self.merged {
             let arm = (self.arm || result.label.is_empty()).then_some(result.arm.as_str());
             let words: Vec<&str> = arm.into_iter().chain([result.label.as_str()]).collect();
@@ -66,7 +66,7 @@ impl Labels {
     }
 
     /// The same in a line: `beside, instruction clwb, block 4KiB`.
-    pub(super) fn line(&self, result: &CaseResult) -> String {
+    pub(crate) fn line(&self, result: &CaseResult) -> String {
         let arm = self.arm.then(|| result.arm.clone());
         let values =
             self.keys.iter().filter_map(|(key, head)| Some(format!("{head} {}", value(result, key)?)));

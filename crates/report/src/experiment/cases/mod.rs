@@ -3,13 +3,14 @@
 //! Cases with a baseline are told by their slowdown, the others by their cost; then the cases that
 //! this machine could not hold, and how to read it all.
 
-mod costs;
-mod episodes;
-mod labels;
-mod not_run;
-mod notes;
-mod reading;
-mod slowdowns;
+pub(crate) mod costs;
+pub(crate) mod episodes;
+pub(crate) mod json;
+pub(crate) mod labels;
+pub(crate) mod not_run;
+pub(crate) mod notes;
+pub(crate) mod reading;
+pub(crate) mod slowdowns;
 
 use std::collections::BTreeSet;
 
@@ -23,10 +24,10 @@ use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::quantity::Quantile;
 
-use crate::classes::classes_legend;
+use crate::experiment::classes::classes_legend;
+use crate::experiment::too_long::too_long_in;
 use crate::style::Style;
 use crate::text::paragraph;
-use crate::too_long::too_long_in;
 
 /// The results of a plan: tables of costs and of slowdowns, where there are any, cases that were
 /// not run with their reasons, and a few lines on how to read it.

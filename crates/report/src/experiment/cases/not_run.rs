@@ -2,7 +2,7 @@
 
 use ringfence_experiment::plan::{Plan, is_left_out};
 
-use super::labels::words;
+use crate::experiment::cases::labels::words;
 use crate::style::Style;
 use crate::text::paragraph;
 
@@ -27,7 +27,7 @@ pub(crate) fn refusals(plan: &Plan) -> Vec<(&str, Vec<String>)> {
 }
 
 /// `not run: LABEL, because REASON`, one paragraph for each reason; empty where all were run.
-pub(super) fn not_run(plan: &Plan, style: &Style) -> String {
+pub(crate) fn not_run(plan: &Plan, style: &Style) -> String {
     let mut out = String::new();
     for (reason, labels) in refusals(plan) {
         match &labels[..] {

@@ -6,12 +6,12 @@ use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_analysis::results::CaseResult;
 use ringfence_experiment::plan::Plan;
 
-use super::labels::one;
-use super::slowdowns::figures;
+use crate::experiment::cases::labels::one;
+use crate::experiment::cases::slowdowns::figures;
 use crate::numbers::{coarse, percent};
 
 /// What a slowdown compares.
-pub(super) fn slowdown(plan: &Plan, results: &[&CaseResult]) -> Option<String> {
+pub(crate) fn slowdown(plan: &Plan, results: &[&CaseResult]) -> Option<String> {
     let first = results.first()?;
     let baseline = |result: &&CaseResult| {
         let baseline = plan.cases.get(result.case)?.baseline?;
@@ -37,7 +37,7 @@ pub(super) fn slowdown(plan: &Plan, results: &[&CaseResult]) -> Option<String> {
 }
 
 /// What the brackets are.
-pub(super) fn interval(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseResult]) -> Option<String> {
+pub(crate) fn interval(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseResult]) -> Option<String> {
     let costs = costs.iter().filter_map(|result| result.ns_per_unit.ok());
     let slowdowns = figures(slowdowns).filter_map(|(_, estimate)| estimate.ok());
     let intervals: Vec<Interval> = costs.chain(slowdowns).collect();
@@ -59,7 +59,7 @@ pub(super) fn interval(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseRes
 
 /// Median and worst half-width of the intervals there are; where more was asked for, why it was not
 /// reached.
-pub(super) fn precision<'a>(
+pub(crate) fn precision<'a>(
     plan: &Plan,
     what: &str,
     figures: impl Iterator<Item = (&'a CaseResult, Estimate)>,
@@ -96,7 +96,7 @@ pub(super) fn precision<'a>(
 }
 
 /// Pairs that have no slowdown of their own.
-pub(super) fn stalled(results: &[&CaseResult]) -> Option<String> {
+pub(crate) fn stalled(results: &[&CaseResult]) -> Option<String> {
     let diagnostics = || results.iter().filter_map(|result| Some(&result.effect.as_ref()?.diagnostics));
     let stalled: u32 = diagnostics().map(|pairs| pairs.stalled).sum();
     let all: u32 = diagnostics().map(|pairs| pairs.pairs).sum();

@@ -4,8 +4,8 @@
 use ringfence_analysis::estimate::{ClassEstimate, Estimate, Finding, Observed, Verdict, WouldSettle};
 use ringfence_analysis::results::{CaseResult, CoRunner, Effect};
 
-use super::labels::Labels;
-use super::notes::{Notes, in_brackets};
+use crate::experiment::cases::labels::Labels;
+use crate::experiment::cases::notes::{Notes, in_brackets};
 use crate::numbers::{
     NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, slowdown_observed, units_per_s,
 };
@@ -17,13 +17,13 @@ use crate::text::{paragraph, plural};
 const NARROWEST_RATE: usize = 17;
 
 /// The slowdowns over all classes, in order.
-pub(super) fn figures<'a>(
+pub(crate) fn figures<'a>(
     results: &'a [&'a CaseResult],
 ) -> impl Iterator<Item = (&'a CaseResult, Estimate)> + 'a {
     results.iter().filter_map(|result| Some((*result, result.effect.as_ref()?.by_class.all.slowdown)))
 }
 
-pub(super) fn slowdowns(results: &[&CaseResult], head: &str, style: &Style) -> String {
+pub(crate) fn slowdowns(results: &[&CaseResult], head: &str, style: &Style) -> String {
     let labels = Labels::of(results);
     let merged = labels.merged();
     match [&labels, &merged]

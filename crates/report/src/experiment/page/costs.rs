@@ -9,11 +9,11 @@ use ringfence_machine::units::Bytes;
 use ringfence_studies::survey::parts::Part;
 use ringfence_studies::survey::{CostRow, Survey};
 
-use super::Section;
-use super::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
-use super::frontier::color;
-use super::table::{Align, table};
-use crate::cases::{one, words};
+use crate::experiment::cases::{one, words};
+use crate::experiment::page::frontier::color;
+use crate::html::Section;
+use crate::html::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
+use crate::html::table::{Align, table};
 use crate::numbers;
 use crate::text::capital;
 
@@ -31,7 +31,7 @@ struct Cost<'a> {
 }
 
 /// The survey's costs, with what they are made of.
-pub(super) fn of_survey(survey: &Survey) -> Option<Section> {
+pub(crate) fn of_survey(survey: &Survey) -> Option<Section> {
     let of_row = |row: &'_ CostRow| row.write.line == LineState::AsIs;
     let rows: Vec<Cost> = survey
         .cost
@@ -51,7 +51,7 @@ pub(super) fn of_survey(survey: &Survey) -> Option<Section> {
 }
 
 /// An experiment's costs: cases without a baseline.
-pub(super) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
+pub(crate) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
     let costs: Vec<&CaseResult> = results.iter().filter(|result| result.effect.is_none()).collect();
     if costs.is_empty() {
         return None;
@@ -226,7 +226,7 @@ fn parts(survey: &Survey) -> Markup {
         .collect();
     html! {
         h3 { "What that is made of" }
-        p { "ns per line, 4KiB blocks of cold lines. " (capital(crate::survey::PARTS)) "." }
+        p { "ns per line, 4KiB blocks of cold lines. " (capital(crate::survey::text::PARTS)) "." }
         (table("What a write is made of, ns per line", &heads, &rows))
     }
 }

@@ -5,13 +5,13 @@ use ringfence_analysis::frontier::{Better, Frontier, Point, Reached, Standing, W
 use ringfence_experiment::task::Instruction;
 use serde::Serialize;
 
-use super::Section;
-use super::figure::{Chart, Figure, Tip, legend};
-use super::table::{Align, table};
+use crate::html::Section;
+use crate::html::figure::{Chart, Figure, Tip, legend};
+use crate::html::table::{Align, table};
 use crate::numbers;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Drawn {
+pub(crate) struct Drawn {
     pub x: String,
     pub y: String,
     pub points: Vec<DrawnPoint>,
@@ -27,7 +27,7 @@ pub(super) struct Drawn {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct DrawnPoint {
+pub(crate) struct DrawnPoint {
     pub name: String,
     pub color: &'static str,
     pub standing: Standing,
@@ -40,7 +40,7 @@ pub(super) struct DrawnPoint {
 }
 
 /// The colour of an instruction, by its name in tables.
-pub(super) fn color(name: &str) -> &'static str {
+pub(crate) fn color(name: &str) -> &'static str {
     let named = |instruction: &Instruction| instruction.label() == name || instruction.name() == name;
     match Instruction::ALL.into_iter().find(named) {
         Some(Instruction::None) => "plain",
@@ -64,7 +64,7 @@ fn missing(frontier: &Frontier) -> Option<&'static str> {
 }
 
 /// The frontier of an experiment; none where nobody writes.
-pub(super) fn section(frontier: &Frontier) -> Option<Section> {
+pub(crate) fn section(frontier: &Frontier) -> Option<Section> {
     if frontier.points.is_empty() {
         return None;
     }
@@ -76,7 +76,7 @@ pub(super) fn section(frontier: &Frontier) -> Option<Section> {
 }
 
 /// The figure; none where no method has both figures.
-pub(super) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
+pub(crate) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
     let victim = frontier.victim.as_deref()?;
     let written = match frontier.reached {
         Reached::Flushed => "flushed",

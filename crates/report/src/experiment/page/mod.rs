@@ -1,13 +1,22 @@
 //! The experiments as files, to run them again.
 
+pub(crate) mod costs;
+pub(crate) mod frontier;
+pub(crate) mod not_run;
+pub(crate) mod on_disk;
+pub(crate) mod placement;
+pub(crate) mod probes;
+pub(crate) mod slowdowns;
+pub(crate) mod timeline;
+
 use maud::{Markup, html};
 
-use super::document::copy;
-use super::{Digest, Section};
+use crate::html::document::copy;
+use crate::html::{Digest, Section};
 use crate::text::clean;
 
 /// The file of each dataset, to copy.
-pub(super) fn section(digests: &[&Digest]) -> Section {
+pub(crate) fn section(digests: &[&Digest]) -> Section {
     let simulated = digests.iter().any(|digest| digest.findings.simulated);
     let run = if simulated { "ringfence run FILE.toml --machine MACHINE" } else { "ringfence run FILE.toml" };
     let body = html! {

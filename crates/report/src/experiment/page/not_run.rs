@@ -3,12 +3,12 @@
 use maud::html;
 use ringfence_experiment::plan::Plan;
 
-use super::Section;
-use crate::cases::refusals;
+use crate::experiment::cases::refusals;
+use crate::html::Section;
 use crate::text::clean;
 
 /// What was not run, as sentences; none where all was.
-pub(super) fn section(lines: &[String]) -> Option<Section> {
+pub(crate) fn section(lines: &[String]) -> Option<Section> {
     if lines.is_empty() {
         return None;
     }
@@ -17,7 +17,7 @@ pub(super) fn section(lines: &[String]) -> Option<Section> {
 }
 
 /// What should be known of the figures of a dataset; none where that is nothing.
-pub(super) fn said(lines: &[String]) -> Option<Section> {
+pub(crate) fn said(lines: &[String]) -> Option<Section> {
     if lines.is_empty() {
         return None;
     }
@@ -26,7 +26,7 @@ pub(super) fn said(lines: &[String]) -> Option<Section> {
 }
 
 /// The cases of a plan that were not run.
-pub(super) fn lines(plan: &Plan) -> Vec<String> {
+pub(crate) fn lines(plan: &Plan) -> Vec<String> {
     let line = |(reason, labels): (&str, Vec<String>)| format!("{}, because {reason}", labels.join("; "));
     refusals(plan).into_iter().map(line).collect()
 }

@@ -5,15 +5,16 @@ use ringfence_analysis::estimate::Estimate;
 use ringfence_analysis::frontier::{Against, Amount, DiskPoint, OnDisk, Standing};
 use ringfence_experiment::task::{Commit, Task};
 
-use super::figure::{Chart, Figure, Tip, legend};
-use super::frontier::{Drawn, DrawnPoint};
-use super::table::{Align, table};
-use super::{Digest, Section, commits};
-use crate::cases::words;
+use crate::commits::page as commits;
+use crate::experiment::cases::words;
+use crate::experiment::page::frontier::{Drawn, DrawnPoint};
+use crate::html::figure::{Chart, Figure, Tip, legend};
+use crate::html::table::{Align, table};
+use crate::html::{Digest, Section};
 use crate::numbers;
 
 /// A figure for each kind of work; none where nothing has both figures.
-pub(super) fn section(digest: &Digest) -> Option<Section> {
+pub(crate) fn section(digest: &Digest) -> Option<Section> {
     let figures: Vec<Markup> =
         digest.findings.on_disk.iter().filter_map(|found| figure(digest, found)).collect();
     if figures.is_empty() {

@@ -7,7 +7,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::topology::Topology;
 
-use super::{Digest, Section};
+use crate::html::{Digest, Section};
 use crate::text::clean;
 
 /// Cores without anybody are left out from this many on.
@@ -16,7 +16,7 @@ const MANY_CORES: usize = 48;
 type Roles = BTreeMap<CpuId, Vec<String>>;
 
 /// A drawing for each placement that occurred.
-pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
+pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
     let mut placements: Vec<(Roles, &Digest, Vec<&str>)> = Vec::new();
     for digest in digests {
         let roles = roles(&digest.findings.plan);

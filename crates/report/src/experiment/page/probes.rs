@@ -5,15 +5,15 @@ use ringfence_machine::probe::Reload;
 use ringfence_studies::survey::Survey;
 use serde::Serialize;
 
-use super::Section;
-use super::figure::{Chart, Figure, RangeRow, Ranges, Tip};
-use super::frontier::color;
-use super::table::{Align, table};
+use crate::experiment::page::frontier::color;
+use crate::html::Section;
+use crate::html::figure::{Chart, Figure, RangeRow, Ranges, Tip};
+use crate::html::table::{Align, table};
 use crate::numbers;
-use crate::survey::{holds, round_trip};
+use crate::survey::text::{holds, round_trip};
 
 #[derive(Debug, Serialize)]
-pub(super) struct Drawn {
+pub(crate) struct Drawn {
     /// Footprint in bytes, ns per load, and the hover text.
     points: Vec<(u64, f64, String)>,
     /// Name and bytes.
@@ -21,7 +21,7 @@ pub(super) struct Drawn {
 }
 
 /// What was probed; none where every probe failed.
-pub(super) fn section(survey: &Survey) -> Option<Section> {
+pub(crate) fn section(survey: &Survey) -> Option<Section> {
     let probes = &survey.probes;
     let reloaded = probes.reloads.cached.is_some() || !probes.reloads.after.is_empty();
     let curve = probes.latency.as_ref().filter(|latency| !latency.points.is_empty());
@@ -70,7 +70,7 @@ pub(super) fn section(survey: &Survey) -> Option<Section> {
         @if let Some(level) = &probes.victim_level {
             p { "The chase of " (probes.victim_footprint) " waits for " (level.name) ": " (probes.victim_footprint_from) ". Alone, each of its starts should take " (numbers::ns(level.from_ns)) " to " (numbers::ns(level.to_ns)) " a load." }
         }
-        @for starts in &survey.outside { p { (crate::survey::outside(starts)) } }
+        @for starts in &survey.outside { p { (crate::survey::text::outside(starts)) } }
         @if let Some(small) = probes.latency_small_pages.as_ref().filter(|small| !small.points.is_empty()) {
             @let rows: Vec<Vec<String>> = small.points.iter().map(|(size, ns)| {
                 let huge = probes.latency.as_ref().and_then(|huge| huge.at(*size));

@@ -6,16 +6,16 @@ use ringfence_analysis::results::{CaseResult, CoRunner};
 use ringfence_experiment::plan::Plan;
 use ringfence_studies::survey::{NeighbourRow, Neighbours, Survey};
 
-use super::Section;
-use super::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
-use super::frontier::color;
-use super::table::{Align, table};
-use crate::cases::words;
+use crate::experiment::cases::words;
+use crate::experiment::page::frontier::color;
+use crate::html::Section;
+use crate::html::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
+use crate::html::table::{Align, table};
 use crate::numbers;
 use crate::text::capital;
 
 /// The interference matrix: victims in columns, who runs beside them in rows.
-pub(super) fn matrix(survey: &Survey) -> Option<Section> {
+pub(crate) fn matrix(survey: &Survey) -> Option<Section> {
     if survey.neighbours.iter().all(|table| table.rows.is_empty()) {
         return None;
     }
@@ -76,7 +76,7 @@ fn value(row: &NeighbourRow) -> Option<f64> {
 }
 
 /// The slowdown, where the interval shows a change.
-pub(super) fn borne_out(finding: &Finding) -> Option<f64> {
+pub(crate) fn borne_out(finding: &Finding) -> Option<f64> {
     let said = matches!(finding.verdict, Verdict::Slower | Verdict::Faster);
     finding.slowdown.filter(|_| said).map(|slowdown| slowdown.value)
 }
@@ -126,12 +126,12 @@ fn text(result: &CaseResult) -> String {
     }
 }
 
-pub(super) fn verdict(finding: &Finding) -> String {
-    crate::cases::verdict(finding).0
+pub(crate) fn verdict(finding: &Finding) -> String {
+    crate::experiment::cases::verdict(finding).0
 }
 
 /// A row for each case with a baseline; none where there is none.
-pub(super) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
+pub(crate) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
     let results: Vec<&CaseResult> = results.iter().filter(|result| result.effect.is_some()).collect();
     if results.is_empty() {
         return None;

@@ -6,16 +6,16 @@ use ringfence_experiment::class::Class;
 use ringfence_experiment::plan::Plan;
 use serde::Serialize;
 
-use super::figure::{Chart, Figure, legend};
-use super::table::{Align, table};
-use super::{Digest, Section};
-use crate::cases::words;
+use crate::experiment::cases::words;
+use crate::experiment::too_long::too_long_in;
+use crate::html::figure::{Chart, Figure, legend};
+use crate::html::table::{Align, table};
+use crate::html::{Digest, Section};
 use crate::numbers;
 use crate::text::plural;
-use crate::too_long::too_long_in;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Drawn {
+pub(crate) struct Drawn {
     /// The cases' names, to which points refer.
     cases: Vec<String>,
     classes: Vec<Class>,
@@ -26,7 +26,7 @@ pub(super) struct Drawn {
 const CLASSES: [Class; 5] = [Class::Sharing, Class::Apart, Class::Unclear, Class::Mixed, Class::Unprobed];
 
 /// A strip for each dataset; none where nothing was measured.
-pub(super) fn section(digests: &[&Digest]) -> Option<Section> {
+pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
     let with_points: Vec<&&Digest> =
         digests.iter().filter(|digest| !digest.findings.timeline.points.is_empty()).collect();
     if with_points.is_empty() {

@@ -1,21 +1,21 @@
 //! How many digits a figure deserves.
 
 /// Digits behind the point, at most.
-pub(super) const MOST_DECIMALS: usize = 6;
+pub(crate) const MOST_DECIMALS: usize = 6;
 
 /// Digits that may follow a figure's first: what differs behind the fourth is not worth reading.
 const MOST_BEHIND_FIRST: f64 = 3.0;
 
 /// Figures from here on are written with an exponent.
-pub(super) const SCIENTIFIC_FROM: f64 = 1e7;
+pub(crate) const SCIENTIFIC_FROM: f64 = 1e7;
 
 /// Figures below this, too.
-pub(super) const SCIENTIFIC_BELOW: f64 = 1e-3;
+pub(crate) const SCIENTIFIC_BELOW: f64 = 1e-3;
 
 /// Decimals for a figure, its lower and its upper bound: the last digit is worth at most half of
 /// the half-width, and none is shown behind the figure's fourth. At least one digit of the figure
 /// shows, whatever the interval.
-pub(super) fn decimals([value, low, high]: [f64; 3]) -> usize {
+pub(crate) fn decimals([value, low, high]: [f64; 3]) -> usize {
     let by_width = by_width([value, low, high]) as f64;
     if value == 0.0 {
         return by_width as usize;
@@ -25,7 +25,7 @@ pub(super) fn decimals([value, low, high]: [f64; 3]) -> usize {
 }
 
 /// Decimals by the interval alone.
-pub(super) fn by_width([value, low, high]: [f64; 3]) -> usize {
+pub(crate) fn by_width([value, low, high]: [f64; 3]) -> usize {
     match (high - low) / 2.0 {
         // A point has no width to go by: three digits.
         half if half <= 0.0 => for_three(value),
@@ -35,7 +35,7 @@ pub(super) fn by_width([value, low, high]: [f64; 3]) -> usize {
 }
 
 /// Decimals that show three digits of a figure.
-pub(super) fn for_three(figure: f64) -> usize {
+pub(crate) fn for_three(figure: f64) -> usize {
     if figure == 0.0 {
         return 0;
     }
@@ -45,7 +45,7 @@ pub(super) fn for_three(figure: f64) -> usize {
 }
 
 /// A figure with so many decimals, without a minus sign before zeros.
-pub(super) fn number(figure: f64, decimals: usize) -> String {
+pub(crate) fn number(figure: f64, decimals: usize) -> String {
     let text = format!("{figure:.decimals$}");
     match text.strip_prefix('-') {
         Some(rest) if rest.bytes().all(|b| matches!(b, b'0' | b'.')) => rest.to_string(),
@@ -54,7 +54,7 @@ pub(super) fn number(figure: f64, decimals: usize) -> String {
 }
 
 /// The same with a sign, but none before zeros.
-pub(super) fn signed(figure: f64, decimals: usize) -> String {
+pub(crate) fn signed(figure: f64, decimals: usize) -> String {
     let text = number(figure, decimals);
     if text.bytes().any(|b| matches!(b, b'1'..=b'9')) && !text.starts_with('-') {
         format!("+{text}")
@@ -64,12 +64,12 @@ pub(super) fn signed(figure: f64, decimals: usize) -> String {
 }
 
 /// Figures with an exponent each: these are beyond what one compares digit by digit.
-pub(super) fn scientific(figures: [f64; 3]) -> [String; 3] {
+pub(crate) fn scientific(figures: [f64; 3]) -> [String; 3] {
     figures.map(|x| format!("{x:.2e}"))
 }
 
 /// What a figure shows as.
-pub(super) fn rounded(figure: f64, decimals: usize) -> f64 {
+pub(crate) fn rounded(figure: f64, decimals: usize) -> f64 {
     let scale = 10f64.powi(decimals as i32);
     (figure * scale).round() / scale
 }

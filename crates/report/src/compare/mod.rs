@@ -1,0 +1,5 @@
+//! Two datasets of one experiment.
+
+pub(crate) mod page;
+pub(crate) mod text;
+pub(crate) mod words;

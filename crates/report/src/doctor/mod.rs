@@ -1,0 +1,4 @@
+//! Sources of noise on this machine.
+
+pub(crate) mod page;
+pub(crate) mod text;

@@ -1,0 +1,3 @@
+//! How durable a store to a path can become.
+
+pub(crate) mod text;

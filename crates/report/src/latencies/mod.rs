@@ -1,0 +1,5 @@
+//! Latencies and their quantiles.
+
+pub(crate) mod page;
+pub(crate) mod quantiles;
+pub(crate) mod text;

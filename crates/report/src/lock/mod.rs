@@ -1,0 +1,3 @@
+//! Regions kept in a cache.
+
+pub(crate) mod text;

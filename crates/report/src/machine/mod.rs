@@ -1,0 +1,3 @@
+//! Described machines.
+
+pub(crate) mod text;

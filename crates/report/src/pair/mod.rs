@@ -1,0 +1,4 @@
+//! Tasks in pairs.
+
+pub(crate) mod page;
+pub(crate) mod text;

@@ -1,0 +1,4 @@
+//! Proofs: a budget, levers, a confirmation.
+
+pub(crate) mod page;
+pub(crate) mod text;

@@ -1,0 +1,3 @@
+//! Where stores can become durable here.
+
+pub(crate) mod text;

@@ -1,0 +1,6 @@
+//! Packages, cores, caches and nodes.
+
+pub(crate) mod caches;
+pub(crate) mod cpus;
+pub(crate) mod node;
+pub(crate) mod text;

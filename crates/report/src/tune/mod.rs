@@ -1,0 +1,4 @@
+//! The cheapest durable write.
+
+pub(crate) mod files;
+pub(crate) mod text;

@@ -1,0 +1,3 @@
+//! A described machine, and the same with changes.
+
+pub(crate) mod text;
