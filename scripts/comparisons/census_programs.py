@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OBJECTS = os.path.join(HERE, "../lib/trace/tests/record/programs/objects.c")
+OBJECTS = os.path.join(HERE, "../../lib/trace/tests/record/programs/objects.c")
 
 # What PMDK's examples share, and Debian does not package.
 COMMON = """#include <stdint.h>
@@ -227,7 +227,7 @@ rows show that include it. The example maps draw their keys anew in each run, so
     builds = [shown for shown, _ in built.values() if shown]
     text += f"""
 To repeat a row, build its program, run its command in an empty folder, and then `ringfence census ringfence-trace`. `-dev` packages
-of PMDK have the examples; `ex_common.h`, which they share, is not packaged: `nightly/census_programs.py` has what they need of it.
+of PMDK have the examples; `ex_common.h`, which they share, is not packaged: `scripts/comparisons/census_programs.py` has what they need of it.
 
 ```sh
 """ + "\n".join(builds + commands) + "\n```\n"

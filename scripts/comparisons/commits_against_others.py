@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Commits by Ringfence, by fio and by pg_test_fsync in one folder, in turn.
 
-    nightly/commits_against_others.py DIR [ROUNDS]
+    scripts/comparisons/commits_against_others.py DIR [ROUNDS]
 
 Wants a release build, fio, pg_test_fsync (Debian's postgresql), and pyarrow (target/parquet-reader has it). What is not
 there is not run. Both run on the last CPU. Traps: fio's completion latency leaves the sync out, so that its time is the run's, divided by the
@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pyarrow.parquet
 
-RINGFENCE = Path(__file__).parent.parent / "target/release/ringfence"
+RINGFENCE = Path(__file__).parent.parent.parent / "target/release/ringfence"
 PLACES = ["pg_test_fsync", *sorted(glob("/usr/lib/postgresql/*/bin/pg_test_fsync"))]
 PG_TEST_FSYNC = next((path for path in map(shutil.which, PLACES) if path), None)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a fleet of many hosts out of one task of a real one, and times how long it takes to gather and to report it.
 
-    nightly/made_fleet.py RINGFENCE FLEET MADE [HOSTS]
+    scripts/comparisons/made_fleet.py RINGFENCE FLEET MADE [HOSTS]
 
 FLEET is the folder of a fleet with at least one task that is done, such as of 'ringfence fleet submit FLEET --local 1 -- survey
 --quick'. In MADE each of HOSTS hosts (1000) has its samples, and its figures times a factor of its own: hosts differ by 5 %, on two kernels

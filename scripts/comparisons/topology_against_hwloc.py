@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares `ringfence topology --root DIR` with hwloc's `lstopo -i DIR`, for trees of /sys and /proc of other machines.
 
-    nightly/topology_against_hwloc.py RINGFENCE DIR...
+    scripts/comparisons/topology_against_hwloc.py RINGFENCE DIR...
 
 Each DIR holds `sys` and `proc` of one machine, such as hwloc's and util-linux's own test data, unpacked. Compared are the
 CPU sets of packages, cores, data caches (with their sizes) and NUMA nodes (with their memory). Every difference is

@@ -141,7 +141,7 @@ pub fn static_problem(program: &Path) -> Option<String> {
     read.ok()?;
     interpreter(&head)?.then(|| {
         "this program is not static: nodes need the same C library, or a newer one; \
-         'packaging/build' makes a static program"
+         'scripts/package' makes a static program"
             .into()
     })
 }

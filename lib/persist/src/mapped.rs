@@ -321,7 +321,7 @@ impl Memory for Mapped {
 // gained nothing where it was measured (docs/performance.md).
 const ASKED: usize = 1024;
 
-// The loops below are functions of their own, which `.ci/check-loops` looks at.
+// The loops below are functions of their own, which `scripts/check-loops` looks at.
 unsafe fn flush_lines(start: *mut u8, lines: usize, flush: Flush) {
     // SAFETY: by the caller.
     unsafe { flush.each((0..lines).map(|line| start.wrapping_add(line * LINE).cast_const())) }

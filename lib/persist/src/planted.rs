@@ -1,4 +1,4 @@
-//! Faults that can be planted in the library, to see that its tests find them (`.ci/mutants`).
+//! Faults that can be planted in the library, to see that its tests find them (`scripts/mutants`).
 
 /// Whether a fault is planted to see that the tests find it: only in builds with `--cfg ringfence_mutants`,
 /// and there by the environment variable `RINGFENCE_MUTANT`, which names one, or several with `+` between them.

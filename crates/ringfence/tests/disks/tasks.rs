@@ -266,7 +266,7 @@ fn nothing_is_left_of_a_run_that_is_killed() {
 
 // At any moment: while files are made, in windows, between them, while they are removed.
 #[test]
-#[ignore = "two minutes; .ci/nightly runs it"]
+#[ignore = "two minutes; scripts/nightly runs it"]
 fn nothing_is_left_of_fifty_runs_that_are_killed_at_random_moments() {
     if !enough_cpus() {
         return;

@@ -156,7 +156,7 @@ fn an_interrupted_run_goes_on_where_it_stopped() {
 }
 
 #[test]
-#[ignore = "a minute long: .ci/nightly runs it"]
+#[ignore = "a minute long: scripts/nightly runs it"]
 fn fifty_interrupted_runs_go_on_where_they_stopped() {
     interrupted_again_and_again(50, 1000);
 }

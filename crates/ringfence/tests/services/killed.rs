@@ -143,7 +143,7 @@ fn groups_go_on_after_whoever_froze_them_is_killed() {
 }
 
 #[test]
-#[ignore = "half an hour; .ci/nightly runs it"]
+#[ignore = "half an hour; scripts/nightly runs it"]
 fn four_hundred_kills_leave_nothing_stopped() {
     if enough_cpus() {
         by_signals(200);

@@ -343,7 +343,7 @@ fn slowdown(survey: &Value, victim: &str, co_runner: &str) -> f64 {
 // What is planted: clflush waits for each line and the other flushes do not; clwb keeps its line, or not; and cores share a
 // last-level cache, or each has its own.
 #[test]
-#[ignore = "takes minutes: .ci/nightly runs it"]
+#[ignore = "takes minutes: scripts/nightly runs it"]
 fn a_survey_finds_what_was_planted() {
     let folder = Folder::new();
     let survey = |name: &str, changes: &[(&str, &str)]| {

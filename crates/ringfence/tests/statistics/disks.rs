@@ -1,4 +1,4 @@
-//! Statistics of commits beside writers on a real disk: half an hour long, so `.ci/nightly` runs them, not `cargo test`.
+//! Statistics of commits beside writers on a real disk: half an hour long, so `scripts/nightly` runs them, not `cargo test`.
 //!
 //! A victim is compared with itself, with a neighbour on the same disk between the two windows. Effects must not be seen
 //! more often than intervals allow; and delays that are planted into what was recorded must be found at their size.

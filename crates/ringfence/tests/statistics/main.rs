@@ -1,4 +1,4 @@
-//! Statistics on the machine itself: minutes to half an hour long, so `.ci/nightly --statistics` runs them, not
+//! Statistics on the machine itself: minutes to half an hour long, so `scripts/nightly --statistics` runs them, not
 //! `cargo test`.
 
 mod disks;

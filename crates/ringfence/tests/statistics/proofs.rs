@@ -1,4 +1,4 @@
-//! Whole proofs on the machine itself, counted: minutes long, so `.ci/nightly` runs them, not `cargo test`.
+//! Whole proofs on the machine itself, counted: minutes long, so `scripts/nightly` runs them, not `cargo test`.
 //!
 //! An aggressor that works and does no harm must never be found over the budget and seldom be left undecided;
 //! a slowdown that is planted must be held by the look's interval.

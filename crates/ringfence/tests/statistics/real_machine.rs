@@ -1,4 +1,4 @@
-//! Statistics on the machine itself: minutes long, so `.ci/nightly` runs them, not `cargo test`.
+//! Statistics on the machine itself: minutes long, so `scripts/nightly` runs them, not `cargo test`.
 //!
 //! A hundred A/A experiments must not see effects more often than their intervals allow, and an effect
 //! that is put in must be found at its size.

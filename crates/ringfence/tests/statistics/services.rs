@@ -1,4 +1,4 @@
-//! Statistics of services beside neighbours that are paused for windows: half an hour long, so `.ci/nightly`
+//! Statistics of services beside neighbours that are paused for windows: half an hour long, so `scripts/nightly`
 //! runs them, not `cargo test`.
 //!
 //! A service delays a share of its answers while its neighbour runs, which does nothing else, and writes down how long each

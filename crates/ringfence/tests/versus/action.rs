@@ -26,7 +26,7 @@ fn two_commits_are_built_and_compared() {
         git(&folder, &["commit", "-q", "-m", name]);
     }
     fs::create_dir(folder.path().join("temp")).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.ci/versus-action");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/versus-action");
     let action = |base: &str| {
         let file = |name: &str| folder.path().join(name);
         Command::new("bash")

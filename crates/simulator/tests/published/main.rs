@@ -67,13 +67,13 @@ fn hold(outcomes: &[Outcome]) {
 }
 
 #[test]
-#[ignore = "takes minutes: .ci/nightly runs it"]
+#[ignore = "takes minutes: scripts/nightly runs it"]
 fn curves_that_were_left_out_come_out_within_15_percent() {
     hold(&simulate(CURVES));
 }
 
 #[test]
-#[ignore = "takes minutes: .ci/nightly runs it"]
+#[ignore = "takes minutes: scripts/nightly runs it"]
 fn curves_that_nobody_had_simulated_come_out_within_15_percent() {
     hold(&simulate(FRESH));
 }

@@ -2,7 +2,7 @@
 //!
 //! A way is a copy (width, temporal or not), a flush instruction, and where the fences stand. Each
 //! combination becomes its own function, so that a block costs its own instructions and nothing
-//! else: no call, no bounds check, no branch on the way of writing. `.ci/check-loops` looks at the
+//! else: no call, no bounds check, no branch on the way of writing. `scripts/check-loops` looks at the
 //! machine code of all of them, and the bench `against_c` holds them against the same in C. To look at
 //! them oneself:
 //!
