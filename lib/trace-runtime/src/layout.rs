@@ -261,7 +261,7 @@ pub struct Block {
     pub signal_stack: [u64; 3],
     /// Ours.
     pub own_signal_stack: [u64; 3],
-    /// The stack pointer of [`crate::entry::guarded`] while it executes something that may fail, or 0.
+    /// The stack pointer of [`crate::runtime::entry::guarded`] while it executes something that may fail, or 0.
     pub guard: u64,
     /// How it failed: the signal's number, its code, its address.
     pub failed: [u64; 3],
@@ -429,7 +429,8 @@ pub struct Site {
 
 const _: () = assert!(size_of::<Shared>() <= PASSED as usize, "they fit");
 const _: () = assert!(THREADS + MOST_THREADS * BLOCK <= TABLE, "they fit");
-const _: () = assert!(PASSED as usize + MOST_PASSED * size_of::<Site>() <= SHARED_SIZE as usize, "they fit");
+const _: () =
+    assert!(PASSED as usize + MOST_PASSED * size_of::<Site>() <= SHARED_SIZE as usize, "they fit");
 
 /// What begins an event in the ring. Its data follow, padded to 8 bytes.
 #[repr(C)]

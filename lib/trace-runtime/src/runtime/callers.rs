@@ -2,11 +2,11 @@
 //!
 //! The rules for finding them are those of the tables for unwinding, which the recorder reads; each is asked for once.
 
-use crate::entry::safe_read;
 use crate::layout::{Block, MOST_FRAMES, RUNTIME, SHARED, ask, frame, register};
-use crate::questions::ask;
-use crate::state::state;
-use crate::stubs::Registers;
+use crate::runtime::entry::safe_read;
+use crate::runtime::questions::ask;
+use crate::runtime::state::state;
+use crate::runtime::stubs::Registers;
 
 const MOST_RULES: usize = 1 << 14;
 const MOST_STACKS: usize = 1 << 15;
@@ -128,7 +128,8 @@ fn read(address: u64) -> Option<u64> {
 /// holds the lock.
 pub fn find(block: &mut Block, registers: &Registers, pc: u64) {
     let known = &mut state().callers;
-    let (mut pc, mut stack, mut base) = (pc, registers.get(register::RSP), registers.get(register::RBP));
+    let (mut pc, mut stack, mut base) =
+        (pc, registers.get(register::RSP), registers.get(register::RBP));
     let (mut count, mut hash) = (0, 1u64);
     while count < MOST_FRAMES {
         let Rule { kind, offset, base: saved, .. } = known.rule(pc);

@@ -2,15 +2,18 @@
 
 use core::sync::atomic::Ordering::Release;
 
-use crate::entry::safe_copy;
+use crate::layout;
 use crate::layout::{Head, ask, kind, register};
-use crate::questions::{ask, give_up};
-use crate::ring::{block, lock, push, shared, unlock};
-use crate::signals::{Info, OURS, bit, install, interruptible, mask_of, on_signal, registers_of};
-use crate::state::state;
-use crate::stubs::alias;
-use crate::sys::{self, Action};
-use crate::{layout, lists, mappings, syncs, threads, written};
+use crate::runtime::entry::safe_copy;
+use crate::runtime::questions::{ask, give_up};
+use crate::runtime::ring::{block, lock, push, shared, unlock};
+use crate::runtime::signals::{
+    Info, OURS, bit, install, interruptible, mask_of, on_signal, registers_of,
+};
+use crate::runtime::state::state;
+use crate::runtime::stubs::alias;
+use crate::runtime::sys::{self, Action};
+use crate::runtime::{lists, mappings, syncs, threads, written};
 
 // Pages are locked once they are there (mlockall(2)).
 const MCL_ONFAULT: u64 = 4;
@@ -19,12 +22,19 @@ const MCL_ONFAULT: u64 = 4;
 pub extern "C" fn on_call(signal: u64, info: &mut Info, frame: *mut u64) {
     const BY_FILTER: i32 = 1;
     if info.code != BY_FILTER {
-        return crate::signals::deliver(signal, info, frame);
+        return crate::runtime::signals::deliver(signal, info, frame);
     }
     threads::rearm(block(), frame);
     let mut registers = registers_of(frame);
-    let a = [register::RDI, register::RSI, register::RDX, register::R8 + 2, register::R8, register::R8 + 1]
-        .map(|one| registers.get(one));
+    let a = [
+        register::RDI,
+        register::RSI,
+        register::RDX,
+        register::R8 + 2,
+        register::R8,
+        register::R8 + 1,
+    ]
+    .map(|one| registers.get(one));
     let number = registers.get(register::RAX);
     let result = match number {
         sys::MMAP | sys::MUNMAP | sys::MPROTECT | sys::PKEY_MPROTECT | sys::MREMAP => {
@@ -71,9 +81,9 @@ fn execute(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     ask(ask::EXEC, [0; 6]);
     // The new program has the mask that this one wants, not a handler's.
     let mask = *mask_of(frame);
-    let own = crate::signals::set_mask(mask);
+    let own = crate::runtime::signals::set_mask(mask);
     let result = sys::call(number, a);
-    crate::signals::set_mask(own);
+    crate::runtime::signals::set_mask(own);
     ask(ask::NOT_EXEC, [0; 6]);
     result
 }
@@ -129,7 +139,8 @@ pub fn put<T>(at: u64, value: T) -> u64 {
         return 0;
     }
     // SAFETY: where it cannot be written, that is all that happens.
-    let is_done = unsafe { safe_copy(place(at) as *mut u8, (&raw const value).cast(), size_of::<T>()) };
+    let is_done =
+        unsafe { safe_copy(place(at) as *mut u8, (&raw const value).cast(), size_of::<T>()) };
     if !is_done {
         return sys::error(sys::EFAULT);
     }
@@ -254,7 +265,7 @@ fn other(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
         }
         return result;
     }
-    let file = crate::filter::written(number, a).and_then(written::file);
+    let file = crate::runtime::filter::written(number, a).and_then(written::file);
     let result = match number {
         sys::WRITEV | sys::PWRITEV | sys::PWRITEV2 => lists::vectors(number, a, frame),
         _ => pointing(number, a, frame),
@@ -293,7 +304,8 @@ pub fn pointing(number: u64, program: [u64; 6], frame: *mut u64) -> u64 {
         if let Some(region) = state().region(program[at]) {
             let length = ((region.end - program[at]) as usize).min(MOST);
             // SAFETY: there is room for as much, and what is beyond the file's end is not read.
-            let is_there = unsafe { safe_copy(before[at].as_mut_ptr(), a[at] as *const u8, length) };
+            let is_there =
+                unsafe { safe_copy(before[at].as_mut_ptr(), a[at] as *const u8, length) };
             lengths[at] = if is_there { length } else { 0 };
         }
     }
@@ -303,7 +315,9 @@ pub fn pointing(number: u64, program: [u64; 6], frame: *mut u64) -> u64 {
         let mut byte = 0;
         while byte < lengths[at] {
             let from = byte;
-            while byte < lengths[at] && read::<u8>(program[at] + byte as u64) != Some(before[at][byte]) {
+            while byte < lengths[at]
+                && read::<u8>(program[at] + byte as u64) != Some(before[at][byte])
+            {
                 byte += 1;
             }
             if from < byte {

@@ -1,13 +1,13 @@
 //! Instructions that a stub alone cannot run: of strings, and of a stack that lies in a recorded file.
 
-use crate::entry::guard_failed;
 use crate::layout::{Block, Site, how, register, stop};
-use crate::questions::give_up;
-use crate::state::{Region, state};
-use crate::stubs::{
+use crate::runtime::entry::guard_failed;
+use crate::runtime::questions::give_up;
+use crate::runtime::state::{Region, state};
+use crate::runtime::stubs::{
     Registers, address, alias, continues, is_recorded, record_load, record_store, segment_base,
 };
-use crate::sys;
+use crate::runtime::sys;
 
 /// Whether a string instruction uses `rdi`, and whether `rsi`.
 const fn pointers(site: &Site) -> [bool; 2] {
@@ -54,7 +54,8 @@ pub fn prepare_string(block: &mut Block, site: &Site, registers: &mut Registers)
     for (which, used) in pointers(site).into_iter().enumerate() {
         let at = block.string[which];
         if used {
-            registers.set(REGISTERS[which], if block.replaced[which] != 0 { alias(at) } else { at });
+            registers
+                .set(REGISTERS[which], if block.replaced[which] != 0 { alias(at) } else { at });
         }
     }
     if site.repeat != 0 {
@@ -76,8 +77,13 @@ fn inside(region: Region, at: u64, element: u64, down: bool) -> u64 {
 // Elements from here to the next mapping in that direction.
 fn outside(at: u64, element: u64, down: bool) -> u64 {
     let each = || state().regions().iter();
-    let above = each().filter(|one| one.start > at).map(|one| one.start - at).min().unwrap_or(u64::MAX >> 1);
-    let below = each().filter(|one| one.end <= at).map(|one| at - one.end).min().unwrap_or(u64::MAX >> 1);
+    let above = each()
+        .filter(|one| one.start > at)
+        .map(|one| one.start - at)
+        .min()
+        .unwrap_or(u64::MAX >> 1);
+    let below =
+        each().filter(|one| one.end <= at).map(|one| at - one.end).min().unwrap_or(u64::MAX >> 1);
     match above / element {
         0 => 0,
         _ if down => below / element + 1,
@@ -228,8 +234,12 @@ fn selector(which: u8) -> u64 {
     // SAFETY: it reads a register.
     unsafe {
         match which {
-            1 => core::arch::asm!("mov {:e}, fs", out(reg) value, options(nomem, nostack, preserves_flags)),
-            _ => core::arch::asm!("mov {:e}, gs", out(reg) value, options(nomem, nostack, preserves_flags)),
+            1 => {
+                core::arch::asm!("mov {:e}, fs", out(reg) value, options(nomem, nostack, preserves_flags))
+            }
+            _ => {
+                core::arch::asm!("mov {:e}, gs", out(reg) value, options(nomem, nostack, preserves_flags))
+            }
         }
     }
     value
@@ -259,13 +269,15 @@ pub fn is_here(site: &Site, registers: &Registers) -> bool {
             let stack = registers.get(register::RSP);
             state().touches(stack.wrapping_sub(8), 16)
         }
-        how::PUSH..=how::POP_FLAGS | how::XLAT | how::GATHER | how::SCATTER | how::MASKED_MOVE => true,
+        how::PUSH..=how::POP_FLAGS | how::XLAT | how::GATHER | how::SCATTER | how::MASKED_MOVE => {
+            true
+        }
         how::PUSH_SEGMENT | how::ENTER => true,
         _ => false,
     }
 }
 
-/// Executes it. Where memory cannot be accessed, it does not return: see [`crate::entry::guarded`].
+/// Executes it. Where memory cannot be accessed, it does not return: see [`crate::runtime::entry::guarded`].
 pub extern "C" fn execute(block: &mut Block, site: &Site, registers: *mut u64) {
     // SAFETY: those of a signal's frame.
     let registers = &mut unsafe { Registers::at(registers) };
@@ -275,12 +287,16 @@ pub extern "C" fn execute(block: &mut Block, site: &Site, registers: *mut u64) {
     let set = |registers: &mut Registers, value: u64| {
         let register = site.operand as usize;
         let old = registers.get(register);
-        registers.set(register, if site.element == 2 { old & !0xffff | value & 0xffff } else { value });
+        registers
+            .set(register, if site.element == 2 { old & !0xffff | value & 0xffff } else { value });
     };
     match site.how {
         how::PUSH => {
-            let value =
-                if site.operand == register::NONE { site.immediate } else { registers.of(site.operand) };
+            let value = if site.operand == register::NONE {
+                site.immediate
+            } else {
+                registers.of(site.operand)
+            };
             push(block, site, registers, value);
         }
         how::PUSH_SEGMENT => push(block, site, registers, selector(site.operand)),
@@ -340,13 +356,14 @@ pub extern "C" fn execute(block: &mut Block, site: &Site, registers: *mut u64) {
             registers.set(register::RSP, registers.get(register::RBP));
             let value = pop(block, site, registers);
             let old = registers.get(register::RBP);
-            registers.set(register::RBP, if site.element == 2 { old & !0xffff | value } else { value });
+            registers
+                .set(register::RBP, if site.element == 2 { old & !0xffff | value } else { value });
         }
         how::XLAT => {
             let index = registers.get(register::RAX) & 0xff;
             let value = load(block, site, address(site, registers).wrapping_add(index), 1);
             registers.set(register::RAX, registers.get(register::RAX) & !0xff | value);
         }
-        _ => crate::vectors::execute(block, site, registers),
+        _ => crate::runtime::vectors::execute(block, site, registers),
     }
 }

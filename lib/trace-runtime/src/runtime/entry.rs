@@ -1,10 +1,12 @@
 //! Where the program's code turns into ours and back: no compiler may touch the registers here.
 
+#[cfg(executable)]
 use core::arch::global_asm;
 
 // What stubs call, on the thread's own stack: [rsp] is the return address, [rsp+8] the site's number. The registers
 // are laid out as in a signal frame, so that one routine serves both. Flags first: `sub` would change them. Our own
 // code may use the SSE registers, whose upper parts it leaves alone (legacy encodings only).
+#[cfg(executable)]
 global_asm!(
     ".macro save",
     "pushfq",
@@ -179,12 +181,12 @@ global_asm!(
     "begin:",
     "call {start_process}",
     "int3",
-    execute = sym crate::emulate::execute,
+    execute = sym crate::runtime::emulate::execute,
     guard = const core::mem::offset_of!(crate::layout::Block, guard),
-    enter = sym crate::stubs::enter,
-    leave = sym crate::stubs::leave,
-    born = sym crate::threads::born,
-    start_process = sym crate::start::process,
+    enter = sym crate::runtime::stubs::enter,
+    leave = sym crate::runtime::stubs::leave,
+    born = sym crate::runtime::threads::born,
+    start_process = sym crate::runtime::start::process,
     start = const core::mem::offset_of!(crate::layout::Block, start),
 );
 
@@ -202,8 +204,20 @@ unsafe extern "C" {
     pub fn copying();
     pub fn unreadable();
     pub fn restorer();
-    pub fn clone_thread(flags: u64, stack: u64, parent: u64, child: u64, block: u64, number: u64) -> u64;
-    pub fn interruptible(number: u64, arguments: *const u64, mask: *const u64, before: *mut u64) -> u64;
+    pub fn clone_thread(
+        flags: u64,
+        stack: u64,
+        parent: u64,
+        child: u64,
+        block: u64,
+        number: u64,
+    ) -> u64;
+    pub fn interruptible(
+        number: u64,
+        arguments: *const u64,
+        mask: *const u64,
+        before: *mut u64,
+    ) -> u64;
     pub fn interruptible_begin();
     pub fn interruptible_end();
     pub fn end_thread(stack: u64, size: u64, status: u64) -> !;

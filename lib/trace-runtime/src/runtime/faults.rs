@@ -1,15 +1,15 @@
 //! The processor's exceptions: accesses to the files, breakpoints of ours, and what is the program's own.
 
-use crate::entry::{copying, guard_failed, guarded, safe_read, unreadable};
 use crate::layout::{Block, Site, ask, how, register, what};
-use crate::mappings::instruction_of;
-use crate::questions::ask;
-use crate::ring::{block, is_mine, lock, unlock};
-use crate::signals::{Info, deliver, finish_stepping, registers_of, step_on};
-use crate::state::state;
-use crate::stubs::find_callers;
-use crate::stubs::{Registers, address, alias, fence, flush, is_string, prepare, waits};
-use crate::{emulate, sys, vectors};
+use crate::runtime::entry::{copying, guard_failed, guarded, safe_read, unreadable};
+use crate::runtime::mappings::instruction_of;
+use crate::runtime::questions::ask;
+use crate::runtime::ring::{block, is_mine, lock, unlock};
+use crate::runtime::signals::{Info, deliver, finish_stepping, registers_of, step_on};
+use crate::runtime::state::state;
+use crate::runtime::stubs::find_callers;
+use crate::runtime::stubs::{Registers, address, alias, fence, flush, is_string, prepare, waits};
+use crate::runtime::{emulate, sys, vectors};
 
 const TRAP_TRACE: i32 = 2;
 const SI_KERNEL: i32 = 0x80;
@@ -17,7 +17,7 @@ const SI_KERNEL: i32 = 0x80;
 /// SIGSEGV and SIGBUS.
 pub extern "C" fn on_fault(signal: u64, info: &mut Info, frame: *mut u64) {
     let block = block();
-    crate::threads::rearm(block, frame);
+    crate::runtime::threads::rearm(block, frame);
     let mut registers = registers_of(frame);
     let pc = registers.get(register::RIP);
     if [safe_read as *const () as u64, copying as *const () as u64].contains(&pc) {
@@ -163,7 +163,7 @@ fn go(block: &mut Block, site: &Site, registers: &mut Registers) -> bool {
         }
         what::NOTHING => skip(site, registers),
         _ if site.how == how::NOT => {
-            crate::questions::give_up(crate::layout::stop::INSTRUCTION, site.pc, 0);
+            crate::runtime::questions::give_up(crate::layout::stop::INSTRUCTION, site.pc, 0);
         }
         _ if emulate::is_here(site, registers) => {
             let mut before = [0; 18];

@@ -1,7 +1,7 @@
 //! Which system calls come to us: a few always, others where an argument points into a recorded file.
 
 use crate::layout::{OPENED_BY_RECORDER, RUNTIME};
-use crate::sys;
+use crate::runtime::sys;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -44,7 +44,8 @@ struct Program {
 
 impl Program {
     const fn new() -> Self {
-        let mut program = Self { steps: [Step { code: 0, yes: 0, no: 0, value: 0 }; 256], count: 0 };
+        let mut program =
+            Self { steps: [Step { code: 0, yes: 0, no: 0, value: 0 }; 256], count: 0 };
         // A 32-bit program inherits the filter, but has other numbers and nothing of ours that could answer.
         program.add(LOAD, ARCHITECTURE, 0, 0);
         program.add(EQUAL, X86_64, 1, 0);

@@ -1,12 +1,13 @@
 //! System calls with lists of buffers, any of which may be in a recorded file.
 
-use crate::calls::{place, pointing, put, read, stored};
-use crate::questions::give_up;
-use crate::ring::{block, lock, unlock};
-use crate::signals::interruptible;
-use crate::state::state;
-use crate::stubs::alias;
-use crate::{layout, sys};
+use crate::layout;
+use crate::runtime::calls::{place, pointing, put, read, stored};
+use crate::runtime::questions::give_up;
+use crate::runtime::ring::{block, lock, unlock};
+use crate::runtime::signals::interruptible;
+use crate::runtime::state::state;
+use crate::runtime::stubs::alias;
+use crate::runtime::sys;
 
 const MOST_BUFFERS: usize = 64;
 

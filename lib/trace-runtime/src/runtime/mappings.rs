@@ -4,11 +4,11 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::layout::{Head, PASSED, SHARED, Site, WINDOW, WINDOW_END, ask, kind, stop};
-use crate::questions::{ask, give_up};
-use crate::ring::{block, lock, push, shared, unlock};
-use crate::state::{Region, state};
-use crate::stubs::alias;
-use crate::{filter, sys, written};
+use crate::runtime::questions::{ask, give_up};
+use crate::runtime::ring::{block, lock, push, shared, unlock};
+use crate::runtime::state::{Region, state};
+use crate::runtime::stubs::alias;
+use crate::runtime::{filter, sys, written};
 
 const PAGE: u64 = 4096;
 
@@ -33,7 +33,8 @@ pub fn is_stub(pc: u64) -> bool {
 /// The instruction that the stub at an address stands for: the first thing in it.
 pub fn instruction_of(pc: u64) -> Option<u64> {
     let mut all = STUBS.iter().take(COUNT.load(Relaxed));
-    let [start, _] = all.find(|[start, end]| (start.load(Relaxed)..end.load(Relaxed)).contains(&pc))?;
+    let [start, _] =
+        all.find(|[start, end]| (start.load(Relaxed)..end.load(Relaxed)).contains(&pc))?;
     let start = start.load(Relaxed);
     let stub = pc - (pc - start) % crate::layout::MOST_STUB;
     // SAFETY: memory for stubs consists of nothing else, and can be read.
@@ -135,7 +136,9 @@ fn move_to_window(at: u64, length: u64) -> u64 {
     // Large pages want addresses that are multiples of their size.
     let align = if length >= 1 << 30 { 1 << 30 } else { 1 << 21 };
     let mut to = WINDOW;
-    while let Some(taken) = state().regions().iter().find(|one| to < one.end && one.start < to + length) {
+    while let Some(taken) =
+        state().regions().iter().find(|one| to < one.end && one.start < to + length)
+    {
         to = taken.end.next_multiple_of(align);
     }
     let end = to.saturating_add(length);

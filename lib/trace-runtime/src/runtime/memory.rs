@@ -4,14 +4,16 @@ use core::arch::asm;
 
 /// # Safety
 /// As in C.
-#[unsafe(no_mangle)]
+#[cfg_attr(executable, unsafe(no_mangle))]
 pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
     // SAFETY: the caller's.
     unsafe {
         if count <= 32 {
             let (mut at, words) = (0, count & !7);
             while at < words {
-                to.add(at).cast::<u64>().write_unaligned(from.add(at).cast::<u64>().read_unaligned());
+                to.add(at)
+                    .cast::<u64>()
+                    .write_unaligned(from.add(at).cast::<u64>().read_unaligned());
                 at += 8;
             }
             while at < count {
@@ -28,7 +30,7 @@ pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *
 
 /// # Safety
 /// As in C.
-#[unsafe(no_mangle)]
+#[cfg_attr(executable, unsafe(no_mangle))]
 pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
     // SAFETY: the caller's.
     unsafe {
@@ -46,7 +48,7 @@ pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> 
 
 /// # Safety
 /// As in C.
-#[unsafe(no_mangle)]
+#[cfg_attr(executable, unsafe(no_mangle))]
 pub unsafe extern "C" fn memset(to: *mut u8, value: i32, count: usize) -> *mut u8 {
     // SAFETY: the caller's.
     unsafe {
@@ -58,7 +60,7 @@ pub unsafe extern "C" fn memset(to: *mut u8, value: i32, count: usize) -> *mut u
 
 /// # Safety
 /// As in C.
-#[unsafe(no_mangle)]
+#[cfg_attr(executable, unsafe(no_mangle))]
 pub unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, count: usize) -> i32 {
     for at in 0..count {
         // SAFETY: the caller's.
@@ -72,11 +74,12 @@ pub unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, count: usize) 
 
 /// # Safety
 /// As in C.
-#[unsafe(no_mangle)]
+#[cfg_attr(executable, unsafe(no_mangle))]
 pub unsafe extern "C" fn bcmp(one: *const u8, other: *const u8, count: usize) -> i32 {
     // SAFETY: the caller's.
     unsafe { memcmp(one, other, count) }
 }
 
 // Named by the core library, and never called: panics end the process.
+#[cfg(executable)]
 core::arch::global_asm!(".global rust_eh_personality", "rust_eh_personality:", "ud2");

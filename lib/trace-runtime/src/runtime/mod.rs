@@ -1,11 +1,6 @@
 //! What runs inside a recorded process: it stands in for the program's accesses to the files that are recorded.
 //!
-//! No library, no allocation, nothing of the program's: this is an executable of its own, linked to a fixed address
-//! and mapped into the process before its first instruction. What needs a decoder is asked of the recorder.
-
-#![no_std]
-#![no_main]
-#![allow(clippy::undocumented_unsafe_blocks, missing_docs, dead_code)]
+//! What needs a decoder is asked of the recorder.
 
 mod callers;
 mod calls;
@@ -13,7 +8,6 @@ mod emulate;
 mod entry;
 mod faults;
 mod filter;
-mod layout;
 mod lists;
 mod mappings;
 mod memory;
@@ -29,9 +23,9 @@ mod threads;
 mod vectors;
 mod written;
 
-#[panic_handler]
+#[cfg_attr(executable, panic_handler)]
 fn panic(info: &core::panic::PanicInfo) -> ! {
     let line = info.location().map_or(0, core::panic::Location::line);
     let file = info.location().map_or(0, |place| place.file().as_ptr() as u64);
-    questions::give_up(layout::stop::PANIC, u64::from(line), file)
+    questions::give_up(crate::layout::stop::PANIC, u64::from(line), file)
 }

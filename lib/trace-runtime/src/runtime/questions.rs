@@ -3,8 +3,8 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::layout::{ANSWERED, ASKED, IDLE, ask};
-use crate::ring::{block, shared};
-use crate::sys;
+use crate::runtime::ring::{block, shared};
+use crate::runtime::sys;
 
 /// Asks, and waits for the answer.
 pub fn ask(kind: u32, arguments: [u64; 6]) -> [u64; 4] {

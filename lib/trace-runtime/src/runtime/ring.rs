@@ -6,8 +6,9 @@
 use core::ptr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use crate::layout;
 use crate::layout::{Block, Head, MOST_DATA, RING, SHARED, SHARED_SIZE, Shared, THREADS, kind};
-use crate::{layout, sys};
+use crate::runtime::sys;
 
 /// What all processes of the recording share.
 pub fn shared() -> &'static Shared {
@@ -42,7 +43,7 @@ pub fn lock(block: &Block) {
             let _ = shared.lock.compare_exchange(holder, 0, Relaxed, Relaxed);
         }
         if turns.is_multiple_of(4096) {
-            crate::questions::end_with_recorder();
+            crate::runtime::questions::end_with_recorder();
             // One that was stopped in between goes on until it gives it back.
             if holder != 0 && matches!(sys::state_of(ids(holder - 1)[1]), b'T') {
                 stopped = ids(holder - 1)[0];
@@ -60,7 +61,8 @@ fn ids(number: u32) -> [u64; 2] {
     let holder = (THREADS + u64::from(number) * layout::BLOCK) as *const Block;
     // SAFETY: the blocks of all threads are mapped.
     unsafe {
-        [&raw const (*holder).process, &raw const (*holder).thread].map(|one| ptr::read_volatile(one).into())
+        [&raw const (*holder).process, &raw const (*holder).thread]
+            .map(|one| ptr::read_volatile(one).into())
     }
 }
 
@@ -83,7 +85,9 @@ pub fn push(block: &Block, head: &Head, data: *const u8) {
     let (mut rest, mut data, mut head) = (head.size, data, *head);
     head.thread = block.number;
     head.callers = if head.site == 0 { 0 } else { block.callers };
-    if head.length() <= size_of::<Head>() as u64 + 8 || matches!(head.kind, kind::LOAD | kind::MSYNC | kind::SYNC_RANGE) {
+    if head.length() <= size_of::<Head>() as u64 + 8
+        || matches!(head.kind, kind::LOAD | kind::MSYNC | kind::SYNC_RANGE)
+    {
         return put(&head, data);
     }
     while rest > 0 {
@@ -134,6 +138,6 @@ fn room(shared: &Shared, end: u64) {
     while end - shared.tail.load(Acquire) > RING {
         let timeout = [0u64, 50_000];
         sys::call2(35, timeout.as_ptr() as u64, 0);
-        crate::questions::end_with_recorder();
+        crate::runtime::questions::end_with_recorder();
     }
 }

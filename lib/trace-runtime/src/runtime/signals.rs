@@ -2,10 +2,10 @@
 //! that none of ours is ever blocked.
 
 use crate::layout::{Block, OURS_END, RUNTIME, Waiting, register};
-use crate::ring::{block, is_mine, lock, shared, unlock};
-use crate::state::state;
-use crate::stubs::Registers;
-use crate::sys::{self, Action};
+use crate::runtime::ring::{block, is_mine, lock, shared, unlock};
+use crate::runtime::state::state;
+use crate::runtime::stubs::Registers;
+use crate::runtime::sys::{self, Action};
 
 /// What the kernel tells of a signal (`siginfo_t`).
 #[repr(C)]
@@ -63,14 +63,16 @@ pub fn interruptible(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     let mask = *mask_of(frame) & !OURS;
     let mut own = 0;
     // SAFETY: the program's own call.
-    unsafe { crate::entry::interruptible(number, a.as_ptr(), &raw const mask, &raw mut own) }
+    unsafe {
+        crate::runtime::entry::interruptible(number, a.as_ptr(), &raw const mask, &raw mut own)
+    }
 }
 
 // Whether a thread is in such a call, or at its ends.
 fn is_interruptible(pc: u64) -> bool {
     let (begin, end) = (
-        crate::entry::interruptible_begin as *const () as u64,
-        crate::entry::interruptible_end as *const () as u64,
+        crate::runtime::entry::interruptible_begin as *const () as u64,
+        crate::runtime::entry::interruptible_end as *const () as u64,
     );
     (begin..=end).contains(&pc)
 }
@@ -78,7 +80,12 @@ fn is_interruptible(pc: u64) -> bool {
 /// Makes a handler of ours that of a signal.
 pub fn install(signal: u64, handler: u64, flags: u64, mask: u64) -> u64 {
     let flags = flags | sys::SA_SIGINFO | sys::SA_RESTORER;
-    let action = Action { handler, flags, restorer: crate::entry::restorer as *const () as u64, mask };
+    let action = Action {
+        handler,
+        flags,
+        restorer: crate::runtime::entry::restorer as *const () as u64,
+        mask,
+    };
     sys::call(sys::RT_SIGACTION, [signal, &raw const action as u64, 0, 8, 0, 0])
 }
 
@@ -150,8 +157,8 @@ pub extern "C" fn on_signal(signal: u64, info: &mut Info, frame: *mut u64) {
     let count = block.waiting_count as usize;
     // What the program's instruction brought about in a stub does not wait: it would come again.
     let is_own = info.code > 0 && matches!(signal, sys::SIGILL | sys::SIGFPE);
-    if is_own && !crate::faults::leave_stub(block, info, &mut registers) {
-        crate::faults::leave_moved(info, &mut registers);
+    if is_own && !crate::runtime::faults::leave_stub(block, info, &mut registers) {
+        crate::runtime::faults::leave_moved(info, &mut registers);
     }
     let pc = registers.get(register::RIP);
     if !is_own && is_ours(pc) && !is_interruptible(pc) && count < block.waiting.len() {
@@ -181,7 +188,7 @@ pub extern "C" fn on_signal(signal: u64, info: &mut Info, frame: *mut u64) {
 
 /// Whether this is code of ours: the runtime's, or a stub.
 fn is_ours(pc: u64) -> bool {
-    (RUNTIME..OURS_END).contains(&pc) || crate::mappings::is_stub(pc)
+    (RUNTIME..OURS_END).contains(&pc) || crate::runtime::mappings::is_stub(pc)
 }
 
 /// Has a thread go on step by step that has signals waiting.

@@ -3,13 +3,13 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::layout::{
-    BLOCK, Block, MOST_THREADS, RING, SHARED, SHARED_SIZE, STUBS, STUBS_SIZE, TABLE, TABLE_SIZE, THREADS,
-    ask, stop,
+    BLOCK, Block, MOST_THREADS, RING, SHARED, SHARED_SIZE, STUBS, STUBS_SIZE, TABLE, TABLE_SIZE,
+    THREADS, ask, stop,
 };
-use crate::questions::{ask, give_up};
-use crate::ring::{lock, shared, unlock};
-use crate::signals::{OURS, install};
-use crate::{calls, faults, filter, mappings, sys, threads, written};
+use crate::runtime::questions::{ask, give_up};
+use crate::runtime::ring::{lock, shared, unlock};
+use crate::runtime::signals::{OURS, install};
+use crate::runtime::{calls, faults, filter, mappings, sys, threads, written};
 
 /// Sets up a process that has just begun to execute a program. `is_first` says whether it is the first one, and so has
 /// no filter yet. Returns the thread's block.
@@ -24,7 +24,9 @@ pub extern "C" fn process(is_first: u64) -> *const Block {
     }
     // None of it is the program's: where that dumps its core, this stays out.
     const DONT_DUMP: u64 = 16;
-    for (at, size) in [(SHARED, SHARED_SIZE + RING), (THREADS, BLOCK * MOST_THREADS), (TABLE, TABLE_SIZE)] {
+    for (at, size) in
+        [(SHARED, SHARED_SIZE + RING), (THREADS, BLOCK * MOST_THREADS), (TABLE, TABLE_SIZE)]
+    {
         sys::call3(sys::MADVISE, at, size, DONT_DUMP);
     }
     take_signals();

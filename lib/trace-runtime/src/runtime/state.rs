@@ -3,12 +3,12 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::callers::Known;
 use crate::layout::{HOT, MOST_REGIONS, MOST_SITES, Site, TABLE, TABLE_SHIFTS, ask, stop};
-use crate::questions::{ask, give_up};
-use crate::ring::block;
-use crate::sys;
-use crate::threads::MANY;
+use crate::runtime::callers::Known;
+use crate::runtime::questions::{ask, give_up};
+use crate::runtime::ring::block;
+use crate::runtime::sys;
+use crate::runtime::threads::MANY;
 
 /// A mapping of a recorded file.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ pub struct State {
     // By the hash of the address; 0 for none, or the site's place plus one.
     table: [u32; 4 * MOST_SITES],
     /// What the program wants of each signal.
-    pub actions: [crate::sys::Action; 65],
+    pub actions: [crate::runtime::sys::Action; 65],
     pub callers: Known,
     /// Whether a handler of the program has been called for a signal.
     pub handled: bool,
@@ -50,7 +50,7 @@ static STATE: Cell = Cell(core::cell::UnsafeCell::new(State {
     sites: [NO_SITE; MOST_SITES],
     site_count: 0,
     table: [0; 4 * MOST_SITES],
-    actions: [crate::sys::Action { handler: 0, flags: 0, restorer: 0, mask: 0 }; 65],
+    actions: [crate::runtime::sys::Action { handler: 0, flags: 0, restorer: 0, mask: 0 }; 65],
     callers: Known::NOTHING,
     handled: false,
 }));
@@ -68,7 +68,9 @@ impl Site {
         let bytes = self.bytes.iter().take(self.length.into()).enumerate();
         // SAFETY: the thread has just executed them.
         self.may_change == 0
-            || bytes.into_iter().all(|(at, byte)| unsafe { *(self.pc as *const u8).add(at) } == *byte)
+            || bytes
+                .into_iter()
+                .all(|(at, byte)| unsafe { *(self.pc as *const u8).add(at) } == *byte)
     }
 }
 
@@ -89,7 +91,9 @@ impl State {
 
     /// Whether any byte of a range is in a mapping.
     pub fn touches(&self, address: u64, length: u64) -> bool {
-        self.regions().iter().any(|one| one.start < address.wrapping_add(length) && address < one.end)
+        self.regions()
+            .iter()
+            .any(|one| one.start < address.wrapping_add(length) && address < one.end)
     }
 
     pub fn add(&mut self, region: Region) {
@@ -154,7 +158,8 @@ impl State {
                 return site;
             }
             ask(ask::SITE, [pc, 0, 0, 0, 0, 0]);
-            let number = (core::ptr::from_ref(site).addr() - self.sites.as_ptr().addr()) / size_of::<Site>();
+            let number =
+                (core::ptr::from_ref(site).addr() - self.sites.as_ptr().addr()) / size_of::<Site>();
             self.sites[number] = block().mailbox.site;
             return site;
         }

@@ -1,10 +1,10 @@
 //! An instruction that runs in a stub: what comes before it and after it.
 
 use crate::layout::{Block, Head, Site, condition, how, kind, register, stop, what};
-use crate::questions::give_up;
-use crate::ring::{block, is_mine, lock, push, shared, unlock};
-use crate::state::{Region, state};
-use crate::sys;
+use crate::runtime::questions::give_up;
+use crate::runtime::ring::{block, is_mine, lock, push, shared, unlock};
+use crate::runtime::state::{Region, state};
+use crate::runtime::sys;
 
 /// The registers of a thread, as a signal frame or a stub has them.
 pub struct Registers(*mut u64);
@@ -105,7 +105,7 @@ pub fn record_load(block: &mut Block, site: &Site, start: u64, size: u64) {
 /// lock. It stays taken where [`leave`] is to record a store.
 pub fn prepare(block: &mut Block, site: &Site, registers: &mut Registers) {
     if is_string(site) {
-        return crate::emulate::prepare_string(block, site, registers);
+        return crate::runtime::emulate::prepare_string(block, site, registers);
     }
     let mut ea = address(site, registers);
     let mut accessed = ea;
@@ -159,8 +159,11 @@ fn extent(block: &Block, site: &Site) -> u64 {
     if site.how != how::MASKED {
         return u64::from(site.size);
     }
-    let elements =
-        if site.packed != 0 { block.open_mask.count_ones() } else { 64 - block.open_mask.leading_zeros() };
+    let elements = if site.packed != 0 {
+        block.open_mask.count_ones()
+    } else {
+        64 - block.open_mask.leading_zeros()
+    };
     u64::from(elements) * u64::from(site.element)
 }
 
@@ -174,7 +177,11 @@ pub fn flush(block: &mut Block, site: &Site, address: u64) {
     if let Some(region) = state().region(address) {
         let kind = kind::CLFLUSH + (site.what - what::CLFLUSH);
         let offset = region.offset + (address - region.start);
-        push(block, &Head { file: region.file, offset, ..Head::of(kind, site.id) }, core::ptr::null());
+        push(
+            block,
+            &Head { file: region.file, offset, ..Head::of(kind, site.id) },
+            core::ptr::null(),
+        );
         block.pending = 1;
     }
 }
@@ -194,7 +201,7 @@ fn locked(block: &mut Block, site: &Site) {
 pub fn find_callers(block: &mut Block, site: &Site, registers: &Registers) {
     block.callers = 0;
     if site.writes != 0 || site.what != what::ACCESS {
-        crate::callers::find(block, registers, site.pc);
+        crate::runtime::callers::find(block, registers, site.pc);
     }
 }
 
@@ -231,7 +238,7 @@ fn begin(block: &mut Block) {
 fn end(block: &mut Block, registers: &mut Registers) {
     block.inside = 0;
     core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
-    crate::signals::step_on(block, registers);
+    crate::runtime::signals::step_on(block, registers);
 }
 
 /// Whether it is one of those with pointers in `rdi` and `rsi`.
@@ -256,7 +263,7 @@ pub extern "C" fn leave(registers: *mut u64, pc: u64) {
     }
     let site = state().site(pc);
     if is_string(site) {
-        crate::emulate::leave_string(block, site, &mut registers);
+        crate::runtime::emulate::leave_string(block, site, &mut registers);
     } else if block.open_size != 0 {
         let zero_flag = registers.get(register::FLAGS) & 0x40 != 0;
         if site.condition == condition::EXCHANGED && !zero_flag {
@@ -264,7 +271,7 @@ pub extern "C" fn leave(registers: *mut u64, pc: u64) {
                 locked(block, site);
             }
         } else if site.how == how::MASKED {
-            crate::vectors::record_masked(block, site);
+            crate::runtime::vectors::record_masked(block, site);
         } else {
             record_store(block, site, block.open_address, block.open_size);
             if site.what == what::LOCKED {

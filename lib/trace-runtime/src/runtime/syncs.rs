@@ -6,11 +6,11 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::layout::{Head, kind};
-use crate::ring::{block, lock, push, shared, unlock};
-use crate::signals::{interruptible, registers_of};
-use crate::state::state;
-use crate::written::identity;
-use crate::{callers, mappings, sys};
+use crate::runtime::ring::{block, lock, push, shared, unlock};
+use crate::runtime::signals::{interruptible, registers_of};
+use crate::runtime::state::state;
+use crate::runtime::written::identity;
+use crate::runtime::{callers, mappings, sys};
 
 /// `msync`, `fsync`, `fdatasync`, `sync`, `syncfs` and `sync_file_range`.
 pub fn call(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
@@ -54,7 +54,12 @@ fn each(number: u64, a: [u64; 6], about_it: Option<[u64; 2]>, mut record: impl F
             let (from, to) = (region.start.max(start), region.end.min(end));
             if from < to {
                 let offset = region.offset + (from - region.start);
-                record(Head { file: region.file, size: to - from, offset, ..Head::of(kind::MSYNC, 0) });
+                record(Head {
+                    file: region.file,
+                    size: to - from,
+                    offset,
+                    ..Head::of(kind::MSYNC, 0)
+                });
             }
         }
         return;

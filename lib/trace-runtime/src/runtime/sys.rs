@@ -63,7 +63,6 @@ pub const GETTID: u64 = 186;
 pub const FUTEX: u64 = 202;
 pub const IO_SETUP: u64 = 206;
 pub const GETDENTS64: u64 = 217;
-pub const TGKILL: u64 = 234;
 pub const READLINKAT: u64 = 267;
 pub const PREADV: u64 = 295;
 pub const PWRITEV: u64 = 296;

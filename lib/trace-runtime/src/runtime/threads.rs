@@ -3,12 +3,12 @@
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::entry::{clone_thread, end_thread, stub_enter, stub_leave};
 use crate::layout::{BLOCK, Block, MOST_THREADS, TABLE, THREADS, ask, register, stop};
-use crate::questions::{ask, give_up};
-use crate::ring::{block, lock, shared, unlock};
-use crate::signals::{mask_of, registers_of, set_mask};
-use crate::sys;
+use crate::runtime::entry::{clone_thread, end_thread, stub_enter, stub_leave};
+use crate::runtime::questions::{ask, give_up};
+use crate::runtime::ring::{block, lock, shared, unlock};
+use crate::runtime::signals::{mask_of, registers_of, set_mask};
+use crate::runtime::sys;
 
 /// Whether the process has ever had more than one thread.
 pub static MANY: AtomicBool = AtomicBool::new(false);
@@ -74,7 +74,11 @@ pub fn is_on_signal_stack(block: &Block, rsp: u64) -> bool {
 /// The signal stack to give to the kernel: the program's if it has one, so that its handlers run there.
 pub const fn signal_stack(block: &Block) -> [u64; 3] {
     let [at, _, size] = block.signal_stack;
-    if block.has_signal_stack != 0 { [at, sys::SS_AUTODISARM, size] } else { block.own_signal_stack }
+    if block.has_signal_stack != 0 {
+        [at, sys::SS_AUTODISARM, size]
+    } else {
+        block.own_signal_stack
+    }
 }
 
 /// Restores the signal stack after a handler was left by a jump, which leaves it disarmed.

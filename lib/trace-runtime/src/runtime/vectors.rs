@@ -3,8 +3,10 @@
 //! those that CPUID names).
 
 use crate::layout::{Block, Site, how, kind};
-use crate::ring::shared;
-use crate::stubs::{Registers, address, alias, is_recorded, record, record_load, record_store, segment_base};
+use crate::runtime::ring::shared;
+use crate::runtime::stubs::{
+    Registers, address, alias, is_recorded, record, record_load, record_store, segment_base,
+};
 
 // Where the pointer to the saved state stands behind the registers.
 const SAVED: usize = 23;
@@ -151,7 +153,9 @@ pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
             record_load(block, site, start, size as u64);
             let mut value = 0u64;
             // SAFETY: the program's own access, at the alias where it is a file's.
-            unsafe { core::ptr::copy_nonoverlapping(place as *const u8, (&raw mut value).cast(), size) };
+            unsafe {
+                core::ptr::copy_nonoverlapping(place as *const u8, (&raw mut value).cast(), size)
+            };
             saved.set(site.operand, at * size, size, value);
         } else {
             let value = match is_small(site) {
@@ -164,7 +168,9 @@ pub fn execute(block: &mut Block, site: &Site, registers: &mut Registers) {
                 run = (start, 0);
             }
             // SAFETY: as above.
-            unsafe { core::ptr::copy_nonoverlapping((&raw const value).cast(), place as *mut u8, size) };
+            unsafe {
+                core::ptr::copy_nonoverlapping((&raw const value).cast(), place as *mut u8, size)
+            };
             if is_move {
                 run.1 += 1;
             } else {

@@ -4,20 +4,22 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::layout::{Head, kind, stop};
-use crate::questions::give_up;
-use crate::ring::{block, lock, push, shared, unlock};
-use crate::{filter, sys};
+use crate::runtime::questions::give_up;
+use crate::runtime::ring::{block, lock, push, shared, unlock};
+use crate::runtime::{filter, sys};
 
 // Descriptors that a filter is there for, a bit each.
 const NOTED: u64 = 1024;
-static FILTERED: [AtomicU64; NOTED as usize / 64] = [const { AtomicU64::new(0) }; NOTED as usize / 64];
+static FILTERED: [AtomicU64; NOTED as usize / 64] =
+    [const { AtomicU64::new(0) }; NOTED as usize / 64];
 
 /// The recorded file of a device and an inode.
 fn file_of([device, inode]: [u64; 2]) -> Option<u8> {
     let count = shared().files.load(Acquire) as usize;
     let all = shared().identities.get(..count)?;
-    let at =
-        all.iter().position(|[one, other]| one.load(Relaxed) == device && other.load(Relaxed) == inode)?;
+    let at = all
+        .iter()
+        .position(|[one, other]| one.load(Relaxed) == device && other.load(Relaxed) == inode)?;
     u8::try_from(at).ok()
 }
 
@@ -116,7 +118,10 @@ pub fn wrote(number: u64, a: [u64; 6], file: u8, out: Option<u64>, result: u64) 
             if a[1] & (PUNCH_HOLE | ZERO_RANGE) != 0 && a[2] < size {
                 let length = a[3].min(size - a[2]);
                 lock(block());
-                read_back(descriptor, Head { file, offset: a[2], size: length, ..Head::of(kind::WRITE, 0) });
+                read_back(
+                    descriptor,
+                    Head { file, offset: a[2], size: length, ..Head::of(kind::WRITE, 0) },
+                );
                 unlock();
             }
             return;
@@ -129,7 +134,8 @@ pub fn wrote(number: u64, a: [u64; 6], file: u8, out: Option<u64>, result: u64) 
         sys::SPLICE | sys::COPY_FILE_RANGE => out.unwrap_or_else(position),
         _ => position(),
     };
-    let head = Head { file, offset: end.wrapping_sub(result), size: result, ..Head::of(kind::WRITE, 0) };
+    let head =
+        Head { file, offset: end.wrapping_sub(result), size: result, ..Head::of(kind::WRITE, 0) };
     lock(block());
     if matches!(number, sys::WRITE | sys::PWRITE) {
         push(block(), &head, a[1] as *const u8);
@@ -152,7 +158,8 @@ fn read_back(descriptor: u64, mut head: Head) {
     let mut left = head.size;
     while left > 0 {
         let size = left.min(PIECE as u64);
-        let read = sys::call(sys::PREAD, [again, piece.as_mut_ptr() as u64, size, head.offset, 0, 0]);
+        let read =
+            sys::call(sys::PREAD, [again, piece.as_mut_ptr() as u64, size, head.offset, 0, 0]);
         if sys::is_error(read) || read == 0 {
             break;
         }

@@ -1,6 +1,7 @@
 //! Who called: the rules that the runtime asks for, and the frames that it finds by them.
 
-use super::layout::frame;
+use ringfence_trace_runtime::layout::frame;
+
 use super::service::Service;
 use crate::events::{Callers, Frame};
 

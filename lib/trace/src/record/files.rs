@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::layout::MOST_FILES;
+use ringfence_trace_runtime::layout::MOST_FILES;
+
 use super::medium;
 use super::service::Service;
 use super::{RecordError, sparse};

@@ -5,8 +5,8 @@
 //! (Intel SDM volume 3A, section 9.1.3, "Handling self- and cross-modifying code").
 
 use iced_x86::{Instruction, InstructionInfoFactory};
+use ringfence_trace_runtime::layout;
 
-use super::layout;
 use super::service::Service;
 use super::site;
 use super::stub::{self, BREAKPOINT, JUMP, Jump, Parts};

@@ -5,8 +5,9 @@
 //! of a second mapping of the same file: its alias. Fences, locked instructions and flushes need no such rights. They
 //! are found in the code of the program and its libraries, and replaced by jumps or breakpoints before they run.
 //!
-//! The handler and all that goes with it is a small executable of its own (`runtime/`), which is mapped into the
-//! process before its first instruction. This part decodes and assembles for it, keeps the events, and knows files.
+//! The handler and all that goes with it is a small executable of its own (`ringfence-trace-runtime`), which is mapped
+//! into the process before its first instruction. This part decodes and assembles for it, keeps the events, and knows
+//! files.
 
 mod again;
 mod analysis;
@@ -14,9 +15,6 @@ mod callers;
 mod copy;
 mod files;
 mod hot;
-#[path = "../../runtime/layout.rs"]
-#[allow(dead_code, clippy::unreadable_literal)]
-mod layout;
 mod medium;
 mod patching;
 mod process;

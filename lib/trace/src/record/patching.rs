@@ -4,9 +4,9 @@ use std::io;
 use std::rc::Rc;
 
 use iced_x86::{Instruction, InstructionInfoFactory, OpKind};
+use ringfence_trace_runtime::layout::{self, how};
 
 use super::analysis::{Candidate, Unseen};
-use super::layout::{self, how};
 use super::service::Service;
 use super::site;
 use super::space::Space;

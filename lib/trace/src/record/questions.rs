@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use iced_x86::InstructionInfoFactory;
+use ringfence_trace_runtime::layout::{self, ask, how};
 
 use super::analysis::Analysis;
-use super::layout::{ask, how};
 use super::service::Service;
 use super::stub::{self, Parts};
-use super::{RecordError, layout, process, site};
+use super::{RecordError, process, site};
 use crate::events::Site;
 
 /// Sites of one recording at most: each has a count in every thread's block.

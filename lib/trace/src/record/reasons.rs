@@ -1,8 +1,8 @@
 //! Why a recording stops, in a sentence.
 
 use iced_x86::InstructionInfoFactory;
+use ringfence_trace_runtime::layout::{self, stop};
 
-use super::layout::{self, stop};
 use super::service::Service;
 use super::site;
 

@@ -7,9 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::copy::Copies;
-use super::layout::{
-    BLOCK, Head, MOST_THREADS, OPENED_BY_RECORDER, RING, RUNTIME, SHARED, SHARED_SIZE, THREADS, kind,
-};
 use super::process::{self, Change, Registers, Unrecorded};
 use super::rights;
 use super::shared::Memory;
@@ -19,6 +16,9 @@ use super::{Options, Outcome, RecordError};
 use crate::events::{Action, Ended, Event, Place, Site, Thread};
 use crate::recording::Writer;
 use ringfence_persist::Flush;
+use ringfence_trace_runtime::layout::{
+    BLOCK, Head, MOST_THREADS, OPENED_BY_RECORDER, RING, RUNTIME, SHARED, SHARED_SIZE, THREADS, kind,
+};
 
 /// Events that are kept before questions are looked at again.
 const BATCH: usize = 4096;

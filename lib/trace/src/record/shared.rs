@@ -10,14 +10,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use object::read::{Object, ObjectSegment};
-use rustix::fs::{MemfdFlags, memfd_create};
-
-use super::layout::{
+use ringfence_trace_runtime::layout::{
     self, ANSWERED, ASKED, BLOCK, Block, COUNTS, Head, MOST_THREADS, Mailbox, RING, RUNTIME, SHARED_SIZE,
     Shared, Site,
 };
-
-static RUNTIME_FILE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runtime.elf"));
+use rustix::fs::{MemfdFlags, memfd_create};
 
 /// A stretch of the runtime, as it is mapped.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +53,7 @@ fn map(file: &File, size: u64) -> io::Result<*mut u8> {
 impl Memory {
     /// For a new recording.
     pub(super) fn new(loads: bool) -> io::Result<Self> {
-        let elf = object::File::parse(RUNTIME_FILE).map_err(io::Error::other)?;
+        let elf = object::File::parse(ringfence_trace_runtime::ELF).map_err(io::Error::other)?;
         let parts: Vec<Part> = elf.segments().map(|one| part(&one)).collect();
         let end = parts.iter().map(|part| part.address + part.size).max().unwrap_or(RUNTIME);
         let runtime = file_in_memory("ringfence-runtime", end - RUNTIME)?;

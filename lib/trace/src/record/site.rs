@@ -5,8 +5,8 @@ use iced_x86::{
     Register,
 };
 use ringfence_persist::Flush;
+use ringfence_trace_runtime::layout::{Site, condition, how, register, what};
 
-use super::layout::{Site, condition, how, register, what};
 use crate::code::Operation;
 
 /// A site without a stub.

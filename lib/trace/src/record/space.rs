@@ -8,8 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use ringfence_trace_runtime::layout::{MOST_STUB, STUBS, STUBS_SIZE, Site};
+
 use super::analysis::Analysis;
-use super::layout::{MOST_STUB, STUBS, STUBS_SIZE, Site};
 use super::process;
 use super::staged::Staged;
 use super::stub::{Copied, Jump};

@@ -10,8 +10,8 @@ use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Encoder, Instruction, InstructionBlock, InstructionInfoFactory,
     MemoryOperand, OpAccess, OpKind, Register,
 };
+use ringfence_trace_runtime::layout::{Block, COUNTS, Site, TABLE_SHIFTS, how, register, what};
 
-use super::layout::{Block, COUNTS, Site, TABLE_SHIFTS, how, register, what};
 use super::site::number;
 
 /// A stub's bytes, and where its parts begin.

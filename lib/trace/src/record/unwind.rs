@@ -6,8 +6,7 @@ use gimli::{
     X86_64,
 };
 use object::read::{Object, ObjectSection};
-
-use super::layout::frame;
+use ringfence_trace_runtime::layout::frame;
 
 /// The tables of a program file.
 #[derive(Debug, Default)]
