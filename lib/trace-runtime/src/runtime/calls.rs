@@ -13,7 +13,7 @@ use crate::runtime::signals::{
 use crate::runtime::state::state;
 use crate::runtime::stubs::alias;
 use crate::runtime::sys::{self, Action};
-use crate::runtime::{lists, mappings, syncs, threads, written};
+use crate::runtime::{descriptors, lists, mappings, syncs, threads};
 
 // Pages are locked once they are there (mlockall(2)).
 const MCL_ONFAULT: u64 = 4;
@@ -65,7 +65,7 @@ pub extern "C" fn on_call(signal: u64, info: &mut Info, frame: *mut u64) {
         sys::OPEN | sys::OPENAT | sys::OPENAT2 | sys::CREAT => open(number, a, frame),
         sys::DUP | sys::DUP2 | sys::DUP3 | sys::FCNTL => {
             let result = sys::call(number, a);
-            written::opened(result, false);
+            descriptors::opened(result, false);
             result
         }
         sys::TRUNCATE => truncate(a),
@@ -98,18 +98,18 @@ fn open(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
     };
     // Whatever its kind, it may wait for somebody at the other end.
     let result = interruptible(number, a.map(place), frame);
-    written::opened(result, flags & EMPTIED != 0);
+    descriptors::opened(result, flags & EMPTIED != 0);
     result
 }
 
 fn truncate(a: [u64; 6]) -> u64 {
     let path = place(a[0]);
-    let file = written::file_at(path);
+    let file = descriptors::file_at(path);
     let result = sys::call2(sys::TRUNCATE, path, a[1]);
     if let Some(file) = file
         && !sys::is_error(result)
     {
-        written::resized(file, a[1]);
+        descriptors::resized(file, a[1]);
     }
     result
 }
@@ -265,7 +265,7 @@ fn other(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
         }
         return result;
     }
-    let file = crate::runtime::filter::written(number, a).and_then(written::file);
+    let file = crate::runtime::filter::written(number, a).and_then(descriptors::file);
     let result = match number {
         sys::WRITEV | sys::PWRITEV | sys::PWRITEV2 => lists::vectors(number, a, frame),
         _ => pointing(number, a, frame),
@@ -280,7 +280,7 @@ fn other(number: u64, a: [u64; 6], frame: *mut u64) -> u64 {
         if matches!(number, sys::WRITE | sys::PWRITE) {
             real[1] = place(a[1]);
         }
-        written::wrote(number, real, file, out, result);
+        descriptors::wrote(number, real, file, out, result);
     }
     result
 }

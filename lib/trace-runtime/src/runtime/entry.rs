@@ -181,7 +181,7 @@ global_asm!(
     "begin:",
     "call {start_process}",
     "int3",
-    execute = sym crate::runtime::emulate::execute,
+    execute = sym crate::runtime:: emulation::execute,
     guard = const core::mem::offset_of!(crate::layout::Block, guard),
     enter = sym crate::runtime::stubs::enter,
     leave = sym crate::runtime::stubs::leave,

@@ -9,7 +9,7 @@ use crate::runtime::signals::{Info, deliver, finish_stepping, registers_of, step
 use crate::runtime::state::state;
 use crate::runtime::stubs::find_callers;
 use crate::runtime::stubs::{Registers, address, alias, fence, flush, is_string, prepare, waits};
-use crate::runtime::{emulate, sys, vectors};
+use crate::runtime::{emulation, sys, vectors};
 
 const TRAP_TRACE: i32 = 2;
 const SI_KERNEL: i32 = 0x80;
@@ -70,7 +70,7 @@ pub fn leave_stub(block: &mut Block, info: &mut Info, registers: &mut Registers)
     let is_it = site.is_some_and(|site| pc == copy_of(site));
     if let Some(site) = site.filter(|_| is_it) {
         if block.open != 0 && is_string(site) {
-            emulate::settle_string(block, site, registers);
+            emulation::settle_string(block, site, registers);
         } else if site.borrowed != register::NONE {
             registers.set(site.borrowed as usize, block.spill);
         }
@@ -165,7 +165,7 @@ fn go(block: &mut Block, site: &Site, registers: &mut Registers) -> bool {
         _ if site.how == how::NOT => {
             crate::runtime::questions::give_up(crate::layout::stop::INSTRUCTION, site.pc, 0);
         }
-        _ if emulate::is_here(site, registers) => {
+        _ if emulation::is_here(site, registers) => {
             let mut before = [0; 18];
             for (at, one) in before.iter_mut().enumerate() {
                 *one = registers.get(at);

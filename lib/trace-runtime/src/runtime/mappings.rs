@@ -8,7 +8,7 @@ use crate::runtime::questions::{ask, give_up};
 use crate::runtime::ring::{block, lock, push, shared, unlock};
 use crate::runtime::state::{Region, state};
 use crate::runtime::stubs::alias;
-use crate::runtime::{filter, sys, written};
+use crate::runtime::{descriptors, filter, sys};
 
 const PAGE: u64 = 4096;
 
@@ -224,7 +224,7 @@ fn begin(file: u8) {
     if before == 0 && sys::is_error(filter::install_for_lists()) {
         give_up(stop::SETUP, 8, 0);
     }
-    written::begin();
+    descriptors::begin();
 }
 
 fn record(region: Region, descriptor: u64, flags: u64) {

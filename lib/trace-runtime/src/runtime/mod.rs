@@ -4,13 +4,14 @@
 
 mod callers;
 mod calls;
-mod emulate;
+mod descriptors;
+mod emulation;
 mod entry;
 mod faults;
 mod filter;
+mod intrinsics;
 mod lists;
 mod mappings;
-mod memory;
 mod questions;
 mod ring;
 mod signals;
@@ -21,7 +22,6 @@ mod syncs;
 mod sys;
 mod threads;
 mod vectors;
-mod written;
 
 #[cfg_attr(executable, panic_handler)]
 fn panic(info: &core::panic::PanicInfo) -> ! {

@@ -9,7 +9,7 @@ use crate::layout::{
 use crate::runtime::questions::{ask, give_up};
 use crate::runtime::ring::{lock, shared, unlock};
 use crate::runtime::signals::{OURS, install};
-use crate::runtime::{calls, faults, filter, mappings, sys, threads, written};
+use crate::runtime::{calls, descriptors, faults, filter, mappings, sys, threads};
 
 /// Sets up a process that has just begun to execute a program. `is_first` says whether it is the first one, and so has
 /// no filter yet. Returns the thread's block.
@@ -42,7 +42,7 @@ pub extern "C" fn process(is_first: u64) -> *const Block {
         }
     }
     if shared().files.load(Relaxed) != 0 {
-        written::begin();
+        descriptors::begin();
     }
     lock(block);
     for number in 0.. {

@@ -105,7 +105,7 @@ pub fn record_load(block: &mut Block, site: &Site, start: u64, size: u64) {
 /// lock. It stays taken where [`leave`] is to record a store.
 pub fn prepare(block: &mut Block, site: &Site, registers: &mut Registers) {
     if is_string(site) {
-        return crate::runtime::emulate::prepare_string(block, site, registers);
+        return crate::runtime::emulation::prepare_string(block, site, registers);
     }
     let mut ea = address(site, registers);
     let mut accessed = ea;
@@ -263,7 +263,7 @@ pub extern "C" fn leave(registers: *mut u64, pc: u64) {
     }
     let site = state().site(pc);
     if is_string(site) {
-        crate::runtime::emulate::leave_string(block, site, &mut registers);
+        crate::runtime::emulation::leave_string(block, site, &mut registers);
     } else if block.open_size != 0 {
         let zero_flag = registers.get(register::FLAGS) & 0x40 != 0;
         if site.condition == condition::EXCHANGED && !zero_flag {

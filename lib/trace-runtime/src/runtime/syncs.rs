@@ -6,10 +6,10 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::layout::{Head, kind};
+use crate::runtime::descriptors::identity;
 use crate::runtime::ring::{block, lock, push, shared, unlock};
 use crate::runtime::signals::{interruptible, registers_of};
 use crate::runtime::state::state;
-use crate::runtime::written::identity;
 use crate::runtime::{callers, mappings, sys};
 
 /// `msync`, `fsync`, `fdatasync`, `sync`, `syncfs` and `sync_file_range`.
