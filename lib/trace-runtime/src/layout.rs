@@ -1,16 +1,19 @@
 //! What the recorder and its runtime share: where things lie in a recorded process, and how.
 //!
-//! Compiled into both. All of it is `repr(C)`; one build makes both sides, so there are no versions.
+//! Compiled into both. All of it is `repr(C)`; one build makes both sides, so there are no
+//! versions.
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Where the runtime lies in every recorded process. The kernel gives out addresses from both ends of its range, and
-/// this is in the middle. All of ours begins with these eight bits, for the filter of system calls.
+/// Where the runtime lies in every recorded process. The kernel gives out addresses from both ends
+/// of its range, and this is in the middle. All of ours begins with these eight bits, for the
+/// filter of system calls.
 pub const RUNTIME: u64 = 0x2f00_0000_0000;
 /// The first byte behind what may be ours.
 pub const OURS_END: u64 = 0x3000_0000_0000;
-/// The sixth argument of `open` where the recorder has a process call it. The call has two; a program that leaves this
-/// in the register has a descriptor that is not watched.
+/// The sixth argument of `open` where the recorder has a process call it. The call has two; a
+/// program that leaves this in the register has a descriptor that is not watched.
 pub const OPENED_BY_RECORDER: u64 = 0x5269_6e67;
 /// Where [`Shared`] lies, with the ring behind it.
 pub const SHARED: u64 = 0x2f10_0000_0000;
@@ -46,7 +49,8 @@ pub const BLOCK: u64 = 1 << 21;
 pub const MOST_THREADS: u64 = 1 << 15;
 /// Sites of one process at most.
 pub const MOST_SITES: usize = 1 << 17;
-/// Where the files are mapped in a process that does not say where: little else is there, nor at the alias of it.
+/// Where the files are mapped in a process that does not say where: little else is there, nor at
+/// the alias of it.
 pub const WINDOW: u64 = 0x0800_0000_0000;
 /// The first byte behind it.
 pub const WINDOW_END: u64 = 0x1000_0000_0000;
@@ -60,7 +64,7 @@ pub const ALIAS: u64 = 1 << 46;
 pub const MOST_DATA: u64 = 1 << 20;
 
 /// Registers, in the order in which the kernel's signal frame has them (`struct sigcontext`).
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "named as the registers are")]
 pub mod register {
     pub const R8: usize = 0;
     pub const R15: usize = 7;
@@ -84,13 +88,13 @@ pub struct Mailbox {
     /// [`IDLE`], [`ASKED`] or [`ANSWERED`]; threads sleep on it.
     pub state: AtomicU32,
     /// One of [`ask`].
-    pub kind: u32,
+    pub kind: Cell<u32>,
     /// What is asked about.
-    pub arguments: [u64; 6],
+    pub arguments: Cell<[u64; 6]>,
     /// The answer.
-    pub answer: [u64; 4],
+    pub answer: Cell<[u64; 4]>,
     /// The answer, where it is a site.
-    pub site: Site,
+    pub site: Cell<Site>,
 }
 
 /// Nothing is asked.
@@ -101,13 +105,14 @@ pub const ASKED: u32 = 1;
 pub const ANSWERED: u32 = 2;
 
 /// Kinds of questions.
-#[allow(missing_docs)]
 pub mod ask {
     /// `arguments`: address of an instruction. The site is the answer.
     pub const SITE: u32 = 1;
-    /// Code was mapped: address, length. Answer: where memory for stubs shall be mapped, and how much (0: none).
+    /// Code was mapped: address, length. Answer: where memory for stubs shall be mapped, and how
+    /// much (0: none).
     pub const CODE: u32 = 2;
-    /// That memory is there: address and length of the code, as before. Answer: sites that were patched.
+    /// That memory is there: address and length of the code, as before. Answer: sites that were
+    /// patched.
     pub const PATCH: u32 = 3;
     /// Those sites, from a number on. Answer: how many lie in the shared memory now.
     pub const PATCHED: u32 = 4;
@@ -121,21 +126,26 @@ pub mod ask {
     pub const CHILD: u32 = 8;
     /// What cannot be recorded: the reason, and two figures to tell.
     pub const STOP: u32 = 9;
-    /// A frame of the stack: an address of code. Answer: one of [`super::frame`], the distance of the frame's address
-    /// from the register, and the distance from there to the caller's `rbp`, or 0.
+    /// A frame of the stack: an address of code. Answer: one of [`super::frame`], the distance of
+    /// the frame's address from the register, and the distance from there to the caller's `rbp`, or
+    /// 0.
     pub const FRAME: u32 = 10;
-    /// A process starts: `arguments`: a number from 0 on. Answer: address and length of code that is there already.
+    /// A process starts: `arguments`: a number from 0 on. Answer: address and length of code that
+    /// is there already.
     pub const START: u32 = 12;
-    /// A site that fails often: its address, and whether the process has had more than one thread or a handler of a
-    /// signal. Answer: 0 for not to be replaced, 1 for done, 2 for begun: the first byte is a breakpoint.
+    /// A site that fails often: its address, and whether the process has had more than one thread
+    /// or a handler of a signal. Answer: 0 for not to be replaced, 1 for done, 2 for begun: the
+    /// first byte is a breakpoint.
     pub const HOT: u32 = 13;
     /// The bytes behind the first.
     pub const HOT_TAIL: u32 = 14;
     /// The first byte.
     pub const HOT_HEAD: u32 = 15;
-    /// An instruction in a stub: its address. Answer: where the program has it, if it is a copy of the program's.
+    /// An instruction in a stub: its address. Answer: where the program has it, if it is a copy of
+    /// the program's.
     pub const ORIGIN: u32 = 16;
-    /// The first frames of the thread's block, as many as are given: their number in the recording is the answer.
+    /// The first frames of the thread's block, as many as are given: their number in the recording
+    /// is the answer.
     pub const CALLERS: u32 = 17;
     /// A system call: the address of its instruction. Answer: the site's number in the recording.
     pub const CALL: u32 = 18;
@@ -144,25 +154,34 @@ pub mod ask {
 }
 
 /// How a frame is found.
-#[allow(missing_docs)]
 pub mod frame {
-    /// Not at all: the stack ends, or nobody says how it goes on.
+    /// Not at all: the stack ends, or no table says how it goes on.
     pub const LAST: u64 = 0;
+    /// From the stack pointer.
     pub const BY_STACK: u64 = 1;
+    /// From `rbp`.
     pub const BY_BASE: u64 = 2;
 }
 
 /// Why a recording stops.
-#[allow(missing_docs)]
 pub mod stop {
+    /// An access that is one to a file in part.
     pub const PARTLY: u64 = 1;
+    /// An instruction that cannot be executed by us.
     pub const INSTRUCTION: u64 = 2;
+    /// Something else is where an alias is to be mapped.
     pub const ALIAS_TAKEN: u64 = 3;
+    /// A system call that cannot be recorded.
     pub const CALL: u64 = 4;
+    /// More mappings than [`MOST_REGIONS`](super::MOST_REGIONS).
     pub const REGIONS: u64 = 5;
+    /// More sites than [`MOST_SITES`](super::MOST_SITES).
     pub const SITES: u64 = 6;
+    /// More threads than [`MOST_THREADS`](super::MOST_THREADS).
     pub const THREADS: u64 = 7;
+    /// The kernel refused what the runtime needs: which step, and the result.
     pub const SETUP: u64 = 9;
+    /// A panic: the line, and the address of the name of the file.
     pub const PANIC: u64 = 11;
 }
 
@@ -173,7 +192,7 @@ pub struct Shared {
     pub recorder: u32,
     /// Rung when a thread asks.
     pub bell: AtomicU32,
-    /// Who records an event: the thread's number plus one, or 0.
+    /// Which thread records an event: its number plus one, or 0.
     pub lock: AtomicU32,
     /// Whether loads are recorded, too (files have no access rights), or only stores.
     pub loads: u32,
@@ -193,84 +212,84 @@ pub struct Shared {
     pub state_offsets: [u32; 16],
 }
 
-/// What a thread has of its own: `gs` points to it.
+/// What a thread has of its own: `gs` points to it. The recorder reads it while the thread waits.
 #[repr(C)]
 pub struct Block {
     /// Where it lies.
-    pub own: u64,
+    pub own: Cell<u64>,
     /// The top of the stack that stubs use.
-    pub stack: u64,
+    pub stack: Cell<u64>,
     /// The program's stack pointer while a stub runs.
-    pub rsp: u64,
+    pub rsp: Cell<u64>,
     /// A register of the program's while a stub uses it.
-    pub spill: u64,
+    pub spill: Cell<u64>,
     /// Another one.
-    pub spill2: u64,
+    pub spill2: Cell<u64>,
     /// And another one.
-    pub spill3: u64,
+    pub spill3: Cell<u64>,
     /// [`TABLE`].
-    pub table: u64,
+    pub table: Cell<u64>,
     /// The address that the instruction in a stub shall use.
-    pub target: u64,
+    pub target: Cell<u64>,
     /// Whether something that the thread did waits for a fence: flushes, non-temporal stores.
-    pub pending: u64,
+    pub pending: Cell<u64>,
     /// The runtime's routine before the instruction.
-    pub enter: u64,
+    pub enter: Cell<u64>,
     /// The one behind it.
-    pub leave: u64,
+    pub leave: Cell<u64>,
     /// Whether an instruction is under way in a stub, and of which site.
-    pub open: u64,
+    pub open: Cell<u64>,
     /// The address it accesses, as the program has it.
-    pub open_address: u64,
+    pub open_address: Cell<u64>,
     /// Bytes it stores; 0 where none is recorded behind it.
-    pub open_size: u64,
+    pub open_size: Cell<u64>,
     /// Which elements it accesses, where a mask says so.
-    pub open_mask: u64,
+    pub open_mask: Cell<u64>,
     /// Of a string instruction: repetitions that the program wants, and those of this turn.
-    pub total: u64,
+    pub total: Cell<u64>,
     /// See above.
-    pub turn: u64,
+    pub turn: Cell<u64>,
     /// Its pointers, as the program has them: `rdi` and `rsi`.
-    pub string: [u64; 2],
+    pub string: Cell<[u64; 2]>,
     /// Whether they were replaced by their aliases.
-    pub replaced: [u64; 2],
+    pub replaced: Cell<[u64; 2]>,
     /// The system's numbers of the process and the thread.
-    pub process: u32,
+    pub process: Cell<u32>,
     /// See above.
-    pub thread: u32,
+    pub thread: Cell<u32>,
     /// Our number of the thread.
-    pub number: u32,
+    pub number: Cell<u32>,
     /// Our number of the thread that started it.
-    pub parent: u32,
+    pub parent: Cell<u32>,
     /// Whether it is a child process with the parent's memory.
-    pub borrows: u32,
-    /// Whether signals wait until the thread is out of a stub: 1 where it goes there step by step, 2 where it will behind
-    /// our own routine.
-    pub stepping: u32,
+    pub borrows: Cell<u32>,
+    /// Whether signals wait until the thread is out of a stub: 1 where it goes there step by step,
+    /// 2 where it will behind our own routine.
+    pub stepping: Cell<u32>,
     /// Whether it is in that routine.
-    pub inside: u32,
+    pub inside: Cell<u32>,
     /// The signals that wait.
-    pub waiting: [Waiting; 4],
+    pub waiting: [Cell<Waiting>; 4],
     /// The program's mask of signals while they wait.
-    pub mask: u64,
+    pub mask: Cell<u64>,
     /// How many wait.
-    pub waiting_count: u32,
+    pub waiting_count: Cell<u32>,
     /// Whether the program has a signal stack of its own.
-    pub has_signal_stack: u32,
+    pub has_signal_stack: Cell<u32>,
     /// The program's: address, flags, size.
-    pub signal_stack: [u64; 3],
+    pub signal_stack: Cell<[u64; 3]>,
     /// Ours.
-    pub own_signal_stack: [u64; 3],
-    /// The stack pointer of [`crate::runtime::entry::guarded`] while it executes something that may fail, or 0.
-    pub guard: u64,
+    pub own_signal_stack: Cell<[u64; 3]>,
+    /// The stack pointer of the routine `guarded` while it executes something that may fail, or 0.
+    pub guard: Cell<u64>,
     /// How it failed: the signal's number, its code, its address.
-    pub failed: [u64; 3],
+    pub failed: Cell<[u64; 3]>,
     /// Registers for a thread that starts.
-    pub start: [u64; 18],
+    pub start: [Cell<u64>; 18],
     /// The callers of the instruction that is being recorded, by number; 0 where not known.
-    pub callers: u32,
+    pub callers: Cell<u32>,
     /// Where they are to go on, innermost first.
-    pub frames: [u64; MOST_FRAMES],
+    pub frames: [Cell<u64>; MOST_FRAMES],
     /// Questions.
     pub mailbox: Mailbox,
 }
@@ -285,12 +304,12 @@ pub struct Waiting {
     pub info: [u64; 16],
 }
 
-/// Where a block's counts begin, of 8 bytes each, by site: how often a locked instruction was executed while nothing
-/// waited for it.
+/// Where a block's counts begin, of 8 bytes each, by site: how often a locked instruction was
+/// executed while nothing waited for it.
 pub const COUNTS: u64 = 1 << 15;
 
 /// What an instruction does to memory.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "named as the instructions are")]
 pub mod what {
     /// Reads, or reads and writes, or writes, as `reads` and `writes` say.
     pub const ACCESS: u8 = 1;
@@ -307,7 +326,7 @@ pub mod what {
 }
 
 /// How an instruction is executed in place of the program's.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "named as the instructions are")]
 pub mod how {
     /// A copy with another address, in a stub.
     pub const STUB: u8 = 0;
@@ -337,11 +356,11 @@ pub mod how {
     /// A copy in a stub, of which a mask says what is accessed.
     pub const MASKED: u8 = 21;
     pub const XLAT: u8 = 22;
-    /// `bt` and its kin with a register: the address depends on it.
+    /// `bt` and the like with a register: the address depends on it.
     pub const BIT: u8 = 23;
     /// Cannot be executed by us.
     pub const NOT: u8 = 24;
-    /// `maskmovdqu` and its kin, whose address is always in `rdi`.
+    /// `maskmovdqu` and the like, whose address is always in `rdi`.
     pub const MASKED_MOVE: u8 = 25;
     /// `push` of `fs` or `gs`, as `operand` says (1 or 2).
     pub const PUSH_SEGMENT: u8 = 26;
@@ -350,8 +369,8 @@ pub mod how {
 }
 
 /// What a compare-exchange or another condition has to do with the store.
-#[allow(missing_docs)]
 pub mod condition {
+    /// Nothing: it stores.
     pub const NONE: u8 = 0;
     /// It stores where the zero flag is set afterwards.
     pub const EXCHANGED: u8 = 1;
@@ -367,7 +386,8 @@ pub struct Site {
     pub run: u64,
     /// Where the stub of a string instruction goes on behind it.
     pub after: u64,
-    /// Where its stub has the program's instruction as it is, for sites that are mostly not about the files; 0 for none.
+    /// Where its stub has the program's instruction as it is, for sites that are mostly not about
+    /// the files; 0 for none.
     pub inner: u64,
     /// Added to the registers for the address.
     pub displacement: u64,
@@ -455,7 +475,7 @@ pub struct Head {
 }
 
 /// Kinds of events in the ring.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "named as the instructions and system calls are")]
 pub mod kind {
     /// Nothing: the ring's end.
     pub const SKIP: u8 = 0;

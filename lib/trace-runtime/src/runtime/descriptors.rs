@@ -3,10 +3,12 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::blocks::{block, shared};
+use super::lock::Held;
+use super::questions::give_up;
+use super::ring::{push, push_data};
+use super::{filter, sys};
 use crate::layout::{Head, kind, stop};
-use crate::runtime::questions::give_up;
-use crate::runtime::ring::{block, lock, push, shared, unlock};
-use crate::runtime::{filter, sys};
 
 // Descriptors that a filter is there for, a bit each.
 const NOTED: u64 = 1024;
@@ -26,9 +28,8 @@ fn file_of([device, inode]: [u64; 2]) -> Option<u8> {
 // What `stat` and `fstat` tell: device and inode, and the size.
 fn about(number: u64, what: u64) -> Option<([u64; 2], u64)> {
     // `struct stat`: the device, the inode, and, seventh, the size.
-    let mut about = [0u64; 18];
-    let result = sys::call2(number, what, about.as_mut_ptr() as u64);
-    (!sys::is_error(result)).then_some(([about[0], about[1]], about[6]))
+    let status = sys::status(number, what)?;
+    Some(([status[0], status[1]], status[6]))
 }
 
 /// Device and inode of what a descriptor is of.
@@ -88,44 +89,25 @@ pub fn opened(descriptor: u64, emptied: bool) {
 
 /// A file has a new size.
 pub fn resized(file: u8, size: u64) {
-    lock(block());
-    push(block(), &Head { file, size, ..Head::of(kind::TRUNCATE, 0) }, core::ptr::null());
-    unlock();
+    let held = Held::acquire();
+    push(&held, block(), &Head { file, size, ..Head::of(kind::TRUNCATE, 0) });
 }
 
-/// A call has written to a descriptor of a recorded file. `a` are its arguments as we have made it, `out` what stands
-/// where a pointer to an offset leads.
-pub fn wrote(number: u64, a: [u64; 6], file: u8, out: Option<u64>, result: u64) {
-    const F_GETFL: u64 = 3;
+/// A call has written to a descriptor of a recorded file. `a` are its arguments as we have made it,
+/// `out` what stands where a pointer to an offset leads.
+///
+/// # Safety
+/// What `write` and `pwrite` were given can still be read.
+pub unsafe fn wrote(number: u64, a: [u64; 6], file: u8, out: Option<u64>, result: u64) {
     const APPENDS: u64 = 0o2000;
     const RWF_APPEND: u64 = 0x10;
     let descriptor = filter::written(number, a).unwrap_or(u64::MAX);
     let size = || about(sys::FSTAT, descriptor).map_or(0, |(_, size)| size);
-    let position = || sys::call3(sys::LSEEK, descriptor, 0, 1);
-    let appends = sys::call2(sys::FCNTL, descriptor, F_GETFL) & APPENDS != 0;
+    let position = || sys::position(descriptor);
+    let appends = sys::flags(descriptor) & APPENDS != 0;
     let end = match number {
         sys::FTRUNCATE => return resized(file, a[1]),
-        sys::FALLOCATE => {
-            const KEEP_SIZE: u64 = 1;
-            const PUNCH_HOLE: u64 = 2;
-            const ZERO_RANGE: u64 = 0x10;
-            // What else there is moves the rest of the file to and fro.
-            if a[1] & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
-                give_up(stop::CALL, number, a[1]);
-            }
-            let size = size();
-            resized(file, size);
-            if a[1] & (PUNCH_HOLE | ZERO_RANGE) != 0 && a[2] < size {
-                let length = a[3].min(size - a[2]);
-                lock(block());
-                read_back(
-                    descriptor,
-                    Head { file, offset: a[2], size: length, ..Head::of(kind::WRITE, 0) },
-                );
-                unlock();
-            }
-            return;
-        }
+        sys::FALLOCATE => return allocated(descriptor, a, file, size()),
         // Linux appends wherever such a call points (pwrite(2), "BUGS").
         sys::PWRITE | sys::PWRITEV | sys::PWRITEV2 if appends => size(),
         sys::PWRITEV2 if a[5] & RWF_APPEND != 0 => size(),
@@ -134,39 +116,55 @@ pub fn wrote(number: u64, a: [u64; 6], file: u8, out: Option<u64>, result: u64) 
         sys::SPLICE | sys::COPY_FILE_RANGE => out.unwrap_or_else(position),
         _ => position(),
     };
-    let head =
-        Head { file, offset: end.wrapping_sub(result), size: result, ..Head::of(kind::WRITE, 0) };
-    lock(block());
+    let offset = end.wrapping_sub(result);
+    let head = Head { file, offset, size: result, ..Head::of(kind::WRITE, 0) };
+    let held = Held::acquire();
     if matches!(number, sys::WRITE | sys::PWRITE) {
-        push(block(), &head, a[1] as *const u8);
+        // SAFETY: the kernel has just read as many bytes there; the caller answers for the rest.
+        unsafe { push_data(&held, block(), &head, a[1] as *const u8) };
     } else {
-        read_back(descriptor, head);
+        read_back(&held, descriptor, head);
     }
-    unlock();
 }
 
-// What a file holds now, where the program's own buffers are many or none. The caller holds the lock.
-fn read_back(descriptor: u64, mut head: Head) {
+// `fallocate`: a file has a new size, and perhaps zeros.
+fn allocated(descriptor: u64, [_, mode, start, length, ..]: [u64; 6], file: u8, size: u64) {
+    const KEEP_SIZE: u64 = 1;
+    const PUNCH_HOLE: u64 = 2;
+    const ZERO_RANGE: u64 = 0x10;
+    // What else there is moves the rest of the file to and fro.
+    if mode & !(KEEP_SIZE | PUNCH_HOLE | ZERO_RANGE) != 0 {
+        give_up(stop::CALL, sys::FALLOCATE, mode);
+    }
+    resized(file, size);
+    if mode & (PUNCH_HOLE | ZERO_RANGE) != 0 && start < size {
+        let length = length.min(size - start);
+        let head = Head { file, offset: start, size: length, ..Head::of(kind::WRITE, 0) };
+        read_back(&Held::acquire(), descriptor, head);
+    }
+}
+
+// What a file holds now, where the program's own buffers are many or none.
+fn read_back(held: &Held, descriptor: u64, mut head: Head) {
     const PIECE: usize = 1 << 14;
-    const READ_ONLY: u64 = 0o2000000;
-    let path = sys::path(b"/proc/self/fd/", descriptor, b"");
-    let again = sys::call3(sys::OPEN, path.as_ptr() as u64, READ_ONLY, 0);
+    const CLOSE_ON_EXEC: u64 = 0o2000000;
+    let again = sys::open(&sys::path(b"/proc/self/fd/", descriptor, b""), CLOSE_ON_EXEC);
     if sys::is_error(again) {
         give_up(stop::CALL, sys::OPEN, descriptor);
     }
     let mut piece = [0u8; PIECE];
     let mut left = head.size;
     while left > 0 {
-        let size = left.min(PIECE as u64);
-        let read =
-            sys::call(sys::PREAD, [again, piece.as_mut_ptr() as u64, size, head.offset, 0, 0]);
+        let wanted = left.min(PIECE as u64) as usize;
+        let read = sys::read_at(again, &mut piece[..wanted], head.offset);
         if sys::is_error(read) || read == 0 {
             break;
         }
         head.size = read;
-        push(block(), &head, piece.as_ptr());
+        // SAFETY: the kernel has just put as many bytes there.
+        unsafe { push_data(held, block(), &head, piece.as_ptr()) };
         head.offset += read;
         left -= read;
     }
-    sys::call2(sys::CLOSE, again, 0);
+    sys::close(again);
 }

@@ -1,215 +1,150 @@
-//! Instructions that a stub alone cannot run: of strings, and of a stack that lies in a recorded file.
+//! Instructions that a stub alone cannot run: of a stack that lies in a recorded file, and of
+//! elements that a vector names.
 
-use crate::layout::{Block, Site, how, register, stop};
-use crate::runtime::entry::guard_failed;
-use crate::runtime::questions::give_up;
-use crate::runtime::state::{Region, state};
-use crate::runtime::stubs::{
-    Registers, address, alias, continues, is_recorded, record_load, record_store, segment_base,
-};
-use crate::runtime::sys;
+use super::addresses::address;
+use super::frame::{Frame, Registers};
+use super::lock::Held;
+use super::routines::guard_failed;
+use super::step::Step;
+use super::{sys, vectors};
+use crate::layout::{Block, Site, how, register};
 
-/// Whether a string instruction uses `rdi`, and whether `rsi`.
-const fn pointers(site: &Site) -> [bool; 2] {
-    [site.how != how::LODS, matches!(site.how, how::MOVS | how::LODS | how::CMPS)]
-}
-
-// What of a register counts where addresses have 32 bits.
-const fn narrowed(site: &Site, value: u64) -> u64 {
-    if site.narrow != 0 { value & 0xffff_ffff } else { value }
-}
-
-// What is added to a pointer: a segment's beginning, to the source.
-fn base(site: &Site, which: usize) -> u64 {
-    if which == 1 && site.segment != 0 { segment_base(site.segment) } else { 0 }
-}
-
-const REGISTERS: [usize; 2] = [register::RDI, register::RSI];
-
-/// Lets a string instruction go as far as its pointers stay in one mapping, or outside of all.
-pub fn prepare_string(block: &mut Block, site: &Site, registers: &mut Registers) {
-    let element = u64::from(site.element);
-    let down = registers.get(register::FLAGS) & 0x400 != 0;
-    let total = if site.repeat == 0 { 1 } else { narrowed(site, registers.get(register::RCX)) };
-    let mut turn = total;
-    block.replaced = [0; 2];
-    for (which, used) in pointers(site).into_iter().enumerate() {
-        let at = narrowed(site, registers.get(REGISTERS[which])).wrapping_add(base(site, which));
-        block.string[which] = at;
-        if !used || total == 0 {
-            continue;
-        }
-        let room = match state().region(at) {
-            Some(region) => {
-                block.replaced[which] = 1;
-                inside(region, at, element, down)
-            }
-            None => outside(at, element, down),
-        };
-        if room == 0 {
-            give_up(stop::PARTLY, site.pc, at);
-        }
-        turn = turn.min(room);
-    }
-    for (which, used) in pointers(site).into_iter().enumerate() {
-        let at = block.string[which];
-        if used {
-            registers
-                .set(REGISTERS[which], if block.replaced[which] != 0 { alias(at) } else { at });
-        }
-    }
-    if site.repeat != 0 {
-        registers.set(register::RCX, turn);
-    }
-    (block.open, block.open_size, block.total, block.turn) = (site.pc, 1, total, turn);
-}
-
-// Elements from here to the end of a mapping in that direction.
-fn inside(region: Region, at: u64, element: u64, down: bool) -> u64 {
-    let end = at.wrapping_add(element);
-    if end > region.end {
-        // Adjacent mappings have adjacent aliases.
-        return continues(region, end).into();
-    }
-    if down { (at - region.start) / element + 1 } else { (region.end - at) / element }
-}
-
-// Elements from here to the next mapping in that direction.
-fn outside(at: u64, element: u64, down: bool) -> u64 {
-    let each = || state().regions().iter();
-    let above = each()
-        .filter(|one| one.start > at)
-        .map(|one| one.start - at)
-        .min()
-        .unwrap_or(u64::MAX >> 1);
-    let below =
-        each().filter(|one| one.end <= at).map(|one| at - one.end).min().unwrap_or(u64::MAX >> 1);
-    match above / element {
-        0 => 0,
-        _ if down => below / element + 1,
-        room => room,
-    }
-}
-
-/// Puts the program's pointers back, and records what was accessed. Where there is more to do, the program's
-/// instruction is executed again.
-pub fn leave_string(block: &mut Block, site: &Site, registers: &mut Registers) {
-    let left = if site.repeat == 0 { 0 } else { registers.get(register::RCX) };
-    let done = settle_string(block, site, registers);
-    let equal = registers.get(register::FLAGS) & 0x40 != 0;
-    let goes_on = match (site.how, site.repeat) {
-        (how::CMPS | how::SCAS, 1) => equal,
-        (how::CMPS | how::SCAS, _) => !equal,
-        _ => true,
-    };
-    let again = left == 0 && done < block.total && goes_on;
-    block.target = if again { site.pc } else { site.after };
-}
-
-/// What was done of it, after which the registers are the program's again.
-pub fn settle_string(block: &mut Block, site: &Site, registers: &mut Registers) -> u64 {
-    let left = if site.repeat == 0 { 0 } else { registers.get(register::RCX) };
-    let done = block.turn - left;
-    for (which, used) in pointers(site).into_iter().enumerate() {
-        let at = registers.get(REGISTERS[which]);
-        let at = if block.replaced[which] != 0 { alias(at) } else { at };
-        if used {
-            registers.set(REGISTERS[which], narrowed(site, at.wrapping_sub(base(site, which))));
-        }
-    }
-    if site.repeat != 0 {
-        registers.set(register::RCX, block.total - done);
-    }
-    let element = u64::from(site.element);
-    let down = registers.get(register::FLAGS) & 0x400 != 0;
-    let size = done * element;
-    let range = |at: u64| if down { at.wrapping_sub(size.saturating_sub(element)) } else { at };
-    let [destination, source] = block.string;
+/// Whether an instruction is to be executed here instead of in a stub.
+pub fn is_here(held: &Held, site: &Site, registers: &Registers) -> bool {
     match site.how {
-        how::MOVS => {
-            record_load(block, site, range(source), size);
-            record_store(block, site, range(destination), size);
+        how::PUSH_MEMORY | how::POP_MEMORY => {
+            let stack = registers.get(register::RSP);
+            held.touches(stack.wrapping_sub(8), 16)
         }
-        how::STOS => record_store(block, site, range(destination), size),
-        how::LODS => record_load(block, site, range(source), size),
-        how::CMPS => {
-            record_load(block, site, range(source), size);
-            record_load(block, site, range(destination), size);
-        }
-        _ => record_load(block, site, range(destination), size),
-    }
-    done
-}
-
-fn place(site: &Site, at: u64, size: u64) -> *mut u64 {
-    (if is_recorded(site, at, size) { alias(at) } else { at }) as *mut u64
-}
-
-fn load(block: &mut Block, site: &Site, at: u64, size: u64) -> u64 {
-    let place = place(site, at, size);
-    record_load(block, site, at, size);
-    // SAFETY: the program's own access, at the alias where it is a file's.
-    unsafe {
-        match size {
-            1 => place.cast::<u8>().read_unaligned().into(),
-            2 => place.cast::<u16>().read_unaligned().into(),
-            4 => place.cast::<u32>().read_unaligned().into(),
-            _ => place.read_unaligned(),
-        }
+        how::PUSH..=how::POP_FLAGS
+        | how::XLAT
+        | how::GATHER
+        | how::SCATTER
+        | how::MASKED_MOVE
+        | how::PUSH_SEGMENT
+        | how::ENTER => true,
+        _ => false,
     }
 }
 
-fn store(block: &mut Block, site: &Site, at: u64, size: u64, value: u64) {
-    let place = place(site, at, size);
-    // SAFETY: as above.
-    unsafe {
-        match size {
-            2 => place.cast::<u16>().write_unaligned(value as u16),
-            _ => place.write_unaligned(value),
+/// Executes it. Where memory cannot be accessed, it does not return.
+///
+/// # Safety
+/// [`super::routines::guarded`] has called it, for a caller that has the lock and does not use its
+/// own token until that returns.
+pub unsafe extern "C" fn execute(block: &Block, site: &Site, frame: &mut Frame) {
+    // SAFETY: the caller has the lock, and does not use its token meanwhile.
+    let held = unsafe { Held::resume() };
+    let next = frame.registers.get(register::RIP) + u64::from(site.length);
+    frame.registers.set(register::RIP, next);
+    if matches!(site.how, how::GATHER | how::SCATTER | how::MASKED_MOVE) {
+        let saved = vectors::Saved::of(frame);
+        // SAFETY: inside `guarded`; the elements are those that the instruction accesses.
+        let mut step = unsafe { Step::new(&held, block, site, &mut frame.registers) };
+        vectors::execute(&mut step, &saved);
+    } else {
+        // SAFETY: inside `guarded`; each function accesses what its instruction does.
+        let mut step = unsafe { Step::new(&held, block, site, &mut frame.registers) };
+        match site.how {
+            how::PUSH | how::PUSH_SEGMENT | how::PUSH_FLAGS | how::PUSH_MEMORY => push(&mut step),
+            how::POP | how::POP_FLAGS | how::POP_MEMORY => pop(&mut step),
+            how::ENTER => enter(&mut step),
+            how::LEAVE => leave(&mut step),
+            how::XLAT => translate(&mut step),
+            _ => jump(&mut step, next),
         }
     }
-    record_store(block, site, at, size);
+    // The caller goes on with its own.
+    held.keep();
 }
 
-fn push(block: &mut Block, site: &Site, registers: &mut Registers, value: u64) {
-    let size = u64::from(site.element);
-    let at = registers.get(register::RSP).wrapping_sub(size);
-    store(block, site, at, size, value);
-    registers.set(register::RSP, at);
+fn push(step: &mut Step) {
+    let (site, registers) = (step.site, &*step.registers);
+    let value = match site.how {
+        how::PUSH if site.operand == register::NONE => site.immediate,
+        how::PUSH => registers.of(site.operand),
+        how::PUSH_SEGMENT => selector(site.operand),
+        how::PUSH_FLAGS => registers.get(register::FLAGS) & 0xfc_ffff,
+        _ => step.load(address(site, registers), u64::from(site.size)),
+    };
+    step.push(value);
 }
 
-fn pop(block: &mut Block, site: &Site, registers: &mut Registers) -> u64 {
-    let (at, size) = (registers.get(register::RSP), u64::from(site.element));
-    let value = load(block, site, at, size);
-    registers.set(register::RSP, at.wrapping_add(size));
-    value
-}
-
-// The end of a signal's handler leaves this flag (ID) what it is then.
-fn keep_identification(flags: u64) {
-    const ID: u64 = 0x20_0000;
-    // SAFETY: it changes a flag that means nothing.
-    unsafe {
-        core::arch::asm!("pushfq", "and qword ptr [rsp], {no}", "or qword ptr [rsp], {id}", "popfq",
-            no = in(reg) !ID, id = in(reg) flags & ID);
+fn pop(step: &mut Step) {
+    let site = step.site;
+    let value = step.pop();
+    match site.how {
+        how::POP => {
+            let old = step.registers.get(site.operand as usize);
+            let value = if site.element == 2 { old & !0xffff | value & 0xffff } else { value };
+            step.registers.set(site.operand as usize, value);
+        }
+        how::POP_FLAGS => {
+            // What a program may change.
+            const FREE: u64 = 0x24_0dd5 | 0x4_0000;
+            let free = if site.element == 2 { FREE & 0xffff } else { FREE };
+            let old = step.registers.get(register::FLAGS);
+            step.registers.set(register::FLAGS, old & !free | value & free);
+            if site.element == 8 {
+                keep_identification(value);
+            }
+        }
+        _ => {
+            // The address is computed with the stack pointer behind the value (Intel SDM volume 2B,
+            // "POP").
+            let at = address(site, step.registers);
+            step.store(at, u64::from(site.size), value);
+        }
     }
 }
 
-fn call(block: &mut Block, site: &Site, registers: &mut Registers, next: u64, to: u64) {
-    // Intel's have written the return address when they find that there is no such target (tried on an Emerald Rapids), other
-    // than their manual's order of steps (SDM volume 2A, "CALL").
+// Calls, jumps and returns; `next` is what is behind the instruction.
+fn jump(step: &mut Step, next: u64) {
+    let site = step.site;
+    match site.how {
+        how::CALL => {
+            step.push(next);
+            step.registers.set(register::RIP, site.immediate);
+        }
+        how::CALL_REGISTER => {
+            let to = step.registers.of(site.operand);
+            call(step, next, to);
+        }
+        how::CALL_MEMORY => {
+            let to = step.load(address(site, step.registers), 8);
+            call(step, next, to);
+        }
+        how::JUMP_MEMORY => {
+            let to = step.load(address(site, step.registers), 8);
+            let to = target(step, to);
+            step.registers.set(register::RIP, to);
+        }
+        // `how::RETURN`: there are no others.
+        _ => {
+            let to = step.pop();
+            let to = target(step, to);
+            let stack = step.registers.get(register::RSP).wrapping_add(site.immediate);
+            step.registers.set(register::RSP, stack);
+            step.registers.set(register::RIP, to);
+        }
+    }
+}
+
+fn call(step: &mut Step, next: u64, to: u64) {
+    // Intel's have written the return address when they find that there is no such target (tried on
+    // an Emerald Rapids), other than their manual's order of steps (SDM volume 2A, "CALL").
     if !is_address(to) && is_intel() {
-        push(block, site, registers, next);
+        step.push(next);
     }
-    let to = target(block, to);
-    push(block, site, registers, next);
-    registers.set(register::RIP, to);
+    let to = target(step, to);
+    step.push(next);
+    step.registers.set(register::RIP, to);
 }
 
 // "GenuineIntel" in EBX, EDX and ECX.
-#[allow(unused_unsafe)]
+#[allow(unused_unsafe, reason = "newer compilers know that this needs no feature")]
 fn is_intel() -> bool {
-    // SAFETY: every processor of x86-64 has the instruction; newer compilers know that.
+    // SAFETY: every processor of x86-64 has the instruction.
     unsafe { core::arch::x86_64::__cpuid(0).ebx == u32::from_le_bytes(*b"Genu") }
 }
 
@@ -219,11 +154,11 @@ fn is_address(address: u64) -> bool {
 }
 
 // Where a jump leads. The processor goes to no address that is none: the jump itself fails.
-fn target(block: &mut Block, address: u64) -> u64 {
+fn target(step: &Step, address: u64) -> u64 {
     if !is_address(address) {
         const SI_KERNEL: u64 = 0x80;
-        block.failed = [sys::SIGSEGV, SI_KERNEL, 0];
-        // SAFETY: nothing of this instruction is done yet but loads.
+        step.block.failed.set([sys::SIGSEGV, SI_KERNEL, 0]);
+        // SAFETY: there is a step only inside `guarded`. Nothing is to be dropped on the way.
         unsafe { guard_failed() }
     }
     address
@@ -231,139 +166,57 @@ fn target(block: &mut Block, address: u64) -> u64 {
 
 fn selector(which: u8) -> u64 {
     let value: u64;
-    // SAFETY: it reads a register.
+    // SAFETY: it reads a register that any program may read.
     unsafe {
+        use core::arch::asm;
         match which {
-            1 => {
-                core::arch::asm!("mov {:e}, fs", out(reg) value, options(nomem, nostack, preserves_flags))
-            }
-            _ => {
-                core::arch::asm!("mov {:e}, gs", out(reg) value, options(nomem, nostack, preserves_flags))
-            }
+            1 => asm!("mov {:e}, fs", out(reg) value, options(nomem, nostack, preserves_flags)),
+            _ => asm!("mov {:e}, gs", out(reg) value, options(nomem, nostack, preserves_flags)),
         }
     }
     value
 }
 
+// The end of a signal's handler leaves this flag (ID) what it is then.
+fn keep_identification(flags: u64) {
+    const ID: u64 = 0x20_0000;
+    // SAFETY: it changes a flag that means nothing. `pushfq` and `popfq` leave the stack as it was,
+    // and no operand is on it.
+    unsafe {
+        core::arch::asm!("pushfq", "and qword ptr [rsp], {no}", "or qword ptr [rsp], {id}",
+            "popfq", no = in(reg) !ID, id = in(reg) flags & ID);
+    }
+}
+
 // As in Intel SDM volume 2A, "ENTER".
-fn enter(block: &mut Block, site: &Site, registers: &mut Registers) {
-    let mut above = registers.get(register::RBP);
-    push(block, site, registers, above);
-    let frame = registers.get(register::RSP);
-    for _ in 1..site.operand {
+fn enter(step: &mut Step) {
+    let mut above = step.registers.get(register::RBP);
+    step.push(above);
+    let frame = step.registers.get(register::RSP);
+    for _ in 1..step.site.operand {
         above = above.wrapping_sub(8);
-        let value = load(block, site, above, 8);
-        push(block, site, registers, value);
+        let value = step.load(above, 8);
+        step.push(value);
     }
-    if site.operand > 0 {
-        push(block, site, registers, frame);
+    if step.site.operand > 0 {
+        step.push(frame);
     }
-    registers.set(register::RBP, frame);
-    registers.set(register::RSP, registers.get(register::RSP).wrapping_sub(site.immediate));
+    step.registers.set(register::RBP, frame);
+    let stack = step.registers.get(register::RSP).wrapping_sub(step.site.immediate);
+    step.registers.set(register::RSP, stack);
 }
 
-/// Whether an instruction is to be executed here instead of in a stub.
-pub fn is_here(site: &Site, registers: &Registers) -> bool {
-    match site.how {
-        how::PUSH_MEMORY | how::POP_MEMORY => {
-            let stack = registers.get(register::RSP);
-            state().touches(stack.wrapping_sub(8), 16)
-        }
-        how::PUSH..=how::POP_FLAGS | how::XLAT | how::GATHER | how::SCATTER | how::MASKED_MOVE => {
-            true
-        }
-        how::PUSH_SEGMENT | how::ENTER => true,
-        _ => false,
-    }
+fn leave(step: &mut Step) {
+    step.registers.set(register::RSP, step.registers.get(register::RBP));
+    let value = step.pop();
+    let old = step.registers.get(register::RBP);
+    let value = if step.site.element == 2 { old & !0xffff | value } else { value };
+    step.registers.set(register::RBP, value);
 }
 
-/// Executes it. Where memory cannot be accessed, it does not return: see [`crate::runtime::entry::guarded`].
-pub extern "C" fn execute(block: &mut Block, site: &Site, registers: *mut u64) {
-    // SAFETY: those of a signal's frame.
-    let registers = &mut unsafe { Registers::at(registers) };
-    let next = registers.get(register::RIP) + u64::from(site.length);
-    registers.set(register::RIP, next);
-    let size = u64::from(site.size);
-    let set = |registers: &mut Registers, value: u64| {
-        let register = site.operand as usize;
-        let old = registers.get(register);
-        registers
-            .set(register, if site.element == 2 { old & !0xffff | value & 0xffff } else { value });
-    };
-    match site.how {
-        how::PUSH => {
-            let value = if site.operand == register::NONE {
-                site.immediate
-            } else {
-                registers.of(site.operand)
-            };
-            push(block, site, registers, value);
-        }
-        how::PUSH_SEGMENT => push(block, site, registers, selector(site.operand)),
-        how::ENTER => enter(block, site, registers),
-        how::PUSH_FLAGS => {
-            let flags = registers.get(register::FLAGS) & 0xfc_ffff;
-            push(block, site, registers, flags);
-        }
-        how::PUSH_MEMORY => {
-            let value = load(block, site, address(site, registers), size);
-            push(block, site, registers, value);
-        }
-        how::POP => {
-            let value = pop(block, site, registers);
-            set(registers, value);
-        }
-        how::POP_FLAGS => {
-            let (old, new) = (registers.get(register::FLAGS), pop(block, site, registers));
-            // What a program may change.
-            const FREE: u64 = 0x24_0dd5 | 0x4_0000;
-            let free = if site.element == 2 { FREE & 0xffff } else { FREE };
-            registers.set(register::FLAGS, old & !free | new & free);
-            if site.element == 8 {
-                keep_identification(new);
-            }
-        }
-        how::POP_MEMORY => {
-            // The address is computed with the stack pointer behind the value (Intel SDM volume 2B, "POP").
-            let value = pop(block, site, registers);
-            let at = address(site, registers);
-            store(block, site, at, size, value);
-        }
-        how::CALL => {
-            push(block, site, registers, next);
-            registers.set(register::RIP, site.immediate);
-        }
-        how::CALL_REGISTER => {
-            let target = registers.of(site.operand);
-            call(block, site, registers, next, target);
-        }
-        how::CALL_MEMORY => {
-            let target = load(block, site, address(site, registers), 8);
-            call(block, site, registers, next, target);
-        }
-        how::JUMP_MEMORY => {
-            let target = load(block, site, address(site, registers), 8);
-            let target = self::target(block, target);
-            registers.set(register::RIP, target);
-        }
-        how::RETURN => {
-            let target = pop(block, site, registers);
-            let target = self::target(block, target);
-            registers.set(register::RSP, registers.get(register::RSP).wrapping_add(site.immediate));
-            registers.set(register::RIP, target);
-        }
-        how::LEAVE => {
-            registers.set(register::RSP, registers.get(register::RBP));
-            let value = pop(block, site, registers);
-            let old = registers.get(register::RBP);
-            registers
-                .set(register::RBP, if site.element == 2 { old & !0xffff | value } else { value });
-        }
-        how::XLAT => {
-            let index = registers.get(register::RAX) & 0xff;
-            let value = load(block, site, address(site, registers).wrapping_add(index), 1);
-            registers.set(register::RAX, registers.get(register::RAX) & !0xff | value);
-        }
-        _ => crate::runtime::vectors::execute(block, site, registers),
-    }
+fn translate(step: &mut Step) {
+    let old = step.registers.get(register::RAX);
+    let at = address(step.site, step.registers).wrapping_add(old & 0xff);
+    let value = step.load(at, 1);
+    step.registers.set(register::RAX, old & !0xff | value);
 }

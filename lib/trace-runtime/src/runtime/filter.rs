@@ -1,7 +1,8 @@
-//! Which system calls come to us: a few always, others where an argument points into a recorded file.
+//! Which system calls come to us: a few always, others where an argument points into a recorded
+//! file.
 
+use super::sys;
 use crate::layout::{OPENED_BY_RECORDER, RUNTIME};
-use crate::runtime::sys;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -46,7 +47,8 @@ impl Program {
     const fn new() -> Self {
         let mut program =
             Self { steps: [Step { code: 0, yes: 0, no: 0, value: 0 }; 256], count: 0 };
-        // A 32-bit program inherits the filter, but has other numbers and nothing of ours that could answer.
+        // A 32-bit program inherits the filter, but has other numbers and nothing of ours that
+        // could answer.
         program.add(LOAD, ARCHITECTURE, 0, 0);
         program.add(EQUAL, X86_64, 1, 0);
         program.add(RETURN, ALLOW, 0, 0);
@@ -85,11 +87,13 @@ impl Program {
         }
         let filter = Filter { count: self.count as u16, steps: self.steps.as_ptr() };
         const ALL_THREADS: u64 = 1;
-        sys::call3(sys::SECCOMP, 1, ALL_THREADS, (&raw const filter) as u64)
+        // SAFETY: the kernel reads the filter and its steps. It changes no memory.
+        unsafe { sys::call3(sys::SECCOMP, 1, ALL_THREADS, (&raw const filter) as u64) }
     }
 }
 
-// Calls that change mappings, signals, threads and programs, that make files durable, and that give descriptors.
+// Calls that change mappings, signals, threads and programs, that make files durable, and that give
+// descriptors.
 const ALWAYS: [u64; 30] = [
     sys::MLOCKALL,
     sys::MPROTECT,

@@ -1,7 +1,11 @@
-//! What compilers call by name.
+//! What compilers call by name, as they do in C.
+//!
+//! Loops that look like one of these are made into calls of it: hence the volatile accesses.
 
 use core::arch::asm;
 
+/// `memcpy`.
+///
 /// # Safety
 /// As in C.
 #[cfg_attr(executable, unsafe(no_mangle))]
@@ -28,6 +32,8 @@ pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *
     to
 }
 
+/// `memmove`.
+///
 /// # Safety
 /// As in C.
 #[cfg_attr(executable, unsafe(no_mangle))]
@@ -46,6 +52,8 @@ pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, count: usize) -> 
     to
 }
 
+/// `memset`.
+///
 /// # Safety
 /// As in C.
 #[cfg_attr(executable, unsafe(no_mangle))]
@@ -58,6 +66,8 @@ pub unsafe extern "C" fn memset(to: *mut u8, value: i32, count: usize) -> *mut u
     to
 }
 
+/// `memcmp`.
+///
 /// # Safety
 /// As in C.
 #[cfg_attr(executable, unsafe(no_mangle))]
@@ -72,6 +82,8 @@ pub unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, count: usize) 
     0
 }
 
+/// `bcmp`.
+///
 /// # Safety
 /// As in C.
 #[cfg_attr(executable, unsafe(no_mangle))]

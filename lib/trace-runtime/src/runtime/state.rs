@@ -1,14 +1,17 @@
-//! What a process knows: the mappings of the files, and the sites. Private memory: a child process has its own copy.
-//! Whoever holds the lock of events may use it.
+//! What a process knows: the mappings of the files, and the sites. Private memory: a child process
+//! has its own copy. It is used by way of [`super::lock::Held`] alone.
 
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::blocks::block;
+use super::questions::{ask, give_up};
+use super::sys::{self, Action};
+use super::unwinding::Known;
 use crate::layout::{HOT, MOST_REGIONS, MOST_SITES, Site, TABLE, TABLE_SHIFTS, ask, stop};
-use crate::runtime::callers::Known;
-use crate::runtime::questions::{ask, give_up};
-use crate::runtime::ring::block;
-use crate::runtime::sys;
-use crate::runtime::threads::MANY;
+
+/// Whether the process has ever had more than one thread.
+pub static HAS_HAD_THREADS: AtomicBool = AtomicBool::new(false);
 
 /// A mapping of a recorded file.
 #[derive(Clone, Copy)]
@@ -22,6 +25,7 @@ pub struct Region {
     pub protection: u8,
 }
 
+/// What a process knows.
 pub struct State {
     regions: [Region; MOST_REGIONS],
     count: usize,
@@ -30,48 +34,23 @@ pub struct State {
     // By the hash of the address; 0 for none, or the site's place plus one.
     table: [u32; 4 * MOST_SITES],
     /// What the program wants of each signal.
-    pub actions: [crate::runtime::sys::Action; 65],
+    pub actions: [Action; 65],
     pub callers: Known,
     /// Whether a handler of the program has been called for a signal.
     pub handled: bool,
 }
 
 const NO_SITE: Site = {
-    // SAFETY: all of its fields are numbers.
+    // SAFETY: all of its fields are numbers, for which zero is a value.
     unsafe { core::mem::zeroed() }
 };
 
-struct Cell(core::cell::UnsafeCell<State>);
-// SAFETY: used by who holds the lock of events alone.
-unsafe impl Sync for Cell {}
-static STATE: Cell = Cell(core::cell::UnsafeCell::new(State {
-    regions: [Region { start: 0, end: 0, offset: 0, file: 0, protection: 0 }; MOST_REGIONS],
-    count: 0,
-    sites: [NO_SITE; MOST_SITES],
-    site_count: 0,
-    table: [0; 4 * MOST_SITES],
-    actions: [crate::runtime::sys::Action { handler: 0, flags: 0, restorer: 0, mask: 0 }; 65],
-    callers: Known::NOTHING,
-    handled: false,
-}));
-
-/// The process's. The caller holds the lock.
-#[allow(clippy::mut_from_ref)]
-pub fn state() -> &'static mut State {
-    // SAFETY: the caller holds the lock.
-    unsafe { &mut *STATE.0.get() }
-}
-
-impl Site {
-    // Whether its code is still what it was.
-    fn is_there(&self) -> bool {
-        let bytes = self.bytes.iter().take(self.length.into()).enumerate();
-        // SAFETY: the thread has just executed them.
-        self.may_change == 0
-            || bytes
-                .into_iter()
-                .all(|(at, byte)| unsafe { *(self.pc as *const u8).add(at) } == *byte)
-    }
+// Whether a site's code is still what it was.
+fn is_there(site: &Site) -> bool {
+    let mut bytes = site.bytes.iter().take(site.length.into()).enumerate();
+    // SAFETY: these bytes can be read, as the thread has just executed them.
+    let byte_at = |at: usize| unsafe { *(site.pc as *const u8).add(at) };
+    site.may_change == 0 || bytes.all(|(at, byte)| byte_at(at) == *byte)
 }
 
 fn hash(pc: u64) -> usize {
@@ -79,6 +58,18 @@ fn hash(pc: u64) -> usize {
 }
 
 impl State {
+    /// Of a process that has just begun.
+    pub const NEW: Self = Self {
+        regions: [Region { start: 0, end: 0, offset: 0, file: 0, protection: 0 }; MOST_REGIONS],
+        count: 0,
+        sites: [NO_SITE; MOST_SITES],
+        site_count: 0,
+        table: [0; 4 * MOST_SITES],
+        actions: [Action::DEFAULT; 65],
+        callers: Known::NOTHING,
+        handled: false,
+    };
+
     /// The mappings.
     pub fn regions(&self) -> &[Region] {
         self.regions.get(..self.count).unwrap_or_default()
@@ -96,6 +87,7 @@ impl State {
             .any(|one| one.start < address.wrapping_add(length) && address < one.end)
     }
 
+    /// Keeps a mapping.
     pub fn add(&mut self, region: Region) {
         let Some(slot) = self.regions.get_mut(self.count) else { give_up(stop::REGIONS, 0, 0) };
         *slot = region;
@@ -103,32 +95,27 @@ impl State {
         let [left, right] = TABLE_SHIFTS;
         let place = |address: u64| (address << left) >> right;
         for at in place(region.start)..=place(region.end - 1) {
-            // SAFETY: mapped, and no place is beyond it.
+            // SAFETY: the shifts leave no place beyond the table, which is mapped before anything
+            // is recorded. Stubs read it, and only this writes to it.
             unsafe { ((TABLE + at) as *mut u8).write(1) };
         }
     }
 
-    /// Takes a range out of the mappings; `each` is told of every part.
-    pub fn forget(&mut self, start: u64, end: u64, mut each: impl FnMut(Region)) {
-        let mut at = 0;
-        while at < self.count {
-            let one = self.regions[at];
-            if one.end <= start || one.start >= end {
-                at += 1;
-                continue;
-            }
-            let (from, to) = (one.start.max(start), one.end.min(end));
-            each(Region { start: from, end: to, offset: one.offset + (from - one.start), ..one });
-            self.count -= 1;
-            self.regions[at] = self.regions[self.count];
-            if one.start < from {
-                self.add(Region { end: from, ..one });
-            }
-            if to < one.end {
-                self.add(Region { start: to, offset: one.offset + (to - one.start), ..one });
-            }
-            at = 0;
+    /// Takes a part of a range out of the mappings, and returns it: to be repeated until there is
+    /// none.
+    pub fn take(&mut self, start: u64, end: u64) -> Option<Region> {
+        let at = self.regions().iter().position(|one| one.end > start && one.start < end)?;
+        let one = self.regions[at];
+        let (from, to) = (one.start.max(start), one.end.min(end));
+        self.count -= 1;
+        self.regions[at] = self.regions[self.count];
+        if one.start < from {
+            self.add(Region { end: from, ..one });
         }
+        if to < one.end {
+            self.add(Region { start: to, offset: one.offset + (to - one.start), ..one });
+        }
+        Some(Region { start: from, end: to, offset: one.offset + (from - one.start), ..one })
     }
 
     // The place in `sites` of what stands at an address.
@@ -145,26 +132,25 @@ impl State {
     }
 
     /// The site at an address, if it is known.
-    pub fn known(&self, pc: u64) -> Option<&'static Site> {
-        let site = self.sites.get(self.find(pc)?)?;
-        // SAFETY: sites are never moved, and are changed only by who holds the lock.
-        Some(unsafe { &*core::ptr::from_ref(site) })
+    pub fn known(&self, pc: u64) -> Option<Site> {
+        self.sites.get(self.find(pc)?).copied()
     }
 
     /// The site at an address.
-    pub fn site(&mut self, pc: u64) -> &'static Site {
-        if let Some(site) = self.known(pc) {
-            if site.is_there() {
-                return site;
-            }
-            ask(ask::SITE, [pc, 0, 0, 0, 0, 0]);
-            let number =
-                (core::ptr::from_ref(site).addr() - self.sites.as_ptr().addr()) / size_of::<Site>();
-            self.sites[number] = block().mailbox.site;
-            return site;
+    pub fn site(&mut self, pc: u64) -> Site {
+        let number = self.find(pc);
+        if let Some(site) = number.and_then(|number| self.sites.get(number))
+            && is_there(site)
+        {
+            return *site;
         }
         ask(ask::SITE, [pc, 0, 0, 0, 0, 0]);
-        self.add_site(block().mailbox.site)
+        let site = block().mailbox.site.get();
+        match number {
+            Some(number) => self.sites[number] = site,
+            None => self.add_site(site),
+        }
+        site
     }
 
     fn index(&mut self, pc: u64, number: u32) {
@@ -184,8 +170,9 @@ impl State {
         }
     }
 
-    /// Counts that a site has failed once more. Where that is often, its instruction is replaced by a jump.
-    pub fn failed(&mut self, pc: u64) -> &'static Site {
+    /// Counts that a site has failed once more. Where that is often, its instruction is replaced by
+    /// a jump.
+    pub fn failed(&mut self, pc: u64) -> Site {
         self.site(pc);
         if let Some(number) = self.find(pc)
             && let Some(site) = self.sites.get_mut(number)
@@ -201,12 +188,12 @@ impl State {
 
     fn replace(&mut self, number: usize) {
         let Site { pc, id, .. } = self.sites[number];
-        let is_shared = MANY.load(Relaxed) || self.handled;
+        let is_shared = HAS_HAD_THREADS.load(Relaxed) || self.handled;
         let [answer, ..] = ask(ask::HOT, [pc, is_shared.into(), id.into(), 0, 0, 0]);
         if answer == 0 {
             return;
         }
-        let new = block().mailbox.site;
+        let new = block().mailbox.site.get();
         if answer == 2 {
             sys::synchronize();
             ask(ask::HOT_TAIL, [pc, 0, 0, 0, 0, 0]);
@@ -220,7 +207,7 @@ impl State {
     }
 
     /// Keeps a site.
-    pub fn add_site(&mut self, site: Site) -> &'static Site {
+    pub fn add_site(&mut self, site: Site) {
         if self.site_count >= MOST_SITES - 1 {
             give_up(stop::SITES, 0, 0);
         }
@@ -230,7 +217,5 @@ impl State {
         if site.inner != 0 {
             self.index(site.inner, self.site_count as u32);
         }
-        // SAFETY: sites are never moved, and are changed only by who holds the lock.
-        unsafe { &*core::ptr::from_ref(&self.sites[self.site_count - 1]) }
     }
 }

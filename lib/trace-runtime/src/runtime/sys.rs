@@ -1,6 +1,7 @@
 //! System calls without a C library, and the few structures of theirs that are needed.
 
 use core::arch::asm;
+use core::sync::atomic::AtomicU32;
 
 pub const READ: u64 = 0;
 pub const WRITE: u64 = 1;
@@ -33,6 +34,7 @@ pub const PWRITE: u64 = 18;
 pub const READV: u64 = 19;
 pub const WRITEV: u64 = 20;
 pub const MREMAP: u64 = 25;
+pub const NANOSLEEP: u64 = 35;
 pub const MSYNC: u64 = 26;
 pub const MADVISE: u64 = 28;
 pub const FSYNC: u64 = 74;
@@ -108,8 +110,8 @@ pub const SIGCONT: u64 = 18;
 pub const SIGSTOP: u64 = 19;
 pub const SIGSYS: u64 = 31;
 
-/// The stack is out of use while a handler runs on it. Linux 6.12 and later put the frame's stack back while the
-/// handler's is still in use, and would refuse another one.
+/// The stack is out of use while a handler runs on it. Linux 6.12 and later put the frame's stack
+/// back while the handler's is still in use, and would refuse another one.
 pub const SS_AUTODISARM: u64 = 1 << 31;
 pub const SS_DISABLE: u64 = 2;
 pub const SS_ONSTACK: u64 = 1;
@@ -130,7 +132,12 @@ pub struct Action {
     pub mask: u64,
 }
 
-/// What went wrong, as the kernel returns it.
+impl Action {
+    /// What the kernel does where nothing else is said.
+    pub const DEFAULT: Self = Self { handler: 0, flags: 0, restorer: 0, mask: 0 };
+}
+
+/// An error, as the kernel returns it.
 pub const fn error(number: u64) -> u64 {
     number.wrapping_neg()
 }
@@ -141,30 +148,155 @@ pub const fn is_error(result: u64) -> bool {
 }
 
 /// A system call.
+///
+/// # Safety
+/// Memory that the kernel writes to for this call holds nothing that Rust code relies on, or may be
+/// changed there. Mappings that it changes or removes, and what it changes of the thread and of the
+/// process, are not in use in another way.
 #[inline(always)]
-pub fn call(number: u64, a: [u64; 6]) -> u64 {
+pub unsafe fn call(number: u64, a: [u64; 6]) -> u64 {
     let result;
-    // SAFETY: each caller knows what its call does; the registers are those of the kernel's convention.
+    // SAFETY: the registers are those of the kernel's convention; its effects are the caller's to
+    // answer for.
     unsafe {
-        asm!("syscall", inlateout("rax") number => result, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
-            in("r10") a[3], in("r8") a[4], in("r9") a[5], out("rcx") _, out("r11") _, options(nostack));
+        asm!("syscall", inlateout("rax") number => result, in("rdi") a[0], in("rsi") a[1],
+            in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5], out("rcx") _,
+            out("r11") _, options(nostack));
     }
     result
 }
 
-pub fn call0(number: u64) -> u64 {
-    call(number, [0; 6])
+/// A system call with two arguments.
+///
+/// # Safety
+/// As for [`call`].
+pub unsafe fn call2(number: u64, a: u64, b: u64) -> u64 {
+    // SAFETY: the caller's.
+    unsafe { call(number, [a, b, 0, 0, 0, 0]) }
 }
 
-pub fn call2(number: u64, a: u64, b: u64) -> u64 {
-    call(number, [a, b, 0, 0, 0, 0])
+/// A system call with three arguments.
+///
+/// # Safety
+/// As for [`call`].
+pub unsafe fn call3(number: u64, a: u64, b: u64, c: u64) -> u64 {
+    // SAFETY: the caller's.
+    unsafe { call(number, [a, b, c, 0, 0, 0]) }
 }
 
-pub fn call3(number: u64, a: u64, b: u64, c: u64) -> u64 {
-    call(number, [a, b, c, 0, 0, 0])
+/// The number of this process.
+pub fn process_id() -> u64 {
+    // SAFETY: the call has no arguments and changes nothing.
+    unsafe { call(GETPID, [0; 6]) }
 }
 
-/// A path with a number in it, for the kernel.
+/// The number of this thread.
+pub fn thread_id() -> u64 {
+    // SAFETY: the call has no arguments and changes nothing.
+    unsafe { call(GETTID, [0; 6]) }
+}
+
+/// Lets other threads run.
+pub fn yield_now() {
+    // SAFETY: the call has no arguments and changes nothing.
+    unsafe { call(SCHED_YIELD, [0; 6]) };
+}
+
+/// Sleeps for some nanoseconds, less than a second.
+pub fn sleep(nanoseconds: u64) {
+    let time = [0, nanoseconds];
+    // SAFETY: the kernel reads the time, and is given no place to write to.
+    unsafe { call2(NANOSLEEP, time.as_ptr() as u64, 0) };
+}
+
+/// Sends a signal to a process.
+pub fn kill(process: u64, signal: u64) -> u64 {
+    // SAFETY: the call accesses no memory. What a signal does, it does at a place where any other
+    // process might have sent it as well.
+    unsafe { call2(KILL, process, signal) }
+}
+
+/// Ends this process as a kill does.
+pub fn end() -> ! {
+    loop {
+        kill(process_id(), SIGKILL);
+    }
+}
+
+/// Sends a signal to this thread, with what the kernel shall tell of it (`siginfo_t`).
+pub fn queue(signal: u64, info: &[u64; 16]) {
+    let arguments = [process_id(), thread_id(), signal, info.as_ptr() as u64, 0, 0];
+    // SAFETY: the kernel reads 128 bytes of what it is told. The signal is one that the thread has
+    // got before.
+    unsafe { call(RT_TGSIGQUEUEINFO, arguments) };
+}
+
+/// Sets the thread's mask of signals, and returns the one of before.
+pub fn set_mask(mask: u64) -> u64 {
+    const SET: u64 = 2;
+    let mut old = 0u64;
+    let (new, before) = (&raw const mask as u64, &raw mut old as u64);
+    // SAFETY: the kernel reads the one mask and writes the other, of 8 bytes each. When signals
+    // come is no matter of memory.
+    unsafe { call(RT_SIGPROCMASK, [SET, new, before, 8, 0, 0]) };
+    old
+}
+
+/// Opens the file at a path that ends in a zero, or returns an error.
+pub fn open(path: &[u8; 64], flags: u64) -> u64 {
+    // SAFETY: the kernel reads the path, which ends within these bytes: see `path`.
+    unsafe { call3(OPEN, path.as_ptr() as u64, flags, 0) }
+}
+
+/// Closes a descriptor that [`open`] has returned.
+pub fn close(descriptor: u64) {
+    // SAFETY: the call accesses no memory.
+    unsafe { call2(CLOSE, descriptor, 0) };
+}
+
+/// Reads what is at an offset of a file: how many bytes, or an error.
+pub fn read_at(descriptor: u64, bytes: &mut [u8], offset: u64) -> u64 {
+    let (at, length) = (bytes.as_mut_ptr() as u64, bytes.len() as u64);
+    // SAFETY: the kernel writes to these bytes alone.
+    unsafe { call(PREAD, [descriptor, at, length, offset, 0, 0]) }
+}
+
+/// Where in its file a descriptor is.
+pub fn position(descriptor: u64) -> u64 {
+    const CURRENT: u64 = 1;
+    // SAFETY: the call accesses no memory, and moves by nothing.
+    unsafe { call3(LSEEK, descriptor, 0, CURRENT) }
+}
+
+/// The flags of a descriptor's file (`F_GETFL`).
+pub fn flags(descriptor: u64) -> u64 {
+    const F_GETFL: u64 = 3;
+    // SAFETY: the call accesses no memory and changes nothing.
+    unsafe { call2(FCNTL, descriptor, F_GETFL) }
+}
+
+/// What [`STAT`] tells of a path's address, or [`FSTAT`] of a descriptor: `struct stat`.
+pub fn status(number: u64, of: u64) -> Option<[u64; 18]> {
+    if !matches!(number, STAT | FSTAT) {
+        return None;
+    }
+    let mut status = [0u64; 18];
+    // SAFETY: the kernel writes 144 bytes there. It reads a path from wherever it is, and says so
+    // where it cannot.
+    let result = unsafe { call2(number, of, status.as_mut_ptr() as u64) };
+    (!is_error(result)).then_some(status)
+}
+
+/// Where `fs` begins.
+pub fn fs_base() -> u64 {
+    const GET_FS: u64 = 0x1003;
+    let mut base = 0u64;
+    // SAFETY: the kernel writes these 8 bytes.
+    unsafe { call2(ARCH_PRCTL, GET_FS, &raw mut base as u64) };
+    base
+}
+
+/// A path with a number in it, for the kernel. It ends in a zero.
 pub fn path(before: &[u8], number: u64, after: &[u8]) -> [u8; 64] {
     let mut path = [0u8; 64];
     let mut digits = [0u8; 20];
@@ -185,41 +317,71 @@ pub fn path(before: &[u8], number: u64, after: &[u8]) -> [u8; 64] {
 
 /// Whether a process or thread has ended, though its parent may not have looked yet.
 pub fn has_ended(thread: u64) -> bool {
-    call2(KILL, thread, 0) == error(3) || matches!(state_of(thread), b'Z' | b'X')
+    const ESRCH: u64 = 3;
+    kill(thread, 0) == error(ESRCH) || matches!(state_of(thread), b'Z' | b'X')
 }
 
 /// What a process or thread does, as the kernel has it by a letter; 0 where that is not known.
 pub fn state_of(thread: u64) -> u8 {
-    let path = path(b"/proc/", thread, b"/stat");
-    let file = call3(OPEN, path.as_ptr() as u64, 0, 0);
+    let file = open(&path(b"/proc/", thread, b"/stat"), 0);
     if is_error(file) {
         return 0;
     }
     let mut text = [0u8; 256];
-    let count = call3(READ, file, text.as_mut_ptr() as u64, 256);
-    call2(CLOSE, file, 0);
+    let count = read_at(file, &mut text, 0);
+    close(file);
     let text = if is_error(count) { &[] } else { text.get(..count as usize).unwrap_or_default() };
     // Behind the name, which may hold anything: the state.
     let state = text.iter().rposition(|byte| *byte == b')').and_then(|at| text.get(at + 2));
     state.copied().unwrap_or(0)
 }
 
-/// Memory of this process alone, or an error.
+/// New memory of this process alone: its address, or an error. It replaces nothing.
 pub fn private_memory(at: u64, length: u64, protection: u64) -> u64 {
     let fixed = if at == 0 { 0 } else { MAP_FIXED_NOREPLACE };
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed;
-    call(MMAP, [at, length, protection, flags, u64::MAX, 0])
+    // SAFETY: the kernel maps it where nothing else is.
+    unsafe { call(MMAP, [at, length, protection, flags, u64::MAX, 0]) }
+}
+
+/// Removes mappings.
+///
+/// # Safety
+/// Nothing in that range is used any more.
+pub unsafe fn unmap(at: u64, length: u64) {
+    // SAFETY: the caller's.
+    unsafe { call2(MUNMAP, at, length) };
+}
+
+/// What this process executes gets no more privileges (`PR_SET_NO_NEW_PRIVS`), which a filter
+/// needs.
+pub fn give_up_privileges() {
+    const NO_NEW_PRIVILEGES: u64 = 38;
+    // SAFETY: the call accesses no memory.
+    unsafe { call(PRCTL, [NO_NEW_PRIVILEGES, 1, 0, 0, 0, 0]) };
+}
+
+/// Leaves memory out of a dump of the program's core.
+pub fn leave_out_of_dumps(at: u64, length: u64) {
+    const DONT_DUMP: u64 = 16;
+    // SAFETY: this advice changes nothing of what is in memory.
+    unsafe { call3(MADVISE, at, length, DONT_DUMP) };
 }
 
 /// Sleeps while `word` is `value`, for 100 ms at most.
-pub fn sleep_while(word: *const u32, value: u32) {
+pub fn sleep_while(word: &AtomicU32, value: u32) {
+    const WAIT: u64 = 0;
     let timeout = [0u64, 100_000_000];
-    call(FUTEX, [word as u64, 0, u64::from(value), timeout.as_ptr() as u64, 0, 0]);
+    let (word, timeout) = (word.as_ptr() as u64, timeout.as_ptr() as u64);
+    // SAFETY: the kernel reads the word and the time.
+    unsafe { call(FUTEX, [word, WAIT, u64::from(value), timeout, 0, 0]) };
 }
 
-/// Wakes who sleeps on `word`.
-pub fn wake(word: *const u32) {
-    call(FUTEX, [word as u64, 1, i32::MAX as u64, 0, 0, 0]);
+/// Wakes what sleeps on `word`.
+pub fn wake(word: &AtomicU32) {
+    const WAKE: u64 = 1;
+    // SAFETY: the kernel takes the word's address alone.
+    unsafe { call(FUTEX, [word.as_ptr() as u64, WAKE, i32::MAX as u64, 0, 0, 0]) };
 }
 
 /// Every thread of the process sees code as it is now, from its next instruction on.
@@ -227,8 +389,10 @@ pub fn synchronize() {
     const MEMBARRIER: u64 = 324;
     const SYNC_CORE: u64 = 1 << 5;
     const REGISTER: u64 = 1 << 6;
-    if is_error(call2(MEMBARRIER, SYNC_CORE, 0)) {
-        call2(MEMBARRIER, REGISTER, 0);
-        call2(MEMBARRIER, SYNC_CORE, 0);
+    // SAFETY: the call accesses no memory.
+    let barrier = |command: u64| unsafe { call2(MEMBARRIER, command, 0) };
+    if is_error(barrier(SYNC_CORE)) {
+        barrier(REGISTER);
+        barrier(SYNC_CORE);
     }
 }

@@ -3,6 +3,7 @@
 // Mapped memory that other processes write to.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -11,8 +12,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use object::read::{Object, ObjectSegment};
 use ringfence_trace_runtime::layout::{
-    self, ANSWERED, ASKED, BLOCK, Block, COUNTS, Head, MOST_THREADS, Mailbox, RING, RUNTIME, SHARED_SIZE,
-    Shared, Site,
+    self, ANSWERED, ASKED, BLOCK, Block, COUNTS, Head, MOST_FRAMES, MOST_THREADS, Mailbox, RING, RUNTIME,
+    SHARED_SIZE, Shared, Site,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -113,7 +114,8 @@ impl Memory {
         let block = self.block(number);
         // SAFETY: mapped; plain numbers that the thread has written before it asked or recorded anything.
         unsafe {
-            ((&raw const (*block).process).read_volatile(), (&raw const (*block).thread).read_volatile())
+            let read = |number: *const Cell<u32>| number.cast::<u32>().read_volatile();
+            (read(&raw const (*block).process), read(&raw const (*block).thread))
         }
     }
 
@@ -121,35 +123,32 @@ impl Memory {
     pub(super) fn frames(&self, number: u32, count: usize) -> Vec<u64> {
         let block = self.block(number);
         // SAFETY: mapped; the thread does not write while it waits.
-        let frames = unsafe { (&raw const (*block).frames).read() };
+        let frames = unsafe { (&raw const (*block).frames).cast::<[u64; MOST_FRAMES]>().read() };
         frames[..count.min(frames.len())].to_vec()
     }
 
-    fn mailbox(&self, number: u32) -> *mut Mailbox {
-        // SAFETY: within the block.
-        unsafe { &raw mut (*self.block(number)).mailbox }
+    fn mailbox(&self, number: u32) -> &Mailbox {
+        // SAFETY: mapped as long as this lives; it consists of cells, and the thread does not write while it waits.
+        unsafe { &(*self.block(number)).mailbox }
     }
 
     /// What a thread asks, if it does.
     pub(super) fn question(&self, number: u32) -> Option<(u32, [u64; 6])> {
         let mailbox = self.mailbox(number);
-        // SAFETY: mapped; the thread does not write while it waits.
-        unsafe { ((*mailbox).state.load(Acquire) == ASKED).then(|| ((*mailbox).kind, (*mailbox).arguments)) }
+        let is_asked = mailbox.state.load(Acquire) == ASKED;
+        is_asked.then(|| (mailbox.kind.get(), mailbox.arguments.get()))
     }
 
     /// Answers it.
     pub(super) fn answer(&self, number: u32, answer: [u64; 4], site: Option<&Site>) {
         let mailbox = self.mailbox(number);
-        // SAFETY: as above.
-        unsafe {
-            (*mailbox).answer = answer;
-            if let Some(site) = site {
-                (*mailbox).site = *site;
-            }
-            (*mailbox).state.store(ANSWERED, Release);
-            let word = (*mailbox).state.as_ptr();
-            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX);
+        mailbox.answer.set(answer);
+        if let Some(site) = site {
+            mailbox.site.set(*site);
         }
+        mailbox.state.store(ANSWERED, Release);
+        // SAFETY: the word is mapped.
+        unsafe { libc::syscall(libc::SYS_futex, mailbox.state.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
     }
 
     /// Puts sites where a thread that asks for them looks.
