@@ -1,4 +1,4 @@
-//! Accesses to memory in place of the program's, and to its stack.
+//! An instruction of the program that is executed here: its accesses to memory and to the stack.
 
 use super::addresses::alias;
 use super::events::{is_recorded, record_load, record_store};
@@ -9,7 +9,8 @@ use crate::layout::{Block, Site, register};
 /// An instruction of the program that is executed here. Its accesses are the program's own, and
 /// have the right to whatever the program's have.
 pub struct Step<'a> {
-    pub held: &'a Held,
+    // Private, so that `new` alone makes one.
+    held: &'a Held,
     pub block: &'a Block,
     pub site: &'a Site,
     pub registers: &'a mut Registers,
@@ -26,6 +27,10 @@ impl<'a> Step<'a> {
         registers: &'a mut Registers,
     ) -> Self {
         Self { held, block, site, registers }
+    }
+
+    pub const fn held(&self) -> &'a Held {
+        self.held
     }
 
     fn place(&self, at: u64, size: u64) -> *mut u64 {

@@ -134,7 +134,7 @@ pub fn record_masked(held: &Held, block: &Block, site: &Site) {
 
 /// Executes a gather, a scatter or a masked move, element by element.
 pub fn execute(step: &mut Step, saved: &Saved) {
-    let (held, block, site) = (step.held, step.block, step.site);
+    let (held, block, site) = (step.held(), step.block, step.site);
     let size = site.element as usize;
     let active = mask(site, saved);
     let base = address(site, step.registers);
