@@ -5,7 +5,8 @@ fn main() {
     let architecture = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     if architecture != "x86_64" {
         println!(
-            "cargo::error=Ringfence measures x86-64 flush instructions and does not support {architecture}."
+            "cargo::error=Ringfence measures x86-64 flush instructions and does not support \
+             {architecture}."
         );
     }
 }

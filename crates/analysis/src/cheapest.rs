@@ -1,7 +1,7 @@
 //! Which of several ways to commit is the cheapest, compared trial by trial.
 //!
-//! Means of commits are imprecise: a few stalls dominate them. Ways are therefore compared within trials, and where the ratio
-//! of means leaves it open, by the ratio of medians.
+//! Means of commits are imprecise: a few stalls dominate them. Ways are therefore compared within
+//! trials, and where the ratio of means leaves it open, by the ratio of medians.
 
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::quantity::{Quantile, Quantity};
@@ -34,9 +34,14 @@ pub struct Compared {
     pub by_median: bool,
 }
 
-/// Compares the durable ways to commit that have a figure; `None` where there are fewer than two, or where something else was
-/// measured, too.
-pub fn cheapest(plan: &Plan, samples: &[Sample], results: &[CaseResult], level: f64) -> Option<Cheapest> {
+/// Compares the durable ways to commit that have a figure; `None` where there are fewer than two,
+/// or where something else was measured, too.
+pub fn cheapest(
+    plan: &Plan,
+    samples: &[Sample],
+    results: &[CaseResult],
+    level: f64,
+) -> Option<Cheapest> {
     let mut ways = Vec::new();
     for result in results {
         let Task::Commit(task) = plan.metric_task(result.case) else { return None };
@@ -86,7 +91,8 @@ impl<'a> Pairing<'a> {
             [Some(own), Some(other)] => other as f64 / own as f64,
             _ => 1.0,
         };
-        let ratio = |of: &Windows| of.rate_ratio(case, than, self.level).map(|ratio| ratio.times(scale));
+        let ratio =
+            |of: &Windows| of.rate_ratio(case, than, self.level).map(|ratio| ratio.times(scale));
         decide(case, ratio(&self.own), self.medians.as_ref().map(ratio))
     }
 }

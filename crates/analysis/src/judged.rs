@@ -16,7 +16,8 @@ pub struct Judged {
     /// What is held: its slowdown, or of a longest time the quantity in ns.
     #[serde(serialize_with = "serialize_estimate")]
     pub figure: Estimate,
-    /// Whether its whole interval keeps to the limit; `None` where it lies on both sides, or there is none.
+    /// Whether its whole interval keeps to the limit; `None` where it lies on both sides, or there
+    /// is none.
     pub within: Option<bool>,
 }
 
@@ -31,7 +32,8 @@ pub fn judged(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Judged> {
     cases
         .map(|(case, slowdown)| {
             let absolute = budget.is_absolute();
-            let figure = if absolute { results::reached(plan, samples, case, level) } else { slowdown };
+            let figure =
+                if absolute { results::reached(plan, samples, case, level) } else { slowdown };
             Judged { case, figure, within: side(&figure, budget) }
         })
         .collect()

@@ -32,15 +32,17 @@ pub struct CaseLatencies {
     /// Whether they are loads, which hit a cache or miss.
     #[serde(skip)]
     pub of_loads: bool,
-    /// All windows together, all instances. In documents in buckets of an eighth of a power of two, as ever.
+    /// All windows together, all instances. In documents in buckets of an eighth of a power of two,
+    /// as ever.
     #[serde(serialize_with = "in_eighths")]
     pub histogram: Histogram,
     /// Quantiles of the same, interpolated within the buckets: each of [`Quantile::ALL`].
     pub quantiles: Vec<LatencyQuantile>,
     /// The share of misses, where latencies tell them from hits.
     pub misses: Option<MissShare>,
-    /// Last-level cache misses per unit, by the processor's own counter, in the same windows; `None` where
-    /// there is no counter. What the task does besides its timed work is counted as well.
+    /// Last-level cache misses per unit, by the processor's own counter, in the same windows;
+    /// `None` where there is no counter. What the task does besides its timed work is counted as
+    /// well.
     pub counted_misses: Option<f64>,
 }
 
@@ -86,8 +88,8 @@ pub struct CurvePoint {
 const POINTS: i32 = 20;
 
 impl CaseLatencies {
-    /// Quantiles from the least latency on, ever closer to all, as long as [`FEWEST_BEYOND`] are longer. What lies
-    /// beyond the highest quantile that has a figure is not borne.
+    /// Quantiles from the least latency on, ever closer to all, as long as [`FEWEST_BEYOND`] are
+    /// longer. What lies beyond the highest quantile that has a figure is not borne.
     pub fn curve(&self) -> Vec<CurvePoint> {
         let figures = self.quantiles.iter().filter(|of| of.ns.is_ok());
         let borne = figures.map(|of| of.quantile.one_in()).max().unwrap_or(0) as f64;
@@ -122,9 +124,15 @@ pub struct MissShare {
     pub from_ns: u64,
 }
 
-/// The latencies of each case and role that counted any, in order, intervals at `level`. A case's windows as
-/// others' baseline count as well; those of steps with a window that lasted too long do not.
-pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64) -> Vec<CaseLatencies> {
+/// The latencies of each case and role that counted any, in order, intervals at `level`. A case's
+/// windows as others' baseline count as well; those of steps with a window that lasted too long do
+/// not.
+pub fn cases(
+    plan: &Plan,
+    samples: &[Sample],
+    scale: Option<&Scale>,
+    level: f64,
+) -> Vec<CaseLatencies> {
     let from_ns = scale.and_then(Scale::threshold_ns);
     let mut counted: BTreeMap<(usize, usize), Vec<&Sample>> = BTreeMap::new();
     let lost = Lost::of(plan, samples);
@@ -132,7 +140,9 @@ pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64)
     let counted_in = |sample: &&Sample| sample.latencies.is_some() && !lost.holds(sample);
     for sample in samples.iter().filter(counted_in) {
         let role = plan.experiment.roles.iter().position(|role| *role.name == *sample.role);
-        let Some(role) = role.filter(|_| (sample.case as usize) < plan.cases.len()) else { continue };
+        let Some(role) = role.filter(|_| (sample.case as usize) < plan.cases.len()) else {
+            continue;
+        };
         counted.entry((sample.case as usize, role)).or_default().push(sample);
     }
     let of_one = |((case, role), samples): ((usize, usize), Vec<&Sample>)| {
@@ -151,16 +161,24 @@ pub fn cases(plan: &Plan, samples: &[Sample], scale: Option<&Scale>, level: f64)
             histogram: Histogram::sum(all),
             // As little as any other figure.
             quantiles: quantiles(&samples, level, windows.bearable(case)),
-            misses: from_ns.filter(|_| of_loads).and_then(|from_ns| misses(&samples, from_ns, level)),
+            misses: from_ns
+                .filter(|_| of_loads)
+                .and_then(|from_ns| misses(&samples, from_ns, level)),
             counted_misses: if of_loads { per_unit(&samples) } else { None },
         })
     };
     counted.into_iter().filter_map(of_one).collect()
 }
 
-fn quantiles(samples: &[&Sample], level: f64, bearable: Result<(), NotEstimable>) -> Vec<LatencyQuantile> {
-    let windows: Vec<(u32, Histogram)> =
-        samples.iter().filter_map(|sample| Some((sample.trial, sample.latencies.clone()?))).collect();
+fn quantiles(
+    samples: &[&Sample],
+    level: f64,
+    bearable: Result<(), NotEstimable>,
+) -> Vec<LatencyQuantile> {
+    let windows: Vec<(u32, Histogram)> = samples
+        .iter()
+        .filter_map(|sample| Some((sample.trial, sample.latencies.clone()?)))
+        .collect();
     let of = |quantile| match bearable {
         Ok(()) => LatencyQuantile::of(&windows, quantile, level),
         Err(reason) => LatencyQuantile { quantile, ns: Err(reason), observed: None },
@@ -184,20 +202,22 @@ fn misses(samples: &[&Sample], from_ns: u64, level: f64) -> Option<MissShare> {
     share(&trials, from_ns, level)
 }
 
-// Student's t over trials, each of which is one share; but never narrower than what the count of operations
-// alone leaves open (Wilson, 1927): trials without any miss are not proof that there are none.
+// Student's t over trials, each of which is one share; but never narrower than what the count of
+// operations alone leaves open (Wilson, 1927): trials without any miss are not proof that there are
+// none.
 fn share(trials: &[(f64, f64)], from_ns: u64, level: f64) -> Option<MissShare> {
     let count = u32::try_from(trials.len()).ok().filter(|count| *count > 0)?;
     let n = f64::from(count);
     let value = trials.iter().map(|(misses, total)| misses / total).sum::<f64>() / n;
     let bounds = (count >= 2 && level > 0.0 && level < 1.0).then(|| {
-        let squares: f64 = trials.iter().map(|(misses, total)| (misses / total - value).powi(2)).sum();
+        let squares: f64 =
+            trials.iter().map(|(misses, total)| (misses / total - value).powi(2)).sum();
         let half = t_two_sided(level, count) * (squares / (n - 1.0) / n).sqrt();
         let total: f64 = trials.iter().map(|(_, total)| total).sum();
         let z = Normal::standard().inverse_cdf(0.5 + level / 2.0);
         let middle = (value + z * z / (2.0 * total)) / (1.0 + z * z / total);
-        let wilson =
-            z / (1.0 + z * z / total) * (value * (1.0 - value) / total + (z / (2.0 * total)).powi(2)).sqrt();
+        let wilson = z / (1.0 + z * z / total)
+            * (value * (1.0 - value) / total + (z / (2.0 * total)).powi(2)).sqrt();
         let low = (value - half).min(middle - wilson).max(0.0);
         (low, (value + half).max(middle + wilson).min(1.0))
     });
@@ -220,8 +240,13 @@ mod tests {
     use ringfence_machine::fixtures;
     use ringfence_machine::topology::Topology;
 
-    const SCALE: Scale =
-        Scale { clock_ns: 20.0, hit_ns: 22.0, hit_high_ns: 28.0, miss_ns: 110.0, miss_low_ns: 96.0 };
+    const SCALE: Scale = Scale {
+        clock_ns: 20.0,
+        hit_ns: 22.0,
+        hit_high_ns: 28.0,
+        miss_ns: 110.0,
+        miss_low_ns: 96.0,
+    };
 
     fn plan() -> Plan {
         let text = "schema = 2\nname = 'x'\nmetric = 'reader'\nmeasure = { window = '3s' }\n\
@@ -269,7 +294,10 @@ mod tests {
         assert_eq!(noisy.histogram.buckets(), [(24, 120), (96, 50), (112, 30)]);
         // 96 ns is the threshold: what is faster than any miss is a hit.
         let misses = idle.misses.unwrap();
-        assert_eq!((misses.value, misses.low, misses.trials, misses.from_ns), (0.0, Some(0.0), 2, 96));
+        assert_eq!(
+            (misses.value, misses.low, misses.trials, misses.from_ns),
+            (0.0, Some(0.0), 2, 96)
+        );
         assert!(
             misses.high.unwrap() > 0.01 && misses.high.unwrap() < 0.02,
             "200 reads show no less: {misses:?}"
@@ -304,12 +332,19 @@ mod tests {
         };
         let found = &cases(&plan(), &(0..6).map(of).collect::<Vec<_>>(), None, 0.95)[0].quantiles;
         let p90 = found.iter().find(|of| of.quantile == Quantile::P90).unwrap();
-        assert!(matches!(p90.ns, Err(NotEstimable::TrialsDiffer { counted: 60_000, .. })), "{p90:?}");
+        assert!(
+            matches!(p90.ns, Err(NotEstimable::TrialsDiffer { counted: 60_000, .. })),
+            "{p90:?}"
+        );
         let seen = p90.observed.unwrap();
         assert!(seen.low < 30.0 && seen.value > 4000.0 && seen.high >= seen.value, "{seen:?}");
-        // Of three trials there is no interval, but many latencies; of few latencies there is neither.
+        // Of three trials there is no interval, but many latencies; of few latencies there is
+        // neither.
         let three = &cases(&plan(), &(0..3).map(of).collect::<Vec<_>>(), None, 0.95)[0].quantiles;
-        assert!(three[0].ns.is_err() && three[0].observed.is_some_and(|seen| seen.trials == 3), "{three:?}");
+        assert!(
+            three[0].ns.is_err() && three[0].observed.is_some_and(|seen| seen.trials == 3),
+            "{three:?}"
+        );
         let few: Vec<Sample> = (0..6).map(|trial| sample(trial, 0, &[(24, 10)])).collect();
         assert_eq!(cases(&plan(), &few, None, 0.95)[0].quantiles[2].observed, None);
     }
@@ -321,15 +356,24 @@ mod tests {
         let samples: Vec<Sample> = (0..12).map(|trial| sample(trial, 0, &buckets)).collect();
         let one = &cases(&plan(), &samples, None, 0.95)[0];
         let curve = one.curve();
-        assert!(curve.windows(2).all(|two| two[0].one_in < two[1].one_in && two[0].ns <= two[1].ns));
-        let at = |one_in: f64| curve.iter().find(|point| (point.one_in - one_in).abs() < 1e-6).unwrap();
+        assert!(
+            curve.windows(2).all(|two| two[0].one_in < two[1].one_in && two[0].ns <= two[1].ns)
+        );
+        let at =
+            |one_in: f64| curve.iter().find(|point| (point.one_in - one_in).abs() < 1e-6).unwrap();
         assert_eq!((at(1.0).ns, at(2.0).ns, at(1.0).borne), (24.0, 25.5, true));
         for of in &one.quantiles {
-            assert!((at(of.quantile.one_in() as f64).ns - of.ns.unwrap().value).abs() < 1e-9, "{of:?}");
+            assert!(
+                (at(of.quantile.one_in() as f64).ns - of.ns.unwrap().value).abs() < 1e-9,
+                "{of:?}"
+            );
         }
         let last = curve.last().unwrap();
         assert!(last.one_in > 6300.0 && last.one_in <= 7200.0, "{last:?}");
-        assert_eq!(curve.iter().find(|point| !point.borne).map(|point| point.one_in > 1000.1), Some(true));
+        assert_eq!(
+            curve.iter().find(|point| !point.borne).map(|point| point.one_in > 1000.1),
+            Some(true)
+        );
         // Of three trials nothing has a figure.
         let few = &cases(&plan(), &samples[..3], None, 0.95)[0];
         assert!(few.curve().iter().all(|point| !point.borne) && few.curve().len() > 50);
@@ -340,7 +384,8 @@ mod tests {
     #[test]
     fn steps_with_a_window_that_lasted_too_long_do_not_count() {
         let late = Sample { late_ns: Some(60_000_000_000), ..sample(1, 1, &[(112, 1000)]) };
-        let samples = [sample(0, 0, &[(24, 100)]), sample(0, 1, &[(24, 60)]), sample(1, 0, &[(24, 7)]), late];
+        let samples =
+            [sample(0, 0, &[(24, 100)]), sample(0, 1, &[(24, 60)]), sample(1, 0, &[(24, 7)]), late];
         let found = cases(&plan(), &samples, Some(&SCALE), 0.95);
         assert_eq!(found[0].histogram.buckets(), [(24, 100)]);
         assert_eq!(found[1].histogram.buckets(), [(24, 60)]);
@@ -350,8 +395,10 @@ mod tests {
     #[test]
     fn quantiles_have_no_figure_where_too_many_steps_lasted_too_long() {
         let step = |trial: u32, late_ns: u64| {
-            let of =
-                |case| Sample { late_ns: Some(late_ns), ..sample(trial, case, &[(24, 4000), (26, 4000)]) };
+            let of = |case| Sample {
+                late_ns: Some(late_ns),
+                ..sample(trial, case, &[(24, 4000), (26, 4000)])
+            };
             [of(0), of(1)]
         };
         let told = |late: u32| {
@@ -368,7 +415,8 @@ mod tests {
 
     #[test]
     fn the_interval_is_students_where_trials_differ() {
-        let trials: Vec<(f64, f64)> = [0.2, 0.3, 0.4].iter().map(|share| (share * 1e6, 1e6)).collect();
+        let trials: Vec<(f64, f64)> =
+            [0.2, 0.3, 0.4].iter().map(|share| (share * 1e6, 1e6)).collect();
         let found = share(&trials, 96, 0.95).unwrap();
         // t with two degrees of freedom 4.3027, standard error 0.1 / sqrt(3).
         let half = 4.302_652_7 * 0.1 / 3f64.sqrt();

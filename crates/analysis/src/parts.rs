@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::estimate::{self, Estimate};
 use crate::windows::{Lost, Windows};
 
-/// A slowdown of the mean time in each part of an episode, against the same part of the episode without aggressors.
+/// A slowdown of the mean time in each part of an episode, against the same part of the episode
+/// without aggressors.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Parts {
     /// While the aggressors ran.
@@ -17,11 +18,12 @@ pub struct Parts {
     /// After they had stopped.
     #[serde(serialize_with = "estimate::serialize_estimate")]
     pub tail: Estimate,
-    /// The longest unit of work after they had stopped, over the longest in the same part without aggressors: a few long
-    /// stalls hardly show in the mean of a hundred thousand commits.
+    /// The longest unit of work after they had stopped, over the longest in the same part without
+    /// aggressors: a few long stalls hardly show in the mean of a hundred thousand commits.
     #[serde(serialize_with = "estimate::serialize_estimate")]
     pub longest: Estimate,
-    /// How long they ran, s: the mean over episodes and aggressors. Less than they were given where they reached their limits.
+    /// How long they ran, s: the mean over episodes and aggressors. Less than they were given where
+    /// they reached their limits.
     pub ran_s: f64,
 }
 
@@ -42,7 +44,11 @@ impl Parted {
         let own = || samples.iter().filter(|sample| *sample.role == *metric);
         let whole = |sample: &Sample| Sample { latencies: None, ..sample.clone() };
         let tail = own().filter_map(|sample| {
-            Some(Sample { units: sample.tail_units?, busy_ns: sample.tail_busy_ns?, ..whole(sample) })
+            Some(Sample {
+                units: sample.tail_units?,
+                busy_ns: sample.tail_busy_ns?,
+                ..whole(sample)
+            })
         });
         let beside = own().filter_map(|sample| {
             let units = sample.units.saturating_sub(sample.tail_units?);
@@ -100,8 +106,10 @@ mod tests {
 
     fn plan(measure: &str) -> Plan {
         let text = format!(
-            "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\n{measure}\n[[role]]\nname = 'victim'\ntask = {{ workload = 'commit' }}\n\
-            [[role]]\nname = 'other'\ntask = {{ workload = 'dirty' }}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n\
+            "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\n{measure}\n[[role]]\nname = \
+             'victim'\ntask = {{ workload = 'commit' }}\n\
+            [[role]]\nname = 'other'\ntask = {{ workload = 'dirty' }}\n[[arm]]\nname = \
+            'alone'\nactive = ['victim']\n\
             [[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n"
         );
         let role = |role| Active { role, count: 1, variant: 0 };
@@ -120,7 +128,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    // Alone 1000 commits a second; beside 500 in each of 40 s, and 100 in each of the 10 s after them.
+    // Alone 1000 commits a second; beside 500 in each of 40 s, and 100 in each of the 10 s after
+    // them.
     fn samples() -> Vec<Sample> {
         let mut all = Vec::new();
         for trial in 0..6 {
@@ -144,8 +153,11 @@ mod tests {
                         longest_ns: Some(longest_ns),
                         ..Stretch::default()
                     };
-                    Arc::new([one(0, 40 * S, S), one(40 * S, 5 * S, longest), one(45 * S, 5 * S, 7)])
-                        as Arc<[Stretch]>
+                    Arc::new([
+                        one(0, 40 * S, S),
+                        one(40 * S, 5 * S, longest),
+                        one(45 * S, 5 * S, 7),
+                    ]) as Arc<[Stretch]>
                 }),
                 ..Sample::default()
             };
@@ -165,7 +177,10 @@ mod tests {
         let parts = effect.parts.unwrap();
         let near = |estimate: crate::estimate::Estimate, expected: f64| {
             let interval = estimate.unwrap();
-            assert!((interval.value - expected).abs() < 0.001 * expected, "{interval:?}, not {expected}");
+            assert!(
+                (interval.value - expected).abs() < 0.001 * expected,
+                "{interval:?}, not {expected}"
+            );
         };
         near(parts.beside, 2.0);
         near(parts.tail, 10.0);

@@ -1,7 +1,7 @@
 //! Quantiles of samples.
 
-/// Sample quantile of a sorted, non-empty sample: definition 7 of Hyndman and Fan (Am. Stat. 50, 1996), which
-/// interpolates between the order statistics around `p (n - 1)`.
+/// Sample quantile of a sorted, non-empty sample: definition 7 of Hyndman and Fan (Am. Stat. 50,
+/// 1996), which interpolates between the order statistics around `p (n - 1)`.
 pub fn quantile(sorted: &[f64], p: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let place = p * last as f64;

@@ -26,14 +26,16 @@ pub struct CaseResult {
     pub params: Vec<(String, String)>,
     /// What the metric's work is counted in.
     pub unit: &'static str,
-    /// Nanoseconds per unit of the metric's work in this case, over its own windows: the mean, or whichever quantile of a
-    /// unit's latency the experiment is about.
+    /// Nanoseconds per unit of the metric's work in this case, over its own windows: the mean, or
+    /// whichever quantile of a unit's latency the experiment is about.
     #[serde(serialize_with = "estimate::serialize_estimate")]
     pub ns_per_unit: Estimate,
-    /// The slowdown, or where the case has no baseline the ns per unit, where trials differ too much for an interval.
+    /// The slowdown, or where the case has no baseline the ns per unit, where trials differ too
+    /// much for an interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
-    /// The slowdown against the baseline, of the mean time or of the quantile; absent where the case has none.
+    /// The slowdown against the baseline, of the mean time or of the quantile; absent where the
+    /// case has none.
     pub effect: Option<Effect>,
     /// What the other roles achieved meanwhile.
     pub co_runners: Vec<CoRunner>,
@@ -69,8 +71,8 @@ pub struct CoRunner {
     pub bytes_per_s: Option<f64>,
 }
 
-/// The level of each interval of a measurement, such that all its looks together have the experiment's
-/// confidence; that of the look which was the last one, or at which it stands.
+/// The level of each interval of a measurement, such that all its looks together have the
+/// experiment's confidence; that of the look which was the last one, or at which it stands.
 pub fn level(plan: &Plan, samples: &[Sample]) -> f64 {
     let measure = &plan.experiment.measure;
     let trials = samples.iter().map(|sample| sample.trial + 1).max().unwrap_or(0);
@@ -104,8 +106,10 @@ pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
         });
         let ns_per_unit = windows.rate(number, level);
         let main = effect.as_ref().map_or(&ns_per_unit, |effect| &effect.by_class.all.slowdown);
-        let observed =
-            main.as_ref().err().and_then(|reason| windows.observed(number, reason, effect.is_some()));
+        let observed = main
+            .as_ref()
+            .err()
+            .and_then(|reason| windows.observed(number, reason, effect.is_some()));
         all.push(CaseResult {
             case: number,
             arm: case.arm.clone(),
@@ -127,10 +131,14 @@ pub fn results(plan: &Plan, samples: &[Sample], level: f64) -> Vec<CaseResult> {
 ///
 /// # Errors
 /// [`NotEstimable::TooLong`] where too many are missing of one.
-pub fn pairs_by_case(plan: &Plan, samples: &[Sample]) -> Result<BTreeMap<usize, Vec<Pair>>, NotEstimable> {
+pub fn pairs_by_case(
+    plan: &Plan,
+    samples: &[Sample],
+) -> Result<BTreeMap<usize, Vec<Pair>>, NotEstimable> {
     let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
     let compared = plan.measured().into_iter().filter(|case| plan.cases[*case].baseline.is_some());
-    let pairs = |case: usize| windows.too_long(case).bearable().map(|()| (case, windows.pairs(case)));
+    let pairs =
+        |case: usize| windows.too_long(case).bearable().map(|()| (case, windows.pairs(case)));
     compared.map(pairs).collect()
 }
 
@@ -144,14 +152,15 @@ pub fn main_estimates(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Estima
     plan.measured().into_iter().map(estimate).collect()
 }
 
-/// The quantity of a case in ns, whatever it is in its baseline: over all windows of the case, also those in which it was
-/// others' baseline.
+/// The quantity of a case in ns, whatever it is in its baseline: over all windows of the case, also
+/// those in which it was others' baseline.
 pub fn reached(plan: &Plan, samples: &[Sample], case: usize, level: f64) -> Estimate {
     Windows::of(plan, samples, &Lost::of(plan, samples)).cost(case, level)
 }
 
-/// About as many trials as a figure of a case against its baseline takes, going by the trials that were measured: of a quantile
-/// those that bring it enough latencies, a tenth more since trials differ; [`FEWEST_TRIALS`](estimate::FEWEST_TRIALS) otherwise.
+/// About as many trials as a figure of a case against its baseline takes, going by the trials that
+/// were measured: of a quantile those that bring it enough latencies, a tenth more since trials
+/// differ; [`FEWEST_TRIALS`](estimate::FEWEST_TRIALS) otherwise.
 pub fn trials_it_takes(plan: &Plan, samples: &[Sample], case: usize) -> u32 {
     let quantile = plan.experiment.measure.quantity.quantile();
     let needed = quantile.and_then(|quantile| {
@@ -159,9 +168,10 @@ pub fn trials_it_takes(plan: &Plan, samples: &[Sample], case: usize) -> u32 {
         let (trials, counted) = windows.counted(case);
         // Where they come in bursts, it is known what that takes.
         let needed = match windows.slowdown(case, 0.95) {
-            Err(NotEstimable::TooFewLatencies { needed, .. } | NotEstimable::TrialsDiffer { needed, .. }) => {
-                needed
-            }
+            Err(
+                NotEstimable::TooFewLatencies { needed, .. }
+                | NotEstimable::TrialsDiffer { needed, .. },
+            ) => needed,
             _ => estimate::fewest_latencies(quantile),
         };
         (counted > 0).then(|| (needed as f64 * 1.1 * f64::from(trials) / counted as f64).ceil())
@@ -169,8 +179,8 @@ pub fn trials_it_takes(plan: &Plan, samples: &[Sample], case: usize) -> u32 {
     needed.map_or(0, |needed| needed as u32).clamp(estimate::FEWEST_TRIALS, estimate::MOST_TRIALS)
 }
 
-/// How much slower everybody but the metric's role is in one case than in another, trial by trial. Both
-/// must be measured cases of the same trials.
+/// How much slower everybody but the metric's role is in one case than in another, trial by trial.
+/// Both must be measured cases of the same trials.
 pub fn co_runners_slowdown(
     plan: &Plan,
     samples: &[Sample],
@@ -183,8 +193,9 @@ pub fn co_runners_slowdown(
     let windows = Windows::of(plan, samples, &lost);
     [case, than].into_iter().try_for_each(|case| windows.too_long(case).bearable())?;
     let mut trials: BTreeMap<u32, [Window; 2]> = BTreeMap::new();
-    let counts =
-        |sample: &&Sample| *sample.role != *metric && sample.case == sample.step_case && !lost.holds(sample);
+    let counts = |sample: &&Sample| {
+        *sample.role != *metric && sample.case == sample.step_case && !lost.holds(sample)
+    };
     for sample in samples.iter().filter(counts) {
         let side = match sample.case as usize {
             number if number == than => 0,
@@ -198,13 +209,14 @@ pub fn co_runners_slowdown(
     }
     // A trial that was cut short may lack one side.
     let both = trials.into_iter().filter(|(_, sides)| sides.iter().all(|side| side.ns > 0.0));
-    let pairs: Vec<Pair> =
-        both.map(|(trial, [baseline, arm])| Pair { trial, class: Class::Unprobed, baseline, arm }).collect();
+    let pairs: Vec<Pair> = both
+        .map(|(trial, [baseline, arm])| Pair { trial, class: Class::Unprobed, baseline, arm })
+        .collect();
     estimate::slowdown(&pairs, level)
 }
 
-/// What [`main_estimates`] rests on, for each measured case by number: the log of every trial's figure, or what
-/// stands for it where the figure is a quantile.
+/// What [`main_estimates`] rests on, for each measured case by number: the log of every trial's
+/// figure, or what stands for it where the figure is a quantile.
 pub fn trial_logs(plan: &Plan, samples: &[Sample]) -> Vec<(usize, Result<Logs, NotEstimable>)> {
     let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
     let logs = |case: usize| match plan.cases[case].baseline {
@@ -223,9 +235,9 @@ pub fn cost_logs(plan: &Plan, samples: &[Sample], case: usize) -> Result<Logs, N
     windows.cost_logs(case)
 }
 
-/// The time per unit of a case over that of another: the slowdown where that is its baseline, else the
-/// ratio of both costs, trial by trial, over the trials that have both. Where both move bytes it is the time
-/// per byte, for units of several sizes.
+/// The time per unit of a case over that of another: the slowdown where that is its baseline, else
+/// the ratio of both costs, trial by trial, over the trials that have both. Where both move bytes
+/// it is the time per byte, for units of several sizes.
 pub fn ratio(plan: &Plan, samples: &[Sample], case: usize, against: usize, level: f64) -> Estimate {
     let windows = Windows::of(plan, samples, &Lost::of(plan, samples));
     [case, against].into_iter().try_for_each(|case| windows.too_long(case).bearable())?;
@@ -283,7 +295,11 @@ fn work(plan: &Plan, samples: &[Sample], lost: &Lost) -> BTreeMap<(usize, usize)
     work
 }
 
-fn co_runners(plan: &Plan, work: &BTreeMap<(usize, usize), (u64, u64)>, case: usize) -> Vec<CoRunner> {
+fn co_runners(
+    plan: &Plan,
+    work: &BTreeMap<(usize, usize), (u64, u64)>,
+    case: usize,
+) -> Vec<CoRunner> {
     let others = plan.cases[case].active.iter().filter(|active| active.role != plan.metric);
     others
         .filter_map(|active| {
@@ -314,9 +330,11 @@ mod tests {
 
     fn plan(quantity: &str) -> Plan {
         let text = format!(
-            "schema = 2\nname = 'x'\nmetric = 'victim'\nmeasure = {{ quantity = '{quantity}', window = '1s' }}\n\
+            "schema = 2\nname = 'x'\nmetric = 'victim'\nmeasure = {{ quantity = '{quantity}', \
+             window = '1s' }}\n\
             [[role]]\nname = 'victim'\ntask = {{ workload = 'commit' }}\n\
-            [[role]]\nname = 'other'\ntask = {{ workload = 'alu' }}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n\
+            [[role]]\nname = 'other'\ntask = {{ workload = 'alu' }}\n[[arm]]\nname = \
+            'alone'\nactive = ['victim']\n\
             [[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n"
         );
         let role = |role| Active { role, count: 1, variant: 0 };
@@ -333,7 +351,8 @@ mod tests {
         Plan::stored(Experiment::parse(&text).unwrap(), cases, vec![], placed).unwrap()
     }
 
-    // 1000 commits a window, spread evenly over 8 buckets; beside, 20 of them take 16 times as long. The time of all is the same.
+    // 1000 commits a window, spread evenly over 8 buckets; beside, 20 of them take 16 times as
+    // long. The time of all is the same.
     fn samples(trials: u32) -> Vec<Sample> {
         let quick = |count| (0..8).map(move |bucket| (65_536 + bucket * 8192, count));
         let late = (0..8).map(|bucket| ((65_536 + bucket * 8192) * 16, 3));
@@ -351,10 +370,13 @@ mod tests {
             latencies: Some(latencies.clone()),
             ..Sample::default()
         };
-        (0..trials).flat_map(|trial| [sample(trial, 0, &alone), sample(trial, 1, &beside)]).collect()
+        (0..trials)
+            .flat_map(|trial| [sample(trial, 0, &alone), sample(trial, 1, &beside)])
+            .collect()
     }
 
-    // p99: of 1000 alone the 990th, 92 % of the last bucket; beside 24 are late, of which 14 are at most as long: 4.67 buckets.
+    // p99: of 1000 alone the 990th, 92 % of the last bucket; beside 24 are late, of which 14 are at
+    // most as long: 4.67 buckets.
     #[test]
     fn figures_are_about_what_was_asked_for() {
         let samples = samples(12);
@@ -362,7 +384,10 @@ mod tests {
             let plan = plan(quantity);
             let [main] = main_estimates(&plan, &samples, 0.95)[..] else { panic!() };
             let result = results(&plan, &samples, 0.95).remove(0);
-            assert_eq!(result.effect.as_ref().unwrap().finding.slowdown.ok_or(()), main.map_err(|_| ()));
+            assert_eq!(
+                result.effect.as_ref().unwrap().finding.slowdown.ok_or(()),
+                main.map_err(|_| ())
+            );
             assert_eq!(result.effect.unwrap().by_class.all.slowdown, main);
             assert_eq!(ratio(&plan, &samples, 1, 0, 0.95), main);
             (main.unwrap(), result.ns_per_unit.unwrap())
@@ -372,7 +397,10 @@ mod tests {
         let expected_beside = (65_536.0 + 8192.0 * 14.0 / 3.0) * 16.0;
         let expected_alone = 65_536.0 + 8192.0 * (7.0 + 115.0 / 125.0);
         assert!((beside.value - expected_beside).abs() < 1e-3, "{beside:?}");
-        assert!((p99.value - expected_beside / expected_alone).abs() < 1e-6 && p99.trials == 12, "{p99:?}");
+        assert!(
+            (p99.value - expected_beside / expected_alone).abs() < 1e-6 && p99.trials == 12,
+            "{p99:?}"
+        );
         assert!(p99.low > 10.0, "{p99:?}");
         assert!((of("p50").0.value - 1.0).abs() < 0.02);
     }
@@ -397,7 +425,12 @@ mod tests {
         assert!(
             matches!(
                 main,
-                Err(NotEstimable::TooFewLatencies { counted: 6_000, needed: 10_000, trials: Some(10), .. })
+                Err(NotEstimable::TooFewLatencies {
+                    counted: 6_000,
+                    needed: 10_000,
+                    trials: Some(10),
+                    ..
+                })
             ),
             "{main:?}"
         );
@@ -405,7 +438,8 @@ mod tests {
         let result = results(&plan, &samples(6), 0.95).remove(0);
         assert!(matches!(result.ns_per_unit, Err(NotEstimable::TooFewLatencies { .. })));
         // Those of a dataset without any.
-        let none: Vec<Sample> = samples(12).into_iter().map(|s| Sample { latencies: None, ..s }).collect();
+        let none: Vec<Sample> =
+            samples(12).into_iter().map(|s| Sample { latencies: None, ..s }).collect();
         let [main] = main_estimates(&plan, &none, 0.95)[..] else { panic!() };
         assert!(
             matches!(main, Err(NotEstimable::TooFewLatencies { counted: 0, trials: None, .. })),
@@ -425,7 +459,10 @@ mod tests {
     #[test]
     fn a_quantile_says_how_many_trials_it_takes() {
         let takes = |quantity: &str, trials| trials_it_takes(&plan(quantity), &samples(trials), 1);
-        assert_eq!([takes("mean", 12), takes("p50", 12), takes("p99", 12), takes("p99", 3)], [4, 4, 4, 4]);
+        assert_eq!(
+            [takes("mean", 12), takes("p50", 12), takes("p99", 12), takes("p99", 3)],
+            [4, 4, 4, 4]
+        );
         assert_eq!([takes("p99.9", 12), takes("p99", 0)], [11, 4]);
     }
 }

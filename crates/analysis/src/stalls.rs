@@ -1,5 +1,5 @@
-//! A measurement beside a disk over time: the longest commit of the metric's role, and what the disk and the page cache did
-//! meanwhile. A pure function of a plan and its samples.
+//! A measurement beside a disk over time: the longest commit of the metric's role, and what the
+//! disk and the page cache did meanwhile. A pure function of a plan and its samples.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use serde::Serialize;
 /// All windows of the metric's first instance, in the order of measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Stalls {
-    /// How many consecutive stretches a point stands for; fewer where the case changes between them.
+    /// How many consecutive stretches a point stands for; fewer where the case changes between
+    /// them.
     pub per_point: usize,
     /// The points.
     pub points: Vec<Stall>,
@@ -29,7 +30,8 @@ pub struct Stall {
     pub length_s: f64,
     /// The case.
     pub case: usize,
-    /// The longest of the latencies, as the lower end of its bucket, ns; none where no unit ended, or none are counted.
+    /// The longest of the latencies, as the lower end of its bucket, ns; none where no unit ended,
+    /// or none are counted.
     pub longest_ns: Option<u64>,
     /// The most bytes that were dirty at the end of a stretch.
     pub dirty_bytes: Option<u64>,
@@ -39,7 +41,8 @@ pub struct Stall {
     pub busy: Option<f64>,
 }
 
-/// The stretches, of which as many are put together as leaves about `most` points. Nothing where no task uses a disk.
+/// The stretches, of which as many are put together as leaves about `most` points. Nothing where no
+/// task uses a disk.
 pub fn stalls(plan: &Plan, samples: &[Sample], most: usize) -> Stalls {
     let commits = |sample: &&Sample| {
         let case = sample.case as usize;
@@ -104,8 +107,8 @@ fn together(all: &[Stall]) -> Stall {
     let [first, .., last] = all else { return all[0] };
     let most = |of: fn(&Stall) -> Option<u64>| all.iter().filter_map(of).max();
     let watched = || all.iter().filter_map(|one| Some((one.busy?, one.length_s)));
-    let (busy, time) =
-        watched().fold((0.0, 0.0), |(sum, time), (busy, length)| (sum + busy * length, time + length));
+    let (busy, time) = watched()
+        .fold((0.0, 0.0), |(sum, time), (busy, length)| (sum + busy * length, time + length));
     Stall {
         at_s: first.at_s,
         length_s: last.at_s + last.length_s - first.at_s,
@@ -127,8 +130,10 @@ mod tests {
 
     fn plan(victim: &str, episode: &str) -> Plan {
         let text = format!(
-            "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\n{episode}\n[[role]]\nname = 'victim'\n\
-             task = {{ workload = '{victim}' }}\n[[role]]\nname = 'writer'\ntask = {{ workload = 'dirty' }}\n\
+            "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\n{episode}\n[[role]]\nname = \
+             'victim'\n\
+             task = {{ workload = '{victim}' }}\n[[role]]\nname = 'writer'\ntask = {{ workload = \
+             'dirty' }}\n\
              [[arm]]\nname = 'alone'\nactive = ['victim']\n\
              [[arm]]\nname = 'beside'\nactive = ['victim', 'writer']\nbaseline = 'alone'\n"
         );
@@ -141,8 +146,10 @@ mod tests {
             baseline,
             between: None,
         };
-        let cases =
-            vec![case("alone", vec![active(0)], None), case("beside", vec![active(0), active(1)], Some(0))];
+        let cases = vec![
+            case("alone", vec![active(0)], None),
+            case("beside", vec![active(0), active(1)], Some(0)),
+        ];
         let placed = Placed { cpus: vec![vec![0], vec![1]], notes: vec![], places: vec![] };
         Plan::stored(Experiment::parse(&text).unwrap(), cases, vec![], placed).unwrap()
     }
@@ -195,7 +202,8 @@ mod tests {
     #[test]
     fn points_put_together_keep_what_stands_out() {
         let beside = [(0, Some(5), 250), (250, None, 250), (500, Some(900), 0), (750, Some(7), 0)];
-        let beside = beside.map(|(start, longest, busy)| stretch(start, 250, longest, busy)).to_vec();
+        let beside =
+            beside.map(|(start, longest, busy)| stretch(start, 250, longest, busy)).to_vec();
         let alone = vec![stretch(3000, 250, Some(6), 50)];
         let writer = Sample {
             role: "writer".into(),
@@ -206,9 +214,13 @@ mod tests {
             ..Sample::default()
         };
         let samples = [victim(1, Some(beside)), writer, victim(0, Some(alone))];
-        let found = stalls(&plan("commit", "episode = { beside = '1s', tail = '1s' }"), &samples, 3);
-        let shown: Vec<_> =
-            found.points.iter().map(|p| (p.at_s, p.length_s, p.case, p.longest_ns, p.busy)).collect();
+        let found =
+            stalls(&plan("commit", "episode = { beside = '1s', tail = '1s' }"), &samples, 3);
+        let shown: Vec<_> = found
+            .points
+            .iter()
+            .map(|p| (p.at_s, p.length_s, p.case, p.longest_ns, p.busy))
+            .collect();
         assert_eq!(
             shown,
             [
@@ -229,6 +241,9 @@ mod tests {
             (Some(8192), None, None)
         );
         assert_eq!(stalls(&plan("alu", ""), &[old], 100).points, []);
-        assert_eq!(stalls(&plan("commit", ""), &[], 100), Stalls { per_point: 1, ..Stalls::default() });
+        assert_eq!(
+            stalls(&plan("commit", ""), &[], 100),
+            Stalls { per_point: 1, ..Stalls::default() }
+        );
     }
 }

@@ -1,10 +1,10 @@
 //! An experiment over time: what every window of the metric came to, so that drift, toggles and the
 //! classes of the CPUs in use can be seen. A pure function of a plan and its samples.
 //!
-//! Cases cost different amounts, so a window is shown as its time per unit over the median of the windows
-//! of its own case: 1.0 is as usual. Where there are more windows than can be drawn, consecutive ones are
-//! put together, and the point keeps the least, the median and the greatest of them: nothing that stands
-//! out is lost.
+//! Cases cost different amounts, so a window is shown as its time per unit over the median of the
+//! windows of its own case: 1.0 is as usual. Where there are more windows than can be drawn,
+//! consecutive ones are put together, and the point keeps the least, the median and the greatest of
+//! them: nothing that stands out is lost.
 
 use std::collections::BTreeMap;
 
@@ -172,7 +172,11 @@ fn point(windows: &[&Seen]) -> Point {
 fn geometric_median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] * values[middle]).sqrt() }
+    if values.len() % 2 == 1 {
+        values[middle]
+    } else {
+        (values[middle - 1] * values[middle]).sqrt()
+    }
 }
 
 #[cfg(test)]
@@ -195,7 +199,8 @@ mod tests {
             between: None,
         };
         let placed = Placed { cpus: vec![vec![0]], notes: vec![], places: vec![] };
-        Plan::stored(Experiment::parse(text).unwrap(), vec![case("a"), case("b")], vec![], placed).unwrap()
+        Plan::stored(Experiment::parse(text).unwrap(), vec![case("a"), case("b")], vec![], placed)
+            .unwrap()
     }
 
     fn sample(step: u32, case: u32, units: u64, class: Class) -> Sample {
@@ -256,12 +261,16 @@ mod tests {
 
     #[test]
     fn points_are_put_together_by_trial() {
-        let of =
-            |trial: u32, step: u32, units: u64| Sample { trial, ..sample(step, 0, units, Class::Sharing) };
+        let of = |trial: u32, step: u32, units: u64| Sample {
+            trial,
+            ..sample(step, 0, units, Class::Sharing)
+        };
         let samples = [of(0, 0, 100), of(0, 1, 50), of(1, 2, 100), of(1, 3, 25), of(1, 4, 100)];
         let rows = timeline(&plan(), &samples, 100).by_trial();
-        let shown: Vec<_> =
-            rows.iter().map(|row| (row.trial, row.at_s, row.windows, row.least, row.greatest)).collect();
+        let shown: Vec<_> = rows
+            .iter()
+            .map(|row| (row.trial, row.at_s, row.windows, row.least, row.greatest))
+            .collect();
         assert_eq!(shown, [(0, 0.0, 2, 1.0, 2.0), (1, 2.0, 3, 1.0, 4.0)]);
         assert_eq!(rows[1].median, 1.0);
         assert!((rows[0].median - 2.0f64.sqrt()).abs() < 1e-9);

@@ -1,8 +1,9 @@
 //! The metric's windows, case by case, and which of them count.
 //!
-//! A step that holds a window which [lasted too long](Sample::lasted_too_long) is in no figure, both its windows. What
-//! keeps the measuring program from running is often what is being measured, so those that are left are not chosen at
-//! random: where they are more than one in [`ONE_LOST_IN`], there is no figure.
+//! A step that holds a window which [lasted too long](Sample::lasted_too_long) is in no figure,
+//! both its windows. What keeps the measuring program from running is often what is being measured,
+//! so those that are left are not chosen at random: where they are more than one in
+//! [`ONE_LOST_IN`], there is no figure.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,12 +15,15 @@ use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::sample::Sample;
 use serde::Serialize;
 
-use crate::estimate::{self, ByClass, Estimate, LatencyPair, Logs, NotEstimable, Observed, Pair, Window};
+use crate::estimate::{
+    self, ByClass, Estimate, LatencyPair, Logs, NotEstimable, Observed, Pair, Window,
+};
 
-/// Of so many steps of a case, one may have lasted too long; a single one may always, for that is an accident.
+/// Of so many steps of a case, one may have lasted too long; a single one may always, for that is
+/// an accident.
 ///
-/// If the ones that are left out were twice as slow as the others, the figure would be 5 % off. Of more, too little
-/// is known.
+/// If the ones that are left out were twice as slow as the others, the figure would be 5 % off. Of
+/// more, too little is known.
 pub const ONE_LOST_IN: u32 = 20;
 
 /// Steps of a case that are in no figure.
@@ -43,7 +47,11 @@ impl TooLong {
     /// [`NotEstimable::TooLong`] otherwise.
     pub fn bearable(self) -> Result<(), NotEstimable> {
         let Self { steps, of } = self;
-        if steps > (of / ONE_LOST_IN).max(1) { Err(NotEstimable::TooLong { steps, of }) } else { Ok(()) }
+        if steps > (of / ONE_LOST_IN).max(1) {
+            Err(NotEstimable::TooLong { steps, of })
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -60,7 +68,8 @@ impl Lost {
     pub(crate) fn of(plan: &Plan, samples: &[Sample]) -> Self {
         let window = plan.experiment.measure.length().0;
         let late = |sample: &&Sample| sample.lasted_too_long(window);
-        // A window that waits for a device is as long as that lets it be: this is what is measured there.
+        // A window that waits for a device is as long as that lets it be: this is what is measured
+        // there.
         let (waited, late): (Vec<_>, Vec<_>) =
             samples.iter().filter(late).partition(|sample| waits_for_a_device(plan, sample));
         let waited: BTreeSet<_> = waited.into_iter().map(place).collect();
@@ -124,7 +133,8 @@ impl Windows {
     pub(crate) fn about(quantity: Quantity, plan: &Plan, samples: &[Sample], lost: &Lost) -> Self {
         let metric = plan.experiment.metric.as_str();
         let place = |sample: &&Sample| (sample.trial, sample.round, sample.step, sample.position);
-        let mut own: Vec<&Sample> = samples.iter().filter(|sample| *sample.role == *metric).collect();
+        let mut own: Vec<&Sample> =
+            samples.iter().filter(|sample| *sample.role == *metric).collect();
         if !own.is_sorted_by_key(place) {
             own.sort_by_key(place);
         }
@@ -151,7 +161,11 @@ impl Windows {
                 class: first.class,
                 case: first.case as usize,
                 window: Window { units: units as f64, ns: ns as f64 / together.len() as f64 },
-                latencies: if quantity.is_mean() { Histogram::default() } else { latencies(together) },
+                latencies: if quantity.is_mean() {
+                    Histogram::default()
+                } else {
+                    latencies(together)
+                },
             });
         }
         Self { quantity, by_case, too_long }
@@ -167,11 +181,16 @@ impl Windows {
         self.by_case[case].iter().map(|window| window.class)
     }
 
-    // Complete pairs of a case, baseline and arm: an interrupted step has only one window and is left out.
-    fn steps(&self, case: usize, trials: Range<u32>) -> impl Iterator<Item = (&MetricWindow, &MetricWindow)> {
+    // Complete pairs of a case, baseline and arm: an interrupted step has only one window and is
+    // left out.
+    fn steps(
+        &self,
+        case: usize,
+        trials: Range<u32>,
+    ) -> impl Iterator<Item = (&MetricWindow, &MetricWindow)> {
         let all = &self.by_case[case];
-        let [from, to] =
-            [trials.start, trials.end].map(|trial| all.partition_point(|window| window.trial < trial));
+        let [from, to] = [trials.start, trials.end]
+            .map(|trial| all.partition_point(|window| window.trial < trial));
         let steps = all[from..to.max(from)].chunk_by(|a, b| (a.trial, a.step) == (b.trial, b.step));
         steps.filter_map(move |step| {
             let [a, b] = step else { return None };
@@ -268,13 +287,20 @@ impl Windows {
         self.too_long[case].bearable()?;
         match self.quantity {
             Quantity::Mean => estimate::rate(&work(self.own(case)), level),
-            Quantity::Quantile(quantile) => estimate::quantile_of(&counted(self.own(case)), quantile, level),
+            Quantity::Quantile(quantile) => {
+                estimate::quantile_of(&counted(self.own(case)), quantile, level)
+            }
         }
     }
 
-    /// The slowdown of a case, or its quantity where it is compared with nothing, without an interval. `None` where the reason for
-    /// having none is another than trials that differ.
-    pub(crate) fn observed(&self, case: usize, reason: &NotEstimable, compared: bool) -> Option<Observed> {
+    /// The slowdown of a case, or its quantity where it is compared with nothing, without an
+    /// interval. `None` where the reason for having none is another than trials that differ.
+    pub(crate) fn observed(
+        &self,
+        case: usize,
+        reason: &NotEstimable,
+        compared: bool,
+    ) -> Option<Observed> {
         match (reason, self.quantity, compared) {
             (NotEstimable::TooWide { .. }, Quantity::Mean, true) => {
                 Observed::of_mean(&estimate::slowdown_logs(&self.pairs(case)).ok()?)
@@ -322,7 +348,10 @@ impl Windows {
         self.logs_of(self.anywhere(case))
     }
 
-    fn logs_of<'a>(&self, windows: impl Iterator<Item = &'a MetricWindow>) -> Result<Logs, NotEstimable> {
+    fn logs_of<'a>(
+        &self,
+        windows: impl Iterator<Item = &'a MetricWindow>,
+    ) -> Result<Logs, NotEstimable> {
         match self.quantity {
             Quantity::Mean => estimate::rate_logs(&work(windows)).map(Logs::from),
             Quantity::Quantile(quantile) => estimate::quantile_logs(&counted(windows), quantile),
@@ -332,7 +361,9 @@ impl Windows {
     /// The quantity of a case over that of another, trial by trial.
     pub(crate) fn rate_ratio(&self, case: usize, against: usize, level: f64) -> Estimate {
         match self.quantity {
-            Quantity::Mean => estimate::rate_ratio(&work(self.own(case)), &work(self.own(against)), level),
+            Quantity::Mean => {
+                estimate::rate_ratio(&work(self.own(case)), &work(self.own(against)), level)
+            }
             Quantity::Quantile(quantile) => {
                 let [own, other] = [case, against].map(|case| counted(self.own(case)));
                 estimate::quantile_between(&own, &other, quantile, level)
@@ -378,8 +409,10 @@ mod tests {
 
     fn plan_of(victim: &str) -> Plan {
         let text = format!(
-            "schema = 2\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\ntask = {{ workload = '{victim}' }}\n\
-            [[role]]\nname = 'other'\ntask = {{ workload = 'alu' }}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n\
+            "schema = 2\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\ntask = {{ \
+             workload = '{victim}' }}\n\
+            [[role]]\nname = 'other'\ntask = {{ workload = 'alu' }}\n[[arm]]\nname = \
+            'alone'\nactive = ['victim']\n\
             [[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n"
         );
         let mut experiment = Experiment::parse(&text).unwrap();
@@ -398,8 +431,8 @@ mod tests {
         Plan::stored(experiment, cases, vec![], placed).unwrap()
     }
 
-    // A pair per trial: alone 100 units in each window, beside 50; the windows beside of these trials last a minute
-    // and are 10 times as slow, which a figure that they are part of shows.
+    // A pair per trial: alone 100 units in each window, beside 50; the windows beside of these
+    // trials last a minute and are 10 times as slow, which a figure that they are part of shows.
     fn samples(too_long: &[u32]) -> Vec<Sample> {
         let mut all = Vec::new();
         for trial in 0..TRIALS {

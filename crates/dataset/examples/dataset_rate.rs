@@ -14,7 +14,8 @@ use ringfence_experiment::plan::{Active, Case, Plan};
 use ringfence_experiment::sample::Sample;
 
 const EXPERIMENT: &str = "schema = 2\nname = 'rate'\nmetric = 'victim'\n\
-    [[role]]\nname = 'victim'\ntask = { workload = 'chase' }\n[[arm]]\nname = 'alone'\nactive = ['victim']\n";
+    [[role]]\nname = 'victim'\ntask = { workload = 'chase' }\n[[arm]]\nname = 'alone'\nactive = \
+    ['victim']\n";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = std::env::args().nth(1).ok_or("name a new folder")?;
@@ -49,7 +50,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 class: Class::Sharing,
                 ping_before_ns: Some(66.0 + draw(640) as f64 / 10.0),
                 ping_after_ns: Some(66.0 + draw(640) as f64 / 10.0),
-                start_ns: u64::from(step) * 90_000_000 + u64::from(position) * 22_000_000 + draw(100_000),
+                start_ns: u64::from(step) * 90_000_000
+                    + u64::from(position) * 22_000_000
+                    + draw(100_000),
                 length_ns: 20_000_000 + draw(100_000),
                 busy_ns: 20_000_000 + draw(100_000),
                 units: 250_000 + draw(20_000),
@@ -67,7 +70,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("append  {:?} for {} steps", begun.elapsed(), steps.len());
     let begun = Instant::now();
     let unfinished = Dataset::open(Path::new(&dir))?;
-    println!("open    {:?} for {} samples of the journal", begun.elapsed(), unfinished.samples.len());
+    println!(
+        "open    {:?} for {} samples of the journal",
+        begun.elapsed(),
+        unfinished.samples.len()
+    );
     let begun = Instant::now();
     recorder.finish(&Ended::Complete)?;
     println!("finish  {:?}", begun.elapsed());

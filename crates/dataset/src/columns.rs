@@ -1,7 +1,7 @@
 //! The columns of a table of samples: one per field of [`Sample`], in its order.
 //!
-//! A new one takes a line here, a field there, and the engine that fills it in: what is written and read
-//! follows, and so does the version of the format.
+//! A new one takes a line here, a field there, and the engine that fills it in: what is written and
+//! read follows, and so does the version of the format.
 
 use std::sync::Arc;
 
@@ -81,7 +81,8 @@ impl Column {
     }
 }
 
-/// A column that is added says `since` the version after [`SCHEMA`](crate::SCHEMA), which rises to it.
+/// A column that is added says `since` the version after [`SCHEMA`](crate::SCHEMA), which rises to
+/// it.
 pub const COLUMNS: &[Column] = &[
     column!(U32, trial, before "life"),
     column!(U32, round, before "block"),
@@ -108,13 +109,16 @@ pub const COLUMNS: &[Column] = &[
     column!(OptU64, tail_busy_ns, since 6),
 ];
 
-/// The newest version of the format: that of the newest column, or `layout`, since which the files are laid
-/// out as they are.
+/// The newest version of the format: that of the newest column, or `layout`, since which the files
+/// are laid out as they are.
 pub const fn newest(layout: u32) -> u32 {
     let (mut newest, mut i) = (layout, 0);
     while i < COLUMNS.len() {
         let Column { kind, since, .. } = &COLUMNS[i];
-        assert!(*since == 1 || kind.nullable(), "older data lacks this column: it must be nullable");
+        assert!(
+            *since == 1 || kind.nullable(),
+            "older data lacks this column: it must be nullable"
+        );
         if *since > newest {
             newest = *since;
         }
@@ -156,9 +160,9 @@ impl Known {
     /// The shared name of a role.
     pub fn role(&self, name: &[u8]) -> Result<Arc<str>, String> {
         let known = self.roles.iter().find(|role| role.as_bytes() == name);
-        known
-            .cloned()
-            .ok_or_else(|| format!("'{}' is not a role of the experiment", String::from_utf8_lossy(name)))
+        known.cloned().ok_or_else(|| {
+            format!("'{}' is not a role of the experiment", String::from_utf8_lossy(name))
+        })
     }
 
     /// Checks that samples name cases that exist.
@@ -201,10 +205,13 @@ mod tests {
 
     #[test]
     fn every_field_has_the_column_of_its_name() {
-        let Value::Object(mut fields) = serde_json::to_value(filled()).unwrap() else { panic!("no object") };
+        let Value::Object(mut fields) = serde_json::to_value(filled()).unwrap() else {
+            panic!("no object")
+        };
         for (number, column) in (1_u32..).zip(COLUMNS) {
-            let value =
-                fields.remove(column.name).unwrap_or_else(|| panic!("{} is not a field", column.name));
+            let value = fields
+                .remove(column.name)
+                .unwrap_or_else(|| panic!("{} is not a field", column.name));
             let expected = match column.kind {
                 Kind::U32(..) | Kind::U64(..) | Kind::OptU64(..) => json!(number),
                 Kind::OptF64(..) => json!(f64::from(number)),
@@ -222,7 +229,8 @@ mod tests {
     fn every_column_is_written_and_read() {
         let dir = tempfile::tempdir().unwrap();
         let known = Known { roles: vec!["other".into(), "victim".into()], cases: 100 };
-        let samples = vec![filled(), Sample { role: "victim".into(), ..Sample::default() }, filled()];
+        let samples =
+            vec![filled(), Sample { role: "victim".into(), ..Sample::default() }, filled()];
         let path = dir.path().join("journal");
         Journal::create(&path).unwrap().append(&samples).unwrap();
         journal::read(&path, &known, |step| {

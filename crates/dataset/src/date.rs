@@ -1,7 +1,7 @@
 //! Dates of the civil calendar, UTC.
 //!
-//! After H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`: years begin in
-//! March, so that the leap day is the last of its year.
+//! After H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`: years begin
+//! in March, so that the leap day is the last of its year.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -69,7 +69,8 @@ impl Date {
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468; // since 0000-03-01
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
@@ -80,7 +81,8 @@ fn civil(days: u64) -> (u64, u64, u64) {
 // The inverse: days since 1970-01-01, by counting whole years and months.
 fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     // Months of 30 or 31 days from March on: (153 m + 2) / 5 days before month m.
-    let (years, months) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
+    let (years, months) =
+        if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let before = years * 365 + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5;
     (before + day.checked_sub(1)?).checked_sub(719_468)
 }
@@ -127,6 +129,9 @@ mod tests {
         ] {
             assert_eq!(Date::parse(other), None, "{other}");
         }
-        assert_eq!(Date::new(UNIX_EPOCH - Duration::from_secs(1)).rfc3339(), "1970-01-01T00:00:00.000Z");
+        assert_eq!(
+            Date::new(UNIX_EPOCH - Duration::from_secs(1)).rfc3339(),
+            "1970-01-01T00:00:00.000Z"
+        );
     }
 }

@@ -37,15 +37,18 @@ pub enum DatasetError {
 }
 
 impl DatasetError {
-    /// Whether it is about a folder that cannot be used as asked, because it is damaged or of a newer program, too,
-    /// rather than about something that went wrong while it was used.
+    /// Whether it is about a folder that cannot be used as asked, because it is damaged or of a
+    /// newer program, too, rather than about something that went wrong while it was used.
     pub fn is_usage(&self) -> bool {
         use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
         match self {
             // What does not hold what it should was named by who asked.
             Self::Usage { .. } | Self::Damaged { .. } => true,
             Self::Io { source, .. } => {
-                matches!(source.kind(), NotFound | NotADirectory | PermissionDenied | ReadOnlyFilesystem)
+                matches!(
+                    source.kind(),
+                    NotFound | NotADirectory | PermissionDenied | ReadOnlyFilesystem
+                )
             }
         }
     }
@@ -77,7 +80,8 @@ fn remedy(tried: &str, error: &io::Error) -> &'static str {
         }
         io::ErrorKind::NotFound if tried == "make the folder" => "name a folder that can be made",
         io::ErrorKind::NotFound if ["write", "append to", "cut the end of"].contains(&tried) => {
-            "the folder was removed or renamed meanwhile, and what had not been written is lost: measure again, and leave the \
+            "the folder was removed or renamed meanwhile, and what had not been written is lost: \
+             measure again, and leave the \
              folder where it is until that ends"
         }
         io::ErrorKind::NotFound => "copy the dataset's folder again, complete",

@@ -23,8 +23,9 @@ pub fn create(path: &Path, content: &[u8]) -> Result<(), DatasetError> {
     })
 }
 
-/// Writes a file under another name and renames it, so that `path` is the old file or the new one, durably. The other
-/// name is always the same, so that whoever clears a killed beginning away knows it.
+/// Writes a file under another name and renames it, so that `path` is the old file or the new one,
+/// durably. The other name is always the same, so that whoever clears a killed beginning away knows
+/// it.
 pub fn replace<T>(
     path: &Path,
     write: impl FnOnce(File) -> Result<(File, T), DatasetError>,
@@ -36,7 +37,9 @@ pub fn replace<T>(
         Err(error) => return Err(failed(error)),
     };
     let put = result.and_then(|(file, value)| {
-        whole::put(&file, &temporary, path).map(|()| value).map_err(|error| failed(error.into_source()))
+        whole::put(&file, &temporary, path)
+            .map(|()| value)
+            .map_err(|error| failed(error.into_source()))
     });
     if put.is_err() {
         let _ = fs::remove_file(&temporary);

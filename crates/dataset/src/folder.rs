@@ -8,8 +8,8 @@ use super::date::Date;
 use super::error::DatasetError;
 use super::{MANIFEST, stored_manifest};
 
-/// A folder in the current directory that does not exist yet: `ringfence-NAME-YYYYMMDD-HHMMSS` in UTC,
-/// with `-2`, `-3`... behind it where that is taken.
+/// A folder in the current directory that does not exist yet: `ringfence-NAME-YYYYMMDD-HHMMSS` in
+/// UTC, with `-2`, `-3`... behind it where that is taken.
 pub fn default_dir(name: &str) -> PathBuf {
     untaken(&format!("ringfence-{name}-{}", Date::new(SystemTime::now()).compact()))
 }
@@ -17,7 +17,9 @@ pub fn default_dir(name: &str) -> PathBuf {
 fn untaken(stem: &str) -> PathBuf {
     let later = (2u64..).map(|number| format!("{stem}-{number}"));
     let mut names = std::iter::once(stem.to_owned()).chain(later).map(PathBuf::from);
-    names.find(|path| path.symlink_metadata().is_err()).expect("a folder has fewer than 2^64 entries")
+    names
+        .find(|path| path.symlink_metadata().is_err())
+        .expect("a folder has fewer than 2^64 entries")
 }
 
 /// Whether a folder is a dataset: one without any sample yet, at the least.
@@ -25,8 +27,8 @@ pub fn is_dataset(dir: &Path) -> bool {
     dir.join(MANIFEST).exists()
 }
 
-/// The datasets that a folder holds: itself where it is one, else those of its sub-folders that are, by
-/// the time at which they were created and by name.
+/// The datasets that a folder holds: itself where it is one, else those of its sub-folders that
+/// are, by the time at which they were created and by name.
 ///
 /// # Errors
 /// One sentence where the folder cannot be read or holds no dataset.
@@ -36,11 +38,13 @@ pub fn list(dir: &Path) -> Result<Vec<PathBuf>, DatasetError> {
     }
     let entries = entries(dir)?.into_iter().filter(|path| is_dataset(path));
     // A manifest that cannot be read is listed first: opening it says what is wrong.
-    let created =
-        |path: &Path| stored_manifest::read(path).map(|manifest| manifest.created).unwrap_or_default();
+    let created = |path: &Path| {
+        stored_manifest::read(path).map(|manifest| manifest.created).unwrap_or_default()
+    };
     let mut found: Vec<(String, PathBuf)> = entries.map(|path| (created(&path), path)).collect();
     if found.is_empty() {
-        let problem = "there is no dataset here, nor in a sub-folder: name a folder that Ringfence wrote";
+        let problem =
+            "there is no dataset here, nor in a sub-folder: name a folder that Ringfence wrote";
         return Err(DatasetError::usage(dir, problem));
     }
     found.sort();
@@ -49,12 +53,14 @@ pub fn list(dir: &Path) -> Result<Vec<PathBuf>, DatasetError> {
 
 /// What is in a folder.
 pub fn entries(dir: &Path) -> Result<Vec<PathBuf>, DatasetError> {
-    let metadata = fs::metadata(dir)
-        .map_err(|error| DatasetError::usage(dir, format!("{error}; name the folder of a dataset")))?;
+    let metadata = fs::metadata(dir).map_err(|error| {
+        DatasetError::usage(dir, format!("{error}; name the folder of a dataset"))
+    })?;
     if !metadata.is_dir() {
         return Err(DatasetError::usage(dir, "this is not a folder; name the folder of a dataset"));
     }
-    let read = fs::read_dir(dir).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
+    let read =
+        fs::read_dir(dir).and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect());
     read.map_err(DatasetError::io("list", dir))
 }
 

@@ -1,13 +1,14 @@
 //! `samples.journal`: what has been measured so far, one line of JSON per step.
 //!
-//! The first line says the version, and the columns with their types. Each later one is a step: an array of
-//! samples, each an array in the columns' order. Behind them stand `latencies`, pairs `[floor_ns, count]`, and `disk`, arrays of
-//! the fields of a [`Stretch`](ringfence_experiment::stretch::Stretch); what is not there is left out, or null where
-//! only the first is missing. A step is written with one system call, so a program that
-//! is killed leaves at most the last line torn, and no step by half.
+//! The first line says the version, and the columns with their types. Each later one is a step: an
+//! array of samples, each an array in the columns' order. Behind them stand `latencies`, pairs
+//! `[floor_ns, count]`, and `disk`, arrays of the fields of a
+//! [`Stretch`](ringfence_experiment::stretch::Stretch); what is not there is left out, or null
+//! where only the first is missing. A step is written with one system call, so a program that is
+//! killed leaves at most the last line torn, and no step by half.
 //!
-//! A journal of an earlier version is read by what its own first line says. One whose columns are those of
-//! today is gone on with as it is.
+//! A journal of an earlier version is read by what its own first line says. One whose columns are
+//! those of today is gone on with as it is.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -140,8 +141,10 @@ fn whole(
             // A system that lost power may leave zeros where the last steps should be.
             Err(_) if line.contains(&0) && next(&mut line)? == 0 => break,
             Err(problem) => {
-                let remedy =
-                    format!("delete the file from there on to read what stands before, {} lines", number - 1);
+                let remedy = format!(
+                    "delete the file from there on to read what stands before, {} lines",
+                    number - 1
+                );
                 return Err(DatasetError::damaged(
                     path,
                     format!("line {number} is not a step ({problem}): {remedy}"),
@@ -160,16 +163,18 @@ fn columns(path: &Path, header: &[u8]) -> Result<Vec<&'static Column>, DatasetEr
         schema: u64,
     }
     let stated: Option<Stated> = serde_json::from_slice(header).ok();
-    let format = formats::of(stated.map(|stated| stated.schema)).map_err(|unknown| match unknown {
-        Unknown::Newer(_) => DatasetError::damaged(path, unknown.problem()),
-        Unknown::Never => no_journal(path, "its first line states no version that there is"),
-    })?;
+    let format =
+        formats::of(stated.map(|stated| stated.schema)).map_err(|unknown| match unknown {
+            Unknown::Newer(_) => DatasetError::damaged(path, unknown.problem()),
+            Unknown::Never => no_journal(path, "its first line states no version that there is"),
+        })?;
     format.journal(header).map_err(|problem| no_journal(path, &problem))
 }
 
 fn no_journal(path: &Path, problem: &str) -> DatasetError {
-    let problem =
-        format!("this is not a journal that this program knows ({problem}): restore it as it was written");
+    let problem = format!(
+        "this is not a journal that this program knows ({problem}): restore it as it was written"
+    );
     DatasetError::damaged(path, problem)
 }
 
@@ -197,8 +202,10 @@ fn unlike_ours(path: &Path, columns: &[&'static Column]) -> Option<DatasetError>
         _ => format!("they lack {}", missing.join(", ")),
     };
     let remedy = format!(
-        "go on with the version of Ringfence that began it, which {MANIFEST} states, or measure into a new folder"
+        "go on with the version of Ringfence that began it, which {MANIFEST} states, or measure \
+         into a new folder"
     );
-    let problem = format!("this cannot go on, since its columns are not those of today ({how}): {remedy}");
+    let problem =
+        format!("this cannot go on, since its columns are not those of today ({how}): {remedy}");
     Some(DatasetError::usage(path, problem))
 }

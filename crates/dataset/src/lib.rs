@@ -10,20 +10,23 @@
 //! | `disk.parquet` | what the disk did in each window, where any task uses one: [`Sample::stretches`](ringfence_experiment::sample::Sample::stretches) |
 //! | `samples.journal` | the samples, while measuring and after the program was killed |
 //!
-//! A [`Recorder`] appends each step to the journal as soon as it is measured, so that a killed program
-//! loses nothing that it had recorded; a system that loses power may lose the last seconds. At the end
-//! the journal becomes the Parquet file, and only then is the manifest changed to say so: at any
-//! instant [`Dataset::open`] reads either the one or the other. [`Recorder::resume`] goes the same way back.
+//! A [`Recorder`] appends each step to the journal as soon as it is measured, so that a killed
+//! program loses nothing that it had recorded; a system that loses power may lose the last seconds.
+//! At the end the journal becomes the Parquet file, and only then is the manifest changed to say
+//! so: at any instant [`Dataset::open`] reads either the one or the other. [`Recorder::resume`]
+//! goes the same way back.
 //!
-//! In `latencies.parquet` a row is a bucket that holds anything: `sample` (u64, the row in `samples.parquet`,
-//! from 0), `trial`, `case` (u32) and `role` as there, `floor_ns` (u64, the least latency of the bucket, which
-//! reaches up to the next of eight boundaries in every power of two) and `count` (u64). The counts of a window
-//! add up to its `units`. What reading the clock, a hit and a miss take is in the manifest, as `scale`.
+//! In `latencies.parquet` a row is a bucket that holds anything: `sample` (u64, the row in
+//! `samples.parquet`, from 0), `trial`, `case` (u32) and `role` as there, `floor_ns` (u64, the
+//! least latency of the bucket, which reaches up to the next of eight boundaries in every power of
+//! two) and `count` (u64). The counts of a window add up to its `units`. What reading the clock, a
+//! hit and a miss take is in the manifest, as `scale`.
 //!
-//! Every version of the format that was ever written is read, each file by the version that it states. What an
-//! earlier one lacks is `None`; a newer one than [`SCHEMA`] is refused in one sentence, since what it has
-//! besides would be lost. A dataset of an earlier version that goes on is one of today's from then on; only
-//! a journal that lacks columns of today cannot go on, since its later rows would not be like its first.
+//! Every version of the format that was ever written is read, each file by the version that it
+//! states. What an earlier one lacks is `None`; a newer one than [`SCHEMA`] is refused in one
+//! sentence, since what it has besides would be lost. A dataset of an earlier version that goes on
+//! is one of today's from then on; only a journal that lacks columns of today cannot go on, since
+//! its later rows would not be like its first.
 //!
 //! Tables beside these, of fleets and of whole commands, are written by [`mod@table`].
 //!

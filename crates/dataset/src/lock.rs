@@ -9,8 +9,8 @@ use ringfence_system::root::FsRoot;
 use super::error::DatasetError;
 use super::folder;
 
-/// The right to write to a dataset's folder. The kernel takes it back when this is dropped, and when
-/// the program ends, however it ends.
+/// The right to write to a dataset's folder. The kernel takes it back when this is dropped, and
+/// when the program ends, however it ends.
 #[derive(Debug)]
 pub struct Lock(#[allow(dead_code)] Option<File>);
 
@@ -27,7 +27,8 @@ impl Lock {
                 let process = holder(&FsRoot::host(), &folder);
                 let who = process.map_or("another program".into(), |pid| format!("process {pid}"));
                 let problem = format!(
-                    "this is still being measured by {who}: wait until that ends, or name another folder"
+                    "this is still being measured by {who}: wait until that ends, or name another \
+                     folder"
                 );
                 Err(DatasetError::usage(dir, problem))
             }
@@ -37,7 +38,8 @@ impl Lock {
     }
 }
 
-/// Refuses a folder that another program writes to, or whose sub-folders: of those a study has one for each stage.
+/// Refuses a folder that another program writes to, or whose sub-folders: of those a study has one
+/// for each stage.
 ///
 /// # Errors
 /// As [`Lock::take`].
@@ -51,8 +53,8 @@ pub fn check_idle(dir: &Path) -> Result<(), DatasetError> {
     })
 }
 
-// Whose lock it is, as the kernel lists it: `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`. Not of file systems that give
-// their files another device there than to those who ask.
+// Whose lock it is, as the kernel lists it: `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`. Not
+// of file systems that give their files another device there than to those who ask.
 fn holder(root: &FsRoot, folder: &File) -> Option<u32> {
     let file = folder.metadata().ok()?;
     let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
@@ -60,7 +62,8 @@ fn holder(root: &FsRoot, folder: &File) -> Option<u32> {
     let locks = root.read_opt("proc/locks")?;
     let one = locks.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        (words.get(1) == Some(&"FLOCK") && words.get(5) == Some(&asked.as_str())).then(|| words[4].parse())
+        (words.get(1) == Some(&"FLOCK") && words.get(5) == Some(&asked.as_str()))
+            .then(|| words[4].parse())
     });
     // What runs in another PID namespace has none here.
     one?.ok().filter(|pid| *pid > 0)
@@ -80,7 +83,8 @@ mod tests {
         let lock = Lock::take(&inner).unwrap();
         let error = check_idle(&outer).unwrap_err();
         assert!(
-            error.is_usage() && error.to_string().starts_with(&format!("{}: this is still", outer.display()))
+            error.is_usage()
+                && error.to_string().starts_with(&format!("{}: this is still", outer.display()))
         );
         drop(lock);
         assert!(check_idle(&outer).is_ok());

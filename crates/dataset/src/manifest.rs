@@ -56,19 +56,22 @@ pub struct Manifest {
     pub not_run: Vec<NotRun>,
     /// Where everybody ran.
     pub placed: Placed,
-    /// How fast a chase was alone at its starts; empty where the victim is none, and while unfinished.
+    /// How fast a chase was alone at its starts; empty where the victim is none, and while
+    /// unfinished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<Start>,
-    /// What should be known of the figures, a sentence each; those of each part where measuring went on. Absent where there is
-    /// nothing, and while unfinished.
+    /// What should be known of the figures, a sentence each; those of each part where measuring
+    /// went on. Absent where there is nothing, and while unfinished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<String>,
     /// What the Parquet file must be; `None` while unfinished.
     pub samples: Option<SamplesFile>,
-    /// What `latencies.parquet` must be; absent where no task counted latencies, and while unfinished.
+    /// What `latencies.parquet` must be; absent where no task counted latencies, and while
+    /// unfinished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latencies: Option<SamplesFile>,
-    /// What `disk.parquet` must be; absent where no task used a disk, before version 7, and while unfinished.
+    /// What `disk.parquet` must be; absent where no task used a disk, before version 7, and while
+    /// unfinished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<SamplesFile>,
     /// What tells hits from misses in the latencies; absent where no task counts latencies.
@@ -183,7 +186,8 @@ impl Manifest {
         }
     }
 
-    /// That of the same dataset when measuring goes on now, the last window having ended at `after_ns`.
+    /// That of the same dataset when measuring goes on now, the last window having ended at
+    /// `after_ns`.
     pub(super) fn resume(mut self, after_ns: u64, from_ns: u64) -> Self {
         let at = Date::new(SystemTime::now()).rfc3339();
         // Where nothing was measured after the last time, that was none.
@@ -196,7 +200,8 @@ impl Manifest {
         self
     }
 
-    /// How long ago the folder was made; `None` where the text is not a time, or one that is still to come.
+    /// How long ago the folder was made; `None` where the text is not a time, or one that is still
+    /// to come.
     pub fn age(&self) -> Option<Duration> {
         let created = Date::parse(&self.created)?;
         SystemTime::now().duration_since(created).ok()

@@ -14,7 +14,8 @@ use super::error::DatasetError;
 use super::manifest::{Manifest, State};
 use super::stored_manifest;
 use super::{
-    DISK, EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, journal, parquet_file,
+    DISK, EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, journal,
+    parquet_file,
 };
 
 /// A dataset, read and checked.
@@ -41,7 +42,8 @@ impl Dataset {
         folder::entries(dir)?;
         if !dir.join(MANIFEST).exists() {
             let problem = format!(
-                "this folder is not a dataset (there is no {MANIFEST}); name one that Ringfence wrote"
+                "this folder is not a dataset (there is no {MANIFEST}); name one that Ringfence \
+                 wrote"
             );
             return Err(DatasetError::usage(dir, problem));
         }
@@ -49,7 +51,10 @@ impl Dataset {
         let plan = plan(dir, &manifest)?;
         let path = dir.join(MACHINE);
         let machine = serde_json::from_str(&files::read(&path)?).map_err(|error| {
-            DatasetError::damaged(&path, format!("this is not JSON ({error}): restore it as it was written"))
+            DatasetError::damaged(
+                &path,
+                format!("this is not JSON ({error}): restore it as it was written"),
+            )
         })?;
         let samples = samples(dir, &manifest, &Known::new(&plan))?;
         Ok(Self { dir: dir.into(), manifest, plan, machine, samples })
@@ -63,7 +68,8 @@ impl Dataset {
 
     /// When its last window ended, since its start.
     pub fn end_ns(&self) -> u64 {
-        let ends = self.samples.iter().map(|sample| sample.start_ns.saturating_add(sample.length_ns));
+        let ends =
+            self.samples.iter().map(|sample| sample.start_ns.saturating_add(sample.length_ns));
         ends.max().unwrap_or(0)
     }
 
@@ -71,8 +77,9 @@ impl Dataset {
     pub fn measured_for(&self) -> Duration {
         let end = self.end_ns();
         let begun = self.manifest.resumed.iter().filter(|part| part.from_ns <= end);
-        let pauses =
-            begun.map(|part| part.from_ns.saturating_sub(part.after_ns)).fold(0, u64::saturating_add);
+        let pauses = begun
+            .map(|part| part.from_ns.saturating_sub(part.after_ns))
+            .fold(0, u64::saturating_add);
         Duration::from_nanos(end.saturating_sub(pauses))
     }
 
@@ -84,13 +91,15 @@ impl Dataset {
 
 fn plan(dir: &Path, manifest: &Manifest) -> Result<Plan, DatasetError> {
     let path = dir.join(EXPERIMENT);
-    let experiment = Experiment::parse(&files::read(&path)?)
-        .map_err(|error| DatasetError::damaged(&path, format!("{error}; restore it as it was written")))?;
+    let experiment = Experiment::parse(&files::read(&path)?).map_err(|error| {
+        DatasetError::damaged(&path, format!("{error}; restore it as it was written"))
+    })?;
     let names = experiment.roles.iter().map(|role| &role.name);
     let cases = manifest.cases.iter().map(|entry| entry.case.clone()).collect();
     let misfit = |problem: String| {
-        let problem =
-            format!("it does not belong to {EXPERIMENT} ({problem}): restore both as they were written");
+        let problem = format!(
+            "it does not belong to {EXPERIMENT} ({problem}): restore both as they were written"
+        );
         DatasetError::damaged(&dir.join(MANIFEST), problem)
     };
     if !names.eq(manifest.roles.iter().map(|role| &role.name)) {
@@ -128,7 +137,10 @@ fn samples(dir: &Path, manifest: &Manifest, known: &Known) -> Result<Vec<Sample>
         }
     };
     known.check(&samples).map_err(|problem| {
-        DatasetError::damaged(&path, format!("{problem}: restore it and {MANIFEST} as they were written"))
+        DatasetError::damaged(
+            &path,
+            format!("{problem}: restore it and {MANIFEST} as they were written"),
+        )
     })?;
     Ok(samples)
 }

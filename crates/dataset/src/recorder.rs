@@ -18,12 +18,14 @@ use super::manifest::{Manifest, State};
 use super::open::Dataset;
 use super::parquet_file::latencies::Counted;
 use super::parquet_file::stretches::Watched;
-use super::{DISK, EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, parquet_file};
+use super::{
+    DISK, EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, parquet_file,
+};
 
 /// A dataset that is being measured.
 ///
-/// Dropped without [`finish`](Self::finish), or killed, it leaves an unfinished dataset with everything
-/// that was appended.
+/// Dropped without [`finish`](Self::finish), or killed, it leaves an unfinished dataset with
+/// everything that was appended.
 #[derive(Debug)]
 pub struct Recorder {
     dir: PathBuf,
@@ -52,12 +54,15 @@ impl Recorder {
     /// Begins a dataset in a folder that does not exist or is empty; parents are made as needed.
     ///
     /// # Errors
-    /// Where there is something in the folder, or it cannot be written to. What was made is removed.
+    /// Where there is something in the folder, or it cannot be written to. What was made is
+    /// removed.
     pub fn create(dir: &Path, plan: &Plan, machine: &Value) -> Result<Self, DatasetError> {
         let mut made = Made::default();
         made.folder(dir)?;
         let lock = Lock::take(dir)?;
-        made.file(dir.join(EXPERIMENT), |path| files::create(path, plan.experiment.to_toml().as_bytes()))?;
+        made.file(dir.join(EXPERIMENT), |path| {
+            files::create(path, plan.experiment.to_toml().as_bytes())
+        })?;
         let machine = serde_json::to_string_pretty(machine).expect("a JSON value") + "\n";
         made.file(dir.join(MACHINE), |path| files::create(path, machine.as_bytes()))?;
         let journal = made.file(dir.join(JOURNAL), Journal::create)?;
@@ -68,8 +73,10 @@ impl Recorder {
         Ok(Self { dir: dir.into(), manifest, known: Known::new(plan), journal, _lock: lock })
     }
 
-    /// Goes on with a dataset that was cut short and that was opened under the lock: whole steps are kept, and what follows is appended to
-    /// them. No window that follows starts before `from_ns`. Killed at any instant, it leaves a dataset that opens with everything that it had.
+    /// Goes on with a dataset that was cut short and that was opened under the lock: whole steps
+    /// are kept, and what follows is appended to them. No window that follows starts before
+    /// `from_ns`. Killed at any instant, it leaves a dataset that opens with everything that it
+    /// had.
     ///
     /// # Errors
     /// Where it cannot be read or written. It stays as it was.
@@ -83,15 +90,16 @@ impl Recorder {
         };
         let manifest = dataset.manifest.clone().resume(dataset.end_ns(), from_ns);
         manifest.write(&dir)?;
-        // It is no longer read, and would be incomplete for others: should it stay, no harm is done.
+        // It is no longer read, and would be incomplete for others: should it stay, no harm is
+        // done.
         for file in [SAMPLES, LATENCIES, DISK] {
             let _ = fs::remove_file(dir.join(file));
         }
         Ok(Self { dir, manifest, known, journal, _lock: lock })
     }
 
-    /// Removes what [`create`](Self::create) left in a folder where it was killed before there was a
-    /// dataset. A folder with anything else in it stays as it is.
+    /// Removes what [`create`](Self::create) left in a folder where it was killed before there was
+    /// a dataset. A folder with anything else in it stays as it is.
     ///
     /// # Errors
     /// Where it cannot be removed.
@@ -108,11 +116,12 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes a dataset that was read, or made of one that was, into a new folder, in today's format. It says of itself
-    /// what the first one said: who measured, when, and how that ended.
+    /// Writes a dataset that was read, or made of one that was, into a new folder, in today's
+    /// format. It says of itself what the first one said: who measured, when, and how that ended.
     ///
     /// # Errors
-    /// As [`Recorder::create`], [`append`](Self::append) and [`finish`](Self::finish); where it has not ended.
+    /// As [`Recorder::create`], [`append`](Self::append) and [`finish`](Self::finish); where it has
+    /// not ended.
     pub fn copy(dataset: &Dataset, dir: &Path) -> Result<(), DatasetError> {
         let from = &dataset.manifest;
         let Some(ended) = &from.ended else {
@@ -141,7 +150,8 @@ impl Recorder {
         self.manifest.write(&self.dir)
     }
 
-    /// Notes how fast a chase was alone at its starts, so that a program which is killed later does not lose it.
+    /// Notes how fast a chase was alone at its starts, so that a program which is killed later does
+    /// not lose it.
     ///
     /// # Errors
     /// Where the manifest cannot be written.
@@ -168,25 +178,31 @@ impl Recorder {
     /// # Errors
     /// Where the samples name a case or a role that the plan does not have, or cannot be written.
     pub fn append(&mut self, samples: &[Sample]) -> Result<(), DatasetError> {
-        let roles = samples.iter().try_for_each(|sample| self.known.role(sample.role.as_bytes()).map(drop));
+        let roles =
+            samples.iter().try_for_each(|sample| self.known.role(sample.role.as_bytes()).map(drop));
         roles.and_then(|()| self.known.check(samples)).map_err(|problem| {
             DatasetError::usage(&self.dir, format!("{problem}: only record what the plan says"))
         })?;
         self.journal.append(samples)
     }
 
-    /// Ends the dataset: the journal becomes `samples.parquet`, and `latencies.parquet` and `disk.parquet` where there is
-    /// anything for them.
+    /// Ends the dataset: the journal becomes `samples.parquet`, and `latencies.parquet` and
+    /// `disk.parquet` where there is anything for them.
     ///
     /// # Errors
-    /// Where that cannot be written. The journal stays, and the dataset can be read as an unfinished one.
+    /// Where that cannot be written. The journal stays, and the dataset can be read as an
+    /// unfinished one.
     pub fn finish(mut self, ended: &Ended) -> Result<(), DatasetError> {
         let path = self.dir.join(JOURNAL);
         let (mut row, mut counted, mut watched) = (0, Vec::new(), Vec::new());
         let samples = parquet_file::write(&self.dir.join(SAMPLES), |step| {
             let take = |samples: Vec<Sample>| {
-                counted.extend((row..).zip(&samples).filter_map(|(row, sample)| Counted::of(row, sample)));
-                watched.extend((row..).zip(&samples).filter_map(|(row, sample)| Watched::of(row, sample)));
+                counted.extend(
+                    (row..).zip(&samples).filter_map(|(row, sample)| Counted::of(row, sample)),
+                );
+                watched.extend(
+                    (row..).zip(&samples).filter_map(|(row, sample)| Watched::of(row, sample)),
+                );
                 row += samples.len() as u64;
                 step(samples)
             };
@@ -227,11 +243,15 @@ impl Made {
                 true => Ok(()),
                 false => {
                     check_idle(dir)?;
-                    Err(DatasetError::usage(dir, "this folder is not empty; name a new one, or remove it"))
+                    Err(DatasetError::usage(
+                        dir,
+                        "this folder is not empty; name a new one, or remove it",
+                    ))
                 }
             };
         }
-        let missing = dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+        let missing =
+            dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
         self.folders = missing.map(PathBuf::from).collect();
         fs::create_dir_all(dir).map_err(DatasetError::io("make the folder", dir))
     }

@@ -1,5 +1,5 @@
-//! A sample as a journal has it: an array of its columns' values, with its latencies behind them where it
-//! has any, and behind these what the disk did, where that was looked at.
+//! A sample as a journal has it: an array of its columns' values, with its latencies behind them
+//! where it has any, and behind these what the disk did, where that was looked at.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -41,7 +41,8 @@ impl Serialize for Row<'_> {
     }
 }
 
-/// Reads a step: an array of rows with these columns. What a sample has besides stays at its default.
+/// Reads a step: an array of rows with these columns. What a sample has besides stays at its
+/// default.
 pub struct Step<'a> {
     pub columns: &'a [&'static Column],
     pub known: &'a Known,

@@ -8,7 +8,8 @@ use super::error::DatasetError;
 use super::manifest::Manifest;
 use super::{MANIFEST, files, formats};
 
-/// Reads that of a folder. The version is looked at first: a newer format may differ in anything else.
+/// Reads that of a folder. The version is looked at first: a newer format may differ in anything
+/// else.
 pub fn read(dir: &Path) -> Result<Manifest, DatasetError> {
     let path = dir.join(MANIFEST);
     let text = files::read(&path)?;
@@ -23,8 +24,9 @@ pub fn read(dir: &Path) -> Result<Manifest, DatasetError> {
         .map_err(|unknown| DatasetError::damaged(&path, unknown.problem()))?;
     let manifest = format.manifest(value).map_err(broken)?;
     if let Some(number) = (0..manifest.cases.len()).find(|i| manifest.cases[*i].number != *i) {
-        let problem =
-            format!("the case in place {number} has another number: restore the file as it was written");
+        let problem = format!(
+            "the case in place {number} has another number: restore the file as it was written"
+        );
         return Err(DatasetError::damaged(&path, problem));
     }
     Ok(manifest)

@@ -1,4 +1,5 @@
-//! Tables beside those of samples: columns of a few types, written and read whole. What is not known is null.
+//! Tables beside those of samples: columns of a few types, written and read whole. What is not
+//! known is null.
 
 use std::fs::File;
 use std::path::Path;
@@ -6,7 +7,9 @@ use std::sync::Arc;
 
 use parquet::basic::Compression;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
+};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -79,7 +82,9 @@ impl Values {
             to.typed::<T>().write_batch(&values, Some(&present), None).map(drop)
         }
         match self {
-            Self::Text(values) => some::<ByteArrayType, _>(to, values, |text| ByteArray::from(text.as_str())),
+            Self::Text(values) => {
+                some::<ByteArrayType, _>(to, values, |text| ByteArray::from(text.as_str()))
+            }
             Self::Number(values) => some::<DoubleType, _>(to, values, |number| *number),
             Self::Count(values) => some::<Int32Type, _>(to, values, |count| *count as i32),
             Self::Long(values) | Self::Time(values) => {
@@ -94,7 +99,8 @@ impl Values {
 /// The types of columns, in Parquet's own notation.
 pub fn schema(columns: &[(&'static str, Values)]) -> Type {
     let fields: Vec<String> = columns.iter().map(|(name, values)| values.field(name)).collect();
-    parse_message_type(&format!("message table {{ {} }}", fields.join(" "))).expect("names are identifiers")
+    parse_message_type(&format!("message table {{ {} }}", fields.join(" ")))
+        .expect("names are identifiers")
 }
 
 /// What a table says of itself: who wrote it, and by `key` in which version.
@@ -107,7 +113,8 @@ pub fn properties(key: Option<(&str, u32)>) -> Arc<WriterProperties> {
     Arc::new(properties.build())
 }
 
-/// Writes a table in place of an older one; what somebody has of that by another name stays as it is.
+/// Writes a table in place of an older one; what somebody has of that by another name stays as it
+/// is.
 ///
 /// # Errors
 /// Where it cannot be written.
@@ -117,7 +124,8 @@ pub fn write(
     key: Option<(&str, u32)>,
 ) -> std::result::Result<(), DatasetError> {
     whole(path, |file| {
-        let mut writer = SerializedFileWriter::new(file, Arc::new(schema(columns)), properties(key))?;
+        let mut writer =
+            SerializedFileWriter::new(file, Arc::new(schema(columns)), properties(key))?;
         if columns.first().is_some_and(|(_, values)| values.len() > 0) {
             let mut group = writer.next_row_group()?;
             for (_, values) in columns {
@@ -135,7 +143,10 @@ pub fn write(
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn whole(path: &Path, write: impl FnOnce(File) -> Result<File>) -> std::result::Result<(), DatasetError> {
+pub fn whole(
+    path: &Path,
+    write: impl FnOnce(File) -> Result<File>,
+) -> std::result::Result<(), DatasetError> {
     files::replace(path, |file| {
         let file = write(file).map_err(|error| DatasetError::io("write", path)(plain(error)))?;
         Ok((file, ()))
@@ -157,7 +168,8 @@ pub fn read(path: &Path, names: &[&'static str]) -> std::result::Result<Columns,
 fn column(reader: &SerializedFileReader<File>, name: &str) -> Result<Values> {
     let schema = reader.metadata().file_metadata().schema_descr();
     let place = (0..schema.num_columns()).find(|index| schema.column(*index).name() == name);
-    let place = place.ok_or_else(|| ParquetError::General(format!("there is no column '{name}'")))?;
+    let place =
+        place.ok_or_else(|| ParquetError::General(format!("there is no column '{name}'")))?;
     let mut all: Option<Values> = None;
     for number in 0..reader.num_row_groups() {
         let group = reader.get_row_group(number)?;
@@ -179,7 +191,11 @@ fn column(reader: &SerializedFileReader<File>, name: &str) -> Result<Values> {
             ColumnReader::BoolColumnReader(reader) => {
                 Values::Flag(values::<BoolType, _>(reader, rows, |value| *value)?)
             }
-            _ => return Err(ParquetError::General(format!("'{name}' is of a type that is not ours"))),
+            _ => {
+                return Err(ParquetError::General(format!(
+                    "'{name}' is of a type that is not ours"
+                )));
+            }
         };
         all = Some(match (all, next) {
             (None, next) => next,
@@ -207,7 +223,10 @@ fn values<T: DataType, V>(
         return Ok(found.iter().map(|found| Some(value(found))).collect());
     }
     let mut found = found.iter();
-    Ok(present.iter().map(|level| (*level == 1).then(|| found.next().map(&value)).flatten()).collect())
+    Ok(present
+        .iter()
+        .map(|level| (*level == 1).then(|| found.next().map(&value)).flatten())
+        .collect())
 }
 
 #[cfg(test)]
@@ -229,10 +248,12 @@ mod tests {
         assert_eq!(read(&path, &["a", "b", "c", "d", "l"]).unwrap(), columns);
         assert_eq!(read(&path, &["d", "a"]).unwrap()[1], columns[0]);
         // Tables of earlier versions have columns in which nothing may be missing.
-        let type_of = "message table { REQUIRED INT64 n (INTEGER(64,false)); REQUIRED BYTE_ARRAY t (UTF8); }";
+        let type_of =
+            "message table { REQUIRED INT64 n (INTEGER(64,false)); REQUIRED BYTE_ARRAY t (UTF8); }";
         let type_of = Arc::new(parse_message_type(type_of).unwrap());
         let mut writer =
-            SerializedFileWriter::new(File::create(&path).unwrap(), type_of, properties(None)).unwrap();
+            SerializedFileWriter::new(File::create(&path).unwrap(), type_of, properties(None))
+                .unwrap();
         let mut group = writer.next_row_group().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
         column.typed::<Int64Type>().write_batch(&[7, 8], None, None).unwrap();

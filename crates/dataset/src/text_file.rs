@@ -11,14 +11,15 @@ use rustix::io::Errno;
 /// The longest file that is read whole, bytes: of a dataset's own texts none comes near it.
 pub const LONGEST: u64 = 64 << 20;
 
-/// The text of an ordinary file of at most `longest` bytes. A device or a pipe might never end, and opening
-/// a pipe that nobody writes to would wait for ever.
+/// The text of an ordinary file of at most `longest` bytes. A device or a pipe might never end, and
+/// opening a pipe that nobody writes to would wait for ever.
 ///
 /// # Errors
 /// The kernel's; [`io::ErrorKind::InvalidInput`] for what is not an ordinary file, and
 /// [`io::ErrorKind::FileTooLarge`] for what is longer.
 pub fn read(path: &Path, longest: u64) -> io::Result<String> {
-    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    let file =
+        OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Err(Errno::ISDIR.into());
@@ -30,11 +31,15 @@ pub fn read(path: &Path, longest: u64) -> io::Result<String> {
     file.take(longest + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > longest {
         let most = ringfence_machine::units::Bytes(longest);
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {most}")));
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it is longer than {most}"),
+        ));
     }
     // As `std::fs::read_to_string` says it.
-    String::from_utf8(bytes)
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+    String::from_utf8(bytes).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8")
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Whether a plan can be run on a machine: what a task wants besides CPUs, which is memory targets and programs.
+//! Whether a plan can be run on a machine: what a task wants besides CPUs, which is memory targets
+//! and programs.
 
 use std::io;
 use std::path::Path;
@@ -18,8 +19,8 @@ use toml::Table;
 
 use crate::disks::Disks;
 
-/// The plan of an experiment for a machine. Cases whose memory target or program it does not have are not
-/// run; `has_program` says whether a program's name can be started.
+/// The plan of an experiment for a machine. Cases whose memory target or program it does not have
+/// are not run; `has_program` says whether a program's name can be started.
 ///
 /// # Errors
 /// As [`Plan::new`].
@@ -48,8 +49,9 @@ pub fn plan_for(
     Ok(plan)
 }
 
-/// As [`plan_for`] with the programs of this machine; but where nothing would be left to measure, the plan
-/// is that of [`Plan::new`]: whoever asked for just that is told by the failure what is wrong.
+/// As [`plan_for`] with the programs of this machine; but where nothing would be left to measure,
+/// the plan is that of [`Plan::new`]: whoever asked for just that is told by the failure what is
+/// wrong.
 ///
 /// # Errors
 /// As [`Plan::new`].
@@ -61,8 +63,9 @@ pub fn plan_here(experiment: &Experiment, machine: &Machine) -> Result<Plan, Exp
     Ok(plan)
 }
 
-/// What a machine lacks for a task, if anything, such that it follows "because". What can only be known by
-/// trying, such as room or permissions, is not looked at; what uses a disk is tried out when it is planned.
+/// What a machine lacks for a task, if anything, such that it follows "because". What can only be
+/// known by trying, such as room or permissions, is not looked at; what uses a disk is tried out
+/// when it is planned.
 pub fn unmet_requirement(
     task: &Task,
     machine: &Machine,
@@ -76,8 +79,10 @@ pub fn unmet_requirement(
         Task::Ring(ring) => unmet_by_target(&ring.target, machine),
         Task::Record(record) => unmet_by_target(&record.target, machine),
         Task::Command(command) => {
-            let server = command.server.as_ref().and_then(|server| server.argv()?.into_iter().next());
-            let mut wanted = command.argv()?.into_iter().take(1).chain(command.needs.clone()).chain(server);
+            let server =
+                command.server.as_ref().and_then(|server| server.argv()?.into_iter().next());
+            let mut wanted =
+                command.argv()?.into_iter().take(1).chain(command.needs.clone()).chain(server);
             let missing = wanted.find(|program| !has_program(program))?;
             Some(format!("there is no program '{missing}' here"))
         }
@@ -88,16 +93,20 @@ pub fn unmet_requirement(
         Task::Trace(trace) => Some(only_simulated(trace)),
         Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => None,
         Task::Attached(attached) => ringfence_limits::attached::missing(attached),
-        Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Idle(_) | Task::Probe(_) => {
-            None
-        }
+        Task::Chase(_)
+        | Task::Stream(_)
+        | Task::Alu(_)
+        | Task::Mcf(_)
+        | Task::Idle(_)
+        | Task::Probe(_) => None,
     }
 }
 
 /// Why a recorded program is not played on a machine that is there.
 pub fn only_simulated(trace: &Trace) -> String {
     format!(
-        "the recorded program {} is only played on a described machine: name one by --machine, or run the program \
+        "the recorded program {} is only played on a described machine: name one by --machine, or \
+         run the program \
          itself",
         trace.file.display()
     )
@@ -155,7 +164,9 @@ pub fn parse_task(text: &str) -> Result<Table, String> {
 pub fn no_such_program(program: &str) -> String {
     let near = match program.contains('/') {
         true => None,
-        false => nearest::nearest(program, &WORKLOADS).map(str::to_owned).or_else(|| on_path_like(program)),
+        false => nearest::nearest(program, &WORKLOADS)
+            .map(str::to_owned)
+            .or_else(|| on_path_like(program)),
     };
     let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
     format!("'{program}' cannot be started: there is no such program, and no such workload{near}")
@@ -164,7 +175,8 @@ pub fn no_such_program(program: &str) -> String {
 // Programs are many, so only one that is very much alike is meant.
 fn on_path_like(program: &str) -> Option<String> {
     let path = std::env::var_os("PATH")?;
-    let entries = std::env::split_paths(&path).filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    let entries =
+        std::env::split_paths(&path).filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let alike = names.map(|name| (strsim::jaro_winkler(program, &name), name));
     let best = alike.filter(|(likeness, _)| *likeness > 0.9).max_by(|a, b| a.0.total_cmp(&b.0));
@@ -203,11 +215,16 @@ mod tests {
     #[test]
     fn targets_and_programs_are_looked_up_on_the_machine() {
         let machine = |tree: fixtures::FixtureTree| Machine::examine(&tree.root()).unwrap();
-        let (xeon, vm, cxl) =
-            (machine(fixtures::xeon_2s64t()), machine(fixtures::vm_2cpu()), machine(fixtures::cxl_node()));
+        let (xeon, vm, cxl) = (
+            machine(fixtures::xeon_2s64t()),
+            machine(fixtures::vm_2cpu()),
+            machine(fixtures::cxl_node()),
+        );
         let task = |workload: &str, target: &str| {
             let table = format!("workload = '{workload}'\ntarget = '{target}'");
-            ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0].task.clone()
+            ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0]
+                .task
+                .clone()
         };
         let unmet = |target: &str, machine: &Machine| {
             let [lacking, ring, record] = ["write", "ring", "record"]
@@ -215,9 +232,14 @@ mod tests {
             assert_eq!([&lacking; 2], [&ring, &record]);
             lacking
         };
-        for target in
-            ["dram", "tmpfs:/dev/shm", "file:/nowhere", "dax:/mnt/pmem0/x", "devdax:/dev/dax1.0", "node:1"]
-        {
+        for target in [
+            "dram",
+            "tmpfs:/dev/shm",
+            "file:/nowhere",
+            "dax:/mnt/pmem0/x",
+            "devdax:/dev/dax1.0",
+            "node:1",
+        ] {
             assert_eq!(unmet(target, &xeon), None, "{target}");
         }
         assert_eq!(unmet("node:2", &cxl), None);
@@ -228,7 +250,10 @@ mod tests {
         ] {
             assert_eq!(unmet(target, &vm).as_deref(), Some(why));
         }
-        assert!(unmet("dax:/mnt/pmem", &xeon).is_some(), "a name that begins alike is another folder");
+        assert!(
+            unmet("dax:/mnt/pmem", &xeon).is_some(),
+            "a name that begins alike is another folder"
+        );
     }
 
     #[test]
@@ -236,11 +261,14 @@ mod tests {
         let vm = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
         let task = |device: &str| {
             let table = format!("workload = 'read'\nmemory = 'locked:{device}'");
-            ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0].task.clone()
+            ringfence_experiment::task::axes::expand(&table.parse().unwrap()).unwrap()[0]
+                .task
+                .clone()
         };
         // What is there is tried; whether it is a region is known then.
         assert_eq!(unmet_requirement(&task("/dev/null"), &vm, &|_| true), None);
-        let why = unmet_requirement(&task("/dev/pseudo_lock/no-such-region"), &vm, &|_| true).unwrap();
+        let why =
+            unmet_requirement(&task("/dev/pseudo_lock/no-such-region"), &vm, &|_| true).unwrap();
         assert!(why.contains("lock"), "{why}");
     }
 
@@ -267,12 +295,18 @@ mod tests {
     #[test]
     fn programs_are_found_by_name_and_by_path() {
         assert!(can_be_started("sh") && can_be_started("/bin/sh"));
-        assert!(!can_be_started("no-such-program") && !can_be_started("/etc/passwd") && !can_be_started("/"));
+        assert!(
+            !can_be_started("no-such-program")
+                && !can_be_started("/etc/passwd")
+                && !can_be_started("/")
+        );
     }
 
     #[test]
     fn what_is_lacking_is_not_run_unless_it_is_all_there_was() {
-        let text = "schema = 2\nname = 'x'\nmetric = 'w'\n[[role]]\nname = 'w'\ntask = { workload = 'write', target = TARGETS }\n[[arm]]\nname = 'write'\nactive = ['w']\n";
+        let text = "schema = 2\nname = 'x'\nmetric = 'w'\n[[role]]\nname = 'w'\ntask = \
+                    { workload = 'write', target = TARGETS }\n[[arm]]\nname = 'write'\nactive = \
+                    ['w']\n";
         let vm = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
         let plan = |targets: &str| {
             let experiment = Experiment::parse(&text.replace("TARGETS", targets)).unwrap();

@@ -1,4 +1,5 @@
-//! What has to be done with signals, between fork and exec, and for real time: the part that no safe call offers.
+//! What has to be done with signals, between fork and exec, and for real time: the part that no
+//! safe call offers.
 
 use std::ffi::CString;
 use std::io;
@@ -7,7 +8,8 @@ use std::process::Command;
 
 use ringfence_limits::cgroup;
 
-const FROM_OUTSIDE: [i32; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE];
+const FROM_OUTSIDE: [i32; 5] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE];
 
 /// From now on this process ignores what a terminal or a user sends to end it.
 pub fn ignore_signals() {
@@ -36,18 +38,19 @@ pub fn enter_group(command: &mut Command, procs: CString) {
     unsafe { command.pre_exec(move || cgroup::enter(&procs).map_err(io::Error::from)) };
 }
 
-/// From now on this thread runs as soon as it is ready, before all that have no real-time priority (sched(7)); whether that is
-/// permitted. What it starts does not.
+/// From now on this thread runs as soon as it is ready, before all that have no real-time priority
+/// (sched(7)); whether that is permitted. What it starts does not.
 pub fn run_in_time() -> bool {
     let least = libc::sched_param { sched_priority: 1 };
     // SAFETY: an attribute of this thread; the parameter outlives the call.
     unsafe {
-        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const least) == 0
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const least)
+            == 0
     }
 }
 
-/// What is started ends with this thread, however that ends, unless it takes on other rights by what it executes
-/// (`PR_SET_PDEATHSIG` in prctl(2)).
+/// What is started ends with this thread, however that ends, unless it takes on other rights by
+/// what it executes (`PR_SET_PDEATHSIG` in prctl(2)).
 pub fn end_with_us(command: &mut Command) {
     let us = rustix::process::getpid();
     let end = move || {
@@ -62,7 +65,8 @@ pub fn end_with_us(command: &mut Command) {
 
 /// What is started runs with this priority.
 pub fn take_priority(command: &mut Command, priority: i32) {
-    let take = move || rustix::process::setpriority_process(None, priority).map_err(io::Error::from);
+    let take =
+        move || rustix::process::setpriority_process(None, priority).map_err(io::Error::from);
     // SAFETY: `take` makes a system call, and nothing else.
     unsafe { command.pre_exec(take) };
 }

@@ -17,7 +17,8 @@ pub struct Worker {
     pub cpu: CpuId,
     /// All CPUs that it may use; more than one for programs alone.
     pub home: CpuSet,
-    /// The role's variants that it holds. Programs and probes have a worker each, all others share one.
+    /// The role's variants that it holds. Programs and probes have a worker each, all others share
+    /// one.
     pub variants: Vec<usize>,
     /// Whether it reports only when asked.
     pub on_demand: bool,
@@ -43,7 +44,10 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
         // Only variants of cases that are run: the others may name memory that is not there.
         let needed = |variant: usize| {
             run.iter().any(|case| {
-                plan.cases[*case].active.iter().any(|active| active.role == role && active.variant == variant)
+                plan.cases[*case]
+                    .active
+                    .iter()
+                    .any(|active| active.role == role && active.variant == variant)
             })
         };
         let variants: Vec<usize> = (0..plan.variants[role].len()).filter(|v| needed(*v)).collect();
@@ -55,9 +59,11 @@ pub fn workers(plan: &Plan) -> Vec<Worker> {
         // A neighbour's rate is by the clock, as that of any other.
         let tells_time = |v: &usize| {
             let task = &plan.variants[role][*v].task;
-            is_probe(v) || (role == plan.metric && (task.is_timed_by_latency() || task.figure().is_some()))
+            is_probe(v)
+                || (role == plan.metric && (task.is_timed_by_latency() || task.figure().is_some()))
         };
-        let (programs, steady): (Vec<usize>, Vec<usize>) = variants.into_iter().partition(is_program);
+        let (programs, steady): (Vec<usize>, Vec<usize>) =
+            variants.into_iter().partition(is_program);
         let (idle, steady): (Vec<usize>, Vec<usize>) = steady.into_iter().partition(is_idle);
         let (probes, steady): (Vec<usize>, Vec<usize>) = steady.into_iter().partition(is_probe);
         for (instance, &cpu) in cpus.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! What built-in tasks find on a disk: each is tried out once, since nothing else tells what a kernel and a file system
-//! take, and how fast.
+//! What built-in tasks find on a disk: each is tried out once, since nothing else tells what a
+//! kernel and a file system take, and how fast.
 
 use std::time::Duration;
 
@@ -20,7 +20,9 @@ impl Disks {
             (Err(reason), _) => Some(reason),
             // In an episode it stands still from there on.
             (Ok(Some(_)), Task::Dirty(_)) if plan.experiment.measure.episode.is_some() => None,
-            (Ok(Some(bytes_per_s)), Task::Dirty(dirty)) => beyond_limit(dirty, bytes_per_s, runs_for(plan)),
+            (Ok(Some(bytes_per_s)), Task::Dirty(dirty)) => {
+                beyond_limit(dirty, bytes_per_s, runs_for(plan))
+            }
             (Ok(_), _) => None,
         }
     }
@@ -51,15 +53,16 @@ fn runs_for(plan: &Plan) -> Duration {
 // What was tried out is short, and caches take it; what goes on is up to so many times as slow.
 const SLOWER: f64 = 2.0;
 
-// A task that stood still in the middle of a window for its limit would do no harm there. Whoever reaches it all the same
-// ends the measurement.
+// A task that stood still in the middle of a window for its limit would do no harm there. Whoever
+// reaches it all the same ends the measurement.
 fn beyond_limit(task: &Dirty, bytes_per_s: f64, time: Duration) -> Option<String> {
     let rate = task.pace.map_or(bytes_per_s, |pace| bytes_per_s.min(pace.0.0 as f64));
     let bytes = rate * time.as_secs_f64();
     let least = bytes / if task.pace.is_some() { 1.0 } else { SLOWER };
     (least > task.limit.0 as f64).then(|| {
         format!(
-            "it would write {} and more in a window and what comes before it, {} together, and its limit is {}: raise the \
+            "it would write {} and more in a window and what comes before it, {} together, and its \
+             limit is {}: raise the \
              limit, give it a pace, or shorten the window",
             Bytes(least as u64),
             Span(time),

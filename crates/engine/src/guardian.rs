@@ -1,12 +1,13 @@
-//! The guardian: the process that starts workers and outlives the supervisor just long enough to end
-//! them.
+//! The guardian: the process that starts workers and outlives the supervisor just long enough to
+//! end them.
 //!
-//! The supervisor holds the other end of its standard input. However the supervisor dies, the kernel
-//! closes that pipe; the guardian reads its end, ends every descendant, stopped ones included, and
-//! then itself. It is a child subreaper (`prctl(2)`), so nothing that a worker's program leaves behind
-//! escapes it, and it leads a session of its own, so a Ctrl-C at the terminal reaches the supervisor
-//! alone. Should the guardian itself be killed, its workers die with it, and end what they had started
-//! first; what is left falls to the supervisor, which is a child subreaper too and ends it.
+//! The supervisor holds the other end of its standard input. However the supervisor dies, the
+//! kernel closes that pipe; the guardian reads its end, ends every descendant, stopped ones
+//! included, and then itself. It is a child subreaper (`prctl(2)`), so nothing that a worker's
+//! program leaves behind escapes it, and it leads a session of its own, so a Ctrl-C at the terminal
+//! reaches the supervisor alone. Should the guardian itself be killed, its workers die with it, and
+//! end what they had started first; what is left falls to the supervisor, which is a child
+//! subreaper too and ends it.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -62,8 +63,9 @@ pub enum Event {
     },
 }
 
-/// Runs the hidden part of the program that its first arguments name, if they do; it does not return
-/// then. To be called first in `main` of every program that uses [`super::host::HostEngine`].
+/// Runs the hidden part of the program that its first arguments name, if they do; it does not
+/// return then. To be called first in `main` of every program that uses
+/// [`super::host::HostEngine`].
 pub fn enter_hidden_role() {
     // What a user gives may be no text.
     let mut arguments = std::env::args_os().skip(1);
@@ -166,8 +168,8 @@ struct Groups {
 }
 
 impl Groups {
-    // A program with a quota runs in a group that has it, where one can be made. Programs have a worker
-    // each. The group of the trial before may still be there.
+    // A program with a quota runs in a group that has it, where one can be made. Programs have a
+    // worker each. The group of the trial before may still be there.
     fn limit(&mut self, spec: &mut Spec) {
         let quota = spec.tasks.iter().flatten().find_map(|assigned| match assigned.task {
             Task::Command(_) => assigned.quota,
@@ -188,7 +190,8 @@ impl Groups {
 }
 
 fn end(slot: usize, workers: &Workers) {
-    let pid = workers.0.lock().unwrap().iter().find(|(_, known)| known.slot == slot).map(|(pid, _)| *pid);
+    let pid =
+        workers.0.lock().unwrap().iter().find(|(_, known)| known.slot == slot).map(|(pid, _)| *pid);
     if let Some(pid) = pid {
         // What it started first: once it is gone, they would be this process's children.
         process::end_descendants(&FsRoot::host(), pid, END_LIMIT);
@@ -222,7 +225,9 @@ fn end_orphans(spared: impl Fn() -> Vec<i32>) {
     while begun.elapsed() < END_LIMIT {
         let (spared, below) = (spared(), process::descendants(&root, process::own_pid()));
         let orphans = below.iter().filter(|process| {
-            process.parent == process::own_pid() && !spared.contains(&process.pid) && process.state != 'Z'
+            process.parent == process::own_pid()
+                && !spared.contains(&process.pid)
+                && process.state != 'Z'
         });
         let mut any = false;
         for orphan in orphans {
@@ -248,9 +253,9 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// Starts a guardian of this very program, which must call [`enter_hidden_role`]. From then on this
-    /// process is a child subreaper (`prctl(2)`): should the guardian be killed, every child that this
-    /// process did not have before is ended when the value is dropped.
+    /// Starts a guardian of this very program, which must call [`enter_hidden_role`]. From then on
+    /// this process is a child subreaper (`prctl(2)`): should the guardian be killed, every child
+    /// that this process did not have before is ended when the value is dropped.
     ///
     /// # Errors
     /// What the kernel reports.
@@ -322,7 +327,10 @@ impl Guardian {
 
 /// The guardian has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the guardian process has ended, and the tasks with it; perhaps it was killed for want of memory")]
+#[error(
+    "the guardian process has ended, and the tasks with it; perhaps it was killed for want of \
+     memory"
+)]
 pub struct GuardianGone;
 
 impl Drop for Guardian {

@@ -1,7 +1,7 @@
 //! What runs a plan: an engine starts trials, pauses and resumes tasks, and measures windows.
 //!
-//! [`host::HostEngine`] does it on this machine, with one process per task. Everything above it, the
-//! runner included, sees only [`Engine`], so that scheduling is tested without time.
+//! [`host::HostEngine`] does it on this machine, with one process per task. Everything above it,
+//! the runner included, sees only [`Engine`], so that scheduling is tested without time.
 
 pub mod available;
 mod before_exec;
@@ -37,8 +37,8 @@ use ringfence_experiment::start::Start;
 pub struct Measured {
     /// The role's index.
     pub role: usize,
-    /// All that the engine knows of it, its start in ns since the engine's. What the window's place in the plan says,
-    /// and the ping-pongs, the runner adds.
+    /// All that the engine knows of it, its start in ns since the engine's. What the window's place
+    /// in the plan says, and the ping-pongs, the runner adds.
     pub sample: Sample,
 }
 
@@ -77,14 +77,14 @@ pub trait Engine {
     fn elapsed(&self) -> Duration;
 
     /// When a window that is under way is given up, by [`Engine::elapsed`], with
-    /// [`EngineError::OutOfTime`]. Windows of a stated length may end first: only those that last as
-    /// long as a run does cannot be foreseen.
+    /// [`EngineError::OutOfTime`]. Windows of a stated length may end first: only those that last
+    /// as long as a run does cannot be foreseen.
     fn give_up_at(&mut self, at: Option<Duration>) {
         let _ = at;
     }
 
-    /// From now on the metric's programs are stopped half of the time in their windows, in turns, or no
-    /// longer.
+    /// From now on the metric's programs are stopped half of the time in their windows, in turns,
+    /// or no longer.
     fn stop_half_of_the_time(&mut self, stop: bool) {
         let _ = stop;
     }
@@ -101,13 +101,15 @@ pub trait Engine {
     /// Where a task cannot be started.
     fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError>;
 
-    /// What the victims that have just been started measured of themselves meanwhile; each is told once.
+    /// What the victims that have just been started measured of themselves meanwhile; each is told
+    /// once.
     fn starts(&mut self) -> Vec<Start> {
         Vec::new()
     }
 
-    /// Pauses everybody and measures the round trip between the first of these CPUs and the others, in
-    /// ns; the largest where there are several. `None` where there is but one CPU or no probe is wanted.
+    /// Pauses everybody and measures the round trip between the first of these CPUs and the others,
+    /// in ns; the largest where there are several. `None` where there is but one CPU or no probe is
+    /// wanted.
     ///
     /// # Errors
     /// Where a task does not pause.
@@ -116,8 +118,8 @@ pub trait Engine {
     /// Arranges what a case's arm wants besides its tasks (see [`isolation`]), before its window.
     ///
     /// # Errors
-    /// Where that is refused, and where an arm wants what this engine cannot arrange: it must not be measured
-    /// without under its name.
+    /// Where that is refused, and where an arm wants what this engine cannot arrange: it must not
+    /// be measured without under its name.
     fn arrange(&mut self, case: usize) -> Result<(), EngineError>;
 
     /// Runs exactly the tasks given, lets them settle, and measures one window.
@@ -126,9 +128,9 @@ pub trait Engine {
     /// Where a task ends or does not run.
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError>;
 
-    /// Ends all tasks and puts back what was changed on the machine. Returned is what should be known of that, one
-    /// sentence each: what somebody else has changed meanwhile and was left so, what cannot be put back yet, and
-    /// tasks that were not where they belong.
+    /// Ends all tasks and puts back what was changed on the machine. Returned is what should be
+    /// known of that, one sentence each: what somebody else has changed meanwhile and was left so,
+    /// what cannot be put back yet, and tasks that were not where they belong.
     ///
     /// # Errors
     /// What could not be put back, and how to try again.

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use ringfence_machine::root::FsRoot;
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, wait, waitid, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, wait, waitid, waitpid,
+};
 
 use super::Used;
 
@@ -61,8 +63,8 @@ fn io(root: &FsRoot, pid: i32, keys: &[&str]) -> u64 {
     parse_io(&text, keys)
 }
 
-/// What a worker's processes have used until now, those included that it has waited for: all that descends
-/// from it, and the worker itself where it does the work.
+/// What a worker's processes have used until now, those included that it has waited for: all that
+/// descends from it, and the worker itself where it does the work.
 pub fn used(root: &FsRoot, worker: i32, program: bool) -> Used {
     let ns = ticks_ns();
     let of = |pid: i32| {
@@ -88,8 +90,8 @@ pub fn used(root: &FsRoot, worker: i32, program: bool) -> Used {
     used
 }
 
-// User and system time of a process, and of the children that it has waited for, in ticks: fields 14 to 17
-// of /proc/PID/stat.
+// User and system time of a process, and of the children that it has waited for, in ticks: fields
+// 14 to 17 of /proc/PID/stat.
 fn parse_times(stat: &str) -> Option<[u64; 4]> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ').skip(11).map(|field| field.trim().parse::<u64>().ok());
@@ -121,13 +123,15 @@ pub fn signal(pid: i32, signal: Signal) {
     }
 }
 
-/// From now on what descendants leave behind becomes this process's child (`prctl(2)`, child subreaper).
+/// From now on what descendants leave behind becomes this process's child (`prctl(2)`, child
+/// subreaper).
 pub fn adopt_orphans() {
     // Old kernels lack it; then orphans go to the init process, and are found no more.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Waits for the next child to end, whatever started it, and collects it; `None` where there is none.
+/// Waits for the next child to end, whatever started it, and collects it; `None` where there is
+/// none.
 pub fn wait_for_any() -> Option<(i32, ExitStatus)> {
     // Children that were cloned without a signal at their end, too (__WALL in waitpid(2)).
     let all = WaitOptions::from_bits_retain(0x4000_0000);
@@ -135,7 +139,8 @@ pub fn wait_for_any() -> Option<(i32, ExitStatus)> {
     Some((pid.as_raw_nonzero().get(), ExitStatus::from_raw(status.as_raw())))
 }
 
-/// Waits for the end of a child, or of any where none is named, and leaves it to be collected; whether there was one.
+/// Waits for the end of a child, or of any where none is named, and leaves it to be collected;
+/// whether there was one.
 pub fn wait_for_end(pid: Option<i32>) -> bool {
     let id = pid.and_then(Pid::from_raw).map_or(WaitId::All, WaitId::Pid);
     loop {
@@ -146,7 +151,8 @@ pub fn wait_for_end(pid: Option<i32>) -> bool {
     }
 }
 
-/// Collects children of this process that have ended, but for those that are spared: they would stay as zombies.
+/// Collects children of this process that have ended, but for those that are spared: they would
+/// stay as zombies.
 pub fn collect_zombies(spared: &[i32]) {
     for process in descendants(&FsRoot::host(), own_pid()) {
         if process.parent == own_pid() && process.state == 'Z' && !spared.contains(&process.pid) {
@@ -162,7 +168,12 @@ pub fn end_descendants(root: &FsRoot, ancestor: i32, limit: Duration) -> bool {
 }
 
 /// The same, but for one with all that it started.
-pub fn end_descendants_but(root: &FsRoot, ancestor: i32, spared: Option<i32>, limit: Duration) -> bool {
+pub fn end_descendants_but(
+    root: &FsRoot,
+    ancestor: i32,
+    spared: Option<i32>,
+    limit: Duration,
+) -> bool {
     let start = Instant::now();
     loop {
         let spared: Vec<i32> = spared.into_iter().flat_map(|spared| family(root, spared)).collect();
@@ -207,17 +218,23 @@ pub fn stop_descendants(root: &FsRoot, ancestor: i32, limit: Duration) -> bool {
     }
 }
 
-// Who starts a program by vfork, as shells and posix_spawn do, cannot be stopped before the child has called exec,
-// and a child that is stopped does not come to that: both stand, and go on together.
+// Who starts a program by vfork, as shells and posix_spawn do, cannot be stopped before the child
+// has called exec, and a child that is stopped does not come to that: both stand, and go on
+// together.
 fn waits_for_stopped_child(root: &FsRoot, process: &Process, all: &[Process]) -> bool {
-    let is_stopped = |child: &Process| child.parent == process.pid && matches!(child.state, 'T' | 't');
+    let is_stopped =
+        |child: &Process| child.parent == process.pid && matches!(child.state, 'T' | 't');
     if process.state != 'D' || !all.iter().any(is_stopped) {
         return false;
     }
     // What it waits in; unreadable under some security policies.
-    let Some(waits_in) = root.read_opt(format!("/proc/{}/syscall", process.pid)) else { return true };
+    let Some(waits_in) = root.read_opt(format!("/proc/{}/syscall", process.pid)) else {
+        return true;
+    };
     let number = waits_in.split(' ').next().and_then(|number| number.parse().ok());
-    number.is_some_and(|number| [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3].contains(&number))
+    number.is_some_and(|number| {
+        [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3].contains(&number)
+    })
 }
 
 /// Lets all descendants go on.
@@ -243,7 +260,8 @@ mod tests {
         let stat = "42 (a) b (c) S 7 42 42 0 -1 4194560 100 200 0 0 11 12 13 14 20 0 1 0 99 1000 1";
         assert_eq!(parse_times(stat), Some([11, 12, 13, 14]));
         assert_eq!(parse_times("42 (a) S 7"), None);
-        let io = "rchar: 100\nwchar: 20\nsyscr: 7\nsyscw: 8\nread_bytes: 4096\nwrite_bytes: 0\ncancelled_write_bytes: 5\n";
+        let io = "rchar: 100\nwchar: 20\nsyscr: 7\nsyscw: 8\nread_bytes: 4096\nwrite_bytes: \
+                  0\ncancelled_write_bytes: 5\n";
         assert_eq!(parse_io(io, &["rchar", "wchar"]), 120);
         assert_eq!(parse_io(io, &["read_bytes", "write_bytes"]), 4096);
         assert_eq!(parse_io("", &["rchar"]), 0);
@@ -259,7 +277,8 @@ mod tests {
         let mut between = 0;
         for _ in 0..300 {
             assert!(stop_descendants(&root, pid, Duration::from_secs(10)));
-            between += descendants(&root, pid).iter().filter(|process| process.state == 'D').count();
+            between +=
+                descendants(&root, pid).iter().filter(|process| process.state == 'D').count();
             resume_descendants(&root, pid);
             std::thread::sleep(Duration::from_micros(500));
         }
@@ -290,7 +309,10 @@ mod tests {
         assert!(child.wait().is_ok());
         for pid in below {
             let stat = root.read_opt(format!("/proc/{pid}/stat")).unwrap_or_default();
-            assert!(parse_stat(&stat).is_none_or(|process| process.state == 'Z'), "{pid} is still there");
+            assert!(
+                parse_stat(&stat).is_none_or(|process| process.state == 'Z'),
+                "{pid} is still there"
+            );
         }
     }
 }

@@ -1,9 +1,9 @@
 //! When a task has settled: measured, not assumed.
 //!
 //! After a pause its lines may be anywhere, and a cache can take several rounds over a footprint
-//! before it keeps it: on a Xeon whose L3 takes lines only as L2 evicts them, a 3 MiB chase ran at the
-//! memory's latency for several rounds after a pause of 3 ms. So a task that names a round runs until
-//! two rounds in a row take about the same time.
+//! before it keeps it: on a Xeon whose L3 takes lines only as L2 evicts them, a 3 MiB chase ran at
+//! the memory's latency for several rounds after a pause of 3 ms. So a task that names a round runs
+//! until two rounds in a row take about the same time.
 
 use super::shm::Report;
 
@@ -50,8 +50,8 @@ impl Settling {
 const STRETCH: usize = 8;
 const SMALL: f64 = 0.02;
 
-/// Follows a rate, slice by slice, until it stands still: its mean over the last stretch and over the one
-/// before differ by less than two percent, or by less than the noise lets tell.
+/// Follows a rate, slice by slice, until it stands still: its mean over the last stretch and over
+/// the one before differ by less than two percent, or by less than the noise lets tell.
 #[derive(Debug, Clone, Default)]
 pub struct Drift {
     rates: Vec<f64>,
@@ -65,7 +65,8 @@ impl Drift {
         let (earlier, later) = self.rates[start..].split_at(STRETCH);
         let mean = |of: &[f64]| of.iter().sum::<f64>() / STRETCH as f64;
         let (a, b) = (mean(earlier), mean(later));
-        let squares = |of: &[f64], mean: f64| of.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
+        let squares =
+            |of: &[f64], mean: f64| of.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
         let n = STRETCH as f64;
         let error = ((squares(earlier, a) + squares(later, b)) / (n * (n - 1.0))).sqrt();
         (b - a).abs() <= (SMALL * a.abs()).max(error)
@@ -109,7 +110,8 @@ mod tests {
         assert_eq!(after(&|_| 0.0), least, "a task that does nothing");
         let noisy = |slice: usize| 1.0 + 0.3 * if slice.is_multiple_of(2) { 1.0 } else { -1.0 };
         assert_eq!(after(&noisy), least);
-        // Towards its end by a half every 20 slices: within two percent over a stretch after some 60.
+        // Towards its end by a half every 20 slices: within two percent over a stretch after some
+        // 60.
         let drifting = |slice: usize| 1.0 - 0.8 * 0.5f64.powf(slice as f64 / 20.0);
         let still = after(&drifting).unwrap();
         assert!((60..160).contains(&still), "{still}");

@@ -265,17 +265,20 @@ impl Slot {
     /// What the worker said last, such as why it failed; empty if it said nothing.
     pub fn message(&self) -> String {
         let len = (self.message_len.0.load(Ordering::Acquire) as usize).min(MESSAGE);
-        let bytes: Vec<u8> = self.message[..len].iter().map(|cell| cell.load(Ordering::Relaxed)).collect();
+        let bytes: Vec<u8> =
+            self.message[..len].iter().map(|cell| cell.load(Ordering::Relaxed)).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Worker: puts down a report, the latencies counted until then by bucket, and the time that they took in ns, for the
-    /// supervisor to read once its question has been answered or the report was published.
+    /// Worker: puts down a report, the latencies counted until then by bucket, and the time that
+    /// they took in ns, for the supervisor to read once its question has been answered or the
+    /// report was published.
     pub fn mark(&self, report: Report, latencies: impl IntoIterator<Item = u64>, sum_ns: u64) {
         self.marked.0.store(report);
         self.sum_ns.store(sum_ns, Ordering::Relaxed);
         for (bucket, count) in self.histogram.iter().zip(latencies) {
-            // Lines of buckets that nothing was counted in since stay shared between both sides' caches.
+            // Lines of buckets that nothing was counted in since stay shared between both sides'
+            // caches.
             if bucket.load(Ordering::Relaxed) != count {
                 bucket.store(count, Ordering::Relaxed);
             }
@@ -293,7 +296,8 @@ impl Slot {
 }
 
 impl Slot {
-    /// For a worker's threads: the slot lies in shared memory that a worker keeps mapped to its end.
+    /// For a worker's threads: the slot lies in shared memory that a worker keeps mapped to its
+    /// end.
     pub fn lasting(&self) -> &'static Slot {
         // SAFETY: as said; a slot consists of atomics.
         unsafe { &*std::ptr::from_ref(self) }
@@ -351,8 +355,9 @@ impl Shared {
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a fresh shared mapping of the whole file.
-        let raw =
-            unsafe { libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let raw = unsafe {
+            libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
         if raw == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -448,7 +453,11 @@ mod tests {
                     slot.answer_if_asked(|| {
                         let report = Report { units: 9, ..Report::default() };
                         slot.publish(1, report);
-                        slot.mark(report, (0..BUCKETS).map(|bucket| if bucket == 17 { 9 } else { 0 }), 9);
+                        slot.mark(
+                            report,
+                            (0..BUCKETS).map(|bucket| if bucket == 17 { 9 } else { 0 }),
+                            9,
+                        );
                     });
                     if slot.order() == order::RUN {
                         slot.set_state(state::RUNNING);
@@ -461,7 +470,10 @@ mod tests {
             assert!(slot.wait_answer(number, Duration::from_secs(10)));
             assert_eq!(slot.latest().1.units, 9);
             let Marked { report, latencies, sum_ns } = slot.marked();
-            assert_eq!((report.units, latencies[17], latencies.iter().sum::<u64>(), sum_ns), (9, 9, 9, 9));
+            assert_eq!(
+                (report.units, latencies[17], latencies.iter().sum::<u64>(), sum_ns),
+                (9, 9, 9, 9)
+            );
             slot.give(order::RUN);
             assert!(slot.wait_state(state::RUNNING, Duration::from_secs(10)));
         });

@@ -1,5 +1,5 @@
-//! What tasks used of the machine in their windows, besides what they report themselves: an aggressor that
-//! does nothing slows nobody down, and proves nothing.
+//! What tasks used of the machine in their windows, besides what they report themselves: an
+//! aggressor that does nothing slows nobody down, and proves nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,8 @@ pub struct Used {
     pub cpu_ns: u64,
     /// Bytes read and written; `proc(5)`, `/proc/PID/io`.
     pub io_bytes: u64,
-    /// Bytes that were given to disks, or to the page cache to be written there later; `write_bytes` of the same file, which on ext4
-    /// can be several times what reaches the disk.
+    /// Bytes that were given to disks, or to the page cache to be written there later;
+    /// `write_bytes` of the same file, which on ext4 can be several times what reaches the disk.
     #[serde(default)]
     pub disk_bytes: u64,
     /// How often a program had ended and was started again.
@@ -33,8 +33,8 @@ impl Used {
         }
     }
 
-    /// What was used since an earlier reading. Processes that ended meanwhile may have taken some of it
-    /// with them.
+    /// What was used since an earlier reading. Processes that ended meanwhile may have taken some
+    /// of it with them.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             windows_ns: self.windows_ns.saturating_sub(earlier.windows_ns),

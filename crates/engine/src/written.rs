@@ -24,7 +24,8 @@ pub fn allow(bytes: Bytes) {
     ALLOWED.store(bytes.0, Ordering::Relaxed);
 }
 
-/// What is to be known before the first write of a plan; `None` where its built-in tasks write to no disk.
+/// What is to be known before the first write of a plan; `None` where its built-in tasks write to
+/// no disk.
 pub fn estimate(plan: &Plan) -> Option<String> {
     let about = plan.writes_about()?;
     // What cannot be written there is refused, and nothing is written.
@@ -34,7 +35,8 @@ pub fn estimate(plan: &Plan) -> Option<String> {
     }
     let limit = Bytes(ALLOWED.load(Ordering::Relaxed));
     Some(format!(
-        "{}: built-in tasks write up to about {} to disks; the limit for a run is {limit} (--write-limit)",
+        "{}: built-in tasks write up to about {} to disks; the limit for a run is {limit} \
+         (--write-limit)",
         plan.experiment.name,
         rounded(about)
     ))
@@ -75,7 +77,8 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Looks at processes of built-in tasks. What one has written between the last look and its end is not seen.
+    /// Looks at processes of built-in tasks. What one has written between the last look and its end
+    /// is not seen.
     pub fn look(&mut self, root: &FsRoot, processes: impl Iterator<Item = i32>) {
         for process in processes {
             let text = root.read_opt(format!("/proc/{process}/io"));
@@ -92,13 +95,15 @@ impl Written {
         self.by_process.values().all(|bytes| *bytes == 0)
     }
 
-    // Of pages the kernel counts more than reaches the disk, so that the disks' own count bounds it, where that is known.
+    // Of pages the kernel counts more than reaches the disk, so that the disks' own count bounds
+    // it, where that is known.
     fn bytes(&self, by_disks: Option<u64>) -> u64 {
         let all: u64 = self.by_process.values().sum();
         by_disks.map_or(all, |disks| all.min(disks))
     }
 
-    /// Whether more may be written. `by_disks` is what all disks wrote meanwhile, where tasks write to no other.
+    /// Whether more may be written. `by_disks` is what all disks wrote meanwhile, where tasks write
+    /// to no other.
     ///
     /// # Errors
     /// [`EngineError::Limit`] otherwise.
@@ -117,9 +122,11 @@ fn within(written: u64, allowed: u64) -> Result<(), EngineError> {
     if written < allowed {
         return Ok(());
     }
-    let (wrote, more) = (rounded(Bytes(written)), rounded(Bytes(allowed.max(written).saturating_mul(2))));
+    let (wrote, more) =
+        (rounded(Bytes(written)), rounded(Bytes(allowed.max(written).saturating_mul(2))));
     Err(EngineError::Limit(format!(
-        "built-in tasks have written {wrote} to disks, and {} are allowed in a run; --write-limit {more} allows more",
+        "built-in tasks have written {wrote} to disks, and {} are allowed in a run; --write-limit \
+         {more} allows more",
         Bytes(allowed)
     )))
 }
@@ -151,7 +158,8 @@ mod tests {
         let why = within(21 << 30, 20 << 30).unwrap_err().to_string();
         assert_eq!(
             why,
-            "a limit was reached: built-in tasks have written 21GiB to disks, and 20GiB are allowed in a run; --write-limit 42GiB \
+            "a limit was reached: built-in tasks have written 21GiB to disks, and 20GiB are \
+             allowed in a run; --write-limit 42GiB \
              allows more"
         );
     }

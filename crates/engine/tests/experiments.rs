@@ -1,6 +1,6 @@
-//! The experiment files that are shipped: each reads, is named after its question, and plans on machines
-//! of several kinds: on the notes' machine everything runs, and where the notes had it; on a small one
-//! every case that does not run says why.
+//! The experiment files that are shipped: each reads, is named after its question, and plans on
+//! machines of several kinds: on the notes' machine everything runs, and where the notes had it; on
+//! a small one every case that does not run says why.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ fn shipped() -> Vec<(PathBuf, String, Experiment)> {
         .into_iter()
         .map(|path| {
             let text = std::fs::read_to_string(&path).unwrap();
-            let experiment =
-                Experiment::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let experiment = Experiment::parse(&text)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             (path, text, experiment)
         })
         .collect()
@@ -31,9 +31,10 @@ fn shipped() -> Vec<(PathBuf, String, Experiment)> {
 /// Planned as if the machine's processor had every instruction: this test's may not.
 fn plan(experiment: &Experiment, tree: &FixtureTree, programs: bool) -> Plan {
     let machine = Machine::examine(&tree.root()).unwrap();
-    let mut plan =
-        ringfence_engine::available::plan_for(experiment, &machine, &|program| programs || program == "sh")
-            .unwrap();
+    let mut plan = ringfence_engine::available::plan_for(experiment, &machine, &|program| {
+        programs || program == "sh"
+    })
+    .unwrap();
     plan.not_run.retain(|not_run| !not_run.reason.contains("this processor"));
     plan
 }
@@ -56,9 +57,12 @@ fn every_file_is_named_after_its_question_and_says_where_it_comes_from() {
 #[test]
 fn every_file_plans_everywhere() {
     for (path, _, experiment) in shipped() {
-        for tree in
-            [fixtures::one_cpu(), fixtures::hybrid_laptop(), fixtures::zen_multi_llc(), fixtures::cxl_node()]
-        {
+        for tree in [
+            fixtures::one_cpu(),
+            fixtures::hybrid_laptop(),
+            fixtures::zen_multi_llc(),
+            fixtures::cxl_node(),
+        ] {
             let plan = plan(&experiment, &tree, true);
             let refused = (0..plan.cases.len())
                 .filter(|case| !is_mere_baseline(&plan, *case) && plan.refusal(*case).is_some());
@@ -68,8 +72,9 @@ fn every_file_plans_everywhere() {
     }
 }
 
-// The second socket's persistent memory is a device there, not a file system; no kernel of ours has a region locked; and what is
-// mounted for an experiment is asked of the machine that the tests run on.
+// The second socket's persistent memory is a device there, not a file system; no kernel of ours has
+// a region locked; and what is mounted for an experiment is asked of the machine that the tests run
+// on.
 const NOT_ON_THE_NOTES_MACHINE: [&str; 4] = [
     "making a file in /mnt/other: No such file or directory",
     "no file system is mounted with DAX at /mnt/pmem1",
@@ -95,13 +100,16 @@ fn on_the_notes_machine_everything_runs_where_the_notes_had_it() {
         }
         let metric: Vec<u32> = plan.placed.cpus[plan.metric].clone();
         assert_eq!(metric, [2, 4, 6, 8, 10, 12, 14, 16][..metric.len()], "{}", path.display());
-        for (role, place) in plan.placed.places.iter().enumerate().filter(|(role, _)| *role != plan.metric) {
+        for (role, place) in
+            plan.placed.places.iter().enumerate().filter(|(role, _)| *role != plan.metric)
+        {
             let cpus = &plan.placed.cpus[role];
             let first = metric.last().unwrap() + 2;
             match place {
                 Place::Smt => assert_eq!(*cpus, [34], "{}", path.display()),
                 Place::Llc => {
-                    let next: Vec<u32> = (0..cpus.len() as u32).map(|i| (first + 2 * i) % 32).collect();
+                    let next: Vec<u32> =
+                        (0..cpus.len() as u32).map(|i| (first + 2 * i) % 32).collect();
                     assert_eq!(*cpus, next, "{}", path.display());
                 }
                 other => panic!("{}: {other:?}", path.display()),
@@ -109,7 +117,8 @@ fn on_the_notes_machine_everything_runs_where_the_notes_had_it() {
         }
         // The notes' placements need no word, but the one that took a sibling of core 0 unawares.
         let crowded = experiment.name == "do-more-victims-suffer-more";
-        let notes = plan.placed.notes.iter().filter(|note| !note.starts_with("co-runners are")).count();
+        let notes =
+            plan.placed.notes.iter().filter(|note| !note.starts_with("co-runners are")).count();
         assert_eq!(notes, usize::from(crowded), "{}: {:?}", path.display(), plan.placed.notes);
     }
 }
@@ -131,7 +140,8 @@ fn on_two_cpus_what_does_not_run_says_why() {
     for part in [
         "no file system is mounted with DAX at /mnt/pmem0",
         "twin needs an SMT sibling of mcf's cores, and there is none",
-        "writer needs 4 other cores under the last-level cache of mcf, with idle siblings, and there is 1",
+        "writer needs 4 other cores under the last-level cache of mcf, with idle siblings, and \
+         there is 1",
         "mcf needs 8 cores of its own, and there are 2",
         "this machine has no NUMA node 1",
         "there is no program 'fio' here",
@@ -139,7 +149,8 @@ fn on_two_cpus_what_does_not_run_says_why() {
     ] {
         assert!(has(part), "{part}: {reasons:#?}");
     }
-    // Only what is about siblings, about crowds, about locked regions, or of other people's programs, runs nothing there.
+    // Only what is about siblings, about crowds, about locked regions, or of other people's
+    // programs, runs nothing there.
     assert_eq!(
         silent,
         [
@@ -155,5 +166,6 @@ fn on_two_cpus_what_does_not_run_says_why() {
 }
 
 fn is_mere_baseline(plan: &Plan, case: usize) -> bool {
-    plan.cases[case].baseline.is_none() && plan.cases.iter().any(|other| other.baseline == Some(case))
+    plan.cases[case].baseline.is_none()
+        && plan.cases.iter().any(|other| other.baseline == Some(case))
 }

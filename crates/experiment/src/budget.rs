@@ -46,15 +46,19 @@ impl FromStr for Budget {
         let Some((quantity, time)) = text.split_once('<') else {
             if text.contains('>') {
                 return Err(format!(
-                    "'{text}' has its sign the wrong way round: write the longest time that is allowed, such as 'p99<5ms'"
+                    "'{text}' has its sign the wrong way round: write the longest time that is \
+                     allowed, such as 'p99<5ms'"
                 ));
             }
             return match text.trim().parse::<Quantity>() {
-                Ok(quantity) => Err(format!("'{text}' is a metric without a bound: write '{quantity}<5ms'")),
+                Ok(quantity) => {
+                    Err(format!("'{text}' is a metric without a bound: write '{quantity}<5ms'"))
+                }
                 Err(_) => text.parse().map(Self::Slowdown).map_err(|error| error.to_string()),
             };
         };
-        let quantity: Quantity = quantity.trim().parse().map_err(|why| format!("'{text}': {why}"))?;
+        let quantity: Quantity =
+            quantity.trim().parse().map_err(|why| format!("'{text}': {why}"))?;
         let time = time.strip_prefix('=').unwrap_or(time).trim();
         let time: Span = time.parse().map_err(|why| format!("'{text}': {why}"))?;
         if time.0.is_zero() {

@@ -13,12 +13,14 @@ pub const SHARING_BELOW_NS: f64 = 250.0;
 /// Round trips above this are between CPUs that do not.
 pub const APART_ABOVE_NS: f64 = 300.0;
 
-/// Two probes whose round trips differ by more than this factor saw different distances. Those of one
-/// distance above differ by up to 2, those of the two by at least 2.7.
+/// Two probes whose round trips differ by more than this factor saw different distances. Those of
+/// one distance above differ by up to 2, those of the two by at least 2.7.
 pub const MOVED_BY: f64 = 2.3;
 
 /// What the ping-pongs before and after a pair of windows say of the CPUs in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// They share a last-level cache.

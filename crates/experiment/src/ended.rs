@@ -8,8 +8,8 @@ pub enum Ended {
     Complete,
     /// At a look, since everything was known as precisely as asked.
     Precise,
-    /// The time for it was spent: no other trial fits into it, or the one under way exceeded it by more than a
-    /// trial takes. Datasets written before it was called so say `budget`.
+    /// The time for it was spent: no other trial fits into it, or the one under way exceeded it by
+    /// more than a trial takes. Datasets written before it was called so say `budget`.
     #[serde(alias = "budget")]
     Time,
     /// Somebody asked for it.
@@ -29,7 +29,8 @@ pub fn is_at_a_limit(why: &str) -> bool {
 }
 
 impl Ended {
-    /// Whether it ended as planned, so that there is nothing to go on with. Time that was spent is such an end.
+    /// Whether it ended as planned, so that there is nothing to go on with. Time that was spent is
+    /// such an end.
     pub fn is_planned(&self) -> bool {
         self.early().is_none()
     }

@@ -1,8 +1,9 @@
-//! Latencies of single operations as counts, in buckets that are a fixed part of their latency wide.
+//! Latencies of single operations as counts, in buckets that are a fixed part of their latency
+//! wide.
 //!
-//! A task that counts latencies keeps a histogram; each window gets what was counted in it, so the counts
-//! of a window add up to its units. Figures are made from these counts while measuring as well as later, so that a dataset
-//! which is read again says what was said when it was measured.
+//! A task that counts latencies keeps a histogram; each window gets what was counted in it, so the
+//! counts of a window add up to its units. Figures are made from these counts while measuring as
+//! well as later, so that a dataset which is read again says what was said when it was measured.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// How latencies are put into buckets: one for each ns as long as that is finer, then so many per power of two, the last one
-/// open, from [`LONGEST`] on.
+/// How latencies are put into buckets: one for each ns as long as that is finer, then so many per
+/// power of two, the last one open, from [`LONGEST`] on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grid {
     // The logarithm of the parts that a power of two is divided into.
@@ -26,7 +27,8 @@ impl Grid {
     /// 64 per power of two: 0.8 to 1.6 % wide.
     pub const FINE: Self = Self { bits: 6 };
 
-    /// 8 per power of two: 6.7 to 12.5 % wide. Datasets before version 8 have these, and pictures of histograms.
+    /// 8 per power of two: 6.7 to 12.5 % wide. Datasets before version 8 have these, and pictures
+    /// of histograms.
     pub const EIGHTHS: Self = Self { bits: 3 };
 
     /// That which divides a power of two into so many parts; `None` where nobody counted so.
@@ -76,8 +78,8 @@ pub const fn bucket_floor(bucket: usize) -> u64 {
     Grid::FINE.floor(bucket)
 }
 
-/// Counts of latencies: buckets that hold anything as (least latency in ns, count), ascending. A bucket
-/// reaches up to the next boundary of its grid. Copies share their memory.
+/// Counts of latencies: buckets that hold anything as (least latency in ns, count), ascending. A
+/// bucket reaches up to the next boundary of its grid. Copies share their memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     grid: Grid,
@@ -113,7 +115,8 @@ impl Histogram {
 
     /// From the counts of all [`BUCKETS`].
     pub fn of_buckets(counts: impl IntoIterator<Item = u64>) -> Self {
-        let floors = counts.into_iter().enumerate().map(|(bucket, count)| (bucket_floor(bucket), count));
+        let floors =
+            counts.into_iter().enumerate().map(|(bucket, count)| (bucket_floor(bucket), count));
         Self::new(Grid::FINE, floors.filter(|(_, count)| *count > 0).collect())
     }
 
@@ -163,7 +166,8 @@ impl Histogram {
         above.map(|(_, count)| *count).fold(0, u64::saturating_add)
     }
 
-    /// The floor of the bucket in which this share of them is reached, ns; `None` where there are none.
+    /// The floor of the bucket in which this share of them is reached, ns; `None` where there are
+    /// none.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = (self.total() as f64 * share).ceil().max(1.0);
         let mut seen = 0.0;
@@ -180,7 +184,8 @@ impl Histogram {
     }
 }
 
-// In eighths as an array of buckets, which is all that there was before version 8; in others an object.
+// In eighths as an array of buckets, which is all that there was before version 8; in others an
+// object.
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.grid == Grid::EIGHTHS {
@@ -222,8 +227,11 @@ impl<'de> Visitor<'de> for Either {
             match key.as_str() {
                 "parts" => {
                     let parts = map.next_value()?;
-                    let unknown =
-                        || A::Error::custom(format!("nobody counts in {parts} parts of a power of two"));
+                    let unknown = || {
+                        A::Error::custom(format!(
+                            "nobody counts in {parts} parts of a power of two"
+                        ))
+                    };
                     grid = Some(Grid::of_parts(parts).ok_or_else(unknown)?);
                 }
                 "buckets" => buckets = Some(map.next_value()?),
@@ -241,7 +249,9 @@ mod tests {
 
     #[test]
     fn buckets_are_ordered_and_hold_their_floor() {
-        for (grid, buckets, widest) in [(Grid::EIGHTHS, 256, 1.0 / 8.0), (Grid::FINE, 1849, 1.0 / 64.0)] {
+        for (grid, buckets, widest) in
+            [(Grid::EIGHTHS, 256, 1.0 / 8.0), (Grid::FINE, 1849, 1.0 / 64.0)]
+        {
             assert_eq!(grid.buckets(), buckets);
             for bucket in 0..buckets - 1 {
                 let [floor, end] = [bucket, bucket + 1].map(|bucket| grid.floor(bucket));
@@ -267,11 +277,15 @@ mod tests {
 
     #[test]
     fn fine_and_coarse_are_counted_together_in_the_coarse() {
-        let fine = Histogram::new(Grid::FINE, vec![(96, 1), (97, 2), (103, 4), (104, 8), (LONGEST, 1)]);
+        let fine =
+            Histogram::new(Grid::FINE, vec![(96, 1), (97, 2), (103, 4), (104, 8), (LONGEST, 1)]);
         assert_eq!(fine.in_eighths().buckets(), [(96, 7), (104, 8), (LONGEST, 1)]);
         let coarse = Histogram::from(vec![(96, 10)]);
         let both = Histogram::sum([&fine, &coarse]);
-        assert_eq!((both.grid(), both.buckets()), (Grid::EIGHTHS, &[(96, 17), (104, 8), (LONGEST, 1)][..]));
+        assert_eq!(
+            (both.grid(), both.buckets()),
+            (Grid::EIGHTHS, &[(96, 17), (104, 8), (LONGEST, 1)][..])
+        );
         assert_eq!(Histogram::sum([&fine, &fine]).buckets()[1], (97, 4));
     }
 
@@ -281,8 +295,13 @@ mod tests {
         let text = serde_json::to_string(&fine).unwrap();
         assert_eq!(text, r#"{"parts":64,"buckets":[[97,2],[103,4]]}"#);
         assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), fine);
-        assert_eq!(serde_json::from_str::<Histogram>("[[96,7]]").unwrap(), Histogram::from(vec![(96, 7)]));
-        for damaged in [r#"{"parts":7,"buckets":[]}"#, r#"{"parts":64}"#, r#"{"buckets":[]}"#, "[[1]]", "3"] {
+        assert_eq!(
+            serde_json::from_str::<Histogram>("[[96,7]]").unwrap(),
+            Histogram::from(vec![(96, 7)])
+        );
+        for damaged in
+            [r#"{"parts":7,"buckets":[]}"#, r#"{"parts":64}"#, r#"{"buckets":[]}"#, "[[1]]", "3"]
+        {
             assert!(serde_json::from_str::<Histogram>(damaged).is_err(), "{damaged}");
         }
     }
@@ -291,7 +310,8 @@ mod tests {
     fn counts_add_up_whatever_their_order() {
         let one = Histogram::from(vec![(64, 3), (20, 1), (64, 2), (30, 0)]);
         assert_eq!(one.buckets(), [(20, 1), (64, 5)]);
-        let other = Histogram::of_buckets((0..BUCKETS as u64).map(|bucket| u64::from(bucket == 9) * 4));
+        let other =
+            Histogram::of_buckets((0..BUCKETS as u64).map(|bucket| u64::from(bucket == 9) * 4));
         assert_eq!(other.grid(), Grid::FINE);
         assert_eq!(other.buckets(), [(9, 4)]);
         let sum = Histogram::sum([&one, &other, &Histogram::default()]);

@@ -37,7 +37,8 @@ impl fmt::Display for IoPriority {
 /// Why a text is no I/O priority.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is not an I/O priority: write idle, or best-effort with a level from 0 to 7, such as best-effort 7"
+    "'{0}' is not an I/O priority: write idle, or best-effort with a level from 0 to 7, such as \
+     best-effort 7"
 )]
 pub struct ParseIoPriorityError(String);
 
@@ -62,7 +63,9 @@ mod tests {
 
     #[test]
     fn they_are_read_as_they_are_written() {
-        for (text, value) in [("idle", 0x6000), ("best-effort 0", 0x4000), ("best-effort 7", 0x4007)] {
+        for (text, value) in
+            [("idle", 0x6000), ("best-effort 0", 0x4000), ("best-effort 7", 0x4007)]
+        {
             let priority: IoPriority = text.parse().unwrap();
             assert_eq!((priority.to_string().as_str(), priority.value()), (text, value));
         }

@@ -1,9 +1,9 @@
-//! What to ask of a machine, and in what order: an [`Experiment`] is what a file says, a [`plan::Plan`] the
-//! windows in their order, a [`sample::Sample`] one measured window of one task.
+//! What to ask of a machine, and in what order: an [`Experiment`] is what a file says, a
+//! [`plan::Plan`] the windows in their order, a [`sample::Sample`] one measured window of one task.
 //!
-//! All of it are values and functions of values: nothing here reads a clock, a file or the processor. What a
-//! machine has comes in as a [`Topology`](ringfence_machine::topology::Topology) and as
-//! [`Features`](ringfence_machine::features::Features).
+//! All of it are values and functions of values: nothing here reads a clock, a file or the
+//! processor. What a machine has comes in as a [`Topology`](ringfence_machine::topology::Topology)
+//! and as [`Features`](ringfence_machine::features::Features).
 
 #![forbid(unsafe_code)]
 

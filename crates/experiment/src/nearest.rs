@@ -1,14 +1,15 @@
 //! What a value should be, in words, where the library refuses it in its own.
 
-/// Rewrites a message of serde's, such as "unknown field `blok`, expected one of `block`, `batch`": what was given, what is
-/// expected, and the nearest of the expected words. All is on one line.
+/// Rewrites a message of serde's, such as "unknown field `blok`, expected one of `block`, `batch`":
+/// what was given, what is expected, and the nearest of the expected words. All is on one line.
 pub fn improve(message: &str) -> String {
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let Some((word, known)) = quoted.split_first() else {
         return of_a_value(&message).unwrap_or(message);
     };
-    let near = nearest(word, known).map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+    let near =
+        nearest(word, known).map_or(String::new(), |near| format!("; did you mean '{near}'?"));
     let listed = known.join(", ");
     if message.starts_with("unknown variant") {
         format!("'{word}' is not one of {listed}{near}")
@@ -25,7 +26,9 @@ pub fn improve(message: &str) -> String {
 
 // `invalid type: string "x", expected u32`, in which the library names types as this language does.
 fn of_a_value(message: &str) -> Option<String> {
-    let rest = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "))?;
+    let rest = message
+        .strip_prefix("invalid type: ")
+        .or_else(|| message.strip_prefix("invalid value: "))?;
     let (given, expected) = rest.rsplit_once(", expected ")?;
     let expected = match expected {
         "a string" => "a text in quotes",
@@ -64,8 +67,9 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     let other = SYNONYMS.iter().find(|(synonym, _)| *synonym == letters).map(|(_, word)| *word);
     // Hyphens, underscores and capitals make no difference.
-    if let Some(same) =
-        known.iter().find(|known| Some(**known) == other || (known.replace(['-', '_'], "") == letters))
+    if let Some(same) = known
+        .iter()
+        .find(|known| Some(**known) == other || (known.replace(['-', '_'], "") == letters))
     {
         return Some(same);
     }
@@ -84,14 +88,18 @@ mod tests {
     #[test]
     fn the_nearest_word_is_offered_where_there_is_one() {
         let message = "unknown field `blok`, expected one of `block`, `batch`";
-        let told = "'blok' is not known here; what can be set is block, batch; did you mean 'block'?";
+        let told =
+            "'blok' is not known here; what can be set is block, batch; did you mean 'block'?";
         assert_eq!(improve(message), told);
         for (message, told) in [
             (
                 "unknown field `zzz`, expected `block` or `batch`",
                 "'zzz' is not known here; what can be set is block, batch",
             ),
-            ("unknown field `zzz`, there are no fields", "'zzz' is not known here, where nothing can be set"),
+            (
+                "unknown field `zzz`, there are no fields",
+                "'zzz' is not known here, where nothing can be set",
+            ),
             (
                 "unknown variant `noone`, expected `none` or `x`",
                 "'noone' is not one of none, x; did you mean 'none'?",
@@ -99,7 +107,10 @@ mod tests {
             ("missing field `run`", "'run' is missing: give it"),
             ("two\n  lines", "two lines"),
             ("invalid type: string \"x\", expected u32", "'x' is not a whole number of 0 or more"),
-            ("invalid value: integer `-1`, expected u64", "'-1' is not a whole number of 0 or more"),
+            (
+                "invalid value: integer `-1`, expected u64",
+                "'-1' is not a whole number of 0 or more",
+            ),
             ("invalid type: integer `5`, expected a boolean", "'5' is not true or false"),
             (
                 "invalid type: floating point `0.5`, expected a size such as 4KiB",

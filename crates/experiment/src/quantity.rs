@@ -104,7 +104,8 @@ impl Quantity {
         }
     }
 
-    /// What follows a figure in ns, or heads a column of them: `per commit`, `p99 per commit`; the unit is in the singular.
+    /// What follows a figure in ns, or heads a column of them: `per commit`, `p99 per commit`; the
+    /// unit is in the singular.
     pub fn per(self, unit: &str) -> String {
         match self {
             Self::Mean => format!("per {unit}"),
@@ -164,9 +165,15 @@ mod tests {
             assert_eq!(name.parse::<Quantity>().unwrap().name(), name);
         }
         let refused = "p999".parse::<Quantity>().unwrap_err();
-        assert!(refused.contains("'p999' is not a quantity") && refused.contains("p99.9"), "{refused}");
+        assert!(
+            refused.contains("'p999' is not a quantity") && refused.contains("p99.9"),
+            "{refused}"
+        );
         for quantile in Quantile::ALL {
-            assert!((quantile.one_in() as f64 * (1.0 - quantile.share()) - 1.0).abs() < 1e-9, "{quantile}");
+            assert!(
+                (quantile.one_in() as f64 * (1.0 - quantile.share()) - 1.0).abs() < 1e-9,
+                "{quantile}"
+            );
         }
     }
 }

@@ -11,27 +11,29 @@ use crate::stretch::Stretch;
 
 /// A window that lasted longer than so many times what was asked for is in no figure.
 ///
-/// A slowdown compares two windows that lie side by side and are about as long as each other: what drifts then hits
-/// both alike, and each counts for as much as any other in its trial's sum. A window of three times the length counts
-/// for three, and its pair spans four windows in place of two; that much the estimates bear.
+/// A slowdown compares two windows that lie side by side and are about as long as each other: what
+/// drifts then hits both alike, and each counts for as much as any other in its trial's sum. A
+/// window of three times the length counts for three, and its pair spans four windows in place of
+/// two; that much the estimates bear.
 pub const LONGEST_WINDOW: u32 = 3;
 
-/// A window that is late by no more than this stands however short it was meant to be: a few turns of a busy
-/// scheduler, and far less than the seconds in which machines drift.
+/// A window that is late by no more than this stands however short it was meant to be: a few turns
+/// of a busy scheduler, and far less than the seconds in which machines drift.
 pub const SLIGHTLY_LATE: Duration = Duration::from_millis(20);
 
 /// One window, one task. A window in which three tasks run gives three samples with the same
 /// `trial`, `round`, `step` and `position`.
 ///
-/// The engine fills in what it measures, the runner the window's place in the plan; both take the rest from the
-/// default, so that a new field changes nothing for them.
+/// The engine fills in what it measures, the runner the window's place in the plan; both take the
+/// rest from the default, so that a new field changes nothing for them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Which start of the metric's role, from 0.
     pub trial: u32,
     /// Which round of the trial, from 0.
     pub round: u32,
-    /// Which step of the round, from 0: a pair of windows, with what runs between them, or a single one.
+    /// Which step of the round, from 0: a pair of windows, with what runs between them, or a single
+    /// one.
     pub step: u32,
     /// The window's place in the step, from 0.
     pub position: u32,
@@ -65,23 +67,25 @@ pub struct Sample {
     pub instructions: Option<u64>,
     /// Last-level cache misses, where there are counters.
     pub llc_misses: Option<u64>,
-    /// How much longer than asked for the window was open because its ends came late, ns: the program that measures
-    /// was kept from running. Time in which a window is held open for a task that has reported nothing is not late.
-    /// The same for all tasks of a window; absent where a run's own length is the window's, and in older datasets.
+    /// How much longer than asked for the window was open because its ends came late, ns: the
+    /// program that measures was kept from running. Time in which a window is held open for a task
+    /// that has reported nothing is not late. The same for all tasks of a window; absent where a
+    /// run's own length is the window's, and in older datasets.
     pub late_ns: Option<u64>,
-    /// Whether nothing was measured: the window was simulated, on a machine that a file describes. Absent in older
-    /// datasets, all of which were measured.
+    /// Whether nothing was measured: the window was simulated, on a machine that a file describes.
+    /// Absent in older datasets, all of which were measured.
     pub simulated: Option<bool>,
-    /// The units of these that were done in an episode's tail, after the others had stopped. Absent in windows.
+    /// The units of these that were done in an episode's tail, after the others had stopped. Absent
+    /// in windows.
     pub tail_units: Option<u64>,
     /// The part of `busy_ns` that lies in an episode's tail, ns. Absent in windows.
     pub tail_busy_ns: Option<u64>,
-    /// Latencies of single units, where the task counts them and there were any: as many as `units`. In
-    /// a dataset they are kept apart from the other fields.
+    /// Latencies of single units, where the task counts them and there were any: as many as
+    /// `units`. In a dataset they are kept apart from the other fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latencies: Option<Histogram>,
-    /// Where any task of the plan uses a disk: what the disk and the page cache did in the window, in the samples of the
-    /// metric's first instance. Kept apart as well.
+    /// Where any task of the plan uses a disk: what the disk and the page cache did in the window,
+    /// in the samples of the metric's first instance. Kept apart as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stretches: Option<Arc<[Stretch]>>,
 }
@@ -93,7 +97,8 @@ pub fn steps(samples: &[Sample]) -> impl Iterator<Item = &[Sample]> {
 }
 
 impl Sample {
-    /// Whether its window, meant to be of a length, was open for longer than [`LONGEST_WINDOW`] allows.
+    /// Whether its window, meant to be of a length, was open for longer than [`LONGEST_WINDOW`]
+    /// allows.
     pub fn lasted_too_long(&self, window: Duration) -> bool {
         let allowed = (window * (LONGEST_WINDOW - 1)).max(SLIGHTLY_LATE);
         self.late_ns.is_some_and(|late| u128::from(late) > allowed.as_nanos())

@@ -1,4 +1,5 @@
-//! What a timed read takes on a machine when it hits, when it misses, and when nothing is read at all.
+//! What a timed read takes on a machine when it hits, when it misses, and when nothing is read at
+//! all.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,25 +8,29 @@ use crate::histogram::Grid;
 /// What tells hits from misses, measured before anything else runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
-    /// What reading the clock twice takes with nothing in between, ns, the median: every latency holds it.
+    /// What reading the clock twice takes with nothing in between, ns, the median: every latency
+    /// holds it.
     pub clock_ns: f64,
     /// A read of a line that has just been read, the clock included, ns: the median.
     pub hit_ns: f64,
     /// The same: 99 of 100 take at most this.
     pub hit_high_ns: f64,
-    /// A read of a line that has been flushed to memory (`clflush`), the clock included, ns: the median.
+    /// A read of a line that has been flushed to memory (`clflush`), the clock included, ns: the
+    /// median.
     pub miss_ns: f64,
     /// The same: 99 of 100 take at least this.
     pub miss_low_ns: f64,
 }
 
 impl Scale {
-    /// The least latency that counts as a miss, ns, a boundary of [`Grid::EIGHTHS`]: what 99 of 100 reads of flushed
-    /// lines take at least. `None` where reads of cached lines take as long, so that latency tells nothing.
+    /// The least latency that counts as a miss, ns, a boundary of [`Grid::EIGHTHS`]: what 99 of 100
+    /// reads of flushed lines take at least. `None` where reads of cached lines take as long, so
+    /// that latency tells nothing.
     pub fn threshold_ns(&self) -> Option<u64> {
         // Of every grid, so that older datasets are held against the same.
         let grid = Grid::EIGHTHS;
-        let (hit, miss) = (grid.bucket_of(self.hit_high_ns as u64), grid.bucket_of(self.miss_low_ns as u64));
+        let (hit, miss) =
+            (grid.bucket_of(self.hit_high_ns as u64), grid.bucket_of(self.miss_low_ns as u64));
         (miss > hit + 1).then(|| grid.floor(miss))
     }
 }

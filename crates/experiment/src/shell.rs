@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// A word as a shell reads it back: quoted where it must be. One with `=` is an assignment where it comes first in a
-/// command: [`line`] minds that.
+/// A word as a shell reads it back: quoted where it must be. One with `=` is an assignment where it
+/// comes first in a command: [`line`] minds that.
 pub fn quote(word: &str) -> String {
     // What shlex would quote as well, to be safe as a first word.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:,+@%=-".contains(c);
@@ -44,7 +44,8 @@ mod tests {
             let text = line(words.iter().copied());
             assert_eq!(shlex::split(&text).unwrap(), words, "{text}");
             let script = format!("printf '%s\\0' {text}");
-            let said = std::process::Command::new("sh").args(["-c", &script]).output().unwrap().stdout;
+            let said =
+                std::process::Command::new("sh").args(["-c", &script]).output().unwrap().stdout;
             assert_eq!(String::from_utf8(said).unwrap(), words.join("\0") + "\0", "{text}");
         }
     }

@@ -1,5 +1,5 @@
-//! What a chase measured of itself at its start, before anybody else was let run: whether it waits for the
-//! cache that it is meant for.
+//! What a chase measured of itself at its start, before anybody else was let run: whether it waits
+//! for the cache that it is meant for.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +25,8 @@ const UNLIKE: f64 = 1.5;
 /// Starts of one variant below which none is called unlike the others.
 const FEWEST: usize = 4;
 
-/// Starts that are unlike the others of the same task, one sentence a task: in those trials the victim
-/// waited for another level of memory, or somebody else disturbed it already.
+/// Starts that are unlike the others of the same task, one sentence a task: in those trials the
+/// victim waited for another level of memory, or somebody else disturbed it already.
 pub fn unlike_the_others(plan: &Plan, starts: &[Start]) -> Vec<String> {
     let variants = plan.variants.get(plan.metric).map_or(0, Vec::len);
     (0..variants)
@@ -40,7 +40,8 @@ pub fn unlike_the_others(plan: &Plan, starts: &[Start]) -> Vec<String> {
             let Task::Chase(chase) = &plan.variants[plan.metric][variant].task else { return None };
             (!outside.is_empty()).then(|| {
                 format!(
-                    "The chase of {} took {median:.1} ns a load alone at its start in the median, but {}: {} of {} trials \
+                    "The chase of {} took {median:.1} ns a load alone at its start in the median, \
+                     but {}: {} of {} trials \
                      began unlike the others",
                     chase.footprint,
                     listed(&outside),
@@ -76,11 +77,13 @@ mod tests {
     #[test]
     fn trials_that_begin_unlike_the_others_are_told() {
         let text = "schema = 2\nname = 'a'\nmetric = 'victim'\n[[role]]\nname = 'victim'\n\
-                    task = { workload = 'chase', footprint = '4MiB' }\n[[arm]]\nname = 'alone'\nactive = ['victim']\n";
+                    task = { workload = 'chase', footprint = '4MiB' }\n[[arm]]\nname = \
+                    'alone'\nactive = ['victim']\n";
         let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
         let plan = Plan::new(&Experiment::parse(text).unwrap(), &topology, None).unwrap();
         let start = |trial: u32, ns: f64| Start { trial, instance: 0, variant: 0, ns };
-        let alike: Vec<Start> = (0..10).map(|trial| start(trial, 35.0 + f64::from(trial))).collect();
+        let alike: Vec<Start> =
+            (0..10).map(|trial| start(trial, 35.0 + f64::from(trial))).collect();
         assert!(unlike_the_others(&plan, &alike).is_empty());
         let mut one = alike.clone();
         one[3].ns = 120.0;
@@ -90,7 +93,8 @@ mod tests {
             "{told:?}"
         );
         assert!(
-            unlike_the_others(&plan, &one[..4]).len() == 1 && unlike_the_others(&plan, &one[2..5]).is_empty()
+            unlike_the_others(&plan, &one[..4]).len() == 1
+                && unlike_the_others(&plan, &one[2..5]).is_empty()
         );
     }
 }

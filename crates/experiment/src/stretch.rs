@@ -1,8 +1,10 @@
-//! What a disk and the page cache did while a task was measured that works beside, or as, one that uses a disk.
+//! What a disk and the page cache did while a task was measured that works beside, or as, one that
+//! uses a disk.
 
 use serde::{Deserialize, Serialize};
 
-/// A stretch of a window, between two looks at the disk. An ordinary window is one; an episode has one each quarter of a second.
+/// A stretch of a window, between two looks at the disk. An ordinary window is one; an episode has
+/// one each quarter of a second.
 ///
 /// In a journal it is an array of its fields, in their order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,17 +16,21 @@ pub struct Stretch {
     pub length_ns: u64,
     /// Units of the task's work that ended in it.
     pub units: u64,
-    /// The longest of their latencies, as the lower end of its bucket, ns; absent where none ended, or none are counted.
+    /// The longest of their latencies, as the lower end of its bucket, ns; absent where none ended,
+    /// or none are counted.
     pub longest_ns: Option<u64>,
-    /// Bytes in the page cache, of the whole machine, that were changed and not yet being written, at its end: `Dirty` of
-    /// `/proc/meminfo`.
+    /// Bytes in the page cache, of the whole machine, that were changed and not yet being written,
+    /// at its end: `Dirty` of `/proc/meminfo`.
     pub dirty_bytes: Option<u64>,
-    /// Bytes that were being written back at its end, of the whole machine: `Writeback` of the same.
+    /// Bytes that were being written back at its end, of the whole machine: `Writeback` of the
+    /// same.
     pub writeback_bytes: Option<u64>,
-    /// How long the disk had a request under way, ns, by its own count (`io_ticks` of `/sys/block/DISK/stat`), which is of
-    /// everybody who uses it. Of several disks that of the busiest.
+    /// How long the disk had a request under way, ns, by its own count (`io_ticks` of
+    /// `/sys/block/DISK/stat`), which is of everybody who uses it. Of several disks that of the
+    /// busiest.
     pub disk_busy_ns: Option<u64>,
-    /// Write requests that the disks below the tasks' folders ended, all together, by their own counts.
+    /// Write requests that the disks below the tasks' folders ended, all together, by their own
+    /// counts.
     pub disk_writes: Option<u64>,
 }
 
@@ -32,8 +38,16 @@ type Fields = (u64, u64, u64, Option<u64>, Option<u64>, Option<u64>, Option<u64>
 
 impl From<Fields> for Stretch {
     fn from(fields: Fields) -> Self {
-        let (start_ns, length_ns, units, longest_ns, dirty_bytes, writeback_bytes, disk_busy_ns, disk_writes) =
-            fields;
+        let (
+            start_ns,
+            length_ns,
+            units,
+            longest_ns,
+            dirty_bytes,
+            writeback_bytes,
+            disk_busy_ns,
+            disk_writes,
+        ) = fields;
         Self {
             start_ns,
             length_ns,
@@ -95,7 +109,8 @@ mod tests {
     // Its count is in whole ms, or coarser.
     #[test]
     fn a_disk_is_busy_all_the_time_at_most() {
-        let one = Stretch { length_ns: 900_000, disk_busy_ns: Some(1_000_000), ..Stretch::default() };
+        let one =
+            Stretch { length_ns: 900_000, disk_busy_ns: Some(1_000_000), ..Stretch::default() };
         assert_eq!(one.busy(), Some(1.0));
         assert_eq!(Stretch { length_ns: 0, ..one }.busy(), None);
         assert_eq!(Stretch { disk_busy_ns: None, ..one }.busy(), None);

@@ -1,5 +1,5 @@
-//! Settings of the whole system that an arm may change, as people write them: `vda/scheduler`, `vda/nr_requests`,
-//! `vm.dirty_background_bytes`.
+//! Settings of the whole system that an arm may change, as people write them: `vda/scheduler`,
+//! `vda/nr_requests`, `vm.dirty_background_bytes`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,11 +24,13 @@ impl SystemSetting {
     pub fn problem(&self, value: &str) -> Option<String> {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         match self {
-            SystemSetting::Scheduler(_) if value.is_empty() || !value.chars().all(word) => {
-                Some(format!("'{value}' is not the name of a scheduler, such as none or mq-deadline"))
-            }
+            SystemSetting::Scheduler(_) if value.is_empty() || !value.chars().all(word) => Some(
+                format!("'{value}' is not the name of a scheduler, such as none or mq-deadline"),
+            ),
             // The kernel's least (BLKDEV_MIN_RQ).
-            SystemSetting::Requests(_) if !value.parse().is_ok_and(|count| (4..=65535).contains(&count)) => {
+            SystemSetting::Requests(_)
+                if !value.parse().is_ok_and(|count| (4..=65535).contains(&count)) =>
+            {
                 Some(format!("'{value}' is not a number from 4 to 65535"))
             }
             SystemSetting::DirtyBackground => match value.parse::<Bytes>() {
@@ -54,7 +56,8 @@ impl fmt::Display for SystemSetting {
 /// Why a text is no such setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is not a setting that an arm may change: write DISK/scheduler, DISK/nr_requests or vm.dirty_background_bytes"
+    "'{0}' is not a setting that an arm may change: write DISK/scheduler, DISK/nr_requests or \
+     vm.dirty_background_bytes"
 )]
 pub struct ParseSystemSettingError(String);
 
@@ -69,7 +72,9 @@ impl FromStr for SystemSetting {
         };
         match text.split_once('/') {
             Some((disk, "scheduler")) if is_disk(disk) => Ok(SystemSetting::Scheduler(disk.into())),
-            Some((disk, "nr_requests")) if is_disk(disk) => Ok(SystemSetting::Requests(disk.into())),
+            Some((disk, "nr_requests")) if is_disk(disk) => {
+                Ok(SystemSetting::Requests(disk.into()))
+            }
             None if text == "vm.dirty_background_bytes" => Ok(SystemSetting::DirtyBackground),
             _ => Err(ParseSystemSettingError(text.into())),
         }
@@ -87,9 +92,14 @@ mod tests {
         for text in ["vda/scheduler", "nvme0n1/nr_requests", "vm.dirty_background_bytes"] {
             assert_eq!(text.parse::<SystemSetting>().unwrap().to_string(), text);
         }
-        for text in
-            ["vm.swappiness", "../vda/scheduler", "/scheduler", "./scheduler", "vda/rotational", "vda"]
-        {
+        for text in [
+            "vm.swappiness",
+            "../vda/scheduler",
+            "/scheduler",
+            "./scheduler",
+            "vda/rotational",
+            "vda",
+        ] {
             let error = text.parse::<SystemSetting>().unwrap_err().to_string();
             assert!(error.contains("DISK/scheduler"), "{error}");
         }
@@ -97,10 +107,13 @@ mod tests {
 
     #[test]
     fn values_that_make_no_sense_are_refused() {
-        let problem = |setting: &str, value: &str| setting.parse::<SystemSetting>().unwrap().problem(value);
-        for (setting, value) in
-            [("a/scheduler", "mq-deadline"), ("a/nr_requests", "4"), ("vm.dirty_background_bytes", "16MiB")]
-        {
+        let problem =
+            |setting: &str, value: &str| setting.parse::<SystemSetting>().unwrap().problem(value);
+        for (setting, value) in [
+            ("a/scheduler", "mq-deadline"),
+            ("a/nr_requests", "4"),
+            ("vm.dirty_background_bytes", "16MiB"),
+        ] {
             assert_eq!(problem(setting, value), None, "{setting}");
         }
         for (setting, value, part) in [
@@ -111,7 +124,10 @@ mod tests {
             ("vm.dirty_background_bytes", "0", "1MiB at least"),
             ("vm.dirty_background_bytes", "much", "much"),
         ] {
-            assert!(problem(setting, value).is_some_and(|why| why.contains(part)), "{setting} {value}");
+            assert!(
+                problem(setting, value).is_some_and(|why| why.contains(part)),
+                "{setting} {value}"
+            );
         }
     }
 }

@@ -115,7 +115,8 @@ impl FromStr for Share {
             // 0.05 is a share in most other places.
             let number = text.parse::<f64>().ok();
             let number = number.map(|number| if number < 1.0 { number } else { number / 100.0 });
-            let meant = number.filter(|number| *number > 0.0 && *number <= 1.0).map_or(Share(0.005), Share);
+            let meant =
+                number.filter(|number| *number > 0.0 && *number <= 1.0).map_or(Share(0.005), Share);
             ParseUnitError { text: text.into(), what, example: meant.to_string() }
         };
         let number = text.trim().strip_suffix('%').ok_or_else(bad)?;
@@ -132,8 +133,10 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Exact, so that what is written reads back as the same rate.
         let units = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
-        let (unit, shift) =
-            units.into_iter().find(|(_, shift)| self.0.0.is_multiple_of(1 << shift)).unwrap_or(("B", 0));
+        let (unit, shift) = units
+            .into_iter()
+            .find(|(_, shift)| self.0.0.is_multiple_of(1 << shift))
+            .unwrap_or(("B", 0));
         f.pad(&format!("{}{unit}/s", self.0.0 >> shift))
     }
 }
@@ -208,7 +211,9 @@ mod tests {
         }
         assert_eq!(advised::<Span>("20"), "20ms");
         assert_eq!(advised::<Span>("soon"), "20ms");
-        for (text, meant) in [("5", "5%"), ("0.05", "5%"), ("x", "0.5%"), ("500", "0.5%"), ("0", "0.5%")] {
+        for (text, meant) in
+            [("5", "5%"), ("0.05", "5%"), ("x", "0.5%"), ("500", "0.5%"), ("0", "0.5%")]
+        {
             assert_eq!(advised::<Share>(text), meant, "{text}");
         }
         assert_eq!(advised::<Rate>("5MiB"), "5MiB/s");

@@ -1,4 +1,5 @@
-//! What should be known before any figure is read: a sentence that begins like this stands at the top.
+//! What should be known before any figure is read: a sentence that begins like this stands at the
+//! top.
 
 /// How a warning begins.
 pub const WARNING: &str = "WARNING: ";

@@ -1,4 +1,5 @@
-//! What Slurm says of tasks. What `scontrol show job` has forgotten (`MinJobAge`) is told from the folder's own files.
+//! What Slurm says of tasks. What `scontrol show job` has forgotten (`MinJobAge`) is told from the
+//! folder's own files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +30,8 @@ pub(crate) struct Asked {
 impl Asked {
     /// Whether it waits for a node.
     pub fn waits(&self) -> bool {
-        ["PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"].contains(&self.state.as_str())
+        ["PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"]
+            .contains(&self.state.as_str())
     }
 
     /// Whether it runs.
@@ -57,7 +59,9 @@ pub(crate) fn ask(dir: &Path) -> Result<BTreeMap<u32, Asked>, FleetError> {
             let format = "--format=JobID,State,NodeList,Start".to_owned();
             let words = ["-n".into(), "-P".into(), "-X".into(), "-j".into(), job.clone(), format];
             // Many clusters keep no accounts.
-            for (task, asked) in call("sacct", &words, None).map(|said| accounts(&said)).unwrap_or_default() {
+            for (task, asked) in
+                call("sacct", &words, None).map(|said| accounts(&said)).unwrap_or_default()
+            {
                 found.entry(task).or_insert(asked);
             }
         }
@@ -78,11 +82,13 @@ pub(crate) fn ask(dir: &Path) -> Result<BTreeMap<u32, Asked>, FleetError> {
     Ok(all)
 }
 
-// Without nodes of their own tasks would run anywhere, so that only a job which is whole may be let go.
+// Without nodes of their own tasks would run anywhere, so that only a job which is whole may be let
+// go.
 fn held(job: &str, unbound: bool) -> String {
     if unbound {
         format!(
-            "{HELD}: it was interrupted before every task had its node: 'scancel {job}', and then 'ringfence fleet retry'"
+            "{HELD}: it was interrupted before every task had its node: 'scancel {job}', and then \
+             'ringfence fleet retry'"
         )
     } else {
         format!("{HELD}: 'scontrol release {job}' lets it go, 'scancel {job}' takes it back")
@@ -91,7 +97,8 @@ fn held(job: &str, unbound: bool) -> String {
 
 // Why a node is down, as it was told to Slurm.
 fn node_reason(node: &str) -> Option<String> {
-    let said = call("scontrol", &["show".into(), "node".into(), "-o".into(), node.into()], None).ok()?;
+    let said =
+        call("scontrol", &["show".into(), "node".into(), "-o".into(), node.into()], None).ok()?;
     let reason = said.split(" Reason=").nth(1)?;
     let reason = reason.split(" [").next().unwrap_or(reason).trim();
     (!reason.is_empty()).then(|| reason.to_owned())
@@ -105,7 +112,9 @@ fn parse(said: &str) -> BTreeMap<u32, Asked> {
             let found = line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
             found.filter(|value| is_told(value)).map(str::to_owned)
         };
-        let (Some(tasks), Some(state)) = (value("ArrayTaskId"), value("JobState")) else { continue };
+        let (Some(tasks), Some(state)) = (value("ArrayTaskId"), value("JobState")) else {
+            continue;
+        };
         let asked = Asked {
             state,
             reason: value("Reason"),
@@ -157,7 +166,8 @@ fn accounts(said: &str) -> BTreeMap<u32, Asked> {
     said.lines().filter_map(line).flatten().collect()
 }
 
-// `3`, `1-4,7%2`: what is behind '%' says how many at once. Slurm shortens a long list with '...', whose rest is not known.
+// `3`, `1-4,7%2`: what is behind '%' says how many at once. Slurm shortens a long list with '...',
+// whose rest is not known.
 fn numbers(list: &str) -> Vec<u32> {
     let list = list.split('%').next().unwrap_or_default();
     let run = |run: &str| -> Option<(u32, u32)> {
@@ -182,8 +192,10 @@ mod tests {
 
     #[test]
     fn what_slurm_says_of_tasks_is_read() {
-        let said = "JobId=12 ArrayJobId=10 ArrayTaskId=2 JobName=a b JobState=RUNNING Reason=None StartTime=2026-05-09T07:29:33 \
-                    ReqNodeList=(null) NodeList=node2 BatchHost=node2\nJobId=10 ArrayJobId=10 ArrayTaskId=3-5%1 JobName=x \
+        let said = "JobId=12 ArrayJobId=10 ArrayTaskId=2 JobName=a b JobState=RUNNING Reason=None \
+                    StartTime=2026-05-09T07:29:33 \
+                    ReqNodeList=(null) NodeList=node2 BatchHost=node2\nJobId=10 ArrayJobId=10 \
+                    ArrayTaskId=3-5%1 JobName=x \
                     JobState=PENDING Reason=Resources StartTime=Unknown NodeList= \n";
         let found = parse(said);
         assert_eq!(found.keys().copied().collect::<Vec<_>>(), [2, 3, 4, 5]);
@@ -198,9 +210,16 @@ mod tests {
         );
         assert!(found[&4].node.is_none(), "{found:?}");
         let accounted = accounts(
-            "10_2|CANCELLED by 0|node2|2026-05-09T07:29:33\n10_[3-4]|PENDING|None assigned|Unknown\n",
+            "10_2|CANCELLED by 0|node2|2026-05-09T07:29:33\n10_[3-4]|PENDING|None \
+             assigned|Unknown\n",
         );
-        assert_eq!((accounted[&2].state.as_str(), accounted[&4].state.as_str()), ("CANCELLED", "PENDING"));
-        assert_eq!((accounted[&2].node.as_deref(), accounted[&4].node.as_deref()), (Some("node2"), None));
+        assert_eq!(
+            (accounted[&2].state.as_str(), accounted[&4].state.as_str()),
+            ("CANCELLED", "PENDING")
+        );
+        assert_eq!(
+            (accounted[&2].node.as_deref(), accounted[&4].node.as_deref()),
+            (Some("node2"), None)
+        );
     }
 }

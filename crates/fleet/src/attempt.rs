@@ -162,7 +162,8 @@ pub(crate) fn of(dir: &Path, task: u32, number: u32) -> PathBuf {
     if !named.is_dir() && part.is_dir() { part } else { named }
 }
 
-// Its program was killed when all of it was there but for its name. Who may not rename it reads it where it is.
+// Its program was killed when all of it was there but for its name. Who may not rename it reads it
+// where it is.
 fn finish(task: &Path, number: u32, outcome: &Outcome) {
     if take_name(&part(task, number), &complete(task, number)).is_ok() {
         // What is not written now is told from the attempts.
@@ -176,7 +177,10 @@ fn finish(task: &Path, number: u32, outcome: &Outcome) {
 
 /// Says that a node has been measured. Whoever was first is there already.
 pub(crate) fn measured(dir: &Path, outcome: &Outcome) {
-    let _ = whole::write_new(&dir.join("nodes").join(&outcome.node), outcome.task.to_string().as_bytes());
+    let _ = whole::write_new(
+        &dir.join("nodes").join(&outcome.node),
+        outcome.task.to_string().as_bytes(),
+    );
 }
 
 /// What to do about an attempt whose figures cannot be had.
@@ -187,7 +191,8 @@ pub(crate) fn remedy(attempt: &Path, why: &str) -> String {
 
 /// Writes a value as JSON, whole.
 pub(crate) fn put(path: &Path, value: &impl Serialize) -> Result<(), FleetError> {
-    let text = serde_json::to_vec_pretty(value).map_err(|error| FleetError::Failed(error.to_string()))?;
+    let text =
+        serde_json::to_vec_pretty(value).map_err(|error| FleetError::Failed(error.to_string()))?;
     whole::write(path, &text).map_err(FleetError::whole(path))
 }
 
@@ -198,7 +203,10 @@ pub(crate) fn get<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FleetEr
         read => read.map_err(FleetError::io("read", path))?,
     };
     serde_json::from_str(&text).map(Some).map_err(|error| {
-        FleetError::Failed(format!("{} is damaged ({error}): restore it as it was written", path.display()))
+        FleetError::Failed(format!(
+            "{} is damaged ({error}): restore it as it was written",
+            path.display()
+        ))
     })
 }
 
@@ -226,11 +234,14 @@ impl Attempt {
     /// When it began.
     pub(crate) fn began(&self) -> Option<&str> {
         let started = self.started.as_ref().map(|started| &started.at);
-        started.or_else(|| self.outcome.as_ref().map(|outcome| &outcome.started)).map(String::as_str)
+        started
+            .or_else(|| self.outcome.as_ref().map(|outcome| &outcome.started))
+            .map(String::as_str)
     }
 }
 
-/// All attempts at a task, in the order of their numbers. A file that is damaged costs only what it said.
+/// All attempts at a task, in the order of their numbers. A file that is damaged costs only what it
+/// said.
 pub(crate) fn all(task: &Path) -> Result<Vec<Attempt>, FleetError> {
     let attempt = |(number, name): (u32, String)| {
         let dir = task.join(name);
@@ -265,14 +276,19 @@ fn told<T>(read: Result<Option<T>, FleetError>, damaged: &mut Option<String>) ->
     })
 }
 
-/// The attempt that counts, of those at a task: the first that was complete, as it was recorded; where nobody could
-/// record it, the complete one of the lowest number. And what is wrong with the record, where it cannot be read.
-pub(crate) fn counting<'a>(task: &Path, all: &'a [Attempt]) -> (Option<&'a Attempt>, Option<String>) {
+/// The attempt that counts, of those at a task: the first that was complete, as it was recorded;
+/// where nobody could record it, the complete one of the lowest number. And what is wrong with the
+/// record, where it cannot be read.
+pub(crate) fn counting<'a>(
+    task: &Path,
+    all: &'a [Attempt],
+) -> (Option<&'a Attempt>, Option<String>) {
     let mut damaged = None;
     let first: Option<First> = told(get(&task.join(FIRST)), &mut damaged);
     let recorded = first.and_then(|First { attempt }| all.iter().find(|one| one.number == attempt));
-    let counts =
-        recorded.filter(|one| one.is_complete()).or_else(|| all.iter().find(|one| one.is_complete()));
+    let counts = recorded
+        .filter(|one| one.is_complete())
+        .or_else(|| all.iter().find(|one| one.is_complete()));
     (counts, damaged)
 }
 
@@ -283,8 +299,10 @@ fn numbers(task: &Path) -> Result<Vec<(u32, String)>, FleetError> {
     };
     let mut all = Vec::new();
     for entry in entries {
-        let name = entry.map_err(FleetError::io("list", task))?.file_name().to_string_lossy().into_owned();
-        let number = name.strip_prefix("attempt-").map(|rest| rest.strip_suffix(PART).unwrap_or(rest));
+        let name =
+            entry.map_err(FleetError::io("list", task))?.file_name().to_string_lossy().into_owned();
+        let number =
+            name.strip_prefix("attempt-").map(|rest| rest.strip_suffix(PART).unwrap_or(rest));
         if let Some(number) = number.and_then(|number| number.parse().ok()) {
             all.push((number, name));
         }
@@ -334,7 +352,8 @@ mod tests {
         assert_eq!((one.number, two.number), (1, 2));
         let (first, second) = (outcome(1, true), outcome(2, true));
         two.end(&second).unwrap();
-        let counts = |task: &Path| counting(task, &all(task).unwrap()).0.map(|attempt| attempt.number);
+        let counts =
+            |task: &Path| counting(task, &all(task).unwrap()).0.map(|attempt| attempt.number);
         assert_eq!(counts(&task), Some(2));
         one.end(&first).unwrap();
         assert_eq!(counts(&task), Some(2));
@@ -375,7 +394,10 @@ mod tests {
         assert_eq!(of(dir.path(), 1, 1), named);
         assert_eq!(fs::read_to_string(dir.path().join("nodes/n")).unwrap(), "1");
         // Of two who do it one comes later, which changes nothing.
-        assert!(take_name(&left, &named).is_ok() && take_name(&task.join("x"), &task.join("y")).is_err());
+        assert!(
+            take_name(&left, &named).is_ok()
+                && take_name(&task.join("x"), &task.join("y")).is_err()
+        );
     }
 
     #[test]
@@ -388,7 +410,10 @@ mod tests {
         let damage = |name: &str| fs::write(task.join(name), "{\"attempt").unwrap();
         damage("attempt-1/started.json");
         let found = all(&task).unwrap();
-        assert_eq!((found[0].node(), found[0].began()), (Some("n"), Some("2026-05-09T07:29:33.000Z")));
+        assert_eq!(
+            (found[0].node(), found[0].began()),
+            (Some("n"), Some("2026-05-09T07:29:33.000Z"))
+        );
         assert!(found[0].damaged.as_ref().unwrap().contains("started.json is damaged"));
         damage("attempt-1/outcome.json");
         let found = all(&task).unwrap();
@@ -416,6 +441,10 @@ mod tests {
         });
         let found = all(&task).unwrap();
         assert_eq!(found.len(), 8);
-        assert!(found.iter().all(|one| one.outcome.as_ref().is_some_and(|own| own.attempt == one.number)));
+        assert!(
+            found
+                .iter()
+                .all(|one| one.outcome.as_ref().is_some_and(|own| own.attempt == one.number))
+        );
     }
 }

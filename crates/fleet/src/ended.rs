@@ -9,21 +9,25 @@ use crate::submission;
 
 pub(crate) const DIED: &str = "it ended without a word: it was killed, or its machine went down";
 
-/// From the last attempt, what Slurm says of its last job, which need not be that attempt's, and the last words in its log.
+/// From the last attempt, what Slurm says of its last job, which need not be that attempt's, and
+/// the last words in its log.
 pub(crate) fn lost(
     dir: &Path,
     number: u32,
     last: Option<&Attempt>,
     slurm: Option<&Asked>,
 ) -> (State, Option<String>) {
-    let same =
-        |(started, slurm): (&Started, &Asked)| started.job.as_ref().is_none_or(|job| *job == slurm.job);
+    let same = |(started, slurm): (&Started, &Asked)| {
+        started.job.as_ref().is_none_or(|job| *job == slurm.job)
+    };
     let of_this = last.and_then(|last| last.started.as_ref()).zip(slurm).is_none_or(same);
     let said = slurm.filter(|slurm| !ended_by_itself(slurm)).map(told);
     let failed = |why: String| (State::Failed, Some(why));
     match (last.map(|last| (&last.outcome, &last.damaged)), said) {
         // That its node died, or that it was taken back, it only saw as a signal.
-        (Some((Some(Outcome { reason: Some(own), stopped: false, .. }), _)), Some(said)) if of_this => {
+        (Some((Some(Outcome { reason: Some(own), stopped: false, .. }), _)), Some(said))
+            if of_this =>
+        {
             failed(format!("{said}; {own}"))
         }
         // An attempt that ended by itself tells more than Slurm, which saw its exit code.
@@ -34,7 +38,9 @@ pub(crate) fn lost(
         (_, None) => match (words(dir, number, slurm), last, slurm) {
             (Some(words), ..) => failed(words),
             (None, Some(_), _) => failed(DIED.into()),
-            (None, None, Some(slurm)) => failed(format!("Slurm says {}, and it left nothing", slurm.state)),
+            (None, None, Some(slurm)) => {
+                failed(format!("Slurm says {}, and it left nothing", slurm.state))
+            }
             (None, None, None) => {
                 (State::Missing, Some("Slurm knows nothing of it, and it left nothing".into()))
             }
@@ -54,19 +60,26 @@ fn told(slurm: &Asked) -> String {
     match state.as_str() {
         "TIMEOUT" => {
             let limit = limit.as_ref().map(|limit| format!(" of {limit}")).unwrap_or_default();
-            format!("it ran out of its time{limit}{on}: give 'ringfence fleet retry' a longer --limit")
+            format!(
+                "it ran out of its time{limit}{on}: give 'ringfence fleet retry' a longer --limit"
+            )
         }
-        "CANCELLED" => format!("it was cancelled in Slurm{on}: 'ringfence fleet retry' hands it in again"),
+        "CANCELLED" => {
+            format!("it was cancelled in Slurm{on}: 'ringfence fleet retry' hands it in again")
+        }
         "NODE_FAIL" | "BOOT_FAIL" => {
             let node = node.as_deref().unwrap_or("its node");
             format!("{node} failed (Slurm says {state}{because}): retry when it is back")
         }
         "OUT_OF_MEMORY" => {
             format!(
-                "Slurm ended it for the memory that it took{on}: let it have more by 'retry DIR --slurm --mem=...'"
+                "Slurm ended it for the memory that it took{on}: let it have more by 'retry DIR \
+                 --slurm --mem=...'"
             )
         }
-        "PREEMPTED" => format!("Slurm took its node back for other jobs{on}: retry when there are fewer"),
+        "PREEMPTED" => {
+            format!("Slurm took its node back for other jobs{on}: retry when there are fewer")
+        }
         _ => format!("Slurm says {state}{on}{because}"),
     }
 }
@@ -74,13 +87,18 @@ fn told(slurm: &Asked) -> String {
 // What stands at the end of its log: why it could not begin, or not record anything.
 fn words(dir: &Path, number: u32, slurm: Option<&Asked>) -> Option<String> {
     let log = submission::log(dir, number)?;
-    let on =
-        slurm.and_then(|slurm| slurm.node.as_ref()).map(|node| format!(" on {node}")).unwrap_or_default();
+    let on = slurm
+        .and_then(|slurm| slurm.node.as_ref())
+        .map(|node| format!(" on {node}"))
+        .unwrap_or_default();
     let Some(said) = submission::last_line(&log) else {
         // One that Slurm has forgotten may just have been removed.
         return slurm.map(|_| {
             let log = log.display();
-            format!("it left nothing{on}, not even {log}: is that on a file system which nodes share, with room on it?")
+            format!(
+                "it left nothing{on}, not even {log}: is that on a file system which nodes \
+                     share, with room on it?"
+            )
         });
     };
     let code = slurm.and_then(|slurm| slurm.code.as_deref());
@@ -92,7 +110,9 @@ fn words(dir: &Path, number: u32, slurm: Option<&Asked>) -> Option<String> {
         _ => "",
     };
     let code = code.map(|code| format!(" with exit code {code}")).unwrap_or_default();
-    Some(format!("it ended{on}{code} before it could record anything{program}; its log ends: {said}"))
+    Some(format!(
+        "it ended{on}{code} before it could record anything{program}; its log ends: {said}"
+    ))
 }
 
 #[cfg(test)]
@@ -115,9 +135,14 @@ mod tests {
             (
                 "TIMEOUT",
                 Some("n1"),
-                "it ran out of its time of 00:10:00 on n1: give 'ringfence fleet retry' a longer --limit",
+                "it ran out of its time of 00:10:00 on n1: give 'ringfence fleet retry' a longer \
+                 --limit",
             ),
-            ("CANCELLED", None, "it was cancelled in Slurm: 'ringfence fleet retry' hands it in again"),
+            (
+                "CANCELLED",
+                None,
+                "it was cancelled in Slurm: 'ringfence fleet retry' hands it in again",
+            ),
             ("NODE_FAIL", Some("n1"), "n1 failed (Slurm says NODE_FAIL): retry when it is back"),
             ("DEADLINE", None, "Slurm says DEADLINE"),
         ] {

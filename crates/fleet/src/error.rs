@@ -49,6 +49,10 @@ impl FleetError {
 
 impl From<DatasetError> for FleetError {
     fn from(error: DatasetError) -> Self {
-        if error.is_usage() { Self::Usage(error.to_string()) } else { Self::Failed(error.to_string()) }
+        if error.is_usage() {
+            Self::Usage(error.to_string())
+        } else {
+            Self::Failed(error.to_string())
+        }
     }
 }

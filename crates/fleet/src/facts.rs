@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::attempt::{self, HOST};
 use crate::error::FleetError;
 
-/// What is known of a host before a task runs there. Unlike `machine.json` of a dataset it names the host.
+/// What is known of a host before a task runs there. Unlike `machine.json` of a dataset it names
+/// the host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
@@ -88,7 +89,8 @@ impl Facts {
     /// # Errors
     /// Where not even its CPUs can be listed.
     pub fn look(root: &FsRoot, node: &str) -> Result<Self, FleetError> {
-        let machine = Machine::examine(root).map_err(|error| FleetError::Failed(error.to_string()))?;
+        let machine =
+            Machine::examine(root).map_err(|error| FleetError::Failed(error.to_string()))?;
         let features = machine.features.as_ref();
         let flag = |name: &str| Some(has_cpuinfo_flag(root, name));
         let topology = &machine.topology;
@@ -96,7 +98,8 @@ impl Facts {
         let busy: Vec<String> = busy.map(|finding| finding.cause.clone()).collect();
         let by_cpuid = features.and_then(|features| features.hypervisor.clone());
         let hypervisor = by_cpuid.filter(|name| name != "unknown").or_else(|| {
-            hypervisor::guest(root).map(|guest| guest.hypervisor.unwrap_or_else(|| "unknown".into()))
+            hypervisor::guest(root)
+                .map(|guest| guest.hypervisor.unwrap_or_else(|| "unknown".into()))
         });
         let some = |count: usize| u32::try_from(count).ok().filter(|count| *count > 0);
         Ok(Self {
@@ -115,21 +118,24 @@ impl Facts {
             sockets: some(topology.packages.len()),
             cores: some(topology.cores.len()).filter(|_| topology.cores_known()),
             threads: some(topology.online.len()),
-            smt: (!topology.cores.is_empty()).then(|| topology.cores.iter().any(|core| core.cpus.len() > 1)),
+            smt: (!topology.cores.is_empty())
+                .then(|| topology.cores.iter().any(|core| core.cpus.len() > 1)),
             numa_nodes: some(topology.nodes.len()),
             governor: governor(root, &machine),
             boost: boost(root),
             clwb: features.map_or_else(|| flag("clwb"), |features| Some(features.clwb)),
             avx512: features.map_or_else(|| flag("avx512f"), |features| Some(features.avx512f)),
             doctor: {
-                let ids: BTreeSet<String> = machine.findings.into_iter().map(|finding| finding.id).collect();
+                let ids: BTreeSet<String> =
+                    machine.findings.into_iter().map(|finding| finding.id).collect();
                 ids.into_iter().collect()
             },
             busy: (!busy.is_empty()).then(|| busy.join("; ")),
         })
     }
 
-    /// As columns, in a fixed order; the node is the partition's name too, as text whatever it looks like.
+    /// As columns, in a fixed order; the node is the partition's name too, as text whatever it
+    /// looks like.
     pub fn columns(&self) -> Vec<(&'static str, Fact)> {
         let text = |value: &Option<String>| Fact::Text(value.clone());
         vec![
@@ -177,7 +183,8 @@ impl Fact {
 const BUSY: [&str; 2] = ["load", "steal-time"];
 
 fn governor(root: &FsRoot, machine: &Machine) -> Option<String> {
-    let of = |cpu| root.read_opt(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"));
+    let of =
+        |cpu| root.read_opt(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"));
     let names: BTreeSet<String> = machine.topology.online.iter().filter_map(of).collect();
     (!names.is_empty()).then(|| names.into_iter().collect::<Vec<_>>().join(","))
 }

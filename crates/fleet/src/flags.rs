@@ -1,4 +1,5 @@
-//! The flags of `ringfence fleet`. They are here because the program's own crate is near its limit of lines.
+//! The flags of `ringfence fleet`. They are here because the program's own crate is near its limit
+//! of lines.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,8 @@ use clap::{Args as ClapArgs, Subcommand};
 #[command(
     subcommand_required = true,
     after_long_help = "\
-Every task is one host. A folder holds all of a fleet, and must be on a file system that all nodes share.
+Every task is one host. A folder holds all of a fleet, and must be on a file system that all nodes \
+share.
 
 Examples:
   ringfence fleet submit try --local 2 -- survey --quick
@@ -43,8 +45,10 @@ pub enum FleetAction {
 /// `fleet submit`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-Copies this program and the experiment into the folder. Slurm is handed a job array of one task a node, alone on its \
-node, with a time limit from the experiment's time. Of sbatch's options a list of nodes binds each task to one of them; \
+Copies this program and the experiment into the folder. Slurm is handed a job array of one task a \
+node, alone on its \
+node, with a time limit from the experiment's time. Of sbatch's options a list of nodes binds each \
+task to one of them; \
 otherwise Slurm chooses.
 
 Examples:
@@ -153,7 +157,8 @@ pub struct FleetReport {
     pub at_least: String,
     /// Compare FACT=BEFORE:AFTER, or an earlier fleet
     ///
-    /// Two groups of hosts, such as kernel=6.1:6.6, or this fleet with one that was measured before, by its folder.
+    /// Two groups of hosts, such as kernel=6.1:6.6, or this fleet with one that was measured
+    /// before, by its folder.
     #[arg(long, value_name = "WHAT")]
     pub compare: Option<String>,
     /// Print the report as JSON

@@ -80,12 +80,18 @@ pub fn is_fleet(dir: &Path) -> bool {
 ///
 /// # Errors
 /// Where the folder exists and is not empty, and what the kernel refuses.
-pub fn create(dir: &Path, spec: &Spec, program: &Path, experiment: Option<&str>) -> Result<(), FleetError> {
+pub fn create(
+    dir: &Path,
+    spec: &Spec,
+    program: &Path,
+    experiment: Option<&str>,
+) -> Result<(), FleetError> {
     match fs::read_dir(dir).map(Iterator::count) {
         Ok(entries) if entries > 0 => {
             let dir = dir.display();
             return Err(FleetError::Usage(format!(
-                "{dir} is not empty: name a folder that does not exist yet, or see 'ringfence fleet status'"
+                "{dir} is not empty: name a folder that does not exist yet, or see 'ringfence \
+                 fleet status'"
             )));
         }
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
@@ -118,7 +124,10 @@ pub fn create(dir: &Path, spec: &Spec, program: &Path, experiment: Option<&str>)
 pub fn open(dir: &Path) -> Result<Spec, FleetError> {
     let path = dir.join(SPEC);
     let text = text_file::read(&path, 1 << 20).map_err(|error| {
-        FleetError::Usage(format!("{}: {error}; name the folder of 'ringfence fleet submit'", path.display()))
+        FleetError::Usage(format!(
+            "{}: {error}; name the folder of 'ringfence fleet submit'",
+            path.display()
+        ))
     })?;
     let spec: Spec = toml::from_str(&text).map_err(|error| {
         FleetError::Failed(format!(
@@ -128,7 +137,8 @@ pub fn open(dir: &Path) -> Result<Spec, FleetError> {
         ))
     })?;
     if spec.schema > Spec::SCHEMA {
-        let newer = format!("{} was made by a later version of Ringfence: use that", path.display());
+        let newer =
+            format!("{} was made by a later version of Ringfence: use that", path.display());
         return Err(FleetError::Usage(newer));
     }
     Ok(spec)
@@ -201,7 +211,10 @@ mod tests {
         assert_eq!(spec.line(), "survey --quick");
         assert_eq!((spec.node(2), spec.node(3), spec.node(0)), (Some("n2"), None, None));
         assert!(
-            create(&folder, &spec, Path::new("/bin/sh"), None).unwrap_err().to_string().contains("not empty")
+            create(&folder, &spec, Path::new("/bin/sh"), None)
+                .unwrap_err()
+                .to_string()
+                .contains("not empty")
         );
         fs::write(folder.join(SPEC), "schema = 1").unwrap();
         assert!(open(&folder).unwrap_err().to_string().contains("is damaged"));

@@ -1,4 +1,5 @@
-//! One experiment on many machines: tasks in a folder, an engine that people have, and one table of what came of it.
+//! One experiment on many machines: tasks in a folder, an engine that people have, and one table of
+//! what came of it.
 //!
 //! A fleet is a folder:
 //!
@@ -14,8 +15,9 @@
 //! | `submitting` | is locked by whoever hands tasks in, or runs them here |
 //! | `table/` | what [`gather()`] makes of all of it |
 //!
-//! An attempt writes to a folder of its own, `attempt-1.part`, and takes its name when all of it is there. A task
-//! that runs twice, because an engine thinks a node dead that goes on, so neither loses nor mixes anything.
+//! An attempt writes to a folder of its own, `attempt-1.part`, and takes its name when all of it is
+//! there. A task that runs twice, because an engine thinks a node dead that goes on, so neither
+//! loses nor mixes anything.
 
 #![forbid(unsafe_code)]
 

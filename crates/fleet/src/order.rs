@@ -49,7 +49,10 @@ pub struct Ordered {
 ///
 /// # Errors
 /// One sentence where there is none in it, or no Slurm here.
-pub fn order(order: &Order, called: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Ordered, FleetError> {
+pub fn order(
+    order: &Order,
+    called: &dyn Fn(&[String]) -> Result<(), String>,
+) -> Result<Ordered, FleetError> {
     let mut options = order.slurm.clone().unwrap_or_default();
     let mut words = order.verb.clone();
     // '--slurm' takes what follows, hyphens and all.
@@ -62,10 +65,13 @@ pub fn order(order: &Order, called: &dyn Fn(&[String]) -> Result<(), String>) ->
             (Some(PathBuf::from(file)), dir)
         }
         ([dir], [_, ..]) => (None, dir),
-        ([_, _], _) => return Err(usage("name an experiment file, or a verb behind '--', but not both")),
+        ([_, _], _) => {
+            return Err(usage("name an experiment file, or a verb behind '--', but not both"));
+        }
         _ => {
             return Err(usage(
-                "name an experiment file, FILE.toml, and a folder for the fleet, or a verb behind '--'",
+                "name an experiment file, FILE.toml, and a folder for the fleet, or a verb behind \
+                 '--'",
             ));
         }
     };
@@ -93,7 +99,9 @@ pub fn order(order: &Order, called: &dyn Fn(&[String]) -> Result<(), String>) ->
         options: Vec::new(),
     };
     match (order.local, &order.slurm) {
-        (None, None) => return Err(usage("say who is to run it: --slurm, or --local 2 to try it here")),
+        (None, None) => {
+            return Err(usage("say who is to run it: --slurm, or --local 2 to try it here"));
+        }
         (Some(0), _) => return Err(usage("--local: a fleet takes at least one task")),
         (Some(_), _) => {}
         (None, Some(_)) => {
@@ -117,7 +125,10 @@ fn experiment(file: &Path) -> Result<String, FleetError> {
 }
 
 // What each task will be called with, read as it will be.
-fn check(words: &[String], called: &dyn Fn(&[String]) -> Result<(), String>) -> Result<(), FleetError> {
+fn check(
+    words: &[String],
+    called: &dyn Fn(&[String]) -> Result<(), String>,
+) -> Result<(), FleetError> {
     if words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
         return Err(usage("each task writes to a folder of its own: leave out --out"));
     }
@@ -140,7 +151,8 @@ fn namable(dir: &Path) -> Result<(), FleetError> {
     let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
     match whole.to_string_lossy().contains(['"', '\\', '\n']) {
         true => Err(FleetError::Usage(format!(
-            "{}: Slurm takes no folder with a quotation mark or a backslash in its name: name another one",
+            "{}: Slurm takes no folder with a quotation mark or a backslash in its name: name \
+             another one",
             whole.display()
         ))),
         false => Ok(()),
@@ -153,7 +165,9 @@ fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result
     let mut array = None;
     let mut rest = options.into_iter().peekable();
     while let Some(option) = rest.next() {
-        let value = |rest: &mut std::iter::Peekable<std::vec::IntoIter<String>>, long: &str, short: &str| {
+        let value = |rest: &mut std::iter::Peekable<std::vec::IntoIter<String>>,
+                     long: &str,
+                     short: &str| {
             match option.strip_prefix(long) {
                 Some("") => rest.next(),
                 Some(value) => value.strip_prefix('=').map(str::to_owned),
@@ -186,9 +200,10 @@ fn of_slurm(spec: &mut Spec, options: Vec<String>, hosts: Option<u32>) -> Result
         usage("say on how many hosts: --hosts 4, or --slurm --nodelist='n[1-4]' or --array=1-4")
     })?;
     match known.find(|other| *other != spec.tasks) {
-        Some(other) => {
-            Err(FleetError::Usage(format!("{} and {other} hosts are asked for at once", spec.tasks)))
-        }
+        Some(other) => Err(FleetError::Usage(format!(
+            "{} and {other} hosts are asked for at once",
+            spec.tasks
+        ))),
         None => Ok(()),
     }
 }
@@ -201,7 +216,8 @@ pub(crate) fn sensible(option: String) -> Result<String, FleetError> {
     let refuse = |why: &str| Err(FleetError::Usage(format!("{option}: {why}")));
     if ["--wait", "-W"].contains(&option.as_str()) {
         return refuse(
-            "sbatch would wait for tasks that cannot begin before it has ended: leave it out, and wait with 'ringfence fleet status --wait'",
+            "sbatch would wait for tasks that cannot begin before it has ended: leave it out, and \
+             wait with 'ringfence fleet status --wait'",
         );
     }
     let long = option == "--job-name" || option.starts_with("--job-name=");
@@ -214,8 +230,10 @@ pub(crate) fn sensible(option: String) -> Result<String, FleetError> {
 // `1-40` or `1-40%10`: a retry has an array of its own, so this is only how many there are.
 fn count(list: &str) -> Result<u32, FleetError> {
     let range = list.split('%').next().unwrap_or_default();
-    let last =
-        range.strip_prefix("1-").and_then(|last| last.parse().ok()).or_else(|| (range == "1").then_some(1));
+    let last = range
+        .strip_prefix("1-")
+        .and_then(|last| last.parse().ok())
+        .or_else(|| (range == "1").then_some(1));
     last.ok_or_else(|| {
         FleetError::Usage(format!("--array={list}: tasks are numbered from 1, as in --array=1-40"))
     })
@@ -244,7 +262,8 @@ fn minutes(order: &Order, words: &[String], text: Option<&str>) -> Result<u32, F
         None => text.and_then(planned),
     };
     // A survey takes two minutes, a proof with all its levers some twenty.
-    let budget = budget.unwrap_or(Duration::from_secs(if words[0] == "survey" { 300 } else { 2400 }));
+    let budget =
+        budget.unwrap_or(Duration::from_secs(if words[0] == "survey" { 300 } else { 2400 }));
     Ok(whole_minutes(budget.mul_f64(1.5)).saturating_add(10))
 }
 
@@ -257,7 +276,9 @@ pub(crate) fn limit_minutes(limit: &str) -> Result<u32, FleetError> {
 }
 
 fn span(text: &str, flag: &str) -> Result<Duration, FleetError> {
-    let span = text.parse::<Span>().map_err(|error| FleetError::Usage(format!("{flag}: '{text}': {error}")));
+    let span = text
+        .parse::<Span>()
+        .map_err(|error| FleetError::Usage(format!("{flag}: '{text}': {error}")));
     Ok(span?.0)
 }
 
@@ -297,7 +318,8 @@ mod tests {
 
     #[test]
     fn a_verb_here() {
-        let local = Order { local: Some(2), verb: words("survey --quick --seed 7"), ..Order::default() };
+        let local =
+            Order { local: Some(2), verb: words("survey --quick --seed 7"), ..Order::default() };
         let Ordered { dir, spec, experiment } = ordered(&["fleet"], local.clone()).unwrap();
         assert_eq!(
             (dir.to_str(), spec.tasks, spec.engine, spec.seed),
@@ -328,7 +350,10 @@ mod tests {
         }
         assert_eq!(count("1-40%10").unwrap(), 40);
         for option in ["--wait", "-W", "--job-name=a", "-Ja"] {
-            assert!(sensible(option.into()).unwrap_err().to_string().contains("leave it out"), "{option}");
+            assert!(
+                sensible(option.into()).unwrap_err().to_string().contains("leave it out"),
+                "{option}"
+            );
         }
         assert_eq!(sensible("--wait-all-nodes=1".into()).unwrap(), "--wait-all-nodes=1");
         assert!(count("3-5").is_err());

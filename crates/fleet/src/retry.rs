@@ -20,7 +20,8 @@ pub struct Retry {
     pub spec: Spec,
     /// The tasks, by their numbers.
     pub tasks: Vec<u32>,
-    /// What is not known to run, and what somebody has to let go, a sentence each: that is left alone.
+    /// What is not known to run, and what somebody has to let go, a sentence each: that is left
+    /// alone.
     pub left: Vec<String>,
     /// That nobody else hands anything in, or runs it.
     pub own: Submitting,
@@ -28,11 +29,16 @@ pub struct Retry {
     options: Vec<String>,
 }
 
-/// Looks for what is lost, and keeps others from handing it in meanwhile. `limit` is a new limit of time, `more` goes to sbatch.
+/// Looks for what is lost, and keeps others from handing it in meanwhile. `limit` is a new limit of
+/// time, `more` goes to sbatch.
 ///
 /// # Errors
 /// One sentence where somebody else hands tasks in, or where it cannot be told what runs.
-pub fn retry(dir: &Path, limit: Option<&str>, more: Option<&[String]>) -> Result<Retry, FleetError> {
+pub fn retry(
+    dir: &Path,
+    limit: Option<&str>,
+    more: Option<&[String]>,
+) -> Result<Retry, FleetError> {
     folder::open(dir)?;
     let own = Submitting::begin(dir)?;
     let (mut spec, tasks) = status::look_alone(dir)?;
@@ -48,17 +54,23 @@ pub fn retry(dir: &Path, limit: Option<&str>, more: Option<&[String]>) -> Result
         options.push(format!("--time={}", spec.minutes));
     }
     options.extend(checked(more.unwrap_or_default())?);
-    let lost: Vec<u32> = tasks.iter().filter(|task| task.state.is_lost()).map(|task| task.number).collect();
+    let lost: Vec<u32> =
+        tasks.iter().filter(|task| task.state.is_lost()).map(|task| task.number).collect();
     let unknown: Vec<&Task> = tasks.iter().filter(|task| task.state == State::Unknown).collect();
     if let (true, Some(first)) = (lost.is_empty(), unknown.first()) {
         let (many, why) = (unknown.len(), first.reason.as_deref().unwrap_or("nobody knows why"));
         return Err(FleetError::Failed(format!(
-            "nothing is handed in, since it cannot be told whether {many} of {} tasks still run: {why}",
+            "nothing is handed in, since it cannot be told whether {many} of {} tasks still run: \
+             {why}",
             tasks.len()
         )));
     }
     let left = unknown.into_iter().map(|task| {
-        format!("task {} is left alone: {}", task.number, task.reason.as_deref().unwrap_or_default())
+        format!(
+            "task {} is left alone: {}",
+            task.number,
+            task.reason.as_deref().unwrap_or_default()
+        )
     });
     let left = left.chain(held(&tasks)).collect();
     Ok(Retry { tasks: lost, left, dir: dir.into(), spec, options, own })
@@ -78,12 +90,15 @@ impl Retry {
 fn held(tasks: &[Task]) -> Vec<String> {
     let mut jobs: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for task in tasks.iter().filter(|task| task.state == State::Waiting) {
-        if let Some(reason) = task.reason.as_deref().filter(|reason| reason.starts_with(slurm::HELD)) {
+        if let Some(reason) =
+            task.reason.as_deref().filter(|reason| reason.starts_with(slurm::HELD))
+        {
             jobs.entry(reason).or_default().push(task.number);
         }
     }
     let held = |(reason, tasks): (&str, Vec<u32>)| {
-        let tasks = format!("{} {}", if tasks.len() == 1 { "task" } else { "tasks" }, slurm::list(&tasks));
+        let tasks =
+            format!("{} {}", if tasks.len() == 1 { "task" } else { "tasks" }, slurm::list(&tasks));
         format!("not handed in again, since Slurm has it: {tasks}: {reason}")
     };
     jobs.into_iter().map(held).collect()
@@ -93,11 +108,13 @@ fn held(tasks: &[Task]) -> Vec<String> {
 fn checked(more: &[String]) -> Result<Vec<String>, FleetError> {
     let own = |option: &&String| {
         ["--array", "--nodelist"].iter().any(|long| option.starts_with(long))
-            || (!option.starts_with("--") && ["-a", "-w"].iter().any(|short| option.starts_with(short)))
+            || (!option.starts_with("--")
+                && ["-a", "-w"].iter().any(|short| option.starts_with(short)))
     };
     match more.iter().find(own) {
         Some(option) => Err(FleetError::Usage(format!(
-            "{option}: a retry runs the tasks that are lost, those with a node of their own on that: leave it out"
+            "{option}: a retry runs the tasks that are lost, those with a node of their own on \
+             that: leave it out"
         ))),
         None => more.iter().filter(|option| *option != "--").cloned().map(sensible).collect(),
     }
@@ -134,10 +151,16 @@ mod tests {
         let dir = &dir.path().join("fleet");
         let first = retry(dir, None, None).unwrap();
         assert_eq!(first.tasks, [1, 2]);
-        assert!(retry(dir, None, None).unwrap_err().to_string().contains("hands in tasks of this fleet"));
+        assert!(
+            retry(dir, None, None)
+                .unwrap_err()
+                .to_string()
+                .contains("hands in tasks of this fleet")
+        );
         // Meanwhile they are not missing: somebody has them to run.
-        let states =
-            |dir: &Path| status::look(dir).unwrap().1.iter().map(|task| task.state).collect::<Vec<_>>();
+        let states = |dir: &Path| {
+            status::look(dir).unwrap().1.iter().map(|task| task.state).collect::<Vec<_>>()
+        };
         assert_eq!(states(dir), [State::Waiting; 2]);
         drop(first);
         assert_eq!(states(dir), [State::Missing; 2]);
@@ -169,9 +192,15 @@ mod tests {
     #[test]
     fn options_that_a_retry_decides_itself_are_refused() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(checked(&words("--exclude=n7 -p main --")).unwrap(), words("--exclude=n7 -p main"));
+        assert_eq!(
+            checked(&words("--exclude=n7 -p main --")).unwrap(),
+            words("--exclude=n7 -p main")
+        );
         for option in ["--array=1-2", "--nodelist=n1", "-wn1", "-a", "--wait", "-W"] {
-            assert!(checked(&words(option)).unwrap_err().to_string().starts_with(option), "{option}");
+            assert!(
+                checked(&words(option)).unwrap_err().to_string().starts_with(option),
+                "{option}"
+            );
         }
     }
 }

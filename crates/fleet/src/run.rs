@@ -42,10 +42,18 @@ pub struct Place {
 ///
 /// # Errors
 /// Where nothing could be recorded.
-pub fn run_task(dir: &Path, number: u32, place: &Place, stop: &AtomicBool) -> Result<Outcome, FleetError> {
+pub fn run_task(
+    dir: &Path,
+    number: u32,
+    place: &Place,
+    stop: &AtomicBool,
+) -> Result<Outcome, FleetError> {
     let spec = folder::open(dir)?;
     if number == 0 || number > spec.tasks {
-        return Err(FleetError::Usage(format!("there is no task {number}: they are 1 to {}", spec.tasks)));
+        return Err(FleetError::Usage(format!(
+            "there is no task {number}: they are 1 to {}",
+            spec.tasks
+        )));
     }
     let started = Started {
         at: now(),
@@ -105,7 +113,8 @@ fn work(
     {
         let node = &place.node;
         let reason = format!(
-            "{node} has been measured as task {other}: 'ringfence fleet retry' asks for another node"
+            "{node} has been measured as task {other}: 'ringfence fleet retry' asks for another \
+             node"
         );
         return Err(Problem { code: None, reason });
     }
@@ -116,7 +125,9 @@ fn work(
     let Some(code) = complete else {
         let reason = match (stop.load(Ordering::Relaxed), spec.engine) {
             (true, Engine::Local) => "it was told to end, by Ctrl-C or a signal".into(),
-            (true, Engine::Slurm) => "it was told to end, as what is cancelled or out of time".into(),
+            (true, Engine::Slurm) => {
+                "it was told to end, as what is cancelled or out of time".into()
+            }
             (false, _) => why(&ended, &running.dir),
         };
         return Err(Problem { code: ended.code(), reason });
@@ -137,7 +148,8 @@ fn verb(dir: &Path, spec: &Spec, attempt: &Path, stop: &AtomicBool) -> Result<Ex
     };
     // Why it ends is wanted most where the disk is full.
     let errors = file("errors.txt")?;
-    let _ = rustix::fs::fallocate(&errors, rustix::fs::FallocateFlags::KEEP_SIZE, 0, ROOM_FOR_ERRORS);
+    let _ =
+        rustix::fs::fallocate(&errors, rustix::fs::FallocateFlags::KEEP_SIZE, 0, ROOM_FOR_ERRORS);
     let mut command = Command::new(absolute(&dir.join(PROGRAM)));
     // The experiment lies with the fleet, wherever that is by now.
     let own = absolute(&dir.join(EXPERIMENT));
@@ -205,11 +217,12 @@ pub(crate) fn own_name() -> Option<String> {
     FsRoot::host().read_opt("/proc/sys/kernel/hostname")
 }
 
-/// When a process began, in the kernel's ticks; `None` where there is none of this number, or it has ended and nobody has
-/// asked how.
+/// When a process began, in the kernel's ticks; `None` where there is none of this number, or it
+/// has ended and nobody has asked how.
 pub(crate) fn since(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(PathBuf::from(format!("/proc/{pid}/stat"))).ok()?;
-    // The name, in brackets, may hold anything; behind it are the state, and the start as the 20th field (proc(5)).
+    // The name, in brackets, may hold anything; behind it are the state, and the start as the 20th
+    // field (proc(5)).
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     fields.nth(18)?.parse().ok().filter(|_| !["Z", "X"].contains(&state))
@@ -251,14 +264,18 @@ mod tests {
 
     #[test]
     fn what_fails_says_why_in_its_own_words() {
-        let outcome =
-            run(&fleet("echo progress >&2; echo 'ringfence: no CPU is left; free one' >&2; exit 2"));
+        let outcome = run(&fleet(
+            "echo progress >&2; echo 'ringfence: no CPU is left; free one' >&2; exit 2",
+        ));
         assert_eq!((outcome.code, outcome.complete, outcome.attempt), (Some(2), false, 1));
         assert_eq!(outcome.reason.as_deref(), Some("no CPU is left; free one (exit code 2)"));
         let killed = run(&fleet("kill -9 $$"));
         assert_eq!(killed.reason.as_deref(), Some("signal 9 ended it"));
         let nothing = run(&fleet("exit 0"));
-        assert!(!nothing.complete && nothing.reason.as_ref().unwrap().contains("data"), "{nothing:?}");
+        assert!(
+            !nothing.complete && nothing.reason.as_ref().unwrap().contains("data"),
+            "{nothing:?}"
+        );
     }
 
     #[test]

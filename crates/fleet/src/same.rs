@@ -13,16 +13,19 @@ use crate::folder::{EXPERIMENT, Spec};
 /// # Errors
 /// One sentence that says what each ran.
 pub fn same_experiment(a: (&Path, &Spec), b: (&Path, &Spec)) -> Result<(), FleetError> {
-    let [before, after] = [a, b].map(|(dir, spec)| (dir.display(), shell::line(without_seed(&spec.words))));
+    let [before, after] =
+        [a, b].map(|(dir, spec)| (dir.display(), shell::line(without_seed(&spec.words))));
     if before.1 != after.1 {
         return Err(FleetError::Usage(format!(
-            "these cannot be compared: tasks of {} ran '{}', those of {} '{}'; name a fleet of the same experiment",
+            "these cannot be compared: tasks of {} ran '{}', those of {} '{}'; name a fleet of the \
+             same experiment",
             before.0, before.1, after.0, after.1
         )));
     }
     if file(a.0) != file(b.0) {
         return Err(FleetError::Usage(format!(
-            "these cannot be compared: {} has another {EXPERIMENT} than {}; name a fleet of the same experiment",
+            "these cannot be compared: {} has another {EXPERIMENT} than {}; name a fleet of the \
+             same experiment",
             before.0, after.0
         )));
     }

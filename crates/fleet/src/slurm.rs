@@ -1,5 +1,5 @@
-//! Slurm's programs, as they are found on `PATH`: sbatch, scontrol, squeue and scancel, and sacct where a cluster keeps
-//! accounts.
+//! Slurm's programs, as they are found on `PATH`: sbatch, scontrol, squeue and scancel, and sacct
+//! where a cluster keeps accounts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -66,7 +66,11 @@ pub(crate) fn nodes(list: &str) -> Result<Vec<String>, FleetError> {
 ///
 /// # Errors
 /// Where it is not here, and what it said where it refused.
-pub(crate) fn call(program: &str, words: &[String], folder: Option<&Path>) -> Result<String, FleetError> {
+pub(crate) fn call(
+    program: &str,
+    words: &[String],
+    folder: Option<&Path>,
+) -> Result<String, FleetError> {
     let mut command = Command::new(program);
     command.args(words);
     // What people have set for themselves would hide jobs, or wait for them.

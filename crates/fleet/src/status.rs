@@ -34,8 +34,8 @@ pub struct Task {
     pub ended: Option<String>,
     /// The attempt that counts.
     pub counting: Option<u32>,
-    /// Whether the report leaves it out, though it is done, as far as that is plain without reading figures: its facts cannot
-    /// be read, or its figures are missing.
+    /// Whether the report leaves it out, though it is done, as far as that is plain without reading
+    /// figures: its facts cannot be read, or its figures are missing.
     pub left_out: bool,
     /// All attempts, in the order in which they began.
     pub attempts: Vec<Tried>,
@@ -66,7 +66,9 @@ pub fn look(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
     let other = Submitting::other(dir);
     let (spec, mut tasks) = look_alone(dir)?;
     if let Some(other) = other {
-        let held = |task: &Task| task.reason.as_ref().is_some_and(|reason| reason.starts_with(slurm::HELD));
+        let held = |task: &Task| {
+            task.reason.as_ref().is_some_and(|reason| reason.starts_with(slurm::HELD))
+        };
         for task in tasks.iter_mut().filter(|task| task.state == State::Missing || held(task)) {
             task.state = State::Waiting;
             task.reason = Some(format!("{other} hands it in, or runs it when others have ended"));
@@ -126,7 +128,9 @@ fn one(dir: &Path, spec: &Spec, asked: &Result<BTreeMap<u32, Asked>, String>, nu
             .or_else(|| spec.node(number))
             .map(str::to_owned),
         started: about.and_then(Attempt::began).filter(|_| current).map(str::to_owned),
-        ended: about.filter(|_| current).and_then(|attempt| Some(attempt.outcome.as_ref()?.ended.clone())),
+        ended: about
+            .filter(|_| current)
+            .and_then(|attempt| Some(attempt.outcome.as_ref()?.ended.clone())),
         counting: counting.map(|attempt| attempt.number),
         left_out,
         attempts: attempts.iter().map(tried).collect(),
@@ -135,8 +139,8 @@ fn one(dir: &Path, spec: &Spec, asked: &Result<BTreeMap<u32, Asked>, String>, nu
 
 // What is to be known of a task that is done, though it changes nothing.
 fn noted(counting: &Attempt, first: Option<String>) -> Option<String> {
-    let first =
-        first.map(|why| format!("{why}; until then its complete attempt of the lowest number counts"));
+    let first = first
+        .map(|why| format!("{why}; until then its complete attempt of the lowest number counts"));
     first.or_else(|| counting.damaged.clone())
 }
 
@@ -145,7 +149,9 @@ fn lacking(attempt: &Path) -> Option<String> {
     let why = match Facts::read(attempt) {
         Err(error) => error.to_string(),
         Ok(_) if rows::are_in(attempt) || attempt.join(DATA).is_dir() => return None,
-        Ok(_) => format!("{} is missing, and so are its rows of the table", attempt.join(DATA).display()),
+        Ok(_) => {
+            format!("{} is missing, and so are its rows of the table", attempt.join(DATA).display())
+        }
     };
     Some(attempt::remedy(attempt, &format!("the report leaves it out: {why}")))
 }
@@ -158,7 +164,9 @@ fn tried(attempt: &Attempt) -> Tried {
         started: attempt.began().map(str::to_owned),
         ended: outcome.map(|outcome| outcome.ended.clone()),
         complete: outcome.is_some_and(|outcome| outcome.complete),
-        reason: outcome.and_then(|outcome| outcome.reason.clone()).or_else(|| attempt.damaged.clone()),
+        reason: outcome
+            .and_then(|outcome| outcome.reason.clone())
+            .or_else(|| attempt.damaged.clone()),
     }
 }
 
@@ -178,7 +186,8 @@ fn here(last: Option<&Attempt>) -> (State, Option<String>) {
 
 // It may wait or run for all that is known, also where an attempt has failed.
 fn not_asked(last: Option<&Attempt>, why: &str) -> String {
-    let ended = last.and_then(|last| last.outcome.as_ref()).and_then(|outcome| outcome.reason.as_ref());
+    let ended =
+        last.and_then(|last| last.outcome.as_ref()).and_then(|outcome| outcome.reason.as_ref());
     let ended = ended.map(|ended| format!("; its last attempt ended: {ended}")).unwrap_or_default();
     format!("what Slurm has of it is not known: {why}{ended}")
 }
@@ -186,7 +195,9 @@ fn not_asked(last: Option<&Attempt>, why: &str) -> String {
 // Whether the process of an attempt still is. Another process may have its number by now.
 fn alive(attempt: &Attempt) -> bool {
     let started = attempt.started.as_ref();
-    started.is_some_and(|started| started.pid_since > 0 && since(started.pid) == Some(started.pid_since))
+    started.is_some_and(|started| {
+        started.pid_since > 0 && since(started.pid) == Some(started.pid_since)
+    })
 }
 
 #[cfg(test)]
@@ -245,7 +256,10 @@ mod tests {
         };
         let nothing = Ok(BTreeMap::new());
         assert_eq!(look(&nothing).0, State::Missing);
-        assert_eq!(look(&asked("PENDING", Some("Resources"))), (State::Waiting, "Resources".into()));
+        assert_eq!(
+            look(&asked("PENDING", Some("Resources"))),
+            (State::Waiting, "Resources".into())
+        );
         let running = begin(dir.path(), "7", 1);
         assert_eq!(look(&asked("RUNNING", None)).0, State::Running);
         let died = look(&asked("NODE_FAIL", Some("smoke")));
@@ -253,7 +267,10 @@ mod tests {
         assert_eq!(died, (State::Failed, smoke.into()));
         assert_eq!(look(&nothing), (State::Failed, DIED.into()));
         let unknown = look(&Err("no scontrol".into()));
-        assert_eq!(unknown, (State::Unknown, "what Slurm has of it is not known: no scontrol".into()));
+        assert_eq!(
+            unknown,
+            (State::Unknown, "what Slurm has of it is not known: no scontrol".into())
+        );
         assert!(!unknown.0.is_lost());
         let outcome = Outcome {
             task: 1,
@@ -271,8 +288,14 @@ mod tests {
         running.end(&outcome).unwrap();
         // It may have been handed in again.
         let unknown = look(&Err("no scontrol".into()));
-        assert!(unknown.0 == State::Unknown && unknown.1.ends_with("ended: no space"), "{unknown:?}");
-        assert_eq!(look(&asked("FAILED", Some("NonZeroExitCode"))), (State::Failed, "no space".into()));
+        assert!(
+            unknown.0 == State::Unknown && unknown.1.ends_with("ended: no space"),
+            "{unknown:?}"
+        );
+        assert_eq!(
+            look(&asked("FAILED", Some("NonZeroExitCode"))),
+            (State::Failed, "no space".into())
+        );
         let taken = look(&asked("TIMEOUT", None)).1;
         assert!(taken.starts_with("it ran out of its time of 00:12:00 on node2: give"), "{taken}");
         assert!(taken.ends_with("--limit; no space"), "{taken}");

@@ -1,7 +1,8 @@
-//! What is handed to Slurm at once: a script, a name by which its job is found again, and the job's number.
+//! What is handed to Slurm at once: a script, a name by which its job is found again, and the job's
+//! number.
 //!
-//! sbatch may be killed, or give up waiting, when Slurm has taken the job. So the name is in the folder before sbatch is
-//! run, and whoever looks asks Slurm for it where there is no number.
+//! sbatch may be killed, or give up waiting, when Slurm has taken the job. So the name is in the
+//! folder before sbatch is run, and whoever looks asks Slurm for it where there is no number.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -53,12 +54,17 @@ pub(crate) struct Submission {
     pub unbound: bool,
 }
 
-/// Hands tasks to Slurm, and says the job's number. What was handed over stays in the folder. Where `stop` is set
-/// meanwhile, the job is cancelled.
+/// Hands tasks to Slurm, and says the job's number. What was handed over stays in the folder. Where
+/// `stop` is set meanwhile, the job is cancelled.
 ///
 /// # Errors
 /// Where there is no Slurm here, and what it refuses.
-pub fn submit(dir: &Path, spec: &Spec, tasks: &[u32], stop: &AtomicBool) -> Result<String, FleetError> {
+pub fn submit(
+    dir: &Path,
+    spec: &Spec,
+    tasks: &[u32],
+    stop: &AtomicBool,
+) -> Result<String, FleetError> {
     hand_in(dir, spec, tasks, None, stop)
 }
 
@@ -139,11 +145,13 @@ fn bind(spec: &Spec, submission: &Submission, stop: &AtomicBool) -> Result<(), F
     Ok(())
 }
 
-// Slurm looks at no further task of an array once one cannot begin, and looks first at the one that was bound last. So those
-// whose nodes are idle come last, or they would wait for nodes that are in use, or down.
+// Slurm looks at no further task of an array once one cannot begin, and looks first at the one that
+// was bound last. So those whose nodes are idle come last, or they would wait for nodes that are in
+// use, or down.
 fn in_turn(spec: &Spec, tasks: &[u32], readiness: &BTreeMap<String, Readiness>) -> Vec<u32> {
-    let ready =
-        |task: &u32| spec.node(*task).and_then(|node| readiness.get(node)).copied().unwrap_or_default();
+    let ready = |task: &u32| {
+        spec.node(*task).and_then(|node| readiness.get(node)).copied().unwrap_or_default()
+    };
     let mut tasks = tasks.to_vec();
     tasks.sort_by_key(ready);
     tasks
@@ -161,20 +169,28 @@ fn take_back(own: &Path, job: &str, never_ran: bool, error: &FleetError) -> Flee
             FleetError::Failed(format!("{error}; the job {job} is cancelled"))
         }
         Err(again) => FleetError::Failed(format!(
-            "{error}; the job {job} could not be cancelled ({again}): run 'scancel {job}' when Slurm answers"
+            "{error}; the job {job} could not be cancelled ({again}): run 'scancel {job}' when \
+             Slurm answers"
         )),
     }
 }
 
 // sbatch did not say a number: it refused, or nobody knows.
-fn not_told(dir: &Path, own: &Path, handed: &Handed, error: &FleetError, stop: &AtomicBool) -> FleetError {
+fn not_told(
+    dir: &Path,
+    own: &Path,
+    handed: &Handed,
+    error: &FleetError,
+    stop: &AtomicBool,
+) -> FleetError {
     let said = error.to_string();
     let open = ["timed out", "Zero Bytes", "shutdown failure", NO_NUMBER, slurm::BY_SIGNAL];
     if matches!(error, FleetError::Usage(_)) || !open.iter().any(|open| said.contains(open)) {
         let _ = fs::remove_file(own.join(HANDED));
         let help = match said.contains("Requested node configuration is not available") {
             true => {
-                "; every node that it may use may have been measured already: a fleet has at most one task a node"
+                "; every node that it may use may have been measured already: a fleet has at most \
+                 one task a node"
             }
             false => "",
         };
@@ -184,16 +200,22 @@ fn not_told(dir: &Path, own: &Path, handed: &Handed, error: &FleetError, stop: &
         };
     }
     let name = &handed.name;
-    let looks = format!("'ringfence fleet status {}' looks for it", shell::quote(&dir.display().to_string()));
+    let looks = format!(
+        "'ringfence fleet status {}' looks for it",
+        shell::quote(&dir.display().to_string())
+    );
     if going_on(stop).is_ok() {
-        return FleetError::Failed(format!("{said}; the job {name} may exist all the same: {looks}"));
+        return FleetError::Failed(format!(
+            "{said}; the job {name} may exist all the same: {looks}"
+        ));
     }
     match call("scancel", &[format!("--name={name}")], None) {
         Ok(_) => FleetError::Failed(format!(
             "it was told to end; if Slurm had taken the job {name}, it is cancelled: {looks}"
         )),
         Err(again) => FleetError::Failed(format!(
-            "it was told to end; the job {name} may exist, and could not be cancelled ({again}): {looks}"
+            "it was told to end; the job {name} may exist, and could not be cancelled ({again}): \
+             {looks}"
         )),
     }
 }
@@ -240,7 +262,8 @@ fn next_folder(dir: &Path) -> Result<PathBuf, FleetError> {
 fn script(dir: &Path, own: &Path, spec: &Spec, tasks: &[u32]) -> String {
     // sbatch puts numbers for '%' in the name of the file; two stand for one.
     let log = own.join("task").display().to_string().replace('%', "%%");
-    let at_once = spec.options.iter().find_map(|option| option.strip_prefix("--array=")?.split_once('%'));
+    let at_once =
+        spec.options.iter().find_map(|option| option.strip_prefix("--array=")?.split_once('%'));
     let at_once = at_once.map(|(_, most)| format!("%{most}")).unwrap_or_default();
     let mut text = String::from("#!/bin/sh\n");
     let mut option = |option: String| _ = writeln!(text, "#SBATCH {option}");
@@ -261,7 +284,8 @@ fn script(dir: &Path, own: &Path, spec: &Spec, tasks: &[u32]) -> String {
     text
 }
 
-/// Every job, in the order in which they were handed in. Slurm is asked for those of which no number was learned.
+/// Every job, in the order in which they were handed in. Slurm is asked for those of which no
+/// number was learned.
 ///
 /// # Errors
 /// Where Slurm cannot be asked, or may not list yet what it has just been handed.
@@ -289,17 +313,21 @@ fn by_name(own: &Path, handed: Handed) -> Result<Option<Submission>, FleetError>
     let mut job = said.split_whitespace().next().map(str::to_owned);
     if job.is_none() {
         // It forgets what has ended. Many clusters keep no accounts.
-        let before = Date::new(UNIX_EPOCH + Duration::from_secs(at.saturating_sub(86_400))).rfc3339();
+        let before =
+            Date::new(UNIX_EPOCH + Duration::from_secs(at.saturating_sub(86_400))).rfc3339();
         let since = format!("--starttime={}", before.get(..10).unwrap_or_default());
         let words = ["-n", "-P", "-X", "--format=JobID"].map(str::to_owned);
         let said = call("sacct", &[&words[..], &[since, format!("--name={name}")]].concat(), None);
         job = said.ok().and_then(|said| Some(said.split(['_', '\n']).next()?.trim().to_owned()));
     }
-    let Some(job) = job.filter(|job| !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_digit())) else {
+    let Some(job) =
+        job.filter(|job| !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_digit()))
+    else {
         let ago = now().abs_diff(at);
         return match ago < LISTED.as_secs() {
             true => Err(FleetError::Failed(format!(
-                "the job {name} was handed to Slurm {ago} s ago, which does not list it: look again in {} min",
+                "the job {name} was handed to Slurm {ago} s ago, which does not list it: look \
+                 again in {} min",
                 LISTED.as_secs() / 60
             ))),
             false => Ok(None),
@@ -364,10 +392,17 @@ mod tests {
     #[test]
     fn the_script_is_shell_whatever_the_folder_is_called() {
         let spec = Spec { options: vec!["--array=1-3%2".into()], ..spec() };
-        let text = script(Path::new("/it's 5%"), Path::new("/it's 5%/submissions/1"), &spec, &[1, 3]);
-        assert!(text.contains("#SBATCH --output=\"/it's 5%%/submissions/1/task-%a.txt\"\n"), "{text}");
+        let text =
+            script(Path::new("/it's 5%"), Path::new("/it's 5%/submissions/1"), &spec, &[1, 3]);
+        assert!(
+            text.contains("#SBATCH --output=\"/it's 5%%/submissions/1/task-%a.txt\"\n"),
+            "{text}"
+        );
         // As many at once as were asked for, also of those that run again.
-        assert!(text.contains("#SBATCH --time=7\n") && text.contains("#SBATCH --array=1,3%2\n"), "{text}");
+        assert!(
+            text.contains("#SBATCH --time=7\n") && text.contains("#SBATCH --array=1,3%2\n"),
+            "{text}"
+        );
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("script.sh");
         fs::write(&path, text).unwrap();
@@ -377,7 +412,10 @@ mod tests {
     #[test]
     fn names_of_jobs_are_one_name_to_slurm_and_differ() {
         let [one, two] = [1, 2].map(|number| {
-            name(Path::new("/fleets/a, b's 5%"), &Path::new("/x/submissions").join(number.to_string()))
+            name(
+                Path::new("/fleets/a, b's 5%"),
+                &Path::new("/x/submissions").join(number.to_string()),
+            )
         });
         assert!(one.starts_with("ringfence-a--b-s-5--1-") && one != two, "{one} {two}");
     }

@@ -16,8 +16,9 @@ const FILE: &str = "submitting";
 const TRIES: u32 = 10;
 const APART: Duration = Duration::from_millis(20);
 
-/// The right to hand in tasks of a fleet, or to run them here. The kernel takes it back when this is dropped, and when the
-/// program ends, however it ends. A file system without locks has to do without.
+/// The right to hand in tasks of a fleet, or to run them here. The kernel takes it back when this
+/// is dropped, and when the program ends, however it ends. A file system without locks has to do
+/// without.
 #[derive(Debug)]
 pub struct Submitting(#[allow(dead_code)] Option<File>);
 
@@ -28,7 +29,8 @@ impl Submitting {
     /// Where somebody else has it, who is named.
     pub fn begin(dir: &Path) -> Result<Self, FleetError> {
         let path = dir.join(FILE);
-        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
+        let file =
+            OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
         let file = file.map_err(FleetError::io("open", &path))?;
         for left in (0..TRIES).rev() {
             match file.try_lock() {
@@ -36,7 +38,8 @@ impl Submitting {
                 Err(TryLockError::WouldBlock) if left > 0 => std::thread::sleep(APART),
                 Err(TryLockError::WouldBlock) => {
                     return Err(FleetError::Usage(format!(
-                        "{} hands in tasks of this fleet, or runs them: wait until it has ended, and look again",
+                        "{} hands in tasks of this fleet, or runs them: wait until it has ended, \
+                         and look again",
                         holder(&path)
                     )));
                 }
@@ -53,7 +56,8 @@ impl Submitting {
     /// Who has it, if anybody.
     pub fn other(dir: &Path) -> Option<String> {
         let path = dir.join(FILE);
-        let held = matches!(File::open(&path).ok()?.try_lock_shared(), Err(TryLockError::WouldBlock));
+        let held =
+            matches!(File::open(&path).ok()?.try_lock_shared(), Err(TryLockError::WouldBlock));
         held.then(|| holder(&path))
     }
 }
@@ -75,7 +79,10 @@ mod tests {
         let name = format!("process {}", std::process::id());
         assert!(Submitting::other(dir.path()).unwrap().starts_with(&name));
         let refused = Submitting::begin(dir.path()).unwrap_err();
-        assert!(matches!(&refused, FleetError::Usage(text) if text.starts_with(&name)), "{refused}");
+        assert!(
+            matches!(&refused, FleetError::Usage(text) if text.starts_with(&name)),
+            "{refused}"
+        );
         drop(own);
         assert_eq!(Submitting::other(dir.path()), None);
         Submitting::begin(dir.path()).unwrap();

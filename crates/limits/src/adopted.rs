@@ -1,5 +1,5 @@
-//! Limits for what runs already: set in its own control group while an arm runs that gives it some, and put back to what was
-//! there. Nobody is moved: who has no group of its own cannot be limited.
+//! Limits for what runs already: set in its own control group while an arm runs that gives it some,
+//! and put back to what was there. Nobody is moved: who has no group of its own cannot be limited.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,8 @@ use crate::{Error, attached};
 /// Isolation of what runs already.
 pub const KIND: Kind = Kind {
     wanted: |arm| {
-        let of_roles = [arm.cpu_weight.is_empty(), arm.disk_write.is_empty(), arm.cpuset.is_empty()];
+        let of_roles =
+            [arm.cpu_weight.is_empty(), arm.disk_write.is_empty(), arm.cpuset.is_empty()];
         of_roles.contains(&false) || arm.set.values().any(|set| set.contains_key(QUOTA))
     },
     missing: |plan, arm, active| active.iter().find_map(|active| settings(plan, arm, active).err()),
@@ -90,7 +91,8 @@ pub fn settings(plan: &Plan, arm: &Arm, active: &Active) -> Result<Vec<Setting>,
 }
 
 fn all_files(attached: &Attached, limits: &[Limit]) -> Result<Vec<Setting>, String> {
-    let all: Result<Vec<Vec<Setting>>, String> = limits.iter().map(|limit| files(attached, limit)).collect();
+    let all: Result<Vec<Vec<Setting>>, String> =
+        limits.iter().map(|limit| files(attached, limit)).collect();
     Ok(all?.concat())
 }
 
@@ -106,7 +108,8 @@ pub fn limits(
 ) -> Result<Vec<Limit>, String> {
     let weight = arm.cpu_weight.get(role).map(|weight| Limit::Weight(*weight));
     let cpus = arm.cpuset.get(role).map(|cpus| Limit::Cpus(cpus.clone()));
-    let mut limits: Vec<Limit> = quota.map(Limit::Quota).into_iter().chain(weight).chain(cpus).collect();
+    let mut limits: Vec<Limit> =
+        quota.map(Limit::Quota).into_iter().chain(weight).chain(cpus).collect();
     if let Some(rate) = arm.disk_write.get(role) {
         let disks = disk::of_attached(attached)?.into_iter().map(|disk| disk.number).collect();
         limits.push(Limit::Write { disks, rate: Some(*rate) });
@@ -125,16 +128,17 @@ pub struct Left {
     pub was: String,
 }
 
-/// Gives what is attached limits that stay; a program that is killed on the way leaves none of them. Returned is what was
-/// set, in order.
+/// Gives what is attached limits that stay; a program that is killed on the way leaves none of
+/// them. Returned is what was set, in order.
 ///
 /// # Errors
 /// Where there is no group for one of them, and what is refused.
 pub fn keep(attached: &Attached, limits: &[Limit]) -> Result<Vec<Left>, Error> {
     let settings = all_files(attached, limits)
         .map_err(|why| Error::Usage(format!("it cannot be kept, because {why}")))?;
-    let failed =
-        |error: ringfence_system::changes::Error| Error::Failed(format!("keeping a limit failed: {error}"));
+    let failed = |error: ringfence_system::changes::Error| {
+        Error::Failed(format!("keeping a limit failed: {error}"))
+    };
     let purpose = format!("limits of {}, to be kept", attached.target());
     let mut changes = cgroup::begin(&FsRoot::host(), &purpose).map_err(Error::Failed)?;
     let mut left = Vec::new();
@@ -142,13 +146,18 @@ pub fn keep(attached: &Attached, limits: &[Limit]) -> Result<Vec<Left>, Error> {
         let was = setting.now().map_err(Error::Failed)?;
         setting.set(&mut changes).map_err(failed)?;
         let line = |value: &str| setting.line(value);
-        left.push(Left { file: setting.file.clone(), value: line(&setting.value), was: line(&was) });
+        left.push(Left {
+            file: setting.file.clone(),
+            value: line(&setting.value),
+            was: line(&was),
+        });
     }
     changes.keep().map_err(failed)?;
     Ok(left)
 }
 
-/// The folder of a control group that holds what is attached and nobody else, and has what a limit takes.
+/// The folder of a control group that holds what is attached and nobody else, and has what a limit
+/// takes.
 ///
 /// # Errors
 /// Why there is none, to follow "because".
@@ -167,13 +176,14 @@ fn of_found(found: &Found, limit: &Limit, root: &FsRoot) -> Result<(PathBuf, Ver
         let version = if group.is_v2() { Version::Two } else { Version::One };
         let has = group.is_v2() || group.has(controller.name(Version::One));
         let settings = limit.settings(version);
-        let there =
-            !settings.is_empty() && settings.iter().all(|(file, _)| root.exists(group.folder.join(file)));
+        let there = !settings.is_empty()
+            && settings.iter().all(|(file, _)| root.exists(group.folder.join(file)));
         (group.is_exact && has && there).then(|| (group.folder.clone(), version))
     };
     found.groups.iter().find_map(of).ok_or_else(|| {
         format!(
-            "{} has no control group of its own with the controller '{}', and what runs already is not moved into one: start \
+            "{} has no control group of its own with the controller '{}', and what runs already is \
+             not moved into one: start \
              it in one, such as by systemd-run --scope",
             found.target,
             controller.name(Version::Two)
@@ -205,11 +215,18 @@ fn begin(plan: &Plan) -> Begun {
     let experiment = &plan.experiment;
     let mut arms = vec![Vec::new(); experiment.arms.len()];
     for case in plan.run_cases().map(|case| &plan.cases[case]) {
-        let Some(number) = experiment.arms.iter().position(|arm| arm.name == case.arm) else { continue };
-        let of_case: Result<Vec<Vec<Setting>>, String> =
-            case.active.iter().map(|active| settings(plan, &experiment.arms[number], active)).collect();
+        let Some(number) = experiment.arms.iter().position(|arm| arm.name == case.arm) else {
+            continue;
+        };
+        let of_case: Result<Vec<Vec<Setting>>, String> = case
+            .active
+            .iter()
+            .map(|active| settings(plan, &experiment.arms[number], active))
+            .collect();
         let of_case = of_case
-            .map_err(|why| Error::Usage(format!("arm '{}' cannot be run, because {why}", case.arm)))?
+            .map_err(|why| {
+                Error::Usage(format!("arm '{}' cannot be run, because {why}", case.arm))
+            })?
             .concat();
         // Another case of the arm gives the same role the same.
         for setting in of_case {
@@ -230,7 +247,9 @@ impl Adopted {
     fn give_back(&mut self) -> Result<(), Error> {
         // A quota is given back before its period.
         while let Some(setting) = self.set.pop() {
-            setting.set_back(&mut self.changes).map_err(|error| Error::Failed(error.to_string()))?;
+            setting
+                .set_back(&mut self.changes)
+                .map_err(|error| Error::Failed(error.to_string()))?;
         }
         Ok(())
     }
@@ -248,7 +267,9 @@ impl Isolation for Adopted {
         self.give_back()?;
         for setting in &self.arms[arm] {
             let set = setting.set(&mut self.changes);
-            set.map_err(|error| Error::Failed(format!("limiting what runs already failed: {error}")))?;
+            set.map_err(|error| {
+                Error::Failed(format!("limiting what runs already failed: {error}"))
+            })?;
             self.set.push(setting.clone());
         }
         Ok(false)
@@ -262,7 +283,8 @@ impl Isolation for Adopted {
     fn end(mut self: Box<Self>) -> Result<Vec<String>, Error> {
         let restored = self.changes.put_back().map_err(|error| {
             Error::Failed(format!(
-                "what was measured is kept, but limits of what runs already could not be put back: {error}; 'ringfence \
+                "what was measured is kept, but limits of what runs already could not be put back: \
+                 {error}; 'ringfence \
                  restore' tries again"
             ))
         });

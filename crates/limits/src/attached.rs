@@ -34,7 +34,8 @@ pub fn method(found: &Found, by: Option<FreezeBy>) -> Result<Method, String> {
     };
     found.methods.iter().find(is_wanted).cloned().ok_or_else(|| {
         format!(
-            "{} has no control group of its own that could be frozen: pause it by signals (--freeze signals)",
+            "{} has no control group of its own that could be frozen: pause it by signals \
+             (--freeze signals)",
             found.target
         )
     })
@@ -42,5 +43,7 @@ pub fn method(found: &Found, by: Option<FreezeBy>) -> Result<Method, String> {
 
 /// Its processes at this moment; none where it is no more.
 pub fn processes(attached: &Attached) -> Vec<u32> {
-    found(attached).map(|found| found.processes.iter().map(|one| one.pid()).collect()).unwrap_or_default()
+    found(attached)
+        .map(|found| found.processes.iter().map(|one| one.pid()).collect())
+        .unwrap_or_default()
 }

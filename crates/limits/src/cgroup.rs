@@ -1,8 +1,8 @@
 //! A control group of this program, made for one [`Limit`].
 //!
-//! Everything that is done to them is in the journal of changes ([`ringfence_system::changes`]) before it is done, and put back
-//! from there. They are named after the process that made them: those of earlier versions, which kept no journal, are
-//! known by that.
+//! Everything that is done to them is in the journal of changes ([`ringfence_system::changes`])
+//! before it is done, and put back from there. They are named after the process that made them:
+//! those of earlier versions, which kept no journal, are known by that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use super::limit::{Controller, Limit, Version};
 
 const PREFIX: &str = "ringfence-";
 
-/// The environment variable that, set to anything, keeps this program from making groups: quotas are
-/// then kept by stopping and continuing.
+/// The environment variable that, set to anything, keeps this program from making groups: quotas
+/// are then kept by stopping and continuing.
 pub const NO_GROUPS: &str = "RINGFENCE_NO_CGROUPS";
 
 /// A group that exists. Paths are as seen below the root.
@@ -33,13 +33,20 @@ impl Group {
     ///
     /// # Errors
     /// Why this process may not, in words: the controller is not mounted, or cannot be written to.
-    pub fn make(root: &FsRoot, changes: &mut Changes, name: &str, limit: &Limit) -> Result<Self, String> {
+    pub fn make(
+        root: &FsRoot,
+        changes: &mut Changes,
+        name: &str,
+        limit: &Limit,
+    ) -> Result<Self, String> {
         if std::env::var_os(NO_GROUPS).is_some_and(|value| !value.is_empty()) {
             return Err(format!("{NO_GROUPS} is set"));
         }
         let controller = limit.controller();
         let mut why = controller.not_there().to_string();
-        for parent in parents(root, controller).into_iter().filter(|parent| limit.is_of(parent.version)) {
+        for parent in
+            parents(root, controller).into_iter().filter(|parent| limit.is_of(parent.version))
+        {
             let dir = parent.dir.join(format!("{PREFIX}{name}"));
             let group = Self { dir, version: parent.version, controller };
             let home = group.home(root).unwrap_or(parent.dir);
@@ -55,7 +62,11 @@ impl Group {
     ///
     /// # Errors
     /// What the kernel reports, and where it cannot be written down.
-    pub fn set(&self, changes: &mut Changes, limit: &Limit) -> Result<(), ringfence_system::changes::Error> {
+    pub fn set(
+        &self,
+        changes: &mut Changes,
+        limit: &Limit,
+    ) -> Result<(), ringfence_system::changes::Error> {
         let settings = limit.settings(self.version);
         settings.iter().try_for_each(|(file, text)| changes.set(self.dir.join(file), text))
     }
@@ -144,7 +155,8 @@ pub fn mounted(root: &FsRoot, controller: Controller) -> Vec<(PathBuf, Version)>
     mounts::of_table(&table).into_iter().filter_map(of_mount).collect()
 }
 
-// The group of this process, from /proc/self/cgroup. Lines are ID:CONTROLLERS:PATH; version 2 has no controllers.
+// The group of this process, from /proc/self/cgroup. Lines are ID:CONTROLLERS:PATH; version 2 has
+// no controllers.
 fn own_path(own: &str, version: Version, controller: Controller) -> Option<&str> {
     own.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -167,7 +179,8 @@ fn parents(root: &FsRoot, controller: Controller) -> Vec<Parent> {
             let dir = at.join(ancestor.strip_prefix("/").unwrap_or(ancestor));
             // In version 2 a group's children have the controllers that it hands down.
             let down = || root.read_opt(dir.join("cgroup.subtree_control")).unwrap_or_default();
-            let handed_down = || down().split_whitespace().any(|name| name == controller.name(version));
+            let handed_down =
+                || down().split_whitespace().any(|name| name == controller.name(version));
             if version == Version::One || handed_down() {
                 found.push(Parent { dir, version });
             }
@@ -206,14 +219,20 @@ mod tests {
     #[test]
     fn version_2_wants_a_parent_that_hands_the_controller_down() {
         let (_dir, root) = tree(&[
-            ("/proc/self/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\nproc /proc proc rw 0 0"),
+            (
+                "/proc/self/mounts",
+                "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\nproc /proc proc rw 0 0",
+            ),
             ("/proc/self/cgroup", "0::/user.slice/app.scope"),
             ("/sys/fs/cgroup/cgroup.subtree_control", "cpuset cpu io"),
             ("/sys/fs/cgroup/user.slice/cgroup.subtree_control", "cpu memory"),
             ("/sys/fs/cgroup/user.slice/app.scope/cgroup.subtree_control", ""),
         ]);
         let found = |controller| {
-            parents(&root, controller).into_iter().map(|parent| parent.dir).collect::<Vec<PathBuf>>()
+            parents(&root, controller)
+                .into_iter()
+                .map(|parent| parent.dir)
+                .collect::<Vec<PathBuf>>()
         };
         assert_eq!(
             found(Controller::Cpu),
@@ -234,7 +253,8 @@ mod tests {
         let (_dir, root) = tree(&[
             (
                 "/proc/self/mounts",
-                "cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\ncgroup /sys/fs/cgroup/cpu cgroup rw,cpu,cpuacct 0 0",
+                "cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\ncgroup /sys/fs/cgroup/cpu cgroup \
+                 rw,cpu,cpuacct 0 0",
             ),
             ("/proc/self/cgroup", "2:blkio:/b\n1:cpu,cpuacct:/c"),
         ]);
@@ -266,15 +286,19 @@ mod tests {
         let (_dir, root) = tree(&[
             (
                 "/proc/self/mounts",
-                "cgroup2 /cg2 cgroup2 rw 0 0\ncgroup /cg/cpu cgroup rw,cpu,cpuacct 0 0\ncgroup /cg/blkio cgroup rw,blkio 0 0",
+                "cgroup2 /cg2 cgroup2 rw 0 0\ncgroup /cg/cpu cgroup rw,cpu,cpuacct 0 0\ncgroup \
+                 /cg/blkio cgroup rw,blkio 0 0",
             ),
             ("/proc/self/cgroup", "3:cpu,cpuacct:/a/b\n2:blkio:/d\n0::/u"),
         ]);
-        let home = |version, controller| Group { dir: "/x".into(), version, controller }.home(&root).unwrap();
+        let home = |version, controller| {
+            Group { dir: "/x".into(), version, controller }.home(&root).unwrap()
+        };
         assert_eq!(home(Version::One, Controller::Cpu), Path::new("/cg/cpu/a/b"));
         assert_eq!(home(Version::One, Controller::Disk), Path::new("/cg/blkio/d"));
         // One hierarchy, so that one group has both.
-        let two = [Controller::Cpu, Controller::Disk].map(|controller| home(Version::Two, controller));
+        let two =
+            [Controller::Cpu, Controller::Disk].map(|controller| home(Version::Two, controller));
         assert_eq!(two, [Path::new("/cg2/u"); 2]);
     }
 

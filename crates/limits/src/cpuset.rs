@@ -1,5 +1,5 @@
-//! The CPUs of a control group that is not ours, narrowed: where that can be undone exactly (`cpuset.cpus`; kernel
-//! documentation, admin-guide/cgroup-v1/cpusets and admin-guide/cgroup-v2).
+//! The CPUs of a control group that is not ours, narrowed: where that can be undone exactly
+//! (`cpuset.cpus`; kernel documentation, admin-guide/cgroup-v1/cpusets and admin-guide/cgroup-v2).
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use ringfence_system::attach::Process;
 
 use super::limit::Version;
 
-/// Whether a group's CPUs can be narrowed to these, and its processes have back what they had afterwards.
+/// Whether a group's CPUs can be narrowed to these, and its processes have back what they had
+/// afterwards.
 ///
 /// # Errors
 /// Why not, to follow "because".
@@ -26,19 +27,23 @@ pub fn check(
         Version::One => "cpuset.effective_cpus",
     };
     let text = root.read_opt(folder.join(effective)).unwrap_or_default();
-    let has: CpuSet = text.parse().map_err(|why| format!("{effective} of {group} is '{text}': {why}"))?;
+    let has: CpuSet =
+        text.parse().map_err(|why| format!("{effective} of {group} is '{text}': {why}"))?;
     if cpus.is_empty() || !cpus.is_subset(&has) {
         return Err(format!("its control group {group} has the CPUs {has}, and not all of {cpus}"));
     }
     if version == Version::Two {
         let partition = root.read_opt(folder.join("cpuset.cpus.partition")).unwrap_or_default();
         if !matches!(partition.as_str(), "" | "member") {
-            return Err(format!("its control group {group} owns its CPUs as a partition ('{partition}')"));
+            return Err(format!(
+                "its control group {group} owns its CPUs as a partition ('{partition}')"
+            ));
         }
         // The kernel refuses that with ENOSPC (kernel/cgroup/cpuset.c, validate_change).
         if root.read_opt(folder.join("cpuset.cpus")).is_none_or(|own| own.trim().is_empty()) {
             return Err(format!(
-                "{group}/cpuset.cpus is empty, which the kernel takes no more while processes are in the group, so that it \
+                "{group}/cpuset.cpus is empty, which the kernel takes no more while processes are \
+                 in the group, so that it \
                  could not be put back: write '{has}' to it first, which changes nothing now"
             ));
         }
@@ -53,8 +58,8 @@ pub fn check(
     keeps_affinities(root, processes, &has)
 }
 
-// Until Linux 6.2 a change of a group's CPUs replaces what its threads have chosen by sched_setaffinity(2); since then,
-// they have that back (kernel/sched/core.c, user_cpus_ptr).
+// Until Linux 6.2 a change of a group's CPUs replaces what its threads have chosen by
+// sched_setaffinity(2); since then, they have that back (kernel/sched/core.c, user_cpus_ptr).
 fn keeps_affinities(root: &FsRoot, processes: &[Process], has: &CpuSet) -> Result<(), String> {
     if remembers_affinities(&root.read_opt("/proc/sys/kernel/osrelease").unwrap_or_default()) {
         return Ok(());
@@ -66,7 +71,8 @@ fn keeps_affinities(root: &FsRoot, processes: &[Process], has: &CpuSet) -> Resul
             let Some(own) = field(&status, "Cpus_allowed_list") else { continue };
             if own.parse::<CpuSet>().is_ok_and(|own| own != *has) {
                 return Err(format!(
-                    "thread {thread} of it has chosen the CPUs {own}, which Linux before 6.2 forgets when those of its \
+                    "thread {thread} of it has chosen the CPUs {own}, which Linux before 6.2 \
+                     forgets when those of its \
                      control group are changed"
                 ));
             }
@@ -97,13 +103,16 @@ mod tests {
 
     fn tree(release: &str, own: &str) -> FixtureTree {
         let tree = FixtureTree::empty("cpusets");
-        tree.write("/proc/42/stat", "42 (a) S 1 42 42 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 99 1000 1")
-            .write("/proc/42/task/42/status", format!("Name:\ta\nCpus_allowed_list:\t{own}\n"))
-            .write("/proc/sys/kernel/osrelease", format!("{release}\n"))
-            .write("/cg/one/cpuset.effective_cpus", "0-3\n")
-            .write("/cg/one/cpuset.cpus", "0-3\n")
-            .write("/cg/two/cpuset.cpus", "0-3\n")
-            .write("/cg/two/cpuset.cpus.effective", "0-3\n");
+        tree.write(
+            "/proc/42/stat",
+            "42 (a) S 1 42 42 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 99 1000 1",
+        )
+        .write("/proc/42/task/42/status", format!("Name:\ta\nCpus_allowed_list:\t{own}\n"))
+        .write("/proc/sys/kernel/osrelease", format!("{release}\n"))
+        .write("/cg/one/cpuset.effective_cpus", "0-3\n")
+        .write("/cg/one/cpuset.cpus", "0-3\n")
+        .write("/cg/two/cpuset.cpus", "0-3\n")
+        .write("/cg/two/cpuset.cpus.effective", "0-3\n");
         tree
     }
 
@@ -116,7 +125,10 @@ mod tests {
             let check = |text| check(&root, Path::new(folder), version, &all, &cpus(text));
             assert_eq!(check("1,3"), Ok(()));
             for text in ["", "3-4"] {
-                assert!(check(text).unwrap_err().contains("has the CPUs 0-3, and not all of"), "{text}");
+                assert!(
+                    check(text).unwrap_err().contains("has the CPUs 0-3, and not all of"),
+                    "{text}"
+                );
             }
         }
     }
@@ -151,7 +163,8 @@ mod tests {
     #[test]
     fn releases_are_compared_by_their_numbers() {
         let since = ["6.2.0", "6.18.5-fc", "7.0", "10.1-rc2"].map(remembers_affinities);
-        let before = ["5.15.0-91-generic", "6.1.0-18-amd64", "4.18.0", ""].map(remembers_affinities);
+        let before =
+            ["5.15.0-91-generic", "6.1.0-18-amd64", "4.18.0", ""].map(remembers_affinities);
         assert_eq!((since, before), ([true; 4], [false; 4]));
     }
 }

@@ -1,10 +1,12 @@
-//! What is written to disks, limited by control groups: `blkio.throttle.write_bps_device` of version 1, `io.max` of
-//! version 2 (kernel documentation, admin-guide/cgroup-v1/blkio-controller and admin-guide/cgroup-v2).
+//! What is written to disks, limited by control groups: `blkio.throttle.write_bps_device` of
+//! version 1, `io.max` of version 2 (kernel documentation, admin-guide/cgroup-v1/blkio-controller
+//! and admin-guide/cgroup-v2).
 //!
-//! What is limited is what the group's processes give to the disk themselves: around the page cache, or by a sync of
-//! what they wrote. What the kernel's threads write back is charged to nobody's group in version 1. In version 2 it is
-//! charged to the group in which a page was first cached, and a process that is moved takes no pages along (there,
-//! "Memory Ownership" and "Writeback").
+//! What is limited is what the group's processes give to the disk themselves: around the page
+//! cache, or by a sync of what they wrote. What the kernel's threads write back is charged to
+//! nobody's group in version 1. In version 2 it is charged to the group in which a page was first
+//! cached, and a process that is moved takes no pages along (there, "Memory Ownership" and
+//! "Writeback").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -82,7 +84,8 @@ fn numbers(disks: &[Disk]) -> Vec<String> {
     disks.iter().map(|disk| disk.number.clone()).collect()
 }
 
-/// The disks of this machine below the folder that a task uses, or for a program below the current one.
+/// The disks of this machine below the folder that a task uses, or for a program below the current
+/// one.
 ///
 /// # Errors
 /// Why there are none, to follow "because".
@@ -97,7 +100,11 @@ pub(super) fn disks_of(root: &FsRoot, task: &Task) -> Result<Vec<Disk>, String> 
         task => task.works_in().ok_or_else(|| format!("{} uses no disk", task.name()))?,
     };
     let medium = Medium::at(root, folder);
-    below(root, folder, &medium.map_err(|error| format!("looking at {}: {error}", folder.display()))?)
+    below(
+        root,
+        folder,
+        &medium.map_err(|error| format!("looking at {}: {error}", folder.display()))?,
+    )
 }
 
 fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, String> {
@@ -122,8 +129,8 @@ fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, Str
     Ok(disks)
 }
 
-/// The disks that what runs already writes to: those below files that it has open for writing, and those that its own
-/// control group has given something to.
+/// The disks that what runs already writes to: those below files that it has open for writing, and
+/// those that its own control group has given something to.
 ///
 /// # Errors
 /// Why there are none, to follow "because".
@@ -137,7 +144,8 @@ fn of_found(root: &FsRoot, found: &Found) -> Result<Vec<Disk>, String> {
     for process in &found.processes {
         for (path, device) in written_files(root, process.pid()) {
             if seen.insert(device) {
-                let below = below(root, &path, &Medium::of(root, &path, device)).unwrap_or_default();
+                let below =
+                    below(root, &path, &Medium::of(root, &path, device)).unwrap_or_default();
                 disks.extend(below.into_iter().map(|disk| (disk.number.clone(), disk)));
             }
         }
@@ -146,12 +154,19 @@ fn of_found(root: &FsRoot, found: &Found) -> Result<Vec<Disk>, String> {
     let by_group = exact.filter_map(|group| io_by_device(root, group)).flatten();
     for DeviceIo { device: number, .. } in by_group.filter(|one| one.written > 0) {
         let uevent = root.read_opt(format!("/sys/dev/block/{number}/uevent")).unwrap_or_default();
-        let Some(name) = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")) else { continue };
-        disks.entry(number.clone()).or_insert_with(|| Disk { name: name.into(), number, scheduler: None });
+        let Some(name) = uevent.lines().find_map(|line| line.strip_prefix("DEVNAME=")) else {
+            continue;
+        };
+        disks.entry(number.clone()).or_insert_with(|| Disk {
+            name: name.into(),
+            number,
+            scheduler: None,
+        });
     }
     if disks.is_empty() {
         return Err(format!(
-            "{} has no file open for writing that is on a disk, and has given no disk anything by its own control group",
+            "{} has no file open for writing that is on a disk, and has given no disk anything by \
+             its own control group",
             found.target
         ));
     }
@@ -199,8 +214,9 @@ fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
     let root = FsRoot::host();
     // Of all that a role may run: what is not there is not run.
     let wanted = |arm: &Arm, role: &str| arm.disk_write.contains_key(role);
-    let disks = grouped::found(plan, wanted, |task| disks_of(&root, task))
-        .map_err(|why| Error::Usage(format!("what is written to a disk cannot be limited: {why}")))?;
+    let disks = grouped::found(plan, wanted, |task| disks_of(&root, task)).map_err(|why| {
+        Error::Usage(format!("what is written to a disk cannot be limited: {why}"))
+    })?;
     let of_role = |role: usize| {
         let all: BTreeSet<String> =
             disks.get(&role).into_iter().flatten().flat_map(|some| numbers(some)).collect();
@@ -239,7 +255,8 @@ mod tests {
             .link("/sys/class/block/vda", disk)
             .write(
                 "/proc/self/mountinfo",
-                "27 1 254:1 / / rw - ext4 /dev/vda1 rw\n28 27 0:23 / /dev/shm rw - tmpfs tmpfs rw\n",
+                "27 1 254:1 / / rw - ext4 /dev/vda1 rw\n28 27 0:23 / /dev/shm rw - tmpfs tmpfs \
+                 rw\n",
             );
         tree
     }
@@ -252,7 +269,8 @@ mod tests {
             super::below(&root, home, &Medium::of(&root, home, 254 << 8 | 1))
         };
         let found = below();
-        let vda = Disk { name: "vda".into(), number: "254:0".into(), scheduler: Some("bfq".into()) };
+        let vda =
+            Disk { name: "vda".into(), number: "254:0".into(), scheduler: Some("bfq".into()) };
         assert_eq!(found, Ok(vec![vda]));
         tree.remove("/sys/class/block/vda");
         let why = below().unwrap_err();

@@ -1,7 +1,8 @@
-//! A disk, shared out by weight among those that want it at once: by the scheduler bfq (`io.bfq.weight` of version 2 of
-//! control groups, `blkio.bfq.weight` of version 1), or by version 2's model of what requests cost, where somebody has
-//! enabled it for the disk (`io.weight`, `io.cost.qos`; kernel documentation, block/bfq-iosched and admin-guide/cgroup-v2).
-//! Other schedulers know no weights.
+//! A disk, shared out by weight among those that want it at once: by the scheduler bfq
+//! (`io.bfq.weight` of version 2 of control groups, `blkio.bfq.weight` of version 1), or by version
+//! 2's model of what requests cost, where somebody has enabled it for the disk (`io.weight`,
+//! `io.cost.qos`; kernel documentation, block/bfq-iosched and admin-guide/cgroup-v2). Other
+//! schedulers know no weights.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,8 @@ pub struct Here {
     pub parent: PathBuf,
 }
 
-/// How the disks below a task's folder can be shared out by weight: a group is made for that, and removed.
+/// How the disks below a task's folder can be shared out by weight: a group is made for that, and
+/// removed.
 ///
 /// # Errors
 /// Why they cannot, to follow "because".
@@ -70,14 +72,16 @@ fn weigher(root: &FsRoot, disks: &[Disk]) -> Result<Weigher, String> {
         let (name, scheduler) =
             other.map_or(("its disk", None), |disk| (&*disk.name, disk.scheduler.as_deref()));
         format!(
-            "the scheduler of {name} is {}, which knows no weights; bfq does, and so does version 2 of control groups where \
+            "the scheduler of {name} is {}, which knows no weights; bfq does, and so does version \
+             2 of control groups where \
              io.cost.qos enables it for all disks of the folder",
             scheduler.unwrap_or("not said")
         )
     })
 }
 
-// The disks, by their numbers, for which the controller has a model of what requests cost that is in use.
+// The disks, by their numbers, for which the controller has a model of what requests cost that is
+// in use.
 fn enabled(root: &FsRoot) -> Vec<String> {
     let mounts = cgroup::mounted(root, Controller::Disk).into_iter();
     let two = mounts.filter(|(_, version)| *version == Version::Two);
@@ -96,12 +100,18 @@ fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
         let name = &plan.experiment.roles[active.role].name;
         let weight = *arm.disk_weight.get(name)?;
         let variant = &plan.variants[active.role][active.variant];
-        let by = match disk::disks_of(&root, &variant.task).and_then(|disks| weigher(&root, &disks)) {
+        let by = match disk::disks_of(&root, &variant.task).and_then(|disks| weigher(&root, &disks))
+        {
             Ok(by) => by,
             Err(why) => return Some(why),
         };
         let limit = Limit::DiskWeight { by, weight };
-        grouped::refused(&root, &limit, no_group, &grouped::others(arm, name, variant, "disk_weight"))
+        grouped::refused(
+            &root,
+            &limit,
+            no_group,
+            &grouped::others(arm, name, variant, "disk_weight"),
+        )
     })
 }
 
@@ -116,7 +126,8 @@ fn begin(plan: &Plan) -> Result<Grouped, Error> {
     }
     // Others are of arms that are not run.
     let of_role = |role: usize| by.get(&role).copied().unwrap_or(Weigher::Bfq);
-    let limit = |role: usize, weight: &u32| Limit::DiskWeight { by: of_role(role), weight: *weight };
+    let limit =
+        |role: usize, weight: &u32| Limit::DiskWeight { by: of_role(role), weight: *weight };
     let mut arms = grouped::by_arm(plan, |arm| &arm.disk_weight, limit);
     arms.iter_mut().for_each(|roles| roles.retain(|role, _| by.contains_key(role)));
     let at_rest = |limit: &Limit| match limit {
@@ -139,17 +150,28 @@ mod tests {
     #[test]
     fn whoever_heeds_a_weight_on_all_disks_is_asked() {
         let tree = FixtureTree::empty("disk-weights");
-        tree.write("/proc/self/mounts", "cgroup2 /cg cgroup2 rw 0 0\ncgroup /b cgroup rw,blkio 0 0\n").write(
+        tree.write(
+            "/proc/self/mounts",
+            "cgroup2 /cg cgroup2 rw 0 0\ncgroup /b cgroup rw,blkio 0 \
+                                         0\n",
+        )
+        .write(
             "/cg/io.cost.qos",
-            "8:0 enable=1 ctrl=auto rpct=0.00 rlat=25000\n8:16 enable=0 ctrl=auto rpct=0.00 rlat=25000\n",
+            "8:0 enable=1 ctrl=auto rpct=0.00 rlat=25000\n8:16 enable=0 ctrl=auto rpct=0.00 \
+             rlat=25000\n",
         );
         let root = tree.root();
         let asked = |disks: &[Disk]| weigher(&root, disks);
         assert_eq!(asked(&[disk("8:16", "bfq"), disk("8:32", "bfq")]), Ok(Weigher::Bfq));
         assert_eq!(asked(&[disk("8:0", "none")]), Ok(Weigher::Cost));
-        for disks in [&[disk("8:16", "mq-deadline")][..], &[disk("8:0", "none"), disk("8:16", "none")]] {
+        for disks in
+            [&[disk("8:16", "mq-deadline")][..], &[disk("8:0", "none"), disk("8:16", "none")]]
+        {
             let why = asked(disks).unwrap_err();
-            assert!(why.contains("the scheduler of sda is") && why.contains("io.cost.qos"), "{why}");
+            assert!(
+                why.contains("the scheduler of sda is") && why.contains("io.cost.qos"),
+                "{why}"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Roles in control groups of their own, each while an arm runs that gives it a limit; else they are where they were
-//! born, so that the arms without are measured as if there were no groups.
+//! Roles in control groups of their own, each while an arm runs that gives it a limit; else they
+//! are where they were born, so that the arms without are measured as if there were no groups.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,14 +48,16 @@ pub fn by_arm<T>(
         // What runs already is limited where it is: see `adopted`.
         let is_started =
             |role: &usize| !plan.variants[*role].iter().any(|variant| variant.task.is_attached());
-        let given = of(arm).iter().filter_map(|(name, value)| Some((index(name).filter(is_started)?, value)));
+        let given = of(arm)
+            .iter()
+            .filter_map(|(name, value)| Some((index(name).filter(is_started)?, value)));
         given.map(|(role, value)| (role, limit(role, value))).collect()
     };
     plan.experiment.arms.iter().map(of_arm).collect()
 }
 
-/// What a role is given by a table of an arm in each case that is run: of all that it may run there, what is found of
-/// each task, by the role's number.
+/// What a role is given by a table of an arm in each case that is run: of all that it may run
+/// there, what is found of each task, by the role's number.
 ///
 /// # Errors
 /// Why nothing is found of one, after the arm's name.
@@ -91,12 +93,16 @@ pub fn found<T>(
 
 /// Whether one of a table's roles is started by us, and so put into a group that is made for it.
 pub fn any_started<T>(plan: &Plan, active: &[Active], of: &BTreeMap<String, T>) -> bool {
-    let is_started = |active: &&Active| !plan.variants[active.role][active.variant].task.is_attached();
-    active.iter().filter(is_started).any(|one| of.contains_key(&plan.experiment.roles[one.role].name))
+    let is_started =
+        |active: &&Active| !plan.variants[active.role][active.variant].task.is_attached();
+    active
+        .iter()
+        .filter(is_started)
+        .any(|one| of.contains_key(&plan.experiment.roles[one.role].name))
 }
 
-/// What holds a role in a group in an arm, besides the table that is called `but`: its name, and a limit that is of the
-/// same controller.
+/// What holds a role in a group in an arm, besides the table that is called `but`: its name, and a
+/// limit that is of the same controller.
 pub fn others(arm: &Arm, role: &str, variant: &Variant, but: &str) -> Vec<(&'static str, Limit)> {
     let program = matches!(variant.task, Task::Command(_));
     let write = || Limit::Write { disks: Vec::new(), rate: None };
@@ -130,7 +136,8 @@ pub fn refused(
         let other = cgroup::try_make(root, other).ok()?;
         (other.home(root) == group.home(root)).then(|| {
             format!(
-                "its {word} wants a control group as well, and in one hierarchy a process is in one group only"
+                "its {word} wants a control group as well, and in one hierarchy a process is in \
+                 one group only"
             )
         })
     })
@@ -197,9 +204,14 @@ impl Member {
     }
 }
 
-// A program may start others while its own are moved: those are born where their parent is, so that the second round
-// finds the last that were born outside.
-fn move_all(changes: &mut Changes, pids: impl Fn() -> Vec<u32>, from: &Path, to: &Path) -> Result<(), Error> {
+// A program may start others while its own are moved: those are born where their parent is, so that
+// the second round finds the last that were born outside.
+fn move_all(
+    changes: &mut Changes,
+    pids: impl Fn() -> Vec<u32>,
+    from: &Path,
+    to: &Path,
+) -> Result<(), Error> {
     for _ in 0..2 {
         let moved = changes.move_processes(&pids(), from, to);
         moved.map_err(|error| Error::Failed(error.to_string()))?;
@@ -231,8 +243,8 @@ impl Isolation for Grouped {
     fn end_trial(&mut self, tasks: &dyn Tasks) {
         let Self { word, changes, groups, home, .. } = self;
         for (role, member) in groups {
-            // Those that live on are taken home, so that the groups are empty when they are removed. What cannot be
-            // moved ends with its task.
+            // Those that live on are taken home, so that the groups are empty when they are
+            // removed. What cannot be moved ends with its task.
             let _ = member.leave(changes, home, || tasks.processes(*role), word);
         }
     }
@@ -240,7 +252,8 @@ impl Isolation for Grouped {
     fn end(mut self: Box<Self>) -> Result<Vec<String>, Error> {
         let restored = self.changes.put_back().map_err(|error| {
             Error::Failed(format!(
-                "what was measured is kept, but its control groups could not be removed: {error}; 'ringfence restore' tries \
+                "what was measured is kept, but its control groups could not be removed: {error}; \
+                 'ringfence restore' tries \
                  again"
             ))
         });

@@ -1,11 +1,12 @@
 //! The I/O priority of a role's threads (ioprio_set(2)) while an arm runs that sets it.
 //!
-//! A priority orders requests that wait in a disk's scheduler, and each scheduler decides what it makes of one (kernel
-//! documentation, block/ioprio): bfq heeds classes and levels, mq-deadline classes since Linux 5.14, none and kyber
-//! nothing. A request has the priority of the thread that gives it to the disk, so that what the kernel's threads write
-//! back has theirs.
+//! A priority orders requests that wait in a disk's scheduler, and each scheduler decides what it
+//! makes of one (kernel documentation, block/ioprio): bfq heeds classes and levels, mq-deadline
+//! classes since Linux 5.14, none and kyber nothing. A request has the priority of the thread that
+//! gives it to the disk, so that what the kernel's threads write back has theirs.
 //!
-//! Nothing of it is in the journal of changes: it ends with the threads, which are this program's own.
+//! Nothing of it is in the journal of changes: it ends with the threads, which are this program's
+//! own.
 
 use std::collections::BTreeMap;
 
@@ -47,15 +48,17 @@ fn heeds(disk: &Disk, release: (u32, u32), priority: IoPriority) -> Result<(), S
     let name = &disk.name;
     match (disk.scheduler.as_deref(), priority) {
         (Some("bfq"), _) => Ok(()),
-        (Some("mq-deadline"), _) if release < (5, 14) => {
-            Err(format!("the scheduler of {name} is mq-deadline, which heeds I/O classes from Linux 5.14 on"))
-        }
+        (Some("mq-deadline"), _) if release < (5, 14) => Err(format!(
+            "the scheduler of {name} is mq-deadline, which heeds I/O classes from Linux 5.14 on"
+        )),
         (Some("mq-deadline"), IoPriority::Idle) => Ok(()),
         (Some("mq-deadline"), IoPriority::BestEffort(_)) => Err(format!(
-            "the scheduler of {name} is mq-deadline, which tells I/O classes apart and not the levels within one"
+            "the scheduler of {name} is mq-deadline, which tells I/O classes apart and not the \
+             levels within one"
         )),
         (Some(other), _) => Err(format!(
-            "the scheduler of {name} is {other}, which heeds no I/O priority; bfq and mq-deadline do"
+            "the scheduler of {name} is {other}, which heeds no I/O priority; bfq and mq-deadline \
+             do"
         )),
         (None, _) => Err(format!("the kernel does not say which scheduler {name} has")),
     }
@@ -86,7 +89,10 @@ impl Priorities {
         let roles = &plan.experiment.roles;
         let index = |name: &String| roles.iter().position(|role| role.name == *name);
         let of_arm = |arm: &Arm| {
-            arm.io_priority.iter().filter_map(|(name, priority)| Some((index(name)?, *priority))).collect()
+            arm.io_priority
+                .iter()
+                .filter_map(|(name, priority)| Some((index(name)?, *priority)))
+                .collect()
         };
         let arms = plan.experiment.arms.iter().map(of_arm).collect();
         Self { root: FsRoot::host(), arms, given: BTreeMap::new() }
@@ -99,8 +105,8 @@ impl Priorities {
     fn give(&mut self, role: usize, priority: IoPriority, tasks: &dyn Tasks) -> Result<(), Error> {
         self.take(role, Some(priority), tasks);
         let mut before = self.given.remove(&role).map(|given| given.before).unwrap_or_default();
-        // A program may start others meanwhile: they have what their parent has then, so that the second round finds
-        // the last that were born without.
+        // A program may start others meanwhile: they have what their parent has then, so that the
+        // second round finds the last that were born without.
         for _ in 0..2 {
             for thread in self.threads(&tasks.processes(role)) {
                 // One that has ended needs nothing.
@@ -122,7 +128,8 @@ impl Priorities {
         Ok(())
     }
 
-    // Puts back what a role's threads had, unless they keep it. Threads that were born since have what the default is.
+    // Puts back what a role's threads had, unless they keep it. Threads that were born since have
+    // what the default is.
     fn take(&mut self, role: usize, keep: Option<IoPriority>, tasks: &dyn Tasks) {
         if self.given.get(&role).is_none_or(|given| Some(given.priority) == keep) {
             return;
@@ -130,7 +137,8 @@ impl Priorities {
         let Some(given) = self.given.remove(&role) else { return };
         for _ in 0..2 {
             for thread in self.threads(&tasks.processes(role)) {
-                // What a program has given itself meanwhile is its own affair, and what has ended needs nothing.
+                // What a program has given itself meanwhile is its own affair, and what has ended
+                // needs nothing.
                 if kernel::of(thread).is_ok_and(|now| now == given.priority.value()) {
                     let had = given.before.get(&thread).copied().unwrap_or(kernel::NONE);
                     let _ = kernel::set(thread, had);
@@ -179,8 +187,9 @@ mod tests {
 
     #[test]
     fn schedulers_heed_what_their_source_says() {
-        let says =
-            |scheduler, release, priority: &str| heeds(&disk(scheduler), release, priority.parse().unwrap());
+        let says = |scheduler, release, priority: &str| {
+            heeds(&disk(scheduler), release, priority.parse().unwrap())
+        };
         let new = (6, 1);
         assert_eq!(says(Some("bfq"), (5, 4), "best-effort 7"), Ok(()));
         assert_eq!(says(Some("mq-deadline"), new, "idle"), Ok(()));
@@ -188,7 +197,12 @@ mod tests {
         for (scheduler, release, priority, part) in [
             (Some("mq-deadline"), (5, 10), "idle", "from Linux 5.14 on"),
             (Some("mq-deadline"), new, "best-effort 7", "not the levels within one"),
-            (Some("none"), new, "idle", "the scheduler of sda is none, which heeds no I/O priority"),
+            (
+                Some("none"),
+                new,
+                "idle",
+                "the scheduler of sda is none, which heeds no I/O priority",
+            ),
             (Some("kyber"), new, "idle", "is kyber"),
             (None, new, "idle", "does not say"),
         ] {
@@ -217,11 +231,14 @@ mod tests {
         let (idle, low) = (IoPriority::Idle, IoPriority::BestEffort(7));
         let arms = [None, Some(idle), Some(low)];
         let arms = arms.map(|one| one.into_iter().map(|priority| (1, priority)).collect());
-        let mut priorities = Priorities { root: FsRoot::host(), arms: arms.into(), given: BTreeMap::new() };
+        let mut priorities =
+            Priorities { root: FsRoot::host(), arms: arms.into(), given: BTreeMap::new() };
         let first = IoPriority::BestEffort(2).value();
         kernel::set(pid, first).unwrap();
         priorities.begin_trial(&task).unwrap();
-        for (arm, is) in [(0, first), (1, idle.value()), (1, idle.value()), (2, low.value()), (0, first)] {
+        for (arm, is) in
+            [(0, first), (1, idle.value()), (1, idle.value()), (2, low.value()), (0, first)]
+        {
             priorities.set(arm, &task).unwrap();
             assert_eq!(now(), is, "arm {arm}");
         }

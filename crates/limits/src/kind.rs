@@ -10,12 +10,14 @@ pub trait Tasks {
     /// The processes of a role that run now, with everything that they have started.
     fn processes(&self, role: usize) -> Vec<u32>;
 
-    /// Processes that some role's program has started and left, so that nobody knows whose they are.
+    /// Processes that some role's program has started and left, so that nobody knows whose they
+    /// are.
     fn orphans(&self) -> Vec<u32>;
 }
 
-/// A way to set tasks apart, begun for one plan. What it changes on the machine it puts back in [`Self::end`]; and
-/// where the program dies before that, [`super::recover`] does, called by the guardian and at the next start.
+/// A way to set tasks apart, begun for one plan. What it changes on the machine it puts back in
+/// [`Self::end`]; and where the program dies before that, [`super::recover`] does, called by the
+/// guardian and at the next start.
 pub trait Isolation {
     /// Called when all tasks of a trial run, before anything is measured in it.
     ///
@@ -34,8 +36,9 @@ pub trait Isolation {
         let _ = tasks;
     }
 
-    /// Puts back what was there before. Returned is what should be known, one sentence each: what somebody else has
-    /// changed meanwhile and was left so, what cannot be put back yet, tasks that were not where they belong.
+    /// Puts back what was there before. Returned is what should be known, one sentence each: what
+    /// somebody else has changed meanwhile and was left so, what cannot be put back yet, tasks that
+    /// were not where they belong.
     ///
     /// # Errors
     /// What could not be put back, and how to try again.
@@ -49,30 +52,37 @@ pub type Begun = Result<Option<Box<dyn Isolation>>, Error>;
 pub struct Kind {
     /// Whether an arm asks for it.
     pub wanted: fn(&Arm) -> bool,
-    /// Why an arm that asks for it cannot have it on this machine while these run, if so, to follow "because".
+    /// Why an arm that asks for it cannot have it on this machine while these run, if so, to follow
+    /// "because".
     pub missing: fn(&Plan, &Arm, &[Active]) -> Option<String>,
     /// Begins it for a plan that asks for it.
     pub begin: fn(&Plan) -> Begun,
-    /// Puts back what any program left behind that lives no more and is not in the journal of changes
-    /// ([`ringfence_system::changes`]), which every kind may use. Returned is what should be known of it, one sentence each.
+    /// Puts back what any program left behind that lives no more and is not in the journal of
+    /// changes ([`ringfence_system::changes`]), which every kind may use. Returned is what should
+    /// be known of it, one sentence each.
     pub recover: fn() -> Result<Vec<String>, Error>,
 }
 
 impl Kind {
-    /// For kinds whose beginning tries nothing out: an experiment of which nothing could be run is not planned without what
-    /// is missing, so that whoever asked for just that is told so.
+    /// For kinds whose beginning tries nothing out: an experiment of which nothing could be run is
+    /// not planned without what is missing, so that whoever asked for just that is told so.
     ///
     /// # Errors
     /// What is missing for an arm that would be run.
     pub fn refuse_missing(&self, plan: &Plan) -> Result<(), Error> {
-        let run =
-            (0..plan.cases.len()).filter(|case| plan.refusal(*case).is_none()).map(|case| &plan.cases[case]);
+        let run = (0..plan.cases.len())
+            .filter(|case| plan.refusal(*case).is_none())
+            .map(|case| &plan.cases[case]);
         for case in run {
             let arm = plan.experiment.arms.iter().find(|arm| arm.name == case.arm);
-            let missing =
-                arm.filter(|arm| (self.wanted)(arm)).and_then(|arm| (self.missing)(plan, arm, &case.active));
+            let missing = arm
+                .filter(|arm| (self.wanted)(arm))
+                .and_then(|arm| (self.missing)(plan, arm, &case.active));
             if let Some(why) = missing {
-                return Err(Error::Usage(format!("arm '{}' cannot be run, because {why}", case.arm)));
+                return Err(Error::Usage(format!(
+                    "arm '{}' cannot be run, because {why}",
+                    case.arm
+                )));
             }
         }
         Ok(())

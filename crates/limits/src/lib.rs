@@ -1,9 +1,9 @@
-//! What sets tasks apart from one another while an arm runs: caches and bandwidth by resctrl, the CPU's time, disks
-//! and memory by control groups, the order of requests to a disk by the threads' I/O priority, and, where that is
-//! allowed, settings of the whole system.
+//! What sets tasks apart from one another while an arm runs: caches and bandwidth by resctrl, the
+//! CPU's time, disks and memory by control groups, the order of requests to a disk by the threads'
+//! I/O priority, and, where that is allowed, settings of the whole system.
 //!
-//! A way to isolate is an [`Isolation`] and a row in [`KINDS`]. An arm that asks for what no row knows cannot be
-//! written, and one that asks for what this machine does not have is not run.
+//! A way to isolate is an [`Isolation`] and a row in [`KINDS`]. An arm that asks for what no row
+//! knows cannot be written, and one that asks for what this machine does not have is not run.
 
 #![forbid(unsafe_code)]
 
@@ -50,7 +50,8 @@ pub const KINDS: [Kind; 8] = [
     system::KIND,
 ];
 
-/// Those that a plan asks for, begun. Arms that this machine cannot hold are not run, and want nothing of it.
+/// Those that a plan asks for, begun. Arms that this machine cannot hold are not run, and want
+/// nothing of it.
 ///
 /// # Errors
 /// Where one of them is not there, is in use by somebody else, or refuses.
@@ -67,21 +68,25 @@ pub fn begin(plan: &Plan) -> Result<Vec<Box<dyn Isolation>>, Error> {
 
 /// What this machine lacks for an arm of a plan while these run, if anything, to follow "because".
 pub fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
-    KINDS.iter().filter(|kind| (kind.wanted)(arm)).find_map(|kind| (kind.missing)(plan, arm, active))
+    KINDS
+        .iter()
+        .filter(|kind| (kind.wanted)(arm))
+        .find_map(|kind| (kind.missing)(plan, arm, active))
 }
 
 // Until a program that was killed is dead, and has let go of its journal.
 const DYING: Duration = Duration::from_secs(2);
 
-/// Puts back what this program, which has ended or is about to, has left behind. What fails is left to the next start.
+/// Puts back what this program, which has ended or is about to, has left behind. What fails is left
+/// to the next start.
 pub fn recover(owner: u32) {
     let root = FsRoot::host();
     ringfence_system::changes::put_back_left(&root, Whose::Of(owner, DYING), &Options::default());
     recover_others(&root);
 }
 
-/// Puts back what programs have left behind that live no more. Returned is what should be known of that, one sentence
-/// each; what fails is tried again by the next start.
+/// Puts back what programs have left behind that live no more. Returned is what should be known of
+/// that, one sentence each; what fails is tried again by the next start.
 pub fn recover_all() -> Vec<String> {
     let root = FsRoot::host();
     let all = ringfence_system::changes::put_back_left(&root, Whose::Anybody, &Options::default());

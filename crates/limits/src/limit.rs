@@ -1,8 +1,11 @@
-//! What a control group is made for, and the files of the kernel that hold it: a quota of CPU time (`cpu.max` of version
-//! 2, `cpu.cfs_quota_us` of version 1), a weight (`cpu.weight`, `cpu.shares`), a limit of what is written to disks
-//! (`io.max`, `blkio.throttle.write_bps_device`), a weight for disks (`io.weight`, `io.bfq.weight`, `blkio.bfq.weight`),
-//! the memory above which whoever takes more is held up (`memory.high`), and the CPUs that there are (`cpuset.cpus`).
-//! Kernel documentation: admin-guide/cgroup-v2, admin-guide/cgroup-v1/cpusets, scheduler/sched-bwc, scheduler/sched-design-CFS, admin-guide/cgroup-v1/blkio-controller and block/bfq-iosched.
+//! What a control group is made for, and the files of the kernel that hold it: a quota of CPU time
+//! (`cpu.max` of version 2, `cpu.cfs_quota_us` of version 1), a weight (`cpu.weight`,
+//! `cpu.shares`), a limit of what is written to disks (`io.max`,
+//! `blkio.throttle.write_bps_device`), a weight for disks (`io.weight`, `io.bfq.weight`,
+//! `blkio.bfq.weight`), the memory above which whoever takes more is held up (`memory.high`), and
+//! the CPUs that there are (`cpuset.cpus`). Kernel documentation: admin-guide/cgroup-v2,
+//! admin-guide/cgroup-v1/cpusets, scheduler/sched-bwc, scheduler/sched-design-CFS,
+//! admin-guide/cgroup-v1/blkio-controller and block/bfq-iosched.
 
 use ringfence_experiment::units::{Rate, Share};
 use ringfence_machine::cpulist::CpuSet;
@@ -10,7 +13,8 @@ use ringfence_machine::units::Bytes;
 use ringfence_system::changes::Entry;
 use serde::{Deserialize, Serialize};
 
-/// The period in which a quota holds, µs. The kernel's default of 100 ms would be as long as a window.
+/// The period in which a quota holds, µs. The kernel's default of 100 ms would be as long as a
+/// window.
 pub const PERIOD_US: u64 = 10_000;
 
 /// The weight of a group that was given none.
@@ -23,7 +27,8 @@ pub enum Limit {
     Quota(Share),
     /// This weight against what else wants the CPU, 1 to 10000; 100 is that of others.
     Weight(u32),
-    /// At most so much written a second to each of these disks, known by `MAJOR:MINOR`; unlimited where none is given.
+    /// At most so much written a second to each of these disks, known by `MAJOR:MINOR`; unlimited
+    /// where none is given.
     Write {
         /// The disks.
         disks: Vec<String>,
@@ -37,8 +42,8 @@ pub enum Limit {
         /// The weight.
         weight: u32,
     },
-    /// Who makes the group's memory more than this, cached pages among it, is held up until less is used; unlimited
-    /// where none is given.
+    /// Who makes the group's memory more than this, cached pages among it, is held up until less is
+    /// used; unlimited where none is given.
     MemoryHigh(Option<Bytes>),
     /// These CPUs and no others.
     Cpus(CpuSet),
@@ -67,26 +72,35 @@ impl Limit {
     /// Whether a version of control groups has it.
     pub fn is_of(&self, version: Version) -> bool {
         match self {
-            Limit::MemoryHigh(_) | Limit::DiskWeight { by: Weigher::Cost, .. } => version == Version::Two,
+            Limit::MemoryHigh(_) | Limit::DiskWeight { by: Weigher::Cost, .. } => {
+                version == Version::Two
+            }
             _ => true,
         }
     }
 
-    /// As [`Self::settings`], for a group that is not ours: of a file with a line for each disk, the entry that is set.
+    /// As [`Self::settings`], for a group that is not ours: of a file with a line for each disk,
+    /// the entry that is set.
     pub fn entries(&self, version: Version) -> Vec<(&'static str, Option<Entry>, String)> {
         let Limit::Write { disks, rate } = self else {
-            return self.settings(version).into_iter().map(|(file, text)| (file, None, text)).collect();
+            return self
+                .settings(version)
+                .into_iter()
+                .map(|(file, text)| (file, None, text))
+                .collect();
         };
         let (file, key, unset) = match version {
             Version::Two => ("io.max", Some("wbps".to_owned()), "max"),
             Version::One => (WRITE_BPS, None, "0"),
         };
         let value = rate.map_or(unset.into(), |rate| rate.0.0.to_string());
-        let entry = |disk: &String| Entry { device: disk.clone(), key: key.clone(), unset: unset.into() };
+        let entry =
+            |disk: &String| Entry { device: disk.clone(), key: key.clone(), unset: unset.into() };
         disks.iter().map(|disk| (file, Some(entry(disk)), value.clone())).collect()
     }
 
-    /// The files that hold it, and what is written there, in this order; none in a version that does not have it.
+    /// The files that hold it, and what is written there, in this order; none in a version that
+    /// does not have it.
     pub fn settings(&self, version: Version) -> Vec<(&'static str, String)> {
         match (self, version) {
             (Limit::Quota(quota), version) => {
@@ -125,7 +139,9 @@ impl Limit {
                 vec![("memory.high", bytes.map_or("max".into(), |bytes| bytes.0.to_string()))]
             }
             (Limit::Cpus(cpus), _) => vec![("cpuset.cpus", cpus.to_string())],
-            (Limit::MemoryHigh(_) | Limit::DiskWeight { by: Weigher::Cost, .. }, Version::One) => Vec::new(),
+            (Limit::MemoryHigh(_) | Limit::DiskWeight { by: Weigher::Cost, .. }, Version::One) => {
+                Vec::new()
+            }
         }
     }
 }
@@ -168,12 +184,16 @@ impl Controller {
                 "no CPU controller of control groups is mounted, or none is handed down to a group"
             }
             Controller::Disk => {
-                "of control groups, neither blkio of version 1 is mounted, nor is io of version 2 handed down to a group, as \
+                "of control groups, neither blkio of version 1 is mounted, nor is io of version 2 \
+                 handed down to a group, as \
                  root does by 'echo +io > /sys/fs/cgroup/cgroup.subtree_control'"
             }
-            Controller::Cpus => "no cpuset of control groups is mounted, or none is handed down to a group",
+            Controller::Cpus => {
+                "no cpuset of control groups is mounted, or none is handed down to a group"
+            }
             Controller::Memory => {
-                "memory of version 2 of control groups is not handed down to a group, as root does by 'echo +memory > \
+                "memory of version 2 of control groups is not handed down to a group, as root does \
+                 by 'echo +memory > \
                  /sys/fs/cgroup/cgroup.subtree_control', and version 1 has no memory.high"
             }
         }
@@ -199,7 +219,8 @@ mod tests {
         assert_eq!(quota.settings(Version::Two), [("cpu.max", "2500 10000".to_string())]);
         assert_eq!(quota.settings(Version::One)[1], ("cpu.cfs_quota_us", "2500".to_string()));
         let weights = [1, 10, 100, 10_000].map(Limit::Weight);
-        let written = |version| weights.each_ref().map(|weight| weight.settings(version)[0].1.clone());
+        let written =
+            |version| weights.each_ref().map(|weight| weight.settings(version)[0].1.clone());
         assert_eq!(written(Version::Two), ["1", "10", "100", "10000"]);
         assert_eq!(written(Version::One), ["10", "102", "1024", "102400"]);
     }
@@ -215,9 +236,13 @@ mod tests {
             assert!(settings.iter().all(|(file, _)| *file == settings[0].0));
             (settings[0].0, settings.into_iter().map(|(_, text)| text).collect::<Vec<_>>())
         };
-        let text = |file: &'static str, lines: [&str; 2]| (file, lines.map(str::to_string).to_vec());
+        let text =
+            |file: &'static str, lines: [&str; 2]| (file, lines.map(str::to_string).to_vec());
         let one = "blkio.throttle.write_bps_device";
-        assert_eq!(written(Some("5MiB/s"), Version::One), text(one, ["8:0 5242880", "259:3 5242880"]));
+        assert_eq!(
+            written(Some("5MiB/s"), Version::One),
+            text(one, ["8:0 5242880", "259:3 5242880"])
+        );
         assert_eq!(written(None, Version::One), text(one, ["8:0 0", "259:3 0"]));
         assert_eq!(
             written(Some("1KiB/s"), Version::Two),
@@ -248,7 +273,10 @@ mod tests {
     fn disks_are_shared_out_by_whoever_heeds_a_weight() {
         let written = |by, version| Limit::DiskWeight { by, weight: 10 }.settings(version);
         assert_eq!(written(Weigher::Bfq, Version::One), [("blkio.bfq.weight", "10".to_string())]);
-        assert_eq!(written(Weigher::Bfq, Version::Two), [("io.bfq.weight", "default 10".to_string())]);
+        assert_eq!(
+            written(Weigher::Bfq, Version::Two),
+            [("io.bfq.weight", "default 10".to_string())]
+        );
         assert_eq!(written(Weigher::Cost, Version::Two), [("io.weight", "default 10".to_string())]);
     }
 

@@ -1,7 +1,8 @@
-//! Memory above which whoever takes more is held up: `memory.high` of version 2 of control groups (kernel documentation,
-//! admin-guide/cgroup-v2). Cached pages count as memory of the group in which they were first cached, so that a writer is
-//! held up that makes pages dirty faster than they are written. Version 1 has no such limit: its soft limit is looked at
-//! when memory is short on the whole machine, and holds nobody up.
+//! Memory above which whoever takes more is held up: `memory.high` of version 2 of control groups
+//! (kernel documentation, admin-guide/cgroup-v2). Cached pages count as memory of the group in
+//! which they were first cached, so that a writer is held up that makes pages dirty faster than
+//! they are written. Version 1 has no such limit: its soft limit is looked at when memory is short
+//! on the whole machine, and holds nobody up.
 
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
@@ -39,7 +40,8 @@ fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
     active.iter().find_map(|active| {
         let name = &plan.experiment.roles[active.role].name;
         let bytes = *arm.memory_high.get(name)?;
-        let others = grouped::others(arm, name, &plan.variants[active.role][active.variant], "memory_high");
+        let others =
+            grouped::others(arm, name, &plan.variants[active.role][active.variant], "memory_high");
         grouped::refused(&FsRoot::host(), &Limit::MemoryHigh(Some(bytes)), no_group, &others)
     })
 }

@@ -1,9 +1,9 @@
-//! Caches and bandwidth: each role that any arm partitions is in a group of its own, and what an arm wants is set before
-//! its windows, within one transaction that is put back at the end.
+//! Caches and bandwidth: each role that any arm partitions is in a group of its own, and what an
+//! arm wants is set before its windows, within one transaction that is put back at the end.
 //!
-//! After a change the tasks run until their rates stand still: a mask keeps new lines out, it does not
-//! evict those that are there (kernel documentation, x86/resctrl, "Notes on cache occupancy monitoring
-//! and control").
+//! After a change the tasks run until their rates stand still: a mask keeps new lines out, it does
+//! not evict those that are there (kernel documentation, x86/resctrl, "Notes on cache occupancy
+//! monitoring and control").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +23,8 @@ pub const KIND: Kind = Kind {
     wanted: |arm| !arm.resctrl.is_empty(),
     missing: |_, _, _| missing(),
     begin: |plan| {
-        let begun = Partitions::begin(&plan.experiment, &format!("experiment {}", plan.experiment.name))?;
+        let begun =
+            Partitions::begin(&plan.experiment, &format!("experiment {}", plan.experiment.name))?;
         Ok(begun.map(|partitions| Box::new(partitions) as Box<dyn Isolation>))
     },
     recover: || put_back(Duration::ZERO),
@@ -39,7 +40,11 @@ struct Partitions {
 
 impl From<ringfence_resctrl::Error> for Error {
     fn from(error: ringfence_resctrl::Error) -> Self {
-        if error.is_usage() { Self::Usage(error.to_string()) } else { Self::Failed(error.to_string()) }
+        if error.is_usage() {
+            Self::Usage(error.to_string())
+        } else {
+            Self::Failed(error.to_string())
+        }
     }
 }
 
@@ -52,11 +57,15 @@ impl Partitions {
         for group in settings.roles.values() {
             transaction.apply(Step::Create { group: group.clone() })?;
             // A new group has what the kernel finds free: let it have what its tasks had.
-            transaction.apply(Step::Schemata { group: group.clone(), schemata: settings.first.clone() })?;
+            transaction
+                .apply(Step::Schemata { group: group.clone(), schemata: settings.first.clone() })?;
         }
         let own = settings.roles.values().map(|group| (group.clone(), settings.first.clone()));
-        let others =
-            transaction.before().groups.iter().map(|(id, state)| (id.clone(), state.schemata.clone()));
+        let others = transaction
+            .before()
+            .groups
+            .iter()
+            .map(|(id, state)| (id.clone(), state.schemata.clone()));
         let present = others.chain(own).collect();
         Ok(Some(Self { transaction, settings, present, strays: Vec::new() }))
     }
@@ -76,8 +85,8 @@ impl Partitions {
         Ok(changed)
     }
 
-    // What a task starts is born into its group. So outside of it is what somebody has moved, and what began
-    // while its parent was moved and left it before it was found.
+    // What a task starts is born into its group. So outside of it is what somebody has moved, and
+    // what began while its parent was moved and left it before it was found.
     fn look_for_strays(&mut self, tasks: &dyn Tasks) {
         let fs = self.transaction.resctrl();
         let inside = |group: &GroupId| fs.group(group).tasks().unwrap_or_default();
@@ -90,11 +99,13 @@ impl Partitions {
         let mut outside = |pids: &[u32], groups: &[&BTreeSet<u32>], whose: &str| {
             for pid in pids {
                 let threads = fs.kernel().threads(*pid);
-                let strays = threads.iter().filter(|tid| !groups.iter().any(|group| group.contains(tid)));
+                let strays =
+                    threads.iter().filter(|tid| !groups.iter().any(|group| group.contains(tid)));
                 let living = strays.filter(|tid| fs.kernel().started(**tid).is_some()).count();
                 if living > 0 {
                     let sentence = format!(
-                        "process {pid}, {whose}, was found with {living} of its {} threads in another group, under \
+                        "process {pid}, {whose}, was found with {living} of its {} threads in \
+                         another group, under \
                          other settings than it was measured for",
                         threads.len()
                     );
@@ -115,8 +126,9 @@ impl Partitions {
 impl Isolation for Partitions {
     fn begin_trial(&mut self, tasks: &dyn Tasks) -> Result<(), Error> {
         for (&role, group) in &self.settings.roles {
-            // A program may start others while its own are moved: they are born into the group of whoever
-            // starts them, so that the second round finds the last of those that were born outside.
+            // A program may start others while its own are moved: they are born into the group of
+            // whoever starts them, so that the second round finds the last of those that were born
+            // outside.
             for _ in 0..2 {
                 for pid in tasks.processes(role) {
                     self.transaction.move_process(group, pid)?;
@@ -140,7 +152,8 @@ impl Isolation for Partitions {
         let restored = transaction.restore();
         restored.map(|restored| [earlier, said(&restored), strays].concat()).map_err(|error| {
             Error::Failed(format!(
-                "what was measured is kept, but resctrl could not be put back: {error}; 'ringfence resctrl recover' \
+                "what was measured is kept, but resctrl could not be put back: {error}; 'ringfence \
+                 resctrl recover' \
                  tries again"
             ))
         })
@@ -160,19 +173,25 @@ pub struct Kept {
     pub place: String,
 }
 
-/// Sets what an arm of an experiment wants, puts what runs already of its roles into their groups, and leaves it in place,
-/// until
-/// [`ringfence_resctrl::transaction::undo_kept`].
+/// Sets what an arm of an experiment wants, puts what runs already of its roles into their groups,
+/// and leaves it in place, until [`ringfence_resctrl::transaction::undo_kept`].
 ///
 /// # Errors
-/// Where resctrl is not there, is being changed by somebody else, or refuses; and where something is kept already.
-pub fn keep(experiment: &Experiment, arm: &str, running: impl Fn(&str) -> Vec<u32>) -> Result<Kept, Error> {
-    let nothing = || Error::Usage(format!("arm '{arm}' sets nothing in resctrl: there is nothing to keep"));
+/// Where resctrl is not there, is being changed by somebody else, or refuses; and where something
+/// is kept already.
+pub fn keep(
+    experiment: &Experiment,
+    arm: &str,
+    running: impl Fn(&str) -> Vec<u32>,
+) -> Result<Kept, Error> {
+    let nothing =
+        || Error::Usage(format!("arm '{arm}' sets nothing in resctrl: there is nothing to keep"));
     let number = experiment.arms.iter().position(|known| known.name == arm).ok_or_else(nothing)?;
     let mut partitions =
         Partitions::begin(experiment, &format!("kept by prove: {arm}"))?.ok_or_else(nothing)?;
     partitions.change(number)?;
-    let role = |(role, group): (&usize, &GroupId)| (experiment.roles[*role].name.clone(), group.clone());
+    let role =
+        |(role, group): (&usize, &GroupId)| (experiment.roles[*role].name.clone(), group.clone());
     let groups: BTreeMap<String, GroupId> = partitions.settings.roles.iter().map(role).collect();
     let mut moved = BTreeMap::new();
     for (role, group) in &groups {
@@ -200,7 +219,9 @@ pub fn recover(wait: Duration) -> Result<(), Error> {
 // What should be known of it, one sentence each.
 fn put_back(wait: Duration) -> Result<Vec<String>, Error> {
     let options = Options { wait, ..Options::default() };
-    if transaction::pending(&options).iter().any(|(what, _)| *what == transaction::Pending::Unfinished)
+    if transaction::pending(&options)
+        .iter()
+        .any(|(what, _)| *what == transaction::Pending::Unfinished)
         && let Ok(fs) = Resctrl::find(&FsRoot::host())
     {
         return Ok(transaction::recover(&fs, &options)?.as_ref().map(said).unwrap_or_default());
@@ -209,8 +230,9 @@ fn put_back(wait: Duration) -> Result<Vec<String>, Error> {
 }
 
 fn said(restored: &Restored) -> Vec<String> {
-    let others =
-        |text: &String| format!("somebody else has set resctrl meanwhile, and it was left so: {text}");
+    let others = |text: &String| {
+        format!("somebody else has set resctrl meanwhile, and it was left so: {text}")
+    };
     let left = restored.left.iter().map(others);
     left.chain(restored.notes.iter().chain(&restored.waiting).cloned()).collect()
 }

@@ -1,4 +1,5 @@
-//! What each arm sets in resctrl, from its table and what was there before: pure functions of values.
+//! What each arm sets in resctrl, from its table and what was there before: pure functions of
+//! values.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,9 @@ impl Settings {
         }
         let group_of = |name: &str| -> Result<GroupId, String> {
             match name.strip_prefix('/') {
-                Some(group) => group.parse().map_err(|error: ringfence_resctrl::Error| error.to_string()),
+                Some(group) => {
+                    group.parse().map_err(|error: ringfence_resctrl::Error| error.to_string())
+                }
                 None => {
                     let index = experiment.roles.iter().position(|role| role.name == name);
                     Ok(roles[&index.expect("checked: arms name roles that they run")].clone())
@@ -47,7 +50,8 @@ impl Settings {
             Some(group) => Ok(&group.schemata),
             None if roles.values().any(|own| own == id) => Ok(&default),
             None => Err(format!(
-                "there is no group '{id}' in resctrl; 'ringfence resctrl' lists those that there are"
+                "there is no group '{id}' in resctrl; 'ringfence resctrl' lists those that there \
+                 are"
             )),
         };
         let mut base: BTreeMap<GroupId, Schemata> = BTreeMap::new();
@@ -60,7 +64,8 @@ impl Settings {
                     let Some(old) = had(&id)?.get(resource, domain) else {
                         let there = had(&id)?.to_string().trim_end().replace('\n', ", ");
                         return Err(format!(
-                            "arm '{}': this machine shares out no {resource}:{domain}; what there is: {there}",
+                            "arm '{}': this machine shares out no {resource}:{domain}; what there \
+                             is: {there}",
                             arm.name
                         ));
                     };
@@ -70,7 +75,8 @@ impl Settings {
             }
             wanted.push(of_arm);
         }
-        // A role that has a group for the sake of another arm alone has in an arm that does not name it what everybody has there.
+        // A role that has a group for the sake of another arm alone has in an arm that does not
+        // name it what everybody has there.
         if let Some(of_all) = base.get(&GroupId::default()).cloned() {
             for own in roles.values() {
                 let old = base.entry(own.clone()).or_default();
@@ -81,9 +87,13 @@ impl Settings {
             .into_iter()
             .map(|of_arm| {
                 let with = |(id, old): (&GroupId, &Schemata)| {
-                    let of_all =
-                        of_arm.get(&GroupId::default()).filter(|_| roles.values().any(|own| own == id));
-                    let set = of_arm.get(id).or(of_all).map_or_else(|| old.clone(), |new| old.overlaid(new));
+                    let of_all = of_arm
+                        .get(&GroupId::default())
+                        .filter(|_| roles.values().any(|own| own == id));
+                    let set = of_arm
+                        .get(id)
+                        .or(of_all)
+                        .map_or_else(|| old.clone(), |new| old.overlaid(new));
                     (id.clone(), set)
                 };
                 base.iter().map(with).collect()
@@ -115,8 +125,9 @@ mod tests {
             task = { workload = 'alu' }\n[[role]]\nname = 'a b'\ntask = { workload = 'alu' }\n"
             .to_owned();
         for (number, table) in tables.iter().enumerate() {
-            text +=
-                &format!("[[arm]]\nname = '{number}'\nactive = ['victim', 'a b']\nresctrl = {{ {table} }}\n");
+            text += &format!(
+                "[[arm]]\nname = '{number}'\nactive = ['victim', 'a b']\nresctrl = {{ {table} }}\n"
+            );
         }
         Experiment::parse(&text).unwrap()
     }
@@ -136,27 +147,33 @@ mod tests {
 
     #[test]
     fn every_arm_says_what_every_touched_group_has() {
-        let there = before(&[(".", "L3:0=fffff;1=fffff\nMB:0=100"), ("ringfence-victim", "L3:0=1")]);
+        let there =
+            before(&[(".", "L3:0=fffff;1=fffff\nMB:0=100"), ("ringfence-victim", "L3:0=1")]);
         let asked = experiment(&["", "victim = 'L3:0=f', '/' = 'L3:0=ffff0'", "'a b' = 'MB:0=20'"]);
         let settings = Settings::of(&asked, &there).unwrap().unwrap();
         let names: Vec<String> = settings.roles.values().map(GroupId::to_string).collect();
         assert_eq!(names, ["ringfence-victim-2", "ringfence-a-b"]);
         let say = |arm: usize| {
-            let of = |(id, schemata): (&GroupId, &Schemata)| format!("{id} {}", schemata.to_string().trim());
+            let of = |(id, schemata): (&GroupId, &Schemata)| {
+                format!("{id} {}", schemata.to_string().trim())
+            };
             settings.arms[arm].iter().map(of).collect::<Vec<_>>().join(" | ")
         };
         assert_eq!(
             say(0),
-            "default group L3:0=fffff | ringfence-a-b L3:0=fffff\nMB:0=100 | ringfence-victim-2 L3:0=fffff"
+            "default group L3:0=fffff | ringfence-a-b L3:0=fffff\nMB:0=100 | ringfence-victim-2 \
+             L3:0=fffff"
         );
         // 'a b' has a group for the last arm's sake; here it is one of all others.
         assert_eq!(
             say(1),
-            "default group L3:0=ffff0 | ringfence-a-b L3:0=ffff0\nMB:0=100 | ringfence-victim-2 L3:0=f"
+            "default group L3:0=ffff0 | ringfence-a-b L3:0=ffff0\nMB:0=100 | ringfence-victim-2 \
+             L3:0=f"
         );
         assert_eq!(
             say(2),
-            "default group L3:0=fffff | ringfence-a-b L3:0=fffff\nMB:0=20 | ringfence-victim-2 L3:0=fffff"
+            "default group L3:0=fffff | ringfence-a-b L3:0=fffff\nMB:0=20 | ringfence-victim-2 \
+             L3:0=fffff"
         );
         assert_eq!(Settings::of(&experiment(&["", ""]), &there).unwrap(), None);
     }

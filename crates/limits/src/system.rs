@@ -1,14 +1,15 @@
-//! Settings of the whole system while an arm runs: a disk's scheduler and how many requests may wait in it
-//! (`/sys/block/DISK/queue`; kernel documentation, ABI/stable/sysfs-block), and the dirty pages from which on the kernel
-//! writes back (`vm.dirty_background_bytes`; admin-guide/sysctl/vm).
+//! Settings of the whole system while an arm runs: a disk's scheduler and how many requests may
+//! wait in it (`/sys/block/DISK/queue`; kernel documentation, ABI/stable/sysfs-block), and the
+//! dirty pages from which on the kernel writes back (`vm.dirty_background_bytes`;
+//! admin-guide/sysctl/vm).
 //!
-//! They are changed only where whoever started this program has allowed it ([`allow`]). Each arm has a journal of changes of
-//! its own, which is put back as the arm ends.
+//! They are changed only where whoever started this program has allowed it ([`allow`]). Each arm
+//! has a journal of changes of its own, which is put back as the arm ends.
 //!
-//! Some of them the kernel changes together: a disk's scheduler begins with its own number of requests, and sets how
-//! background writes are held back (block/elevator.c, block/blk-wbt.c); dirty_background_bytes sets dirty_background_ratio
-//! to 0, and the other way round. What went with them is put back, too; settings of the scheduler itself (`queue/iosched`)
-//! are not.
+//! Some of them the kernel changes together: a disk's scheduler begins with its own number of
+//! requests, and sets how background writes are held back (block/elevator.c, block/blk-wbt.c);
+//! dirty_background_bytes sets dirty_background_ratio to 0, and the other way round. What went with
+//! them is put back, too; settings of the scheduler itself (`queue/iosched`) are not.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,7 +46,8 @@ pub fn allow() {
 }
 
 fn not_allowed() -> Option<String> {
-    (!ALLOWED.load(Ordering::Relaxed)).then(|| "it changes the whole system; --system allows it".into())
+    (!ALLOWED.load(Ordering::Relaxed))
+        .then(|| "it changes the whole system; --system allows it".into())
 }
 
 const BYTES: &str = "/proc/sys/vm/dirty_background_bytes";
@@ -91,7 +93,10 @@ fn missing(root: &FsRoot, arm: &Arm) -> Option<String> {
                 let offered = schedulers(root, disk);
                 let unknown = !offered.contains(value);
                 unknown.then(|| {
-                    format!("the kernel offers no scheduler {value} for {disk}, but {}", offered.join(", "))
+                    format!(
+                        "the kernel offers no scheduler {value} for {disk}, but {}",
+                        offered.join(", ")
+                    )
                 })
             }
             _ => None,
@@ -105,8 +110,10 @@ fn back(root: &FsRoot, setting: &SystemSetting) -> Vec<Write> {
     match setting {
         SystemSetting::Scheduler(disk) => {
             let text = root.read_opt(queue(disk, "scheduler")).unwrap_or_default();
-            let first =
-                Write { file: queue(disk, "scheduler"), value: ringfence_system::changes::plain(&text) };
+            let first = Write {
+                file: queue(disk, "scheduler"),
+                value: ringfence_system::changes::plain(&text),
+            };
             let along = ["nr_requests", "wbt_lat_usec"].map(|file| as_now(queue(disk, file)));
             std::iter::once(first).chain(along.into_iter().flatten()).collect()
         }
@@ -134,7 +141,15 @@ impl System {
     fn of(plan: &Plan, root: FsRoot, options: Options) -> Self {
         let arms = plan.experiment.arms.iter().map(|arm| arm.system.clone()).collect();
         let experiment = plan.experiment.name.clone();
-        Self { root, options, experiment, arms, present: BTreeMap::new(), changes: None, said: Vec::new() }
+        Self {
+            root,
+            options,
+            experiment,
+            arms,
+            present: BTreeMap::new(),
+            changes: None,
+            said: Vec::new(),
+        }
     }
 
     fn put_back(&mut self) -> Result<(), Error> {
@@ -142,7 +157,8 @@ impl System {
         let Some(mut changes) = self.changes.take() else { return Ok(()) };
         let restored = changes.put_back().map_err(|error| {
             Error::Failed(format!(
-                "what was measured is kept, but settings of the whole system could not be put back: {error}; 'ringfence \
+                "what was measured is kept, but settings of the whole system could not be put \
+                 back: {error}; 'ringfence \
                  restore' tries again"
             ))
         })?;
@@ -316,10 +332,15 @@ mod tests {
         let tree = tree("system-back");
         let written = |setting: &str| {
             let back = back(&tree.root(), &setting.parse().unwrap());
-            back.into_iter().map(|write| (write.file.display().to_string(), write.value)).collect::<Vec<_>>()
+            back.into_iter()
+                .map(|write| (write.file.display().to_string(), write.value))
+                .collect::<Vec<_>>()
         };
         let pair = |file: &str, value: &str| (file.to_owned(), value.to_owned());
-        assert_eq!(written("vda/scheduler"), [pair(SCHEDULER, "mq-deadline"), pair(REQUESTS, "256")]);
+        assert_eq!(
+            written("vda/scheduler"),
+            [pair(SCHEDULER, "mq-deadline"), pair(REQUESTS, "256")]
+        );
         assert_eq!(written("vm.dirty_background_bytes"), []);
         tree.write(BYTES, "0\n").write(RATIO, "10\n");
         assert_eq!(written("vm.dirty_background_bytes"), [pair(RATIO, "10")]);

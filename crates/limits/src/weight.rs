@@ -1,6 +1,6 @@
-//! The CPU's time, shared out by weight among tasks that want the same CPU at once: `cpu.weight` of version 2 of
-//! control groups, `cpu.shares` of version 1 (kernel documentation, admin-guide/cgroup-v2 and
-//! scheduler/sched-design-CFS).
+//! The CPU's time, shared out by weight among tasks that want the same CPU at once: `cpu.weight` of
+//! version 2 of control groups, `cpu.shares` of version 1 (kernel documentation,
+//! admin-guide/cgroup-v2 and scheduler/sched-design-CFS).
 
 use std::collections::BTreeMap;
 
@@ -31,8 +31,8 @@ pub const KIND: Kind = Kind {
 
 fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
     let experiment = &plan.experiment;
-    // A process is in one group of a hierarchy, and a program's quota wants one too. In another arm it does no harm:
-    // a program with a quota is a process of its own, which stays where it is.
+    // A process is in one group of a hierarchy, and a program's quota wants one too. In another arm
+    // it does no harm: a program with a quota is a process of its own, which stays where it is.
     for arm in &experiment.arms {
         let limited = |name: &&String| {
             let cases = plan.cases.iter().filter(|case| case.arm == arm.name);
@@ -46,7 +46,8 @@ fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
         };
         if let Some(name) = arm.cpu_weight.keys().find(limited) {
             return Err(Error::Usage(format!(
-                "arm '{}': '{name}' has a quota and a weight, and a process can be in one control group only: give it one of them",
+                "arm '{}': '{name}' has a quota and a weight, and a process can be in one control \
+                 group only: give it one of them",
                 arm.name
             )));
         }
@@ -55,7 +56,9 @@ fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
     if arms.iter().all(BTreeMap::is_empty) {
         return Ok(None);
     }
-    Grouped::begin(&FsRoot::host(), &experiment.name, "weight", arms, |_| Limit::Weight(DEFAULT_WEIGHT))
-        .map(Some)
-        .map_err(|why| Error::Usage(format!("no control group with a cpu.weight can be made: {why}")))
+    Grouped::begin(&FsRoot::host(), &experiment.name, "weight", arms, |_| {
+        Limit::Weight(DEFAULT_WEIGHT)
+    })
+    .map(Some)
+    .map_err(|why| Error::Usage(format!("no control group with a cpu.weight can be made: {why}")))
 }

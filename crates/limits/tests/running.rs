@@ -1,4 +1,5 @@
-//! Groups made and processes moved on a model of the kernel's resctrl, with a tree of files for its processes.
+//! Groups made and processes moved on a model of the kernel's resctrl, with a tree of files for its
+//! processes.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,12 @@ impl World {
     fn new() -> Self {
         let model = Model::new(Hardware::cascade_lake());
         let fs = model.resctrl();
-        Self { model, fs, tree: FixtureTree::empty("confine"), journal: tempfile::tempdir().unwrap() }
+        Self {
+            model,
+            fs,
+            tree: FixtureTree::empty("confine"),
+            journal: tempfile::tempdir().unwrap(),
+        }
     }
 
     // A process with two threads.
@@ -28,13 +34,17 @@ impl World {
         self.model.start_thread(pid);
         self.tree.write(
             format!("/proc/{pid}/stat"),
-            format!("{pid} ({name}) S {parent} {pid} {pid} 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 2 0 {pid} 0 0"),
+            format!(
+                "{pid} ({name}) S {parent} {pid} {pid} 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 2 0 \
+                     {pid} 0 0"
+            ),
         );
         pid
     }
 
     fn begin(&self) -> Transaction {
-        let options = Options { folder: Some(self.journal.path().to_owned()), ..Options::default() };
+        let options =
+            Options { folder: Some(self.journal.path().to_owned()), ..Options::default() };
         Transaction::begin(&self.fs, "a test", &options).unwrap()
     }
 
@@ -67,7 +77,10 @@ fn whoever_runs_gets_what_was_asked_for_and_goes_back() {
     assert_eq!((moved.processes(), moved.threads()), (2, 4));
     let text = world.fs.group(&group).schemata().unwrap().to_string().replace(' ', "");
     assert!(text.contains("0=3;1=3") && text.contains("MB:0=50;1=50"), "{text}");
-    assert_eq!([first, child, other].map(|pid| world.control_of(pid) == group), [true, true, false]);
+    assert_eq!(
+        [first, child, other].map(|pid| world.control_of(pid) == group),
+        [true, true, false]
+    );
     assert!(!moved.have_ended(&world.fs, &group));
     for pid in [first, child] {
         world.fs.kernel().threads(pid).into_iter().for_each(|tid| world.model.end(tid));
@@ -105,7 +118,11 @@ fn limits_that_differ_are_said() {
         check_for(limits, &world.fs, &state, &[first, second].into()).unwrap().1.notes.join("; ")
     };
     let limits = Limits { l3: Some("0x3".into()), ..Limits::default() };
-    assert!(notes(&limits).contains("they are in groups with different limits"), "{}", notes(&limits));
+    assert!(
+        notes(&limits).contains("they are in groups with different limits"),
+        "{}",
+        notes(&limits)
+    );
     assert_eq!(notes(&Limits::default()), "");
     change.restore().unwrap();
 }
@@ -139,7 +156,10 @@ fn what_is_watched_is_counted_below_the_group_that_it_is_in() {
     let used = now.used_since(&before, 2.0);
     let of_first: Vec<_> = used.iter().filter(|used| used.domain == 0).collect();
     assert_eq!(of_first.len(), 2);
-    assert!(of_first.iter().all(|used| used.total == Some(4000) && groups.contains(&used.group)), "{used:?}");
+    assert!(
+        of_first.iter().all(|used| used.total == Some(4000) && groups.contains(&used.group)),
+        "{used:?}"
+    );
     assert!(Readings::take(&world.fs, None).unwrap().used_since(&before, 1.0).len() > used.len());
     change.restore().unwrap();
     assert!(!world.fs.group(&expected[1]).exists());
@@ -152,6 +172,9 @@ fn what_is_not_counted_is_said() {
         ..World::new().fs.info().unwrap().monitoring.unwrap()
     };
     let said = watch::missing(Some(&info)).unwrap().join("; ");
-    assert!(said.contains("names no mbm_total_bytes") && said.contains("names no mbm_local_bytes"), "{said}");
+    assert!(
+        said.contains("names no mbm_total_bytes") && said.contains("names no mbm_local_bytes"),
+        "{said}"
+    );
     assert!(watch::missing(None).unwrap_err().to_string().contains("not run, because"));
 }

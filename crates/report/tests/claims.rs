@@ -43,13 +43,22 @@ fn samples(plan: &Plan, simulated: bool, ns: impl Fn(usize) -> f64) -> Vec<Sampl
     for trial in 0..8 {
         for step in plan.measured() {
             let sides = [plan.cases[step].baseline, Some(step)].into_iter().flatten();
-            all.extend(sides.enumerate().map(|(position, case)| window(trial, step, position as u32, case)));
+            all.extend(
+                sides
+                    .enumerate()
+                    .map(|(position, case)| window(trial, step, position as u32, case)),
+            );
         }
     }
     all
 }
 
-fn evidence(experiment: &str, machine: &str, simulated: bool, ns: impl Fn(&Plan, usize) -> f64) -> Evidence {
+fn evidence(
+    experiment: &str,
+    machine: &str,
+    simulated: bool,
+    ns: impl Fn(&Plan, usize) -> f64,
+) -> Evidence {
     let plan = plan(experiment);
     Evidence {
         machine: Machine { name: machine.into(), title: machine.into(), simulated },
@@ -84,13 +93,18 @@ fn every_test_of_the_ledger_names_one_case_each() {
     let ledger = Ledger::shipped();
     assert!(ledger.claims.len() > 70, "{}", ledger.claims.len());
     for document in &ledger.documents {
-        assert!(ledger.claims.iter().any(|claim| claim.is_of(document)), "{} claims nothing", document.id);
+        assert!(
+            ledger.claims.iter().any(|claim| claim.is_of(document)),
+            "{} claims nothing",
+            document.id
+        );
     }
     let mut plans = BTreeMap::new();
     let mut compared = 0;
     for claim in &ledger.claims {
         for test in &claim.tests {
-            let plan = plans.entry(test.experiment.clone()).or_insert_with(|| plan(&test.experiment));
+            let plan =
+                plans.entry(test.experiment.clone()).or_insert_with(|| plan(&test.experiment));
             for test in [Some(test.clone()), test.on_dram()].into_iter().flatten() {
                 let than = test.than.iter().flatten();
                 for case in [&test.case, &test.against].into_iter().chain(than) {
@@ -108,11 +122,14 @@ fn every_test_of_the_ledger_names_one_case_each() {
 #[test]
 fn verdicts_follow_from_figures() {
     let id = "000-fenced-equals-clflush";
-    let of = |fences: bool, simulated: bool, name: &str| evidence(ORDERING, name, simulated, ordered(fences));
+    let of = |fences: bool, simulated: bool, name: &str| {
+        evidence(ORDERING, name, simulated, ordered(fences))
+    };
     assert_eq!(verdict(vec![of(true, false, "a")], id), (Verdict::Holds, Basis::Measured));
     assert_eq!(verdict(vec![of(false, false, "a")], id), (Verdict::DoesNot, Basis::Measured));
     assert_eq!(verdict(vec![of(true, true, "a")], id), (Verdict::Holds, Basis::Simulated));
-    // What was measured outweighs what was simulated, and machines that contradict each other decide nothing.
+    // What was measured outweighs what was simulated, and machines that contradict each other
+    // decide nothing.
     let both = vec![of(true, true, "a"), of(false, false, "a")];
     assert_eq!(verdict(both, id), (Verdict::DoesNot, Basis::Measured));
     let contradiction = vec![of(true, false, "a"), of(false, false, "b")];
@@ -122,8 +139,10 @@ fn verdicts_follow_from_figures() {
 #[test]
 fn of_one_machine_the_newest_dataset_counts() {
     let old = evidence(ORDERING, "a", false, ordered(true));
-    let new =
-        Evidence { created: "2026-06-01T00:00:00Z".into(), ..evidence(ORDERING, "a", false, ordered(false)) };
+    let new = Evidence {
+        created: "2026-06-01T00:00:00Z".into(),
+        ..evidence(ORDERING, "a", false, ordered(false))
+    };
     for all in [vec![old.clone(), new.clone()], vec![new, old]] {
         assert_eq!(verdict(all.clone(), "000-fenced-equals-clflush").0, Verdict::DoesNot);
         let table = judge(&Ledger::shipped(), &[], all);
@@ -134,15 +153,25 @@ fn of_one_machine_the_newest_dataset_counts() {
 #[test]
 fn without_figures_there_is_a_reason() {
     let (verdict_of, basis) = verdict(Vec::new(), "000-fenced-equals-clflush");
-    assert!(matches!(&verdict_of, Verdict::NotRun(why) if why.contains("results/ has no")), "{verdict_of:?}");
+    assert!(
+        matches!(&verdict_of, Verdict::NotRun(why) if why.contains("results/ has no")),
+        "{verdict_of:?}"
+    );
     assert_eq!(basis, Basis::Nothing);
     // Where a machine has figures of another test of it, it is told what is missing there.
     let in_part = vec![evidence(ORDERING, "cascade-lake-optane", true, ordered(true))];
-    let why = "one of its tests has no figures: results/ has no what-does-a-flush-inside-a-cached-region-do from there";
-    assert_eq!(verdict(in_part, "000-not-invalidation"), (Verdict::NotRun(why.into()), Basis::Nothing));
+    let why = "one of its tests has no figures: results/ has no \
+               what-does-a-flush-inside-a-cached-region-do from there";
+    assert_eq!(
+        verdict(in_part, "000-not-invalidation"),
+        (Verdict::NotRun(why.into()), Basis::Nothing)
+    );
     let table = judge(&Ledger::shipped(), &reproduce::published(), Vec::new());
     assert!(
-        table.claims.iter().all(|judged| matches!(&judged.verdict, Verdict::NotRun(why) if !why.is_empty()))
+        table
+            .claims
+            .iter()
+            .all(|judged| matches!(&judged.verdict, Verdict::NotRun(why) if !why.is_empty()))
     );
     // What was published says of itself what it claims.
     let of = |id: &str| table.claims.iter().find(|judged| judged.claim.id == id).unwrap();
@@ -155,8 +184,9 @@ fn without_figures_there_is_a_reason() {
 #[test]
 fn what_was_measured_on_dram_decides_nothing() {
     let mut only_dram = evidence(ORDERING, "a", false, ordered(true));
-    let on_pm =
-        |plan: &Plan, case: usize| plan.cases[case].params.iter().any(|(_, value)| value.starts_with("dax:"));
+    let on_pm = |plan: &Plan, case: usize| {
+        plan.cases[case].params.iter().any(|(_, value)| value.starts_with("dax:"))
+    };
     let plan = &only_dram.plan;
     let gone: Vec<usize> = (0..plan.cases.len()).filter(|case| on_pm(plan, *case)).collect();
     let not_run = gone.iter().map(|case| ringfence_experiment::plan::NotRun {
@@ -168,20 +198,29 @@ fn what_was_measured_on_dram_decides_nothing() {
     only_dram.plan = Plan::stored(experiment, cases, not_run, placed).unwrap();
     only_dram.samples.retain(|sample| !gone.contains(&(sample.step_case as usize)));
     let table = judge(&Ledger::shipped(), &[], vec![only_dram]);
-    let judged = table.claims.iter().find(|judged| judged.claim.id == "000-fenced-equals-clflush").unwrap();
+    let judged =
+        table.claims.iter().find(|judged| judged.claim.id == "000-fenced-equals-clflush").unwrap();
     assert_eq!(judged.verdict, Verdict::NotRun("there is no /mnt/pmem0".into()));
     let (figure, verdict) = judged.tests[0].by_machine[0].instead.clone().unwrap();
-    assert!((figure.value - 1.1).abs() < 0.02 && verdict == Verdict::Holds, "{figure:?} {verdict:?}");
+    assert!(
+        (figure.value - 1.1).abs() < 0.02 && verdict == Verdict::Holds,
+        "{figure:?} {verdict:?}"
+    );
 }
 
 #[test]
 fn claims_about_some_machines_are_not_held_against_others() {
     let id = "004-clwb-equals-clflushopt-on-cascade-lake";
     let flush = |_: &Plan, _: usize| 10.0;
-    let experiments = ["what-does-a-flush-cost-by-block-size", "what-does-a-flush-inside-a-cached-region-do"];
-    let on = |name: &str| experiments.map(|experiment| evidence(experiment, name, true, flush)).to_vec();
+    let experiments =
+        ["what-does-a-flush-cost-by-block-size", "what-does-a-flush-inside-a-cached-region-do"];
+    let on =
+        |name: &str| experiments.map(|experiment| evidence(experiment, name, true, flush)).to_vec();
     assert_eq!(verdict(on("cascade-lake-optane"), id).0, Verdict::Holds);
-    assert_eq!(verdict(on("zen3-epyc"), id).0, Verdict::NotRun("it is about other machines".into()));
+    assert_eq!(
+        verdict(on("zen3-epyc"), id).0,
+        Verdict::NotRun("it is about other machines".into())
+    );
 }
 
 #[test]
@@ -201,17 +240,29 @@ fn a_ledger_that_is_not_whole_is_refused() {
     let head = "[[document]]\nid = '9'\ntitle = 't'\n";
     let claim = "[[claim]]\nid = '9-a'\nplace = 'p'\nkind = 'claim'\nsays = 's'\n";
     let test = |experiment: &str| {
-        format!("test = [{{ experiment = '{experiment}', case = 'a', against = 'b', expect = 'longer' }}]\n")
+        format!(
+            "test = [{{ experiment = '{experiment}', case = 'a', against = 'b', expect = 'longer' \
+             }}]\n"
+        )
     };
     let untested = "untested = 'because'\n";
     for (text, part) in [
         (format!("{head}{claim}"), "it needs either tests, or a reason"),
-        (format!("{head}{claim}{}{untested}", test(ORDERING)), "it needs either tests, or a reason"),
+        (
+            format!("{head}{claim}{}{untested}", test(ORDERING)),
+            "it needs either tests, or a reason",
+        ),
         (format!("{head}{claim}{}", test("none-such")), "there is no experiment 'none-such'"),
         (format!("{head}{claim}{untested}{claim}{untested}"), "there are two of this id"),
-        (format!("{head}{}{untested}", claim.replace("9-a", "8-a")), "its id begins with no document's"),
+        (
+            format!("{head}{}{untested}", claim.replace("9-a", "8-a")),
+            "its id begins with no document's",
+        ),
         (format!("{head}{claim}{untested}verdict = 'holds'\n"), "unknown field `verdict`"),
-        (format!("{head}{claim}{}", test(ORDERING).replace("longer", "good")), "use longer, shorter"),
+        (
+            format!("{head}{claim}{}", test(ORDERING).replace("longer", "good")),
+            "use longer, shorter",
+        ),
     ] {
         let error = Ledger::parse(&text).unwrap_err();
         assert!(error.contains(part), "{text}: {error}");

@@ -1,4 +1,5 @@
-//! A made fleet of which everything is known: forty hosts of two kinds, on three of which a writer harms more.
+//! A made fleet of which everything is known: forty hosts of two kinds, on three of which a writer
+//! harms more.
 
 use ringfence_analysis::estimate::{Interval, Verdict};
 use ringfence_fleet::{Engine, Facts, Figure, LeftOut, OnHost, Read, Spec, State, Task};
@@ -7,7 +8,8 @@ use ringfence_report::{Style, html};
 
 const HARMED: [usize; 3] = [4, 17, 30];
 
-// Figures of hosts, by factors that repeat so that nothing is by chance; the trials of each scatter by 1 %.
+// Figures of hosts, by factors that repeat so that nothing is by chance; the trials of each scatter
+// by 1 %.
 fn figure(value: f64) -> Interval {
     let half = 1.01f64;
     Interval {
@@ -54,15 +56,23 @@ fn fleet(update: f64) -> Read {
     };
     let differ = |host: usize| 1.0 + 0.01 * ((host * 7) % 5) as f64;
     let harm = |host: usize| update * differ(host) * if HARMED.contains(&host) { 2.6 } else { 1.2 };
-    let cost = |host: usize| 80.0 * differ(host + 2) * if host.is_multiple_of(2) { 1.0 } else { 1.1 };
+    let cost =
+        |host: usize| 80.0 * differ(host + 2) * if host.is_multiple_of(2) { 1.0 } else { 1.1 };
     Read {
         tasks: (1..=40).collect(),
         hosts,
-        figures: vec![(of("beside clwb", "slowdown"), row(&harm)), (of("beside clwb", "cost"), row(&cost))],
+        figures: vec![
+            (of("beside clwb", "slowdown"), row(&harm)),
+            (of("beside clwb", "cost"), row(&cost)),
+        ],
         not_run: vec![(3, "avx512".into(), "the processor has no AVX-512".into())],
         simulated: None,
         one_machine: false,
-        left_out: vec![LeftOut { task: 42, node: Some("n41".into()), reason: "a <file> is damaged".into() }],
+        left_out: vec![LeftOut {
+            task: 42,
+            node: Some("n41".into()),
+            reason: "a <file> is damaged".into(),
+        }],
     }
 }
 
@@ -92,12 +102,17 @@ fn three_of_forty_are_counted_and_stand_out() {
     let read = fleet(1.0);
     let seen = overview(&read, &tasks(), &asked(&read, "processor"));
     let claim = &seen.claims[0];
-    assert_eq!((claim.above.as_slice(), claim.undecided.len(), claim.below.len()), (&HARMED[..], 0, 36));
+    assert_eq!(
+        (claim.above.as_slice(), claim.undecided.len(), claim.below.len()),
+        (&HARMED[..], 0, 36)
+    );
     assert_eq!(
         claim.sentence,
-        "Of 40 hosts of 'Xeon <b>A</b>', neighbours-chase: beside clwb is slower by 2x or more on 3 (n04, n17, n30); 1 host without a figure."
+        "Of 40 hosts of 'Xeon <b>A</b>', neighbours-chase: beside clwb is slower by 2x or more on \
+         3 (n04, n17, n30); 1 host without a figure."
     );
-    let outliers: Vec<usize> = seen.figures[0].outliers.iter().map(|outlier| outlier.host).collect();
+    let outliers: Vec<usize> =
+        seen.figures[0].outliers.iter().map(|outlier| outlier.host).collect();
     assert_eq!(outliers, HARMED);
     assert!(seen.figures[1].outliers.is_empty());
     let style = Style { color: false, width: 100, unicode: true };
@@ -109,7 +124,10 @@ fn three_of_forty_are_counted_and_stand_out() {
         "the processor has no AVX-512",
         "left out task 42 on n41: a <file> is damaged",
     ] {
-        assert!(shown.split_whitespace().collect::<Vec<_>>().join(" ").contains(part), "{part}:\n{shown}");
+        assert!(
+            shown.split_whitespace().collect::<Vec<_>>().join(" ").contains(part),
+            "{part}:\n{shown}"
+        );
     }
 }
 
@@ -118,8 +136,9 @@ fn a_kernel_that_costs_a_tenth_is_found_and_the_other_figure_is_not_blamed() {
     let read = fleet(1.0);
     let compared = compare_facts(&read, "kernel=6.1:6.12", &asked(&read, "processor")).unwrap();
     assert_eq!((compared.hosts_before, compared.hosts_after, compared.by), (20, 20, By::Group));
-    let change =
-        |name: &str| compared.changes.iter().find(|change| change.name.ends_with(name)).unwrap().change;
+    let change = |name: &str| {
+        compared.changes.iter().find(|change| change.name.ends_with(name)).unwrap().change
+    };
     let cost = change("cost");
     assert_eq!(cost.verdict, Verdict::Slower, "{cost:?}");
     assert!((cost.slowdown.unwrap().value - 1.1).abs() < 0.02, "{cost:?}");
@@ -133,7 +152,8 @@ fn a_kernel_that_costs_a_tenth_is_found_and_the_other_figure_is_not_blamed() {
 fn an_update_of_the_same_hosts_is_told_host_by_host() {
     let (before, after) = (fleet(1.0), fleet(1.02));
     let compared =
-        compare_fleets(("before", &before), ("after", &after), &asked(&after, "processor")).unwrap();
+        compare_fleets(("before", &before), ("after", &after), &asked(&after, "processor"))
+            .unwrap();
     assert_eq!(compared.by, By::Host);
     let changed = &compared.changes.iter().find(|change| change.name.ends_with("clwb")).unwrap();
     let change = changed.change.slowdown.unwrap();
@@ -169,14 +189,19 @@ fn the_page_has_every_host_and_no_markup_of_others() {
     for host in &read.hosts {
         assert!(shown.contains(&format!(">{}<", host.node)), "{}", host.node);
     }
-    assert!(!shown.contains("Xeon <b>") && shown.contains("Xeon &lt;b&gt;") && shown.contains("NODE_FAIL"));
+    assert!(
+        !shown.contains("Xeon <b>")
+            && shown.contains("Xeon &lt;b&gt;")
+            && shown.contains("NODE_FAIL")
+    );
     assert!(shown.contains("Left out: task 42 on n41: a &lt;file&gt; is damaged."));
     for (by, figure, at_least, part) in [
         ("model number", None, "2x", "no fact"),
         ("processor", Some("none"), "2x", "no figure"),
         ("processor", None, "twice", "is not a slowdown"),
     ] {
-        let refused = Question::new(vec![by.into()], figure.map(str::to_owned), at_least, &read).unwrap_err();
+        let refused =
+            Question::new(vec![by.into()], figure.map(str::to_owned), at_least, &read).unwrap_err();
         assert!(refused.contains(part), "{refused}");
     }
 }
@@ -203,7 +228,9 @@ fn why_nothing_is_said_of_the_next_host_stands_where_it_would() {
         [words.join(" "), html::page(&page(&spec(), &seen, None))]
     };
     assert!(
-        shown(&read).iter().all(|shown| !shown.contains("othing is said") && !shown.contains("say nothing"))
+        shown(&read)
+            .iter()
+            .all(|shown| !shown.contains("othing is said") && !shown.contains("say nothing"))
     );
     for one in &mut read.figures[0].1[3..] {
         one.figure = Err("nothing was measured".into());
@@ -217,8 +244,8 @@ fn why_nothing_is_said_of_the_next_host_stands_where_it_would() {
     read.not_run.clear();
     read.figures.iter_mut().for_each(|(_, hosts)| hosts.truncate(3));
     for shown in shown(&read) {
-        let why =
-            "3 hosts say nothing of the next host, nor which host differs from the others: that takes 4.";
+        let why = "3 hosts say nothing of the next host, nor which host differs from the others: \
+                   that takes 4.";
         assert!(shown.contains(why), "{shown}");
     }
 }
@@ -233,7 +260,9 @@ fn few_hosts_stand_beside_each_other_with_the_figures_that_they_have() {
     for (number, (figure, _)) in read.figures.clone().into_iter().cycle().take(30).enumerate() {
         let lacks = number < 4;
         let why = "too few trials: 3, and a figure takes at least 4";
-        let one = |host: usize| if lacks { Err(why.to_owned()) } else { Ok(self::figure(2.0 + host as f64)) };
+        let one = |host: usize| {
+            if lacks { Err(why.to_owned()) } else { Ok(self::figure(2.0 + host as f64)) }
+        };
         let hosts = (0..3).map(|host| OnHost { host, figure: one(host), verdict: None }).collect();
         read.figures.push((Figure { label: format!("case {number}"), ..figure }, hosts));
     }
@@ -243,8 +272,15 @@ fn few_hosts_stand_beside_each_other_with_the_figures_that_they_have() {
     };
     let few = shown(&read);
     let head = few.lines().find(|line| line.contains("figure ")).unwrap();
-    assert_eq!(head.split_whitespace().collect::<Vec<_>>(), ["figure", "n00", "n01", "n02"], "{few}");
-    assert!(!few.contains("middle") && !few.contains("between") && !few.contains("case 3"), "{few}");
+    assert_eq!(
+        head.split_whitespace().collect::<Vec<_>>(),
+        ["figure", "n00", "n01", "n02"],
+        "{few}"
+    );
+    assert!(
+        !few.contains("middle") && !few.contains("between") && !few.contains("case 3"),
+        "{few}"
+    );
     // 28 of 32 figures are known, and 24 have room.
     assert!(few.contains("case 4") && few.contains("4 figures more: --figure"), "{few}");
     let why = "No figure, 12 times: too few trials: 3, and a figure takes at least 4.";
@@ -254,7 +290,10 @@ fn few_hosts_stand_beside_each_other_with_the_figures_that_they_have() {
         hosts.iter_mut().for_each(|one| one.figure = Err("nothing was measured".into()));
     }
     let none = shown(&read);
-    assert!(none.contains("No figure, 96 times: nothing was measured.") && !none.contains("n00"), "{none}");
+    assert!(
+        none.contains("No figure, 96 times: nothing was measured.") && !none.contains("n00"),
+        "{none}"
+    );
     read.hosts.truncate(1);
     read.tasks.truncate(1);
     read.figures.iter_mut().for_each(|(_, hosts)| hosts.truncate(1));

@@ -9,7 +9,8 @@ use ringfence_experiment::ended::is_at_a_limit;
 use ringfence_studies::StudyError;
 use ringfence_studies::prove::Verdict;
 
-/// How the program ends; the number is the exit code. This is the only table of them: help and errors follow it.
+/// How the program ends; the number is the exit code. This is the only table of them: help and
+/// errors follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
@@ -150,7 +151,9 @@ impl From<Failure> for StudyError {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Usage(text) | Failure::Failed(text) | Failure::Limit(text) => f.write_str(text),
+            Failure::Usage(text) | Failure::Failed(text) | Failure::Limit(text) => {
+                f.write_str(text)
+            }
             Failure::Verdict(exit) => f.write_str(exit.meaning()),
             Failure::Command(code) => write!(f, "the command ended with exit code {code}"),
         }
@@ -176,19 +179,31 @@ impl From<ExperimentError> for Failure {
 
 impl From<DatasetError> for Failure {
     fn from(error: DatasetError) -> Self {
-        if error.is_usage() { Failure::Usage(error.to_string()) } else { Failure::Failed(error.to_string()) }
+        if error.is_usage() {
+            Failure::Usage(error.to_string())
+        } else {
+            Failure::Failed(error.to_string())
+        }
     }
 }
 
 impl From<ringfence_resctrl::Error> for Failure {
     fn from(error: ringfence_resctrl::Error) -> Self {
-        if error.is_usage() { Failure::Usage(error.to_string()) } else { Failure::Failed(error.to_string()) }
+        if error.is_usage() {
+            Failure::Usage(error.to_string())
+        } else {
+            Failure::Failed(error.to_string())
+        }
     }
 }
 
 impl From<ringfence_limits::running::Error> for Failure {
     fn from(error: ringfence_limits::running::Error) -> Self {
-        if error.is_usage() { Failure::Usage(error.to_string()) } else { Failure::Failed(error.to_string()) }
+        if error.is_usage() {
+            Failure::Usage(error.to_string())
+        } else {
+            Failure::Failed(error.to_string())
+        }
     }
 }
 

@@ -30,7 +30,9 @@ fn style_of(stream: &(impl AsFd + IsTerminal)) -> Style {
         width: width.unwrap_or(100).min(140),
         // Where the locale says nothing, as in containers, terminals show UTF-8 all the same.
         unicode: utf8.is_none_or(|locale| {
-            locale.to_uppercase().replace('-', "").contains("UTF8") || locale == "C" || locale == "POSIX"
+            locale.to_uppercase().replace('-', "").contains("UTF8")
+                || locale == "C"
+                || locale == "POSIX"
         }),
     }
 }
@@ -55,7 +57,8 @@ pub fn print_if_read(text: &str) -> Result<bool, Failure> {
 
 /// Prints a value as JSON.
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
+    let text =
+        serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
     print(&ringfence_machine::text::printable_json(&text))
 }
 

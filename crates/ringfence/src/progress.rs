@@ -26,7 +26,9 @@ impl Show {
             let bar = ProgressBar::new(1000);
             let template = "{prefix} {bar:24} {percent:>3} %  {msg}";
             bar.set_style(
-                ProgressStyle::with_template(template).expect("a constant template").progress_chars("━╸─"),
+                ProgressStyle::with_template(template)
+                    .expect("a constant template")
+                    .progress_chars("━╸─"),
             );
             bar
         });
@@ -38,8 +40,8 @@ impl Show {
         Self { bar: None, lines: !quiet, line: None, after: Duration::ZERO }
     }
 
-    /// Names what is measured. A line appears once measuring has begun: what is refused before leaves
-    /// nothing but its error.
+    /// Names what is measured. A line appears once measuring has begun: what is refused before
+    /// leaves nothing but its error.
     pub fn begin(&mut self, name: &str) {
         if let Some(bar) = &self.bar {
             bar.set_prefix(name.to_owned());

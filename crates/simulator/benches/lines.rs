@@ -1,13 +1,15 @@
-//! How many lines are simulated in a second of a processor, and whether a line takes longer with more threads.
+//! How many lines are simulated in a second of a processor, and whether a line takes longer with
+//! more threads.
 //!
-//! `cargo bench -p ringfence-sim [-- PART]`, with PART of a row's name to measure only such rows. Behind it may stand a
-//! number of threads and a number of lines, which are then simulated once: to count instructions, take the difference
-//! between two numbers of lines under `valgrind --tool=callgrind`.
+//! `cargo bench -p ringfence-sim [-- PART]`, with PART of a row's name to measure only such rows.
+//! Behind it may stand a number of threads and a number of lines, which are then simulated once: to
+//! count instructions, take the difference between two numbers of lines under `valgrind
+//! --tool=callgrind`.
 
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::machine::{
-    AfterClwb, BlockVictim, Cache, Core, Device, Inclusion, Issue, Llc, Machine, Node, Optane, Replacement,
-    Topology, Uncore, Wear, WriteQueue,
+    AfterClwb, BlockVictim, Cache, Core, Device, Inclusion, Issue, Llc, Machine, Node, Optane,
+    Replacement, Topology, Uncore, Wear, WriteQueue,
 };
 use ringfence_simulator::hardware::{HardwareThread, Op, Program, Ps, Setup};
 
@@ -26,7 +28,8 @@ fn main() {
     let threads = number().map_or(vec![1, 8, 32], |threads| vec![threads as u32]);
     let (lines, repeats) = number().map_or((lines, repeats), |lines| (lines, 1));
     println!(
-        "Lines simulated: millions in a second of one core of this machine, and ns a line; medians of {repeats}, and the fastest\n"
+        "Lines simulated: millions in a second of one core of this machine, and ns a line; medians \
+         of {repeats}, and the fastest\n"
     );
     println!(
         "{:41}  {:>7}  {:>9}  {:>7}  {:>7}  {:>14}",
@@ -65,9 +68,11 @@ impl Work {
     }
 }
 
-/// Seconds that this thread has had of a processor, by the kernel's books: others may use the machine meanwhile.
+/// Seconds that this thread has had of a processor, by the kernel's books: others may use the
+/// machine meanwhile.
 fn seconds() -> f64 {
-    let books = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a kernel that keeps books");
+    let books =
+        std::fs::read_to_string("/proc/thread-self/schedstat").expect("a kernel that keeps books");
     let spent = books.split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
     spent.expect("the first number is the time on a processor, in ns") / 1e9
 }
@@ -146,8 +151,8 @@ impl Program for Writer {
             Work::Chase => {
                 if step == 0 {
                     // A full period over any power of two, without neighbours.
-                    self.at =
-                        (self.at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)) % self.region.lines();
+                    self.at = (self.at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223))
+                        % self.region.lines();
                     return Op::Load { line: self.region.line(self.at), dependent: true };
                 }
                 self.step = 0;
@@ -164,8 +169,8 @@ impl Writer {
     }
 }
 
-/// The shape of a socket with 32 cores, one channel of DRAM a controller, and six Optane DIMMs. The times are of the
-/// order of published ones; for speed only the shape matters.
+/// The shape of a socket with 32 cores, one channel of DRAM a controller, and six Optane DIMMs. The
+/// times are of the order of published ones; for speed only the shape matters.
 fn machine() -> Machine {
     let dram = channels(256, Device::Dram { latency_ns: 35.0 });
     let optane = Optane {
@@ -185,7 +190,12 @@ fn machine() -> Machine {
         wear: Some(Wear { region_bytes: 65536, writes: 14_000, stall_ns: 50_000.0 }),
     };
     Machine {
-        topology: Topology { sockets: 1, llcs_per_socket: 1, cores_per_llc: 32, threads_per_core: 2 },
+        topology: Topology {
+            sockets: 1,
+            llcs_per_socket: 1,
+            cores_per_llc: 32,
+            threads_per_core: 2,
+        },
         core: Core {
             store_buffer: 56,
             fill_buffers: 12,

@@ -9,23 +9,26 @@ use ringfence_experiment::histogram::{BUCKETS, bucket_of};
 
 /// A task that does its operations a portion at a time.
 pub trait Task: Send {
-    /// Adds the next portion's operations: at least one. `now` is when the front end asks for them. If the last one before was a
-    /// fence that keeps loads back, all that it waited for is done.
+    /// Adds the next portion's operations: at least one. `now` is when the front end asks for them.
+    /// If the last one before was a fence that keeps loads back, all that it waited for is done.
     fn portion(&mut self, now: Ps, tally: &Tally, ops: &mut Vec<Op>);
 
-    /// Units in which caches could settle: a round over what it touches, or as much as they hold. 0 where it needs none.
+    /// Units in which caches could settle: a round over what it touches, or as much as they hold. 0
+    /// where it needs none.
     fn round(&self, alone: bool) -> u64;
 
     /// Called before the first portion after a pause.
     fn resumed(&mut self) {}
 
-    /// Whether what it does depends on where in a long computation it stands, so that it is compared over the same stretch: it
-    /// goes back to where the trial began at the beginning of each window, by [`Task::resumed`].
+    /// Whether what it does depends on where in a long computation it stands, so that it is
+    /// compared over the same stretch: it goes back to where the trial began at the beginning of
+    /// each window, by [`Task::resumed`].
     fn goes_back(&self) -> bool {
         false
     }
 
-    /// The shortest window that is sure to hold some of its work, where it does not work all the time.
+    /// The shortest window that is sure to hold some of its work, where it does not work all the
+    /// time.
     fn least_window(&self) -> Duration {
         Duration::ZERO
     }
@@ -64,7 +67,9 @@ impl Tally {
 
     /// All latencies since the start.
     pub fn latencies(&self) -> Box<[u64]> {
-        self.latencies.lock().map_or_else(|_| vec![0; BUCKETS].into(), |latencies| latencies.clone())
+        self.latencies
+            .lock()
+            .map_or_else(|_| vec![0; BUCKETS].into(), |latencies| latencies.clone())
     }
 }
 
@@ -102,8 +107,10 @@ impl Program for Actor {
     fn next(&mut self, now: Ps) -> Op {
         let order = self.shared.order.load(Ordering::Relaxed);
         let resumed = self.shared.resumed.load(Ordering::Relaxed);
-        // What another task has left undone is not this one's, nor what one that went back had begun.
-        let undone = order == self.of && (resumed == self.resumed || !self.tasks[order].goes_back());
+        // What another task has left undone is not this one's, nor what one that went back had
+        // begun.
+        let undone =
+            order == self.of && (resumed == self.resumed || !self.tasks[order].goes_back());
         if let Some(op) = self.ops.get(self.next).filter(|_| undone) {
             self.next += 1;
             return *op;

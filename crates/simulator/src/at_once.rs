@@ -1,5 +1,5 @@
-//! Several trials at once. Each begins anew and its order is known beforehand, so that they can be simulated beside each
-//! other, with the same samples as one after the other.
+//! Several trials at once. Each begins anew and its order is known beforehand, so that they can be
+//! simulated beside each other, with the same samples as one after the other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,7 +16,8 @@ use crate::recorded::Recordings;
 // So many trials for each thread are simulated before anybody asks whether it is over.
 const AHEAD: u32 = 2;
 
-/// Runs a plan on a described machine, as [`SimulatedEngine`] does, trials at once. Windows are those of the plan, in its order.
+/// Runs a plan on a described machine, as [`SimulatedEngine`] does, trials at once. Windows are
+/// those of the plan, in its order.
 pub struct TrialsAtOnce<'a> {
     plan: Plan,
     description: Description,
@@ -41,7 +42,12 @@ struct Simulated {
 
 impl<'a> TrialsAtOnce<'a> {
     /// As [`SimulatedEngine::new`], with so many trials at once.
-    pub fn new(plan: &Plan, description: &Description, stop: &'a AtomicBool, threads: usize) -> Self {
+    pub fn new(
+        plan: &Plan,
+        description: &Description,
+        stop: &'a AtomicBool,
+        threads: usize,
+    ) -> Self {
         Self {
             plan: plan.clone(),
             description: description.clone(),
@@ -61,8 +67,8 @@ impl<'a> TrialsAtOnce<'a> {
         self
     }
 
-    // Trials until it may be over, which are wanted in any case, each by whoever has nothing else to do: some take much longer
-    // than others. Of many, a few, since a budget may end it before.
+    // Trials until it may be over, which are wanted in any case, each by whoever has nothing else
+    // to do: some take much longer than others. Of many, a few, since a budget may end it before.
     fn simulate(&mut self, first: u32) {
         let looks = &self.plan.experiment.measure.looks;
         let wanted = looks.iter().copied().find(|look| *look > first).unwrap_or(first + 1);
@@ -78,7 +84,8 @@ impl<'a> TrialsAtOnce<'a> {
                 .collect::<Vec<_>>()
         };
         let found = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.threads.min(wanted - first)).map(|_| scope.spawn(work)).collect();
+            let threads: Vec<_> =
+                (0..self.threads.min(wanted - first)).map(|_| scope.spawn(work)).collect();
             let joined = threads.into_iter().map(|thread| thread.join());
             joined
                 .flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -143,7 +150,9 @@ impl Engine for TrialsAtOnce<'_> {
                 measured.iter_mut().for_each(|one| one.sample.start_ns += self.before_ns);
                 Ok(measured)
             }
-            Some(_) => Err(EngineError::Failed("windows came in another order than the plan's".into())),
+            Some(_) => {
+                Err(EngineError::Failed("windows came in another order than the plan's".into()))
+            }
             None => Err(self.now.failed.take().unwrap_or(EngineError::Interrupted)),
         }
     }

@@ -1,13 +1,14 @@
 //! The engine of a described machine: simulated time in place of a clock.
 //!
-//! Nothing disturbs a simulated window, so that it may be much shorter than a measured one; caches still take their time
-//! to settle before, longest where a last level adapts to what goes on. By [`Engine::elapsed`],
-//! by which budgets are kept, each window takes what the plan says, so that a plan has as many trials here whatever the machine
-//! that simulates.
+//! Nothing disturbs a simulated window, so that it may be much shorter than a measured one; caches
+//! still take their time to settle before, longest where a last level adapts to what goes on. By
+//! [`Engine::elapsed`], by which budgets are kept, each window takes what the plan says, so that a
+//! plan has as many trials here whatever the machine that simulates.
 //!
-//! Every window of a plan is simulated, those of baselines as well, though they are much the same: what one leaves in caches is
-//! what the next finds. Where one baseline stood for the others, a victim with all ways took 101 ns a load instead of 27,
-//! because nothing brought it back after a window in which it had few.
+//! Every window of a plan is simulated, those of baselines as well, though they are much the same:
+//! what one leaves in caches is what the next finds. Where one baseline stood for the others, a
+//! victim with all ways took 101 ns a load instead of 27, because nothing brought it back after a
+//! window in which it had few.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -57,12 +58,14 @@ pub struct SimulatedEngine<'a> {
 impl<'a> SimulatedEngine<'a> {
     /// Prepares an engine for a plan of [`crate::plan`]. Setting `stop` ends it within a moment.
     pub fn new(plan: &Plan, description: &Description, stop: &'a AtomicBool) -> Self {
-        let active: Vec<Active> = plan.run_cases().flat_map(|case| plan.cases[case].active.clone()).collect();
+        let active: Vec<Active> =
+            plan.run_cases().flat_map(|case| plan.cases[case].active.clone()).collect();
         let mut cpus: Vec<CpuId> = active
             .iter()
             .flat_map(|active| {
-                (0..active.count)
-                    .flat_map(|instance| plan.home(active.role, instance).iter().collect::<Vec<_>>())
+                (0..active.count).flat_map(|instance| {
+                    plan.home(active.role, instance).iter().collect::<Vec<_>>()
+                })
             })
             .collect();
         cpus.sort_unstable();
@@ -75,7 +78,9 @@ impl<'a> SimulatedEngine<'a> {
             cpus,
             partitions: Partitions::of(plan, description),
             trial: None,
-            host: description.noise.map(|_| Host::new(plan.experiment.seed, description.cpu_count())),
+            host: description
+                .noise
+                .map(|_| Host::new(plan.experiment.seed, description.cpu_count())),
             before: Ps::ZERO,
             elapsed: Duration::ZERO,
         }
@@ -108,7 +113,8 @@ impl<'a> SimulatedEngine<'a> {
         let mut regions = Regions::of(&self.plan);
         let mut seats = Vec::new();
         for &cpu in &self.cpus {
-            let (mut holders, mut programs): (Vec<Holder>, Vec<Box<dyn Task>>) = (Vec::new(), Vec::new());
+            let (mut holders, mut programs): (Vec<Holder>, Vec<Box<dyn Task>>) =
+                (Vec::new(), Vec::new());
             for (role, instance, share) in self.holders(cpu) {
                 for (variant, what) in self.plan.variants[role].iter().enumerate() {
                     if !self.runs(role, instance, variant) {
@@ -158,7 +164,8 @@ impl<'a> SimulatedEngine<'a> {
         seats.iter().for_each(|seat| run.pause(seat.thread));
         chairs.iter().flat_map(Chairs::threads).for_each(|thread| run.pause(thread));
         let llc = &self.description.parts.llc;
-        let adaptive = (llc.replacement == Replacement::Drrip).then_some(u64::from(llc.size_kib) * 16);
+        let adaptive =
+            (llc.replacement == Replacement::Drrip).then_some(u64::from(llc.size_kib) * 16);
         let mut trial = Trial { run, seats, regions, stretches: Vec::new(), adaptive, chairs };
         trial.introduce();
         Ok(trial)
@@ -167,8 +174,8 @@ impl<'a> SimulatedEngine<'a> {
     // Roles and instances that have a CPU, and which of how many it is to each.
     fn holders(&self, cpu: CpuId) -> Vec<(usize, u32, (usize, usize))> {
         let placed = self.plan.placed.cpus.iter().enumerate();
-        let all =
-            placed.flat_map(|(role, cpus)| (0..cpus.len() as u32).map(move |instance| (role, instance)));
+        let all = placed
+            .flat_map(|(role, cpus)| (0..cpus.len() as u32).map(move |instance| (role, instance)));
         let at_home = |(role, instance): (usize, u32)| {
             let home = self.plan.home(role, instance);
             let place = home.iter().position(|own| own == cpu)?;
@@ -179,13 +186,15 @@ impl<'a> SimulatedEngine<'a> {
 
     // Whether any case that is run has this instance do this.
     fn runs(&self, role: usize, instance: u32, variant: usize) -> bool {
-        let is_it =
-            |active: &Active| (active.role, active.variant) == (role, variant) && instance < active.count;
+        let is_it = |active: &Active| {
+            (active.role, active.variant) == (role, variant) && instance < active.count
+        };
         self.plan.run_cases().any(|case| self.plan.cases[case].active.iter().any(is_it))
     }
 }
 
-// Bits by which everybody begins elsewhere: in places that are near each other, tasks would go in step.
+// Bits by which everybody begins elsewhere: in places that are near each other, tasks would go in
+// step.
 fn apart(role: usize, instance: u32) -> u64 {
     (((role as u64) << 32) | (u64::from(instance) + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -213,14 +222,16 @@ impl Engine for SimulatedEngine<'_> {
         Ok(others.iter().map(trip).reduce(f64::max))
     }
 
-    // Masks hold at once, and evict nothing by themselves. Regions are locked anew: a window before may have flushed them.
+    // Masks hold at once, and evict nothing by themselves. Regions are locked anew: a window before
+    // may have flushed them.
     fn arrange(&mut self, case: usize) -> Result<(), EngineError> {
         let Some(partitions) = &self.partitions else { return Ok(()) };
         let Some(trial) = &mut self.trial else {
             return Err(EngineError::Failed("no trial has begun".into()));
         };
         let name = &self.plan.cases[case].arm;
-        let arm = self.plan.experiment.arms.iter().position(|arm| arm.name == *name).unwrap_or_default();
+        let arm =
+            self.plan.experiment.arms.iter().position(|arm| arm.name == *name).unwrap_or_default();
         let failed = |error: crate::hardware::SetupError| EngineError::Failed(error.to_string());
         partitions.set(arm, &self.description, &mut trial.run).map_err(failed)?;
         if trial.regions.locked().next().is_some() {
@@ -242,8 +253,9 @@ impl Engine for SimulatedEngine<'_> {
         let measure = &self.plan.experiment.measure;
         let (settle, window) = (measure.settle.0 / SHARE, measure.window.0 / SHARE);
         let window = window.clamp(SHORTEST.min(measure.window.0), LONGEST);
-        let counted =
-            |active: &Active| self.plan.variants[active.role][active.variant].task.counts_latencies();
+        let counted = |active: &Active| {
+            self.plan.variants[active.role][active.variant].task.counts_latencies()
+        };
         let latencies = active.iter().any(counted);
         let Some(trial) = &mut self.trial else {
             return Err(EngineError::Failed("no trial has begun".into()));
@@ -255,7 +267,8 @@ impl Engine for SimulatedEngine<'_> {
         }
         let rate = self.host.as_ref().map_or(1.0, |host| host.rate(self.elapsed));
         let running = trial.switch(active);
-        let least = running.iter().map(|(seat, holder)| trial.seats[*seat].holders[*holder].least_window);
+        let least =
+            running.iter().map(|(seat, holder)| trial.seats[*seat].holders[*holder].least_window);
         let window = window.max(least.max().unwrap_or_default());
         if let Some(partitions) = &self.partitions {
             for seat in &trial.seats {
@@ -309,7 +322,9 @@ impl Engine for SimulatedEngine<'_> {
                 let busy = Ps(length.0.saturating_sub(ended.untimed - begun.untimed));
                 let counts = begun.latencies.iter().zip(&ended.latencies).next();
                 let latencies = counts.map(|(begun, ended)| {
-                    Histogram::of_buckets(begun.iter().zip(ended).map(|(begun, ended)| ended - begun))
+                    Histogram::of_buckets(
+                        begun.iter().zip(ended).map(|(begun, ended)| ended - begun),
+                    )
                 });
                 let sample = Sample {
                     instance: holder.instance,

@@ -1,6 +1,7 @@
 //! A described machine as if it had been examined: its topology, features and memory.
 //!
-//! CPUs are numbered as Linux does on most machines: the first threads of all cores, then the second ones.
+//! CPUs are numbered as Linux does on most machines: the first threads of all cores, then the
+//! second ones.
 
 use crate::hardware::HardwareThread;
 use crate::hardware::machine::Device;
@@ -23,7 +24,8 @@ const HERE: u32 = 10;
 const THERE: u32 = 21;
 
 impl Description {
-    /// The machine as [`ringfence_machine`] knows machines. It says that it is simulated, and holds the file's text.
+    /// The machine as [`ringfence_machine`] knows machines. It says that it is simulated, and holds
+    /// the file's text.
     pub fn machine(&self) -> Machine {
         Machine {
             schema: Machine::SCHEMA,
@@ -161,8 +163,8 @@ impl Description {
                 max_khz: Some((self.processor.ghz * 1e6) as u64),
             }
         };
-        let cache =
-            |level: u8, kind: CacheKind, id: u32, (kib, ways): (u32, u32), cpus: CpuSet| topology::Cache {
+        let cache = |level: u8, kind: CacheKind, id: u32, (kib, ways): (u32, u32), cpus: CpuSet| {
+            topology::Cache {
                 level,
                 kind,
                 id: Some(id),
@@ -171,10 +173,12 @@ impl Description {
                 ways: Some(ways),
                 sets: Some(kib * 16 / ways),
                 cpus,
-            };
+            }
+        };
         let (l1, l2, llc) = (&self.parts.l1, &self.parts.l2, &self.parts.llc);
-        let first =
-            cores.clone().map(|core| cache(1, CacheKind::Data, core, (l1.size_kib, l1.ways), siblings(core)));
+        let first = cores
+            .clone()
+            .map(|core| cache(1, CacheKind::Data, core, (l1.size_kib, l1.ways), siblings(core)));
         let level = self.last_level();
         let second = cores
             .clone()
@@ -190,7 +194,9 @@ impl Description {
             online: all.clone(),
             offline: CpuSet::new(),
             allowed: all.clone(),
-            packages: (0..parts.sockets).map(|id| topology::Package { id, cpus: of_socket(id) }).collect(),
+            packages: (0..parts.sockets)
+                .map(|id| topology::Package { id, cpus: of_socket(id) })
+                .collect(),
             dies: Vec::new(),
             cores: cores
                 .map(|core| topology::Core {
@@ -235,7 +241,8 @@ impl Description {
         nodes
     }
 
-    // What the write pending queue has accepted is durable (ADR), or what is in a cache already (eADR).
+    // What the write pending queue has accepted is durable (ADR), or what is in a cache already
+    // (eADR).
     fn durable(&self, target: Target) -> Target {
         let domain = if self.processor.eadr { "cpu_cache" } else { "memory_controller" };
         Target { persistence_domain: Some(domain.into()), ..target }

@@ -1,9 +1,9 @@
 //! Described machines: the files that describe them, and the engine that runs plans on them.
 //!
-//! A machine file becomes a [`Description`], which becomes a [`ringfence_machine::Machine`] as if it had been examined
-//! ([`Description::machine`]); [`plan`] says what of an experiment can be simulated, and [`SimulatedEngine`] does it,
-//! behind the same trait as the engine of the machine that one has. Nothing of it is a measurement: samples and machine
-//! say that they are simulated.
+//! A machine file becomes a [`Description`], which becomes a [`ringfence_machine::Machine`] as if
+//! it had been examined ([`Description::machine`]); [`plan`] says what of an experiment can be
+//! simulated, and [`SimulatedEngine`] does it, behind the same trait as the engine of the machine
+//! that one has. Nothing of it is a measurement: samples and machine say that they are simulated.
 
 #![forbid(unsafe_code)]
 

@@ -12,8 +12,8 @@ use crate::file::Description;
 use crate::isolation;
 use crate::recorded::Recordings;
 
-/// The plan of an experiment for a described machine. What it does not have, and what is not simulated, is not run, with
-/// the reason.
+/// The plan of an experiment for a described machine. What it does not have, and what is not
+/// simulated, is not run, with the reason.
 ///
 /// # Errors
 /// As [`Plan::new`].
@@ -40,7 +40,8 @@ pub fn plan_with(
         let what = &plan.cases[case];
         let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
         let episode = plan.experiment.measure.episode.map(|_| {
-            "episodes are for what files and disks do late, and these are not simulated: take windows"
+            "episodes are for what files and disks do late, and these are not simulated: take \
+             windows"
                 .to_owned()
         });
         episode
@@ -52,7 +53,8 @@ pub fn plan_with(
                     let variant = &plan.variants[active.role][active.variant];
                     let task = &variant.task;
                     let quota = variant.quota.is_some_and(|quota| quota.0 < 1.0);
-                    let quota = quota.then(|| "a quota is not simulated, since scheduling is not".to_owned());
+                    let quota = quota
+                        .then(|| "a quota is not simulated, since scheduling is not".to_owned());
                     quota.or_else(|| not_simulated(task, description, recordings)).or_else(|| {
                         let cpus = &plan.placed.cpus[active.role];
                         cpus.iter()
@@ -74,7 +76,8 @@ pub fn plan_with(
     });
     let notes = traces.collect::<BTreeSet<_>>().into_iter().map(|file| {
         format!(
-            "{file} is played as it was recorded, without what its program does between, which takes no time here"
+            "{file} is played as it was recorded, without what its program does between, which \
+             takes no time here"
         )
     });
     plan.placed.notes.extend(notes);
@@ -88,10 +91,12 @@ fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<String
     weighted
         .then(|| "cpu_weight is not simulated, since scheduling is not".into())
         .or_else(|| {
-            (!arm.frozen.is_empty()).then(|| "frozen is not simulated, since nothing runs already".into())
+            (!arm.frozen.is_empty())
+                .then(|| "frozen is not simulated, since nothing runs already".into())
         })
         .or_else(|| {
-            (!arm.cpuset.is_empty()).then(|| "cpuset is not simulated, since scheduling is not".into())
+            (!arm.cpuset.is_empty())
+                .then(|| "cpuset is not simulated, since scheduling is not".into())
         })
         .or_else(|| {
             let of_disks = [
@@ -114,11 +119,13 @@ fn shared_cpu(plan: &Plan, active: &[Active]) -> Option<String> {
         if matches!(plan.variants[active.role][active.variant].task, Task::Idle(_)) {
             continue;
         }
-        for cpu in
-            (0..active.count).flat_map(|instance| plan.home(active.role, instance).iter().collect::<Vec<_>>())
+        for cpu in (0..active.count)
+            .flat_map(|instance| plan.home(active.role, instance).iter().collect::<Vec<_>>())
         {
             if taken.contains(&cpu) {
-                return Some(format!("two tasks would share CPU {cpu}, and scheduling is not simulated"));
+                return Some(format!(
+                    "two tasks would share CPU {cpu}, and scheduling is not simulated"
+                ));
             }
             taken.push(cpu);
         }
@@ -126,7 +133,11 @@ fn shared_cpu(plan: &Plan, active: &[Active]) -> Option<String> {
     None
 }
 
-fn not_simulated(task: &Task, description: &Description, recordings: &Recordings) -> Option<String> {
+fn not_simulated(
+    task: &Task,
+    description: &Description,
+    recordings: &Recordings,
+) -> Option<String> {
     match task {
         Task::Write(write) => write_not_simulated(write),
         Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Read(_) => None,
@@ -139,8 +150,8 @@ fn not_simulated(task: &Task, description: &Description, recordings: &Recordings
             Some(recorded) => {
                 let known = &description.processor.flush;
                 let wanted = recorded.flushes();
-                let mut played =
-                    wanted.filter_map(|own| trace.flush.instead_of(own, description.processor.eadr));
+                let mut played = wanted
+                    .filter_map(|own| trace.flush.instead_of(own, description.processor.eadr));
                 played.find(|flush| !known.contains(flush)).map(|flush| {
                     format!(
                         "{} would flush by {flush}, which the described processor lacks",
@@ -150,9 +161,9 @@ fn not_simulated(task: &Task, description: &Description, recordings: &Recordings
             }
         },
         Task::Probe(_) | Task::Attached(_) => Some("services that run are not simulated".into()),
-        Task::Command(_) => {
-            Some("programs are not simulated, but for what 'ringfence trace' recorded of them".into())
-        }
+        Task::Command(_) => Some(
+            "programs are not simulated, but for what 'ringfence trace' recorded of them".into(),
+        ),
     }
 }
 
@@ -195,8 +206,8 @@ fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<Strin
 }
 
 impl Description {
-    /// Which of the memory's nodes a target means to a task on a CPU: a socket's own for `dram`, the namespace at or
-    /// above a path for `dax:`.
+    /// Which of the memory's nodes a target means to a task on a CPU: a socket's own for `dram`,
+    /// the namespace at or above a path for `dax:`.
     pub(crate) fn node(&self, target: &Target, cpu: CpuId) -> Option<usize> {
         let sockets = self.parts.topology.sockets;
         let dram_of = |socket: u32| {

@@ -1,7 +1,8 @@
-//! What the host of a virtual machine does to it, drawn from a seed: its clock rate drifts, and its CPUs move.
+//! What the host of a virtual machine does to it, drawn from a seed: its clock rate drifts, and its
+//! CPUs move.
 //!
-//! It is there to try statistics on known truth, and describes no host in particular: what drifts and moves how far and how often
-//! are constants below.
+//! It is there to try statistics on known truth, and describes no host in particular: what drifts
+//! and moves how far and how often are constants below.
 
 use std::f64::consts::TAU;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -105,7 +106,10 @@ impl Chairs {
     ///
     /// # Errors
     /// Where a run cannot have so many.
-    pub fn new(setup: &mut Setup, threads: impl Iterator<Item = HardwareThread>) -> Result<Self, SetupError> {
+    pub fn new(
+        setup: &mut Setup,
+        threads: impl Iterator<Item = HardwareThread>,
+    ) -> Result<Self, SetupError> {
         let chair = |thread: HardwareThread| {
             let seated = Seated::default();
             Ok((setup.program(thread, 0, Chair(seated.clone()))?, seated))
@@ -139,7 +143,8 @@ mod tests {
     #[test]
     fn rates_drift_slowly_and_by_some_per_cent() {
         let host = Host::new(3, 8);
-        let rates: Vec<f64> = (0..600).map(|step| host.rate(Duration::from_millis(step * 100))).collect();
+        let rates: Vec<f64> =
+            (0..600).map(|step| host.rate(Duration::from_millis(step * 100))).collect();
         let (least, most) =
             (rates.iter().fold(2.0, |a, b| b.min(a)), rates.iter().fold(0.0, |a, b| b.max(a)));
         assert!((0.97..0.99).contains(&least) && (1.01..1.03).contains(&most), "{least} to {most}");
@@ -151,7 +156,8 @@ mod tests {
     #[test]
     fn cpus_change_places_now_and_then() {
         let mut host = Host::new(5, 8);
-        let moves = (0..2000).filter(|step| host.advance(Duration::from_millis(step * 100))).count();
+        let moves =
+            (0..2000).filter(|step| host.advance(Duration::from_millis(step * 100))).count();
         assert!((25..60).contains(&moves), "{moves} in 200 s");
         let mut places: Vec<CpuId> = (0..8).map(|cpu| host.place(cpu)).collect();
         assert!((0..8).any(|cpu| host.place(cpu) != cpu));

@@ -15,7 +15,8 @@ use crate::recorded::Recordings;
 use crate::tasks::{self, Place, Regions, SetupError};
 
 const SEED: u64 = 1;
-// Loads that are timed once the caches hold what they can: their mean varies by less than a percent.
+// Loads that are timed once the caches hold what they can: their mean varies by less than a
+// percent.
 const TIMED: u64 = 20_000;
 // Lines that are loaded again, as on a machine: few enough to stay in every second level.
 const LINES: u32 = 512;
@@ -24,7 +25,8 @@ const ROUNDS: usize = 60;
 const LOOK: Ps = Ps::from_ns(20_000);
 
 impl Description {
-    /// ns per load of a random chase over a footprint, on a CPU, once caches hold what they can of it.
+    /// ns per load of a random chase over a footprint, on a CPU, once caches hold what they can of
+    /// it.
     ///
     /// # Errors
     /// Where the footprint does not fit into the described memory.
@@ -52,7 +54,8 @@ impl Description {
         Ok((ended - begun).0 as f64 / 1000.0 / (then - before) as f64)
     }
 
-    /// How long it takes to load lines again after a store, a flush and `mfence`; without a flush, after the store.
+    /// How long it takes to load lines again after a store, a flush and `mfence`; without a flush,
+    /// after the store.
     ///
     /// # Errors
     /// Where the description allows no run.
@@ -75,7 +78,8 @@ impl Description {
         Ok(Reload { median_ns: at(0.5), p10_ns: at(0.1), p90_ns: at(0.9), rounds: found.len() })
     }
 
-    /// A round trip of a line between two CPUs, by what the description says of the ways between caches; no trip is timed.
+    /// A round trip of a line between two CPUs, by what the description says of the ways between
+    /// caches; no trip is timed.
     pub fn round_trip(&self, one: CpuId, other: CpuId) -> PingPong {
         let ns = self.round_trip_ns(one, other);
         PingPong { cpus: (one, other), median_ns: ns, p10_ns: ns, p90_ns: ns, round_trips: 0 }
@@ -90,7 +94,8 @@ fn after(run: &mut Run, thread: Thread, units: u64) -> (Ps, u64) {
     (run.counted(thread), run.units(thread))
 }
 
-// Stores to all lines, flushes them, and loads them one after the other in an order that nobody can guess.
+// Stores to all lines, flushes them, and loads them one after the other in an order that nobody can
+// guess.
 struct Again {
     region: Region,
     flush: Option<Flush>,
@@ -126,7 +131,10 @@ impl Again {
     }
 
     fn loads(&mut self) {
-        let loads = self.order.iter().map(|line| Op::Load { line: self.region.line(*line), dependent: true });
+        let loads = self
+            .order
+            .iter()
+            .map(|line| Op::Load { line: self.region.line(*line), dependent: true });
         self.ops.extend(loads);
         self.ops.push(Op::Lfence);
     }

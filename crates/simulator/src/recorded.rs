@@ -16,8 +16,8 @@ const PAGE_LINES: u32 = 64;
 /// What an event of a recording did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Did {
-    /// Stored by an ordinary store. More than a line at once is a string instruction's, which reads no line that it writes
-    /// as a whole.
+    /// Stored by an ordinary store. More than a line at once is a string instruction's, which reads
+    /// no line that it writes as a whole.
     Store,
     /// Stored past the caches.
     NonTemporal,
@@ -82,7 +82,8 @@ pub(crate) enum What {
 }
 
 impl Recorded {
-    /// Adds an event of a thread, behind all others. Fences, and locked instructions elsewhere, have no bytes.
+    /// Adds an event of a thread, behind all others. Fences, and locked instructions elsewhere,
+    /// have no bytes.
     ///
     /// # Errors
     /// Where there would be more than can be held.
@@ -92,8 +93,14 @@ impl Recorded {
         let Ok(thread_number) = u16::try_from(number) else {
             return Err("it has more than 65536 threads, which is more than is played".into());
         };
-        let access =
-            |what, file, line, bytes| Access { what, thread: thread_number, file, line, bytes, ends: false };
+        let access = |what, file, line, bytes| Access {
+            what,
+            thread: thread_number,
+            file,
+            line,
+            bytes,
+            ends: false,
+        };
         let before = self.accesses.len();
         match (did, at) {
             (Did::Sfence, _) => self.accesses.push(access(What::Sfence, 0, 0, 0)),
@@ -162,7 +169,8 @@ impl Recorded {
 
     /// The instructions that it flushes by, in no order.
     pub(crate) fn flushes(&self) -> impl Iterator<Item = Flush> {
-        let has = |wanted: &Flush| self.accesses.iter().any(|access| access.what == What::Flush(*wanted));
+        let has =
+            |wanted: &Flush| self.accesses.iter().any(|access| access.what == What::Flush(*wanted));
         Flush::ALL.into_iter().filter(has)
     }
 
@@ -243,7 +251,9 @@ mod tests {
     #[test]
     fn what_is_too_large_is_refused() {
         let mut recorded = Recorded::default();
-        assert!(recorded.push(1, Did::Store, of(u64::MAX, 2)).unwrap_err().contains("beyond 128 GiB"));
+        assert!(
+            recorded.push(1, Did::Store, of(u64::MAX, 2)).unwrap_err().contains("beyond 128 GiB")
+        );
         assert!(recorded.push(1, Did::Store, of(0, 1 << 34)).unwrap_err().contains("accesses"));
     }
 }

@@ -39,7 +39,8 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
-        let mut names: Vec<String> = all().into_iter().map(|description| description.name).collect();
+        let mut names: Vec<String> =
+            all().into_iter().map(|description| description.name).collect();
         files.sort();
         names.sort();
         assert_eq!(files, names);

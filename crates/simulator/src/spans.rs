@@ -8,7 +8,8 @@ pub const SHARE: u32 = 20;
 /// How long is waited for caches to settle, at most.
 pub const SETTLE_LIMIT: Duration = Duration::from_millis(40);
 
-/// A task's sleep: shortened as windows are, and no longer than it takes caches to settle to what goes on beside it.
+/// A task's sleep: shortened as windows are, and no longer than it takes caches to settle to what
+/// goes on beside it.
 pub fn sleep(span: Duration) -> Duration {
     (span / SHARE).min(SETTLE_LIMIT)
 }

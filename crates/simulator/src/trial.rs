@@ -14,14 +14,16 @@ use crate::noise::{Chairs, Host};
 use crate::spans::{LOOK, SETTLE_LIMIT};
 use crate::tasks::Regions;
 
-// They have settled when no rate changes by more than this from one round to the next; a round takes so long at most.
+// They have settled when no rate changes by more than this from one round to the next; a round
+// takes so long at most.
 const STEADY: f64 = 0.02;
 const ROUND: Duration = Duration::from_millis(10);
-// An adaptive last level that is replaced as a whole within this time goes back and forth between its rules: it is looked at
-// over a swing, and for so long at most.
+// An adaptive last level that is replaced as a whole within this time goes back and forth between
+// its rules: it is looked at over a swing, and for so long at most.
 const ADAPTED: Duration = Duration::from_millis(100);
 pub const SWING: Duration = Duration::from_millis(20);
-// For how long is simulated at most until a stretch is over, and how much between two looks meanwhile.
+// For how long is simulated at most until a stretch is over, and how much between two looks
+// meanwhile.
 const REACH_LIMIT: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_micros(5);
 
@@ -62,7 +64,8 @@ pub struct Holder {
     pub goes_back: bool,
 }
 
-/// What somebody who goes back does in each window of a trial, in units: until it is measured, and then.
+/// What somebody who goes back does in each window of a trial, in units: until it is measured, and
+/// then.
 #[derive(Debug, Clone, Copy)]
 pub struct Stretch {
     pub before: u64,
@@ -96,7 +99,9 @@ impl Trial {
             .filter(|(_, holder)| !holder.first)
             .map(|(seat, holder)| (seat, key(holder)))
             .collect();
-        for holder in self.seats.iter_mut().flat_map(|seat| &mut seat.holders).filter(|holder| holder.first) {
+        for holder in
+            self.seats.iter_mut().flat_map(|seat| &mut seat.holders).filter(|holder| holder.first)
+        {
             let own = others.iter().filter(|(_, of)| *of == key(holder));
             holder.fellows = own.map(|(seat, _)| *seat).collect();
         }
@@ -157,8 +162,8 @@ impl Trial {
         Ok(())
     }
 
-    /// Until everybody is as fast in one round as in the one before. Whether a last level adapts to what is going on, which
-    /// then has settled, too.
+    /// Until everybody is as fast in one round as in the one before. Whether a last level adapts to
+    /// what is going on, which then has settled, too.
     pub fn settle(
         &mut self,
         running: &Running,
@@ -201,7 +206,8 @@ impl Trial {
         Ok(true)
     }
 
-    // Whether several roles need caches. Who goes back is as long under way in all windows, whoever runs beside it.
+    // Whether several roles need caches. Who goes back is as long under way in all windows, whoever
+    // runs beside it.
     fn compete(&self, running: &Running) -> bool {
         let holders = running.iter().map(|(seat, holder)| &self.seats[*seat].holders[*holder]);
         if holders.clone().any(|holder| holder.goes_back) {
@@ -230,7 +236,8 @@ impl Trial {
         Ok(before.iter().zip(&now).map(|(before, now)| now.rate_since(before)).collect())
     }
 
-    /// Simulates until everybody has done a round, for so long at most: units per picosecond of those that have rounds.
+    /// Simulates until everybody has done a round, for so long at most: units per picosecond of
+    /// those that have rounds.
     pub fn round(
         &mut self,
         running: &Running,
@@ -240,8 +247,10 @@ impl Trial {
         let roles = || running.iter().map(|(seat, holder)| self.seats[*seat].holders[*holder].role);
         let alone = usize::from(roles().max() == roles().min());
         let (begun, before) = (self.run.now(), self.points(running, false));
-        let rounds: Vec<u64> =
-            running.iter().map(|(seat, holder)| self.seats[*seat].holders[*holder].round[alone]).collect();
+        let rounds: Vec<u64> = running
+            .iter()
+            .map(|(seat, holder)| self.seats[*seat].holders[*holder].round[alone])
+            .collect();
         let unfinished = |trial: &Self| {
             let now = trial.points(running, false);
             rounds
@@ -281,7 +290,9 @@ impl Trial {
         stop: &AtomicBool,
     ) -> Result<(), EngineError> {
         let begun = self.run.now();
-        while self.points(running, false)[place].units < units && self.run.now() - begun < ps(REACH_LIMIT) {
+        while self.points(running, false)[place].units < units
+            && self.run.now() - begun < ps(REACH_LIMIT)
+        {
             self.simulate(STEP, stop)?;
         }
         Ok(())
@@ -291,7 +302,8 @@ impl Trial {
         let point = |(seat, holder): &(usize, usize)| {
             let seat = &self.seats[*seat];
             // What all CPUs of a program do is its work.
-            let fellows = || seat.holders[*holder].fellows.iter().map(|fellow| self.seats[*fellow].thread);
+            let fellows =
+                || seat.holders[*holder].fellows.iter().map(|fellow| self.seats[*fellow].thread);
             let threads = || std::iter::once(seat.thread).chain(fellows());
             Point {
                 units: threads().map(|thread| self.run.units(thread)).sum(),

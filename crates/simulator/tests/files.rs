@@ -1,10 +1,12 @@
-//! Machine files: what is wrong with one is told with its line, and what is right becomes a machine.
+//! Machine files: what is wrong with one is told with its line, and what is right becomes a
+//! machine.
 
 use ringfence_machine::Machine;
 use ringfence_simulator::{Description, shipped};
 
 fn optane() -> String {
-    let found = shipped::all().into_iter().find(|description| description.name == "cascade-lake-optane");
+    let found =
+        shipped::all().into_iter().find(|description| description.name == "cascade-lake-optane");
     found.unwrap().text
 }
 
@@ -28,10 +30,18 @@ fn what_is_wrong_is_told_with_its_line() {
             "noise = \"loud\"",
             "unknown variant `loud`, expected `vm`",
         ),
-        ("flush = [\"clflush\", ", "flush = [\"clfush\", ", "'clfush' is none of clflush, clflushopt, clwb"),
+        (
+            "flush = [\"clflush\", ",
+            "flush = [\"clfush\", ",
+            "'clfush' is none of clflush, clflushopt, clwb",
+        ),
         ("flush = [\"clflush\", ", "flush = [", "lacks \"clflush\""),
         ("name = \"cascade", "name = \"Cascade", "lower case letters"),
-        ("target = \"dax:/mnt/pmem0\"", "target = \"dax:/mnt/pmem1\"", "there are two of dax:/mnt/pmem1"),
+        (
+            "target = \"dax:/mnt/pmem0\"",
+            "target = \"dax:/mnt/pmem1\"",
+            "there are two of dax:/mnt/pmem1",
+        ),
         ("target = \"dax:/mnt/pmem0\"", "target = \"disk\"", "'disk' is not a target"),
         ("target = \"dax:/mnt/pmem0\"", "target = \"file:/tmp\"", "no memory of its own"),
         ("target = \"dax:/mnt/pmem0\"", "target = \"node:1\"", "use node:2 or higher"),
@@ -74,10 +84,14 @@ fn a_missing_table_is_named_and_only_what_has_a_line_is_told_with_one() {
             .filter(|line| line.starts_with('['))
             .map(|line| line.trim_matches(['[', ']']))
             .collect();
-        for table in tables.into_iter().filter(|table| *table != "prefetcher" && !table.ends_with(".wear")) {
+        for table in
+            tables.into_iter().filter(|table| *table != "prefetcher" && !table.ends_with(".wear"))
+        {
             let broken = without(&text, table);
             let below = text.lines().any(|line| line.starts_with(&format!("[{table}.")));
-            let Err(error) = Description::parse(&broken) else { panic!("{}: {table}", description.name) };
+            let Err(error) = Description::parse(&broken) else {
+                panic!("{}: {table}", description.name)
+            };
             if below {
                 // It is there without its values.
                 assert!(
@@ -86,25 +100,41 @@ fn a_missing_table_is_named_and_only_what_has_a_line_is_told_with_one() {
                 );
                 continue;
             }
-            assert!(error.why.contains(&format!("no [{table}]")), "{}, {table}: {error}", description.name);
-            let parent = table.rsplit_once('.').map(|(parent, _)| parent.trim_end_matches(".device"));
-            let header = |line: &str| line.starts_with('[') && Some(line.trim_matches(['[', ']'])) == parent;
+            assert!(
+                error.why.contains(&format!("no [{table}]")),
+                "{}, {table}: {error}",
+                description.name
+            );
+            let parent =
+                table.rsplit_once('.').map(|(parent, _)| parent.trim_end_matches(".device"));
+            let header =
+                |line: &str| line.starts_with('[') && Some(line.trim_matches(['[', ']'])) == parent;
             let found = error.line.map(|at| broken.lines().nth(at - 1).unwrap());
-            assert_eq!(found.map(header), parent.map(|_| true), "{}, {table}: {error}", description.name);
+            assert_eq!(
+                found.map(header),
+                parent.map(|_| true),
+                "{}, {table}: {error}",
+                description.name
+            );
         }
     }
     let told = |text: &str| Description::parse(text).unwrap_err().to_string();
     assert_eq!(told(""), "no name in it, above the first table");
-    let (nodes, rest) = optane().split_once("[[nodes]]").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let (nodes, rest) =
+        optane().split_once("[[nodes]]").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     let sources = rest.split_once("[sources]").unwrap().1;
     assert_eq!(told(&format!("{nodes}[sources]{sources}")), "no [[nodes]] in it");
     let text = optane().replacen("store_buffer = 56\n", "", 1);
-    assert_eq!(told(&text), format!("line {}: no store_buffer in this [core]", line(&text, "[core]")));
+    assert_eq!(
+        told(&text),
+        format!("line {}: no store_buffer in this [core]", line(&text, "[core]"))
+    );
 }
 
 #[test]
 fn ways_are_shared_out_where_there_are_classes() {
-    let text = |name: &str| shipped::all().into_iter().find(|known| known.name == name).unwrap().text;
+    let text =
+        |name: &str| shipped::all().into_iter().find(|known| known.name == name).unwrap().text;
     for (name, what, instead, said) in [
         ("laptop", "bandwidth_control = false", "cdp = [\"l3\"]", "needs processor.classes"),
         ("laptop", "bandwidth_control = false", "l2_mask_bits = 4", "needs processor.l2_classes"),
@@ -115,7 +145,12 @@ fn ways_are_shared_out_where_there_are_classes() {
         ("goldmont-j3455", "mask_bits = 8", "cdp = [\"l3\"]", "needs processor.last_level = 3"),
         ("sapphire-rapids-cxl", "l2_classes = 8", "l2_classes = 17", "from 1 to 16"),
         ("sapphire-rapids-cxl", "l2_classes = 8", "l2_classes = 1", "needs two classes"),
-        ("sapphire-rapids-cxl", "l2_classes = 8", "l2_classes = 8\nl2_mask_bits = 5", "the 16 ways of l2"),
+        (
+            "sapphire-rapids-cxl",
+            "l2_classes = 8",
+            "l2_classes = 8\nl2_mask_bits = 5",
+            "the 16 ways of l2",
+        ),
     ] {
         let broken = text(name).replacen(what, instead, 1);
         let error = Description::parse(&broken).unwrap_err();
@@ -192,7 +227,12 @@ fn who_shares_what_is_as_described() {
 fn one_value_is_changed_and_nothing_else() {
     let laptop = shipped::all().into_iter().find(|known| known.name == "laptop").unwrap();
     let value = |description: &Description| {
-        description.values().into_iter().find(|value| value.path == "core.store_buffer").unwrap().value
+        description
+            .values()
+            .into_iter()
+            .find(|value| value.path == "core.store_buffer")
+            .unwrap()
+            .value
     };
     let changed = laptop.changed("core.store_buffer", "17").unwrap();
     assert_eq!((value(&changed), changed.parts.core.store_buffer), ("17".into(), 17));

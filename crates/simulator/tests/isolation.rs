@@ -8,8 +8,8 @@ use ringfence_experiment::units::Span;
 use ringfence_simulator::{Description, plan};
 use support::{ALONE, BESIDE, experiment, machine, near, ns, run};
 
-// A laptop whose last level is small, so that it fills soon, and has classes. By LRU what it holds does not depend on
-// what ran before.
+// A laptop whose last level is small, so that it fills soon, and has classes. By LRU what it holds
+// does not depend on what ran before.
 fn with_classes(processor: &str) -> Description {
     let sources = "[sources]\n\"processor.classes\" = \"planted\"\n";
     machine(
@@ -28,14 +28,16 @@ fn with_classes(processor: &str) -> Description {
 
 const CLASSES: &str = "classes = 4\nbandwidth_control = true\n";
 // Half of the last level, in eight times what the second holds.
-const SMALL: &str = "name = 'victim'\ntask = { workload = 'chase', footprint = '384KiB' }\ncpus = '0'";
+const SMALL: &str =
+    "name = 'victim'\ntask = { workload = 'chase', footprint = '384KiB' }\ncpus = '0'";
 const STREAM: &str = "name = 'other'\ntask = { workload = 'stream', size = '16MiB' }\ncpus = '1'";
 
 // Beside the stream as it is, and with what each table says; after which nothing is set again.
 fn isolated(tables: &[&str]) -> String {
     let arm = |(number, table): (usize, &&str)| {
         format!(
-            "[[arm]]\nname = 'set {number}'\nactive = ['victim', 'other']\nbaseline = 'alone'\nresctrl = {{ {table} }}\n"
+            "[[arm]]\nname = 'set {number}'\nactive = ['victim', 'other']\nbaseline = \
+             'alone'\nresctrl = {{ {table} }}\n"
         )
     };
     format!("{ALONE}{BESIDE}{}", tables.iter().enumerate().map(arm).collect::<String>())
@@ -50,13 +52,18 @@ fn units(samples: &[Sample], case: u32, role: &str) -> f64 {
 #[test]
 fn ways_of_its_own_bring_a_victim_back_and_all_ways_do_nothing() {
     let laptop = with_classes(CLASSES);
-    let arms =
-        isolated(&["victim = 'L3:0=0ff', other = 'L3:0=f00'", "victim = 'L3:0=fff', other = 'L3:0=fff'"]);
+    let arms = isolated(&[
+        "victim = 'L3:0=0ff', other = 'L3:0=f00'",
+        "victim = 'L3:0=fff', other = 'L3:0=fff'",
+    ]);
     let samples = run(&laptop, &experiment(&[SMALL, STREAM], &arms));
     let [alone, beside, apart, all] = [0, 1, 2, 3].map(|case| ns(&samples, case));
     assert!(beside > 1.5 * alone, "{beside} beside, {alone} alone");
     // Eight of twelve ways are 512 KiB.
-    assert!(apart - alone < 0.1 * (beside - alone), "{apart} apart, {beside} beside, {alone} alone");
+    assert!(
+        apart - alone < 0.1 * (beside - alone),
+        "{apart} apart, {beside} beside, {alone} alone"
+    );
     near(all, beside, 0.05);
 }
 
@@ -64,8 +71,12 @@ fn ways_of_its_own_bring_a_victim_back_and_all_ways_do_nothing() {
 fn full_masks_are_as_no_classes() {
     let laptop = with_classes(CLASSES);
     let arms = |table: &str| {
-        let sets = if table.is_empty() { String::new() } else { format!("resctrl = {{ {table} }}\n") };
-        format!("{ALONE}[[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n{sets}")
+        let sets =
+            if table.is_empty() { String::new() } else { format!("resctrl = {{ {table} }}\n") };
+        format!(
+            "{ALONE}[[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = \
+             'alone'\n{sets}"
+        )
     };
     let figures = |table: &str| run(&laptop, &experiment(&[SMALL, STREAM], &arms(table)));
     let without = figures("");
@@ -75,15 +86,19 @@ fn full_masks_are_as_no_classes() {
 #[test]
 fn a_limit_slows_whom_it_limits_and_relieves_the_victim() {
     let intel = with_classes(CLASSES);
-    let samples =
-        run(&intel, &experiment(&[SMALL, STREAM], &isolated(&["other = 'MB:0=45'", "other = 'MB:0=10'"])));
+    let samples = run(
+        &intel,
+        &experiment(&[SMALL, STREAM], &isolated(&["other = 'MB:0=45'", "other = 'MB:0=10'"])),
+    );
     let stream = [1, 2, 3].map(|case| units(&samples, case, "other"));
-    // Amounts are rounded up to steps: 45 % are 50 %. A line in so many ns, by what the description says of DRAM.
+    // Amounts are rounded up to steps: 45 % are 50 %. A line in so many ns, by what the description
+    // says of DRAM.
     let lines_per_ns = f64::from(intel.parts.core.fill_buffers) / intel.scale().miss_ns;
     let bytes = |share: f64| share * lines_per_ns * 64.0;
     let rate = |case: u32| {
         let of_it = samples.iter().filter(|sample| sample.case == case && &*sample.role == "other");
-        let (bytes, ns) = of_it.fold((0, 0), |(bytes, ns), one| (bytes + one.units, ns + one.length_ns));
+        let (bytes, ns) =
+            of_it.fold((0, 0), |(bytes, ns), one| (bytes + one.units, ns + one.length_ns));
         bytes as f64 / ns as f64
     };
     near(rate(3), bytes(0.1), 0.02);
@@ -107,11 +122,13 @@ fn amds_limit_is_of_what_a_cache_reads_from_memory() {
     ];
     // Eight eighths of a GB/s, as resctrl counts them.
     let arms = format!(
-        "{ALONE}[[arm]]\nname = 'limited'\nactive = ['victim', 'other']\nbaseline = 'alone'\nresctrl = {{ victim = 'MB:0=8', other = 'MB:0=8' }}\n"
+        "{ALONE}[[arm]]\nname = 'limited'\nactive = ['victim', 'other']\nbaseline = \
+         'alone'\nresctrl = {{ victim = 'MB:0=8', other = 'MB:0=8' }}\n"
     );
     let samples = run(&epyc, &experiment(&roles, &arms));
     let of_case = |role: &str, case: u32| {
-        let of_it = samples.iter().filter(move |sample| sample.case == case && &*sample.role == role);
+        let of_it =
+            samples.iter().filter(move |sample| sample.case == case && &*sample.role == role);
         of_it.fold((0, 0), |(units, ns), one| (units + one.units, ns + one.length_ns))
     };
     let bytes = samples
@@ -133,7 +150,11 @@ fn what_a_machine_does_not_share_out_is_not_run() {
         plan.not_run.first().map(|not_run| not_run.reason.clone()).unwrap_or_default()
     };
     let none = machine("laptop", &[]);
-    assert!(why(&none, "victim = 'L3:0=f'").contains("no RDT"), "{}", why(&none, "victim = 'L3:0=f'"));
+    assert!(
+        why(&none, "victim = 'L3:0=f'").contains("no RDT"),
+        "{}",
+        why(&none, "victim = 'L3:0=f'")
+    );
     let ways = with_classes("classes = 2\nbandwidth_control = false\n");
     assert_eq!(why(&ways, "victim = 'L3:0=f'"), "");
     for (table, part) in [
@@ -143,7 +164,10 @@ fn what_a_machine_does_not_share_out_is_not_run() {
         ("victim = 'L3:1=f'", "shares out no L3:1"),
         ("victim = 'L3:0=1fff'", "has bits beyond fff"),
         ("victim = 'L3:0=f0f'", "has gaps"),
-        ("victim = 'L3:0=f', other = 'L3:0=ff0'", "takes 3 groups, and the described processor has 2"),
+        (
+            "victim = 'L3:0=f', other = 'L3:0=ff0'",
+            "takes 3 groups, and the described processor has 2",
+        ),
         ("'/web' = 'L3:0=f'", "no group 'web'"),
     ] {
         assert!(why(&ways, table).contains(part), "{table}: {}", why(&ways, table));
@@ -154,29 +178,36 @@ fn what_a_machine_does_not_share_out_is_not_run() {
 
 // With ways of the second level to share out: 20 of them in 80 KiB, 4 KiB each.
 fn with_second(processor: &str) -> Description {
-    let planted = ["l2_classes", "cdp"].map(|key| (key, format!("\"processor.{key}\" = \"planted\"\n")));
+    let planted =
+        ["l2_classes", "cdp"].map(|key| (key, format!("\"processor.{key}\" = \"planted\"\n")));
     let sources: String = planted
         .iter()
         .filter(|(key, _)| processor.contains(key))
         .map(|(_, source)| source.as_str())
         .collect();
-    let mut text = with_classes(&format!("classes = 8\nbandwidth_control = true\n{processor}")).text;
+    let mut text =
+        with_classes(&format!("classes = 8\nbandwidth_control = true\n{processor}")).text;
     text = text.replacen("[sources]\n", &format!("[sources]\n{sources}"), 1);
     // By LRU, a chase through more than its ways hold finds nothing again.
     let (before, l2) = text.split_once("[l2]\n").unwrap();
-    text = format!("{before}[l2]\n{}", l2.replacen("replacement = \"drrip\"", "replacement = \"lru\"", 1));
+    text = format!(
+        "{before}[l2]\n{}",
+        l2.replacen("replacement = \"drrip\"", "replacement = \"lru\"", 1)
+    );
     Description::parse(&text).unwrap()
 }
 
 // 56 KiB, more than the first level has; beside it the sibling's stream, or that of the next core.
-const IN_SECOND: &str = "name = 'victim'\ntask = { workload = 'chase', footprint = '56KiB' }\ncpus = '0'";
+const IN_SECOND: &str =
+    "name = 'victim'\ntask = { workload = 'chase', footprint = '56KiB' }\ncpus = '0'";
 
 #[test]
 fn ways_of_the_second_level_bring_a_victim_back_beside_its_sibling() {
     let machine = with_second("l2_classes = 4\n");
     let sibling = machine.machine().topology.cpus[0].siblings.iter().next().unwrap();
-    let stream =
-        format!("name = 'other'\ntask = {{ workload = 'stream', size = '16MiB' }}\ncpus = '{sibling}'");
+    let stream = format!(
+        "name = 'other'\ntask = {{ workload = 'stream', size = '16MiB' }}\ncpus = '{sibling}'"
+    );
     let arms = isolated(&[
         "victim = 'L2:0=0ffff', other = 'L2:0=f0000'",
         "victim = 'L2:0=fffff', other = 'L2:0=fffff'",
@@ -185,9 +216,11 @@ fn ways_of_the_second_level_bring_a_victim_back_beside_its_sibling() {
         "victim = 'L2:1=00001', other = 'L2:1=f0000'",
     ]);
     let samples = run(&machine, &experiment(&[IN_SECOND, &stream], &arms));
-    let [alone, beside, apart, all, narrow, elsewhere] = [0, 1, 2, 3, 4, 5].map(|case| ns(&samples, case));
-    let figures =
-        format!("{alone} alone, {beside} beside, {apart} apart, {narrow} in half, {elsewhere} elsewhere");
+    let [alone, beside, apart, all, narrow, elsewhere] =
+        [0, 1, 2, 3, 4, 5].map(|case| ns(&samples, case));
+    let figures = format!(
+        "{alone} alone, {beside} beside, {apart} apart, {narrow} in half, {elsewhere} elsewhere"
+    );
     // Ports and fill buffers stay shared: a quarter of the harm is left at most.
     assert!(beside > 2.0 * alone && apart - alone < 0.25 * (beside - alone), "{figures}");
     near(all, beside, 0.05);
@@ -209,25 +242,36 @@ fn the_second_level_of_another_core_has_nothing_to_protect_from() {
 fn full_masks_of_the_second_level_are_as_no_classes() {
     let machine = with_second("l2_classes = 4\ncdp = [\"l2\", \"l3\"]\n");
     let arms = |table: &str| {
-        let sets = if table.is_empty() { String::new() } else { format!("resctrl = {{ {table} }}\n") };
-        format!("{ALONE}[[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n{sets}")
+        let sets =
+            if table.is_empty() { String::new() } else { format!("resctrl = {{ {table} }}\n") };
+        format!(
+            "{ALONE}[[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = \
+             'alone'\n{sets}"
+        )
     };
     let figures = |table: &str| run(&machine, &experiment(&[IN_SECOND, STREAM], &arms(table)));
     let without = figures("");
     assert_eq!(without, figures("victim = \"L2:0=fffff\\nL3:0=fff\", '/' = 'L2:1=fffff'"));
-    assert_eq!(without, figures("victim = \"L2CODE:0=00001\\nL2DATA:0=fffff\\nL3CODE:0=1\\nL3DATA:0=fff\""));
+    assert_eq!(
+        without,
+        figures("victim = \"L2CODE:0=00001\\nL2DATA:0=fffff\\nL3CODE:0=1\\nL3DATA:0=fff\"")
+    );
 }
 
 #[test]
 fn masks_for_data_hold_for_all_accesses_and_the_plan_says_so() {
     let machine = with_second("cdp = [\"l3\"]\n");
     let laptop = with_classes(CLASSES);
-    let tables =
-        |one: &str, other: &str| isolated(&[&format!("victim = '{one}:0=0ff', other = '{other}:0=f00'")]);
+    let tables = |one: &str, other: &str| {
+        isolated(&[&format!("victim = '{one}:0=0ff', other = '{other}:0=f00'")])
+    };
     // Nothing but the second level's replacement sets the two machines apart.
     let whole = experiment(&[SMALL, STREAM], &tables("L3", "L3"));
     let [alone, beside, apart] = [0, 1, 2].map(|case| ns(&run(&machine, &whole), case));
-    assert!(apart - alone < 0.1 * (beside - alone), "{apart} apart, {beside} beside, {alone} alone");
+    assert!(
+        apart - alone < 0.1 * (beside - alone),
+        "{apart} apart, {beside} beside, {alone} alone"
+    );
     let data = experiment(&[SMALL, STREAM], &tables("L3DATA", "L3DATA"));
     assert_eq!(run(&machine, &data), run(&machine, &whole));
     let code = experiment(&[SMALL, STREAM], &tables("L3CODE", "L3CODE"));
@@ -242,13 +286,19 @@ fn masks_for_data_hold_for_all_accesses_and_the_plan_says_so() {
     assert!(none.placed.notes.iter().all(|note| !note.contains("CODE")));
     let both = isolated(&["victim = 'L3:0=0ff'", "victim = 'L3DATA:0=0ff'"]);
     let refused = planned(&experiment(&[SMALL, STREAM], &both)).not_run;
-    assert!(refused.len() == 1 && refused[0].reason.contains("set L3CODE and L3DATA"), "{refused:?}");
+    assert!(
+        refused.len() == 1 && refused[0].reason.contains("set L3CODE and L3DATA"),
+        "{refused:?}"
+    );
     // Two masks for each of half as many groups.
     let many = isolated(&["victim = 'L3DATA:0=0ff', other = 'L3DATA:0=f00'"]);
     let few = with_second("cdp = [\"l3\"]\n").text.replace("classes = 8", "classes = 5");
     let few = Description::parse(&few).unwrap();
     let refused = plan(&experiment(&[SMALL, STREAM], &many), &few, &few.machine()).unwrap().not_run;
-    assert!(refused[0].reason.contains("takes 3 groups, and the described processor has 2"), "{refused:?}");
+    assert!(
+        refused[0].reason.contains("takes 3 groups, and the described processor has 2"),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -260,10 +310,14 @@ fn what_has_no_model_is_not_run() {
         ("disk_weight = { other = 10 }", "disk_weight is not simulated"),
         ("memory_high = { other = '8MiB' }", "memory_high is not simulated"),
         ("system = { 'vda/scheduler' = 'none' }", "system is not simulated"),
-        ("io_priority = { other = 'idle' }", "io_priority is not simulated, since files and disks are not"),
+        (
+            "io_priority = { other = 'idle' }",
+            "io_priority is not simulated, since files and disks are not",
+        ),
     ] {
-        let arm =
-            format!("[[arm]]\nname = 'set'\nactive = ['victim', 'other']\nbaseline = 'alone'\n{table}\n");
+        let arm = format!(
+            "[[arm]]\nname = 'set'\nactive = ['victim', 'other']\nbaseline = 'alone'\n{table}\n"
+        );
         let experiment = experiment(&[SMALL, STREAM], &format!("{ALONE}{BESIDE}{arm}"));
         let refused = plan(&experiment, &laptop, &laptop.machine()).unwrap().not_run;
         assert!(refused.len() == 1 && refused[0].reason.contains(why), "{table}: {refused:?}");
@@ -275,18 +329,23 @@ fn many_cores_with_the_same_masks_are_one_class() {
     let epyc = machine("sapphire-rapids-cxl", &[]);
     let masks: Vec<String> = (1..31).map(|core| format!("{core}=000f")).collect();
     let arms = isolated(&[&format!("victim = 'L2:0=fff0', other = 'L2:{}'", masks.join(";"))]);
-    let other = "name = 'other'\ntask = { workload = 'stream', size = '1MiB' }\ncpus = '1-30'\ncount = 30";
-    let planned = |arms: &str| plan(&experiment(&[IN_SECOND, other], arms), &epyc, &epyc.machine()).unwrap();
+    let other =
+        "name = 'other'\ntask = { workload = 'stream', size = '1MiB' }\ncpus = '1-30'\ncount = 30";
+    let planned =
+        |arms: &str| plan(&experiment(&[IN_SECOND, other], arms), &epyc, &epyc.machine()).unwrap();
     assert!(planned(&arms).not_run.is_empty(), "{:?}", planned(&arms).not_run);
     // A mask of its own for each is more than are simulated.
-    let masks: Vec<String> = (1..31).map(|core| format!("{core}={:x}", (1 << (core % 16 + 1)) - 1)).collect();
+    let masks: Vec<String> =
+        (1..31).map(|core| format!("{core}={:x}", (1 << (core % 16 + 1)) - 1)).collect();
     let arms = isolated(&[&format!("other = 'L2:{}'", masks.join(";"))]);
     let refused = planned(&arms).not_run;
     assert!(refused[0].reason.contains("classes of service"), "{refused:?}");
 }
 
-// The kernel's pseudo-locking patches, small: reads of 256 KiB after pauses, beside nobody and beside noise.
-const READER: &str = "name = 'victim'\ncpus = '0'\ntask = { workload = 'read', size = '256KiB', access = '64B', interval = '8ms' }";
+// The kernel's pseudo-locking patches, small: reads of 256 KiB after pauses, beside nobody and
+// beside noise.
+const READER: &str = "name = 'victim'\ncpus = '0'\ntask = \
+                      { workload = 'read', size = '256KiB', access = '64B', interval = '8ms' }";
 const NOISE: &str = "name = 'other'\ncpus = '1'\ntask = { workload = 'stream', size = '16MiB' }";
 const LOCKED: &str = "memory = 'locked:/dev/pseudo_lock/one'";
 
@@ -299,9 +358,11 @@ fn rows() -> String {
         (" flush", "'victim'", ", flush = 'clflush', dirty = true"),
     ];
     let arm = |(row, memory): (&str, &str), (name, active, more): (&str, &str, &str)| {
-        let baseline = if name.is_empty() { String::new() } else { format!("baseline = '{row}'\n") };
+        let baseline =
+            if name.is_empty() { String::new() } else { format!("baseline = '{row}'\n") };
         format!(
-            "[[arm]]\nname = '{row}{name}'\nactive = [{active}]\n{baseline}set.victim = {{ {memory}{more} }}\n"
+            "[[arm]]\nname = '{row}{name}'\nactive = [{active}]\n{baseline}set.victim = {{ \
+             {memory}{more} }}\n"
         )
     };
     rows.iter().flat_map(|row| conditions.map(|condition| arm(*row, condition))).collect()
@@ -314,7 +375,8 @@ fn reads(arms: &str) -> Experiment {
     experiment
 }
 
-// The last level of these processors that the kernel locks regions into; that of the larger one made smaller.
+// The last level of these processors that the kernel locks regions into; that of the larger one
+// made smaller.
 fn lockable() -> [Description; 2] {
     let larger = machine("broadwell-x", &[("size_kib = 56320", "size_kib = 1280")]);
     [machine("goldmont-j3455", &[]), larger]
@@ -327,7 +389,8 @@ fn a_locked_region_keeps_its_lines_beside_noise_and_loses_them_to_a_flush() {
         let [malloc, noise, flushed, locked, locked_noise, locked_flushed] =
             [0, 1, 2, 3, 4, 5].map(|case| ns(&samples, case));
         let all = format!(
-            "{}: malloc {malloc}, {noise}, {flushed}; locked {locked}, {locked_noise}, {locked_flushed}",
+            "{}: malloc {malloc}, {noise}, {flushed}; locked {locked}, {locked_noise}, \
+             {locked_flushed}",
             machine.name
         );
         assert!(noise > 1.5 * malloc, "{all}");
@@ -340,14 +403,16 @@ fn a_locked_region_keeps_its_lines_beside_noise_and_loses_them_to_a_flush() {
 fn a_region_takes_ways_from_everybody_and_only_where_the_kernel_locks_any() {
     let why = |description: &Description, arms: &str| {
         let plan = plan(&reads(arms), description, &description.machine()).unwrap();
-        let reasons: Vec<String> = plan.not_run.iter().map(|not_run| not_run.reason.clone()).collect();
+        let reasons: Vec<String> =
+            plan.not_run.iter().map(|not_run| not_run.reason.clone()).collect();
         reasons.join("|")
     };
     assert!(why(&machine("laptop", &[]), &rows()).contains("does not lock regions"));
     let [small, _] = lockable();
     let arm = |table: &str| {
         format!(
-            "{ALONE}[[arm]]\nname = 'locked'\nactive = ['victim', 'other']\nbaseline = 'alone'\nset.victim = {{ {LOCKED} }}\nresctrl = {{ {table} }}\n"
+            "{ALONE}[[arm]]\nname = 'locked'\nactive = ['victim', 'other']\nbaseline = \
+             'alone'\nset.victim = {{ {LOCKED} }}\nresctrl = {{ {table} }}\n"
         )
     };
     assert_eq!(why(&small, &arm("victim = 'L2:0=fc'")), "");
@@ -363,9 +428,11 @@ fn a_region_takes_ways_from_everybody_and_only_where_the_kernel_locks_any() {
 #[test]
 fn readers_of_one_device_read_one_region_from_its_beginning() {
     // Sizes that take turns keep their lines: the largest is what is locked.
-    let arms = "[[arm]]\nname = 'idle'\nactive = ['victim']\n[[arm]]\nname = 'noise'\nactive = ['victim', 'other']\nbaseline = 'idle'\n";
+    let arms = "[[arm]]\nname = 'idle'\nactive = ['victim']\n[[arm]]\nname = 'noise'\nactive = \
+                ['victim', 'other']\nbaseline = 'idle'\n";
     let victim = format!(
-        "name = 'victim'\ncpus = '0'\n[role.task]\nworkload = 'read'\nsize = ['128KiB', '512KiB', '896KiB']\naccess = '64B'\ninterval = '8ms'\n{LOCKED}"
+        "name = 'victim'\ncpus = '0'\n[role.task]\nworkload = 'read'\nsize = ['128KiB', '512KiB', \
+         '896KiB']\naccess = '64B'\ninterval = '8ms'\n{LOCKED}"
     );
     let mut experiment = experiment(&[&victim, NOISE], arms);
     (experiment.measure.window, experiment.measure.settle) = (Span::ms(40), Span::ms(40));

@@ -1,4 +1,5 @@
-//! Statistics on known truth: a machine whose host disturbs it, and an effect that was planted, or none.
+//! Statistics on known truth: a machine whose host disturbs it, and an effect that was planted, or
+//! none.
 
 mod support;
 
@@ -35,7 +36,8 @@ fn experiment(seed: u64, window: &str, rest: &str) -> Experiment {
 
 // An arm that is the baseline again, and one in which the victim leaves out 4 % of its work.
 const ARMS: &str = "[[arm]]\nname = 'again'\nactive = ['victim']\nbaseline = 'alone'\n\
-    [[arm]]\nname = 'less'\nactive = ['victim']\nbaseline = 'alone'\nset = { victim = { handicap = '4%' } }\n";
+    [[arm]]\nname = 'less'\nactive = ['victim']\nbaseline = 'alone'\nset = \
+    { victim = { handicap = '4%' } }\n";
 
 fn samples(description: &Description, experiment: &Experiment) -> Vec<Sample> {
     let plan = plan(experiment, description, &description.machine()).unwrap();
@@ -52,7 +54,9 @@ fn rates(samples: &[Sample], case: u32) -> Vec<f64> {
 
 // The greatest part by which one is above another.
 fn spread(rates: &[f64]) -> f64 {
-    rates.iter().fold(0.0, |a: f64, b| a.max(*b)) / rates.iter().fold(f64::MAX, |a: f64, b| a.min(*b)) - 1.0
+    rates.iter().fold(0.0, |a: f64, b| a.max(*b))
+        / rates.iter().fold(f64::MAX, |a: f64, b| a.min(*b))
+        - 1.0
 }
 
 #[test]
@@ -67,7 +71,8 @@ fn a_planted_effect_is_found_and_no_other_while_the_clock_drifts() {
             let number = plan.cases.iter().position(|known| known.arm == case).unwrap();
             let place = plan.measured().iter().position(|known| *known == number).unwrap();
             let level = results::level(&plan, &samples);
-            let Interval { low, high, .. } = results::main_estimates(&plan, &samples, level)[place].unwrap();
+            let Interval { low, high, .. } =
+                results::main_estimates(&plan, &samples, level)[place].unwrap();
             assert!(case == "again" || low > 1.02, "the effect is beyond doubt: {low} to {high}");
             (low..=high).contains(&truth)
         };
@@ -86,8 +91,9 @@ fn cpus_move_to_where_they_share_a_core() {
     let beside = "[[role]]\nname = 'other'\ntask = { workload = 'alu' }\ncpus = '1'\n\
         [[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n";
     let wanted = experiment(2, "2s", beside);
-    let case =
-        |samples: &[Sample]| samples.iter().filter(|sample| &*sample.role == "other").map(|s| s.case).max();
+    let case = |samples: &[Sample]| {
+        samples.iter().filter(|sample| &*sample.role == "other").map(|s| s.case).max()
+    };
     let brand = noisy().machine().processor.brand.unwrap();
     assert!(brand.ends_with(", simulated with the noise of a virtual machine"), "{brand}");
     let (still, moved) = (samples(&quiet(), &wanted), samples(&noisy(), &wanted));

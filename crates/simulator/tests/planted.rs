@@ -1,4 +1,5 @@
-//! What a description plants comes out of plans that run on it, through the runner that measures real machines.
+//! What a description plants comes out of plans that run on it, through the runner that measures
+//! real machines.
 
 mod support;
 
@@ -31,7 +32,9 @@ fn a_writer_takes_cache_from_whom_it_shares_it_with() {
     let epyc = machine("zen3-epyc", &[]);
     let victim = "task = { workload = 'chase', footprint = '8MiB' }\ncpus = '0'";
     let writer = |cpu: u32| {
-        format!("task = {{ workload = 'write', instruction = 'none', size = '128MiB' }}\ncpus = '{cpu}'")
+        format!(
+            "task = {{ workload = 'write', instruction = 'none', size = '128MiB' }}\ncpus = '{cpu}'"
+        )
     };
     let here = slowdown(&epyc, victim, &writer(1));
     let there = slowdown(&epyc, victim, &writer(epyc.parts.topology.cores_per_llc));
@@ -43,16 +46,20 @@ fn a_writer_takes_cache_from_whom_it_shares_it_with() {
 fn writers_have_memory_of_their_own_and_share_a_device() {
     let writer = |target: &str, cpu: u32| {
         format!(
-            "task = {{ workload = 'write', instruction = 'none', size = '64KiB', target = '{target}' }}\ncpus = '{cpu}'"
+            "task = {{ workload = 'write', instruction = 'none', size = '64KiB', target = \
+             '{target}' }}\ncpus = '{cpu}'"
         )
     };
     let optane = machine("cascade-lake-optane", &[]);
     let beside = |target| slowdown(&optane, &writer(target, 0), &writer(target, 1));
     near(beside("dram"), 1.0, 0.01);
     near(beside("dax:/mnt/pmem0"), 1.0, 0.01);
-    let device =
-        machine("cascade-lake-optane", &[("target = \"dax:/mnt/pmem0\"", "target = \"devdax:/dev/dax0.0\"")]);
-    let shared = slowdown(&device, &writer("devdax:/dev/dax0.0", 0), &writer("devdax:/dev/dax0.0", 1));
+    let device = machine(
+        "cascade-lake-optane",
+        &[("target = \"dax:/mnt/pmem0\"", "target = \"devdax:/dev/dax0.0\"")],
+    );
+    let shared =
+        slowdown(&device, &writer("devdax:/dev/dax0.0", 0), &writer("devdax:/dev/dax0.0", 1));
     assert!(shared > 1.5, "{shared}");
 }
 
@@ -61,22 +68,27 @@ fn writers_have_memory_of_their_own_and_share_a_device() {
 fn who_is_alone_again_is_as_fast_as_before() {
     let roles = [
         "name = 'victim'\ntask = { workload = 'chase', footprint = '4MiB' }\ncpus = '0'",
-        "name = 'other'\ntask = { workload = 'write', instruction = 'none', size = '128MiB' }\ncpus = '1'",
+        "name = 'other'\ntask = \
+         { workload = 'write', instruction = 'none', size = '128MiB' }\ncpus = '1'",
     ];
     for inclusion in ["victim", "non-inclusive"] {
-        let machine =
-            machine("laptop", &[("inclusion = \"non-inclusive\"", &format!("inclusion = \"{inclusion}\""))]);
+        let machine = machine(
+            "laptop",
+            &[("inclusion = \"non-inclusive\"", &format!("inclusion = \"{inclusion}\""))],
+        );
         let samples = run(&machine, &experiment(&roles, &format!("{ALONE}{BESIDE}")));
         let alone = samples.iter().filter(|sample| sample.case == 0);
-        let ns: Vec<f64> = alone.map(|sample| sample.busy_ns as f64 / sample.units as f64).collect();
+        let ns: Vec<f64> =
+            alone.map(|sample| sample.busy_ns as f64 / sample.units as f64).collect();
         let (least, most) =
             (ns.iter().copied().fold(f64::MAX, f64::min), ns.iter().copied().fold(0.0, f64::max));
         assert!(ns.len() == 2 && most / least < 1.1, "{inclusion}: {ns:?}");
     }
 }
 
-// Adaptive replacement has two states here, and goes from one to the other within a tenth of a second. What begins in neither
-// of them, and is left until it has settled, is as fast as after any time.
+// Adaptive replacement has two states here, and goes from one to the other within a tenth of a
+// second. What begins in neither of them, and is left until it has settled, is as fast as after any
+// time.
 #[test]
 fn a_window_finds_what_a_longer_wait_finds() {
     let machine = machine("cascade-lake-optane", &[]);
@@ -96,7 +108,8 @@ fn a_window_finds_what_a_longer_wait_finds() {
 fn media_that_write_half_as_fast_take_twice_as_long() {
     let writer = |target: &str| {
         format!(
-            "name = 'victim'\ntask = {{ workload = 'write', instruction = 'nt', block = '1MiB', size = '64MiB', target = '{target}' }}\ncount = 6"
+            "name = 'victim'\ntask = {{ workload = 'write', instruction = 'nt', block = '1MiB', \
+             size = '64MiB', target = '{target}' }}\ncount = 6"
         )
     };
     let cost = |description: &Description, target: &str| {
@@ -105,7 +118,10 @@ fn media_that_write_half_as_fast_take_twice_as_long() {
     let as_it_is = machine("cascade-lake-optane", &[]);
     let line = as_it_is.text.lines().find(|line| line.starts_with("media_write_gb_per_s")).unwrap();
     let rate: f64 = line.split('=').nth(1).unwrap().trim().parse().unwrap();
-    let slow = machine("cascade-lake-optane", &[(line, &format!("media_write_gb_per_s = {}", rate / 2.0))]);
+    let slow = machine(
+        "cascade-lake-optane",
+        &[(line, &format!("media_write_gb_per_s = {}", rate / 2.0))],
+    );
     let optane = "dax:/mnt/pmem0";
     near(cost(&slow, optane) / cost(&as_it_is, optane), 2.0, 0.1);
     near(cost(&slow, "dram") / cost(&as_it_is, "dram"), 1.0, 0.0001);
@@ -115,7 +131,8 @@ fn media_that_write_half_as_fast_take_twice_as_long() {
 fn lines_that_are_cold_are_fetched_in_the_measured_time() {
     let write = |line: &str| {
         format!(
-            "name = 'victim'\ntask = {{ workload = 'write', instruction = 'none', fence_at = 'block', block = '64B', size = '1MiB', line = '{line}' }}"
+            "name = 'victim'\ntask = {{ workload = 'write', instruction = 'none', fence_at = \
+             'block', block = '64B', size = '1MiB', line = '{line}' }}"
         )
     };
     let laptop = machine("laptop", &[]);
@@ -128,11 +145,17 @@ fn lines_that_are_cold_are_fetched_in_the_measured_time() {
 
 #[test]
 fn latencies_that_are_counted_are_those_of_the_level() {
-    let chase = "name = 'victim'\ntask = { workload = 'chase', footprint = '16KiB', histogram = true }";
+    let chase =
+        "name = 'victim'\ntask = { workload = 'chase', footprint = '16KiB', histogram = true }";
     let laptop = machine("laptop", &[]);
     for sample in run(&laptop, &experiment(&[chase], ALONE)) {
         let latencies = sample.latencies.unwrap();
-        assert!(latencies.total().abs_diff(sample.units) <= 1, "{} of {}", latencies.total(), sample.units);
+        assert!(
+            latencies.total().abs_diff(sample.units) <= 1,
+            "{} of {}",
+            latencies.total(),
+            sample.units
+        );
     }
     assert!(ns(&run(&laptop, &experiment(&[chase], ALONE)), 0) < 3.0 * laptop.parts.l1.latency_ns);
     let scale = laptop.scale();
@@ -141,7 +164,8 @@ fn latencies_that_are_counted_are_those_of_the_level() {
 
 #[test]
 fn a_paced_writer_keeps_its_pace() {
-    let writer = "name = 'victim'\ntask = { workload = 'write', instruction = 'nt', pace = '100MiB/s', size = '16MiB' }";
+    let writer = "name = 'victim'\ntask = \
+                  { workload = 'write', instruction = 'nt', pace = '100MiB/s', size = '16MiB' }";
     near(
         ns(&run(&machine("laptop", &[]), &experiment(&[writer], ALONE)), 0),
         64e9 / (100.0 * 1048576.0),
@@ -154,7 +178,8 @@ fn equal_seeds_give_equal_samples_and_others_do_not() {
     let laptop = machine("laptop", &[]);
     let roles = [
         "name = 'victim'\ntask = { workload = 'chase', footprint = '1MiB' }",
-        "name = 'other'\ntask = { workload = 'write', instruction = ['clwb', 'nt'], size = '4MiB' }",
+        "name = 'other'\ntask = \
+         { workload = 'write', instruction = ['clwb', 'nt'], size = '4MiB' }",
     ];
     let mut wanted = experiment(&roles, &format!("{ALONE}{BESIDE}"));
     let (one, again) = (run(&laptop, &wanted), run(&laptop, &wanted));
@@ -185,7 +210,10 @@ fn what_is_not_simulated_is_not_run_and_says_why() {
             "task = { workload = 'write', target = 'dax:/mnt/pmem0' }",
             "the described machine has no dax:/mnt/pmem0",
         ),
-        ("task = { workload = 'write', target = 'file:/tmp/x' }", "the described machine has no file:/tmp/x"),
+        (
+            "task = { workload = 'write', target = 'file:/tmp/x' }",
+            "the described machine has no file:/tmp/x",
+        ),
         ("task = { workload = 'write', prefault = false }", "page faults are not simulated"),
         ("task = { workload = 'alu' }\ncount = 9", "9 cores"),
         ("task = { workload = 'idle' }", ""),
@@ -197,7 +225,8 @@ fn what_is_not_simulated_is_not_run_and_says_why() {
         "name = 'victim'\ntask = { workload = 'alu' }\ncpus = '0'",
         "name = 'other'\ntask = { workload = 'alu' }\ncpus = '0'",
     ];
-    let shared = plan(&experiment(&roles, &format!("{ALONE}{BESIDE}")), &laptop, &laptop.machine()).unwrap();
+    let shared =
+        plan(&experiment(&roles, &format!("{ALONE}{BESIDE}")), &laptop, &laptop.machine()).unwrap();
     assert!(shared.not_run[0].reason.contains("would share CPU 0"), "{:?}", shared.not_run);
 }
 
@@ -216,7 +245,8 @@ fn trials_at_once_are_those_one_after_the_other() {
     let laptop = machine("laptop", &[]);
     let roles = [
         "name = 'victim'\ntask = { workload = 'chase', footprint = '256KiB' }\ncpus = '0'",
-        "name = 'other'\ntask = { workload = 'write', instruction = ['none', 'clwb'], size = '1MiB' }\ncpus = '1'",
+        "name = 'other'\ntask = \
+         { workload = 'write', instruction = ['none', 'clwb'], size = '1MiB' }\ncpus = '1'",
     ];
     let mut experiment = experiment(&roles, &format!("{ALONE}{BESIDE}"));
     experiment.measure.looks = vec![5];
@@ -226,14 +256,23 @@ fn trials_at_once_are_those_one_after_the_other() {
     let expected = runner::run(&plan, &mut alone, &stop, &mut Nobody).unwrap();
     for threads in [1, 2, 3, 9] {
         let mut engine = TrialsAtOnce::new(&plan, &laptop, &stop, threads);
-        assert_eq!(runner::run(&plan, &mut engine, &stop, &mut Nobody).unwrap(), expected, "{threads}");
-        assert_eq!(ringfence_engine::Engine::elapsed(&engine), ringfence_engine::Engine::elapsed(&alone));
+        assert_eq!(
+            runner::run(&plan, &mut engine, &stop, &mut Nobody).unwrap(),
+            expected,
+            "{threads}"
+        );
+        assert_eq!(
+            ringfence_engine::Engine::elapsed(&engine),
+            ringfence_engine::Engine::elapsed(&alone)
+        );
     }
     // What was asked to stop stops, and hands out no half of a trial.
     let stop = AtomicBool::new(true);
     let mut engine = TrialsAtOnce::new(&plan, &laptop, &stop, 2);
     match runner::run(&plan, &mut engine, &stop, &mut Nobody) {
         Ok((samples, ended)) => assert!(samples.is_empty() && ended == Ended::Interrupted),
-        Err(error) => assert!(matches!(error, ringfence_engine::EngineError::Interrupted), "{error}"),
+        Err(error) => {
+            assert!(matches!(error, ringfence_engine::EngineError::Interrupted), "{error}")
+        }
     }
 }

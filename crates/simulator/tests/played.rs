@@ -25,7 +25,10 @@ fn played(description: &Description, experiment: &Experiment, recorded: Recorded
     let plan = plan_with(&recordings, experiment, description, &machine).unwrap();
     assert!(plan.not_run.is_empty(), "{:?}", plan.not_run);
     let note = plan.placed.notes.join(" ");
-    assert!(note.contains("trace is played as it was recorded, without what its program does"), "{note}");
+    assert!(
+        note.contains("trace is played as it was recorded, without what its program does"),
+        "{note}"
+    );
     let stop = AtomicBool::new(false);
     let mut engine = SimulatedEngine::new(&plan, description, &stop).playing(&recordings);
     let (samples, _) = runner::run(&plan, &mut engine, &stop, &mut Nobody).unwrap();
@@ -70,7 +73,8 @@ fn a_recorded_writer_takes_as_long_as_the_writer() {
         ("nt", Did::NonTemporal, None),
     ] {
         let writer = format!(
-            "name = 'victim'\ntask = {{ workload = 'write', instruction = '{name}', block = '4KiB', size = '1MiB', {TARGET} }}"
+            "name = 'victim'\ntask = {{ workload = 'write', instruction = '{name}', block = \
+             '4KiB', size = '1MiB', {TARGET} }}"
         );
         // Long enough for several stalls of a DIMM.
         let alone = |role: &str| {
@@ -90,7 +94,8 @@ fn a_recorded_writer_takes_as_long_as_the_writer() {
 fn flushes_are_by_the_instruction_that_is_asked_for_and_left_out_where_none_is_needed() {
     let cost = |text: &Description, flush: &str| {
         let task = format!(
-            "name = 'victim'\ntask = {{ workload = 'trace', file = '{FILE}', {TARGET}, flush = '{flush}' }}"
+            "name = 'victim'\ntask = {{ workload = 'trace', file = '{FILE}', {TARGET}, flush = \
+             '{flush}' }}"
         );
         let recorded = blocks(Did::Store, Some(Flush::Clwb));
         ns(&played(text, &experiment(&[&task], ALONE), recorded), 0)
@@ -171,7 +176,8 @@ fn threads_keep_the_recorded_order_where_they_touch_the_same_line() {
 fn a_neighbour_slows_a_recorded_program_and_is_slowed_by_it() {
     let xeon = machine(XEON, &[]);
     let writer = format!(
-        "name = 'other'\ntask = {{ workload = 'write', instruction = 'nt', block = '4KiB', size = '64MiB', {TARGET} }}\ncpus = '1-12'\ncount = 12"
+        "name = 'other'\ntask = {{ workload = 'write', instruction = 'nt', block = '4KiB', size = \
+         '64MiB', {TARGET} }}\ncpus = '1-12'\ncount = 12"
     );
     let wanted = experiment(&[&victim("cpus = '0'"), &writer], &format!("{ALONE}{BESIDE}"));
     let samples = played(&xeon, &wanted, blocks(Did::NonTemporal, None));
@@ -184,10 +190,13 @@ fn loads_that_depend_on_each_other_take_longer() {
     let cost = |loads: &str| {
         let mut recorded = Recorded::default();
         // Far apart, so that none is fetched ahead.
-        (0..8192u64).for_each(|line| recorded.push(1, Did::Load, at(line * 7919 % 65536 * 4096, 8)).unwrap());
+        (0..8192u64).for_each(|line| {
+            recorded.push(1, Did::Load, at(line * 7919 % 65536 * 4096, 8)).unwrap()
+        });
         recorded.push(1, Did::Store, at(0, 8)).unwrap();
         let task = format!(
-            "name = 'victim'\ntask = {{ workload = 'trace', file = '{FILE}', {TARGET}, loads = '{loads}' }}"
+            "name = 'victim'\ntask = {{ workload = 'trace', file = '{FILE}', {TARGET}, loads = \
+             '{loads}' }}"
         );
         ns(&played(&xeon, &experiment(&[&task], ALONE), recorded), 0)
     };
@@ -199,10 +208,16 @@ fn loads_that_depend_on_each_other_take_longer() {
 fn what_cannot_be_played_is_not_run_and_says_why() {
     let reason = |name: &str, rest: &str, recordings: &Recordings| {
         let description = machine(name, &[]);
-        let role =
-            format!("name = 'victim'\ntask = {{ workload = 'trace', file = '{FILE}'{rest} }}\ncpus = '0'");
-        let plan = plan_with(recordings, &experiment(&[&role], ALONE), &description, &description.machine())
-            .unwrap();
+        let role = format!(
+            "name = 'victim'\ntask = {{ workload = 'trace', file = '{FILE}'{rest} }}\ncpus = '0'"
+        );
+        let plan = plan_with(
+            recordings,
+            &experiment(&[&role], ALONE),
+            &description,
+            &description.machine(),
+        )
+        .unwrap();
         plan.nothing_to_measure().unwrap()
     };
     assert!(reason(XEON, "", &Recordings::default()).contains("was not read"));
@@ -210,10 +225,18 @@ fn what_cannot_be_played_is_not_run_and_says_why() {
     recordings.add(Path::new(FILE), blocks(Did::Store, Some(Flush::Clwb)));
     let lacks = reason("goldmont-j3455", "", &recordings);
     assert!(lacks.contains("would flush by clwb, which the described processor lacks"), "{lacks}");
-    assert!(reason("laptop", ", target = 'dax:/mnt/pmem0'", &recordings).contains("has no dax:/mnt/pmem0"));
+    assert!(
+        reason("laptop", ", target = 'dax:/mnt/pmem0'", &recordings)
+            .contains("has no dax:/mnt/pmem0")
+    );
     // What somebody else asked to be planned without recordings.
     let description = machine(XEON, &[]);
-    let program = experiment(&["name = 'victim'\ntask = { workload = 'command', run = 'true' }"], ALONE);
-    let why = plan(&program, &description, &description.machine()).unwrap().nothing_to_measure().unwrap();
-    assert!(why.contains("programs are not simulated, but for what 'ringfence trace' recorded"), "{why}");
+    let program =
+        experiment(&["name = 'victim'\ntask = { workload = 'command', run = 'true' }"], ALONE);
+    let why =
+        plan(&program, &description, &description.machine()).unwrap().nothing_to_measure().unwrap();
+    assert!(
+        why.contains("programs are not simulated, but for what 'ringfence trace' recorded"),
+        "{why}"
+    );
 }

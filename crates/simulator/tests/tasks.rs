@@ -1,4 +1,5 @@
-//! The tasks on described machines: each parameter that is a task's mechanism changes what the mechanism says.
+//! The tasks on described machines: each parameter that is a task's mechanism changes what the
+//! mechanism says.
 
 mod support;
 
@@ -12,7 +13,10 @@ fn alone(machine: &ringfence_simulator::Description, task: &str) -> f64 {
 fn reads_take_as_long_as_the_level_that_answers() {
     let laptop = machine("laptop", &[]);
     let read = |rest: &str| {
-        alone(&laptop, &format!("task = {{ workload = 'read', size = '16KiB', interval = '0ms', {rest} }}"))
+        alone(
+            &laptop,
+            &format!("task = {{ workload = 'read', size = '16KiB', interval = '0ms', {rest} }}"),
+        )
     };
     let scale = laptop.scale();
     // Reads are timed with what they take of the ports, and what waits for them.
@@ -28,8 +32,8 @@ fn reads_take_as_long_as_the_level_that_answers() {
 #[test]
 fn what_is_read_is_what_is_timed_and_sleep_is_not() {
     let laptop = machine("laptop", &[]);
-    let task =
-        "name = 'victim'\ntask = { workload = 'read', size = '16KiB', interval = '20ms', preload = true }";
+    let task = "name = 'victim'\ntask = \
+                { workload = 'read', size = '16KiB', interval = '20ms', preload = true }";
     let mut wanted = experiment(&[task], ALONE);
     wanted.measure.window = ringfence_experiment::units::Span::ms(25);
     for sample in run(&laptop, &wanted) {
@@ -45,8 +49,11 @@ fn sleep_gives_a_neighbour_time_to_evict_what_was_read() {
     let goldmont = machine("goldmont-j3455", &[]);
     let slowdown = |cpu: u32| {
         let roles = [
-            "name = 'victim'\ntask = { workload = 'read', size = '256KiB', access = '64B', interval = '40ms' }\ncpus = '0'",
-            &format!("name = 'other'\ntask = {{ workload = 'stream', size = '6MiB' }}\ncpus = '{cpu}'"),
+            "name = 'victim'\ntask = \
+             { workload = 'read', size = '256KiB', access = '64B', interval = '40ms' }\ncpus = '0'",
+            &format!(
+                "name = 'other'\ntask = {{ workload = 'stream', size = '6MiB' }}\ncpus = '{cpu}'"
+            ),
         ];
         let mut wanted = experiment(&roles, &format!("{ALONE}{BESIDE}"));
         wanted.measure.window = ringfence_experiment::units::Span::ms(45);
@@ -66,8 +73,10 @@ fn the_network_simplex_is_slower_the_farther_its_lines_are() {
     let smaller = machine("goldmont-j3455", &[(&*ours, "size_kib = 256")]);
     let (fits, misses) = (alone(&goldmont, MCF), alone(&smaller, MCF));
     assert!(misses > 1.3 * fits, "{misses} and {fits} ns an arc");
-    let stream = |cpu: u32| format!("task = {{ workload = 'stream', size = '6MiB' }}\ncpus = '{cpu}'");
-    let (here, there) = (slowdown(&goldmont, MCF, &stream(1)), slowdown(&goldmont, MCF, &stream(2)));
+    let stream =
+        |cpu: u32| format!("task = {{ workload = 'stream', size = '6MiB' }}\ncpus = '{cpu}'");
+    let (here, there) =
+        (slowdown(&goldmont, MCF, &stream(1)), slowdown(&goldmont, MCF, &stream(2)));
     assert!(here > 1.2 && here > 1.1 * there, "{here} and {there}");
 }
 
@@ -125,12 +134,14 @@ fn non_temporal_stores_read_no_line_that_they_write() {
         }
     };
     let (now, slower) = (format!("latency_ns = {read}"), format!("latency_ns = {}", read + 300.0));
-    let slower = ringfence_simulator::Description::parse(&ours.text.replace(&now, &slower)).unwrap();
+    let slower =
+        ringfence_simulator::Description::parse(&ours.text.replace(&now, &slower)).unwrap();
     let slow = |method: &str| {
         let task = format!("workload = 'record', method = '{method}'");
         small(&slower, &task) - small(&ours, &task)
     };
-    // The line of the flag is read. Stores of payloads ask for their lines first, which then are there in time.
+    // The line of the flag is read. Stores of payloads ask for their lines first, which then are
+    // there in time.
     let (flag, same_line) = (slow("flag"), slow("same-line"));
     assert!((flag - 300.0).abs() < 30.0 && same_line.abs() < 5.0, "{flag} and {same_line}");
     let (checksum, slots) = (slow("checksum"), slow("slots"));
@@ -144,7 +155,8 @@ fn a_position_that_is_flushed_is_read_again_unless_its_line_stays() {
         let task = format!("workload = 'ring', variant = '{variant}'");
         small(&machine(XEON, &[]), &task) - small(&with(XEON, "clwb", "\"kept\""), &task)
     };
-    // The slides' rings look up the position where they keep it, ours keeps it at hand, and clflush drops lines anywhere.
+    // The slides' rings look up the position where they keep it, ours keeps it at hand, and clflush
+    // drops lines anywhere.
     let (optimised, ours, naive) = (saved("optimised"), saved("ringfence"), saved("naive"));
     assert!(optimised > 50.0, "{optimised}");
     assert!(ours.abs() < 5.0 && naive.abs() < 5.0, "{ours} and {naive}");
@@ -165,7 +177,10 @@ fn entries_of_a_batch_share_a_fence() {
 #[test]
 fn entries_that_are_read_back_from_slower_memory_take_longer() {
     let cost = |target: &str| {
-        small(&machine(XEON, &[]), &format!("workload = 'ring', entry = '4KiB', target = '{target}'"))
+        small(
+            &machine(XEON, &[]),
+            &format!("workload = 'ring', entry = '4KiB', target = '{target}'"),
+        )
     };
     let (dram, optane) = (cost("dram"), cost("dax:/mnt/pmem0"));
     assert!(optane > 1.05 * dram, "{optane} and {dram}");
@@ -175,12 +190,14 @@ fn entries_that_are_read_back_from_slower_memory_take_longer() {
 fn every_window_of_a_trial_covers_the_same_stretch_of_a_solution() {
     let goldmont = machine("goldmont-j3455", &[]);
     let other = "name = 'other'\ntask = { workload = 'stream', size = '6MiB' }\ncpus = '1'";
-    let mut wanted = experiment(&[&format!("name = 'victim'\n{MCF}"), other], &format!("{ALONE}{BESIDE}"));
+    let mut wanted =
+        experiment(&[&format!("name = 'victim'\n{MCF}"), other], &format!("{ALONE}{BESIDE}"));
     wanted.measure.rounds = 2;
     let samples = run(&goldmont, &wanted);
     assert!(ns(&samples, 1) > 1.1 * ns(&samples, 0), "{} and {}", ns(&samples, 1), ns(&samples, 0));
     for trial in 0..2 {
-        let of_it = samples.iter().filter(|sample| sample.trial == trial && &*sample.role == "victim");
+        let of_it =
+            samples.iter().filter(|sample| sample.trial == trial && &*sample.role == "victim");
         let units: Vec<u64> = of_it.map(|sample| sample.units).collect();
         // Work is counted by portions of up to 2048 arcs, and looked at every few microseconds.
         let (least, most) = (units.iter().min().unwrap(), units.iter().max().unwrap());

@@ -1,5 +1,5 @@
-//! What every question of several stages shares: one way to measure what comes next, to keep it, to end early
-//! and to go on.
+//! What every question of several stages shares: one way to measure what comes next, to keep it, to
+//! end early and to go on.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,15 +23,15 @@ pub trait Study {
     /// What follows from all that was measured.
     type Findings;
 
-    /// How long each stage is expected to take, as far as is known before any; it may turn out that there
-    /// are fewer or more.
+    /// How long each stage is expected to take, as far as is known before any; it may turn out that
+    /// there are fewer or more.
     fn stages(&self) -> Vec<Duration>;
 
     /// What is kept beside the datasets, as it is now: with it, another run can go on.
     fn kept(&self) -> Option<Kept>;
 
-    /// What is measured next, after `stages`; `None` where everything is settled. What is not an experiment
-    /// (probes, a control) is done here.
+    /// What is measured next, after `stages`; `None` where everything is settled. What is not an
+    /// experiment (probes, a control) is done here.
     ///
     /// # Errors
     /// Where that cannot be measured.
@@ -41,8 +41,11 @@ pub trait Study {
     ///
     /// # Errors
     /// Where nothing does.
-    fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>)
-    -> Result<Self::Findings, StudyError>;
+    fn conclude(
+        &mut self,
+        stages: &[Stage],
+        ended_early: Option<&str>,
+    ) -> Result<Self::Findings, StudyError>;
 }
 
 /// An experiment that comes next.
@@ -74,7 +77,12 @@ pub struct Here<'a> {
 
 impl<'a> Here<'a> {
     /// A folder on a machine.
-    pub fn new(machine: &'a Machine, dir: &'a Path, stop: &'a AtomicBool, watch: &'a mut dyn Watch) -> Self {
+    pub fn new(
+        machine: &'a Machine,
+        dir: &'a Path,
+        stop: &'a AtomicBool,
+        watch: &'a mut dyn Watch,
+    ) -> Self {
         let (expected, begun) = (Vec::new(), Instant::now());
         Self { machine, dir, stop, watch, expected, number: 0, begun, spent: Duration::ZERO }
     }
@@ -88,8 +96,8 @@ impl<'a> Here<'a> {
         self.number += 1;
     }
 
-    /// How long it has taken so far, with what earlier runs have measured. On a described machine it is what was simulated:
-    /// equal questions have equal answers, whatever simulates them.
+    /// How long it has taken so far, with what earlier runs have measured. On a described machine
+    /// it is what was simulated: equal questions have equal answers, whatever simulates them.
     pub fn elapsed(&self) -> Duration {
         if self.machine.simulated.is_some() {
             return folder::measured_for(self.dir);
@@ -110,7 +118,8 @@ impl<'a> Here<'a> {
             experiment.measure = Dataset::open(&planned.dir)?.plan.experiment.measure;
         }
         if self.machine.simulated.is_none()
-            && let Ok(plan) = Plan::new(&experiment, &self.machine.topology, self.machine.features.as_ref())
+            && let Ok(plan) =
+                Plan::new(&experiment, &self.machine.topology, self.machine.features.as_ref())
             && let Some(estimate) = written::estimate(&plan)
         {
             self.watch.note(&estimate);
@@ -127,16 +136,20 @@ pub struct Done<F> {
     pub findings: F,
     /// Why it ended early, if it did.
     pub ended_early: Option<String>,
-    /// What somebody else has changed meanwhile of what was set for this, one sentence each: it was left so.
+    /// What somebody else has changed meanwhile of what was set for this, one sentence each: it was
+    /// left so.
     pub left: Vec<String>,
 }
 
 /// Measures what a study wants until it is settled, going on with what its folder holds already.
 ///
 /// # Errors
-/// Where nothing could be measured; nothing that was not there is left behind then. What fails later, or is
-/// interrupted, ends it early: what was measured is worth keeping.
-pub fn carry_out<S: Study>(study: &mut S, here: &mut Here) -> Result<Done<S::Findings>, StudyError> {
+/// Where nothing could be measured; nothing that was not there is left behind then. What fails
+/// later, or is interrupted, ends it early: what was measured is worth keeping.
+pub fn carry_out<S: Study>(
+    study: &mut S,
+    here: &mut Here,
+) -> Result<Done<S::Findings>, StudyError> {
     here.expected = study.stages();
     here.spent = folder::measured_for(here.dir);
     let mut folder = Folder::new(here.dir);
@@ -171,15 +184,19 @@ pub fn carry_out<S: Study>(study: &mut S, here: &mut Here) -> Result<Done<S::Fin
     let stages: Vec<Stage> = measured.iter().map(Stage::from).collect();
     let findings = study.conclude(&stages, ended_early.as_deref())?;
     // What was found is told, whether it can be kept or not.
-    let ended_early = ended_early.or(folder.keep(study.kept()).err().map(|error| error.to_string()));
-    let left = named(names.iter().zip(&measured).map(|(name, done)| (name.as_str(), done.left.as_slice())));
+    let ended_early =
+        ended_early.or(folder.keep(study.kept()).err().map(|error| error.to_string()));
+    let left = named(
+        names.iter().zip(&measured).map(|(name, done)| (name.as_str(), done.left.as_slice())),
+    );
     Ok(Done { findings, ended_early, left })
 }
 
 // Each sentence once, behind the stages that it is about where there are several.
 fn named<'a>(stages: impl Iterator<Item = (&'a str, &'a [String])> + Clone) -> Vec<String> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (stage, sentence) in stages.clone().flat_map(|(stage, said)| said.iter().map(move |one| (stage, one)))
+    for (stage, sentence) in
+        stages.clone().flat_map(|(stage, said)| said.iter().map(move |one| (stage, one)))
     {
         match all.iter_mut().find(|(known, _)| known == sentence) {
             Some((_, of)) if of.contains(&stage) => {}
@@ -216,7 +233,8 @@ fn step<S: Study>(
     }
     let first = stages.is_empty();
     let name = &planned.name;
-    let done = here.measure(&planned).map_err(|error| if first { error } else { error.within(name) })?;
+    let done =
+        here.measure(&planned).map_err(|error| if first { error } else { error.within(name) })?;
     here.watch.measured(&done, &planned.dir);
     Ok(Step::Measured(planned.name, Box::new(done)))
 }
@@ -245,7 +263,13 @@ mod tests {
 
     impl Script {
         fn new(dir: &Path, stages: &[&'static str], end: Result<(), StudyError>) -> Self {
-            Self { dir: dir.into(), stages: stages.to_vec(), end, concluded: Cell::new(0), note: "asked" }
+            Self {
+                dir: dir.into(),
+                stages: stages.to_vec(),
+                end,
+                concluded: Cell::new(0),
+                note: "asked",
+            }
         }
     }
 
@@ -280,7 +304,11 @@ mod tests {
             }
         }
 
-        fn conclude(&mut self, stages: &[Stage], _: Option<&str>) -> Result<Vec<String>, StudyError> {
+        fn conclude(
+            &mut self,
+            stages: &[Stage],
+            _: Option<&str>,
+        ) -> Result<Vec<String>, StudyError> {
             self.concluded.set(self.concluded.get() + 1);
             Ok(stages.iter().map(|stage| stage.plan.experiment.name.clone()).collect())
         }
@@ -290,7 +318,14 @@ mod tests {
     struct Told(Vec<(String, usize, usize, u64, u64)>);
 
     impl Watch for Told {
-        fn stage(&mut self, name: &str, number: usize, of: usize, expected: Duration, after: Duration) {
+        fn stage(
+            &mut self,
+            name: &str,
+            number: usize,
+            of: usize,
+            expected: Duration,
+            after: Duration,
+        ) {
             self.0.push((name.into(), number, of, expected.as_secs(), after.as_secs()));
         }
 
@@ -303,7 +338,8 @@ mod tests {
 
     // A complete dataset, as an earlier run left it.
     fn measured(dir: &Path, name: &str, machine: &Machine, ended: &Ended) {
-        let plan = Plan::new(&experiment(name), &machine.topology, machine.features.as_ref()).unwrap();
+        let plan =
+            Plan::new(&experiment(name), &machine.topology, machine.features.as_ref()).unwrap();
         let machine = serde_json::to_value(machine).unwrap();
         let mut recorder = Recorder::create(&dir.join(name), &plan, &machine).unwrap();
         for trial in 0..2 {
@@ -343,8 +379,11 @@ mod tests {
             (done.findings, done.ended_early),
             (vec!["one".into(), "two".into(), "three".into()], None)
         );
-        let stage = |name: &str, number, of, expected, after| (name.to_owned(), number, of, expected, after);
-        let expected = [stage("one", 0, 2, 3, 4), stage("two", 1, 2, 4, 0), stage("three", 2, 3, 0, 0)];
+        let stage = |name: &str, number, of, expected, after| {
+            (name.to_owned(), number, of, expected, after)
+        };
+        let expected =
+            [stage("one", 0, 2, 3, 4), stage("two", 1, 2, 4, 0), stage("three", 2, 3, 0, 0)];
         assert_eq!(told.0, expected);
         // As it was decided last.
         assert_eq!(std::fs::read_to_string(dir.path().join("note.json")).unwrap(), "\"three\"\n");
@@ -355,7 +394,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         measured(dir.path(), "one", &machine(), &Ended::Complete);
         let stopped = |stages: &[&'static str]| {
-            carried_out(&mut Script::new(dir.path(), stages, Ok(())), true, &mut Told::default()).unwrap()
+            carried_out(&mut Script::new(dir.path(), stages, Ok(())), true, &mut Told::default())
+                .unwrap()
         };
         assert_eq!(stopped(&["one", "two"]).ended_early.as_deref(), Some("interrupted"));
         assert_eq!(stopped(&["one"]).ended_early, None);
@@ -387,7 +427,9 @@ mod tests {
         let mut script = Script::new(dir.path(), &["one"], Err(StudyError::Usage("no".into())));
         let error = carried_out(&mut script, false, &mut Told::default()).unwrap_err();
         assert_eq!(error, StudyError::Usage("no".into()));
-        assert!(dir.path().join("one/manifest.json").exists() && dir.path().join("note.json").exists());
+        assert!(
+            dir.path().join("one/manifest.json").exists() && dir.path().join("note.json").exists()
+        );
         // Another experiment under the same name.
         measured(dir.path(), "two", &machine(), &Ended::Complete);
         std::fs::rename(dir.path().join("two"), dir.path().join("three")).unwrap();
@@ -407,7 +449,11 @@ mod tests {
         let both = named([("baseline", &baseline[..]), ("levers", &levers[..])].into_iter());
         assert_eq!(
             both,
-            ["baseline: it was paused.", "baseline, levers: it was left.", "levers: it was paused again."]
+            [
+                "baseline: it was paused.",
+                "baseline, levers: it was left.",
+                "levers: it was paused again."
+            ]
         );
     }
 }

@@ -1,4 +1,5 @@
-//! A dataset's figures without its samples, so that whoever shows many datasets holds one of them at a time.
+//! A dataset's figures without its samples, so that whoever shows many datasets holds one of them
+//! at a time.
 
 use ringfence_dataset::{Dataset, Manifest};
 use ringfence_machine::Machine;
@@ -25,7 +26,10 @@ impl Digest {
     pub fn new(dataset: &Dataset) -> Self {
         let folder = dataset.dir.canonicalize().unwrap_or_else(|_| dataset.dir.clone());
         Self {
-            folder: folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            folder: folder
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default(),
             manifest: dataset.manifest.clone(),
             machine: serde_json::from_value(dataset.machine.clone()).ok(),
             unfinished: dataset.unfinished(),

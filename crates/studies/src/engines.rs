@@ -1,4 +1,5 @@
-//! Which engine runs a plan: the one place where that is decided, and all that depends on it beforehand.
+//! Which engine runs a plan: the one place where that is decided, and all that depends on it
+//! beforehand.
 
 use std::sync::atomic::AtomicBool;
 
@@ -37,7 +38,8 @@ pub fn choose<'a>(
     })
 }
 
-/// The same for somebody who runs the whole plan in its order: trials are simulated several at once.
+/// The same for somebody who runs the whole plan in its order: trials are simulated several at
+/// once.
 ///
 /// # Errors
 /// As [`choose`].
@@ -82,7 +84,9 @@ pub fn plan(experiment: &Experiment, machine: &Machine) -> Result<Plan, StudyErr
     }
     let plan = plan_of(experiment, machine)?;
     match plan.nothing_to_measure() {
-        Some(why) => Err(StudyError::Usage(format!("none of this can be simulated, because {why}"))),
+        Some(why) => {
+            Err(StudyError::Usage(format!("none of this can be simulated, because {why}")))
+        }
         None => Ok(plan),
     }
 }
@@ -95,9 +99,9 @@ pub fn scale(machine: &Machine, cpu: CpuId) -> Option<Scale> {
     }
 }
 
-/// Shortens what is measured where it is simulated: nothing disturbs a simulated window, so that a few trials, each with one
-/// round, show how much depends on where tasks begin. They end early once all is known to a percent. Where noise is simulated as
-/// well, it takes as many as on a machine.
+/// Shortens what is measured where it is simulated: nothing disturbs a simulated window, so that a
+/// few trials, each with one round, show how much depends on where tasks begin. They end early once
+/// all is known to a percent. Where noise is simulated as well, it takes as many as on a machine.
 pub fn few_trials(measure: &mut Measure, machine: &Machine) {
     if described(machine).is_ok_and(|found| found.is_some_and(|it| it.noise.is_none())) {
         measure.looks = vec![FEWEST_TRIALS, MOST_TRIALS];

@@ -50,7 +50,11 @@ impl From<EngineError> for StudyError {
 
 impl From<DatasetError> for StudyError {
     fn from(error: DatasetError) -> Self {
-        if error.is_usage() { Self::Usage(error.to_string()) } else { Self::Failed(error.to_string()) }
+        if error.is_usage() {
+            Self::Usage(error.to_string())
+        } else {
+            Self::Failed(error.to_string())
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! What an experiment found: every figure of it, computed once, for whoever shows them as text, JSON or a page.
+//! What an experiment found: every figure of it, computed once, for whoever shows them as text,
+//! JSON or a page.
 
 use ringfence_analysis::cheapest::{self, Cheapest};
 use ringfence_analysis::estimate::{AaSummary, Estimate};
@@ -25,7 +26,8 @@ const MOST_POINTS: usize = 700;
 /// An experiment's figures, every interval at [`level`](Self::level).
 #[derive(Debug, Clone)]
 pub struct Findings {
-    /// The plan as it was carried out: the experiment, its cases, where it was placed, what was not run.
+    /// The plan as it was carried out: the experiment, its cases, where it was placed, what was not
+    /// run.
     pub plan: Plan,
     /// The level that the experiment's looks leave to each interval, such as 0.95.
     pub level: f64,
@@ -63,7 +65,8 @@ pub struct Findings {
     pub starts: Vec<Start>,
     /// Why it ended; none while it is being measured, or where the program was killed.
     pub ended: Option<Ended>,
-    /// What somebody else has set in resctrl meanwhile, one sentence each; known of what was measured just now.
+    /// What somebody else has set in resctrl meanwhile, one sentence each; known of what was
+    /// measured just now.
     pub left: Vec<String>,
 }
 

@@ -20,11 +20,12 @@ use crate::findings::Findings;
 use crate::survey::experiments::{self, Writers};
 use crate::survey::{Depth, Files, Level, Probes, Reloads, Survey, conclude, stored};
 
-/// How much longer the victim takes per unit beside a writer: (victim, instruction, paced) to a factor.
+/// How much longer the victim takes per unit beside a writer: (victim, instruction, paced) to a
+/// factor.
 pub type Harm = fn(&str, Instruction, bool) -> f64;
 
-/// As on a Zen 5: clwb and plain stores flood the shared cache, whatever their rate; clflush harms a
-/// little by its rate; non-temporal stores not at all.
+/// As on a Zen 5: clwb and plain stores flood the shared cache, whatever their rate; clflush harms
+/// a little by its rate; non-temporal stores not at all.
 pub fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
     match (victim, instruction) {
         ("chase", Instruction::Flush(Flush::Clwb)) => 12.0,
@@ -39,8 +40,8 @@ pub fn harmless(_: &str, _: Instruction, _: bool) -> f64 {
     1.0
 }
 
-/// A survey of two CPUs under one L3 where a line costs what [`ns_per_line`] says and victims suffer as
-/// `harm` says, with a noise of 0.2 % from window to window.
+/// A survey of two CPUs under one L3 where a line costs what [`ns_per_line`] says and victims
+/// suffer as `harm` says, with a noise of 0.2 % from window to window.
 pub fn survey(harm: Harm) -> Survey {
     build(harm, &mut |_, _| {})
 }
@@ -53,7 +54,8 @@ pub fn survey_in(dir: &Path, harm: Harm) -> Survey {
     let machine = serde_json::to_value(machine()).expect("a machine has text keys only");
     let survey = build(harm, &mut |plan, samples| {
         let folder = dir.join(&plan.experiment.name);
-        let mut recorder = Recorder::create(&folder, plan, &machine).expect("the folder can be written to");
+        let mut recorder =
+            Recorder::create(&folder, plan, &machine).expect("the folder can be written to");
         recorder.append(samples).expect("the samples are the plan's");
         recorder.finish(&Ended::Complete).expect("the folder can be written to");
     });
@@ -71,7 +73,8 @@ fn build(harm: Harm, keep: &mut dyn FnMut(&Plan, &[Sample])) -> Survey {
     let size = Bytes::mib(256);
     let mut survey = Survey::new(machine, probes(), size);
     let plan = |experiment: &Experiment| {
-        let mut plan = Plan::new(experiment, &topology, None).expect("the survey's experiments are sound");
+        let mut plan =
+            Plan::new(experiment, &topology, None).expect("the survey's experiments are sound");
         // Whatever processor the test runs on, the fixture's has every instruction.
         plan.not_run.clear();
         plan
@@ -131,7 +134,8 @@ pub fn ns_per_commit(commit: &Commit) -> f64 {
 }
 
 fn probes() -> Probes {
-    let reload = |ns: f64| Reload { median_ns: ns, p10_ns: ns * 0.9, p90_ns: ns * 1.1, rounds: 100 };
+    let reload =
+        |ns: f64| Reload { median_ns: ns, p10_ns: ns * 0.9, p90_ns: ns * 1.1, rounds: 100 };
     let cache = |level: u8, nominal: Bytes, from: Bytes, holds: (Bytes, Bytes), ns: f64| Capacity {
         level,
         nominal,
@@ -161,7 +165,8 @@ fn probes() -> Probes {
         latency_small_pages: None,
         victim_footprint: Bytes::mib(4),
         victim_level: Some(Level { name: "L3".into(), ns: 12.0, from_ns: 8.3, to_ns: 23.9 }),
-        victim_footprint_from: "well inside L3, which answers in 12.0 ns from 2MiB on and holds 8MiB".into(),
+        victim_footprint_from:
+            "well inside L3, which answers in 12.0 ns from 2MiB on and holds 8MiB".into(),
         reloads: Reloads {
             cached: Some(reload(2.0)),
             after: vec![
@@ -221,7 +226,9 @@ fn window(
     let sample = |role: usize, variant: usize| {
         let is_metric = role == plan.metric;
         let ns_per_unit = match task(role, variant) {
-            Task::Write(write) => write.pace.map_or(ns_per_line(write), |pace| 64e9 / pace.0.0 as f64),
+            Task::Write(write) => {
+                write.pace.map_or(ns_per_line(write), |pace| 64e9 / pace.0.0 as f64)
+            }
             Task::Idle(_) => f64::INFINITY,
             Task::Commit(commit) => ns_per_commit(commit),
             _ => 2.0,

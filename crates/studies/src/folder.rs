@@ -1,4 +1,5 @@
-//! A study's folder: a file that says what was asked and what was found out besides, and the datasets.
+//! A study's folder: a file that says what was asked and what was found out besides, and the
+//! datasets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ pub struct Kept {
 impl Kept {
     /// A value as JSON.
     pub fn new(file: &'static str, value: &impl serde::Serialize) -> Self {
-        let text = serde_json::to_string_pretty(value).expect("what is kept has text keys only") + "\n";
+        let text =
+            serde_json::to_string_pretty(value).expect("what is kept has text keys only") + "\n";
         Self { file, text }
     }
 
@@ -29,7 +31,9 @@ impl Kept {
     pub fn write(&self, dir: &Path) -> Result<(), StudyError> {
         let path = dir.join(self.file);
         fs::create_dir_all(dir)
-            .and_then(|()| whole::write(&path, self.text.as_bytes()).map_err(whole::WholeError::into_source))
+            .and_then(|()| {
+                whole::write(&path, self.text.as_bytes()).map_err(whole::WholeError::into_source)
+            })
             .map_err(|error| {
                 let place = path.display();
                 StudyError::Failed(format!(
@@ -72,13 +76,16 @@ pub(crate) struct Folder<'a> {
 
 impl<'a> Folder<'a> {
     pub fn new(dir: &'a Path) -> Self {
-        let missing = dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
+        let missing =
+            dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
         Self { dir, made: missing.map(Into::into).collect(), wrote: Vec::new(), last: None }
     }
 
     /// Writes what is kept in place of what was there, unless it is the same.
     pub fn keep(&mut self, kept: Option<Kept>) -> Result<(), StudyError> {
-        let Some(kept) = kept.filter(|kept| self.last.as_ref() != Some(kept)) else { return Ok(()) };
+        let Some(kept) = kept.filter(|kept| self.last.as_ref() != Some(kept)) else {
+            return Ok(());
+        };
         let path = self.dir.join(kept.file);
         if !path.exists() {
             self.wrote.push(path.clone());

@@ -1,4 +1,5 @@
-//! What is probed of a machine, with the probes that it has: those of this machine, or the simulator's for a described one.
+//! What is probed of a machine, with the probes that it has: those of this machine, or the
+//! simulator's for a described one.
 
 use std::time::Duration;
 
@@ -35,7 +36,12 @@ impl<'a> Prober<'a> {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn round_trip(&self, one: CpuId, other: CpuId, budget: Duration) -> Result<PingPong, String> {
+    pub fn round_trip(
+        &self,
+        one: CpuId,
+        other: CpuId,
+        budget: Duration,
+    ) -> Result<PingPong, String> {
         match &self.described {
             Some(description) => Ok(description.round_trip(one, other)),
             None => probe::ping_pong(one, other, budget).map_err(|error| error.to_string()),
@@ -46,7 +52,12 @@ impl<'a> Prober<'a> {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn latency(&self, cpu: CpuId, pages: Pages, budget: Duration) -> Result<Footprints, String> {
+    pub fn latency(
+        &self,
+        cpu: CpuId,
+        pages: Pages,
+        budget: Duration,
+    ) -> Result<Footprints, String> {
         let topology = &self.machine.topology;
         let Some(description) = &self.described else {
             let sizes = probe::footprints(topology, cpu, &FsRoot::host(), pages);
@@ -59,26 +70,40 @@ impl<'a> Prober<'a> {
         let dram = self.machine.targets.iter().find(|target| target.name == "dram");
         let available = dram.and_then(|target| target.free);
         let sizes = probe::footprints_within(topology, cpu, available, pages);
-        let points =
-            at_once(&sizes, |size| description.load_ns(cpu, size).map_err(|error| error.to_string()))?;
+        let points = at_once(&sizes, |size| {
+            description.load_ns(cpu, size).map_err(|error| error.to_string())
+        })?;
         let buffer = sizes.last().copied().unwrap_or_default();
         // Without page walks it is as if all pages were huge.
         let huge_pages = Some(buffer);
-        Ok(Footprints { points, huge_pages, buffer, passes: 1, pages: Some(pages), from_pool: false })
+        Ok(Footprints {
+            points,
+            huge_pages,
+            buffer,
+            passes: 1,
+            pages: Some(pages),
+            from_pool: false,
+        })
     }
 
     /// How long loads take after a flush, or without one, for so long.
     ///
     /// # Errors
     /// Why there is no figure.
-    pub fn reload(&self, cpu: CpuId, flush: Option<Flush>, budget: Duration) -> Result<Reload, String> {
+    pub fn reload(
+        &self,
+        cpu: CpuId,
+        flush: Option<Flush>,
+        budget: Duration,
+    ) -> Result<Reload, String> {
         if let Some(description) = &self.described {
             return description.reload(cpu, flush).map_err(|error| error.to_string());
         }
         let flusher = match flush {
             None => None,
             Some(flush) => {
-                let found = Flusher::new(flush).ok_or_else(|| format!("this processor has no {flush}"))?;
+                let found =
+                    Flusher::new(flush).ok_or_else(|| format!("this processor has no {flush}"))?;
                 Some(found.for_probe())
             }
         };
@@ -104,13 +129,18 @@ fn at_once(
     let value = &value;
     let part = |first: usize| {
         move || -> Vec<(usize, Result<f64, String>)> {
-            (first..sizes.len()).step_by(threads).map(|place| (place, value(sizes[place]))).collect()
+            (first..sizes.len())
+                .step_by(threads)
+                .map(|place| (place, value(sizes[place])))
+                .collect()
         }
     };
     let mut all = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|first| scope.spawn(part(first))).collect();
         let mut all = part(0)();
-        all.extend(others.into_iter().flat_map(|other| other.join().expect("a probe does not panic")));
+        all.extend(
+            others.into_iter().flat_map(|other| other.join().expect("a probe does not panic")),
+        );
         all
     });
     all.sort_by_key(|(place, _)| *place);

@@ -27,9 +27,12 @@ pub fn read(experiment: &Experiment) -> Result<Recordings, String> {
 }
 
 fn one(folder: &Path) -> Result<Recorded, String> {
-    let refused = |why: &str| format!("the recorded program {} cannot be played: {why}", folder.display());
+    let refused =
+        |why: &str| format!("the recorded program {} cannot be played: {why}", folder.display());
     if !Reader::is_one(folder) {
-        return Err(refused("there is no trace.json in it; name a folder that 'ringfence trace' wrote"));
+        return Err(refused(
+            "there is no trace.json in it; name a folder that 'ringfence trace' wrote",
+        ));
     }
     let reader = Reader::open(folder).map_err(|error| refused(&error.to_string()))?;
     let (mut recorded, mut seen) = (Recorded::default(), Seen::default());
@@ -40,11 +43,13 @@ fn one(folder: &Path) -> Result<Recorded, String> {
     }
     match seen {
         Seen { msync: true, durable: false } => Err(refused(
-            "it makes its stores durable by msync alone, and the page cache is not simulated; record it where it flushes lines \
+            "it makes its stores durable by msync alone, and the page cache is not simulated; \
+             record it where it flushes lines \
              (PMEM_IS_PMEM_FORCE=1 has libpmem do so)",
         )),
         _ if recorded.events() == 0 => Err(refused(
-            "nothing was recorded in it; name the file that the program maps by 'ringfence trace --file'",
+            "nothing was recorded in it; name the file that the program maps by 'ringfence trace \
+             --file'",
         )),
         _ => Ok(recorded),
     }
@@ -66,11 +71,13 @@ impl Seen {
     }
 }
 
-// What the kernel wrote is stored as by a string instruction; what else is a system call is left out.
+// What the kernel wrote is stored as by a string instruction; what else is a system call is left
+// out.
 fn push(recorded: &mut Recorded, event: &Event) -> Result<(), String> {
     let thread = event.thread;
     let bytes = |at: &Place, size: u64| -> Result<Option<Bytes>, String> {
-        let file = u16::try_from(at.file).map_err(|_| "it has more files than are played".to_owned())?;
+        let file =
+            u16::try_from(at.file).map_err(|_| "it has more files than are played".to_owned())?;
         Ok(Some(Bytes { file, offset: at.offset, size }))
     };
     match &event.action {
@@ -81,13 +88,17 @@ fn push(recorded: &mut Recorded, event: &Event) -> Result<(), String> {
             recorded.push(thread, Did::NonTemporal, bytes(at, stored.len() as u64)?)
         }
         Action::Load { at, size } => recorded.push(thread, Did::Load, bytes(at, (*size).into())?),
-        Action::Flush { flush, at } => recorded.push(thread, Did::Flush(*flush), bytes(&at.line(), LINE)?),
+        Action::Flush { flush, at } => {
+            recorded.push(thread, Did::Flush(*flush), bytes(&at.line(), LINE)?)
+        }
         Action::Sfence => recorded.push(thread, Did::Sfence, None),
         Action::Mfence => recorded.push(thread, Did::Mfence, None),
         // A locked instruction is on one line, as good as always.
-        Action::Locked { stores: Some((at, stored)) } if !stored.is_empty() => {
-            recorded.push(thread, Did::Locked, bytes(at, (stored.len() as u64).min(LINE - at.offset % LINE))?)
-        }
+        Action::Locked { stores: Some((at, stored)) } if !stored.is_empty() => recorded.push(
+            thread,
+            Did::Locked,
+            bytes(at, (stored.len() as u64).min(LINE - at.offset % LINE))?,
+        ),
         Action::Locked { .. } => recorded.push(thread, Did::Locked, None),
         Action::Msync { .. } | Action::SyncRange { .. } | Action::Truncate { .. } => Ok(()),
         Action::Map { .. } | Action::Unmap { .. } => Ok(()),

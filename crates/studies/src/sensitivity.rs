@@ -1,9 +1,9 @@
 //! Sensitivity: a victim's rate against a polluter of growing cache footprint.
 //!
-//! A victim that lives in a cache slows down from the footprint on at which the polluter needs that cache
-//! too; one that lives in its registers, or in memory, hardly does. Published studies choose their
-//! cache-sensitive victims by this curve. The experiment is one like any other, its cases made by the
-//! polluter's lists; [`Sensitivity`] reads the curves from its samples.
+//! A victim that lives in a cache slows down from the footprint on at which the polluter needs that
+//! cache too; one that lives in its registers, or in memory, hardly does. Published studies choose
+//! their cache-sensitive victims by this curve. The experiment is one like any other, its cases
+//! made by the polluter's lists; [`Sensitivity`] reads the curves from its samples.
 
 use ringfence_analysis::estimate::{Finding, Interval, NotEstimable, Verdict, trials_needed};
 use ringfence_analysis::results;
@@ -11,7 +11,9 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::task::axes::Variant;
-use ringfence_experiment::{Arm, Experiment, Kind, Measure, OneOrMany, Placement, PlacementKind, Role};
+use ringfence_experiment::{
+    Arm, Experiment, Kind, Measure, OneOrMany, Placement, PlacementKind, Role,
+};
 use ringfence_machine::topology::Topology;
 use ringfence_machine::units::Bytes;
 use serde::Serialize;
@@ -33,11 +35,12 @@ pub enum Polluter {
     Chase,
 }
 
-/// Footprints from a quarter of L2 to twice the last-level cache, as the kernel tells their sizes, each
-/// twice the one before; 512 MiB at most.
+/// Footprints from a quarter of L2 to twice the last-level cache, as the kernel tells their sizes,
+/// each twice the one before; 512 MiB at most.
 pub fn footprints(topology: &Topology) -> Vec<Bytes> {
     let cpu = topology.usable().first().unwrap_or(0);
-    let (l2, llc) = (topology.l2_size(cpu).unwrap_or(UNKNOWN.0), topology.llc_size(cpu).unwrap_or(UNKNOWN.1));
+    let (l2, llc) =
+        (topology.l2_size(cpu).unwrap_or(UNKNOWN.0), topology.llc_size(cpu).unwrap_or(UNKNOWN.1));
     // A machine without an L3 has its L2 as the last one.
     let first = Bytes((l2.0 / 4).max(Bytes::kib(64).0).next_power_of_two());
     let last = Bytes(llc.0.max(l2.0).saturating_mul(2)).min(LARGEST);
@@ -56,7 +59,8 @@ pub fn experiment(
     measure: Measure,
 ) -> Experiment {
     let sizes = |key: &str, table: &mut Table| {
-        let sizes = footprints.iter().map(|size| Value::try_from(*size).expect("a size is a value"));
+        let sizes =
+            footprints.iter().map(|size| Value::try_from(*size).expect("a size is a value"));
         table.insert(key.into(), Value::Array(sizes.collect()));
     };
     let polluter = |polluter: &Polluter| {
@@ -84,7 +88,10 @@ pub fn experiment(
     Experiment {
         measure,
         placement: Placement { kind: placement },
-        roles: vec![role(VICTIM, victims.to_vec()), role(POLLUTER, polluters.iter().map(polluter).collect())],
+        roles: vec![
+            role(VICTIM, victims.to_vec()),
+            role(POLLUTER, polluters.iter().map(polluter).collect()),
+        ],
         arms: vec![
             Arm::new("alone", &[VICTIM], None),
             Arm::new("beside", &[VICTIM, POLLUTER], Some("alone")),
@@ -111,8 +118,8 @@ pub struct Sensitivity {
     pub confidence: f64,
 }
 
-/// Which of several victims is the most sensitive: the one that is slowed down most where it is slowed down
-/// most. Rests on [`Point::together`] alone.
+/// Which of several victims is the most sensitive: the one that is slowed down most where it is
+/// slowed down most. Rests on [`Point::together`] alone.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "ranking")]
 pub enum Ranking {
@@ -131,7 +138,8 @@ pub enum Ranking {
         among: Vec<String>,
         /// The largest factor that is left possible for one of them; none where one has no figure.
         at_most: Option<f64>,
-        /// Trials that would tell the first two apart; none where absurdly many would, or a figure is missing.
+        /// Trials that would tell the first two apart; none where absurdly many would, or a figure
+        /// is missing.
         trials_needed: Option<u32>,
     },
     /// None was seen to be slowed down.
@@ -154,8 +162,8 @@ pub struct Curve {
     pub from: Option<Bytes>,
     /// Of the footprints that slow it down for certain, the one with the largest figure.
     pub worst: Option<Bytes>,
-    /// Footprints whose own intervals leave out no change, though not once all points of all curves are taken
-    /// together: of so many intervals some do by chance.
+    /// Footprints whose own intervals leave out no change, though not once all points of all curves
+    /// are taken together: of so many intervals some do by chance.
     pub perhaps: Vec<Bytes>,
 }
 
@@ -166,29 +174,31 @@ pub struct Point {
     pub footprint: Bytes,
     /// The slowdown at the experiment's level.
     pub finding: Finding,
-    /// The same at a level at which all points of all curves hold together: what is said of the whole curve
-    /// rests on these.
+    /// The same at a level at which all points of all curves hold together: what is said of the
+    /// whole curve rests on these.
     pub together: Finding,
 }
 
 impl Sensitivity {
-    /// From an experiment's samples; `None` where it is another one, or has not the shape that [`experiment`]
-    /// gives.
+    /// From an experiment's samples; `None` where it is another one, or has not the shape that
+    /// [`experiment`] gives.
     pub fn new(plan: &Plan, samples: &[Sample]) -> Option<Self> {
         plan.experiment.kind.as_ref().filter(|kind| **kind == Kind::Sensitivity)?;
-        let [victim, polluter] =
-            [VICTIM, POLLUTER].map(|name| plan.experiment.roles.iter().position(|role| role.name == name));
+        let [victim, polluter] = [VICTIM, POLLUTER]
+            .map(|name| plan.experiment.roles.iter().position(|role| role.name == name));
         let (victim, polluter) = (victim?, polluter?);
         let measure = &plan.experiment.measure;
         let level = 1.0 - (1.0 - measure.confidence.0) / measure.looks.len().max(1) as f64;
         let each = results::results(plan, samples, level);
         let compared = each.iter().filter(|result| result.effect.is_some()).count();
-        let together = results::results(plan, samples, 1.0 - (1.0 - level) / compared.max(1) as f64);
+        let together =
+            results::results(plan, samples, 1.0 - (1.0 - level) / compared.max(1) as f64);
         let mut curves: Vec<Curve> = Vec::new();
         for (result, wide) in each.iter().zip(&together) {
             let (Some(effect), Some(wide)) = (&result.effect, &wide.effect) else { continue };
             let variant = |role: usize| {
-                let active = plan.cases[result.case].active.iter().find(|active| active.role == role)?;
+                let active =
+                    plan.cases[result.case].active.iter().find(|active| active.role == role)?;
                 plan.variants[role].get(active.variant)
             };
             let (task, other) = (variant(victim)?, variant(polluter)?);
@@ -199,8 +209,9 @@ impl Sensitivity {
             };
             let name = text(plan, victim, task);
             let point = Point { footprint, finding: effect.finding, together: wide.finding };
-            let known =
-                curves.iter_mut().find(|curve| curve.victim == name && curve.polluter == other.task.name());
+            let known = curves
+                .iter_mut()
+                .find(|curve| curve.victim == name && curve.polluter == other.task.name());
             match known {
                 Some(curve) => curve.points.push(point),
                 None => curves.push(Curve {
@@ -265,7 +276,11 @@ fn ranking(curves: &[Curve]) -> Option<Ranking> {
     victims.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
     // Not known where one is not known.
     let at_most = |of: &[&Reach]| -> Option<f64> {
-        of.iter().map(|one| one.at_most).collect::<Option<Vec<f64>>>()?.into_iter().max_by(f64::total_cmp)
+        of.iter()
+            .map(|one| one.at_most)
+            .collect::<Option<Vec<f64>>>()?
+            .into_iter()
+            .max_by(f64::total_cmp)
     };
     let all: Vec<&Reach> = victims.iter().collect();
     if victims.iter().all(|one| one.at_least <= 1.0) {
@@ -274,10 +289,16 @@ fn ranking(curves: &[Curve]) -> Option<Ranking> {
     let first = victims.iter().max_by(|a, b| a.at_least.total_cmp(&b.at_least))?;
     let others: Vec<&Reach> = victims.iter().filter(|one| one.victim != first.victim).collect();
     if let Some(others_at_most) = at_most(&others).filter(|most| *most < first.at_least) {
-        return Some(Ranking::Most { victim: first.victim.into(), at_least: first.at_least, others_at_most });
+        return Some(Ranking::Most {
+            victim: first.victim.into(),
+            at_least: first.at_least,
+            others_at_most,
+        });
     }
-    let among: Vec<&Reach> =
-        victims.iter().filter(|one| one.at_most.is_none_or(|most| most >= first.at_least)).collect();
+    let among: Vec<&Reach> = victims
+        .iter()
+        .filter(|one| one.at_most.is_none_or(|most| most >= first.at_least))
+        .collect();
     // Until the halves of both intervals fit between the two largest figures.
     let trials_needed = match among[..] {
         [Reach { largest: Some(one), .. }, Reach { largest: Some(other), .. }, ..] => {
@@ -339,9 +360,10 @@ fn text(plan: &Plan, role: usize, variant: &Variant) -> String {
     }
     let mut words = vec![variant.task.name().to_string()];
     for (key, value) in table.iter().filter(|(key, _)| *key != "workload") {
-        let decided = variant.varied.iter().find(|(varied, _)| varied == key).map(|(_, value)| value.clone());
-        let value =
-            decided.unwrap_or_else(|| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        let decided =
+            variant.varied.iter().find(|(varied, _)| varied == key).map(|(_, value)| value.clone());
+        let value = decided
+            .unwrap_or_else(|| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         words.push(format!("{key}={value}"));
     }
     words.join(" ")
@@ -375,7 +397,9 @@ mod tests {
                     let active = &plan.cases[case].active;
                     let other = active.get(1).map(|active| &plan.variants[1][active.variant].task);
                     let factor = match other {
-                        Some(Task::Write(write)) => slower(active[0].variant, "write", write.size.0 >> 20),
+                        Some(Task::Write(write)) => {
+                            slower(active[0].variant, "write", write.size.0 >> 20)
+                        }
                         Some(Task::Chase(chase)) => {
                             slower(active[0].variant, "chase", chase.footprint.0 >> 20)
                         }
@@ -383,7 +407,8 @@ mod tests {
                     };
                     // A noise of +-0.5 %.
                     let noise = 1.0
-                        + f64::from((trial * 31 + number as u32 * 17 + position as u32 * 7) % 11) * 1e-3
+                        + f64::from((trial * 31 + number as u32 * 17 + position as u32 * 7) % 11)
+                            * 1e-3
                         - 5e-3;
                     all.push(Sample {
                         trial,
@@ -420,7 +445,10 @@ mod tests {
             let llc = topology.llc_size(cpu).unwrap_or(Bytes::mib(16));
             assert!((l2.0 / 4..l2.0 / 2).contains(&all[0].0), "{all:?}");
             assert_eq!(all.last(), Some(&Bytes((2 * llc.0).min(512 << 20))));
-            assert!(all.windows(2).all(|two| two[0] < two[1] && two[1].0 <= 2 * two[0].0), "{all:?}");
+            assert!(
+                all.windows(2).all(|two| two[0] < two[1] && two[1].0 <= 2 * two[0].0),
+                "{all:?}"
+            );
             assert!((4..=14).contains(&all.len()), "{all:?}");
             // Each is a footprint that both polluters take.
             let experiment = experiment(
@@ -436,7 +464,11 @@ mod tests {
 
     #[test]
     fn a_curve_says_from_where_on_and_how_much() {
-        let plan = plan_of(&["chase footprint=4MiB"], &[Polluter::Write, Polluter::Chase], &[16, 1, 4, 64]);
+        let plan = plan_of(
+            &["chase footprint=4MiB"],
+            &[Polluter::Write, Polluter::Chase],
+            &[16, 1, 4, 64],
+        );
         let truth = |_: usize, polluter: &str, mib: u64| match (polluter, mib) {
             ("write", 4) => 1.2,
             ("write", 16) => 1.5,
@@ -446,7 +478,10 @@ mod tests {
         let found = Sensitivity::new(&plan, &samples(&plan, &truth)).unwrap();
         assert_eq!(found.most_sensitive, None, "there is but one victim");
         let [write, chase] = &found.curves[..] else { panic!("{:?}", found.curves) };
-        assert_eq!((write.victim.as_str(), write.polluter.as_str()), ("chase footprint=4MiB", "write"));
+        assert_eq!(
+            (write.victim.as_str(), write.polluter.as_str()),
+            ("chase footprint=4MiB", "write")
+        );
         let sizes: Vec<u64> = write.points.iter().map(|point| point.footprint.0 >> 20).collect();
         assert_eq!(sizes, [1, 4, 16, 64]);
         assert_eq!((write.from, write.worst), (Some(Bytes::mib(4)), Some(Bytes::mib(16))));
@@ -456,8 +491,13 @@ mod tests {
         assert!(chase.at_most().unwrap() < 1.02);
         // Eight points together are known less well than each by itself.
         for point in write.points.iter().chain(&chase.points) {
-            let [each, together] = [point.finding, point.together].map(|finding| finding.slowdown.unwrap());
-            assert!(together.low <= each.low && together.high >= each.high && together.level > each.level);
+            let [each, together] =
+                [point.finding, point.together].map(|finding| finding.slowdown.unwrap());
+            assert!(
+                together.low <= each.low
+                    && together.high >= each.high
+                    && together.level > each.level
+            );
         }
     }
 
@@ -465,7 +505,8 @@ mod tests {
     fn what_comes_and_goes_has_no_beginning() {
         let plan = plan_of(&["mcf"], &[Polluter::Write], &[1, 4, 16]);
         let found =
-            Sensitivity::new(&plan, &samples(&plan, &|_, _, mib| if mib == 4 { 1.3 } else { 1.0 })).unwrap();
+            Sensitivity::new(&plan, &samples(&plan, &|_, _, mib| if mib == 4 { 1.3 } else { 1.0 }))
+                .unwrap();
         assert_eq!((found.curves[0].from, found.curves[0].worst), (None, Some(Bytes::mib(4))));
     }
 
@@ -485,7 +526,9 @@ mod tests {
         assert!(1.1 < others_at_most && others_at_most < at_least && at_least < 1.2);
         let none = found(&|_, _, _| 1.0);
         assert_eq!(none.most_sensitive, None);
-        assert!(matches!(none.ranking, Some(Ranking::NoneSeen { at_most: Some(most) }) if most < 1.02));
+        assert!(
+            matches!(none.ranking, Some(Ranking::NoneSeen { at_most: Some(most) }) if most < 1.02)
+        );
         // Two that are slowed down alike.
         let equal = found(&|victim, _, mib| if mib > 1 && victim > 0 { 1.3 } else { 1.0 });
         let Some(Ranking::NotKnown { among, at_most, .. }) = &equal.ranking else {
@@ -507,7 +550,8 @@ mod tests {
             for (number, sample) in samples.iter_mut().enumerate() {
                 let case = &plan.cases[sample.case as usize];
                 if case.active[0].variant == 1 {
-                    let mix = (number as u32 * 7919 + seed * 104_729).wrapping_mul(2_654_435_761) >> 8;
+                    let mix =
+                        (number as u32 * 7919 + seed * 104_729).wrapping_mul(2_654_435_761) >> 8;
                     let by = (f64::from(mix) / f64::from(1 << 24) - 0.5) * wild;
                     sample.units = (sample.units as f64 * by.exp()) as u64;
                 }
@@ -515,18 +559,24 @@ mod tests {
             let found = Sensitivity::new(&plan, &samples).unwrap();
             let reach = |victim: &str| {
                 let curve = found.curves.iter().find(|curve| curve.victim == victim).unwrap();
-                let lows = curve.points.iter().filter_map(|point| Some(point.together.slowdown?.low));
+                let lows =
+                    curve.points.iter().filter_map(|point| Some(point.together.slowdown?.low));
                 (lows.fold(1.0, f64::max), curve.at_most())
             };
             let (alu, mcf) = (reach("alu"), reach("mcf"));
             match found.ranking.as_ref().unwrap() {
                 Ranking::Most { victim, .. } => {
                     let (crowned, other) = if victim == "alu" { (alu, mcf) } else { (mcf, alu) };
-                    assert!(other.1.is_some_and(|most| most < crowned.0), "{seed}: {alu:?} {mcf:?}");
+                    assert!(
+                        other.1.is_some_and(|most| most < crowned.0),
+                        "{seed}: {alu:?} {mcf:?}"
+                    );
                     seen[0] += 1;
                 }
                 Ranking::NotKnown { among, trials_needed, .. } => {
-                    assert!(among.contains(&"mcf".to_owned()) && mcf.1.is_none_or(|most| most >= alu.0));
+                    assert!(
+                        among.contains(&"mcf".to_owned()) && mcf.1.is_none_or(|most| most >= alu.0)
+                    );
                     assert!(trials_needed.is_none_or(|trials| trials > 12));
                     seen[1] += 1;
                 }
@@ -565,7 +615,8 @@ mod tests {
         assert!(Sensitivity::new(&other, &[]).is_none());
         let nothing = Sensitivity::new(&plan, &[]).unwrap();
         assert!(
-            nothing.curves[0].points[0].finding.slowdown.is_none() && nothing.curves[0].at_most().is_none()
+            nothing.curves[0].points[0].finding.slowdown.is_none()
+                && nothing.curves[0].at_most().is_none()
         );
     }
 }

@@ -20,7 +20,8 @@ pub struct Stage<'a> {
     pub starts: &'a [Start],
     /// Those of them that were measured now, and not by an earlier run.
     pub fresh: &'a [Sample],
-    /// What each role's processes have used in the windows that were measured now; empty where none were.
+    /// What each role's processes have used in the windows that were measured now; empty where none
+    /// were.
     pub used: &'a [Used],
     /// Whether it has come to its end.
     pub is_done: bool,
@@ -77,7 +78,8 @@ mod tests {
     #[test]
     fn what_was_measured_now_is_what_follows_the_earlier_steps() {
         let sample = |trial, step, position| Sample { trial, step, position, ..Sample::default() };
-        let all = [sample(0, 0, 0), sample(0, 0, 1), sample(0, 1, 0), sample(1, 1, 0), sample(1, 1, 1)];
+        let all =
+            [sample(0, 0, 0), sample(0, 0, 1), sample(0, 1, 0), sample(1, 1, 0), sample(1, 1, 1)];
         for (steps, left) in [(0, 5), (1, 3), (2, 2), (3, 0), (9, 0)] {
             assert_eq!(after(&all, steps).len(), left, "{steps}");
         }

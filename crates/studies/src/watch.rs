@@ -9,8 +9,8 @@ use crate::measure::Measurement;
 
 /// Told how a study comes along.
 pub trait Watch {
-    /// A stage begins: its name, its number from 0 of so many, and how long it is expected to take and
-    /// all after it.
+    /// A stage begins: its name, its number from 0 of so many, and how long it is expected to take
+    /// and all after it.
     fn stage(&mut self, name: &str, number: usize, of: usize, expected: Duration, after: Duration);
 
     /// Something to know before a stage begins, in a sentence.

@@ -1,5 +1,5 @@
-//! For tests that want a kernel of their own: runs commands, and scenarios of a test program itself, in the
-//! virtual machine of `testbed/` (see `testbed/README.md`).
+//! For tests that want a kernel of their own: runs commands, and scenarios of a test program
+//! itself, in the virtual machine of `testbed/` (see `testbed/README.md`).
 //!
 //! A command:
 //!
@@ -9,7 +9,8 @@
 //! assert_eq!(output.code, 0, "{output}");
 //! ```
 //!
-//! Scenarios: functions of the test program, which run in the guest as root, one after the other in one boot.
+//! Scenarios: functions of the test program, which run in the guest as root, one after the other in
+//! one boot.
 //!
 //! ```no_run
 //! fn an_empty_mask_is_refused() {
@@ -68,7 +69,10 @@ pub struct Output {
 impl Display for Output {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { code, stdout, stderr, console } = self;
-        write!(f, "exit code {code}\n-- stdout\n{stdout}\n-- stderr\n{stderr}\n-- kernel\n{console}")
+        write!(
+            f,
+            "exit code {code}\n-- stdout\n{stdout}\n-- stderr\n{stderr}\n-- kernel\n{console}"
+        )
     }
 }
 
@@ -81,7 +85,8 @@ impl Testbed {
     ///
     /// # Errors
     ///
-    /// One sentence that says why there is none: it is not built, or what it was built by has changed since.
+    /// One sentence that says why there is none: it is not built, or what it was built by has
+    /// changed since.
     pub fn find() -> Result<Self, String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed");
         let build = folder.join("build");
@@ -143,7 +148,8 @@ impl Testbed {
         self.with("--pmem-domain", domain)
     }
 
-    /// Sets so many MiB of ordinary memory aside as persistent memory (`memmap=`), which keeps nothing.
+    /// Sets so many MiB of ordinary memory aside as persistent memory (`memmap=`), which keeps
+    /// nothing.
     #[must_use]
     pub fn memmap(&self, mib: usize) -> Self {
         self.with("--memmap", mib.to_string())
@@ -195,7 +201,8 @@ impl Testbed {
     ///
     /// # Panics
     ///
-    /// When the command did not come to its end: the testbed failed, or time ran out. See [`try_run`](Self::try_run).
+    /// When the command did not come to its end: the testbed failed, or time ran out. See
+    /// [`try_run`](Self::try_run).
     #[track_caller]
     pub fn run(&self, command: &str) -> Output {
         self.try_run(command).unwrap_or_else(|why| panic!("{why}"))
@@ -205,11 +212,12 @@ impl Testbed {
     ///
     /// # Errors
     ///
-    /// What `testbed/run` says when the command did not come to its end, and what the command had printed.
+    /// What `testbed/run` says when the command did not come to its end, and what the command had
+    /// printed.
     pub fn try_run(&self, command: &str) -> Result<Output, String> {
         let mut output = self.once(command)?;
-        // On a busy machine an emulated processor now and then stands still in the first second of its boot;
-        // nothing of the command has begun then.
+        // On a busy machine an emulated processor now and then stands still in the first second of
+        // its boot; nothing of the command has begun then.
         if output.code == OUT_OF_TIME && output.stdout.is_empty() {
             _ = writeln!(
                 std::io::stderr(),
@@ -218,7 +226,9 @@ impl Testbed {
             output = self.once(command)?;
         }
         let failed = NOT_THE_COMMANDS.contains(&output.code) || output.code == 2 || output.code < 0;
-        if failed && output.stderr.lines().any(|line| line.starts_with("testbed/run: ")) || output.code < 0 {
+        if failed && output.stderr.lines().any(|line| line.starts_with("testbed/run: "))
+            || output.code < 0
+        {
             return Err(output.to_string());
         }
         Ok(output)
@@ -242,7 +252,8 @@ impl Testbed {
         })
     }
 
-    /// Boots and begins a command line, whose lines can be read while it runs, and whose power can be cut.
+    /// Boots and begins a command line, whose lines can be read while it runs, and whose power can
+    /// be cut.
     ///
     /// # Errors
     ///
@@ -272,7 +283,8 @@ pub fn or_skip(test: &str) -> Option<Testbed> {
     Testbed::find().map_err(|why| skip(test, &why)).ok()
 }
 
-/// Says that a test did not run, and why, in one line on stderr, past the test harness, which would keep it to itself.
+/// Says that a test did not run, and why, in one line on stderr, past the test harness, which would
+/// keep it to itself.
 ///
 /// # Panics
 ///
@@ -284,8 +296,8 @@ pub fn skip(test: &str, why: &str) {
     skip_here(test, why);
 }
 
-/// As [`skip`], for what nothing installed would change: hardware that is missing or busy, or a machine that is set up
-/// otherwise. `RINGFENCE_REQUIRE_ALL` does not ask for it.
+/// As [`skip`], for what nothing installed would change: hardware that is missing or busy, or a
+/// machine that is set up otherwise. `RINGFENCE_REQUIRE_ALL` does not ask for it.
 pub fn skip_here(test: &str, why: &str) {
     _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
 }

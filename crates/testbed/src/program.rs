@@ -13,7 +13,8 @@ impl Temporary {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let unique = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(format!("ringfence-testbed-{what}-{unique}"));
-        std::fs::create_dir(&path).map_err(|error| format!("cannot make {}: {error}", path.display()))?;
+        std::fs::create_dir(&path)
+            .map_err(|error| format!("cannot make {}: {error}", path.display()))?;
         Ok(Self(path))
     }
 
@@ -28,8 +29,8 @@ impl Drop for Temporary {
     }
 }
 
-/// A program of this machine, small enough to be carried into the guest: without its debug information, where `strip`
-/// is installed. Its file lives as long as this value.
+/// A program of this machine, small enough to be carried into the guest: without its debug
+/// information, where `strip` is installed. Its file lives as long as this value.
 #[derive(Debug)]
 pub struct Program {
     _folder: Temporary,
@@ -37,8 +38,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// A copy of a program, to be called `name` in the guest. Dynamically linked programs find the C library there,
-    /// and those of libgcc and libm.
+    /// A copy of a program, to be called `name` in the guest. Dynamically linked programs find the
+    /// C library there, and those of libgcc and libm.
     ///
     /// # Errors
     ///
@@ -61,7 +62,8 @@ impl Program {
     ///
     /// When it cannot be found or copied.
     pub fn this(name: &str) -> Result<Self, String> {
-        let this = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+        let this = std::env::current_exe()
+            .map_err(|error| format!("cannot find this program: {error}"))?;
         Self::new(this, name)
     }
 

@@ -1,8 +1,8 @@
 //! Functions of a test program that run in the guest, several per boot.
 //!
-//! The test copies its own program into the guest and runs the same test there, with a variable set that says so.
-//! In the guest the test runs its scenarios, one after the other, and prints a line as each begins and ends; on the
-//! host it holds those lines against the list that it has itself.
+//! The test copies its own program into the guest and runs the same test there, with a variable set
+//! that says so. In the guest the test runs its scenarios, one after the other, and prints a line
+//! as each begins and ends; on the host it holds those lines against the list that it has itself.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -24,19 +24,19 @@ pub fn in_guest() -> bool {
     std::env::var_os(GUEST).is_some()
 }
 
-/// Runs functions in the guest, one after the other in one boot: `scenarios!(MACHINE, CLEAN, [FUNCTION, ...])`, in a
-/// `#[test]`.
+/// Runs functions in the guest, one after the other in one boot: `scenarios!(MACHINE, CLEAN,
+/// [FUNCTION, ...])`, in a `#[test]`.
 ///
-/// - `MACHINE` is a closure that describes the machine: `|testbed| testbed.profile("few").mount("-")`. It is called on
-///   the host alone.
-/// - `CLEAN` is a function of the guest, `fn() -> Result<(), String>`, called before the first scenario and after each:
-///   an error says what is not as it should be. It fails the scenario that left it so, and those behind it do
-///   not run while it lasts.
+/// - `MACHINE` is a closure that describes the machine: `|testbed|
+///   testbed.profile("few").mount("-")`. It is called on the host alone.
+/// - `CLEAN` is a function of the guest, `fn() -> Result<(), String>`, called before the first
+///   scenario and after each: an error says what is not as it should be. It fails the scenario that
+///   left it so, and those behind it do not run while it lasts.
 /// - Each function takes nothing, runs as root in `/host`, and fails by panicking.
 ///
-/// The test fails when a scenario fails, does not end, or was not begun, and when the kernel warned or worse. It
-/// shows every failure with its panic's words. `RINGFENCE_SCENARIO=PART` runs those alone whose names
-/// contain PART, for work on them.
+/// The test fails when a scenario fails, does not end, or was not begun, and when the kernel warned
+/// or worse. It shows every failure with its panic's words. `RINGFENCE_SCENARIO=PART` runs those
+/// alone whose names contain PART, for work on them.
 #[macro_export]
 macro_rules! scenarios {
     ($machine:expr, $clean:expr, [$($scenario:path),+ $(,)?] $(,)?) => {{
@@ -58,8 +58,10 @@ pub fn run_scenarios(
     scenarios: &[Scenario],
 ) {
     // Without the crate's name, and the function and closures in the test.
-    let test =
-        here.split_once("::").and_then(|(_, rest)| rest.rsplit_once("::")).map_or(here, |(test, _)| test);
+    let test = here
+        .split_once("::")
+        .and_then(|(_, rest)| rest.rsplit_once("::"))
+        .map_or(here, |(test, _)| test);
     let test = test.split("::{{closure}}").next().unwrap_or(test);
     let only = std::env::var(ONLY).unwrap_or_default();
     let scenarios: Vec<Scenario> =
@@ -71,13 +73,15 @@ pub fn run_scenarios(
     let Some(testbed) = or_skip(test) else { return };
     let program = Program::this("scenarios").unwrap_or_else(|why| panic!("{why}"));
     let command = format!(
-        "{GUEST}=1 {ONLY}='{only}' RUST_BACKTRACE=0 ./scenarios '{test}' --exact --include-ignored --nocapture --test-threads=1"
+        "{GUEST}=1 {ONLY}='{only}' RUST_BACKTRACE=0 ./scenarios '{test}' --exact --include-ignored \
+         --nocapture --test-threads=1"
     );
     let names: Vec<&str> = scenarios.iter().map(|(name, _)| *name).collect();
     let (printed, rest) = match machine(testbed).copy(program.path()).try_run(&command) {
         Ok(output) => {
             let rest = format!("exit code {}\n{}{}", output.code, output.stderr, output.console);
-            let complaint = complaint(&output.console).map(|line| format!("the kernel complained: {line}"));
+            let complaint =
+                complaint(&output.console).map(|line| format!("the kernel complained: {line}"));
             let printed = output.stdout;
             let failures = failures(&names, &printed).into_iter().chain(complaint).collect();
             (failures, rest)
@@ -112,8 +116,9 @@ fn complaint(console: &str) -> Option<&str> {
 fn failures(names: &[&str], printed: &str) -> Vec<String> {
     let mut failures = Vec::new();
     for name in names {
-        let ends: Vec<&str> =
-            lines(printed, ENDED).filter_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).collect();
+        let ends: Vec<&str> = lines(printed, ENDED)
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+            .collect();
         let began = lines(printed, BEGAN).any(|line| line == *name);
         let why = match (began, ends[..].first()) {
             (true, Some(&"ok")) if ends.len() == 1 => continue,
@@ -138,8 +143,9 @@ fn guest(clean: fn() -> Result<(), String>, scenarios: &[Scenario]) {
         let at = panic.location().map(ToString::to_string).unwrap_or_default();
         let payload = panic.payload();
         let text = payload.downcast_ref::<&str>().copied();
-        let what =
-            text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words");
+        let what = text
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no words");
         let mut said = lock(&heard);
         let between = if said.is_empty() { "" } else { "; " };
         _ = write!(said, "{between}{what} ({at})");

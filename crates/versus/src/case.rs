@@ -10,7 +10,8 @@ pub type Setting = (String, String);
 /// A command with every parameter decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
-    /// `a`, `b`, `c`: which of the commands that were given; where one command is run with several settings, which of these.
+    /// `a`, `b`, `c`: which of the commands that were given; where one command is run with several
+    /// settings, which of these.
     pub role: String,
     /// Cases of one group are compared with each other, the first with each of the others.
     pub group: usize,
@@ -67,8 +68,9 @@ pub struct Asked {
 
 /// All cases, group by group.
 ///
-/// Several commands are compared for each combination of parameters. One command is compared with itself, under the
-/// first combination and each of the others; without parameters it is measured alone.
+/// Several commands are compared for each combination of parameters. One command is compared with
+/// itself, under the first combination and each of the others; without parameters it is measured
+/// alone.
 ///
 /// # Errors
 /// One sentence on what cannot be.
@@ -95,7 +97,8 @@ pub fn cases(asked: &Asked) -> Result<Vec<Case>, String> {
     ] {
         if given.len() > 1 && given.len() != commands {
             return Err(format!(
-                "--{flag} was given {} times for {commands} commands: give it once for all, or once for each",
+                "--{flag} was given {} times for {commands} commands: give it once for all, or \
+                 once for each",
                 given.len()
             ));
         }
@@ -110,7 +113,8 @@ pub fn cases(asked: &Asked) -> Result<Vec<Case>, String> {
     for (group, combination) in combinations.iter().enumerate() {
         for (place, command) in asked.commands.iter().enumerate() {
             let fill = |text: &String| filled(text, combination);
-            let of = |given: &[String]| given.get(if given.len() > 1 { place } else { 0 }).map(fill);
+            let of =
+                |given: &[String]| given.get(if given.len() > 1 { place } else { 0 }).map(fill);
             let number = all.len();
             let name = match names {
                 n if n > commands => asked.names.get(number),
@@ -148,7 +152,8 @@ pub fn role(place: usize) -> String {
     first.into_iter().chain([letter(place)]).collect()
 }
 
-// The first parameter changes fastest, as in hyperfine: names that are given by their place rely on it.
+// The first parameter changes fastest, as in hyperfine: names that are given by their place rely on
+// it.
 fn combinations(parameters: &[Parameter]) -> Vec<Vec<Setting>> {
     parameters.iter().rev().fold(vec![Vec::new()], |all, parameter| {
         let with = |rest: &Vec<Setting>| {
@@ -161,7 +166,9 @@ fn combinations(parameters: &[Parameter]) -> Vec<Vec<Setting>> {
 }
 
 fn filled(text: &str, settings: &[Setting]) -> String {
-    settings.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+    settings
+        .iter()
+        .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
 }
 
 // Otherwise each group would be the same measurement.
@@ -184,9 +191,11 @@ fn refuse_unused(asked: &Asked) -> Result<(), String> {
             let other = texts.iter().find_map(|text| {
                 placeholders(text).find(|used| asked.parameters.iter().all(|one| one.name != *used))
             });
-            let other = other.map_or(String::new(), |other| format!(", and {{{other}}} has no values"));
+            let other =
+                other.map_or(String::new(), |other| format!(", and {{{other}}} has no values"));
             Err(format!(
-                "the parameter '{name}' is in no command{other}: write {{{name}}} where its value belongs"
+                "the parameter '{name}' is in no command{other}: write {{{name}}} where its value \
+                 belongs"
             ))
         }
     }
@@ -203,8 +212,10 @@ fn refuse_states_that_setup_switches(cases: &[Case]) -> Result<(), String> {
         };
         if let Some(other) = cases[..number].iter().find(same) {
             return Err(format!(
-                "'{}' and '{}' are the same command and differ in --setup alone, which is run for both before the first run, since runs \
-                 are interleaved: build each into a place of its own, or switch by --prepare, which is run before each run",
+                "'{}' and '{}' are the same command and differ in --setup alone, which is run for \
+                 both before the first run, since runs \
+                 are interleaved: build each into a place of its own, or switch by --prepare, \
+                 which is run before each run",
                 other.name, one.name
             ));
         }
@@ -212,22 +223,32 @@ fn refuse_states_that_setup_switches(cases: &[Case]) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses placeholders that nothing fills in, where parameters were given: most often a misspelt name.
+/// Refuses placeholders that nothing fills in, where parameters were given: most often a misspelt
+/// name.
 pub fn unfilled(case: &Case, parameters: &[Parameter]) -> Option<String> {
     if parameters.is_empty() {
         return None;
     }
     let around = &case.around;
-    let around =
-        [&around.setup, &around.prepare, &around.conclude, &around.cleanup, &around.output, &around.dir];
+    let around = [
+        &around.setup,
+        &around.prepare,
+        &around.conclude,
+        &around.cleanup,
+        &around.output,
+        &around.dir,
+    ];
     let texts = [&case.command].into_iter().chain(around.into_iter().flatten());
     let known: Vec<&str> = parameters.iter().map(|parameter| parameter.name.as_str()).collect();
     let slip = |text: &String| {
         let name = placeholders(text).find(|name| !known.contains(name))?.to_owned();
         Some(match ringfence_experiment::nearest::nearest(&name, &known) {
-            Some(near) => format!("'{text}': there is no parameter '{name}'; did you mean '{near}'?"),
+            Some(near) => {
+                format!("'{text}': there is no parameter '{name}'; did you mean '{near}'?")
+            }
             None => format!(
-                "'{text}': there is no parameter '{name}': give it values with --parameter {name}=..., or write {{ {name} }} if the braces are the command's own"
+                "'{text}': there is no parameter '{name}': give it values with --parameter \
+                 {name}=..., or write {{ {name} }} if the braces are the command's own"
             ),
         })
     };
@@ -239,7 +260,8 @@ fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('{').filter_map(|(begin, _)| {
         let rest = &text[begin + 1..];
         let name = &rest[..rest.find('}')?];
-        let sound = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
+        let sound =
+            !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
         (sound && !text[..begin].ends_with('$') && !name.contains("..")).then_some(name)
     })
 }

@@ -42,7 +42,10 @@ pub fn conduct(
         shell: question.shell.name(),
         not_counted: None,
     };
-    let raw = question.cases.iter().filter(|case| question.shell == Shell::None && needs_one(&case.command));
+    let raw = question
+        .cases
+        .iter()
+        .filter(|case| question.shell == Shell::None && needs_one(&case.command));
     for case in raw {
         watch.note(Note::Unread(&case.role));
     }

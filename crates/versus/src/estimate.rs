@@ -1,21 +1,24 @@
 //! From runs to ratios with intervals.
 //!
-//! Each round gives one log-ratio: the time of a run of *b* over that of the run of *a* next to it. What drifts slowly
-//! cancels within a round, and which of the two runs first is drawn anew for each, so that what is left of it has no
-//! direction.
+//! Each round gives one log-ratio: the time of a run of *b* over that of the run of *a* next to it.
+//! What drifts slowly cancels within a round, and which of the two runs first is drawn anew for
+//! each, so that what is left of it has no direction.
 //!
-//! The figure is the trimmed mean of the log-ratios, [`TRIMMED`] left out at each end, and the interval Student's t of
-//! it with the winsorized variance (K. K. Yuen, Biometrika 61, 1974; J. W. Tukey and D. H. McLaughlin, Sankhya A 25,
-//! 1963). Whoever shares a machine makes single runs many times as long, of either command alike: the mean of all rounds
-//! then needs ten times as many of them for the same interval. But a command may have rare long runs of its own. So
-//! the mean over all rounds, none left out, is reckoned as well ([`whole`]), and where it contradicts that is said.
+//! The figure is the trimmed mean of the log-ratios, [`TRIMMED`] left out at each end, and the
+//! interval Student's t of it with the winsorized variance (K. K. Yuen, Biometrika 61, 1974; J. W.
+//! Tukey and D. H. McLaughlin, Sankhya A 25, 1963). Whoever shares a machine makes single runs many
+//! times as long, of either command alike: the mean of all rounds then needs ten times as many of
+//! them for the same interval. But a command may have rare long runs of its own. So the mean over
+//! all rounds, none left out, is reckoned as well ([`whole`]), and where it contradicts that is
+//! said.
 //!
-//! With five to seven rounds, trimming leaves too few: the figure is the median of all ratios of a run of *b* over one of
-//! *a*, and the interval that of the Mann-Whitney test.
+//! With five to seven rounds, trimming leaves too few: the figure is the median of all ratios of a
+//! run of *b* over one of *a*, and the interval that of the Mann-Whitney test.
 //!
-//! Where commands are run by a shell, the time that the shell takes to start is measured in each round as well, and
-//! subtracted from every run. How well it is known goes into the interval: that is widened by as much as the ratio moves
-//! when another time within the shell's own interval is subtracted.
+//! Where commands are run by a shell, the time that the shell takes to start is measured in each
+//! round as well, and subtracted from every run. How well it is known goes into the interval: that
+//! is widened by as much as the ratio moves when another time within the shell's own interval is
+//! subtracted.
 
 use ringfence_analysis::estimate::{Estimate, Interval, NotEstimable};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -43,8 +46,8 @@ pub fn shell(runs: &[Run], quantity: Quantity, level: f64) -> Option<Estimate> {
 /// The ratio of a quantity of case `b` over that of case `a`, over the rounds in which both ran.
 ///
 /// # Errors
-/// Fewer than four such rounds; more runs than are left out that took none of it, or no more time than the shell's start
-/// ([`NotEstimable::Stalled`]); rounds too far apart.
+/// Fewer than four such rounds; more runs than are left out that took none of it, or no more time
+/// than the shell's start ([`NotEstimable::Stalled`]); rounds too far apart.
 pub fn ratio(runs: &[Run], quantity: Quantity, a: usize, b: usize, level: f64) -> Estimate {
     let shell = match quantity {
         Quantity::Wall => shell(runs, quantity, level).transpose()?,
@@ -56,8 +59,10 @@ pub fn ratio(runs: &[Run], quantity: Quantity, a: usize, b: usize, level: f64) -
     };
     let start = shell.value;
     let interval = of_pairs(&pairs, start, level).map_err(|why| stalled(why, &pairs, start))?;
-    // How much the log-ratio moves with the start that is subtracted: of the middle pair, which is no outlier.
-    let mut moves: Vec<f64> = pairs.iter().map(|(a, b)| (a - start).recip() - (b - start).recip()).collect();
+    // How much the log-ratio moves with the start that is subtracted: of the middle pair, which is
+    // no outlier.
+    let mut moves: Vec<f64> =
+        pairs.iter().map(|(a, b)| (a - start).recip() - (b - start).recip()).collect();
     moves.sort_by(f64::total_cmp);
     let moved = moves[moves.len() / 2].abs() * (shell.high - shell.low) / 2.0;
     if moved.is_finite() { interval.widened(moved) } else { Err(NotEstimable::OutOfRange) }
@@ -78,8 +83,9 @@ pub fn whole(runs: &[Run], a: usize, b: usize, level: f64) -> Estimate {
     }
 }
 
-/// The trimmed mean of log figures, back-transformed, with its interval. [`Interval::spread`] is the standard deviation
-/// that would give the same interval if nothing were left out, so that what it tells of more rounds is right.
+/// The trimmed mean of log figures, back-transformed, with its interval. [`Interval::spread`] is
+/// the standard deviation that would give the same interval if nothing were left out, so that what
+/// it tells of more rounds is right.
 ///
 /// # Errors
 /// Fewer than four figures, or an interval that says nothing.
@@ -113,16 +119,17 @@ pub fn trimmed(logs: &[f64], level: f64) -> Estimate {
     Interval { value, low, high, level, trials: n as u32, spread, slack: 0.0 }.widened(0.0)
 }
 
-// With few rounds, trimming leaves too few to estimate a spread. Then every run of one command is compared with every
-// run of the other.
+// With few rounds, trimming leaves too few to estimate a spread. Then every run of one command is
+// compared with every run of the other.
 fn of_pairs(pairs: &[(f64, f64)], start: f64, level: f64) -> Estimate {
     let few = FEW_ROUNDS.contains(&pairs.len());
     let of_ranks = few.then(|| of_ranks(pairs, start, level)).flatten();
     of_ranks.map_or_else(|| trimmed(&log_ratios(pairs, start), level), Ok)
 }
 
-// The median of all ratios with the interval of the Mann-Whitney test (J. L. Hodges and E. L. Lehmann, Annals of
-// Mathematical Statistics 34, 1963); none if so few runs do not allow this level, or the interval says nothing.
+// The median of all ratios with the interval of the Mann-Whitney test (J. L. Hodges and E. L.
+// Lehmann, Annals of Mathematical Statistics 34, 1963); none if so few runs do not allow this
+// level, or the interval says nothing.
 fn of_ranks(pairs: &[(f64, f64)], start: f64, level: f64) -> Option<Interval> {
     let n = pairs.len();
     let of_a = |(a, _): &(f64, f64)| pairs.iter().map(move |(_, b)| (*a, *b)).collect::<Vec<_>>();
@@ -141,15 +148,17 @@ fn of_ranks(pairs: &[(f64, f64)], start: f64, level: f64) -> Option<Interval> {
     Interval { value, low, high, level, trials: n as u32, spread, slack: 0.0 }.widened(0.0).ok()
 }
 
-// The rank, from either end, of the ratios that bound the interval: as many orders of 2n runs as the level permits lie
-// beyond it.
+// The rank, from either end, of the ratios that bound the interval: as many orders of 2n runs as
+// the level permits lie beyond it.
 fn left_out(n: usize, level: f64) -> Option<usize> {
-    // How many orders of i runs of one and j of the other have so many pairs in which the other's is the shorter.
+    // How many orders of i runs of one and j of the other have so many pairs in which the other's
+    // is the shorter.
     fn orders(i: usize, j: usize, shorter: usize) -> f64 {
         match (i, j) {
             (0, _) | (_, 0) => f64::from(u8::from(shorter == 0)),
             _ => {
-                let last_is_first = shorter.checked_sub(j).map_or(0.0, |rest| orders(i - 1, j, rest));
+                let last_is_first =
+                    shorter.checked_sub(j).map_or(0.0, |rest| orders(i - 1, j, rest));
                 last_is_first + orders(i, j - 1, shorter)
             }
         }
@@ -167,12 +176,14 @@ fn left_out(n: usize, level: f64) -> Option<usize> {
 // What a and b took, round by round.
 fn pairs(runs: &[Run], quantity: Quantity, a: usize, b: usize) -> Vec<(f64, f64)> {
     let (before, after) = (kept(runs, Slot::Case(a)), kept(runs, Slot::Case(b)));
-    let both =
-        before.iter().filter_map(|(round, a)| Some((quantity.of(a)?, quantity.of(after.get(round)?)?)));
+    let both = before
+        .iter()
+        .filter_map(|(round, a)| Some((quantity.of(a)?, quantity.of(after.get(round)?)?)));
     both.collect()
 }
 
-// What is no time at all lies beyond everything: where there is little of it, it is among what is left out.
+// What is no time at all lies beyond everything: where there is little of it, it is among what is
+// left out.
 fn log_ratios(pairs: &[(f64, f64)], start: f64) -> Vec<f64> {
     let log = |(a, b): &(f64, f64)| match (a - start > 0.0, b - start > 0.0) {
         (true, true) => ((b - start) / (a - start)).ln(),
@@ -187,8 +198,9 @@ fn log_ratios(pairs: &[(f64, f64)], start: f64) -> Vec<f64> {
 
 // The reason, where it is that runs took no time.
 fn stalled(why: NotEstimable, pairs: &[(f64, f64)], start: f64) -> NotEstimable {
-    let none =
-        |get: fn(&(f64, f64)) -> f64| pairs.iter().filter(|pair| get(pair) - start <= 0.0).count() as u32;
+    let none = |get: fn(&(f64, f64)) -> f64| {
+        pairs.iter().filter(|pair| get(pair) - start <= 0.0).count() as u32
+    };
     match (why, none(|pair| pair.0), none(|pair| pair.1)) {
         (NotEstimable::OutOfRange, baseline, arm) if baseline + arm > 0 => {
             NotEstimable::Stalled { baseline, arm, of: pairs.len() as u32 }
@@ -306,8 +318,8 @@ mod tests {
         );
     }
 
-    // Logs 1, 2, 3, 4, 100: one is left out at each end. Mean 3; winsorized 2, 2, 3, 4, 4, squares 4;
-    // error sqrt(4 / (3 * 2)); t(0.975, 2) = 4.30265.
+    // Logs 1, 2, 3, 4, 100: one is left out at each end. Mean 3; winsorized 2, 2, 3, 4, 4, squares
+    // 4; error sqrt(4 / (3 * 2)); t(0.975, 2) = 4.30265.
     #[test]
     fn a_trimmed_mean_by_hand() {
         let found = trimmed(&[100.0, 1.0, 3.0, 2.0, 4.0].map(|log| log / 10.0), 0.95).unwrap();
@@ -318,39 +330,51 @@ mod tests {
         // What all rounds say is not hidden.
         let rare = runs(
             &[10; 20],
-            &[[10; 17], [10; 17]].concat()[..17].iter().chain(&[400; 3]).copied().collect::<Vec<_>>(),
+            &[[10; 17], [10; 17]].concat()[..17]
+                .iter()
+                .chain(&[400; 3])
+                .copied()
+                .collect::<Vec<_>>(),
             &[],
         );
         assert_eq!(ratio(&rare, Quantity::Wall, 0, 1, 0.95).unwrap().high, 1.0);
         assert!(whole(&rare, 0, 1, 0.95).unwrap().value > 1.5);
     }
 
-    // Mann and Whitney's table for five and five: at most 2 of 25 pairs at 95 %, 1 at 98 %; 3 of 6 and 6 are 5.
+    // Mann and Whitney's table for five and five: at most 2 of 25 pairs at 95 %, 1 at 98 %; 3 of 6
+    // and 6 are 5.
     #[test]
     fn few_rounds_are_judged_by_all_pairs_of_runs() {
-        assert_eq!([left_out(5, 0.95), left_out(5, 0.98), left_out(6, 0.95)], [Some(3), Some(2), Some(6)]);
+        assert_eq!(
+            [left_out(5, 0.95), left_out(5, 0.98), left_out(6, 0.95)],
+            [Some(3), Some(2), Some(6)]
+        );
         assert_eq!(left_out(5, 0.995), None);
         // Twice as long in each run, and two runs of a that something else made longer.
         let all = runs(&[11, 12, 19, 11, 18], &[21, 22, 21, 23, 21], &[]);
         let found = ratio(&all, Quantity::Wall, 0, 1, 0.95).unwrap();
         assert!(found.low > 1.1 && found.high < 2.2, "{found:?}");
-        let logs: Vec<f64> =
-            [21.0 / 11.0, 22.0 / 12.0, 21.0 / 19.0, 23.0 / 11.0, 21.0 / 18.0f64].map(f64::ln).into();
+        let logs: Vec<f64> = [21.0 / 11.0, 22.0 / 12.0, 21.0 / 19.0, 23.0 / 11.0, 21.0 / 18.0f64]
+            .map(f64::ln)
+            .into();
         assert!(trimmed(&logs, 0.95).unwrap().low < 1.0);
         // The same command twice is no difference.
         let same = runs(&[11, 12, 19, 11, 18], &[12, 18, 11, 11, 19], &[]);
         assert!(ratio(&same, Quantity::Wall, 0, 1, 0.95).unwrap().contains(1.0));
     }
 
-    // One run in five takes up to twice as long, and some rounds are slow as a whole. A 95 % interval may miss the truth
-    // once in twenty, which 3,000 draws show to within 1.2 % (three sigma). That it finds a factor of two more often than
-    // the trimmed mean holds for runs like these: of runs that are up to five times as long, the trimmed mean of five
-    // finds it in 67 to 89 %, ranks in 46 to 69 %.
+    // One run in five takes up to twice as long, and some rounds are slow as a whole. A 95 %
+    // interval may miss the truth once in twenty, which 3,000 draws show to within 1.2 % (three
+    // sigma). That it finds a factor of two more often than the trimmed mean holds for runs like
+    // these: of runs that are up to five times as long, the trimmed mean of five finds it in 67 to
+    // 89 %, ranks in 46 to 69 %.
     #[test]
     fn intervals_of_few_rounds_hold_the_truth() {
         let mut state = 1u64;
         let mut uniform = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 11) as f64 / (1u64 << 53) as f64
         };
         let draws = 3000;

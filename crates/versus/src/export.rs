@@ -86,8 +86,9 @@ pub fn json(findings: &Findings, runs: &[Run]) -> String {
     let result = |(number, measure): (usize, &'_ Measure)| {
         let described = measure.described?;
         let s = |ns: f64| ns / 1e9;
-        let other =
-            |asked| measure.others.iter().find(|(one, _)| *one == asked).map_or(0.0, |(_, ns)| s(*ns));
+        let other = |asked| {
+            measure.others.iter().find(|(one, _)| *one == asked).map_or(0.0, |(_, ns)| s(*ns))
+        };
         let kept = kept(runs, Slot::Case(number));
         Some((number, described, s, other(Quantity::User), other(Quantity::System), kept))
     };
@@ -120,14 +121,16 @@ pub fn json(findings: &Findings, runs: &[Run]) -> String {
 /// hyperfine's `--export-csv`: seconds.
 pub fn csv(findings: &Findings) -> String {
     // In the order of their names, as hyperfine has them.
-    let sorted = |measure: &Measure| measure.case.parameters.iter().cloned().collect::<BTreeMap<_, _>>();
+    let sorted =
+        |measure: &Measure| measure.case.parameters.iter().cloned().collect::<BTreeMap<_, _>>();
     let names = findings.commands.first().map(sorted).unwrap_or_default();
     let mut text = String::from("command,mean,stddev,median,user,system,min,max");
     names.keys().for_each(|name| _ = write!(text, ",parameter_{}", quoted(name)));
     text.push('\n');
     for measure in &findings.commands {
         let Some(all) = measure.described else { continue };
-        let other = |asked| measure.others.iter().find(|(one, _)| *one == asked).map_or(0.0, |(_, ns)| *ns);
+        let other =
+            |asked| measure.others.iter().find(|(one, _)| *one == asked).map_or(0.0, |(_, ns)| *ns);
         let figures = [
             all.mean,
             all.stddev.unwrap_or(0.0),
@@ -221,7 +224,11 @@ pub fn table(findings: &Findings, unit: Option<Unit>, sort: Sort, markup: Markup
         }
         Markup::Orgmode => {
             let line = |cells: &[String; 5]| format!("| {} |\n", cells.join(" | "));
-            format!("{}|--+--+--+--+--|\n{}", line(&head), rows.iter().map(line).collect::<String>())
+            format!(
+                "{}|--+--+--+--+--|\n{}",
+                line(&head),
+                rows.iter().map(line).collect::<String>()
+            )
         }
         Markup::Asciidoc => {
             let line = |cells: &[String; 5]| format!("| {}\n", cells.join("\n| "));
@@ -232,10 +239,9 @@ pub fn table(findings: &Findings, unit: Option<Unit>, sort: Sort, markup: Markup
 }
 
 fn relative(findings: &Findings, case: &Case) -> String {
-    let mine = findings
-        .comparisons
-        .iter()
-        .find(|one| one.of == case.role && (one.parameters.is_empty() || one.parameters == case.parameters));
+    let mine = findings.comparisons.iter().find(|one| {
+        one.of == case.role && (one.parameters.is_empty() || one.parameters == case.parameters)
+    });
     match mine.map(|one| one.ratio.estimate()) {
         None => "1.00".into(),
         Some(Ok(ratio)) => format!("{:.3} [{:.3}, {:.3}]", ratio.value, ratio.low, ratio.high),

@@ -129,14 +129,16 @@ pub struct Compared {
     pub ratio: Figure,
     /// The same over all rounds, none left out.
     pub whole: Figure,
-    /// Whether the latter's interval lies above the former, or above a budget that the former is not beyond: some runs of the
-    /// first are much longer.
+    /// Whether the latter's interval lies above the former, or above a budget that the former is
+    /// not beyond: some runs of the first are much longer.
     pub rare_long_runs: bool,
     /// What the interval says.
     pub verdict: Verdict,
-    /// Rounds, in all, that would settle what is undecided; none where it is settled, or absurdly many would.
+    /// Rounds, in all, that would settle what is undecided; none where it is settled, or absurdly
+    /// many would.
     pub rounds_needed: Option<u32>,
-    /// Ratios of what else was counted, which hold together as often as [`Settings::confidence`] says.
+    /// Ratios of what else was counted, which hold together as often as [`Settings::confidence`]
+    /// says.
     pub others: Vec<(Quantity, Figure)>,
 }
 
@@ -193,7 +195,12 @@ pub struct About {
 }
 
 /// Everything that runs say.
-pub fn findings(cases: &[Case], settings: &Settings, about: About, measured: &Measured) -> Findings {
+pub fn findings(
+    cases: &[Case],
+    settings: &Settings,
+    about: About,
+    measured: &Measured,
+) -> Findings {
     let groups = groups(cases);
     let runs = &measured.runs;
     let pairs = comparisons(&groups);
@@ -248,7 +255,8 @@ fn compared(
     let ratio = estimate::ratio(runs, Quantity::Wall, a, b, level);
     let whole = estimate::whole(runs, a, b, level);
     let finding = Finding::new(&ratio, settings.margin);
-    // Long runs that are the command's own: beyond what the figure says, or beyond the budget while that is not.
+    // Long runs that are the command's own: beyond what the figure says, or beyond the budget while
+    // that is not.
     let rare = match (&ratio, &whole, settings.budget) {
         (Ok(ratio), Ok(whole), budget) => {
             let limit = budget.map_or(f64::INFINITY, |budget| 1.0 + budget);
@@ -288,7 +296,9 @@ fn compared(
     let others = Quantity::OTHERS.into_iter().filter(|quantity| {
         // What is zero in some run has no ratio.
         let some = |case| {
-            kept(runs, Slot::Case(case)).values().all(|took| quantity.of(took).is_some_and(|n| n > 0.0))
+            kept(runs, Slot::Case(case))
+                .values()
+                .all(|took| quantity.of(took).is_some_and(|n| n > 0.0))
         };
         some(a) && some(b)
     });
@@ -312,7 +322,9 @@ fn measure(cases: &[Case], runs: &[Run], case: usize, level: f64) -> Measure {
     let shell = kept(runs, Slot::Shell);
     let mean = |all: Vec<f64>| described(&all).map(|all| all.mean);
     let start = |quantity: Quantity| {
-        let all = quantity.is_time().then(|| shell.values().filter_map(|took| quantity.of(took)).collect());
+        let all = quantity
+            .is_time()
+            .then(|| shell.values().filter_map(|took| quantity.of(took)).collect());
         all.and_then(mean).unwrap_or(0.0)
     };
     let times: Vec<f64> = corrected(runs, case).collect();
@@ -339,7 +351,8 @@ fn measure(cases: &[Case], runs: &[Run], case: usize, level: f64) -> Measure {
 }
 
 fn left_behind(runs: &[Run], case: usize) -> Option<LeftBehind> {
-    let mine = runs.iter().filter(|run| run.slot == Slot::Case(case) && !run.took.left_behind.is_empty());
+    let mine =
+        runs.iter().filter(|run| run.slot == Slot::Case(case) && !run.took.left_behind.is_empty());
     let names: BTreeSet<&String> = mine.clone().flat_map(|run| &run.took.left_behind).collect();
     let runs = mine.count() as u32;
     (runs > 0).then(|| LeftBehind { runs, names: names.into_iter().cloned().collect() })
@@ -347,9 +360,11 @@ fn left_behind(runs: &[Run], case: usize) -> Option<LeftBehind> {
 
 /// The times of a case's runs without the shell's start, ns, in order.
 pub fn corrected(runs: &[Run], case: usize) -> impl Iterator<Item = f64> {
-    let shell: Vec<f64> = kept(runs, Slot::Shell).values().map(|took| took.wall_ns as f64).collect();
+    let shell: Vec<f64> =
+        kept(runs, Slot::Shell).values().map(|took| took.wall_ns as f64).collect();
     let start = described(&shell).map_or(0.0, |shell| shell.mean);
-    let times: Vec<f64> = kept(runs, Slot::Case(case)).values().map(|took| took.wall_ns as f64).collect();
+    let times: Vec<f64> =
+        kept(runs, Slot::Case(case)).values().map(|took| took.wall_ns as f64).collect();
     times.into_iter().map(move |time| (time - start).max(0.0))
 }
 
@@ -358,12 +373,16 @@ fn overall(settings: &Settings, compared: &[Compared]) -> Verdict {
     let any = |verdict| compared.iter().any(|one| one.verdict == verdict);
     match settings.budget {
         Some(_) if any(Verdict::OverBudget) => Verdict::OverBudget,
-        Some(_) if compared.iter().all(|one| one.verdict == Verdict::WithinBudget) => Verdict::WithinBudget,
+        Some(_) if compared.iter().all(|one| one.verdict == Verdict::WithinBudget) => {
+            Verdict::WithinBudget
+        }
         Some(_) => Verdict::Undecided,
         None => match compared {
             [] => Verdict::Alone,
             [one] => one.verdict,
-            [first, rest @ ..] if rest.iter().all(|one| one.verdict == first.verdict) => first.verdict,
+            [first, rest @ ..] if rest.iter().all(|one| one.verdict == first.verdict) => {
+                first.verdict
+            }
             _ => Verdict::Undecided,
         },
     }

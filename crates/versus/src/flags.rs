@@ -28,13 +28,14 @@ pub struct Flags {
     pub budget: Option<String>,
     /// Time for all runs [default: 60s, or 10 of each]
     ///
-    /// For one command alone the default is 10 s. Measuring ends earlier when the question is settled. Setup and cleanup are not part of it.
+    /// For one command alone the default is 10 s. Measuring ends earlier when the question is
+    /// settled. Setup and cleanup are not part of it.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub time: Option<String>,
     /// Where commands run on: lines, counter, ...
     ///
-    /// instructions, lines, latencies, counter or runs, as of a victim of 'prove'. Each command runs in windows while the others
-    /// are paused.
+    /// instructions, lines, latencies, counter or runs, as of a victim of 'prove'. Each command
+    /// runs in windows while the others are paused.
     #[arg(long, value_name = "HOW", hide_possible_values = true,
         value_parser = ["instructions", "lines", "latencies", "counter", "runs"])]
     pub progress: Option<String>,
@@ -48,11 +49,18 @@ pub struct Flags {
     #[arg(short = 'P', long, value_names = ["NAME", "MIN", "MAX"], num_args = 3, allow_hyphen_values = true, hide_short_help = true)]
     pub parameter_scan: Vec<String>,
     /// How far apart the values of --parameter-scan are [default: 1]
-    #[arg(short = 'D', long, value_name = "STEP", requires = "parameter_scan", hide_short_help = true)]
+    #[arg(
+        short = 'D',
+        long,
+        value_name = "STEP",
+        requires = "parameter_scan",
+        hide_short_help = true
+    )]
     pub parameter_step_size: Option<String>,
     /// Run before each run of a command
     ///
-    /// Given once, it is for all commands; otherwise once for each. --conclude, --setup, --cleanup and --output are alike.
+    /// Given once, it is for all commands; otherwise once for each. --conclude, --setup, --cleanup
+    /// and --output are alike.
     #[arg(short, long, value_name = "COMMAND")]
     pub prepare: Vec<String>,
     /// Run after each run
@@ -82,12 +90,19 @@ pub struct Flags {
     /// none, sh, ... [default: none if none is needed]
     ///
     /// The shell that runs the commands. Its start is measured and subtracted.
-    #[arg(short = 'S', long, value_name = "SHELL", default_value = "auto", hide_default_value = true)]
+    #[arg(
+        short = 'S',
+        long,
+        value_name = "SHELL",
+        default_value = "auto",
+        hide_default_value = true
+    )]
     pub shell: String,
     /// The same as --shell none
     #[arg(short = 'N', conflicts_with = "shell")]
     pub no_shell: bool,
-    /// The folder in which a command runs, and what belongs around it; once for all commands, or for each
+    /// The folder in which a command runs, and what belongs around it; once for all commands, or
+    /// for each
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub dir: Vec<String>,
     /// A file for commands' standard input [default: null]
@@ -151,7 +166,13 @@ pub struct Flags {
     )]
     pub confidence: Option<String>,
     /// Seed for everything that is random
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub seed: u64,
     /// Folder [default: ringfence-versus-TIME]
     #[arg(long, value_name = "DIR", help_heading = "Output")]

@@ -58,7 +58,11 @@ pub(crate) struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    pub fn new(question: &'a Question, stop: &'a Arc<AtomicBool>, watch: &'a mut dyn Watch) -> Self {
+    pub fn new(
+        question: &'a Question,
+        stop: &'a Arc<AtomicBool>,
+        watch: &'a mut dyn Watch,
+    ) -> Self {
         let began = Instant::now();
         Self { question, stop, watch, began, not_counted: None, journal: None, give_up_at: None }
     }
@@ -75,8 +79,11 @@ impl Host<'_> {
         let mut done: Vec<(&String, &Option<String>)> = Vec::new();
         let mut result = Ok(());
         for case in &self.question.cases {
-            let Some(command) =
-                case.around.cleanup.as_ref().filter(|command| !done.contains(&(command, &case.around.dir)))
+            let Some(command) = case
+                .around
+                .cleanup
+                .as_ref()
+                .filter(|command| !done.contains(&(command, &case.around.dir)))
             else {
                 continue;
             };
@@ -94,7 +101,8 @@ impl Host<'_> {
     fn once(&self, what: &str, get: impl Fn(&Case) -> Option<&String>) -> Result<(), Trouble> {
         let mut done: Vec<(&String, &Option<String>)> = Vec::new();
         for case in &self.question.cases {
-            let Some(command) = get(case).filter(|command| !done.contains(&(command, &case.around.dir)))
+            let Some(command) =
+                get(case).filter(|command| !done.contains(&(command, &case.around.dir)))
             else {
                 continue;
             };
@@ -139,7 +147,8 @@ impl Host<'_> {
         }
     }
 
-    // Each command once more, before anything is timed. Two runs of the first tell whether it always prints the same.
+    // Each command once more, before anything is timed. Two runs of the first tell whether it
+    // always prints the same.
     pub fn same_output(&self) -> Result<(), Trouble> {
         if !self.question.same_output {
             return Ok(());
@@ -152,13 +161,16 @@ impl Host<'_> {
             for other in &group[1..] {
                 let second = folder.0.join("second");
                 self.printed(*other, &second)?;
-                let Some(found) = same_output::difference(&first, &second).map_err(io)? else { continue };
+                let Some(found) = same_output::difference(&first, &second).map_err(io)? else {
+                    continue;
+                };
                 let [a, b] = [group[0], *other].map(|case| &self.question.cases[case].role);
                 self.printed(group[0], &second)?;
                 let itself = same_output::difference(&first, &second).map_err(io)?;
                 let text = match itself {
                     Some(found) => format!(
-                        "{a} prints something else each time, so that outputs cannot be compared: {}; leave --same-output out",
+                        "{a} prints something else each time, so that outputs cannot be compared: \
+                         {}; leave --same-output out",
                         found.told("the first run", "the second run")
                     ),
                     None => format!("{a} and {b} do not print the same: {}", found.told(a, b)),
@@ -185,7 +197,8 @@ impl Host<'_> {
             self.around("prepare", prepare, case, iteration_of, self.stop)?;
         }
         let began = unix_ns();
-        let ran = self.timed(&case.command, case.around.dir.as_deref(), iteration_of, offset, output)?;
+        let ran =
+            self.timed(&case.command, case.around.dir.as_deref(), iteration_of, offset, output)?;
         if !self.question.ignored.covers(&ran.took) {
             return Err(self.refused(case, &ran));
         }
@@ -240,7 +253,9 @@ impl Host<'_> {
 impl Bench for Host<'_> {
     fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble> {
         let (began, ran) = match slot {
-            Slot::Case(case) => self.case(case, Some(number), offset, &self.question.outputs[case])?,
+            Slot::Case(case) => {
+                self.case(case, Some(number), offset, &self.question.outputs[case])?
+            }
             Slot::Shell => {
                 let began = unix_ns();
                 let ran = self.timed("", None, None, offset, &Output::Null)?;

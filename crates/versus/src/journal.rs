@@ -1,7 +1,8 @@
 //! Runs as they are made, in `runs.journal`: what a killed measurement leaves behind.
 //!
-//! A line for each run and for what was decided meanwhile, as JSON, handed to the kernel before the next run begins. It goes
-//! when the answer is kept whole. A line that was cut in two ends the journal.
+//! A line for each run and for what was decided meanwhile, as JSON, handed to the kernel before the
+//! next run begins. It goes when the answer is kept whole. A line that was cut in two ends the
+//! journal.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -34,7 +35,8 @@ pub(crate) enum Entry {
     WarmedUp(Warmed),
     /// What was said to be told.
     Announced(Announced),
-    /// For each comparison, the level of its interval from here on; of one command alone, that of its time.
+    /// For each comparison, the level of its interval from here on; of one command alone, that of
+    /// its time.
     Levels(Vec<f64>),
     /// Why instructions are not counted.
     NotCounted(String),
@@ -50,7 +52,8 @@ impl Journal {
         cases: &[Case],
         settings: &Settings,
     ) -> io::Result<Journal> {
-        let mut journal = Self(OpenOptions::new().write(true).create_new(true).open(dir.join(JOURNAL))?);
+        let mut journal =
+            Self(OpenOptions::new().write(true).create_new(true).open(dir.join(JOURNAL))?);
         let (about, cases, settings) = (about.clone(), cases.to_vec(), settings.clone());
         journal.write(&Entry::Begun { version: VERSION, about, cases, settings })?;
         Ok(journal)
@@ -81,12 +84,19 @@ pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
     let mut entries = lines.by_ref().map_while(|line| serde_json::from_slice::<Entry>(&line).ok());
     let Some(Entry::Begun { version: VERSION, mut about, cases, settings }) = entries.next() else {
         return Err(failed(format!(
-            "its first line does not begin a journal of version {VERSION}; what was measured there is lost, or is of another version of this program"
+            "its first line does not begin a journal of version {VERSION}; what was measured there \
+             is lost, or is of another version of this program"
         )));
     };
     let levels = vec![settings.confidence; comparisons(&groups(&cases)).len().max(1)];
-    let mut measured =
-        Measured { runs: Vec::new(), warmed: None, announced: None, levels, trouble: None, seconds: 0.0 };
+    let mut measured = Measured {
+        runs: Vec::new(),
+        warmed: None,
+        announced: None,
+        levels,
+        trouble: None,
+        seconds: 0.0,
+    };
     let (mut read, mut makes_sense) = (1, true);
     for entry in entries {
         match entry {
@@ -95,7 +105,9 @@ pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
             }
             Entry::WarmedUp(warmed) => measured.warmed = Some(warmed),
             Entry::Announced(announced) => measured.announced = Some(announced),
-            Entry::Levels(levels) if levels.len() == measured.levels.len() => measured.levels = levels,
+            Entry::Levels(levels) if levels.len() == measured.levels.len() => {
+                measured.levels = levels
+            }
             Entry::NotCounted(why) => about.not_counted = Some(why),
             Entry::Begun { .. } | Entry::Run(_) | Entry::Levels(_) => {
                 makes_sense = false;
@@ -137,7 +149,8 @@ mod tests {
     #[test]
     fn what_was_written_before_the_end_is_found_again() {
         let dir = tempfile::tempdir().unwrap();
-        let cases = cases(&Asked { commands: vec!["a".into(), "b".into()], ..Asked::default() }).unwrap();
+        let cases =
+            cases(&Asked { commands: vec!["a".into(), "b".into()], ..Asked::default() }).unwrap();
         let about = About { host: "h".into(), label: Some("l".into()), ..About::default() };
         let mut journal = Journal::begin(dir.path(), &about, &cases, &Settings::default()).unwrap();
         for round in 1..=9 {
@@ -155,9 +168,15 @@ mod tests {
         fs::write(&path, &whole[..whole.len() - 7]).unwrap();
         let (found, runs) = read(dir.path()).unwrap();
         assert_eq!(runs.iter().filter(|run| !run.warm_up).count(), 14);
-        assert_eq!((found.rounds, found.commands[0].runs, found.label.as_deref()), (9, 7, Some("l")));
+        assert_eq!(
+            (found.rounds, found.commands[0].runs, found.label.as_deref()),
+            (9, 7, Some("l"))
+        );
         let ratio = found.comparisons[0].ratio.estimate().unwrap();
-        assert!((ratio.value - 2.0).abs() < 1e-9 && (ratio.level - 0.975).abs() < 1e-9, "{ratio:?}");
+        assert!(
+            (ratio.value - 2.0).abs() < 1e-9 && (ratio.level - 0.975).abs() < 1e-9,
+            "{ratio:?}"
+        );
         assert_eq!(found.not_counted.as_deref(), Some("no counters"));
         assert!(found.ended_early.unwrap().contains("killed"));
         // What follows a damaged line is left out, and that is said.

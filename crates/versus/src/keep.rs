@@ -29,9 +29,9 @@ pub(crate) fn check_writable(question: &Question, dir: &Path) -> Result<(), Trou
         let refused = match path.metadata() {
             Ok(there) if there.is_dir() => Some("it is a folder".into()),
             // What is there need not lie in a folder that can be written to.
-            Ok(_) => {
-                rustix::fs::access(path, rustix::fs::Access::WRITE_OK).err().map(|error| error.to_string())
-            }
+            Ok(_) => rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
+                .err()
+                .map(|error| error.to_string()),
             Err(_) => tempfile_in(whole::folder_of(path)).err().map(|error| error.to_string()),
         };
         if let Some(why) = refused {
@@ -100,7 +100,11 @@ impl Files {
 }
 
 // Beside it nothing else is in the folder until all is kept.
-pub(crate) fn begin_journal(question: &Question, dir: &Path, about: &About) -> Result<Journal, Trouble> {
+pub(crate) fn begin_journal(
+    question: &Question,
+    dir: &Path,
+    about: &About,
+) -> Result<Journal, Trouble> {
     fs::create_dir_all(dir).map_err(DatasetError::io("make", dir)).map_err(trouble)?;
     let begun = Journal::begin(dir, about, &question.cases, &question.settings);
     begun.map_err(DatasetError::io("write", &dir.join(JOURNAL))).map_err(trouble)
@@ -122,9 +126,11 @@ pub(crate) fn keep(
     watch: &dyn Watch,
 ) -> Result<(), Trouble> {
     let made = fs::create_dir_all(dir).map_err(DatasetError::io("make", dir));
-    let kept =
-        made.and_then(|()| table::write(&dir.join(Files::RUNS), findings, &question.cases, &measured.runs));
-    let text = serde_json::to_string_pretty(findings).map_err(|error| Trouble::Failed(error.to_string()))?;
+    let kept = made.and_then(|()| {
+        table::write(&dir.join(Files::RUNS), findings, &question.cases, &measured.runs)
+    });
+    let text = serde_json::to_string_pretty(findings)
+        .map_err(|error| Trouble::Failed(error.to_string()))?;
     let path = dir.join(Files::FINDINGS);
     let kept = kept.and_then(|()| {
         whole::write(&path, (text + "\n").as_bytes())
@@ -149,8 +155,9 @@ pub(crate) fn keep(
             continue;
         }
         let written = whole::write_named(path, text.as_bytes());
-        failed = failed
-            .or(written.err().map(|error| trouble(DatasetError::io("write", path)(error.into_source()))));
+        failed = failed.or(written
+            .err()
+            .map(|error| trouble(DatasetError::io("write", path)(error.into_source()))));
     }
     failed.map_or(Ok(()), Err)
 }

@@ -1,4 +1,5 @@
-//! Runs commands: each by a process of this program of its own, which is in a session of its own, so without a terminal.
+//! Runs commands: each by a process of this program of its own, which is in a session of its own,
+//! so without a terminal.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -39,7 +40,8 @@ pub enum Output {
 }
 
 impl Output {
-    /// `null`, `pipe`, `inherit`, or a file: one without a slash has a dot in its name, so that a slip is seen.
+    /// `null`, `pipe`, `inherit`, or a file: one without a slash has a dot in its name, so that a
+    /// slip is seen.
     ///
     /// # Errors
     /// One sentence where it is none of these.
@@ -49,9 +51,9 @@ impl Output {
             "pipe" => Ok(Self::Pipe),
             "inherit" => Ok(Self::Inherit),
             file if file.contains(['/', '.']) => Ok(Self::File(file.into())),
-            other => {
-                Err(format!("--output: '{other}' is not null, pipe, inherit or a file such as ./{other}"))
-            }
+            other => Err(format!(
+                "--output: '{other}' is not null, pipe, inherit or a file such as ./{other}"
+            )),
         }
     }
 }
@@ -155,11 +157,13 @@ fn launch(
         environment: what.environment.clone(),
         count,
     };
-    let mut running = Running(launcher.spawn().map_err(io("starting a process of this program"))?, true);
+    let mut running =
+        Running(launcher.spawn().map_err(io("starting a process of this program"))?, true);
     // Its end of the socket, which would keep this one open.
     drop(launcher);
     let text = serde_json::to_vec(&order).map_err(|error| Trouble::Failed(error.to_string()))?;
-    let sent = ours.write_all(&(text.len() as u64).to_le_bytes()).and_then(|()| ours.write_all(&text));
+    let sent =
+        ours.write_all(&(text.len() as u64).to_le_bytes()).and_then(|()| ours.write_all(&text));
     sent.map_err(io("telling a process of this program what to run"))
         .map_err(|trouble| unless_stopped(trouble, stop))?;
     let reply = match listen(&mut ours, stop, until) {
@@ -179,7 +183,8 @@ fn launch(
         Err(_) => {
             let words = what.words.join(" ");
             let text = format!(
-                "the process that ran '{words}' ended without saying how; if somebody killed it, run this again"
+                "the process that ran '{words}' ended without saying how; if somebody killed it, \
+                 run this again"
             );
             Err(unless_stopped(Trouble::Failed(text), stop))
         }
@@ -218,7 +223,9 @@ fn listen(
             Ok(0) => return Ok(reply),
             Ok(length) => reply.extend_from_slice(&buffer[..length]),
             Err(error) => match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::Interrupted => {}
                 // It was killed.
                 io::ErrorKind::ConnectionReset => return Ok(reply),
                 _ => return Err(io(error)),
@@ -258,7 +265,8 @@ impl Running {
     }
 }
 
-// Who has ended is a member of its group until it is collected, which the first process of a container may never do.
+// Who has ended is a member of its group until it is collected, which the first process of a
+// container may never do.
 fn lives(group: Pid) -> bool {
     if rustix::process::test_kill_process_group(group).is_err() {
         return false;
@@ -270,8 +278,10 @@ fn lives(group: Pid) -> bool {
         let ended = fields.next()?.starts_with(['Z', 'X']);
         Some(!ended && fields.nth(1)?.parse::<i32>().ok()? == group.as_raw_nonzero().get())
     };
-    let stats =
-        root.numbered("/proc", "").into_iter().filter_map(|pid| root.read_opt(format!("/proc/{pid}/stat")));
+    let stats = root
+        .numbered("/proc", "")
+        .into_iter()
+        .filter_map(|pid| root.read_opt(format!("/proc/{pid}/stat")));
     stats.filter_map(member).any(|lives| lives)
 }
 

@@ -1,12 +1,13 @@
 //! The process that runs one command, times it and says what it took.
 //!
-//! It is started anew for every run, and the command is its only child: so the kernel's sums over its children
-//! (`getrusage(2)`, RUSAGE_CHILDREN) are about that run alone, peak memory included. What its own start takes is outside
-//! of the time that is measured. It is small, because the kernel counts what a process had in memory before it became
-//! the command to that command's peak.
+//! It is started anew for every run, and the command is its only child: so the kernel's sums over
+//! its children (`getrusage(2)`, RUSAGE_CHILDREN) are about that run alone, peak memory included.
+//! What its own start takes is outside of the time that is measured. It is small, because the
+//! kernel counts what a process had in memory before it became the command to that command's peak.
 //!
-//! It reads what to run from its standard input, which is a socket, and writes there what came of it. Where the other
-//! end closes first, whoever asked is gone, and everything in its process group is ended.
+//! It reads what to run from its standard input, which is a socket, and writes there what came of
+//! it. Where the other end closes first, whoever asked is gone, and everything in its process group
+//! is ended.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -79,7 +80,8 @@ pub enum Reply {
     },
 }
 
-/// Runs as a launcher where the first argument says so; it does not return then. To be called first in `main`.
+/// Runs as a launcher where the first argument says so; it does not return then. To be called first
+/// in `main`.
 pub fn enter_hidden_role() {
     if std::env::args_os().nth(1).is_none_or(|word| word != LAUNCHER) {
         return;
@@ -89,7 +91,8 @@ pub fn enter_hidden_role() {
 }
 
 fn serve() -> io::Result<()> {
-    // Whoever asks the terminal for a password would be stopped in the background, where nobody sees that.
+    // Whoever asks the terminal for a password would be stopped in the background, where nobody
+    // sees that.
     rustix::process::setsid()?;
     // What the command leaves behind becomes a child of this process, and is seen.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -115,7 +118,9 @@ fn run(order: &Order) -> Reply {
     match timed(order) {
         Ok(reply) => reply,
         Err((tried, error)) => {
-            use io::ErrorKind::{InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied};
+            use io::ErrorKind::{
+                InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
+            };
             let usage = [NotFound, PermissionDenied, NotADirectory, IsADirectory, InvalidInput];
             Reply::Failed {
                 tried,
@@ -163,7 +168,8 @@ fn timed(order: &Order) -> Tried<Reply> {
         command.stdout(writer);
         drained = Some(Tail::of(reader));
     }
-    // Only what is started afterwards inherits a counter, and what becomes another program starts to count.
+    // Only what is started afterwards inherits a counter, and what becomes another program starts
+    // to count.
     let counters = order.count.then(counters);
     let memory_floor = own_peak();
     let began = Instant::now();
@@ -172,11 +178,16 @@ fn timed(order: &Order) -> Tried<Reply> {
     let wall = began.elapsed();
     // Its ends of the pipes, which would keep readers waiting.
     drop(command);
-    let usage = trying(|| "getrusage".into(), getrusage(UsageWho::RUSAGE_CHILDREN).map_err(io::Error::from))?;
+    let usage = trying(
+        || "getrusage".into(),
+        getrusage(UsageWho::RUSAGE_CHILDREN).map_err(io::Error::from),
+    )?;
     let (instructions, cycles, not_counted) = match counters {
         None => (None, None, None),
         Some(Err(error)) => (None, None, Some(format!("perf_event_open says: {error}"))),
-        Some(Ok([mut instructions, mut cycles])) => (instructions.read().ok(), cycles.read().ok(), None),
+        Some(Ok([mut instructions, mut cycles])) => {
+            (instructions.read().ok(), cycles.read().ok(), None)
+        }
     };
     drop(drained);
     let left_behind = if order.count { left_behind() } else { Vec::new() };
@@ -198,7 +209,8 @@ fn timed(order: &Order) -> Tried<Reply> {
         signal: status.signal(),
         left_behind,
     };
-    let said = if took.succeeded() { String::new() } else { tail.map(Tail::end).unwrap_or_default() };
+    let said =
+        if took.succeeded() { String::new() } else { tail.map(Tail::end).unwrap_or_default() };
     Ok(Reply::Ran { took, said, not_counted })
 }
 
@@ -220,7 +232,8 @@ fn children() -> Vec<String> {
     let own = std::process::id().to_string();
     let entries = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let name = |entry: fs::DirEntry| {
-        // proc(5): the number, the name in brackets, which may hold anything, the state, and the parent.
+        // proc(5): the number, the name in brackets, which may hold anything, the state, and the
+        // parent.
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
         let (before, rest) = stat.rsplit_once(") ")?;
         let (_, name) = before.split_once(" (")?;

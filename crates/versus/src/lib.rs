@@ -1,7 +1,8 @@
 //! `ringfence versus`: which of these commands is slower, and by how much.
 //!
-//! Commands are run whole, interleaved in rounds: each round runs every command once, those that are compared next to each
-//! other in random order. A round gives one log-ratio, and Student's t over rounds an interval.
+//! Commands are run whole, interleaved in rounds: each round runs every command once, those that
+//! are compared next to each other in random order. A round gives one log-ratio, and Student's t
+//! over rounds an interval.
 //!
 //! | part | what it is |
 //! |---|---|

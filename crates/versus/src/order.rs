@@ -23,11 +23,12 @@ impl Slot {
     }
 }
 
-/// One run of every case. Those that are compared are adjacent, in random order; so are the groups. The shell comes
-/// first or last, so that it comes between none of them.
+/// One run of every case. Those that are compared are adjacent, in random order; so are the groups.
+/// The shell comes first or last, so that it comes between none of them.
 pub fn round(groups: &[Vec<usize>], shell: bool, seed: u64, number: u32) -> Vec<Slot> {
-    let mut rng =
-        Xoshiro256PlusPlus::seed_from_u64(seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(
+        seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    );
     let mut groups = groups.to_vec();
     shuffle(&mut groups, &mut rng);
     let mut order = Vec::new();
@@ -42,8 +43,8 @@ pub fn round(groups: &[Vec<usize>], shell: bool, seed: u64, number: u32) -> Vec<
     order
 }
 
-/// How much longer the environment of a run is than of another: programs whose stack begins elsewhere may take another
-/// time, which must not always fall to the same command.
+/// How much longer the environment of a run is than of another: programs whose stack begins
+/// elsewhere may take another time, which must not always fall to the same command.
 pub fn environment_offset(seed: u64, number: u32, place: usize) -> usize {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(
         seed.rotate_left(17) ^ (u64::from(number) << 20) ^ (place as u64 + 1),
@@ -90,7 +91,10 @@ mod tests {
     fn the_shell_comes_between_nobody() {
         for number in 0..50 {
             let order = round(&[vec![0, 1]], true, 3, number);
-            assert!(order.len() == 3 && (order[0] == Slot::Shell || order[2] == Slot::Shell), "{order:?}");
+            assert!(
+                order.len() == 3 && (order[0] == Slot::Shell || order[2] == Slot::Shell),
+                "{order:?}"
+            );
         }
     }
 }

@@ -20,9 +20,9 @@ impl Parameter {
     /// # Errors
     /// One sentence on what is wrong.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (name, values) = text
-            .split_once('=')
-            .ok_or_else(|| format!("'{text}' is not of the form NAME=VALUE,VALUE, such as threads=1,2,4"))?;
+        let (name, values) = text.split_once('=').ok_or_else(|| {
+            format!("'{text}' is not of the form NAME=VALUE,VALUE, such as threads=1,2,4")
+        })?;
         Self::list(name, values)
     }
 
@@ -51,7 +51,8 @@ impl Parameter {
     /// One sentence on what is wrong.
     pub fn scan(name: &str, from: &str, to: &str, step: Option<&str>) -> Result<Self, String> {
         let number = |text: &str| {
-            Decimal::parse(text).ok_or_else(|| format!("'{text}' is not a number: give one such as 4 or 0.5"))
+            Decimal::parse(text)
+                .ok_or_else(|| format!("'{text}' is not a number: give one such as 4 or 0.5"))
         };
         let (from, to, step) = (number(from)?, number(to)?, number(step.unwrap_or("1"))?);
         let places = from.places.max(to.places).max(step.places);
@@ -62,7 +63,9 @@ impl Parameter {
             ));
         }
         if (to - from) / step >= MOST_VALUES as i64 {
-            return Err(format!("'{name}' would have more than {MOST_VALUES} values: give larger steps"));
+            return Err(format!(
+                "'{name}' would have more than {MOST_VALUES} values: give larger steps"
+            ));
         }
         let values = (0..=(to - from) / step).map(|place| shown(from + place * step, places));
         Self::new(name, values.collect())
@@ -99,7 +102,8 @@ impl Decimal {
         if part.len() > 9 || !part.chars().all(|c| c.is_ascii_digit()) || whole.is_empty() {
             return None;
         }
-        let digits = format!("{whole}{part}").parse::<i64>().ok().filter(|digits| digits.abs() < 1 << 52)?;
+        let digits =
+            format!("{whole}{part}").parse::<i64>().ok().filter(|digits| digits.abs() < 1 << 52)?;
         Some(Self { digits, places: part.len() as u32 })
     }
 
@@ -135,7 +139,10 @@ mod tests {
         assert_eq!(values(Parameter::list("x", r"a\,b,c")), ["a,b", "c"]);
         assert_eq!(values(Parameter::scan("x", "1", "3", None)), ["1", "2", "3"]);
         assert_eq!(values(Parameter::scan("x", "0.1", "0.3", Some("0.1"))), ["0.1", "0.2", "0.3"]);
-        assert_eq!(values(Parameter::scan("x", "-1", "1.5", Some("0.5")))[..3], ["-1.0", "-0.5", "0.0"]);
+        assert_eq!(
+            values(Parameter::scan("x", "-1", "1.5", Some("0.5")))[..3],
+            ["-1.0", "-0.5", "0.0"]
+        );
     }
 
     #[test]
@@ -143,9 +150,13 @@ mod tests {
         for text in ["threads", "=1", "a b=1", "x=1,1"] {
             assert!(Parameter::parse(text).is_err(), "{text}");
         }
-        for (from, to, step) in
-            [("2", "1", "1"), ("1", "2", "0"), ("1", "1000000", "1"), ("x", "1", "1"), ("1", "2", "-1")]
-        {
+        for (from, to, step) in [
+            ("2", "1", "1"),
+            ("1", "2", "0"),
+            ("1", "1000000", "1"),
+            ("x", "1", "1"),
+            ("1", "2", "-1"),
+        ] {
             assert!(Parameter::scan("x", from, to, Some(step)).is_err(), "{from} {to} {step}");
         }
     }

@@ -7,7 +7,8 @@ use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 /// The chance with which a difference of the size that is announced is told.
 pub const CHANCE: f64 = 0.9;
 
-// A few rounds know their spread badly. The upper end of what it may be, which it exceeds in one of five cases.
+// A few rounds know their spread badly. The upper end of what it may be, which it exceeds in one of
+// five cases.
 const CAUTION: f64 = 0.2;
 
 /// What so many rounds can tell.
@@ -30,8 +31,8 @@ pub fn cautious(spread: f64, rounds: u32) -> f64 {
     spread * (freedom / low).sqrt()
 }
 
-/// The least difference that so many rounds tell: how far the truth must be from no difference, or from a limit, for the
-/// interval to lie wholly to one side of it.
+/// The least difference that so many rounds tell: how far the truth must be from no difference, or
+/// from a limit, for the interval to lie wholly to one side of it.
 pub fn of(spread: f64, rounds: u32, level: f64, slack: f64) -> Power {
     let standard = quantile(rounds, 0.5 + level / 2.0) + quantile(rounds, CHANCE);
     let difference = (standard / f64::from(rounds.max(2)).sqrt() * spread + slack).exp_m1();
@@ -59,7 +60,8 @@ fn fewest(room: f64, spread: f64, standard: impl Fn(u32) -> f64) -> Option<u32> 
     Some(many.max(2))
 }
 
-/// Rounds, in all, that bring the half-width of an interval on the log scale down to this; none where absurdly many.
+/// Rounds, in all, that bring the half-width of an interval on the log scale down to this; none
+/// where absurdly many.
 pub fn rounds_within(half_width: f64, interval: &Interval) -> Option<u32> {
     let needed = fewest(half_width - interval.slack, interval.spread, |rounds| {
         quantile(rounds, 0.5 + interval.level / 2.0)

@@ -1,7 +1,9 @@
-//! Commands that run on: an experiment that measures their progress in windows, each command while the others are paused.
+//! Commands that run on: an experiment that measures their progress in windows, each command while
+//! the others are paused.
 //!
-//! One role has every command as a variant, and each is an arm of its own, the first one the baseline of the others. So the
-//! engine starts all of them anew in each trial, and measures pairs of windows in random order, as for any other experiment.
+//! One role has every command as a variant, and each is an arm of its own, the first one the
+//! baseline of the others. So the engine starts all of them anew in each trial, and measures pairs
+//! of windows in random order, as for any other experiment.
 
 use std::time::Duration;
 
@@ -35,8 +37,10 @@ pub fn experiment(flags: &Flags, how: &str) -> Result<Experiment, String> {
     let arms = commands.iter().zip(&names).enumerate().map(|(number, (command, name))| {
         let mut arm = Arm::new(name, &[ROLE], (number > 0).then_some(names[0].as_str()));
         if number > 0 {
-            arm.set
-                .insert(ROLE.into(), Table::from_iter([("run".to_string(), Value::String(command.clone()))]));
+            arm.set.insert(
+                ROLE.into(),
+                Table::from_iter([("run".to_string(), Value::String(command.clone()))]),
+            );
         }
         arm
     });
@@ -46,9 +50,13 @@ pub fn experiment(flags: &Flags, how: &str) -> Result<Experiment, String> {
         probe: Span::ms(0),
         margin: Share(settings.margin),
         confidence: Share(1.0 - (1.0 - settings.confidence) / (commands.len() - 1) as f64),
-        decide: settings.budget.map(|budget| Decide::of_each(&names[1..], Budget::Slowdown(Share(budget)))),
+        decide: settings
+            .budget
+            .map(|budget| Decide::of_each(&names[1..], Budget::Slowdown(Share(budget)))),
         last_look: Some(Share(0.5)),
-        time: Some(Span(Duration::from_secs_f64(settings.time_s.unwrap_or(crate::session::TIME_S)))),
+        time: Some(Span(Duration::from_secs_f64(
+            settings.time_s.unwrap_or(crate::session::TIME_S),
+        ))),
         ..Measure::default()
     };
     Ok(Experiment {
@@ -60,7 +68,8 @@ pub fn experiment(flags: &Flags, how: &str) -> Result<Experiment, String> {
     })
 }
 
-/// Looks that are fixed in advance; the last one is at as many trials as fit where each takes so long at the least.
+/// Looks that are fixed in advance; the last one is at as many trials as fit where each takes so
+/// long at the least.
 pub fn looks(time: Duration, trial: Duration) -> Vec<u32> {
     let most = (time.as_secs_f64() / trial.as_secs_f64().max(1e-3)) as u32;
     let next = |last: &u32| (*last < most).then(|| (last + last / 2).min(most));
@@ -93,7 +102,8 @@ fn refuse_what_is_of_whole_runs(flags: &Flags) -> Result<(), String> {
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((flag, _)) => Err(format!(
-            "--{flag} is about whole runs, and --progress measures commands that run on: leave one of them out"
+            "--{flag} is about whole runs, and --progress measures commands that run on: leave one \
+             of them out"
         )),
     }
 }

@@ -51,10 +51,12 @@ impl Ignored {
             None => Ok(Self::None),
             Some("all-non-zero") => Ok(Self::All),
             Some(list) => {
-                let codes: Result<Vec<i32>, _> = list.split(',').map(|code| code.trim().parse()).collect();
+                let codes: Result<Vec<i32>, _> =
+                    list.split(',').map(|code| code.trim().parse()).collect();
                 codes.map(Self::These).map_err(|_| {
                     format!(
-                        "--ignore-failure: '{list}' is not a list of exit codes such as 1,2, nor all-non-zero"
+                        "--ignore-failure: '{list}' is not a list of exit codes such as 1,2, nor \
+                         all-non-zero"
                     )
                 })
             }
@@ -84,7 +86,8 @@ impl Question {
     pub fn new(flags: &Flags) -> Result<Self, String> {
         let parameters = parameters(flags)?;
         let commands = given(flags, parameters.is_empty())?;
-        let output = if flags.show_output { vec!["inherit".to_string()] } else { flags.output.clone() };
+        let output =
+            if flags.show_output { vec!["inherit".to_string()] } else { flags.output.clone() };
         let asked = case::Asked {
             commands,
             names: flags.reference_name.iter().chain(&flags.command_name).cloned().collect(),
@@ -102,13 +105,16 @@ impl Question {
         }
         for dir in cases.iter().filter_map(|case| case.around.dir.as_deref()) {
             if !Path::new(dir).is_dir() {
-                return Err(format!("--dir: {dir} is not a folder: name one in which the command is to run"));
+                return Err(format!(
+                    "--dir: {dir} is not a folder: name one in which the command is to run"
+                ));
             }
         }
         if cases.len() == 1 {
             refuse_what_compares(flags)?;
         }
-        let outputs = cases.iter().map(|case| Output::parse(case.around.output.as_deref().unwrap_or("null")));
+        let outputs =
+            cases.iter().map(|case| Output::parse(case.around.output.as_deref().unwrap_or("null")));
         let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
         let shell = if flags.no_shell { "none" } else { &flags.shell };
         let all: Vec<&str> = cases.iter().map(|case| case.command.as_str()).collect();
@@ -143,11 +149,13 @@ fn given(flags: &Flags, two: bool) -> Result<Vec<String>, String> {
     }
     match (&flags.a, &flags.b) {
         (None, _) => {
-            Err("--a is missing: give the command to compare with, and --b, or one command or several by themselves"
+            Err("--a is missing: give the command to compare with, and --b, or one command or \
+                 several by themselves"
                 .into())
         }
         (Some(_), None) if two => {
-            Err("--b is missing: give the command that is to be compared with --a; one command alone is measured without --a"
+            Err("--b is missing: give the command that is to be compared with --a; one command \
+                 alone is measured without --a"
                 .into())
         }
         _ => Ok(flags.a.iter().chain(&flags.b).chain(&flags.c).cloned().collect()),
@@ -158,7 +166,8 @@ fn refuse_what_compares(flags: &Flags) -> Result<(), String> {
     let given = [("--budget", flags.budget.is_some()), ("--same-output", flags.same_output)];
     match given.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(format!(
-            "{flag}: one command alone has nothing to be compared with: give another command, --parameter with two values or more, or leave {flag} out"
+            "{flag}: one command alone has nothing to be compared with: give another command, \
+             --parameter with two values or more, or leave {flag} out"
         )),
         None => Ok(()),
     }
@@ -179,7 +188,9 @@ fn parameters(flags: &Flags) -> Result<Vec<Parameter>, String> {
         all.push(Parameter::parse(text).map_err(|why| format!("--parameter: {why}"))?);
     }
     for two in flags.parameter_list.chunks(2) {
-        all.push(Parameter::list(&two[0], &two[1]).map_err(|why| format!("--parameter-list: {why}"))?);
+        all.push(
+            Parameter::list(&two[0], &two[1]).map_err(|why| format!("--parameter-list: {why}"))?,
+        );
     }
     for three in flags.parameter_scan.chunks(3) {
         let step = flags.parameter_step_size.as_deref();
@@ -188,7 +199,10 @@ fn parameters(flags: &Flags) -> Result<Vec<Parameter>, String> {
     }
     for (place, one) in all.iter().enumerate() {
         if all[..place].iter().any(|other| other.name == one.name) {
-            return Err(format!("the parameter '{}' is given twice: put its values into one list", one.name));
+            return Err(format!(
+                "the parameter '{}' is given twice: put its values into one list",
+                one.name
+            ));
         }
     }
     Ok(all)
@@ -200,7 +214,8 @@ pub(crate) fn settings(flags: &Flags) -> Result<Settings, String> {
         let parsed: Result<Share, _> = text.parse();
         parsed.map(|share| Some(share.0)).map_err(|_| {
             format!(
-                "--{flag}: '{text}' is not a share: write a percentage between 0% and 100%, such as {example}"
+                "--{flag}: '{text}' is not a share: write a percentage between 0% and 100%, such \
+                 as {example}"
             )
         })
     };
@@ -209,7 +224,10 @@ pub(crate) fn settings(flags: &Flags) -> Result<Settings, String> {
         Some(text) => {
             let parsed: Result<Span, _> = text.parse();
             let span = parsed.map_err(|_| {
-                format!("--time: '{text}' is not a duration: write a number with ns, us, ms, s, min or h, such as 60s")
+                format!(
+                    "--time: '{text}' is not a duration: write a number with ns, us, ms, s, \
+                         min or h, such as 60s"
+                )
             })?;
             if span.0.is_zero() {
                 return Err("--time must be above 0, such as 60s".into());
@@ -221,10 +239,14 @@ pub(crate) fn settings(flags: &Flags) -> Result<Settings, String> {
     let margin = share("margin", &flags.margin, "1%")?.unwrap_or(default.margin);
     let confidence = share("confidence", &flags.confidence, "95%")?.unwrap_or(default.confidence);
     if !(confidence > 0.0 && confidence < 1.0) {
-        return Err("--confidence must lie between 0% and 100%, and be neither of them, such as 95%".into());
+        return Err(
+            "--confidence must lie between 0% and 100%, and be neither of them, such as 95%".into(),
+        );
     }
     if margin <= 0.0 {
-        return Err("--margin must be above 0%, such as 1%: no interval can be as narrow as that".into());
+        return Err(
+            "--margin must be above 0%, such as 1%: no interval can be as narrow as that".into()
+        );
     }
     if flags.runs == Some(0) || flags.max_runs == Some(0) {
         return Err("no run at all cannot be measured: a figure takes 4 runs at least".into());
@@ -252,7 +274,10 @@ pub(crate) fn settings(flags: &Flags) -> Result<Settings, String> {
 fn different(exports: Vec<(PathBuf, Export)>) -> Result<Vec<(PathBuf, Export)>, String> {
     for (place, (path, _)) in exports.iter().enumerate() {
         if exports[..place].iter().any(|(other, _)| other == path) {
-            return Err(format!("{} is named for two exports: name a file for each", path.display()));
+            return Err(format!(
+                "{} is named for two exports: name a file for each",
+                path.display()
+            ));
         }
     }
     Ok(exports)

@@ -17,7 +17,8 @@ pub struct Took {
     pub system_ns: u64,
     /// The most that one of its processes had in memory, bytes.
     pub peak_memory: u64,
-    /// What the process that starts it has in memory, bytes: `peak_memory` is never less, whatever the command takes.
+    /// What the process that starts it has in memory, bytes: `peak_memory` is never less, whatever
+    /// the command takes.
     pub memory_floor: u64,
     /// Page faults without reading from a disk.
     pub minor_faults: u64,
@@ -35,7 +36,8 @@ pub struct Took {
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// The names of processes that it started and that went on when it had ended; not in `runs.parquet`.
+    /// The names of processes that it started and that went on when it had ended; not in
+    /// `runs.parquet`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
 }

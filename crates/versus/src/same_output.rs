@@ -16,7 +16,8 @@ pub fn difference(one: &Path, other: &Path) -> io::Result<Option<Difference>> {
     if sums.0 == sums.1 {
         return Ok(None);
     }
-    let (mut one, mut other) = (BufReader::new(File::open(one)?), BufReader::new(File::open(other)?));
+    let (mut one, mut other) =
+        (BufReader::new(File::open(one)?), BufReader::new(File::open(other)?));
     let mut number = 0;
     loop {
         number += 1;
@@ -24,7 +25,8 @@ pub fn difference(one: &Path, other: &Path) -> io::Result<Option<Difference>> {
         let read = (one.read_until(b'\n', &mut a)?, other.read_until(b'\n', &mut b)?);
         if a != b || read == (0, 0) {
             let differ = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
-            let shown = |bytes: &[u8]| if bytes.is_empty() { None } else { Some(line(bytes, differ)) };
+            let shown =
+                |bytes: &[u8]| if bytes.is_empty() { None } else { Some(line(bytes, differ)) };
             return Ok(Some(Difference { line: number, first: shown(&a), second: shown(&b) }));
         }
     }
@@ -48,7 +50,12 @@ impl Difference {
             Some(line) => line.clone(),
             None => "nothing more".into(),
         };
-        format!("line {}: {first} has {}, {second} has {}", self.line, has(&self.first), has(&self.second))
+        format!(
+            "line {}: {first} has {}, {second} has {}",
+            self.line,
+            has(&self.first),
+            has(&self.second)
+        )
     }
 }
 
@@ -82,10 +89,17 @@ mod tests {
         assert_eq!(differ("x\ny\n", "x\ny\n"), None);
         assert_eq!(differ("x\ny\n", "x\nz\n").unwrap(), "line 2: a has 'y', b has 'z'");
         assert_eq!(differ("x\n", "x\nz\n").unwrap(), "line 2: a has nothing more, b has 'z'");
-        assert_eq!(differ("", "z").unwrap(), "line 1: a has nothing more, b has 'z' without an end of line");
-        assert_eq!(differ("z\n", "z").unwrap(), "line 1: a has 'z', b has 'z' without an end of line");
+        assert_eq!(
+            differ("", "z").unwrap(),
+            "line 1: a has nothing more, b has 'z' without an end of line"
+        );
+        assert_eq!(
+            differ("z\n", "z").unwrap(),
+            "line 1: a has 'z', b has 'z' without an end of line"
+        );
         // Far behind the beginning of a line it is shown where it differs.
-        let told = differ(&format!("{}1\n", "x".repeat(500)), &format!("{}2\n", "x".repeat(500))).unwrap();
+        let told =
+            differ(&format!("{}1\n", "x".repeat(500)), &format!("{}2\n", "x".repeat(500))).unwrap();
         assert!(told.contains("x1'") && told.contains("x2'") && told.len() < 200, "{told}");
     }
 }

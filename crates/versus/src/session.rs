@@ -40,7 +40,8 @@ pub struct Settings {
     pub precision: f64,
     /// All intervals of all comparisons hold together as often as this.
     pub confidence: f64,
-    /// Time for all rounds, s; none: [`TIME_S`], for one command alone [`TIME_ALONE_S`], or as long as [`LEAST`] rounds take.
+    /// Time for all rounds, s; none: [`TIME_S`], for one command alone [`TIME_ALONE_S`], or as long
+    /// as [`LEAST`] rounds take.
     pub time_s: Option<f64>,
     /// Exactly so many rounds.
     pub runs: Option<u32>,
@@ -73,12 +74,14 @@ impl Default for Settings {
 
 /// Runs commands, and knows the time.
 pub trait Bench {
-    /// Runs a case or the shell, with what belongs around it. The run is the `number`-th of that slot, from 0.
+    /// Runs a case or the shell, with what belongs around it. The run is the `number`-th of that
+    /// slot, from 0.
     ///
     /// # Errors
     /// Why there is no such run, and nothing further is to be measured.
     fn run(&mut self, slot: Slot, number: u32, offset: usize) -> Result<(u64, Took), Trouble>;
-    /// A run that has not ended at this time since measuring began is ended; none: runs take as long as they take.
+    /// A run that has not ended at this time since measuring began is ended; none: runs take as
+    /// long as they take.
     fn give_up_at(&mut self, _at_s: Option<f64>) {}
     /// A run was made: it is to survive whatever ends this program.
     fn made(&mut self, _run: &Run) {}
@@ -95,7 +98,8 @@ pub enum Said {
     WarmedUp(Warmed),
     /// What will be told.
     Announced(Announced),
-    /// For each comparison, the level of its interval if measuring ended now; of one command alone, that of its time.
+    /// For each comparison, the level of its interval if measuring ended now; of one command alone,
+    /// that of its time.
     Levels(Vec<f64>),
     /// How far it is: rounds, and the share of what may come.
     Round(u32, f64),
@@ -134,7 +138,8 @@ pub struct Announced {
     pub power: Power,
     /// In this time, s.
     pub time_s: f64,
-    /// How long it would take to tell a difference as large as the budget, s, where it is shorter than what can be told; none where nobody would wait so long.
+    /// How long it would take to tell a difference as large as the budget, s, where it is shorter
+    /// than what can be told; none where nobody would wait so long.
     pub budget_takes_s: Option<f64>,
 }
 
@@ -164,7 +169,12 @@ pub fn comparisons(groups: &[Vec<usize>]) -> Vec<Comparison> {
 }
 
 /// Measures; whatever ends it, what was measured is there.
-pub fn measure(groups: &[Vec<usize>], shell: bool, settings: &Settings, bench: &mut dyn Bench) -> Measured {
+pub fn measure(
+    groups: &[Vec<usize>],
+    shell: bool,
+    settings: &Settings,
+    bench: &mut dyn Bench,
+) -> Measured {
     let mut session = Session::new(groups, shell, settings);
     let trouble = session.go(bench).err();
     session.measured(trouble, bench.elapsed())
@@ -295,7 +305,11 @@ impl<'a> Session<'a> {
         if self.settings.time_s.is_some() {
             return !in_time;
         }
-        let kept = if self.warmed.is_some() { kept } else { self.round.saturating_sub(self.given_warm_up()) };
+        let kept = if self.warmed.is_some() {
+            kept
+        } else {
+            self.round.saturating_sub(self.given_warm_up())
+        };
         let in_time = in_time || self.settings.runs.is_some();
         !in_time && kept >= self.least()
     }
@@ -314,7 +328,8 @@ impl<'a> Session<'a> {
         match trouble {
             // Before there is a figure.
             Trouble::OutOfTime if self.round <= self.fewest() => Trouble::Usage(format!(
-                "{} run{} of each command had not ended after {time} s, and a figure takes at least {} of each: give more than --time {}s",
+                "{} run{} of each command had not ended after {time} s, and a figure takes at \
+                 least {} of each: give more than --time {}s",
                 self.round,
                 if self.round == 1 { "" } else { "s" },
                 self.fewest(),
@@ -335,7 +350,8 @@ impl<'a> Session<'a> {
         // A tenth for what varies.
         let enough = least * round * 1.1;
         Err(Trouble::Usage(format!(
-            "one run of each command took {round:.1} s with what is run around it, and a figure takes at least {least} of each: give --time {}s",
+            "one run of each command took {round:.1} s with what is run around it, and a figure \
+             takes at least {least} of each: give --time {}s",
             enough.ceil()
         )))
     }
@@ -343,13 +359,17 @@ impl<'a> Session<'a> {
     fn judge_warm_up(&mut self, bench: &mut dyn Bench) {
         let warmed = match self.settings.warm_up {
             Some(given) if self.round < given => return,
-            Some(given) => Warmed { dropped: given, measured: false, still_falling: false, unknown: false },
+            Some(given) => {
+                Warmed { dropped: given, measured: false, still_falling: false, unknown: false }
+            }
             None => {
                 let last = self.over(bench.elapsed()) || self.round >= self.most();
                 let (dropped, still_falling, unknown) = match warm_up::judge(&self.series(), last) {
                     WarmUp::Over(dropped) => (dropped, false, false),
                     // Half of what there is, where that is less.
-                    WarmUp::StillFalling => (warm_up::MOST.min(self.round as usize / 2), true, false),
+                    WarmUp::StillFalling => {
+                        (warm_up::MOST.min(self.round as usize / 2), true, false)
+                    }
                     WarmUp::NotYet if last => (0, false, true),
                     WarmUp::NotYet => return,
                 };
@@ -373,7 +393,8 @@ impl<'a> Session<'a> {
         cases.map(of).collect()
     }
 
-    // Looks are fixed here, by how many rounds fit and not by what they said. Half of the error is for the last look.
+    // Looks are fixed here, by how many rounds fit and not by what they said. Half of the error is
+    // for the last look.
     fn plan(&mut self, bench: &mut dyn Bench) {
         let (kept, fit) = (self.kept(), self.fit(bench));
         let mut at: Vec<u32> = Vec::new();
@@ -395,7 +416,8 @@ impl<'a> Session<'a> {
     fn fit(&self, bench: &dyn Bench) -> u32 {
         let kept = self.kept();
         let left = (self.time() - bench.elapsed()).max(0.0) / self.round_takes().max(1e-9);
-        kept.saturating_add(left.min(1e7) as u32).clamp(self.least().max(kept), self.most().max(kept))
+        kept.saturating_add(left.min(1e7) as u32)
+            .clamp(self.least().max(kept), self.most().max(kept))
     }
 
     fn announce(&mut self, bench: &mut dyn Bench) {
@@ -403,14 +425,20 @@ impl<'a> Session<'a> {
         let level = self.last_level();
         let estimates = self.comparisons.iter().map(|pair| self.estimate(*pair, level));
         let known: Vec<_> = estimates.filter_map(Result::ok).collect();
-        let Some(worst) = known.into_iter().max_by(|a, b| a.spread.total_cmp(&b.spread)) else { return };
+        let Some(worst) = known.into_iter().max_by(|a, b| a.spread.total_cmp(&b.spread)) else {
+            return;
+        };
         let spread = power::cautious(worst.spread, worst.trials);
         let power = power::of(spread, fit, level, worst.slack);
         let takes = |budget: f64| {
             let rounds = power::rounds_for(budget, spread, level, worst.slack)?;
-            Some(bench.elapsed() + f64::from(rounds.saturating_sub(self.kept())) * self.round_takes())
+            Some(
+                bench.elapsed()
+                    + f64::from(rounds.saturating_sub(self.kept())) * self.round_takes(),
+            )
         };
-        let budget_takes_s = self.settings.budget.filter(|budget| *budget < power.difference).and_then(takes);
+        let budget_takes_s =
+            self.settings.budget.filter(|budget| *budget < power.difference).and_then(takes);
         let time_s = bench.elapsed() + f64::from(fit - self.kept().min(fit)) * self.round_takes();
         let announced = Announced { power, time_s, budget_takes_s };
         self.announced = Some(announced);
@@ -449,7 +477,8 @@ impl<'a> Session<'a> {
     fn is_settled(&self, looks: &Looks, look: usize, pair: Comparison) -> bool {
         let estimate = &self.estimate(pair, looks.level_at(look));
         match (self.settings.budget, estimate) {
-            // As long as the mean over all rounds is over the budget, there may be more of what makes it so.
+            // As long as the mean over all rounds is over the budget, there may be more of what
+            // makes it so.
             (Some(budget), Ok(interval)) => {
                 let limit = 1.0 + budget;
                 let mean = || whole(&self.runs, pair.0, pair.1, interval.level);
@@ -459,7 +488,8 @@ impl<'a> Session<'a> {
             // A shell's start that is better known may bring a figure.
             (_, Err(_)) => false,
             (None, Ok(_)) => {
-                let goal = Goal { margin: self.settings.margin, precision: self.settings.precision };
+                let goal =
+                    Goal { margin: self.settings.margin, precision: self.settings.precision };
                 matches!(looks.decide(look, estimate, &goal), Decision::Stop(_))
             }
         }
@@ -473,7 +503,8 @@ impl<'a> Session<'a> {
 
     fn share(&self, elapsed: f64) -> f64 {
         let rounds = self.settings.runs.or(self.settings.max_runs);
-        let of_rounds = rounds.map_or(0.0, |rounds| f64::from(self.kept()) / f64::from(rounds.max(1)));
+        let of_rounds =
+            rounds.map_or(0.0, |rounds| f64::from(self.kept()) / f64::from(rounds.max(1)));
         (elapsed / self.time()).max(of_rounds).min(1.0)
     }
 

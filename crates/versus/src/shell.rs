@@ -61,9 +61,13 @@ impl Shell {
     /// Where it cannot be split into words.
     pub fn words(&self, command: &str) -> Result<Vec<String>, String> {
         match self {
-            Shell::None => shlex::split(command).filter(|words| !words.is_empty()).ok_or_else(|| {
-                format!("'{command}' has a quote that is not closed: close it, or give --shell sh")
-            }),
+            Shell::None => {
+                shlex::split(command).filter(|words| !words.is_empty()).ok_or_else(|| {
+                    format!(
+                        "'{command}' has a quote that is not closed: close it, or give --shell sh"
+                    )
+                })
+            }
             Shell::Program(words) => {
                 Ok(words.iter().cloned().chain(["-c".to_string(), command.to_string()]).collect())
             }
@@ -82,9 +86,9 @@ impl Shell {
 // Whatever is more than words, and whatever is a shell's own.
 pub(crate) fn needs_one(command: &str) -> bool {
     const OWN: [&str; 26] = [
-        "cd", "exit", "ulimit", ":", ".", "source", "export", "set", "eval", "exec", "if", "for", "while",
-        "until", "case", "function", "time", "trap", "umask", "unset", "alias", "wait", "read", "shift",
-        "builtin", "command",
+        "cd", "exit", "ulimit", ":", ".", "source", "export", "set", "eval", "exec", "if", "for",
+        "while", "until", "case", "function", "time", "trap", "umask", "unset", "alias", "wait",
+        "read", "shift", "builtin", "command",
     ];
     let Some(words) = shlex::split(command) else { return true };
     // What stands in single quotes means nothing to a shell; within double quotes little does.

@@ -1,4 +1,5 @@
-//! Runs by round, for a picture: where there are more than it has room for, several in a row are one.
+//! Runs by round, for a picture: where there are more than it has room for, several in a row are
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,8 @@ pub fn stretches(runs: &[Run], most: usize) -> Vec<Stretch> {
         }
     }
     let stretch = |((.., case), runs): ((u32, bool, usize), Vec<&Run>)| {
-        let mut ns: Vec<u64> = runs.iter().map(|run| run.took.wall_ns.saturating_sub(start)).collect();
+        let mut ns: Vec<u64> =
+            runs.iter().map(|run| run.took.wall_ns.saturating_sub(start)).collect();
         ns.sort_unstable();
         let last = ns.len() - 1;
         let failed = runs.iter().filter(|run| !run.took.succeeded()).count();

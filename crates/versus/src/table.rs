@@ -17,7 +17,12 @@ pub const VERSION: u32 = 1;
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn write(path: &Path, findings: &Findings, cases: &[Case], runs: &[Run]) -> Result<(), DatasetError> {
+pub fn write(
+    path: &Path,
+    findings: &Findings,
+    cases: &[Case],
+    runs: &[Run],
+) -> Result<(), DatasetError> {
     table::write(path, &columns(findings, cases, runs), Some(("ringfence.versus", VERSION)))
 }
 
@@ -31,9 +36,11 @@ fn columns(findings: &Findings, cases: &[Case], runs: &[Run]) -> Columns {
         text(&|run| Some(case(run).map_or_else(|| shell.to_owned(), of)))
     };
     let count = |of: fn(&Run) -> u32| Values::Count(runs.iter().map(|run| Some(of(run))).collect());
-    let signed =
-        |of: fn(&Took) -> Option<i32>| Values::Signed(runs.iter().map(|run| of(&run.took)).collect());
-    let long = |of: fn(&Took) -> Option<u64>| Values::Long(runs.iter().map(|run| of(&run.took)).collect());
+    let signed = |of: fn(&Took) -> Option<i32>| {
+        Values::Signed(runs.iter().map(|run| of(&run.took)).collect())
+    };
+    let long =
+        |of: fn(&Took) -> Option<u64>| Values::Long(runs.iter().map(|run| of(&run.took)).collect());
     vec![
         ("label", text(&|_| findings.label.clone())),
         ("host", text(&|_| Some(findings.host.clone()))),
@@ -77,13 +84,16 @@ pub fn read(path: &Path, commands: &[Measure]) -> Result<Vec<Run>, String> {
     if let Err(error) = path.metadata() {
         return Err(wrong(error.to_string()));
     }
-    let columns =
-        table::read(path, &COLUMNS).map_err(|error| format!("{error}: restore it as it was written"))?;
+    let columns = table::read(path, &COLUMNS)
+        .map_err(|error| format!("{error}: restore it as it was written"))?;
     let rows = Rows(columns);
-    let known: Vec<_> = commands.iter().map(|one| (one.case.role.clone(), parameters(&one.case))).collect();
+    let known: Vec<_> =
+        commands.iter().map(|one| (one.case.role.clone(), parameters(&one.case))).collect();
     let (roles, settings) = (rows.text("role"), rows.text("parameters"));
     let slot = |row: usize| {
-        let is_it = |known: &(String, String)| (&known.0, Some(&known.1)) == (&roles[row], settings.get(row));
+        let is_it = |known: &(String, String)| {
+            (&known.0, Some(&known.1)) == (&roles[row], settings.get(row))
+        };
         match known.iter().position(is_it) {
             None if roles[row] == "shell" => Some(Slot::Shell),
             place => place.map(Slot::Case),
@@ -129,7 +139,9 @@ impl Rows {
 
     fn text(&self, name: &str) -> Vec<String> {
         match self.column(name) {
-            Some(Values::Text(all)) => all.iter().map(|text| text.clone().unwrap_or_default()).collect(),
+            Some(Values::Text(all)) => {
+                all.iter().map(|text| text.clone().unwrap_or_default()).collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -20,7 +20,8 @@ fn commands() -> Vec<Case> {
 
 fn runs() -> Vec<Run> {
     let slots = [Slot::Shell, Slot::Case(3), Slot::Case(0), Slot::Case(1), Slot::Case(2)];
-    let each = (1..=6u32).flat_map(|round| slots.into_iter().enumerate().map(move |at| (round, at)));
+    let each =
+        (1..=6u32).flat_map(|round| slots.into_iter().enumerate().map(move |at| (round, at)));
     let run = |(round, (place, slot)): (u32, (usize, Slot))| {
         let number = u64::from(round) * 10 + place as u64;
         let killed = number == 23;
@@ -98,7 +99,8 @@ fn runs_in_a_row_are_one_stretch_where_there_are_many() {
     assert!(each.iter().all(|one| one.runs == 1 && one.ns[0] == one.ns[2]), "{each:?}");
     assert_eq!(each.iter().map(|one| one.failed).sum::<u32>(), 1);
     // The shell takes 1020 to 1060 ns, so the start that is subtracted lies between.
-    let ns = |case, round| each.iter().find(|one| (one.case, one.round) == (case, round)).unwrap().ns[0];
+    let ns =
+        |case, round| each.iter().find(|one| (one.case, one.round) == (case, round)).unwrap().ns[0];
     assert!(ns(0, 6) < 1_062 - 1_020 && ns(0, 6) - ns(0, 5) == 10, "{each:?}");
     assert_eq!(ns(0, 1), 0);
     // Three rounds in one, and the first of them, which is warm-up, stays by itself.

@@ -1,4 +1,5 @@
-//! The whole procedure on made series: what is planted is known, the noise is drawn with fixed seeds.
+//! The whole procedure on made series: what is planted is known, the noise is drawn with fixed
+//! seeds.
 
 use rand_distr::{Distribution, Normal, StudentT};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -74,7 +75,9 @@ impl Made {
                 let hit = if self.uniform() < 0.1 { 1.0 + 9.0 * self.uniform() } else { 1.0 };
                 hit.ln() + spread * normal(&mut self.rng)
             }
-            Noise::Drifting(spread, drift) => drift * self.runs / 1000.0 + spread * normal(&mut self.rng),
+            Noise::Drifting(spread, drift) => {
+                drift * self.runs / 1000.0 + spread * normal(&mut self.rng)
+            }
             Noise::Autocorrelated(spread) => {
                 self.before = 0.9 * self.before + spread * normal(&mut self.rng);
                 self.before
@@ -148,7 +151,8 @@ fn intervals_hold_the_truth() {
     for noise in NOISES {
         for truth in [1.0, 1.01, 1.3] {
             let holds = |seed: &u64| {
-                let found = found(&mut Made::new(noise, &[1.0, truth], *seed), &settings(*seed), false);
+                let found =
+                    found(&mut Made::new(noise, &[1.0, truth], *seed), &settings(*seed), false);
                 found.comparisons[0].ratio.estimate().is_ok_and(|ratio| ratio.contains(truth))
             };
             let held = (0..200).filter(holds).count();
@@ -168,9 +172,14 @@ fn one_command_alone_is_measured_until_it_is_known() {
             let time = found.commands[0].time.estimate().unwrap();
             held += u32::from(time.contains(RUN_NS));
             assert!(time.level >= level, "{time:?}");
-            known += u32::from((time.high / time.low).ln() / 2.0 <= 0.01f64.ln_1p() && bench.now_s < 60.0);
+            known += u32::from(
+                (time.high / time.low).ln() / 2.0 <= 0.01f64.ln_1p() && bench.now_s < 60.0,
+            );
         }
-        assert!(held >= 181 && known >= 190, "{noise:?}: {held} held and {known} were known of 200");
+        assert!(
+            held >= 181 && known >= 190,
+            "{noise:?}: {held} held and {known} were known of 200"
+        );
     }
     // What varies too much for that takes the time that there is.
     let settings = Settings { time_s: None, ..settings(1) };
@@ -183,7 +192,8 @@ fn one_command_alone_is_measured_until_it_is_known() {
 fn a_command_against_itself_raises_few_alarms() {
     for noise in NOISES {
         let alarm = |seed: &u64| {
-            let found = found(&mut Made::new(noise, &[1.0, 1.0], 1000 + seed), &settings(*seed), false);
+            let found =
+                found(&mut Made::new(noise, &[1.0, 1.0], 1000 + seed), &settings(*seed), false);
             matches!(found.verdict, Verdict::Slower | Verdict::Faster)
         };
         let alarms = (0..200).filter(alarm).count();
@@ -216,12 +226,15 @@ fn what_the_announced_power_covers_is_found() {
 fn a_budget_is_judged_by_the_whole_interval() {
     let judged = |truth: f64, budget: f64, noise: f64, time_s: f64| {
         let verdicts = (0..40).map(|seed| {
-            let settings = Settings { budget: Some(budget), time_s: Some(time_s), ..settings(seed) };
-            found(&mut Made::new(Noise::Normal(noise), &[1.0, truth], seed), &settings, false).verdict
+            let settings =
+                Settings { budget: Some(budget), time_s: Some(time_s), ..settings(seed) };
+            found(&mut Made::new(Noise::Normal(noise), &[1.0, truth], seed), &settings, false)
+                .verdict
         });
         verdicts.collect::<Vec<_>>()
     };
-    let count = |verdicts: &[Verdict], one| verdicts.iter().filter(|verdict| **verdict == one).count();
+    let count =
+        |verdicts: &[Verdict], one| verdicts.iter().filter(|verdict| **verdict == one).count();
     let within = judged(1.0, 0.02, 0.03, 60.0);
     assert!(count(&within, Verdict::WithinBudget) >= 34, "{within:?}");
     let over = judged(1.04, 0.02, 0.03, 60.0);
@@ -248,8 +261,10 @@ fn it_stops_when_the_question_is_settled_and_else_uses_the_time() {
     let all = seconds(1.02, Some(0.02));
     assert!((55.0..=60.5).contains(&all), "{all}");
     // Several groups of comparisons: that of three commands holds together.
-    let three = found(&mut Made::new(Noise::Normal(0.02), &[1.0, 1.0, 1.05], 5), &settings(5), false);
-    let levels: Vec<f64> = three.comparisons.iter().map(|one| one.ratio.estimate().unwrap().level).collect();
+    let three =
+        found(&mut Made::new(Noise::Normal(0.02), &[1.0, 1.0, 1.05], 5), &settings(5), false);
+    let levels: Vec<f64> =
+        three.comparisons.iter().map(|one| one.ratio.estimate().unwrap().level).collect();
     assert!(levels.iter().all(|level| *level >= 0.975), "{levels:?}");
     assert_eq!(three.comparisons[1].verdict, Verdict::Slower);
     assert_ne!(three.comparisons[0].verdict, Verdict::Slower);
@@ -265,14 +280,20 @@ fn a_time_below_a_figure_is_refused_with_one_that_is_enough() {
     // A run that does not end in the time is not waited for.
     let endless = trouble(30.0, 10.0);
     let Some(Trouble::Usage(why)) = &endless.trouble else { panic!("{endless:?}") };
-    assert!(why.contains("had not ended after 10 s") && why.contains("more than --time 40s"), "{why}");
+    assert!(
+        why.contains("had not ended after 10 s") && why.contains("more than --time 40s"),
+        "{why}"
+    );
     assert!(endless.seconds <= 10.0, "{}", endless.seconds);
     // The time that is named is enough for a figure.
     let short = trouble(6.0, 10.0);
     let Some(Trouble::Usage(why)) = &short.trouble else { panic!("{short:?}") };
     let named: f64 = why.rsplit_once("--time ").unwrap().1.trim_end_matches('s').parse().unwrap();
     let enough = trouble(6.0, named);
-    assert!(enough.trouble.is_none() && enough.runs.len() >= 8 && enough.seconds <= named, "{enough:?}");
+    assert!(
+        enough.trouble.is_none() && enough.runs.len() >= 8 && enough.seconds <= named,
+        "{enough:?}"
+    );
     // A default time is never refused.
     let plain = measure(
         &groups(&commands(2)),
@@ -306,7 +327,10 @@ fn too_little_time_is_refused_at_once() {
     let cases = commands(2);
     let measured = measure(&groups(&cases), false, &settings(1), &mut long);
     let Some(Trouble::Usage(why)) = measured.trouble else { panic!("{:?}", measured.trouble) };
-    assert!(why.contains("one run of each command took 40.0 s") && why.contains("--time 176s"), "{why}");
+    assert!(
+        why.contains("one run of each command took 40.0 s") && why.contains("--time 176s"),
+        "{why}"
+    );
     assert_eq!(measured.runs.len(), 2);
 }
 
@@ -383,7 +407,8 @@ fn nothing_is_within_a_budget_early_while_the_mean_is_over_it() {
     let measured = measure(&groups(&cases), false, &short, &mut bench);
     let found = findings(&cases, &short, About::default(), &measured);
     assert_eq!(found.verdict, Verdict::WithinBudget);
-    let text = ringfence_report::versus::versus(&found, &ringfence_report::print::Style::plain(100));
+    let text =
+        ringfence_report::versus::versus(&found, &ringfence_report::print::Style::plain(100));
     assert!(text.contains("but over all rounds, none left out, "), "{text}");
 }
 
@@ -394,16 +419,24 @@ fn rare_long_runs_of_one_command_are_told() {
     let mut bench = Rare(Made::new(Noise::Normal(0.02), &[1.0, 1.0], 4), 9);
     let measured = measure(&groups(&cases), false, &settings, &mut bench);
     let found = findings(&cases, &settings, About::default(), &measured);
-    assert!(found.comparisons[0].rare_long_runs && found.verdict == Verdict::Undecided, "{found:?}");
-    let text = ringfence_report::versus::versus(&found, &ringfence_report::print::Style::plain(100));
+    assert!(
+        found.comparisons[0].rare_long_runs && found.verdict == Verdict::Undecided,
+        "{found:?}"
+    );
+    let text =
+        ringfence_report::versus::versus(&found, &ringfence_report::print::Style::plain(100));
     assert!(text.contains("but some of its runs are much longer"), "{text}");
-    // Of fewer rounds the mean is not known to be over the budget, but that these runs are its own is.
+    // Of fewer rounds the mean is not known to be over the budget, but that these runs are its own
+    // is.
     let few = Settings { budget: Some(0.2), runs: Some(50), ..settings };
     let mut bench = Rare(Made::new(Noise::Normal(0.02), &[1.0, 1.0], 4), 9);
     let measured = measure(&groups(&cases), false, &few, &mut bench);
     let found = findings(&cases, &few, About::default(), &measured);
     let whole = found.comparisons[0].whole.estimate().unwrap();
-    assert!(whole.low < 1.2 && whole.value > 1.2 && found.comparisons[0].rare_long_runs, "{found:?}");
+    assert!(
+        whole.low < 1.2 && whole.value > 1.2 && found.comparisons[0].rare_long_runs,
+        "{found:?}"
+    );
     assert_eq!(found.verdict, Verdict::Undecided);
 }
 
@@ -418,7 +451,8 @@ fn colours_change_no_letter_and_lines_are_as_long_as_the_terminal() {
         for width in [40, 60, 80, 140] {
             let plain = Style { unicode: true, ..Style::plain(width) };
             let text = ringfence_report::versus::versus(&found, &plain);
-            let mut coloured = ringfence_report::versus::versus(&found, &Style { color: true, ..plain });
+            let mut coloured =
+                ringfence_report::versus::versus(&found, &Style { color: true, ..plain });
             let last = coloured.trim_end().lines().last().unwrap();
             assert!(last.starts_with('\u{1b}') && last.contains("Verdict: "), "{last:?}");
             assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
@@ -454,7 +488,8 @@ fn what_was_measured_before_an_interruption_counts() {
         );
         let found = findings(&cases, &settings, About::default(), &measured);
         assert_eq!(found.ended_early.as_deref(), Some("interrupted"));
-        let again: Findings = serde_json::from_str(&serde_json::to_string(&found).unwrap()).unwrap();
+        let again: Findings =
+            serde_json::from_str(&serde_json::to_string(&found).unwrap()).unwrap();
         assert_eq!(found.verdict, again.verdict);
         assert!(
             ringfence_report::versus::versus(&found, &ringfence_report::print::Style::plain(80))

@@ -1,21 +1,22 @@
-//! Holds the writer against plain C: does a line cost the same in `plain.c`, which is what one writes
-//! by hand with intrinsics?
+//! Holds the writer against plain C: does a line cost the same in `plain.c`, which is what one
+//! writes by hand with intrinsics?
 //!
 //! ```text
 //! cargo bench -p ringfence-workloads --bench against_c [-- --quick] [--cpu N]
 //! ```
 //!
-//! The C file is compiled with `$CC`, or `cc`, at -O2 and loaded as a shared object. Both sides write
-//! to one prefaulted mapping of 1 GiB, on one pinned thread, in order and wrapping, each from a place
-//! of its own: the C side starts half a mapping ahead, so that neither finds what the other just left
-//! in the caches. Windows of 10 ms come in pairs, the order in a pair drawn at random; a trial is one
-//! mapping with new physical pages. A ratio is ours over C's, by [`ringfence_analysis::estimate::slowdown`]:
-//! above 1 we are slower.
+//! The C file is compiled with `$CC`, or `cc`, at -O2 and loaded as a shared object. Both sides
+//! write to one prefaulted mapping of 1 GiB, on one pinned thread, in order and wrapping, each from
+//! a place of its own: the C side starts half a mapping ahead, so that neither finds what the other
+//! just left in the caches. Windows of 10 ms come in pairs, the order in a pair drawn at random; a
+//! trial is one mapping with new physical pages. A ratio is ours over C's, by
+//! [`ringfence_analysis::estimate::slowdown`]: above 1 we are slower.
 //!
-//! Exit code 1 if the interval of some ratio to the C loop with the same registers lies wholly outside
-//! 0.95..1.05; 2 if there is no C compiler or no memory. The rows where C copies with `memcpy` are there
-//! to be read: `memcpy` may copy in another manner (`rep movsb`, say), so they decide nothing. Without
-//! `--bench`, which `cargo bench` passes, only what both sides write is compared, and nothing timed.
+//! Exit code 1 if the interval of some ratio to the C loop with the same registers lies wholly
+//! outside 0.95..1.05; 2 if there is no C compiler or no memory. The rows where C copies with
+//! `memcpy` are there to be read: `memcpy` may copy in another manner (`rep movsb`, say), so they
+//! decide nothing. Without `--bench`, which `cargo bench` passes, only what both sides write is
+//! compared, and nothing timed.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -131,13 +132,20 @@ fn rows(library: &Library) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for (instruction, name) in INSTRUCTIONS {
         for block in BLOCKS {
-            let task = Write { instruction, block: Bytes(block), size: Bytes(1 << 30), ..Write::default() };
+            let task = Write {
+                instruction,
+                block: Bytes(block),
+                size: Bytes(1 << 30),
+                ..Write::default()
+            };
             if let Some(missing) = task.missing(Some(&Features::detect())) {
                 eprintln!("{name} not run: {missing}");
                 continue;
             }
             let with_memcpy = instruction != Instruction::Nt;
-            for copy in [Some(width.as_str()), with_memcpy.then_some("memcpy")].into_iter().flatten() {
+            for copy in
+                [Some(width.as_str()), with_memcpy.then_some("memcpy")].into_iter().flatten()
+            {
                 rows.push(Row {
                     instruction: name,
                     task: task.clone(),
@@ -154,7 +162,12 @@ fn rows(library: &Library) -> Result<Vec<Row>, String> {
 }
 
 /// One mapping, shared by both sides and all rows.
-fn measure_trial(rows: &mut [Row], trial: u32, pairs: u32, rng: &mut impl Rng) -> Result<(), String> {
+fn measure_trial(
+    rows: &mut [Row],
+    trial: u32,
+    pairs: u32,
+    rng: &mut impl Rng,
+) -> Result<(), String> {
     let mut regions = Regions::default();
     let mut order: Vec<usize> = (0..rows.len()).collect();
     for i in (1..order.len()).rev() {
@@ -162,7 +175,8 @@ fn measure_trial(rows: &mut [Row], trial: u32, pairs: u32, rng: &mut impl Rng) -
     }
     for index in order {
         let row = &mut rows[index];
-        let mut ours = Writer::new(&row.task, 1, &mut regions).map_err(|error| error.to_string())?;
+        let mut ours =
+            Writer::new(&row.task, 1, &mut regions).map_err(|error| error.to_string())?;
         let mut plain = Plain::new(&row.task, ours.memory().clone(), row.function)?;
         if trial == 0 {
             row.portion = portion(&mut ours);
@@ -265,14 +279,18 @@ fn compare_contents(row: &Row) -> Result<(), String> {
         ringfence_persist::isa::mfence();
         memory.bytes()[..size as usize].iter().map(|byte| byte.load(Ordering::Relaxed)).collect()
     };
-    let mut ours = Writer::new(&task, 1, &mut Regions::default()).map_err(|error| error.to_string())?;
+    let mut ours =
+        Writer::new(&task, 1, &mut Regions::default()).map_err(|error| error.to_string())?;
     let region = Region::map(&Request::dram(size as usize)).map_err(|error| error.to_string())?;
     let memory = Rc::new(Scratch::new(region));
     let mut plain = Plain::new(&task, memory.clone(), row.function)?;
     plain.walk.next = 0;
     let (a, b) = (ours.work(3, &Ignore).units, plain.work(3));
     if a != b || written(ours.memory()) != written(&memory) {
-        return Err(format!("{} at {} does not write what plain C writes", row.instruction, task.block));
+        return Err(format!(
+            "{} at {} does not write what plain C writes",
+            row.instruction, task.block
+        ));
     }
     Ok(())
 }
@@ -313,14 +331,20 @@ impl Plain {
             // SAFETY: inside the source, which has at least a block.
             unsafe { source.base().add(offset).write((offset % 251) as u8 + 1) };
         }
-        let walk = Walk { base: target.region().base(), source: source.base(), block, size, next: size / 2 };
+        let walk = Walk {
+            base: target.region().base(),
+            source: source.base(),
+            block,
+            size,
+            next: size / 2,
+        };
         Ok(Self { walk, function, _source: source, _target: target })
     }
 
     /// Writes blocks; returns the lines written.
     fn work(&mut self, blocks: u64) -> u64 {
-        // SAFETY: target and source are mapped, aligned and large enough (see `new`), and rows exist
-        // only for instructions that this processor has.
+        // SAFETY: target and source are mapped, aligned and large enough (see `new`), and rows
+        // exist only for instructions that this processor has.
         unsafe { (self.function)(&mut self.walk, blocks as usize) };
         blocks * (self.walk.block / 64) as u64
     }
@@ -334,8 +358,14 @@ fn compile() -> Result<PathBuf, String> {
         .args(["-O2", "-fPIC", "-shared", "-o"])
         .args([&object, &source])
         .status()
-        .map_err(|error| format!("{compiler} cannot be run: {error}; install a C compiler or set CC"))?;
-    if status.success() { Ok(object) } else { Err(format!("{compiler} refused {}", source.display())) }
+        .map_err(|error| {
+            format!("{compiler} cannot be run: {error}; install a C compiler or set CC")
+        })?;
+    if status.success() {
+        Ok(object)
+    } else {
+        Err(format!("{compiler} refused {}", source.display()))
+    }
 }
 
 /// A loaded shared object; it stays loaded.
@@ -343,11 +373,16 @@ struct Library(*mut c_void);
 
 impl Library {
     fn open(path: &Path) -> Result<Self, String> {
-        let text = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?;
+        let text =
+            CString::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?;
         let flags: c_int = libc::RTLD_NOW;
         // SAFETY: a terminated path; the object has no initialisers.
         let handle = unsafe { libc::dlopen(text.as_ptr(), flags) };
-        if handle.is_null() { Err(format!("{} cannot be loaded", path.display())) } else { Ok(Self(handle)) }
+        if handle.is_null() {
+            Err(format!("{} cannot be loaded", path.display()))
+        } else {
+            Ok(Self(handle))
+        }
     }
 
     fn function(&self, name: &str) -> Result<PlainLoop, String> {

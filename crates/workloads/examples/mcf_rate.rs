@@ -28,8 +28,10 @@ fn main() {
         };
         let solved = start.elapsed();
         println!(
-            "{mib} MiB: {trips} trips, {} B; made in {generated:.1?}, reset in {restarted:.1?}, {state:?} \
-             after {solved:.1?}, {} pivots, {priced} arcs priced, {:.1} M/s, slowest 256 took {slowest:.1?}",
+            "{mib} MiB: {trips} trips, {} B; made in {generated:.1?}, reset in {restarted:.1?}, \
+             {state:?} \
+             after {solved:.1?}, {} pivots, {priced} arcs priced, {:.1} M/s, slowest 256 took \
+             {slowest:.1?}",
             solver.footprint_bytes(),
             solver.pivots(),
             priced as f64 / solved.as_secs_f64() / 1e6,

@@ -57,8 +57,8 @@ impl Workload for Chaser {
         Work { units, untimed: 0 }
     }
 
-    // A round to warm up, then the median over batches: some milliseconds for what fits into a cache. What
-    // does not is never warm, so a part of the round is enough.
+    // A round to warm up, then the median over batches: some milliseconds for what fits into a
+    // cache. What does not is never warm, so a part of the round is enough.
     fn alone_ns(&mut self) -> Option<f64> {
         const WARM_UP: Duration = Duration::from_millis(10);
         const BATCH: u64 = 4096;

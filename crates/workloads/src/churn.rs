@@ -1,8 +1,8 @@
 //! Files that are created, written, renamed and removed, in a folder of their own.
 //!
-//! What is renamed has a name, so that a task that is killed leaves its folder, and at most one file in it. The folder is
-//! locked (`flock(2)`) for as long as the task lives; whoever ends the task, and the next task in the same place, removes
-//! those that nobody holds ([`sweep`]).
+//! What is renamed has a name, so that a task that is killed leaves its folder, and at most one
+//! file in it. The folder is locked (`flock(2)`) for as long as the task lives; whoever ends the
+//! task, and the next task in the same place, removes those that nobody holds ([`sweep`]).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -93,8 +93,8 @@ pub fn try_out(task: &Churn) -> Result<(), String> {
     churner.turn().map_err(|error| format!("files in {}: {error}", task.dir.display()))
 }
 
-/// Removes the folders that tasks which were killed have left in a place. Those of tasks that live, and what others have
-/// put into one, stay.
+/// Removes the folders that tasks which were killed have left in a place. Those of tasks that live,
+/// and what others have put into one, stay.
 pub fn sweep(dir: &Path) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -133,9 +133,11 @@ impl Folder {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let file = rustix::fs::open(&path, flags, Mode::empty()).ok()?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-        let (held, named) = (rustix::fs::fstat(&file).ok()?, std::fs::symlink_metadata(&path).ok()?);
+        let (held, named) =
+            (rustix::fs::fstat(&file).ok()?, std::fs::symlink_metadata(&path).ok()?);
         let own = held.st_uid == rustix::process::geteuid().as_raw();
-        (own && (held.st_dev, held.st_ino) == (named.dev(), named.ino())).then_some(Self { path, file })
+        (own && (held.st_dev, held.st_ino) == (named.dev(), named.ino()))
+            .then_some(Self { path, file })
     }
 }
 
@@ -194,15 +196,18 @@ mod tests {
         std::os::unix::fs::symlink(&other, &linked).unwrap();
         sweep(dir.path());
         assert!(!left.exists());
-        assert!(used.join("somebody's").exists() && other.join(CREATED).exists() && linked.is_symlink());
+        assert!(
+            used.join("somebody's").exists() && other.join(CREATED).exists() && linked.is_symlink()
+        );
     }
 
     #[test]
     fn what_cannot_be_had_says_why() {
         let Some(dir) = crate::files::tests::on_a_disk("churn") else { return };
-        for (place, part) in
-            [(PathBuf::from("/dev/shm"), "in memory"), (dir.path().join("none"), "No such file or directory")]
-        {
+        for (place, part) in [
+            (PathBuf::from("/dev/shm"), "in memory"),
+            (dir.path().join("none"), "No such file or directory"),
+        ] {
             let error = try_out(&Churn { dir: place, ..Churn::default() }).expect_err(part);
             assert!(error.contains(part) && !error.contains('\n'), "{error}");
         }

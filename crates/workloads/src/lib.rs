@@ -24,7 +24,8 @@ pub use workload::{Latencies, SetupError, Work, Workload};
 
 use ringfence_experiment::task::Task;
 
-/// Memory already mapped and files already made, for tasks that differ in nothing that concerns them.
+/// Memory already mapped and files already made, for tasks that differ in nothing that concerns
+/// them.
 #[derive(Default)]
 pub struct Regions {
     written: write::Regions,
@@ -33,18 +34,27 @@ pub struct Regions {
     files: files::Filled,
 }
 
-/// Sets up the built-in workload of a task; `None` for tasks that are not one of ours (programs, recorded or not) or
-/// do nothing. Memory is touched before this returns. Writers to equal targets share one mapping, and so
-/// do readers of equal memory, so that its layout is not a difference between them.
+/// Sets up the built-in workload of a task; `None` for tasks that are not one of ours (programs,
+/// recorded or not) or do nothing. Memory is touched before this returns. Writers to equal targets
+/// share one mapping, and so do readers of equal memory, so that its layout is not a difference
+/// between them.
 ///
 /// # Errors
 /// Where the memory cannot be had.
-pub fn build(task: &Task, seed: u64, regions: &mut Regions) -> Result<Option<Box<dyn Workload>>, SetupError> {
+pub fn build(
+    task: &Task,
+    seed: u64,
+    regions: &mut Regions,
+) -> Result<Option<Box<dyn Workload>>, SetupError> {
     Ok(match task {
         Task::Write(task) => Some(Box::new(write::Writer::new(task, seed, &mut regions.written)?)),
         Task::Ring(task) => Some(Box::new(ring::Ringer::new(task, &mut regions.written)?)),
-        Task::Record(task) => Some(Box::new(record::Recorder::new(task, seed, &mut regions.written)?)),
-        Task::Commit(task) => Some(Box::new(commit::Committer::new(task, seed, &mut regions.logs)?)),
+        Task::Record(task) => {
+            Some(Box::new(record::Recorder::new(task, seed, &mut regions.written)?))
+        }
+        Task::Commit(task) => {
+            Some(Box::new(commit::Committer::new(task, seed, &mut regions.logs)?))
+        }
         Task::Dirty(task) => Some(Box::new(dirty::Dirtier::new(task, seed, &mut regions.files)?)),
         Task::Churn(task) => Some(Box::new(churn::Churner::new(task, seed)?)),
         Task::Scan(task) => Some(Box::new(scan::Scanner::new(task, &mut regions.files)?)),
@@ -85,11 +95,14 @@ mod tests {
         ];
         let mut regions = Regions::default();
         for (text, settle) in tables {
-            let task = &ringfence_experiment::task::axes::expand(&text.parse().unwrap()).unwrap()[0].task;
+            let task =
+                &ringfence_experiment::task::axes::expand(&text.parse().unwrap()).unwrap()[0].task;
             let mut workload = build(task, 7, &mut regions).unwrap().expect(text);
             let latencies = Count(Cell::new(0));
-            let units: Vec<u64> =
-                [1, 1, 2, 50].iter().map(|amount| workload.work(*amount, &latencies).units).collect();
+            let units: Vec<u64> = [1, 1, 2, 50]
+                .iter()
+                .map(|amount| workload.work(*amount, &latencies).units)
+                .collect();
             assert!(units.iter().all(|units| *units > 0), "{text}: {units:?}");
             assert!(units[3] > units[0], "{text}: {units:?}");
             assert!(workload.settle_units() >= settle, "{text}");

@@ -1,8 +1,8 @@
-//! Memory by its lines: single instructions on them, timed reads, and a cycle of loads, each behind a safe
-//! function, so that what measures with them needs no unsafe code.
+//! Memory by its lines: single instructions on them, timed reads, and a cycle of loads, each behind
+//! a safe function, so that what measures with them needs no unsafe code.
 //!
-//! [`Scratch`] is memory that may be shared with other threads, a slice of cells memory that this thread alone
-//! uses. Only that can be read by plain loads, which [`timed_read`] takes.
+//! [`Scratch`] is memory that may be shared with other threads, a slice of cells memory that this
+//! thread alone uses. Only that can be read by plain loads, which [`timed_read`] takes.
 
 use std::arch::x86_64::__m128i;
 use std::cell::Cell;
@@ -32,8 +32,9 @@ impl Scratch {
 
     /// Its bytes.
     pub fn bytes(&self) -> &[AtomicU8] {
-        // SAFETY: mapped for as long as the region lives, and changed by atomic stores and assembly alone: the
-        // region was handed over, so that nobody has references to its bytes of another kind.
+        // SAFETY: mapped for as long as the region lives, and changed by atomic stores and assembly
+        // alone: the region was handed over, so that nobody has references to its bytes of another
+        // kind.
         unsafe { slice::from_raw_parts(self.0.base().cast(), self.0.len()) }
     }
 
@@ -84,7 +85,8 @@ impl Flusher {
         unsafe { self.0.function()(std::ptr::from_ref(at).cast()) }
     }
 
-    /// Flushes the lines in which values begin, one after another, by a loop of this instruction's own.
+    /// Flushes the lines in which values begin, one after another, by a loop of this instruction's
+    /// own.
     #[inline(always)]
     pub fn flush_each<'a, T: 'a>(self, all: impl Iterator<Item = &'a T>) {
         const { assert!(size_of::<T>() > 0) };
@@ -115,9 +117,9 @@ pub fn pieces(bytes: &[Cell<u8>]) -> &[Piece] {
     unsafe { bytes.align_to().1 }
 }
 
-/// Ticks from before a read to after it. The clock's own reading waits for every load before it and lets
-/// none after it begin earlier (`ringfence_machine::clock::tsc`). Loads of 16 bytes: where all are of one line,
-/// one which is not cached is waited for once.
+/// Ticks from before a read to after it. The clock's own reading waits for every load before it and
+/// lets none after it begin earlier (`ringfence_machine::clock::tsc`). Loads of 16 bytes: where all
+/// are of one line, one which is not cached is waited for once.
 #[inline(always)]
 pub fn timed_read(clock: &Clock, from: &[Piece]) -> u64 {
     let start = clock.now();
@@ -137,8 +139,8 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    /// Links the first lines of a region: the line at each place to the one that the order names there. One
-    /// stands at the first line.
+    /// Links the first lines of a region: the line at each place to the one that the order names
+    /// there. One stands at the first line.
     ///
     /// # Panics
     /// If the region has not so many lines, or the order names another, or there are none.
@@ -159,8 +161,8 @@ impl Cycle {
     pub fn follow(&mut self, steps: u64) {
         let mut at = self.at;
         for _ in 0..steps {
-            // SAFETY: every line that can be reached holds the address of another (`new`), and nobody else has
-            // the region.
+            // SAFETY: every line that can be reached holds the address of another (`new`), and
+            // nobody else has the region.
             at = unsafe { at.cast::<*const u8>().read() };
         }
         self.at = at;
@@ -172,8 +174,8 @@ impl Cycle {
         let mut at = self.at;
         for _ in 0..steps {
             let start = clock.now();
-            // SAFETY: as in `follow`. Volatile, so that the load stays between the two readings of the clock,
-            // which wait for it.
+            // SAFETY: as in `follow`. Volatile, so that the load stays between the two readings of
+            // the clock, which wait for it.
             at = unsafe { at.cast::<*const u8>().read_volatile() };
             each(clock.now() - start);
         }
@@ -205,7 +207,13 @@ mod tests {
             isa::mfence();
         }
         assert_eq!(scratch.lines().len(), 64);
-        assert!(scratch.bytes().iter().enumerate().all(|(number, byte)| byte.load(Relaxed) == number as u8));
+        assert!(
+            scratch
+                .bytes()
+                .iter()
+                .enumerate()
+                .all(|(number, byte)| byte.load(Relaxed) == number as u8)
+        );
         scratch.discard().unwrap();
         assert!(scratch.bytes().iter().all(|byte| byte.load(Relaxed) == 0));
     }
@@ -235,7 +243,9 @@ mod tests {
     fn a_cycle_leads_nowhere_else() {
         for order in [vec![], vec![1], vec![0; 65]] {
             let region = region();
-            let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Cycle::new(region, &order)));
+            let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                Cycle::new(region, &order)
+            }));
             assert!(made.is_err(), "{order:?}");
         }
     }

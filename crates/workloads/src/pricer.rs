@@ -8,8 +8,8 @@ use crate::workload::{Latencies, SetupError, Work, Workload};
 
 const PORTION: u64 = 64;
 
-/// Solvers that begin anew whenever they have found the optimum. Each call works on the next one, so
-/// that a window of a few milliseconds sees them all, each at another point of its solution.
+/// Solvers that begin anew whenever they have found the optimum. Each call works on the next one,
+/// so that a window of a few milliseconds sees them all, each at another point of its solution.
 #[derive(Clone)]
 pub struct Pricer<T = Untraced> {
     solvers: Vec<Solver<T>>,
@@ -27,8 +27,9 @@ impl Pricer {
 }
 
 impl<T: Tracer> Pricer<T> {
-    /// As [`Pricer::new`], with a tracer for each solver. The points to which the solvers are brought are later by a
-    /// share, from 0 to 1, of the distance between them, or of one round over the arcs where there is one solver alone.
+    /// As [`Pricer::new`], with a tracer for each solver. The points to which the solvers are
+    /// brought are later by a share, from 0 to 1, of the distance between them, or of one round
+    /// over the arcs where there is one solver alone.
     ///
     /// # Errors
     /// As there.

@@ -1,4 +1,5 @@
-//! Asks a service that runs already, at a fixed rate, and counts how long each answer took since its question was due.
+//! Asks a service that runs already, at a fixed rate, and counts how long each answer took since
+//! its question was due.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,7 +16,8 @@ const STEP: Duration = Duration::from_millis(1);
 // A service that fails more often than this does something else than what is measured.
 const FAILURES: u64 = 10;
 const FAILED_SHARE: f64 = 0.01;
-// A service that answers nothing for so long has ended, or stands still for good. Less than the engine waits for a report.
+// A service that answers nothing for so long has ended, or stands still for good. Less than the
+// engine waits for a report.
 const GONE: Duration = Duration::from_secs(10);
 
 /// Who asks.
@@ -112,7 +114,9 @@ impl Prober {
         for answer in came {
             match answer.outcome {
                 Outcome::Answered => (self.heard_at, self.unheard_since) = (now(), None),
-                Outcome::Unanswered => self.unheard_since = self.unheard_since.or(Some(answer.due_ns)),
+                Outcome::Unanswered => {
+                    self.unheard_since = self.unheard_since.or(Some(answer.due_ns))
+                }
                 Outcome::Failed(failure) => {
                     self.note_failed(&failure.to_string());
                     continue;
@@ -133,7 +137,8 @@ impl Prober {
         let all = self.failed + self.answered;
         if self.failed > FAILURES && self.failed as f64 / all as f64 > FAILED_SHARE {
             self.failure = Some(format!(
-                "{} of {all} questions to {} failed, the last because {why}; the last answer came at {}",
+                "{} of {all} questions to {} failed, the last because {why}; the last answer came \
+                 at {}",
                 self.failed,
                 self.ask,
                 time_of_day(self.heard_at)
@@ -142,12 +147,15 @@ impl Prober {
     }
 
     fn note_silence(&mut self) {
-        let Some(since) = self.unheard_since.or_else(|| self.probe.oldest_unanswered()) else { return };
+        let Some(since) = self.unheard_since.or_else(|| self.probe.oldest_unanswered()) else {
+            return;
+        };
         let since = since.max(self.heard_at);
         let silent = Duration::from_nanos(now().saturating_sub(since));
         if silent > self.gone && self.failure.is_none() {
             self.failure = Some(format!(
-                "{} has answered nothing since {}, for {:.1} s: start the service again, or see what it waits for",
+                "{} has answered nothing since {}, for {:.1} s: start the service again, or see \
+                 what it waits for",
                 self.ask,
                 time_of_day(since),
                 silent.as_secs_f64()
@@ -229,7 +237,8 @@ fn said(spent: &Spent, lags: &Histogram, running_ns: u64) -> String {
     let us = |share| lags.quantile(share).unwrap_or(0) as f64 / 1e3;
     let busy = spent.cpu.as_secs_f64() / (running_ns as f64 / 1e9).max(1e-9);
     let mut text = format!(
-        "The probe asked {} questions, {:.1} us after they were due in the median and {:.0} us at p99, and used {:.0} % of a CPU.",
+        "The probe asked {} questions, {:.1} us after they were due in the median and {:.0} us at \
+         p99, and used {:.0} % of a CPU.",
         spent.asked,
         us(0.5),
         us(0.99),
@@ -290,7 +299,8 @@ mod tests {
         Task { ask, send: r"PING\r\n".into(), rate: 500, ..Task::default() }
     }
 
-    // What is due while the service stands still is in the window in which it was due, and not in that in which it was answered.
+    // What is due while the service stands still is in the window in which it was due, and not in
+    // that in which it was answered.
     #[test]
     fn a_question_counts_when_it_was_due() {
         let held = Arc::new(AtomicBool::new(false));
@@ -340,11 +350,13 @@ mod tests {
         let refused = |task: Task| Prober::new(&task).err().unwrap().to_string();
         assert!(refused(Task { ask: "gopher://x".into(), ..Task::default() }).contains("gopher"));
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let said = refused(Task { ask: format!("tcp://{nobody}"), send: "x".into(), ..Task::default() });
+        let said =
+            refused(Task { ask: format!("tcp://{nobody}"), send: "x".into(), ..Task::default() });
         assert!(said.contains("refused") && said.contains(&nobody.to_string()), "{said}");
         let bytes = Task { ask: "tcp://localhost:1".into(), send: r"\q".into(), ..Task::default() };
         assert!(question(&bytes).unwrap_err().contains(r"\q"));
-        let short = Task { ask: "http://localhost/".into(), timeout: Span::ms(50), ..Task::default() };
+        let short =
+            Task { ask: "http://localhost/".into(), timeout: Span::ms(50), ..Task::default() };
         assert_eq!(question(&short).unwrap().limit, Duration::from_millis(50));
     }
 

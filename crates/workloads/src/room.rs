@@ -4,15 +4,14 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Memory, PageSize, Target, Task};
 use ringfence_persist::room_in_memory;
 
-/// Bytes of ordinary memory that a task takes for its data, as far as its parameters say; none where its data lies
-/// elsewhere: in files, devices, or huge pages that are reserved already.
+/// Bytes of ordinary memory that a task takes for its data, as far as its parameters say; none
+/// where its data lies elsewhere: in files, devices, or huge pages that are reserved already.
 pub fn needed(task: &Task) -> Option<u64> {
     let in_memory = |target: &Target| matches!(target, Target::Dram | Target::Node(_));
     let ordinary = |pages: PageSize| pages != PageSize::Huge2M;
     match task {
-        Task::Write(write) => {
-            (in_memory(&write.target) && ordinary(write.pages) && write.prefault).then_some(write.size.0)
-        }
+        Task::Write(write) => (in_memory(&write.target) && ordinary(write.pages) && write.prefault)
+            .then_some(write.size.0),
         Task::Ring(ring) => in_memory(&ring.target).then_some(ring.size.0),
         Task::Record(record) => in_memory(&record.target).then_some(record.size.0),
         Task::Chase(chase) => ordinary(chase.pages).then_some(chase.footprint.0),
@@ -25,7 +24,8 @@ pub fn needed(task: &Task) -> Option<u64> {
     }
 }
 
-/// Whether there is memory for each task of the cases that are measured, and for those of a case together.
+/// Whether there is memory for each task of the cases that are measured, and for those of a case
+/// together.
 ///
 /// # Errors
 /// One sentence about the first for which there is not.
@@ -33,10 +33,13 @@ pub fn for_tasks(plan: &Plan) -> Result<(), String> {
     for case in plan.run_cases() {
         let mut together = 0u64;
         for active in &plan.cases[case].active {
-            let (role, task) =
-                (&plan.experiment.roles[active.role].name, &plan.variants[active.role][active.variant].task);
+            let (role, task) = (
+                &plan.experiment.roles[active.role].name,
+                &plan.variants[active.role][active.variant].task,
+            );
             let Some(bytes) = needed(task) else { continue };
-            room_in_memory(bytes).map_err(|error| format!("{role}: workload {}: {error}", task.name()))?;
+            room_in_memory(bytes)
+                .map_err(|error| format!("{role}: workload {}: {error}", task.name()))?;
             together = together.saturating_add(bytes.saturating_mul(active.count.into()));
         }
         room_in_memory(together)

@@ -11,7 +11,8 @@ use ringfence_persist::{Flush, LINE, isa};
 use super::lines::{self, Flusher, Piece};
 use super::read::Order;
 
-// Every fourth line is read, so that a prefetcher of adjacent lines brings in none that is to be missed.
+// Every fourth line is read, so that a prefetcher of adjacent lines brings in none that is to be
+// missed.
 const LINES: u64 = 4096;
 const STRIDE: usize = 4 * LINE;
 // The first round meets page tables and branches that are not cached.

@@ -31,12 +31,14 @@ impl Scanner {
     /// Where it cannot be had.
     pub fn new(task: &Scan, filled: &mut Filled) -> Result<Self, SetupError> {
         task.check().map_err(SetupError::Other)?;
-        let what = format!("reading blocks of {} by io={} in {}", task.block, task.io, task.dir.display());
+        let what =
+            format!("reading blocks of {} by io={} in {}", task.block, task.io, task.dir.display());
         let made = filled.of(&task.dir, task.size.0)?;
         let flags = if task.io == ScanIo::Direct { OFlags::DIRECT } else { OFlags::empty() };
         let opened = files::open_again(&made, flags);
         let file = opened.map_err(|error| SetupError::Other(format!("{what}: {error}")))?;
-        let (block, round) = (Buffer::new(task.block.0 as usize, 1), Round::new(task.block.0, task.size.0));
+        let (block, round) =
+            (Buffer::new(task.block.0 as usize, 1), Round::new(task.block.0, task.size.0));
         let pace = task.pace.map(Pace::new);
         Ok(Self { what, io: task.io, _made: made, file, block, round, pace, failure: None })
     }

@@ -19,19 +19,19 @@ pub trait Latencies {
 
 /// A built-in workload.
 pub trait Workload {
-    /// Does `amount` times its least portion of work. The caller chooses the amount such that a call
-    /// takes some tens of microseconds.
+    /// Does `amount` times its least portion of work. The caller chooses the amount such that a
+    /// call takes some tens of microseconds.
     fn work(&mut self, amount: u64, latencies: &dyn Latencies) -> Work;
 
     /// Called when it goes on after a pause.
     fn resumed(&mut self) {}
 
-    /// Called when it has paused, before anybody else goes on: it ends what it has left under way, so that the next window does
-    /// not have it.
+    /// Called when it has paused, before anybody else goes on: it ends what it has left under way,
+    /// so that the next window does not have it.
     fn paused(&mut self) {}
 
-    /// Called before its first work where it is to stand still once it has reached a limit of its own, which is a failure
-    /// otherwise.
+    /// Called before its first work where it is to stand still once it has reached a limit of its
+    /// own, which is a failure otherwise.
     fn stop_at_limit(&mut self) {}
 
     /// Whether it stands still for its limit, until it goes on after a pause.
@@ -39,15 +39,16 @@ pub trait Workload {
         false
     }
 
-    /// When it wants to go on, on the clock of [`ringfence_machine::clock::Clock::host`]: until then the
-    /// caller sleeps instead of calling [`Workload::work`], and that time is not work. `None` for those
-    /// that work all the time.
+    /// When it wants to go on, on the clock of [`ringfence_machine::clock::Clock::host`]: until
+    /// then the caller sleeps instead of calling [`Workload::work`], and that time is not work.
+    /// `None` for those that work all the time.
     fn rest_until(&self) -> Option<u64> {
         None
     }
 
-    /// For work of which several units may be under way at once, and for long: what is counted next is all that was due until
-    /// this time on the clock, and nothing that was due later, until [`Workload::is_cut`].
+    /// For work of which several units may be under way at once, and for long: what is counted next
+    /// is all that was due until this time on the clock, and nothing that was due later, until
+    /// [`Workload::is_cut`].
     fn cut(&mut self, at: u64) {
         let _ = at;
     }
@@ -67,8 +68,9 @@ pub trait Workload {
         None
     }
 
-    /// ns per unit, measured here and now in some milliseconds, where that tells which cache answers; called
-    /// once, at the start, while nobody else is let run. `None` where it tells nothing.
+    /// ns per unit, measured here and now in some milliseconds, where that tells which cache
+    /// answers; called once, at the start, while nobody else is let run. `None` where it tells
+    /// nothing.
     fn alone_ns(&mut self) -> Option<f64> {
         None
     }
@@ -102,7 +104,7 @@ impl SetupError {
 
 /// Memory of its own, of these pages.
 pub(crate) fn memory(len: u64, pages: Pages) -> Result<ringfence_persist::Region, RegionError> {
-    let len =
-        usize::try_from(len).map_err(|_| RegionError::Request(format!("{len} bytes cannot be mapped")))?;
+    let len = usize::try_from(len)
+        .map_err(|_| RegionError::Request(format!("{len} bytes cannot be mapped")))?;
     ringfence_persist::Region::map(&Request { pages, ..Request::dram(len) })
 }

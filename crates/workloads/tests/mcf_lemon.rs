@@ -38,7 +38,13 @@ impl Case {
             Self::Timetable(trips, seed) => format!("timetable,{trips},,,,,,,{seed}"),
             Self::Random(s, seed) => format!(
                 "random,{},{},{},{},{},{},{},{seed}",
-                s.nodes, s.arcs, s.max_capacity, s.min_cost, s.max_cost, s.uncapped_one_in, s.feasible
+                s.nodes,
+                s.arcs,
+                s.max_capacity,
+                s.min_cost,
+                s.max_cost,
+                s.uncapped_one_in,
+                s.feasible
             ),
         }
     }
@@ -49,8 +55,18 @@ impl Case {
             text.parse().unwrap_or_else(|_| panic!("'{text}' in the file of optima"))
         }
         let fields: Vec<&str> = row.split(',').collect();
-        let [kind, nodes, arcs, max_capacity, min_cost, max_cost, uncapped, feasible, seed, optimum] =
-            fields[..]
+        let [
+            kind,
+            nodes,
+            arcs,
+            max_capacity,
+            min_cost,
+            max_cost,
+            uncapped,
+            feasible,
+            seed,
+            optimum,
+        ] = fields[..]
         else {
             panic!("'{row}' in the file of optima");
         };
@@ -121,11 +137,17 @@ fn lemon_optimum(instance: &Instance) -> Option<String> {
     };
     // Dropped at the end of the statement, which closes it. The report is far too short to
     // fill its pipe meanwhile.
-    child.stdin.take().expect("it is piped").write_all(instance.to_dimacs().as_bytes()).expect("it is read");
+    child
+        .stdin
+        .take()
+        .expect("it is piped")
+        .write_all(instance.to_dimacs().as_bytes())
+        .expect("it is read");
     let output = child.wait_with_output().expect("dimacs-solver ends");
     let report = String::from_utf8_lossy(&output.stderr);
-    let said =
-        |label| report.lines().find_map(|line| line.strip_prefix(label)).map(|rest| rest.trim().to_string());
+    let said = |label| {
+        report.lines().find_map(|line| line.strip_prefix(label)).map(|rest| rest.trim().to_string())
+    };
     match (said("Feasible flow:").as_deref(), said("Min flow cost:")) {
         (Some("found"), Some(cost)) => Some(cost),
         (Some("not found"), _) => Some("infeasible".to_string()),
@@ -143,7 +165,8 @@ fn optima_are_those_lemon_found() {
     if is_set("RINGFENCE_REGENERATE") {
         let mut text = format!("{HEADER}\n");
         for case in cases(0..600) {
-            let optimum = lemon_optimum(&case.instance()).expect("dimacs-solver is needed to regenerate");
+            let optimum =
+                lemon_optimum(&case.instance()).expect("dimacs-solver is needed to regenerate");
             writeln!(text, "{},{optimum}", case.to_row()).expect("writing to a string");
         }
         std::fs::write(&path, text).expect("the file of optima can be written");
@@ -161,7 +184,10 @@ fn optima_are_those_lemon_found() {
         }
         infeasible += usize::from(optimum == "infeasible");
     }
-    assert!(randoms >= 500 && timetables >= 50 && infeasible >= 50, "{randoms} {timetables} {infeasible}");
+    assert!(
+        randoms >= 500 && timetables >= 50 && infeasible >= 50,
+        "{randoms} {timetables} {infeasible}"
+    );
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use ringfence_workloads::mcf::{Arc, Instance, RandomShape, Solver, State, TooLarge, random, verify};
+use ringfence_workloads::mcf::{
+    Arc, Instance, RandomShape, Solver, State, TooLarge, random, verify,
+};
 
 fn solve(instance: &Instance) -> (Solver, State) {
     let mut solver = Solver::new(instance).expect("small numbers");
@@ -47,10 +49,11 @@ fn is_feasible(instance: &Instance) -> bool {
         if from[sink] == usize::MAX {
             return supplied == demanded && sent == supplied;
         }
-        let path: Vec<(usize, usize)> = std::iter::successors(Some((from[sink], sink)), |&(at, _)| {
-            (at != source).then(|| (from[at], at))
-        })
-        .collect();
+        let path: Vec<(usize, usize)> =
+            std::iter::successors(Some((from[sink], sink)), |&(at, _)| {
+                (at != source).then(|| (from[at], at))
+            })
+            .collect();
         let amount = path.iter().map(|&(a, b)| room[a][b]).min().expect("a path has arcs");
         for (a, b) in path {
             room[a][b] -= amount;

@@ -1,4 +1,5 @@
-//! Which methods of the workload `record` survive every crash, by the crash checker: the very code that is timed.
+//! Which methods of the workload `record` survive every crash, by the crash checker: the very code
+//! that is timed.
 
 use ringfence_crashcheck::{Check, Machine, Profile};
 use ringfence_experiment::task::{PAYLOADS, RecordMethod};
@@ -40,14 +41,19 @@ fn survives(method: RecordMethod, bytes: usize, profile: Profile) -> bool {
 #[test]
 fn all_but_the_one_that_nothing_orders_survive_every_crash() {
     for profile in Profile::ALL {
-        for (method, bytes) in
-            RecordMethod::ALL.iter().flat_map(|method| PAYLOADS.map(|bytes| (*method, bytes as usize)))
+        for (method, bytes) in RecordMethod::ALL
+            .iter()
+            .flat_map(|method| PAYLOADS.map(|bytes| (*method, bytes as usize)))
         {
             if method == RecordMethod::Slots || method.in_one_line() && bytes > 56 {
                 continue;
             }
             let sound = method != RecordMethod::SameLineNt;
-            assert_eq!(survives(method, bytes, profile), sound, "{method:?} of {bytes} B under {profile}");
+            assert_eq!(
+                survives(method, bytes, profile),
+                sound,
+                "{method:?} of {bytes} B under {profile}"
+            );
         }
     }
 }
@@ -73,11 +79,18 @@ fn slots_keep_the_old_value_or_the_new_one() {
                     (None, None) => true,
                     (last, Some(found)) => {
                         let next = last.map_or(0, |last| last + 1);
-                        [last, Some(next)].into_iter().flatten().any(|number| found == value(number))
+                        [last, Some(next)]
+                            .into_iter()
+                            .flatten()
+                            .any(|number| found == value(number))
                     }
                     (Some(_), None) => false,
                 };
-                if right { Ok(()) } else { Err(format!("acknowledged {acknowledged:?}, found {found:?}")) }
+                if right {
+                    Ok(())
+                } else {
+                    Err(format!("acknowledged {acknowledged:?}, found {found:?}"))
+                }
             },
         );
         report.expect_sound();

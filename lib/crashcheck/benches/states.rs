@@ -1,5 +1,5 @@
-//! How many states the checker looks at in a second, and how their number grows with the program: as far as
-//! recovery looks, beside every content that memory can have.
+//! How many states the checker looks at in a second, and how their number grows with the program:
+//! as far as recovery looks, beside every content that memory can have.
 //!
 //! `cargo bench -p ringfence-crashcheck`
 
@@ -23,7 +23,10 @@ fn main() {
     for records in if quick { vec![2] } else { vec![1, 2, 3, 4, 5, 6, 8, 16, 32, 64, 128] } {
         batch(records);
     }
-    println!("\nThe ring of ringfence-persist, 6 lines, with recovery and another life behind each crash\n");
+    println!(
+        "\nThe ring of ringfence-persist, 6 lines, with recovery and another life behind each \
+         crash\n"
+    );
     println!("pushes  crashes  profile                  states   merged       time   states/s");
     for pushes in if quick { vec![2] } else { vec![2, 4, 8, 16, 32] } {
         for crashes in 1..=2 {
@@ -45,10 +48,12 @@ fn main() {
         queue(if quick { 2 } else { 256 }, 2, profile);
     }
     println!(
-        "\nWhat a program does a number of times, a crash at each, and a recovery that reads two words: ms\n"
+        "\nWhat a program does a number of times, a crash at each, and a recovery that reads two \
+         words: ms\n"
     );
     println!(
-        "{:>9}  fenced stores  marks  acknowledged  never flushed  a word at a time  clflush, old AMD",
+        "{:>9}  fenced stores  marks  acknowledged  never flushed  a word at a time  clflush, old \
+         AMD",
         "number"
     );
     for count in if quick { vec![10] } else { vec![1_000, 2_000, 4_000, 8_000, 16_000, 100_000] } {
@@ -58,7 +63,8 @@ fn main() {
 
 fn queue(operations: usize, crashes: usize, profile: Profile) {
     let check = Check::new(profile, queue::len(operations)).crashes(crashes);
-    let (time, report) = fastest(|| check.run(|memory| queue::run(memory, operations), queue::recovery));
+    let (time, report) =
+        fastest(|| check.run(|memory| queue::run(memory, operations), queue::recovery));
     let rate = report.states as f64 / time.as_secs_f64();
     println!(
         "{operations:10}  {crashes:7}  {:<22}  {:8}  {:>10}  {rate:9.0}",
@@ -149,7 +155,11 @@ fn batch(records: usize) {
             memory.verify([at + 8..at + 24, 0..0], 1, memory.load_u64(at))
         };
         let found = (0..records).take_while(whole).count();
-        if found == records || memory.marks().is_empty() { Ok(()) } else { Err(format!("{found} are left")) }
+        if found == records || memory.marks().is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{found} are left"))
+        }
     };
     let all = |memory: &Machine| {
         memory.load(0, &mut vec![0; records * 24]);
@@ -172,7 +182,8 @@ fn batch(records: usize) {
 fn ring(pushes: usize, crashes: usize, profile: Profile) {
     let life = ring::Life::of_pushes(pushes);
     let check = life.check(profile).crashes(crashes);
-    let (time, report) = fastest(|| check.run(|memory| life.run(memory), |memory| life.recovery(memory)));
+    let (time, report) =
+        fastest(|| check.run(|memory| life.run(memory), |memory| life.recovery(memory)));
     let rate = report.states as f64 / time.as_secs_f64();
     println!(
         "{pushes:6}  {crashes:7}  {:<22}  {:7}  {:7}  {:>10}  {rate:9.0}",

@@ -1,4 +1,5 @@
-//! A list of numbers in persistent memory, with a bug: `cargo run -p ringfence-crashcheck --example growing_list`
+//! A list of numbers in persistent memory, with a bug: `cargo run -p ringfence-crashcheck --example
+//! growing_list`
 
 use ringfence_crashcheck::{Check, Profile};
 use ringfence_persist::Memory;
@@ -20,8 +21,10 @@ fn numbers(memory: &impl Memory) -> Vec<u64> {
 
 fn main() {
     for profile in Profile::ALL {
-        let report =
-            Check::new(profile, 4096).name(0..8, "count").array(64, 8, 8, "number", &[(0..8, "")]).run(
+        let report = Check::new(profile, 4096)
+            .name(0..8, "count")
+            .array(64, 8, 8, "number", &[(0..8, "")])
+            .run(
                 |memory| {
                     for number in [70, 71, 72] {
                         push(memory, number);
@@ -31,7 +34,8 @@ fn main() {
                 |memory| {
                     let (acknowledged, found) = (memory.marks(), numbers(memory));
                     // One more than was acknowledged may be there.
-                    let right = found.starts_with(&acknowledged) && [70, 71, 72].starts_with(&found);
+                    let right =
+                        found.starts_with(&acknowledged) && [70, 71, 72].starts_with(&found);
                     if right {
                         Ok(())
                     } else {

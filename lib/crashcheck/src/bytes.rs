@@ -11,12 +11,15 @@ pub(crate) type Bytes = [u8; WORD];
 #[inline]
 pub(crate) fn overlay(bytes: &mut Bytes, over: Bytes, mask: u8) {
     let wide = wide(mask);
-    *bytes = ((u64::from_le_bytes(*bytes) & !wide) | (u64::from_le_bytes(over) & wide)).to_le_bytes();
+    *bytes =
+        ((u64::from_le_bytes(*bytes) & !wide) | (u64::from_le_bytes(over) & wide)).to_le_bytes();
 }
 
 /// The words that a range of memory touches, in order, and which bytes of each.
 #[inline]
-pub(crate) fn words_in(range: &Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
+pub(crate) fn words_in(
+    range: &Range<usize>,
+) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
     let (mut at, end) = (range.start, range.end);
     std::iter::from_fn(move || {
         let (word, first) = (at / WORD, at % WORD);
@@ -56,7 +59,8 @@ mod tests {
     #[test]
     fn masks_are_widened_byte_by_byte() {
         for mask in 0..=u8::MAX {
-            let bytes: Vec<u8> = (0..8).map(|i| if mask >> i & 1 == 1 { 0xff } else { 0 }).collect();
+            let bytes: Vec<u8> =
+                (0..8).map(|i| if mask >> i & 1 == 1 { 0xff } else { 0 }).collect();
             assert_eq!(wide(mask).to_le_bytes(), bytes[..], "{mask:08b}");
         }
     }

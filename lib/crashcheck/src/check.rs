@@ -20,17 +20,19 @@ pub fn check(
 }
 
 impl Check {
-    /// Runs `program`, crashes it wherever that makes a difference, and runs `recovery` on everything that can
-    /// be left. Recovery is told what was [marked](Machine::mark) before the crash, and returns what is wrong;
-    /// a panic is wrong too. What it does after it has recovered is the next life of the program: with more
-    /// than one crash it is crashed in turn, and run again.
+    /// Runs `program`, crashes it wherever that makes a difference, and runs `recovery` on
+    /// everything that can be left. Recovery is told what was [marked](Machine::mark) before the
+    /// crash, and returns what is wrong; a panic is wrong too. What it does after it has recovered
+    /// is the next life of the program: with more than one crash it is crashed in turn, and run
+    /// again.
     ///
-    /// Both must do the same whenever they read the same. They are run many times, and each run is compared with
-    /// those before, operation by operation, as far as it has to do the same. Besides, whatever goes a way through
-    /// the source for the first time is run 20 times more on the same memory, some of all others once more, and a
-    /// small search three times more as a whole. A program or a recovery that does not repeat itself is a violation
-    /// of its own kind, [`crate::Fault::NotDeterministic`]. What shows in none of these runs, such as a clock that stood
-    /// still meanwhile, is not told.
+    /// Both must do the same whenever they read the same. They are run many times, and each run is
+    /// compared with those before, operation by operation, as far as it has to do the same.
+    /// Besides, whatever goes a way through the source for the first time is run 20 times more on
+    /// the same memory, some of all others once more, and a small search three times more as a
+    /// whole. A program or a recovery that does not repeat itself is a violation of its own kind,
+    /// [`crate::Fault::NotDeterministic`]. What shows in none of these runs, such as a clock that
+    /// stood still meanwhile, is not told.
     ///
     /// # Panics
     /// If the program itself panics.
@@ -70,8 +72,9 @@ impl Check {
         report
     }
 
-    /// As [`run`](Self::run) for a program that is a list of steps; where there is a violation, steps are left
-    /// out as long as there is one still. Fewer steps that make the program panic are left alone.
+    /// As [`run`](Self::run) for a program that is a list of steps; where there is a violation,
+    /// steps are left out as long as there is one still. Fewer steps that make the program panic
+    /// are left alone.
     ///
     /// # Panics
     /// As [`run`](Self::run), for all of the steps.
@@ -98,14 +101,17 @@ impl Check {
         };
         // The same kind of wrong, in what crashes leave.
         let fault = |report: &Report| report.violation.as_ref().map(|violation| violation.fault);
-        // Halves, quarters, and so on (Zeller and Hildebrandt's ddmin, IEEE TSE 2002), then one by one until
-        // none can be spared.
+        // Halves, quarters, and so on (Zeller and Hildebrandt's ddmin, IEEE TSE 2002), then one by
+        // one until none can be spared.
         let mut piece = steps.len().div_ceil(2);
         while report.violation.is_some() && piece > 0 {
             let (before, mut at) = (steps.len(), 0);
             while at < steps.len() {
-                let fewer: Vec<S> =
-                    steps[..at].iter().chain(&steps[(at + piece).min(steps.len())..]).cloned().collect();
+                let fewer: Vec<S> = steps[..at]
+                    .iter()
+                    .chain(&steps[(at + piece).min(steps.len())..])
+                    .cloned()
+                    .collect();
                 match search(&fewer, false) {
                     Some(Ok(tried)) if fault(&tried.0) == fault(&report) => {
                         ((report, events), steps) = (tried, fewer)
@@ -119,7 +125,8 @@ impl Check {
                 _ => piece.div_ceil(2),
             };
         }
-        let report = self.told(report, &events, &|memory: &Machine| program(memory, &steps), &recovery);
+        let report =
+            self.told(report, &events, &|memory: &Machine| program(memory, &steps), &recovery);
         (report, steps)
     }
 }

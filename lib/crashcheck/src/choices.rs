@@ -1,5 +1,5 @@
-//! One path through everything that is left open: a list of choices, replayed and then extended; or choices
-//! at random.
+//! One path through everything that is left open: a list of choices, replayed and then extended; or
+//! choices at random.
 
 // One of so many ways, taken in the last of so many steps of the run.
 #[derive(Debug, Clone, Copy)]
@@ -24,8 +24,8 @@ impl Choices {
         Self { random: Some(random), ..Self::default() }
     }
 
-    /// One of `count` ways, for the last of the run's `steps`: the one that the list says, or the first of a new
-    /// place, or any.
+    /// One of `count` ways, for the last of the run's `steps`: the one that the list says, or the
+    /// first of a new place, or any.
     pub(crate) fn choose(&mut self, count: usize, steps: usize) -> usize {
         if count == 1 {
             return 0;
@@ -36,7 +36,11 @@ impl Choices {
         }
         let made = self.made[self.next];
         // A run that does something else is stopped before it comes here: see `Log`.
-        assert_eq!((made.of as usize, made.steps), (count, steps), "the same steps leave the same choice");
+        assert_eq!(
+            (made.of as usize, made.steps),
+            (count, steps),
+            "the same steps leave the same choice"
+        );
         self.next += 1;
         made.chosen as usize
     }
@@ -51,8 +55,8 @@ impl Choices {
         self.next == self.made.len()
     }
 
-    /// Whether a crash here is taken: at random one of all, in place of the one before (Vitter's reservoir,
-    /// ACM TOMS 1985), else each.
+    /// Whether a crash here is taken: at random one of all, in place of the one before (Vitter's
+    /// reservoir, ACM TOMS 1985), else each.
     pub(crate) fn sample_crash(&mut self) -> Option<bool> {
         let Some(random) = &mut self.random else { return Some(false) };
         self.crashes += 1;
@@ -61,7 +65,9 @@ impl Choices {
 
     /// Choices for what follows a crash on this path.
     pub(crate) fn fork(&mut self) -> Self {
-        self.random.as_mut().map_or_else(Self::default, |random| Self::random(Random(random.next())))
+        self.random
+            .as_mut()
+            .map_or_else(Self::default, |random| Self::random(Random(random.next())))
     }
 
     /// The same path again.

@@ -56,8 +56,8 @@ const PAGE: usize = 64;
 /// Pages that are found without a search: of the first 64 MiB of memory.
 const NEAR: usize = 1 << 17;
 
-/// Memory as one run sees it: words are looked up in what earlier runs left when they are first touched, and kept
-/// at hand.
+/// Memory as one run sees it: words are looked up in what earlier runs left when they are first
+/// touched, and kept at hand.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     left: Trie<Left>,
@@ -151,8 +151,8 @@ impl Content {
         &mut self.pages[page][at]
     }
 
-    /// Returns about how many bytes it takes to keep it that were not kept before; twice, since pages move as they grow in
-    /// number.
+    /// Returns about how many bytes it takes to keep it that were not kept before; twice, since
+    /// pages move as they grow in number.
     pub(crate) fn store(&mut self, write: &Write) -> usize {
         let pages = self.pages.len();
         let died = self.stored.is_some();

@@ -1,5 +1,5 @@
-//! What would fix a violation: one more flush, fence, or both, right behind an operation of the source; rarely
-//! behind several. What that makes needless is left out.
+//! What would fix a violation: one more flush, fence, or both, right behind an operation of the
+//! source; rarely behind several. What that makes needless is left out.
 
 use crate::event::{At, Kind, Source};
 use crate::profile::Profile;
@@ -65,7 +65,9 @@ impl Op {
     /// What makes its bytes durable before anything else happens.
     pub(crate) fn at_once(self, profile: Profile) -> Option<Added> {
         match self {
-            Op::Store => Some(Added { flush: profile != Profile::Eadr, fence: true, strong: false }),
+            Op::Store => {
+                Some(Added { flush: profile != Profile::Eadr, fence: true, strong: false })
+            }
             // Of a flush what is waited for may have been stored by a process that died since.
             Op::Stream | Op::Flush => Some(Added { flush: false, fence: true, strong: false }),
             Op::Fence => None,
@@ -107,7 +109,8 @@ pub(crate) const PLACES: usize = 8;
 /// Where a change of recovery would do as well: nothing that was lost had been acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct InRecovery {
-    /// How many fences the fix adds to one run of the program, and how often that acknowledges something.
+    /// How many fences the fix adds to one run of the program, and how often that acknowledges
+    /// something.
     pub fences: usize,
     pub acknowledged: usize,
     /// Where recovery read what was not there.
@@ -115,7 +118,8 @@ pub(crate) struct InRecovery {
 }
 
 impl Fix {
-    /// The place in the source behind which instructions are missing; the first, where there are several.
+    /// The place in the source behind which instructions are missing; the first, where there are
+    /// several.
     pub fn after(&self) -> &'static std::panic::Location<'static> {
         self.places().next().expect("the first is there")
     }
@@ -184,17 +188,22 @@ impl fmt::Display for Fix {
 impl fmt::Display for InRecovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { fences, acknowledged, read } = self;
-        let times = |count: usize| if count == 1 { "once".into() } else { format!("{count} times") };
+        let times =
+            |count: usize| if count == 1 { "once".into() } else { format!("{count} times") };
         write!(
             f,
-            "Or change recovery: the fix adds a fence {} where the program acknowledges {}, and nothing that was \
-             lost had been acknowledged. A recovery that takes only what it can verify, and nothing behind the \
+            "Or change recovery: the fix adds a fence {} where the program acknowledges {}, and \
+             nothing that was \
+             lost had been acknowledged. A recovery that takes only what it can verify, and \
+             nothing behind the \
              first that it cannot, needs no more fences",
             times(*fences),
             if *acknowledged == 0 { "nothing".into() } else { times(*acknowledged) },
         )?;
         match read {
-            Some(at) => writeln!(f, "; what it read at {}:{} had not reached memory.", at.file(), at.line()),
+            Some(at) => {
+                writeln!(f, "; what it read at {}:{} had not reached memory.", at.file(), at.line())
+            }
             None => writeln!(f, "."),
         }
     }

@@ -1,5 +1,5 @@
-//! What a run did, operation by operation, so that it shows when another run on the same memory did not do the
-//! same.
+//! What a run did, operation by operation, so that it shows when another run on the same memory did
+//! not do the same.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -8,7 +8,8 @@ use rustc_hash::FxBuildHasher;
 use crate::event::{At, Event, Kind, Source, WORD, Write};
 use crate::past::{Read, What};
 
-/// One operation, and where in the source it was asked for. Three words, since a run may do millions.
+/// One operation, and where in the source it was asked for. Three words, since a run may do
+/// millions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     pub at: Source,
@@ -108,7 +109,8 @@ impl Step {
         }
     }
 
-    /// A question for a checksum: of bytes from `from` on, and with all the rest of it as one number.
+    /// A question for a checksum: of bytes from `from` on, and with all the rest of it as one
+    /// number.
     pub(crate) fn verify(from: usize, rest: u64, at: Source) -> Self {
         Self::new(at, Verb::Verify, 0, from, rest)
     }
@@ -131,7 +133,9 @@ impl Step {
         let mask = (self.what >> PLACE) as u8;
         let write = Write { word: place, bytes: self.arg.to_le_bytes(), mask };
         Ok(match self.verb() {
-            Verb::Load => return Err(What::Load(place, self.arg.to_le_bytes()[..mask.into()].to_vec())),
+            Verb::Load => {
+                return Err(What::Load(place, self.arg.to_le_bytes()[..mask.into()].to_vec()));
+            }
             Verb::LoadMany => return Err(What::Loads("load", place..place + self.arg as usize)),
             Verb::Verify => return Err(What::Loads("verify", place..place)),
             Verb::Store => Kind::Store(write),
@@ -228,8 +232,8 @@ impl Log {
         self.instead.is_none() && self.done == self.steps.len()
     }
 
-    /// Of the last steps, at most so many: how many there are, and which operations they were at which places,
-    /// the most frequent first.
+    /// Of the last steps, at most so many: how many there are, and which operations they were at
+    /// which places, the most frequent first.
     pub(crate) fn last(&self, most: usize) -> (usize, Vec<(usize, String)>) {
         let steps = &self.steps[self.done.saturating_sub(most)..self.done];
         let mut places: Vec<(usize, String)> = Vec::new();

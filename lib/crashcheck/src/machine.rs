@@ -20,8 +20,8 @@ use crate::stop::{Stop, Unfenced};
 
 /// Memory that records what is done to it, and that may crash: see [`crate::Check`].
 ///
-/// Besides the operations of [`Memory`] it has the single instructions, for those who check what exactly they
-/// promise, and [`mark`](Machine::mark) and [`acknowledge`](Machine::acknowledge).
+/// Besides the operations of [`Memory`] it has the single instructions, for those who check what
+/// exactly they promise, and [`mark`](Machine::mark) and [`acknowledge`](Machine::acknowledge).
 #[derive(Debug)]
 pub struct Machine(pub(crate) RefCell<Run>);
 
@@ -39,14 +39,15 @@ impl Machine {
 }
 
 impl Machine {
-    /// Notes something that the recovery of every later crash is told of: that something has begun, say.
+    /// Notes something that the recovery of every later crash is told of: that something has begun,
+    /// say.
     #[track_caller]
     pub fn mark(&self, mark: u64) {
         self.record(Kind::Mark(mark), Location::caller());
     }
 
-    /// As [`mark`](Self::mark), and says to the world that what was stored so far is durable: a lint tells
-    /// where it is not.
+    /// As [`mark`](Self::mark), and says to the world that what was stored so far is durable: a
+    /// lint tells where it is not.
     #[track_caller]
     pub fn acknowledge(&self, mark: u64) {
         self.record(Kind::Acknowledge(mark), Location::caller());
@@ -132,7 +133,10 @@ impl Machine {
         let run = &mut *self.0.borrow_mut();
         let first = pieces.first().map_or(0, |piece| piece.start);
         let lines = pieces.iter().map(|piece| piece.len() / 64 + 1).sum();
-        run.step(Step::verify(first, FxBuildHasher.hash_one((asked, pieces)), Location::caller()), lines);
+        run.step(
+            Step::verify(first, FxBuildHasher.hash_one((asked, pieces)), Location::caller()),
+            lines,
+        );
         let mut buffer = std::mem::take(&mut run.buffer);
         let found = if run.content.gather(pieces, &mut buffer) {
             fits(&buffer)
@@ -152,14 +156,18 @@ impl Machine {
             found
         };
         run.buffer = buffer;
-        run.note(Location::caller(), || What::Verify(name.map(str::to_owned), pieces.to_vec(), found));
+        run.note(Location::caller(), || {
+            What::Verify(name.map(str::to_owned), pieces.to_vec(), found)
+        });
         found
     }
 
     // Whether somebody asks to have it tried without this operation.
     fn left_out(&self, op: Op, at: Source) -> bool {
         let run = self.0.borrow();
-        run.edits.iter().any(|edit| edit.change == Change::LeaveOut && edit.concerns(op, At::Source(at)))
+        run.edits
+            .iter()
+            .any(|edit| edit.change == Change::LeaveOut && edit.concerns(op, At::Source(at)))
     }
 
     // What somebody asks to have tried right behind an operation.
@@ -183,7 +191,10 @@ impl Machine {
 #[inline]
 #[track_caller]
 fn assert_within(at: usize, len: usize, all: usize) {
-    assert!(at <= all && len <= all - at, "{len} bytes at {at} are not within the {all} bytes of memory");
+    assert!(
+        at <= all && len <= all - at,
+        "{len} bytes at {at} are not within the {all} bytes of memory"
+    );
 }
 
 impl Run {
@@ -290,7 +301,11 @@ impl Memory for Machine {
 
     #[track_caller]
     fn store_nt(&self, at: usize, bytes: &[u8]) {
-        assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "{} bytes at {at}", bytes.len());
+        assert!(
+            at.is_multiple_of(8) && bytes.len().is_multiple_of(8),
+            "{} bytes at {at}",
+            bytes.len()
+        );
         self.within(at, bytes.len());
         if bytes.is_empty() {
             return self.pass(Kind::Stream(Write::nothing(at)), Location::caller());
@@ -349,7 +364,12 @@ impl Memory for Machine {
     }
 
     #[track_caller]
-    fn verify_with(&self, name: &str, pieces: [Range<usize>; 2], fits: &dyn Fn(&[u8]) -> bool) -> bool {
+    fn verify_with(
+        &self,
+        name: &str,
+        pieces: [Range<usize>; 2],
+        fits: &dyn Fn(&[u8]) -> bool,
+    ) -> bool {
         self.verified(Some(name), FxBuildHasher.hash_one(name), &pieces, fits)
     }
 }

@@ -15,7 +15,8 @@ pub(crate) struct Mismatch {
 pub(crate) fn tidy(layers: &[CrashImage], mismatches: &mut Vec<Mismatch>) {
     mismatches.retain(|Mismatch { depth, words }| {
         words.iter().all(|(word, bytes, mask)| {
-            values(&layers[..*depth], *word, *mask, Default::default()).contains(&masked(*bytes, *mask))
+            values(&layers[..*depth], *word, *mask, Default::default())
+                .contains(&masked(*bytes, *mask))
         })
     });
 }
@@ -24,9 +25,11 @@ pub(crate) fn tidy(layers: &[CrashImage], mismatches: &mut Vec<Mismatch>) {
 pub(crate) fn refutable(layers: &[CrashImage], mismatches: &[Mismatch]) -> bool {
     let Some((Mismatch { depth, words }, rest)) = mismatches.split_first() else { return true };
     words.iter().any(|(word, bytes, mask)| {
-        ways(layers, *depth, *word, *mask, Default::default(), None)
-            .iter()
-            .any(|(layers, value)| masked(*value, *mask) != masked(*bytes, *mask) && refutable(layers, rest))
+        ways(layers, *depth, *word, *mask, Default::default(), None).iter().any(
+            |(layers, value)| {
+                masked(*value, *mask) != masked(*bytes, *mask) && refutable(layers, rest)
+            },
+        )
     })
 }
 
@@ -42,7 +45,8 @@ pub(crate) fn solutions(
             Some(true) => {}
             Some(false) => return,
             None => {
-                let ways = ways(&layers, layers.len(), *word, *mask, Default::default(), Some(*bytes));
+                let ways =
+                    ways(&layers, layers.len(), *word, *mask, Default::default(), Some(*bytes));
                 for (layers, _) in ways {
                     solutions(layers, &words[number + 1..], mismatches, into);
                 }

@@ -41,7 +41,8 @@ impl Names {
         self.arrays.push(Array { at, stride: stride.max(1), count, name: name.into(), fields });
     }
 
-    /// Where in the range the next name begins or ends, from `from` on; the range's end if none does.
+    /// Where in the range the next name begins or ends, from `from` on; the range's end if none
+    /// does.
     pub(crate) fn next_edge(&self, from: usize, end: usize) -> usize {
         let mut edge = end;
         for array in &self.arrays {
@@ -64,8 +65,10 @@ impl Names {
         self.arrays.iter().rev().find_map(|array| {
             let index = (at.checked_sub(array.at)?) / array.stride;
             let within = (at - array.at) % array.stride;
-            let (field, name) =
-                array.fields.iter().find(|(field, _)| index < array.count && field.contains(&within))?;
+            let (field, name) = array
+                .fields
+                .iter()
+                .find(|(field, _)| index < array.count && field.contains(&within))?;
             let mut text = array.name.clone();
             if array.count > 1 {
                 _ = write!(text, "[{index}]");
@@ -100,7 +103,10 @@ mod tests {
         names.add_array(64, 32, 2, "slot", &[(0..8, "key"), (8..24, "value")]);
         let of = |at| names.of(at).unwrap_or_default();
         assert_eq!([of(0), of(4), of(8)], ["count", "count+4", ""]);
-        assert_eq!([of(64), of(72), of(90), of(96)], ["slot[0].key", "slot[0].value", "", "slot[1].key"]);
+        assert_eq!(
+            [of(64), of(72), of(90), of(96)],
+            ["slot[0].key", "slot[0].value", "", "slot[1].key"]
+        );
         assert_eq!(of(128), "");
         assert_eq!(
             [names.next_edge(0, 100), names.next_edge(64, 100), names.next_edge(72, 100)],

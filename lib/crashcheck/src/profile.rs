@@ -8,17 +8,17 @@ use crate::event::Kind;
 /// The rules that a program is checked under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Profile {
-    /// Intel, with the memory controller in the persistence domain: `clflush` is ordered with stores and
-    /// with itself, `clflushopt` and `clwb` by fences and locked instructions (Intel SDM volume 2A, "CLFLUSH",
-    /// "CLFLUSHOPT", "CLWB").
+    /// Intel, with the memory controller in the persistence domain: `clflush` is ordered with
+    /// stores and with itself, `clflushopt` and `clwb` by fences and locked instructions (Intel SDM
+    /// volume 2A, "CLFLUSH", "CLFLUSHOPT", "CLWB").
     IntelAdr,
-    /// AMD with `clflushopt`: `clflush` is ordered with nothing but fences, `sfence` or `mfence` (AMD APM volume
-    /// 3, "CLFLUSH").
+    /// AMD with `clflushopt`: `clflush` is ordered with nothing but fences, `sfence` or `mfence`
+    /// (AMD APM volume 3, "CLFLUSH").
     Amd,
     /// AMD before `clflushopt`: `clflush` is ordered by `mfence` alone.
     OldAmd,
-    /// Caches are in the persistence domain: what is globally visible is durable, in the order of the program;
-    /// non-temporal stores still wait for a fence.
+    /// Caches are in the persistence domain: what is globally visible is durable, in the order of
+    /// the program; non-temporal stores still wait for a fence.
     Eadr,
 }
 
@@ -46,8 +46,8 @@ impl Profile {
         }
     }
 
-    /// Whether this waits for every `clflush` before it. For `clwb`, `clflushopt` and non-temporal stores every
-    /// fence and locked instruction does.
+    /// Whether this waits for every `clflush` before it. For `clwb`, `clflushopt` and non-temporal
+    /// stores every fence and locked instruction does.
     pub(crate) fn completes_clflush(self, fence: Kind) -> bool {
         match self {
             Profile::IntelAdr => {

@@ -57,63 +57,70 @@ impl Check {
         Self { strong_flushes: true, ..self }
     }
 
-    /// A crash may also be the death of the process alone. Then all that was stored is there, but not yet
-    /// durable: a recovery that accepts what it finds and does not flush it may lose it to the next crash.
+    /// A crash may also be the death of the process alone. Then all that was stored is there, but
+    /// not yet durable: a recovery that accepts what it finds and does not flush it may lose it to
+    /// the next crash.
     pub fn kills(self) -> Self {
         Self { kills: true, ..self }
     }
 
-    /// Lets bytes be accessed between a non-temporal store to them and its fence, as processors do. For those who
-    /// check what the instructions themselves promise: under [`ringfence_persist::Memory`] it is a fault of the
-    /// caller, and a violation: [`crate::Fault::Unfenced`].
+    /// Lets bytes be accessed between a non-temporal store to them and its fence, as processors do.
+    /// For those who check what the instructions themselves promise: under
+    /// [`ringfence_persist::Memory`] it is a fault of the caller, and a violation:
+    /// [`crate::Fault::Unfenced`].
     pub fn unfenced(self) -> Self {
         Self { unfenced: true, ..self }
     }
 
-    /// Gives up after recovery ran on so many states, 10,000,000 unless said otherwise; the report says so. Until
-    /// then each crash of the program has its share, of states and of the words that recovery reads and writes, and
-    /// those that leave more another one, so that one that leaves very much does not hide the others.
+    /// Gives up after recovery ran on so many states, 10,000,000 unless said otherwise; the report
+    /// says so. Until then each crash of the program has its share, of states and of the words that
+    /// recovery reads and writes, and those that leave more another one, so that one that leaves
+    /// very much does not hide the others.
     pub fn most_states(self, most_states: u64) -> Self {
         Self { most_states, ..self }
     }
 
-    /// Ends a run of the program or of recovery after so many operations, 2,000,000 unless said otherwise, and
-    /// takes it for endless: [`crate::Fault::Endless`], with the places that it went round. A store is one operation
-    /// for each word of 8 bytes, a load or a checksum one for each line of 64.
+    /// Ends a run of the program or of recovery after so many operations, 2,000,000 unless said
+    /// otherwise, and takes it for endless: [`crate::Fault::Endless`], with the places that it went
+    /// round. A store is one operation for each word of 8 bytes, a load or a checksum one for each
+    /// line of 64.
     pub fn most_operations(mut self, operations: u64) -> Self {
         self.limits.operations = operations;
         self
     }
 
-    /// Ends a run in the same way once what is kept of it takes so many bytes, 256 MiB unless said otherwise: 24
-    /// for each operation, as many as [`Event`] for each instruction, 3072 for each 512 bytes of memory that it
-    /// stores to, and for each crash in it 4096 (more in a memory of more than 512 KiB), twice that where the process
-    /// alone died, and what is known of checksums that did not fit. What is kept of the runs before it counts too, as
-    /// long as they are gone on with afterwards.
+    /// Ends a run in the same way once what is kept of it takes so many bytes, 256 MiB unless said
+    /// otherwise: 24 for each operation, as many as [`Event`] for each instruction, 3072 for each
+    /// 512 bytes of memory that it stores to, and for each crash in it 4096 (more in a memory of
+    /// more than 512 KiB), twice that where the process alone died, and what is known of checksums
+    /// that did not fit. What is kept of the runs before it counts too, as long as they are gone on
+    /// with afterwards.
     pub fn most_memory(mut self, bytes: usize) -> Self {
         self.limits.memory = bytes;
         self
     }
 
-    /// Ends a run at the first operation on memory at which it has used so many bytes of stack more than this
-    /// call, or all that the thread has but 256 KiB (a quarter of small ones): [`crate::Fault::TooDeep`]. Without it the
-    /// second holds alone. A recursion without operations on memory overflows the stack as anywhere.
+    /// Ends a run at the first operation on memory at which it has used so many bytes of stack more
+    /// than this call, or all that the thread has but 256 KiB (a quarter of small ones):
+    /// [`crate::Fault::TooDeep`]. Without it the second holds alone. A recursion without operations
+    /// on memory overflows the stack as anywhere.
     pub fn most_stack(mut self, bytes: usize) -> Self {
         self.limits.stack = bytes;
         self
     }
 
-    /// Ends a run after so much time, 10 s unless said otherwise, in steps of 100 ms in which the process was
-    /// running; [`crate::Fault::Endless`]. It is ended at its next operation on memory. A loop without any can be
-    /// seen from outside alone: once a quarter of the time more has gone by, at least 1 s, the whole process is
-    /// aborted, and says on standard error which run it was and where its last operation was.
+    /// Ends a run after so much time, 10 s unless said otherwise, in steps of 100 ms in which the
+    /// process was running; [`crate::Fault::Endless`]. It is ended at its next operation on memory.
+    /// A loop without any can be seen from outside alone: once a quarter of the time more has gone
+    /// by, at least 1 s, the whole process is aborted, and says on standard error which run it was
+    /// and where its last operation was.
     pub fn most_time(mut self, time: Duration) -> Self {
         self.limits.time = time;
         self
     }
 
-    /// Takes `count` crashes and what they leave at random instead of all, for programs too long for all; the
-    /// same ones for the same `seed`.
+    /// Takes `count` crashes and what they leave at random instead of all, for programs too long
+    /// for all; the same ones for the same `seed`.
     ///
     /// # Panics
     /// If `count` is 0, which would call sound what nobody looked at.
@@ -122,8 +129,9 @@ impl Check {
         Self { sample: Some((seed, count)), ..self }
     }
 
-    /// Tells with each needless instruction what it costs on this machine: [`Prices::here`] takes the prices from
-    /// the policy file that `RINGFENCE_POLICY` names and `ringfence tune` writes. Without, no figure is given.
+    /// Tells with each needless instruction what it costs on this machine: [`Prices::here`] takes
+    /// the prices from the policy file that `RINGFENCE_POLICY` names and `ringfence tune` writes.
+    /// Without, no figure is given.
     pub fn prices(self, prices: Prices) -> Self {
         Self { prices, ..self }
     }
@@ -134,7 +142,8 @@ impl Check {
         self
     }
 
-    /// Names for the fields of `count` records of `stride` bytes from `at` on: ranges within one record.
+    /// Names for the fields of `count` records of `stride` bytes from `at` on: ranges within one
+    /// record.
     pub fn array(
         mut self,
         at: usize,

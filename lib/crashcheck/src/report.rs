@@ -16,24 +16,29 @@ pub struct Report {
     pub profile: Profile,
     /// Crashes of the program that are told apart.
     pub crash_points: usize,
-    /// Crashes of the program that were looked at to the end: fewer than all where the limit ended the search.
-    /// Where there is a violation, the number of the crash that it was found behind, counted from 1.
+    /// Crashes of the program that were looked at to the end: fewer than all where the limit ended
+    /// the search. Where there is a violation, the number of the crash that it was found behind,
+    /// counted from 1.
     pub looked_at: usize,
     /// States of memory that recovery ran on, as far apart as it looked.
     pub states: u64,
-    /// States after a crash that were left out, since one with the same content and future was seen before.
+    /// States after a crash that were left out, since one with the same content and future was seen
+    /// before.
     pub merged: u64,
-    /// What the first crash can leave, over all its crash points: contents of memory if all that is open there
-    /// were told apart, whether recovery looks or not. Ties between lines, which Intel's `clflush` makes, are
-    /// not counted out.
+    /// What the first crash can leave, over all its crash points: contents of memory if all that is
+    /// open there were told apart, whether recovery looks or not. Ties between lines, which Intel's
+    /// `clflush` makes, are not counted out.
     pub images: f64,
-    /// Whether there are states that nobody looked at: the limit was met, or states were taken at random.
+    /// Whether there are states that nobody looked at: the limit was met, or states were taken at
+    /// random.
     pub bounded: bool,
     /// The seed of a search at random.
     pub seed: Option<u64>,
-    /// A state that recovery makes something wrong of: the smallest of those that were found near the first.
+    /// A state that recovery makes something wrong of: the smallest of those that were found near
+    /// the first.
     pub violation: Option<Violation>,
-    /// What is wasteful or suspicious in what the program did until its end, or in what recovery read.
+    /// What is wasteful or suspicious in what the program did until its end, or in what recovery
+    /// read.
     pub lints: Vec<Lint>,
 }
 
@@ -46,11 +51,11 @@ pub struct Violation {
     pub message: String,
     /// How it came to that.
     pub story: Story,
-    /// What would close it, where a flush and fence at one place of the source do, or a few of them: tried, not
-    /// guessed.
+    /// What would close it, where a flush and fence at one place of the source do, or a few of
+    /// them: tried, not guessed.
     pub fix: Option<Fix>,
-    /// What is suspicious or wasteful in the program with the fix, and was not before, or concerns what was lost.
-    /// Mostly nothing: such a fix is given only where no other was found.
+    /// What is suspicious or wasteful in the program with the fix, and was not before, or concerns
+    /// what was lost. Mostly nothing: such a fix is given only where no other was found.
     pub left: Vec<Lint>,
 }
 
@@ -81,11 +86,12 @@ impl Report {
     }
 
     /// For tests: says nothing where everything was looked at, or all that was to be
-    /// [sampled](Check::sample), and there is no violation. Lints do not count: whoever wants none asserts that
-    /// [`lints`](Self::lints) is empty.
+    /// [sampled](Check::sample), and there is no violation. Lints do not count: whoever wants none
+    /// asserts that [`lints`](Self::lints) is empty.
     ///
     /// # Panics
-    /// With the whole report, where there is a violation, or the [limit](Check::most_states) was met.
+    /// With the whole report, where there is a violation, or the [limit](Check::most_states) was
+    /// met.
     #[track_caller]
     pub fn expect_sound(&self) {
         assert!(self.violation.is_none(), "{self}");
@@ -96,7 +102,8 @@ impl Report {
         // A store that nothing ever flushes is not flushed before the acknowledgement either.
         let told = |lint: &&Lint| {
             let never = |other: &Lint| {
-                other.rule == Rule::NeverDurable && (other.at, &other.bytes) == (lint.at, &lint.bytes)
+                other.rule == Rule::NeverDurable
+                    && (other.at, &other.bytes) == (lint.at, &lint.bytes)
             };
             lint.rule != Rule::AcknowledgedTooEarly || !self.lints.iter().any(never)
         };
@@ -110,7 +117,13 @@ impl Report {
             first.iter().try_for_each(|lint| writeln!(f, "{lint}"))?;
             if !rest.is_empty() {
                 let places: Vec<String> = rest.iter().map(|lint| lint.at.to_string()).collect();
-                writeln!(f, "... {} at {} more places: {}", first[0].rule, rest.len(), places.join(", "))?;
+                writeln!(
+                    f,
+                    "... {} at {} more places: {}",
+                    first[0].rule,
+                    rest.len(),
+                    places.join(", ")
+                )?;
             }
         }
         Ok(())
@@ -124,30 +137,43 @@ impl fmt::Display for Report {
             None => writeln!(f, "Under the rules of {profile}, nothing wrong was found.")?,
             Some(violation) => {
                 match violation.fault {
-                    Fault::NotDeterministic => f.write_str("What is checked does not repeat itself")?,
+                    Fault::NotDeterministic => {
+                        f.write_str("What is checked does not repeat itself")?
+                    }
                     _ if violation.story.crashes() == 0 => f.write_str("The program fails")?,
                     _ => write!(
                         f,
-                        "Under the rules of {profile}, a crash can leave memory so that recovery fails"
+                        "Under the rules of {profile}, a crash can leave memory so that recovery \
+                         fails"
                     )?,
                 }
                 writeln!(f, ":\n    {}\n\n{violation}", violation.message.replace('\n', "\n    "))?;
             }
         }
-        let equal =
-            if *merged > 0 { format!(" {merged} more were equal to one of these.") } else { String::new() };
+        let equal = if *merged > 0 {
+            format!(" {merged} more were equal to one of these.")
+        } else {
+            String::new()
+        };
         if self.violation.is_some() {
             writeln!(
                 f,
-                "The search ended with it, at crash {looked_at} of {crash_points} after {states} states.{equal}"
+                "The search ended with it, at crash {looked_at} of {crash_points} after {states} \
+                 states.{equal}"
             )?;
         } else if looked_at == crash_points {
             writeln!(f, "Looked at: all of {crash_points} crashes, {states} states.{equal}")?;
         } else {
-            writeln!(f, "Looked at: {looked_at} of {crash_points} crashes, {states} states.{equal}")?;
+            writeln!(
+                f,
+                "Looked at: {looked_at} of {crash_points} crashes, {states} states.{equal}"
+            )?;
         }
         if let Some(seed) = self.seed {
-            writeln!(f, "They were taken at random with seed {seed}; what was not taken was not looked at.")?;
+            writeln!(
+                f,
+                "They were taken at random with seed {seed}; what was not taken was not looked at."
+            )?;
         } else if self.bounded {
             writeln!(
                 f,

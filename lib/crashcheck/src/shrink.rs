@@ -29,7 +29,10 @@ pub(crate) fn shrink(
     report: &mut Report,
 ) {
     // It may show here first, and then nothing else that was found says anything.
-    if report.violation.as_ref().is_none_or(|violation| differs(violation) || violation.story.crashes() == 0)
+    if report
+        .violation
+        .as_ref()
+        .is_none_or(|violation| differs(violation) || violation.story.crashes() == 0)
     {
         return;
     }
@@ -100,11 +103,16 @@ impl Attempts<'_> {
         self.search(edits, None)
     }
 
-    fn search(&mut self, edits: &[Edit], at_once: Option<&Places>) -> Result<Tried, Box<Violation>> {
+    fn search(
+        &mut self,
+        edits: &[Edit],
+        at_once: Option<&Places>,
+    ) -> Result<Tried, Box<Violation>> {
         if self.states == 0 {
             return Ok(Tried::Unknown);
         }
-        let attempt = Check { most_states: ATTEMPT.min(self.states), sample: None, ..self.check.clone() };
+        let attempt =
+            Check { most_states: ATTEMPT.min(self.states), sample: None, ..self.check.clone() };
         let explorer = Explorer::new(&attempt, self.program, self.recovery);
         let explorer = explorer.most_words(NEARBY_WORDS).once().any().at_once(at_once);
         let events = match explorer.record(edits) {
@@ -118,7 +126,9 @@ impl Attempts<'_> {
         match tried.violation {
             Some(violation) if differs(&violation) => Err(Box::new(violation)),
             // What is added may be more than a run may do.
-            Some(violation) if violation.fault.is_long() && (at_once.is_some() || !self.is_long) => {
+            Some(violation)
+                if violation.fault.is_long() && (at_once.is_some() || !self.is_long) =>
+            {
                 Ok(Tried::Unknown)
             }
             Some(_) => Ok(Tried::Fails),
@@ -127,7 +137,8 @@ impl Attempts<'_> {
         }
     }
 
-    // One that leaves nothing to be told, if there is one; else the first of those that leave least.
+    // One that leaves nothing to be told, if there is one; else the first of those that leave
+    // least.
     fn fix(&mut self, story: &Story, events: &[Event]) -> Result<Found, Box<Violation>> {
         // What crashes leave then, they leave with fewer additions too.
         let places = Places::default();
@@ -175,12 +186,17 @@ impl Attempts<'_> {
     }
 
     // Behind all that is stored, and then behind as little as will do.
-    fn several(&mut self, story: &Story, all: &BTreeSet<(Op, At)>) -> Result<Option<Fixed>, Box<Violation>> {
+    fn several(
+        &mut self,
+        story: &Story,
+        all: &BTreeSet<(Op, At)>,
+    ) -> Result<Option<Fixed>, Box<Violation>> {
         let mut places = story.operations();
         let others: Vec<_> = all.iter().filter(|place| !places.contains(place)).copied().collect();
         places.extend(others);
         let behind = |(op, at): (Op, At)| {
-            let added = Added { strong: story.flushes_strongly(), ..op.at_once(self.check.profile)? };
+            let added =
+                Added { strong: story.flushes_strongly(), ..op.at_once(self.check.profile)? };
             Some(Edit { op, at, change: Change::Add(added) })
         };
         let mut edits: Vec<Edit> = places.into_iter().filter_map(behind).collect();
@@ -222,8 +238,8 @@ impl Attempts<'_> {
             for more in leaves.iter().flat_map(|lint| asked_for(lint, strong, edits, events)) {
                 let Tried::Fixes(with) = self.attempt(&more)? else { continue };
                 let left = left(self.check.lints_of(&with), before, story);
-                // What was never flushed may now want a fence, and without a flush its fence may be needless: one
-                // step further.
+                // What was never flushed may now want a fence, and without a flush its fence may be
+                // needless: one step further.
                 if left.len() <= leaves.len() {
                     next = Some((more, with, left));
                     break;
@@ -255,10 +271,11 @@ impl Attempts<'_> {
     }
 }
 
-// Of the lints of a program with a fix: those that came with it, and that stores are not made durable where some
-// were lost.
+// Of the lints of a program with a fix: those that came with it, and that stores are not made
+// durable where some were lost.
 fn left(lints: Vec<Lint>, before: &[Lint], story: &Story) -> Vec<Lint> {
-    let is_new = |lint: &Lint| !before.iter().any(|other| (other.rule, other.at) == (lint.rule, lint.at));
+    let is_new =
+        |lint: &Lint| !before.iter().any(|other| (other.rule, other.at) == (lint.rule, lint.at));
     let concerns = |lint: &Lint| {
         lint.proposal().is_for_durability() && (story.is_near_lost(&lint.bytes) || is_new(lint))
     };
@@ -272,7 +289,8 @@ fn asked_for(lint: &Lint, strong: bool, edits: &[Edit], events: &[Event]) -> Vec
     };
     let leave_out = |op, places: [Option<At>; 2]| {
         // Not what was added: the program itself does it.
-        let does = |at: &At| events.iter().any(|event| (Op::of(event.kind), event.at) == (Some(op), *at));
+        let does =
+            |at: &At| events.iter().any(|event| (Op::of(event.kind), event.at) == (Some(op), *at));
         let places = places.into_iter().flatten().filter(does);
         places.map(|at| Edit { op, at, change: Change::LeaveOut }).collect()
     };

@@ -1,10 +1,12 @@
-//! How deep a run may recurse: a stack that overflows takes the whole process with it, and no story is told.
+//! How deep a run may recurse: a stack that overflows takes the whole process with it, and no story
+//! is told.
 
 use std::cell::Cell;
 
 use crate::unchecked::lowest_of_stack;
 
-/// Left for the checker itself and for unwinding; of a stack with less than four times as much, a quarter.
+/// Left for the checker itself and for unwinding; of a stack with less than four times as much, a
+/// quarter.
 const LEFT: usize = 256 << 10;
 
 /// Bytes of stack that a run may use: `most`, or all that is left of this thread's but a rest.

@@ -12,15 +12,16 @@ use crate::log::Log;
 pub enum Fault {
     /// Recovery said so, or panicked.
     Wrong,
-    /// Recovery or the program did not do the same twice on the same memory. Then nothing that was found or not
-    /// found says anything of the next run.
+    /// Recovery or the program did not do the same twice on the same memory. Then nothing that was
+    /// found or not found says anything of the next run.
     NotDeterministic,
     /// Recovery or the program does not come to an end, as far as a limit shows.
     Endless,
     /// Recovery or the program recursed until there was next to no stack left.
     TooDeep,
-    /// Recovery or the program read or stored to bytes between a non-temporal store to them and its fence, which
-    /// [`ringfence_persist::Memory`] forbids: what is found there, and what stays, is then anybody's guess.
+    /// Recovery or the program read or stored to bytes between a non-temporal store to them and its
+    /// fence, which [`ringfence_persist::Memory`] forbids: what is found there, and what stays, is
+    /// then anybody's guess.
     Unfenced,
 }
 
@@ -42,7 +43,12 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { operations: 2_000_000, memory: 256 << 20, stack: usize::MAX, time: Duration::from_secs(10) }
+        Self {
+            operations: 2_000_000,
+            memory: 256 << 20,
+            stack: usize::MAX,
+            time: Duration::from_secs(10),
+        }
     }
 }
 
@@ -95,8 +101,10 @@ impl Wrong {
             Stop::Differs => return Self::not_deterministic(who),
             Stop::Unfenced(Unfenced { start, len, at, stored }) => {
                 let message = format!(
-                    "{}:{} reads or stores to {len} bytes at {start}, to which {}:{} made a non-temporal store, and \
-                     no fence came since: until then they may be neither read nor stored to in another way. Put a \
+                    "{}:{} reads or stores to {len} bytes at {start}, to which {}:{} made a \
+                     non-temporal store, and \
+                     no fence came since: until then they may be neither read nor stored to in \
+                     another way. Put a \
                      fence in between",
                     at.file(),
                     at.line(),
@@ -107,12 +115,16 @@ impl Wrong {
             }
             Stop::Operations => (
                 Fault::Endless,
-                format!("{end}: {done} operations were done, more than a run may (`Check::most_operations`)"),
+                format!(
+                    "{end}: {done} operations were done, more than a run may \
+                     (`Check::most_operations`)"
+                ),
             ),
             Stop::Memory => (
                 Fault::Endless,
                 format!(
-                    "{end}, or is too long to be crashed everywhere: what is kept of {done} operations and of \
+                    "{end}, or is too long to be crashed everywhere: what is kept of {done} \
+                     operations and of \
                      crashes between them is more than {} MiB (`Check::most_memory`)",
                     limits.memory >> 20
                 ),
@@ -120,14 +132,16 @@ impl Wrong {
             Stop::Time => (
                 Fault::Endless,
                 format!(
-                    "{end}: after {:?} and {done} operations it was still running (`Check::most_time`)",
+                    "{end}: after {:?} and {done} operations it was still running \
+                     (`Check::most_time`)",
                     limits.time
                 ),
             ),
             Stop::Stack => (
                 Fault::TooDeep,
                 format!(
-                    "it recurses too deep: after {done} operations next to no stack was left (`Check::most_stack`)"
+                    "it recurses too deep: after {done} operations next to no stack was left \
+                     (`Check::most_stack`)"
                 ),
             ),
         };
@@ -147,8 +161,10 @@ impl Wrong {
             fault: Fault::NotDeterministic,
             stopped: Some(Stop::Differs),
             message: format!(
-                "{who} was run twice on the same memory, and did not do the same: it must depend on nothing but the \
-                 memory (a HashMap or HashSet, whose order changes, a clock, an address, a random number, \
+                "{who} was run twice on the same memory, and did not do the same: it must depend \
+                 on nothing but the \
+                 memory (a HashMap or HashSet, whose order changes, a clock, an address, a random \
+                 number, \
                  something left over from the run before)"
             ),
         }

@@ -1,4 +1,5 @@
-//! Bytes that were stored non-temporally and wait for a fence: until then nobody may touch them otherwise.
+//! Bytes that were stored non-temporally and wait for a fence: until then nobody may touch them
+//! otherwise.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,7 +1,8 @@
-//! A map from numbers, small or huge, of which copies are cheap: they share all that neither changed since.
+//! A map from numbers, small or huge, of which copies are cheap: they share all that neither
+//! changed since.
 //!
-//! A radix tree that is copied along the path to a change where somebody else holds it too. What was never set is
-//! a default and takes no room, so that it serves as memory of any size.
+//! A radix tree that is copied along the path to a change where somebody else holds it too. What
+//! was never set is a default and takes no room, so that it serves as memory of any size.
 
 use std::rc::Rc;
 
@@ -85,7 +86,9 @@ impl<T: Clone + Default + PartialEq> Trie<T> {
             if matches!(link, Link::None) {
                 *link = Link::Inner(Rc::new(empty()));
             }
-            let Link::Inner(children) = link else { unreachable!("leaves lie below all inner nodes") };
+            let Link::Inner(children) = link else {
+                unreachable!("leaves lie below all inner nodes")
+            };
             link = &mut Rc::make_mut(children)[child(leaf, level)];
         }
         if matches!(link, Link::None) {
@@ -135,7 +138,12 @@ impl<T: Clone + Default + PartialEq> Trie<T> {
     }
 }
 
-fn remove<T: Clone + Default + PartialEq>(link: &mut Link<T>, leaf: usize, level: u32, within: usize) {
+fn remove<T: Clone + Default + PartialEq>(
+    link: &mut Link<T>,
+    leaf: usize,
+    level: u32,
+    within: usize,
+) {
     let alone = match link {
         Link::None => true,
         Link::Inner(children) => {
@@ -207,7 +215,10 @@ mod tests {
         }
         let mut all = Vec::new();
         trie.for_each(&mut |number, value| all.push((number, *value)));
-        assert_eq!(all, [(1 << 37, 1 << 37), (usize::MAX - 1, usize::MAX - 1), (usize::MAX, usize::MAX)]);
+        assert_eq!(
+            all,
+            [(1 << 37, 1 << 37), (usize::MAX - 1, usize::MAX - 1), (usize::MAX, usize::MAX)]
+        );
         for number in [1 << 37, usize::MAX - 1, usize::MAX] {
             trie.set(number, 0);
         }
@@ -257,7 +268,8 @@ mod tests {
                 prop_assert!(at(&one) == at(&other) || visited.contains(number));
             }
             if one.height == other.height {
-                prop_assert!(visited.len() <= changes.len() * LEAF, "{} for {}", visited.len(), changes.len());
+                prop_assert!(visited.len() <= changes.len() * LEAF, "{} for \
+                    {}", visited.len(), changes.len());
             }
         }
     }

@@ -1,4 +1,5 @@
-//! The crate's `unsafe`: a place in the source kept in an atomic, and a thread's stack, which the C library knows.
+//! The crate's `unsafe`: a place in the source kept in an atomic, and a thread's stack, which the C
+//! library knows.
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
@@ -21,7 +22,8 @@ impl LastAt {
 
     pub(crate) fn get(&self) -> Option<Source> {
         let last = self.0.load(Relaxed);
-        // SAFETY: null, or made of a reference that is valid for ever, to something that never changes.
+        // SAFETY: null, or made of a reference that is valid for ever, to something that never
+        // changes.
         unsafe { last.as_ref() }
     }
 }
@@ -36,8 +38,9 @@ pub(crate) fn lowest_of_stack() -> Option<usize> {
     }
     let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
     // SAFETY: the attributes were filled just now, and the pointers are to values of ours.
-    let failed =
-        unsafe { libc::pthread_attr_getstack(&raw const attributes, &raw mut lowest, &raw mut size) };
+    let failed = unsafe {
+        libc::pthread_attr_getstack(&raw const attributes, &raw mut lowest, &raw mut size)
+    };
     // SAFETY: filled above, and not used any more.
     unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
     (failed == 0).then_some(lowest as usize)

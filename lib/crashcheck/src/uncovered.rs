@@ -26,17 +26,23 @@ impl Uncovered {
     /// A path to its end.
     pub(crate) fn path(&mut self, run: &Run) {
         let uncertain = &run.uncertain;
-        let Some(layer) = run.layers.last().filter(|_| !uncertain.verified.is_empty()) else { return };
+        let Some(layer) = run.layers.last().filter(|_| !uncertain.verified.is_empty()) else {
+            return;
+        };
         for (words, sum) in &uncertain.verified {
-            // Stored between the same fences as what the checksum was found to fit, which leaves it open.
+            // Stored between the same fences as what the checksum was found to fit, which leaves it
+            // open.
             let mut fences: SmallVec<[u32; 2]> = SmallVec::new();
             for fence in words.iter().filter_map(|word| layer.fences_before(*word)) {
                 if !fences.contains(&fence) {
                     fences.push(fence);
                 }
             }
-            for (at, word, bytes) in uncertain.loads.iter().filter(|(_, word, _)| !words.contains(word)) {
-                let beside = layer.fences_before(*word).is_some_and(|fence| fences.contains(&fence));
+            for (at, word, bytes) in
+                uncertain.loads.iter().filter(|(_, word, _)| !words.contains(word))
+            {
+                let beside =
+                    layer.fences_before(*word).is_some_and(|fence| fences.contains(&fence));
                 if beside && *self.found.entry((at, *word, *sum)).or_insert(*bytes) != *bytes {
                     self.places.entry(at).or_insert(*word);
                 }
@@ -45,6 +51,9 @@ impl Uncovered {
     }
 
     pub(crate) fn lints(&self) -> Vec<Lint> {
-        self.places.iter().map(|(at, word)| lint::uncovered(at, word * WORD..(word + 1) * WORD)).collect()
+        self.places
+            .iter()
+            .map(|(at, word)| lint::uncovered(at, word * WORD..(word + 1) * WORD))
+            .collect()
     }
 }

@@ -1,5 +1,6 @@
-//! A look from outside at runs that take too long: those that still use memory are stopped at their next
-//! operation; from a loop without any the process cannot be saved, and is ended with a word to its user.
+//! A look from outside at runs that take too long: those that still use memory are stopped at their
+//! next operation; from a loop without any the process cannot be saved, and is ended with a word to
+//! its user.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +9,11 @@ use std::time::Duration;
 use crate::event::Source;
 use crate::unchecked::LastAt;
 
-/// How often the watcher looks. It counts its looks and not the time, so that a process that is stopped, in a
-/// debugger say, is not said to be slow.
+/// How often the watcher looks. It counts its looks and not the time, so that a process that is
+/// stopped, in a debugger say, is not said to be slow.
 const LOOK: Duration = Duration::from_millis(100);
-/// Looks that a run is given beyond its limit, to come to its next operation: a quarter of the limit, and at least
-/// these.
+/// Looks that a run is given beyond its limit, to come to its next operation: a quarter of the
+/// limit, and at least these.
 const GRACE: u64 = 10;
 
 /// What is known from outside of the runs of one check, one after the other.
@@ -72,8 +73,10 @@ impl Watched {
             None => "It did not come to its first operation on memory".into(),
         };
         format!(
-            "\nA run of {whose} does not come to an end, and does nothing with memory where it could be stopped \
-             (run {} of the check in thread '{}'; `Check::most_time` is {:?}).\n{last}: it loops or waits behind that. \
+            "\nA run of {whose} does not come to an end, and does nothing with memory where it \
+             could be stopped \
+             (run {} of the check in thread '{}'; `Check::most_time` is {:?}).\n{last}: it loops \
+             or waits behind that. \
              The process ends here.\n",
             self.run.load(Relaxed),
             self.thread,
@@ -108,7 +111,8 @@ impl Watch {
         watcher.watched.push(Seen { watched: Arc::clone(&watched), run: 0, looks: 0 });
         if !watcher.awake {
             // Where no thread can be had, nobody watches; all other limits hold.
-            watcher.awake = std::thread::Builder::new().name("crashcheck watch".into()).spawn(watch).is_ok();
+            watcher.awake =
+                std::thread::Builder::new().name("crashcheck watch".into()).spawn(watch).is_ok();
         }
         Self(watched)
     }

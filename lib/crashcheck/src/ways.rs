@@ -9,8 +9,9 @@ use crate::event::WORD;
 /// All layers with what is decided by it, and the bytes.
 pub(crate) type Way = (Vec<CrashImage>, Bytes);
 
-/// Every way in which the first `depth` runs can have left the wanted bytes of a word under those of `over`: with
-/// what is decided by it, and no more decided than shows. With a `target` only those in which they are that.
+/// Every way in which the first `depth` runs can have left the wanted bytes of a word under those
+/// of `over`: with what is decided by it, and no more decided than shows. With a `target` only
+/// those in which they are that.
 pub(crate) fn ways(
     layers: &[CrashImage],
     depth: usize,
@@ -36,7 +37,13 @@ impl Asked {
         self.target.is_none_or(|target| masked(bytes, mask) == masked(target, mask))
     }
 
-    fn ways(&self, layers: Vec<CrashImage>, mut depth: usize, over: (Bytes, u8), all: &mut Vec<Way>) {
+    fn ways(
+        &self,
+        layers: Vec<CrashImage>,
+        mut depth: usize,
+        over: (Bytes, u8),
+        all: &mut Vec<Way>,
+    ) {
         let &Self { word, wanted, .. } = self;
         let (mut bytes, mut known) = over;
         while depth > 0 && wanted & !known != 0 {
@@ -47,10 +54,12 @@ impl Asked {
                 continue;
             }
             let mut outcomes = layers[depth].outcomes(word);
-            // Where non-temporal stores alone show, nothing else hangs on them, and what lies below stays open:
-            // another way to the same bytes that decides more can be left out. So those come first.
-            let alone =
-                |outcome: &Outcome| outcome.touches_no_group() && wanted & !(known | outcome.mask) == 0;
+            // Where non-temporal stores alone show, nothing else hangs on them, and what lies below
+            // stays open: another way to the same bytes that decides more can be left out. So those
+            // come first.
+            let alone = |outcome: &Outcome| {
+                outcome.touches_no_group() && wanted & !(known | outcome.mask) == 0
+            };
             outcomes.sort_by_key(|outcome| !alone(outcome));
             let mut found: SmallVec<[Bytes; 4]> = SmallVec::new();
             for outcome in outcomes {
@@ -71,7 +80,8 @@ impl Asked {
                 } else if outcome.touches_no_group() && !found.is_empty() {
                     let more = all.split_off(before);
                     all.extend(
-                        more.into_iter().filter(|(_, bytes)| !found.contains(&masked(*bytes, wanted))),
+                        more.into_iter()
+                            .filter(|(_, bytes)| !found.contains(&masked(*bytes, wanted))),
                     );
                 }
             }
@@ -83,8 +93,14 @@ impl Asked {
     }
 }
 
-/// Settles in place that a word came out just so, where one layer decides it and in one way: whether it can.
-pub(crate) fn settle(layers: &mut [CrashImage], word: usize, wanted: u8, target: Bytes) -> Option<bool> {
+/// Settles in place that a word came out just so, where one layer decides it and in one way:
+/// whether it can.
+pub(crate) fn settle(
+    layers: &mut [CrashImage],
+    word: usize,
+    wanted: u8,
+    target: Bytes,
+) -> Option<bool> {
     let layer = layers.iter().rposition(|layer| layer.plain(word) != Some(([0; WORD], 0)))?;
     let mut outcomes = layers[layer].outcomes(word);
     if layer > 0 && outcomes.iter().any(|outcome| wanted & !outcome.mask != 0) {
@@ -120,7 +136,9 @@ pub(crate) fn values(
                 let values = layer.values(word);
                 all = all
                     .into_iter()
-                    .flat_map(|one| values.iter().map(move |(below, mask)| over(one, *below, *mask)))
+                    .flat_map(|one| {
+                        values.iter().map(move |(below, mask)| over(one, *below, *mask))
+                    })
                     .collect();
                 all.sort_unstable();
                 all.dedup();

@@ -1,4 +1,5 @@
-//! Checksums of other people's formats are verified as the library's own: torn is torn, in however many ways.
+//! Checksums of other people's formats are verified as the library's own: torn is torn, in however
+//! many ways.
 
 use std::ops::Range;
 
@@ -8,7 +9,9 @@ use ringfence_persist::{Mapped, Memory, Region, Request, checksum};
 // CRC-32 (IEEE 802.3, reflected, as in zlib), bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
+        })
     })
 }
 
@@ -54,7 +57,9 @@ fn check(words: usize, read: impl Fn(&Machine) -> bool) -> Report {
 
 fn verified(memory: &impl Memory, words: usize) -> bool {
     let sum = memory.load_u64(SUM);
-    sum != 0 && memory.verify_with("CRC-32", [payload(words), 0..0], &|bytes| u64::from(crc32(bytes)) == sum)
+    sum != 0
+        && memory
+            .verify_with("CRC-32", [payload(words), 0..0], &|bytes| u64::from(crc32(bytes)) == sum)
 }
 
 #[test]
@@ -136,17 +141,22 @@ fn a_range_that_is_too_short_is_found() {
     let report = check(5, |memory| {
         let sum = memory.load_u64(SUM);
         // Only the sum is asked for, and not what it is of.
-        memory.verify_with("nothing", [SUM..SUM + 8, 0..0], &|bytes| bytes == sum.to_le_bytes()) && sum != 0
+        memory.verify_with("nothing", [SUM..SUM + 8, 0..0], &|bytes| bytes == sum.to_le_bytes())
+            && sum != 0
     });
     assert!(report.violation.is_some(), "{report}");
 }
 
 #[test]
 fn a_story_names_the_checksum() {
-    let report =
-        check(3, |memory| verified(memory, 3) || !memory.marks().is_empty() || memory.load_u64(START) != 0);
+    let report = check(3, |memory| {
+        verified(memory, 3) || !memory.marks().is_empty() || memory.load_u64(START) != 0
+    });
     let story = report.to_string();
-    assert!(report.violation.is_some() && story.contains("verify   CRC-32 of 24 bytes at 64"), "{story}");
+    assert!(
+        report.violation.is_some() && story.contains("verify   CRC-32 of 24 bytes at 64"),
+        "{story}"
+    );
 }
 
 #[test]
@@ -162,13 +172,16 @@ fn real_memory_takes_the_bytes_as_they_are() {
     assert!(!verified(&memory, 5));
 }
 
-// A checksum of what was in memory at no one time: the second line follows once the first holds something newer. A
-// crash can leave the older first line beside the second, which is just what the sum was made for.
+// A checksum of what was in memory at no one time: the second line follows once the first holds
+// something newer. A crash can leave the older first line beside the second, which is just what the
+// sum was made for.
 #[test]
 fn a_sum_over_lines_of_different_times_is_met() {
     let program = |m: &Machine| {
-        let fill = |at: usize, value: u64| (0..5).for_each(|word| m.store_u64(at + 8 * word, value));
-        let made_for: Vec<u8> = [1u64, 2].iter().flat_map(|value| value.to_le_bytes().repeat(5)).collect();
+        let fill =
+            |at: usize, value: u64| (0..5).for_each(|word| m.store_u64(at + 8 * word, value));
+        let made_for: Vec<u8> =
+            [1u64, 2].iter().flat_map(|value| value.to_le_bytes().repeat(5)).collect();
         fill(64, 1);
         fill(64, 3);
         fill(128, 2);
@@ -180,7 +193,11 @@ fn a_sum_over_lines_of_different_times_is_met() {
     let ideal = |m: &Machine| {
         let sum = m.load_u64(0);
         let fits = |bytes: &[u8]| checksum::of(bytes, 7) == sum;
-        if sum != 0 && m.verify_with("XXH3", pieces(), &fits) { Err("accepted".to_owned()) } else { Ok(()) }
+        if sum != 0 && m.verify_with("XXH3", pieces(), &fits) {
+            Err("accepted".to_owned())
+        } else {
+            Ok(())
+        }
     };
     let own = |m: &Machine| {
         let sum = m.load_u64(0);

@@ -127,7 +127,11 @@ fn what_lies_outside_or_is_no_range_panics_at_the_line_of_the_user() {
         assert!(catch_unwind(|| run(case, |_| {})).is_err(), "case {number}");
         let report = run(|_| {}, case);
         let violation = report.violation.as_ref().unwrap_or_else(|| panic!("case {number}"));
-        assert!(violation.message.contains("tests/contract.rs:"), "case {number}: {}", violation.message);
+        assert!(
+            violation.message.contains("tests/contract.rs:"),
+            "case {number}: {}",
+            violation.message
+        );
     }
     let last = run(|_| {}, |memory| _ = memory.load_u64(usize::MAX - 7));
     let message = last.violation.unwrap().message;

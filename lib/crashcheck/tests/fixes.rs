@@ -23,7 +23,8 @@ fn insert(memory: &Machine) {
 // The upper level is for speed alone: nothing that is looked up needs it.
 fn look_up(memory: &Machine) -> Result<(), String> {
     let node = memory.load_u64(0) as usize;
-    let (key, next) = if node == 0 { (7, 10) } else { (memory.load_u64(KEY), memory.load_u64(node)) };
+    let (key, next) =
+        if node == 0 { (7, 10) } else { (memory.load_u64(KEY), memory.load_u64(node)) };
     if (key, next) == (7, 10) { Ok(()) } else { Err(format!("key {key}, next {next}")) }
 }
 
@@ -34,10 +35,14 @@ fn a_fix_leaves_no_store_behind_that_is_never_durable() {
         let violation = report.violation.as_ref().expect("a tower that is never flushed");
         let fix = violation.fix.unwrap_or_else(|| panic!("{report}"));
         assert!(violation.left.is_empty(), "{report}");
-        // The program with the fix, by hand: everything of the node is durable when it is acknowledged.
+        // The program with the fix, by hand: everything of the node is durable when it is
+        // acknowledged.
         let lines: Vec<u32> = fix.places().map(|place| place.line()).collect();
         assert!(lines.iter().all(|line| (14..22).contains(line)), "{lines:?}: {report}");
-        assert!(report.to_string().contains("It was tried: then nothing wrong is found."), "{report}");
+        assert!(
+            report.to_string().contains("It was tried: then nothing wrong is found."),
+            "{report}"
+        );
     }
 }
 
@@ -96,7 +101,9 @@ fn a_recovery_that_is_wrong_by_itself_is_told_beside_the_fix() {
     let text = report.to_string();
     assert!(text.contains("put a fence right after the flush at"), "{text}");
     assert!(
-        text.contains("Or change recovery: the fix adds a fence 8 times where the program acknowledges once"),
+        text.contains(
+            "Or change recovery: the fix adds a fence 8 times where the program acknowledges once"
+        ),
         "{text}"
     );
     // As it says.
@@ -181,7 +188,10 @@ fn a_recovery_that_forgets_a_flush_is_fixed_too() {
     let report = Check::new(Profile::IntelAdr, 192).crashes(2).run(program, copied);
     let fix = report.violation.as_ref().expect("a copy that is never flushed").fix;
     let fix = fix.unwrap_or_else(|| panic!("{report}"));
-    assert!(fix.to_string().starts_with("put a flush of what it stored right after the store at"), "{fix}");
+    assert!(
+        fix.to_string().starts_with("put a flush of what it stored right after the store at"),
+        "{fix}"
+    );
 }
 
 #[test]
@@ -211,7 +221,8 @@ fn flag_before_data(memory: &Machine) -> Result<(), String> {
     if lost { Err("lost".into()) } else { Ok(()) }
 }
 
-// What a process that died had stored is in caches: the fence behind recovery's flush is what is missing.
+// What a process that died had stored is in caches: the fence behind recovery's flush is what is
+// missing.
 #[test]
 fn a_fence_behind_a_flush_of_what_was_read_is_found_where_processes_die() {
     let recovery = |memory: &Machine| {
@@ -294,7 +305,11 @@ fn a_fix_takes_away_nothing_that_an_acknowledgement_rests_on() {
 fn a_fix_names_the_instructions_that_it_was_tried_with() {
     let fix = |check: Check, program: fn(&Machine)| {
         let report = check.run(program, flag_before_data);
-        report.violation.as_ref().and_then(|violation| violation.fix).unwrap_or_else(|| panic!("{report}"))
+        report
+            .violation
+            .as_ref()
+            .and_then(|violation| violation.fix)
+            .unwrap_or_else(|| panic!("{report}"))
     };
     let bare = |memory: &Machine| {
         memory.store_u64(0, 7);
@@ -328,7 +343,8 @@ fn two_bugs_of_which_one_is_in_recovery_are_fixed_together() {
         Ok(())
     };
     let report = Check::new(Profile::Amd, 256).crashes(2).run(program, recovery);
-    let fix = report.violation.as_ref().expect("two bugs").fix.unwrap_or_else(|| panic!("{report}"));
+    let fix =
+        report.violation.as_ref().expect("two bugs").fix.unwrap_or_else(|| panic!("{report}"));
     let lines: Vec<u32> = fix.places().map(|place| place.line()).collect();
     assert!(lines.len() >= 2, "{report}");
 }

@@ -40,7 +40,11 @@ fn what_a_dead_process_stored_is_durable_where_caches_are() {
     let run = |stream: bool| {
         Check::new(Profile::Eadr, 64).crashes(2).kills().run(
             move |memory| {
-                if stream { memory.store_nt(0, &1u64.to_le_bytes()) } else { memory.store_u64(0, 1) }
+                if stream {
+                    memory.store_nt(0, &1u64.to_le_bytes())
+                } else {
+                    memory.store_u64(0, 1)
+                }
             },
             |memory| {
                 let value = memory.load_u64(0);
@@ -93,14 +97,15 @@ fn legal_and_empty_operations_are_none() {
                     assert!(memory.compare_exchange_u64(0, 99, 1).is_err());
                 }
             };
-            let report = Check::new(profile, len).crashes(2).kills().most_states(3000).run(all, |memory| {
-                let (mut one, mut other) = ([0; 100], [0; 100]);
-                memory.load(0, &mut one[..len]);
-                memory.load(len / 3, &mut other[len / 3..len]);
-                assert_eq!(one[len / 3..len], other[len / 3..len]);
-                all(memory);
-                Ok(())
-            });
+            let report =
+                Check::new(profile, len).crashes(2).kills().most_states(3000).run(all, |memory| {
+                    let (mut one, mut other) = ([0; 100], [0; 100]);
+                    memory.load(0, &mut one[..len]);
+                    memory.load(len / 3, &mut other[len / 3..len]);
+                    assert_eq!(one[len / 3..len], other[len / 3..len]);
+                    all(memory);
+                    Ok(())
+                });
             assert!(report.violation.is_none(), "{report}");
         }
         let nothing = Check::new(profile, 0).crashes(0).run(|_| {}, |_| Ok(()));
@@ -125,8 +130,8 @@ fn a_word_may_be_stored_to_a_hundred_thousand_times() {
 
 #[test]
 fn what_a_checksum_ruled_out_is_told_apart_in_words_that_are_hidden_since() {
-    // Words on lines of their own. Recovery learns that 0 and 1 are not both 1; then it looks at 0 only where 2
-    // is 1, and overwrites both. What 1 may be is another matter in each case.
+    // Words on lines of their own. Recovery learns that 0 and 1 are not both 1; then it looks at 0
+    // only where 2 is 1, and overwrites both. What 1 may be is another matter in each case.
     let found = RefCell::new(BTreeSet::new());
     let report = Check::new(Profile::IntelAdr, 192).crashes(2).run(
         |memory| (0..3).for_each(|word| memory.store_u64(word * 64, 1)),

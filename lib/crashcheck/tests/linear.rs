@@ -1,5 +1,6 @@
-//! What a check costs grows with what the program does, and not with its square; nor with how large memory is.
-//! Counted in bytes that are asked for, and in instructions of memory, since time depends on the machine.
+//! What a check costs grows with what the program does, and not with its square; nor with how large
+//! memory is. Counted in bytes that are asked for, and in instructions of memory, since time
+//! depends on the machine.
 
 #[path = "support/queue.rs"]
 mod queue;
@@ -54,7 +55,8 @@ fn bytes(work: impl FnOnce()) -> (u64, i64) {
     (ASKED.get() - asked, MOST.get() - held)
 }
 
-// Eight times as much is done for eight times as much: tables that double and trees that grow by a level are let pass.
+// Eight times as much is done for eight times as much: tables that double and trees that grow by a
+// level are let pass.
 fn is_linear(name: &str, run: impl Fn(usize) -> Report) {
     let cost = |count| bytes(|| run(count).expect_sound()).0;
     let (few, many) = (cost(500), cost(4000));
@@ -81,8 +83,10 @@ fn crashes_cost_the_same_however_much_was_done_before_them() {
                 Ok(())
             };
             is_linear(&format!("{profile}, fenced stores"), |count| {
-                check(8 * count)
-                    .run(|memory| (0..count).for_each(|word| durable(memory, 8 * word, 1)), two_words)
+                check(8 * count).run(
+                    |memory| (0..count).for_each(|word| durable(memory, 8 * word, 1)),
+                    two_words,
+                )
             });
             is_linear(&format!("{profile}, acknowledged stores to one word"), |count| {
                 let program = |memory: &Machine| {
@@ -130,8 +134,9 @@ fn crashes_cost_the_same_however_much_was_done_before_them() {
 #[test]
 fn crashes_of_a_later_life_cost_the_same_too() {
     is_linear("a life behind a crash", |count| {
-        let life =
-            |memory: &Machine, from: usize| (from..count).for_each(|word| durable(memory, 8 * word, 1));
+        let life = |memory: &Machine, from: usize| {
+            (from..count).for_each(|word| durable(memory, 8 * word, 1))
+        };
         Check::new(Profile::IntelAdr, 8 * count).crashes(2).run(
             |memory| durable(memory, 0, 1),
             |memory| {
@@ -153,7 +158,8 @@ fn a_queue_is_sound_and_each_of_its_states_costs_the_same() {
                 let mut states = 0;
                 let check = Check::new(profile, queue::len(operations)).crashes(crashes);
                 let (asked, _) = bytes(|| {
-                    let report = check.run(|memory| queue::run(memory, operations), queue::recovery);
+                    let report =
+                        check.run(|memory| queue::run(memory, operations), queue::recovery);
                     report.expect_sound();
                     states = report.states;
                 });
@@ -161,7 +167,10 @@ fn a_queue_is_sound_and_each_of_its_states_costs_the_same() {
             };
             let (few, many) = (cost(64), cost(512));
             // All marks are handed to each recovery, 8 bytes each.
-            assert!(many < few * 3 / 2 + 512 * 8, "{profile}: {few} bytes for a state, then {many}");
+            assert!(
+                many < few * 3 / 2 + 512 * 8,
+                "{profile}: {few} bytes for a state, then {many}"
+            );
         }
     }
 }
@@ -173,25 +182,26 @@ fn a_terabyte_costs_what_is_touched() {
     let (_, most) = bytes(|| {
         for profile in Profile::ALL {
             let last = TERABYTE - 8;
-            let report = Check::new(profile, TERABYTE).crashes(2).kills().name(last..TERABYTE, "last").run(
-                |memory| {
-                    durable(memory, last, 1);
-                    memory.acknowledge(1);
-                    durable(memory, TERABYTE / 2, 2);
-                    memory.store_nt(0, &3u64.to_le_bytes());
-                },
-                |memory| {
-                    let found = [0, TERABYTE / 2, last].map(|at| memory.load_u64(at));
-                    assert!(!memory.marks().contains(&1) || found[2] == 1);
-                    // Words that only their high bits tell apart.
-                    assert_eq!(memory.load_u64(TERABYTE / 4), 0);
-                    if memory.marks().len() < 2 {
-                        durable(memory, TERABYTE / 4 + 8, 4);
-                        memory.mark(2);
-                    }
-                    Ok(())
-                },
-            );
+            let report =
+                Check::new(profile, TERABYTE).crashes(2).kills().name(last..TERABYTE, "last").run(
+                    |memory| {
+                        durable(memory, last, 1);
+                        memory.acknowledge(1);
+                        durable(memory, TERABYTE / 2, 2);
+                        memory.store_nt(0, &3u64.to_le_bytes());
+                    },
+                    |memory| {
+                        let found = [0, TERABYTE / 2, last].map(|at| memory.load_u64(at));
+                        assert!(!memory.marks().contains(&1) || found[2] == 1);
+                        // Words that only their high bits tell apart.
+                        assert_eq!(memory.load_u64(TERABYTE / 4), 0);
+                        if memory.marks().len() < 2 {
+                            durable(memory, TERABYTE / 4 + 8, 4);
+                            memory.mark(2);
+                        }
+                        Ok(())
+                    },
+                );
             report.expect_sound();
         }
     });
@@ -201,8 +211,9 @@ fn a_terabyte_costs_what_is_touched() {
 #[test]
 fn words_that_only_high_bits_tell_apart_are_told_by_their_names() {
     let (last, stored) = (TERABYTE - 64, Cell::new(0));
-    let report =
-        Check::new(Profile::IntelAdr, TERABYTE).array(0, 64, TERABYTE / 64, "slot", &[(0..8, "count")]).run(
+    let report = Check::new(Profile::IntelAdr, TERABYTE)
+        .array(0, 64, TERABYTE / 64, "slot", &[(0..8, "count")])
+        .run(
             |memory| {
                 // 2^32 words apart.
                 memory.store_u64(last - (8 << 32), 1);
@@ -226,7 +237,8 @@ fn words_that_only_high_bits_tell_apart_are_told_by_their_names() {
 #[test]
 fn a_range_outside_of_a_terabyte_is_refused() {
     let refused = catch_unwind(AssertUnwindSafe(|| {
-        Check::new(Profile::IntelAdr, TERABYTE).run(|memory| memory.store_u64(TERABYTE, 1), |_| Ok(()))
+        Check::new(Profile::IntelAdr, TERABYTE)
+            .run(|memory| memory.store_u64(TERABYTE, 1), |_| Ok(()))
     }));
     assert!(refused.is_err());
 }

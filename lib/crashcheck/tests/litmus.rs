@@ -41,19 +41,26 @@ struct Litmus {
 
 fn variable(name: &str) -> usize {
     let name = if name == "x" { "x0" } else { name };
-    VARIABLES.iter().position(|(other, _)| *other == name).unwrap_or_else(|| panic!("no variable '{name}'"))
+    VARIABLES
+        .iter()
+        .position(|(other, _)| *other == name)
+        .unwrap_or_else(|| panic!("no variable '{name}'"))
 }
 
 fn assignment(text: &str) -> (usize, u64) {
-    let (name, value) = text.split_once('=').unwrap_or_else(|| panic!("'{text}' is not a name=value"));
+    let (name, value) =
+        text.split_once('=').unwrap_or_else(|| panic!("'{text}' is not a name=value"));
     (variable(name), value.parse().unwrap_or_else(|_| panic!("'{text}' has no number")))
 }
 
 // Tests are apart by empty lines.
 fn parse(text: &str) -> Vec<Litmus> {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.starts_with('#')).collect();
+    let lines: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| !line.starts_with('#')).collect();
     let blocks = lines.split(|line| line.is_empty()).filter(|block| !block.is_empty());
-    blocks.map(|block| block.iter().fold(Litmus::default(), |litmus, line| litmus.with(line))).collect()
+    blocks
+        .map(|block| block.iter().fold(Litmus::default(), |litmus, line| litmus.with(line)))
+        .collect()
 }
 
 impl Litmus {
@@ -89,13 +96,17 @@ impl Litmus {
         let mut all = Vec::new();
         for (column, profile) in Profile::ALL.into_iter().enumerate() {
             let images = explored(profile, &self.program);
-            let fits =
-                |image: &Image, named: &[(usize, u64)]| named.iter().all(|(v, value)| image[*v] == *value);
+            let fits = |image: &Image, named: &[(usize, u64)]| {
+                named.iter().all(|(v, value)| image[*v] == *value)
+            };
             for (named, verdicts) in &self.outcomes {
                 let found = images.iter().any(|image| fits(image, named));
                 if found != verdicts[column] {
                     let verb = if found { "found" } else { "not found" };
-                    all.push(format!("{}, {profile}: {named:?} is {verb} in {images:?}", self.name));
+                    all.push(format!(
+                        "{}, {profile}: {named:?} is {verb} in {images:?}",
+                        self.name
+                    ));
                 }
             }
             let listed = |image: &Image| self.outcomes.iter().any(|(named, _)| fits(image, named));

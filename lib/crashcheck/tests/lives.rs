@@ -1,5 +1,5 @@
-//! The explorer against a declarative oracle, over several lives: processes that are killed, stores that are not
-//! aligned, checksums of any ranges, up to three crashes.
+//! The explorer against a declarative oracle, over several lives: processes that are killed, stores
+//! that are not aligned, checksums of any ranges, up to three crashes.
 
 #[path = "support/order.rs"]
 mod order;
@@ -50,8 +50,9 @@ enum Step {
 fn events_of(op: &Op, value: u8) -> Vec<Event> {
     let word = |word: usize| word * 8..word * 8 + 8;
     let line = |at: usize| (FROM + at) / 64;
-    let one =
-        |class, write: Option<Range<usize>>| vec![Event { class, write: write.map(|range| (range, value)) }];
+    let one = |class, write: Option<Range<usize>>| {
+        vec![Event { class, write: write.map(|range| (range, value)) }]
+    };
     match op {
         Op::Store(range) => {
             let mut all = Vec::new();
@@ -73,15 +74,16 @@ fn events_of(op: &Op, value: u8) -> Vec<Event> {
     }
 }
 
-// What memory can be after a crash behind the last of the events, of which the first `killed` are of processes
-// that died before: what these stored was seen by others.
+// What memory can be after a crash behind the last of the events, of which the first `killed` are
+// of processes that died before: what these stored was seen by others.
 fn left(profile: Profile, events: &[Event], killed: usize, base: Image) -> BTreeSet<Image> {
     let stores: Vec<usize> = (0..events.len()).filter(|i| events[*i].write.is_some()).collect();
     let ordinary = |i: usize| events[i].class != Class::Stream;
     let line = |i: usize| events[i].write.as_ref().map(|(range, _)| (FROM + range.start) / 64);
     let mut images = BTreeSet::new();
     'sets: for set in 0u32..1 << stores.len() {
-        let durable = |i: usize| stores.iter().position(|s| *s == i).is_some_and(|bit| set >> bit & 1 == 1);
+        let durable =
+            |i: usize| stores.iter().position(|s| *s == i).is_some_and(|bit| set >> bit & 1 == 1);
         let fence = |class| matches!(class, Class::Sfence | Class::Mfence | Class::Locked);
         let seen = |i: usize| i < killed && ordinary(i) && profile == Profile::Eadr;
         let mut done: Vec<bool> =
@@ -312,17 +314,22 @@ fn compare(name: &str, cases: u64, steps: &[usize], kills: bool, crashes: usize)
     for profile in Profile::ALL {
         let mut outcomes = 0;
         for seed in 0..cases {
-            let mut random =
-                numbers(((seed * 4 + profile as u64) << 8) | (crashes as u64 * 2 + u64::from(kills)));
+            let mut random = numbers(
+                ((seed * 4 + profile as u64) << 8) | (crashes as u64 * 2 + u64::from(kills)),
+            );
             let first: Vec<Step> =
                 (0..1 + random(steps[0])).map(|_| Step::Do(random_op(&mut random))).collect();
             let again = [range(&mut random, 20), range(&mut random, 8)];
             let mut lives = vec![first];
             for longest in &steps[1..] {
-                lives.push((0..1 + random(*longest)).map(|_| random_step(&mut random, &again)).collect());
+                lives.push(
+                    (0..1 + random(*longest)).map(|_| random_step(&mut random, &again)).collect(),
+                );
             }
-            // Checksums are made of memory as the program had it: at first, half way, and at its end.
-            let half = overlaid([0; LEN], &lived(0, &lives[0][..lives[0].len() / 2], [0; LEN], &[]));
+            // Checksums are made of memory as the program had it: at first, half way, and at its
+            // end.
+            let half =
+                overlaid([0; LEN], &lived(0, &lives[0][..lives[0].len() / 2], [0; LEN], &[]));
             let known = [[0; LEN], half, overlaid([0; LEN], &lived(0, &lives[0], [0; LEN], &[]))];
             let images = BTreeSet::new();
             let mut oracle = Oracle {
@@ -339,7 +346,9 @@ fn compare(name: &str, cases: u64, steps: &[usize], kills: bool, crashes: usize)
             if found != oracle.images {
                 let missed: Vec<_> = oracle.images.difference(&found).collect();
                 let wrong: Vec<_> = found.difference(&oracle.images).collect();
-                panic!("{profile}, seed {seed}: {lives:?}\nmissed {missed:?}\nimpossible {wrong:?}");
+                panic!(
+                    "{profile}, seed {seed}: {lives:?}\nmissed {missed:?}\nimpossible {wrong:?}"
+                );
             }
             outcomes += found.len();
         }

@@ -1,7 +1,9 @@
-//! The explorer against a declarative oracle: small programs, every outcome, by two ways that share no code.
+//! The explorer against a declarative oracle: small programs, every outcome, by two ways that share
+//! no code.
 //!
-//! The oracle reads the order table of the model as data, draws all conclusions of "this store is in memory" and
-//! "this fence was passed", and keeps the sets of stores that contradict none of them.
+//! The oracle reads the order table of the model as data, draws all conclusions of "this store is
+//! in memory" and "this fence was passed", and keeps the sets of stores that contradict none of
+//! them.
 
 #[path = "support/order.rs"]
 mod order;
@@ -45,7 +47,8 @@ fn class(op: Op) -> Class {
     }
 }
 
-// Every image that a crash anywhere can leave, if the stores of the program write these values over `base`.
+// Every image that a crash anywhere can leave, if the stores of the program write these values over
+// `base`.
 fn oracle(profile: Profile, program: &[Op], values: &[u64], base: Image) -> BTreeSet<Image> {
     let mut images = BTreeSet::new();
     let writes = |op: Op| matches!(op, Op::Store(_) | Op::Stream(_) | Op::Locked(_));
@@ -56,11 +59,14 @@ fn oracle(profile: Profile, program: &[Op], values: &[u64], base: Image) -> BTre
     for executed in 0..=program.len() {
         let stores: Vec<usize> = (0..executed).filter(|i| writes(program[*i])).collect();
         'sets: for set in 0u32..1 << stores.len() {
-            let durable =
-                |i: usize| stores.iter().position(|s| *s == i).is_some_and(|bit| set >> bit & 1 == 1);
+            let durable = |i: usize| {
+                stores.iter().position(|s| *s == i).is_some_and(|bit| set >> bit & 1 == 1)
+            };
             // Took place: whatever is in memory, and the fences that the program has passed.
             let mut done: Vec<bool> = (0..executed)
-                .map(|i| durable(i) || matches!(program[i], Op::Sfence | Op::Mfence | Op::Locked(_)))
+                .map(|i| {
+                    durable(i) || matches!(program[i], Op::Sfence | Op::Mfence | Op::Locked(_))
+                })
                 .collect();
             for i in (0..executed).rev() {
                 for j in i + 1..executed {
@@ -73,11 +79,14 @@ fn oracle(profile: Profile, program: &[Op], values: &[u64], base: Image) -> BTre
                     let same_line = |line: usize| ordinary && self::line(place(program[s])) == line;
                     let demanded = match program[i] {
                         // A store of the same line that is in memory brings those before it along.
-                        Op::Store(other) | Op::Locked(other) => durable(i) && s < i && same_line(line(other)),
+                        Op::Store(other) | Op::Locked(other) => {
+                            durable(i) && s < i && same_line(line(other))
+                        }
                         Op::Flushopt(line) | Op::Flush(line) => done[i] && s < i && same_line(line),
                         _ => false,
                     };
-                    // A non-temporal store that took place is in memory, and under eADR every store.
+                    // A non-temporal store that took place is in memory, and under eADR every
+                    // store.
                     let visible = s == i && done[s] && (!ordinary || profile == Profile::Eadr);
                     if demanded || visible {
                         continue 'sets;
@@ -176,7 +185,8 @@ fn ten_thousand_programs_have_the_same_outcomes() {
         for seed in 0..cases {
             let program = random_program(&mut numbers(seed * 4 + profile as u64), 9);
             let values: Vec<u64> = (1..).take(program.len()).collect();
-            let (wanted, found) = (oracle(profile, &program, &values, [0; 4]), explored(profile, &program));
+            let (wanted, found) =
+                (oracle(profile, &program, &values, [0; 4]), explored(profile, &program));
             assert_eq!(found, wanted, "{profile}, seed {seed}: {program:?}");
             outcomes += wanted.len();
         }
@@ -184,8 +194,8 @@ fn ten_thousand_programs_have_the_same_outcomes() {
     }
 }
 
-// What a second run does: an operation that stores a number of its own, or one that depends on what it finds at
-// a place, or asks whether a line's words are as the first run knew them at its end.
+// What a second run does: an operation that stores a number of its own, or one that depends on what
+// it finds at a place, or asks whether a line's words are as the first run knew them at its end.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Own(Op),
@@ -226,7 +236,12 @@ fn second_run(steps: &[Step], image: Image, known: Image) -> (Vec<Op>, Vec<u64>)
     (ops, values)
 }
 
-fn explored_twice(profile: Profile, program: &[Op], steps: &[Step], known: Image) -> BTreeSet<Image> {
+fn explored_twice(
+    profile: Profile,
+    program: &[Op],
+    steps: &[Step],
+    known: Image,
+) -> BTreeSet<Image> {
     let images = RefCell::new(BTreeSet::new());
     let report = Check::new(profile, 128).unfenced().crashes(2).run(
         |memory: &Machine| {
@@ -244,7 +259,9 @@ fn explored_twice(profile: Profile, program: &[Op], steps: &[Step], known: Image
                 let own = 1000 + number as u64;
                 match *step {
                     Step::Own(op) => perform(memory, op, own),
-                    Step::From(op, place) => perform(memory, op, own + 100 * memory.load_u64(PLACES[place])),
+                    Step::From(op, place) => {
+                        perform(memory, op, own + 100 * memory.load_u64(PLACES[place]))
+                    }
                     Step::Verify(line) => {
                         let same = memory.verify(
                             [line * 64..line * 64 + 16, 0..0],
@@ -263,8 +280,8 @@ fn explored_twice(profile: Profile, program: &[Op], steps: &[Step], known: Image
     images.into_inner()
 }
 
-// Found a fault of the checker once: two states merged that differed in what a checksum that did not fit said of
-// a word below a later store.
+// Found a fault of the checker once: two states merged that differed in what a checksum that did
+// not fit said of a word below a later store.
 const FOUND: [u64; 1] = [46_931];
 
 #[test]
@@ -300,6 +317,9 @@ fn what_two_crashes_leave_is_the_same_too() {
             assert_eq!(found, wanted, "{profile}, seed {seed}: {program:?}, then {steps:?}");
             outcomes += wanted.len();
         }
-        println!("{profile}: {cases} programs with two crashes, {outcomes} outcomes, the same by both ways");
+        println!(
+            "{profile}: {cases} programs with two crashes, {outcomes} outcomes, the same by both \
+             ways"
+        );
     }
 }

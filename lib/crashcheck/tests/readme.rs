@@ -23,7 +23,8 @@ fn numbers(memory: &impl Memory) -> Vec<u64> {
 }
 
 fn told(profile: Profile, fenced: bool) -> String {
-    let check = Check::new(profile, 4096).name(0..8, "count").array(64, 8, 8, "number", &[(0..8, "")]);
+    let check =
+        Check::new(profile, 4096).name(0..8, "count").array(64, 8, 8, "number", &[(0..8, "")]);
     let report = check.run(
         |memory| {
             for number in [70, 71, 72] {
@@ -34,7 +35,11 @@ fn told(profile: Profile, fenced: bool) -> String {
         |memory| {
             let (acknowledged, found) = (memory.marks(), numbers(memory));
             let right = found.starts_with(&acknowledged) && [70, 71, 72].starts_with(&found);
-            if right { Ok(()) } else { Err(format!("acknowledged {acknowledged:?}, found {found:?}")) }
+            if right {
+                Ok(())
+            } else {
+                Err(format!("acknowledged {acknowledged:?}, found {found:?}"))
+            }
         },
     );
     report.to_string()
@@ -43,7 +48,9 @@ fn told(profile: Profile, fenced: bool) -> String {
 // Without the places in the source, and however columns are aligned.
 fn lines(text: &str) -> Vec<String> {
     let place = |word: &&str| !word.contains(".rs:");
-    text.lines().map(|line| line.split_whitespace().filter(place).collect::<Vec<_>>().join(" ")).collect()
+    text.lines()
+        .map(|line| line.split_whitespace().filter(place).collect::<Vec<_>>().join(" "))
+        .collect()
 }
 
 #[test]

@@ -39,9 +39,15 @@ fn a_recovery_that_reads_in_the_order_of_a_hash_set_is_never_called_sound() {
             },
             |m| {
                 let words: HashSet<usize> = [0, 64].into();
-                let found: Vec<u64> =
-                    words.iter().map_while(|at| Some(m.load_u64(*at)).filter(|v| *v == 1)).collect();
-                if words.iter().next() == Some(&64) && found.len() == 1 { Err("torn".into()) } else { Ok(()) }
+                let found: Vec<u64> = words
+                    .iter()
+                    .map_while(|at| Some(m.load_u64(*at)).filter(|v| *v == 1))
+                    .collect();
+                if words.iter().next() == Some(&64) && found.len() == 1 {
+                    Err("torn".into())
+                } else {
+                    Ok(())
+                }
             },
         );
         assert!(report.violation.is_some(), "{report}");
@@ -70,7 +76,10 @@ fn an_order_that_changes_is_noticed_though_nothing_is_open() {
             },
         );
         let text = told(&report);
-        assert!(text.contains("finds    [0..8] = 1") && text.contains("finds    [8..16] = 0"), "{text}");
+        assert!(
+            text.contains("finds    [0..8] = 1") && text.contains("finds    [8..16] = 0"),
+            "{text}"
+        );
     }
 }
 
@@ -86,10 +95,20 @@ fn a_program_that_does_not_repeat_itself_is_told() {
         );
         let text = told(&report);
         assert!(text.contains("The program, the second time"), "{text}");
-        assert!(text.contains("store    [0..8] = 5") && text.contains("store    [64..72] = 6"), "{text}");
+        assert!(
+            text.contains("store    [0..8] = 5") && text.contains("store    [64..72] = 6"),
+            "{text}"
+        );
         let (report, steps) = Check::new(Profile::Amd, 256).run_steps(
             &[0, 64],
-            |m, steps| steps.iter().copied().collect::<HashSet<usize>>().iter().for_each(|at| put(m, *at, 1)),
+            |m, steps| {
+                steps
+                    .iter()
+                    .copied()
+                    .collect::<HashSet<usize>>()
+                    .iter()
+                    .for_each(|at| put(m, *at, 1))
+            },
             |_| Ok(()),
         );
         told(&report);
@@ -236,7 +255,8 @@ fn a_guard_that_stores_on_the_way_out_ends_nothing() {
 
 #[test]
 fn what_changes_late_is_told() {
-    // The program does something else from its hundredth run on; recovery makes sure that there are as many.
+    // The program does something else from its hundredth run on; recovery makes sure that there are
+    // as many.
     let runs = Cell::new(0);
     let report = Check::new(Profile::IntelAdr, 256).run(
         |m| put(m, 0, u64::from(runs.get() > 100)),
@@ -255,7 +275,8 @@ fn a_result_in_the_order_of_a_map_is_told_though_one_rare_state_shows_it_alone()
         let report = Check::new(Profile::IntelAdr, 64 * LINES).run(
             |m| (0..LINES).for_each(|line| m.store_u64(64 * line, 1 + line as u64)),
             |m| {
-                let there = (0..LINES).map(|line| m.load_u64(64 * line)).filter(|value| *value != 0);
+                let there =
+                    (0..LINES).map(|line| m.load_u64(64 * line)).filter(|value| *value != 0);
                 let map: HashMap<u64, ()> = there.map(|value| (value, ())).collect();
                 let keys: Vec<u64> = map.keys().copied().collect();
                 if keys == [3, 5] { Err("in this order".into()) } else { Ok(()) }

@@ -1,5 +1,5 @@
-//! What a report says: the smallest example, what would fix it, what was not looked at, and what recovery
-//! reads beside a checksum.
+//! What a report says: the smallest example, what would fix it, what was not looked at, and what
+//! recovery reads beside a checksum.
 
 use ringfence_crashcheck::{Check, Fate, Machine, Profile, Report, Rule, check};
 use ringfence_persist::{Memory, checksum};
@@ -31,7 +31,8 @@ fn persist(memory: &Machine, at: usize) {
     memory.sfence();
 }
 
-// Of the report's fix: the text from the instructions on, and the line behind which they are missing.
+// Of the report's fix: the text from the instructions on, and the line behind which they are
+// missing.
 #[track_caller]
 fn fix(report: &Report) -> (String, u32) {
     let fix = report.violation.as_ref().expect("a violation").fix.expect("a fix");
@@ -133,7 +134,8 @@ fn fewer_crashes_are_told_where_they_do() {
         persist(memory, at + 64);
         persist(memory, at);
     };
-    let wrong = |memory: &Machine, at: usize| memory.load_u64(at + 64) == 1 && memory.load_u64(at) == 0;
+    let wrong =
+        |memory: &Machine, at: usize| memory.load_u64(at + 64) == 1 && memory.load_u64(at) == 0;
     let report = Check::new(Profile::Amd, 1024).crashes(3).run(
         |memory| append(memory, 0),
         |memory| {
@@ -162,13 +164,15 @@ fn steps_that_are_not_needed_are_left_out() {
         }
     };
     let recovery = |memory: &Machine| {
-        let lost = memory.marks().into_iter().find(|step| memory.load_u64(64 * *step as usize) != *step);
+        let lost =
+            memory.marks().into_iter().find(|step| memory.load_u64(64 * *step as usize) != *step);
         lost.map_or(Ok(()), |step| Err(format!("{step} is lost")))
     };
     let (report, needed) = Check::new(Profile::IntelAdr, 2048).run_steps(&steps, program, recovery);
     assert_eq!(needed, [17]);
     assert_eq!(report.violation.unwrap().message, "17 is lost");
-    let (report, needed) = Check::new(Profile::Eadr, 2048).run_steps(&steps[..5], program, recovery);
+    let (report, needed) =
+        Check::new(Profile::Eadr, 2048).run_steps(&steps[..5], program, recovery);
     assert!(needed.len() == 5, "eADR wants a fence alone, which the others have");
     report.expect_sound();
 }
@@ -188,13 +192,18 @@ fn reads_all(memory: &Machine) -> Result<(), String> {
 
 #[test]
 fn a_limit_that_was_met_is_told() {
-    let report =
-        Check::new(Profile::Amd, 640).most_states(20).run(ten_flags, |memory| reads_all(memory).or(Ok(())));
+    let report = Check::new(Profile::Amd, 640)
+        .most_states(20)
+        .run(ten_flags, |memory| reads_all(memory).or(Ok(())));
     assert!(report.bounded && report.states == 20 && report.looked_at == 0);
     assert_eq!(report.crash_points, 2);
     let text = report.to_string();
-    assert!(text.contains("The limit of states was met: 2 crashes were looked at in part"), "{text}");
-    let report = Check::new(Profile::Amd, 640).run(ten_flags, |memory| reads_all(memory).or(Ok(())));
+    assert!(
+        text.contains("The limit of states was met: 2 crashes were looked at in part"),
+        "{text}"
+    );
+    let report =
+        Check::new(Profile::Amd, 640).run(ten_flags, |memory| reads_all(memory).or(Ok(())));
     // Each flag is there or not, or all are.
     assert!(!report.bounded && report.states == 1024 + 1, "{}", report.states);
 }
@@ -287,7 +296,8 @@ fn record(profile: Profile, covered: bool) -> Report {
 #[test]
 fn a_field_beside_a_checksum_is_noticed() {
     for profile in Profile::ALL {
-        let uncovered = |report: &Report| report.lints.iter().any(|lint| lint.rule == Rule::UncoveredField);
+        let uncovered =
+            |report: &Report| report.lints.iter().any(|lint| lint.rule == Rule::UncoveredField);
         let report = record(profile, false);
         assert!(uncovered(&report), "{report}");
         assert!(!uncovered(&record(profile, true)), "{profile}");
@@ -327,5 +337,8 @@ fn volatile_bytes_need_no_flush_and_may_have_one() {
 #[test]
 #[should_panic(expected = "looks at nothing")]
 fn a_sample_of_nothing_is_refused() {
-    Check::new(Profile::IntelAdr, 64).sample(1, 0).run(|_| {}, |_| Err("wrong".into())).expect_sound();
+    Check::new(Profile::IntelAdr, 64)
+        .sample(1, 0)
+        .run(|_| {}, |_| Err("wrong".into()))
+        .expect_sound();
 }

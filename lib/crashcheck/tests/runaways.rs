@@ -44,7 +44,9 @@ fn a_recursion_round_a_cycle_is_told_and_ends_nothing() {
     let recovery = |m: &Machine| if length(m, 64) < u64::MAX { Ok(()) } else { Err("long".into()) };
     let line = line!() - 3;
     let at = format!("load at lib/crashcheck/tests/runaways.rs:{line}");
-    for check in [Check::new(Profile::IntelAdr, 256), Check::new(Profile::IntelAdr, 256).most_stack(20_000)] {
+    for check in
+        [Check::new(Profile::IntelAdr, 256), Check::new(Profile::IntelAdr, 256).most_stack(20_000)]
+    {
         told(&check.run(cycle, recovery), Fault::TooDeep, &["recurses too deep", &at]);
     }
     // A program is told too.
@@ -119,7 +121,8 @@ fn a_loop_is_told_by_its_places_and_fills_no_memory() {
         Ok(())
     };
     for crashes in [1, 2] {
-        let report = Check::new(Profile::IntelAdr, 1 << 44).crashes(crashes).run(|m| put(m, 0, 1), sparse);
+        let report =
+            Check::new(Profile::IntelAdr, 1 << 44).crashes(crashes).run(|m| put(m, 0, 1), sparse);
         told(&report, Fault::Endless, &["does not come to an end", "store at"]);
     }
     // Behind a checksum of many words that does not fit.
@@ -210,7 +213,10 @@ fn a_loop_without_memory_ends_the_process_and_says_where() {
         let run = run.args(["--exact", test]).env(name, which).output().unwrap();
         let said = String::from_utf8_lossy(&run.stderr);
         assert!(!run.status.success());
-        assert!(said.contains("A run of recovery, behind a crash, does not come to an end"), "{said}");
+        assert!(
+            said.contains("A run of recovery, behind a crash, does not come to an end"),
+            "{said}"
+        );
         assert!(said.contains(&format!("tests/runaways.rs:{line}")), "{line}: {said}");
     }
 }

@@ -1,4 +1,5 @@
-//! What a person reads of a violation: short enough for a terminal, and never without a direction to look in.
+//! What a person reads of a violation: short enough for a terminal, and never without a direction
+//! to look in.
 
 use ringfence_crashcheck::{Check, Machine, Profile};
 use ringfence_persist::Memory;
@@ -35,7 +36,10 @@ fn what_no_flush_or_fence_closes_is_said_to_be_so() {
         },
         |m| holds(m.load_u64(0) == m.load_u64(8)),
     );
-    assert!(torn.contains("No single flush or fence closes it") && torn.contains("is torn"), "{torn}");
+    assert!(
+        torn.contains("No single flush or fence closes it") && torn.contains("is torn"),
+        "{torn}"
+    );
     let order = told(
         &check,
         |m| {
@@ -58,7 +62,10 @@ fn what_no_flush_or_fence_closes_is_said_to_be_so() {
         },
     );
     assert!(killed.contains("let recovery flush what it read"), "{killed}");
-    assert!(killed.contains("the process is killed: what it stored is still there, in caches"), "{killed}");
+    assert!(
+        killed.contains("the process is killed: what it stored is still there, in caches"),
+        "{killed}"
+    );
     let fixed = told(
         &check,
         |m| {
@@ -125,7 +132,8 @@ fn what_is_alike_is_one_line_and_an_odd_word_shows() {
     assert!(story.contains("state[0] ... state[7] = 0 (8 alike)"), "{story}");
     assert!(story.contains("15 x 0707070707070707 0000000000000000"), "{story}");
     // A terminal of 100 columns holds it, the sentences aside.
-    let columns = story.lines().filter(|line| line.starts_with("  ")).map(|line| line.chars().count());
+    let columns =
+        story.lines().filter(|line| line.starts_with("  ")).map(|line| line.chars().count());
     assert!(columns.max() <= Some(100), "{story}");
 }
 

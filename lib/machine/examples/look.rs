@@ -1,4 +1,5 @@
-//! What this crate sees of the machine at hand: `cargo run --release -p ringfence-machine --example look`.
+//! What this crate sees of the machine at hand: `cargo run --release -p ringfence-machine --example
+//! look`.
 
 use std::time::Duration;
 
@@ -16,11 +17,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}; {:.4} ns per tick\n", Clock::host().why(), Clock::host().ns_per_tick());
 
     for target in &machine.targets {
-        println!("{:<24} {} ({})", target.name, if target.usable { "usable" } else { "no" }, target.why);
+        println!(
+            "{:<24} {} ({})",
+            target.name,
+            if target.usable { "usable" } else { "no" },
+            target.why
+        );
     }
     println!();
     for finding in &machine.findings {
-        println!("{:?}: {} ({})\n    {}", finding.severity, finding.title, finding.evidence, finding.remedy);
+        println!(
+            "{:?}: {} ({})\n    {}",
+            finding.severity, finding.title, finding.evidence, finding.remedy
+        );
     }
     println!();
 
@@ -45,7 +54,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let sizes = probe::footprints(topology, cpu, &root, pages);
         let curve = probe::latency_over_footprint(cpu, &sizes, pages, Duration::from_secs(5))?;
         let words = curve.pages_in_words();
-        println!("\nload latency on CPU {cpu} in {words}: the lower quartile of {} passes", curve.passes);
+        println!(
+            "\nload latency on CPU {cpu} in {words}: the lower quartile of {} passes",
+            curve.passes
+        );
         for (size, ns) in &curve.points {
             println!("{:>10} {ns:>7.2} ns", size.0);
         }

@@ -55,10 +55,12 @@ impl TscEvidence {
     /// Asks this CPU, and the kernel's files below `root`.
     pub fn gather(root: &FsRoot) -> Self {
         // Linux sets both by that bit (`early_init_intel`, `early_init_amd`).
-        let flags = || ["constant_tsc", "nonstop_tsc"].iter().all(|flag| has_cpuinfo_flag(root, flag));
+        let flags =
+            || ["constant_tsc", "nonstop_tsc"].iter().all(|flag| has_cpuinfo_flag(root, flag));
         Self {
             cpuid_bit: if root.is_host() { cpuid_invariant() } else { flags() },
-            clocksource: root.read_opt("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            clocksource: root
+                .read_opt("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         }
     }
 
@@ -71,13 +73,19 @@ impl TscEvidence {
         let kernel = self.clocksource.as_deref().unwrap_or("unknown");
         match (self.cpuid_bit, self.holds()) {
             (true, _) => {
-                format!("CPUID says that the TSC is invariant; the kernel's clocksource is {kernel}")
+                format!(
+                    "CPUID says that the TSC is invariant; the kernel's clocksource is {kernel}"
+                )
             }
             (false, true) => {
-                "CPUID does not say that the TSC is invariant, but the kernel keeps time by it".into()
+                "CPUID does not say that the TSC is invariant, but the kernel keeps time by it"
+                    .into()
             }
             (false, false) => {
-                format!("CPUID does not say that the TSC is invariant, and the kernel keeps time by {kernel}")
+                format!(
+                    "CPUID does not say that the TSC is invariant, and the kernel keeps time by \
+                     {kernel}"
+                )
             }
         }
     }
@@ -87,7 +95,9 @@ impl Clock {
     /// The clock of this machine, calibrated over 20 ms at the first call.
     pub fn host() -> &'static Clock {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
-        CLOCK.get_or_init(|| Clock::new(&TscEvidence::gather(&FsRoot::host()), Duration::from_millis(20)))
+        CLOCK.get_or_init(|| {
+            Clock::new(&TscEvidence::gather(&FsRoot::host()), Duration::from_millis(20))
+        })
     }
 
     /// The TSC, calibrated for `calibration`, if the evidence holds; `CLOCK_MONOTONIC` otherwise.

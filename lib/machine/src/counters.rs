@@ -50,11 +50,14 @@ impl Unavailable {
                 ),
                 Some(level) if level > 1 => (
                     format!("perf_event_open is refused; kernel.perf_event_paranoid is {level}"),
-                    "grant CAP_PERFMON; in a container, also allow perf_event_open in its seccomp profile",
+                    "grant CAP_PERFMON; in a container, also allow perf_event_open in its seccomp \
+                     profile",
                 ),
                 _ => (
-                    "perf_event_open is refused, as the seccomp profile of containers does".to_string(),
-                    "allow perf_event_open in the container's seccomp profile and grant CAP_PERFMON",
+                    "perf_event_open is refused, as the seccomp profile of containers does"
+                        .to_string(),
+                    "allow perf_event_open in the container's seccomp profile and grant \
+                     CAP_PERFMON",
                 ),
             },
             libc::ENOSYS => (
@@ -74,7 +77,9 @@ impl Unavailable {
             return Err(Self { errno: None, ..Self::explain(root, libc::ENOENT) });
         }
         match root.parse_opt::<i32>("/proc/sys/kernel/perf_event_paranoid") {
-            Some(level) if level > 2 => Err(Self { errno: None, ..Self::explain(root, libc::EACCES) }),
+            Some(level) if level > 2 => {
+                Err(Self { errno: None, ..Self::explain(root, libc::EACCES) })
+            }
             _ => Ok(()),
         }
     }
@@ -157,7 +162,8 @@ mod open {
         }
 
         fn open(pid: i32) -> Result<Self, Unavailable> {
-            let last_level = |result| Cache { which: CacheId::LL, operation: CacheOp::READ, result };
+            let last_level =
+                |result| Cache { which: CacheId::LL, operation: CacheOp::READ, result };
             let cycles = build(Builder::new(Hardware::CPU_CYCLES), pid).map_err(|error| {
                 Unavailable::explain(&FsRoot::host(), error.raw_os_error().unwrap_or(libc::EIO))
             })?;
@@ -225,7 +231,8 @@ mod open {
     /// are more counters than the processor has.
     fn scaled(counter: &mut Counter) -> io::Result<(Option<u64>, f64)> {
         let data = counter.read_full()?;
-        let nanos = |time: Option<std::time::Duration>| time.map_or(0.0, |time| time.as_nanos() as f64);
+        let nanos =
+            |time: Option<std::time::Duration>| time.map_or(0.0, |time| time.as_nanos() as f64);
         let (enabled, running) = (nanos(data.time_enabled()), nanos(data.time_running()));
         if running == 0.0 {
             return Ok((None, 0.0));
@@ -241,7 +248,8 @@ mod tests {
 
     #[test]
     fn reasons_by_errno() {
-        let explain = |tree: &fixtures::FixtureTree, errno| Unavailable::explain(&tree.root(), errno);
+        let explain =
+            |tree: &fixtures::FixtureTree, errno| Unavailable::explain(&tree.root(), errno);
         let vm = fixtures::vm_2cpu();
         assert!(explain(&vm, libc::ENOENT).reason.contains("no PMU"));
         assert!(explain(&vm, libc::EOPNOTSUPP).reason.contains("no PMU"));
@@ -258,7 +266,12 @@ mod tests {
     fn foretold_from_files() {
         assert!(Unavailable::foretell(&fixtures::xeon_2s64t().root()).is_ok());
         assert!(Unavailable::foretell(&fixtures::hybrid_laptop().root()).is_ok());
-        assert!(Unavailable::foretell(&fixtures::vm_2cpu().root()).unwrap_err().reason.contains("no PMU"));
+        assert!(
+            Unavailable::foretell(&fixtures::vm_2cpu().root())
+                .unwrap_err()
+                .reason
+                .contains("no PMU")
+        );
         let container = Unavailable::foretell(&fixtures::one_cpu().root()).unwrap_err();
         assert!(container.reason.contains("is 4") && container.errno.is_none());
     }

@@ -80,8 +80,9 @@ pub struct Rdt {
 }
 
 impl Features {
-    /// Whether it has an instruction, or an instruction set whose registers the operating system saves, by its name
-    /// in lower case: those of the fields above. What is named otherwise it does not have.
+    /// Whether it has an instruction, or an instruction set whose registers the operating system
+    /// saves, by its name in lower case: those of the fields above. What is named otherwise it does
+    /// not have.
     pub fn has(&self, name: &str) -> bool {
         match name {
             "clflush" => self.clflush,
@@ -108,7 +109,8 @@ impl Features {
         let extended = cpuid.get_extended_feature_info();
         // Not in the crate's table of flags.
         let leaf_7_ecx = if extended.is_some() { raw_cpuid::cpuid!(7, 0).ecx } else { 0 };
-        let has = |bit: fn(&raw_cpuid::ExtendedFeatures) -> bool| extended.as_ref().is_some_and(bit);
+        let has =
+            |bit: fn(&raw_cpuid::ExtendedFeatures) -> bool| extended.as_ref().is_some_and(bit);
         Self {
             identity: Identity::detect(&cpuid),
             hypervisor: cpuid.get_hypervisor_info().map(|info| hypervisor_name(&info.identify())),
@@ -117,11 +119,15 @@ impl Features {
             clwb: has(raw_cpuid::ExtendedFeatures::has_clwb),
             movdiri: leaf_7_ecx & (1 << 27) != 0,
             movdir64b: leaf_7_ecx & (1 << 28) != 0,
-            flush_line: basic.map(|info| u32::from(info.cflush_cache_line_size()) * 8).filter(|&n| n > 0),
+            flush_line: basic
+                .map(|info| u32::from(info.cflush_cache_line_size()) * 8)
+                .filter(|&n| n > 0),
             sse2: std::is_x86_feature_detected!("sse2"),
             avx2: std::is_x86_feature_detected!("avx2"),
             avx512f: std::is_x86_feature_detected!("avx512f"),
-            invariant_tsc: cpuid.get_advanced_power_mgmt_info().is_some_and(|info| info.has_invariant_tsc()),
+            invariant_tsc: cpuid
+                .get_advanced_power_mgmt_info()
+                .is_some_and(|info| info.has_invariant_tsc()),
             tsc_hz: cpuid.get_tsc_info().and_then(|info| info.tsc_frequency()),
             rdt: Rdt::detect(&cpuid),
         }
@@ -136,7 +142,9 @@ impl Identity {
             family: info.as_ref().map(|info| info.family_id().into()),
             model: info.as_ref().map(|info| info.model_id().into()),
             stepping: info.as_ref().map(|info| info.stepping_id().into()),
-            brand: cpuid.get_processor_brand_string().map(|brand| brand.as_str().trim().to_string()),
+            brand: cpuid
+                .get_processor_brand_string()
+                .map(|brand| brand.as_str().trim().to_string()),
             microcode: None,
         }
     }
@@ -161,7 +169,8 @@ impl Identity {
 /// Whether `/proc/cpuinfo` below `root` lists `flag` for the first processor.
 pub fn has_cpuinfo_flag(root: &FsRoot, flag: &str) -> bool {
     let text = root.cpuinfo();
-    cpuinfo_field(text, "flags").is_some_and(|flags| flags.split_whitespace().any(|known| known == flag))
+    cpuinfo_field(text, "flags")
+        .is_some_and(|flags| flags.split_whitespace().any(|known| known == flag))
 }
 
 /// Whether `/proc/cpuinfo` below `root` has flags at all.
@@ -187,8 +196,12 @@ impl Rdt {
             mba: allocation.as_ref().is_some_and(|info| info.has_memory_bandwidth_allocation())
                 || amd.is_some_and(|info| info.has_l3mbe()),
             cmt: monitoring.as_ref().is_some_and(|info| info.has_occupancy_monitoring()),
-            mbm_total: monitoring.as_ref().is_some_and(|info| info.has_total_bandwidth_monitoring()),
-            mbm_local: monitoring.as_ref().is_some_and(|info| info.has_local_bandwidth_monitoring()),
+            mbm_total: monitoring
+                .as_ref()
+                .is_some_and(|info| info.has_total_bandwidth_monitoring()),
+            mbm_local: monitoring
+                .as_ref()
+                .is_some_and(|info| info.has_local_bandwidth_monitoring()),
         }
     }
 }
@@ -214,9 +227,11 @@ mod tests {
             assert_eq!(features.identity.vendor, theirs.vendor);
             assert_eq!(features.identity.family, theirs.family);
             assert_eq!(features.identity.model, theirs.model);
-            for (flag, ours) in
-                [("clflush", features.clflush), ("clwb", features.clwb), ("movdir64b", features.movdir64b)]
-            {
+            for (flag, ours) in [
+                ("clflush", features.clflush),
+                ("clwb", features.clwb),
+                ("movdir64b", features.movdir64b),
+            ] {
                 assert_eq!(has_cpuinfo_flag(&root, flag), ours, "{flag}");
             }
         }
@@ -228,8 +243,11 @@ mod tests {
         let ours = Features { clwb: true, tsc_hz: Some(1), ..Features::default() };
         let stored = serde_json::to_value(&ours).unwrap();
         assert_eq!(serde_json::from_value::<Features>(stored.clone()).unwrap(), ours);
-        for field in
-            stored.as_object().unwrap().keys().filter(|field| !["clwb", "tsc_hz"].contains(&field.as_str()))
+        for field in stored
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|field| !["clwb", "tsc_hz"].contains(&field.as_str()))
         {
             let mut older = stored.clone();
             older.as_object_mut().unwrap().remove(field);
@@ -242,7 +260,10 @@ mod tests {
         let tree = fixtures::zen_multi_llc();
         let identity = Identity::from_cpuinfo(&tree.root());
         assert_eq!(identity.vendor.as_deref(), Some("AuthenticAMD"));
-        assert_eq!((identity.family, identity.model, identity.stepping), (Some(25), Some(1), Some(1)));
+        assert_eq!(
+            (identity.family, identity.model, identity.stepping),
+            (Some(25), Some(1), Some(1))
+        );
         assert!(identity.brand.unwrap().contains("EPYC 7513"));
         assert!(!has_cpuinfo_flag(&tree.root(), "hypervisor"));
         assert!(has_cpuinfo_flag(&fixtures::vm_2cpu().root(), "hypervisor"));

@@ -1,7 +1,7 @@
 //! Whether a machine is virtual, by the kernel's files.
 //!
-//! Hypervisors can hide CPUID's flag (VirtualBox without a paravirtualization interface does), and still name themselves in the
-//! firmware's tables or by their devices.
+//! Hypervisors can hide CPUID's flag (VirtualBox without a paravirtualization interface does), and
+//! still name themselves in the firmware's tables or by their devices.
 
 use crate::features::has_cpuinfo_flag;
 use crate::root::FsRoot;
@@ -15,9 +15,10 @@ pub struct Guest {
     pub evidence: Vec<String>,
 }
 
-/// What the firmware of virtual machines calls the product or its vendor (beginnings), as systemd-detect-virt knows them.
-/// Left out are names that machines without a hypervisor have, too: Google Compute Engine (its metal instances, with the
-/// same SMBIOS tables), Alibaba Cloud as a vendor, and Oracle Corporation (its servers).
+/// What the firmware of virtual machines calls the product or its vendor (beginnings), as
+/// systemd-detect-virt knows them. Left out are names that machines without a hypervisor have, too:
+/// Google Compute Engine (its metal instances, with the same SMBIOS tables), Alibaba Cloud as a
+/// vendor, and Oracle Corporation (its servers).
 const FIRMWARE: [(&str, &str); 18] = [
     ("VirtualBox", "VirtualBox"),
     ("innotek GmbH", "VirtualBox"),
@@ -39,7 +40,8 @@ const FIRMWARE: [(&str, &str); 18] = [
     ("Alibaba Cloud ECS", "Alibaba Cloud ECS"),
 ];
 
-/// Devices (vendor and number, as in `/proc/bus/pci/devices`) that virtual machines alone have, as lscpu knows them.
+/// Devices (vendor and number, as in `/proc/bus/pci/devices`) that virtual machines alone have, as
+/// lscpu knows them.
 const DEVICES: [(&str, &str); 5] = [
     ("80eebeef", "VirtualBox"),
     ("80eecafe", "VirtualBox"),
@@ -53,7 +55,10 @@ pub fn guest(root: &FsRoot) -> Option<Guest> {
     let flag = has_cpuinfo_flag(root, "hypervisor")
         .then(|| (None, "/proc/cpuinfo lists the flag 'hypervisor'".to_string()));
     let found: Vec<(Option<&str>, String)> =
-        [flag, firmware(root), smbios(root), interface(root), device(root)].into_iter().flatten().collect();
+        [flag, firmware(root), smbios(root), interface(root), device(root)]
+            .into_iter()
+            .flatten()
+            .collect();
     (!found.is_empty()).then(|| Guest {
         hypervisor: found.iter().find_map(|(name, _)| *name).map(str::to_string),
         evidence: found.into_iter().map(|(_, evidence)| evidence).collect(),
@@ -73,7 +78,8 @@ fn firmware(root: &FsRoot) -> Option<(Option<&'static str>, String)> {
     // Amazon names the instance type here, as m5.metal for machines without a hypervisor.
     let metal = product.as_ref().is_some_and(|(_, text)| text.contains(".metal"));
     let name = |text: &str| {
-        let known = FIRMWARE.into_iter().find(|(start, _)| text.starts_with(start)).map(|(_, name)| name);
+        let known =
+            FIRMWARE.into_iter().find(|(start, _)| text.starts_with(start)).map(|(_, name)| name);
         match text {
             "Microsoft Corporation" if product_is("Virtual Machine") => Some("Hyper-V"),
             "Amazon EC2" if !metal => Some("Amazon EC2"),
@@ -82,15 +88,16 @@ fn firmware(root: &FsRoot) -> Option<(Option<&'static str>, String)> {
             _ => known,
         }
     };
-    ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"].into_iter().find_map(
-        |field| {
+    ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"]
+        .into_iter()
+        .find_map(|field| {
             let (path, text) = read(field)?;
             Some((Some(name(&text)?), format!("{path} is '{text}'")))
-        },
-    )
+        })
 }
 
-// A bit by which firmware says that the machine is virtual: readable by root only, and not set by all that could.
+// A bit by which firmware says that the machine is virtual: readable by root only, and not set by
+// all that could.
 fn smbios(root: &FsRoot) -> Option<(Option<&'static str>, String)> {
     let path = "/sys/firmware/dmi/entries/0-0/raw";
     let table = root.bytes(path).ok()?;
@@ -133,7 +140,11 @@ mod tests {
             ("Red Hat", "KVM", Some("KVM")),
             ("Apache Software Foundation", "CloudStack KVM Hypervisor", Some("KVM")),
             ("Xen", "HVM domU", Some("Xen")),
-            ("Parallels Software International Inc.", "Parallels Virtual Platform", Some("Parallels")),
+            (
+                "Parallels Software International Inc.",
+                "Parallels Virtual Platform",
+                Some("Parallels"),
+            ),
             ("", "BHYVE", Some("bhyve")),
             ("Amazon EC2", "m5.large", Some("Amazon EC2")),
             ("Amazon EC2", "m7i.metal-24xl", None),
@@ -150,7 +161,8 @@ mod tests {
         ] {
             let tree = FixtureTree::empty("dmi");
             let dir = "/sys/class/dmi/id";
-            tree.write(format!("{dir}/sys_vendor"), vendor).write(format!("{dir}/product_name"), product);
+            tree.write(format!("{dir}/sys_vendor"), vendor)
+                .write(format!("{dir}/product_name"), product);
             let found = guest(&tree.root());
             let name = found.as_ref().and_then(|guest| guest.hypervisor.as_deref());
             assert_eq!(name, expected, "{vendor} {product}");
@@ -172,7 +184,9 @@ mod tests {
     #[test]
     fn firmware_says_in_a_bit_that_the_machine_is_virtual() {
         let tree = FixtureTree::empty("smbios");
-        for (length, extension, expected) in [(24, 0x1c, true), (24, 0x0c, false), (18, 0x1c, false)] {
+        for (length, extension, expected) in
+            [(24, 0x1c, true), (24, 0x0c, false), (18, 0x1c, false)]
+        {
             let mut table = [0_u8; 26];
             (table[1], table[19]) = (length, extension);
             tree.write("/sys/firmware/dmi/entries/0-0/raw", std::str::from_utf8(&table).unwrap());

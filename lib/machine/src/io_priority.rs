@@ -1,5 +1,5 @@
-//! The I/O priority of threads (ioprio_set(2)), as the kernel writes it: a class in the upper three bits, and a level in
-//! the lower thirteen.
+//! The I/O priority of threads (ioprio_set(2)), as the kernel writes it: a class in the upper three
+//! bits, and a level in the lower thirteen.
 
 use std::io;
 
@@ -19,7 +19,8 @@ pub fn of(thread: u32) -> io::Result<u16> {
 /// Gives a thread another one.
 ///
 /// # Errors
-/// The errno: `ESRCH` where it has ended, `EPERM` for threads of others and for the class `real-time`.
+/// The errno: `ESRCH` where it has ended, `EPERM` for threads of others and for the class
+/// `real-time`.
 pub fn set(thread: u32, priority: u16) -> io::Result<()> {
     bare::set_io_priority(thread, priority)
 }

@@ -27,13 +27,14 @@ pub struct Machine {
     pub topology: Topology,
     /// Memory to write to.
     pub targets: Vec<Target>,
-    /// What resctrl offers and is set to; `None` where it is not mounted, and in files written before it
-    /// was looked at.
+    /// What resctrl offers and is set to; `None` where it is not mounted, and in files written
+    /// before it was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resctrl: Option<Offered>,
     /// Sources of noise, the worst first.
     pub findings: Vec<Finding>,
-    /// That nobody has examined this machine: it is described by a file, and simulated. `None` for those that exist.
+    /// That nobody has examined this machine: it is described by a file, and simulated. `None` for
+    /// those that exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<Simulated>,
 }

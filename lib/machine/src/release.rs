@@ -18,7 +18,9 @@ mod tests {
     fn releases_are_compared_by_their_first_two_numbers() {
         let tree = FixtureTree::empty("releases");
         assert_eq!(kernel_release(&tree.root()), (0, 0));
-        for (text, release) in [("6.1.0-56-amd64\n", (6, 1)), ("5.14-rc3\n", (5, 14)), ("7\n", (7, 0))] {
+        for (text, release) in
+            [("6.1.0-56-amd64\n", (6, 1)), ("5.14-rc3\n", (5, 14)), ("7\n", (7, 0))]
+        {
             tree.write("/proc/sys/kernel/osrelease", text);
             assert_eq!(kernel_release(&tree.root()), release);
         }

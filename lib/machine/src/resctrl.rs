@@ -47,7 +47,8 @@ pub fn look(root: &FsRoot) -> Result<Overview, Absent> {
 /// As [`look`]; `None` where there is nothing to be seen, or not all of it is known that this says.
 pub(crate) fn offered(root: &FsRoot) -> Option<Offered> {
     let seen = look(root).ok()?;
-    let known = seen.unread.is_empty() && seen.groups.first().is_none_or(|group| group.unread.is_empty());
+    let known =
+        seen.unread.is_empty() && seen.groups.first().is_none_or(|group| group.unread.is_empty());
     known.then(|| Offered::from(&seen))
 }
 

@@ -46,10 +46,11 @@ impl fmt::Display for Bytes {
             if self.0 >= one && self.0.is_multiple_of(one) {
                 return f.pad(&format!("{}{unit}", self.0 >> shift));
             }
-            // What no unit divides is rounded: 1536 bytes read best as 1.5KiB. Caches of 1.25MiB are common.
+            // What no unit divides is rounded: 1536 bytes read best as 1.5KiB. Caches of 1.25MiB
+            // are common.
             if self.0 > one && shift > 0 {
-                let quarter =
-                    (self.0 % one * 4).is_multiple_of(one) && !(self.0 % one * 2).is_multiple_of(one);
+                let quarter = (self.0 % one * 4).is_multiple_of(one)
+                    && !(self.0 % one * 2).is_multiple_of(one);
                 let decimals = if quarter { 2 } else { 1 };
                 return f.pad(&format!("{:.decimals$}{unit}", self.0 as f64 / one as f64));
             }
@@ -60,12 +61,14 @@ impl fmt::Display for Bytes {
 
 /// Why a text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a size: write a number with B, KiB, MiB, GiB or TiB, such as {example}", example = example(.0))]
+#[error("'{0}' is not a size: write a number with B, KiB, MiB, GiB or TiB, such as \
+         {example}", example = example(.0))]
 pub struct ParseBytesError(String);
 
 // What was probably meant: 4KiB by 4KB, 4K or 4k.
 fn example(text: &str) -> String {
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let unit = unit.trim().to_ascii_lowercase();
     let meant = UNITS.iter().map(|(name, _)| name).find(|name| {
         let letter = name[..1].to_ascii_lowercase();
@@ -83,12 +86,15 @@ impl FromStr for Bytes {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bad = || ParseBytesError(text.to_string());
         let trimmed = text.trim();
-        let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+        let digits =
+            trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(digits);
         let unit = unit.trim_start();
         let shift = match unit.to_ascii_lowercase().as_str() {
             "" => 0,
-            wanted => UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).ok_or_else(bad)?.1,
+            wanted => {
+                UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).ok_or_else(bad)?.1
+            }
         };
         if let Ok(whole) = number.parse::<u64>() {
             return whole.checked_mul(1 << shift).map(Bytes).ok_or_else(bad);
@@ -139,7 +145,9 @@ mod tests {
             assert_eq!(Bytes(bytes).to_string().parse::<Bytes>().unwrap(), Bytes(bytes));
         }
         assert_eq!(Bytes(1536).to_string(), "1.5KiB");
-        for (kib, text) in [(1280, "1.25MiB"), (2816, "2.75MiB"), (2560, "2.5MiB"), (1300, "1.3MiB")] {
+        for (kib, text) in
+            [(1280, "1.25MiB"), (2816, "2.75MiB"), (2560, "2.5MiB"), (1300, "1.3MiB")]
+        {
             assert_eq!(Bytes::kib(kib).to_string(), text);
         }
         assert_eq!("1.5KiB".parse::<Bytes>().unwrap(), Bytes(1536));
@@ -150,7 +158,8 @@ mod tests {
         for text in ["", "KiB", "4 apples", "-1", "4KB", "1e3", "0.3B", "99999999999TiB"] {
             assert!(text.parse::<Bytes>().is_err(), "{text}");
         }
-        for (text, meant) in [("4KB", "4KiB"), ("512m", "512MiB"), ("1Gi", "1GiB"), ("big", "4KiB")] {
+        for (text, meant) in [("4KB", "4KiB"), ("512m", "512MiB"), ("1Gi", "1GiB"), ("big", "4KiB")]
+        {
             let error = text.parse::<Bytes>().unwrap_err().to_string();
             assert!(error.ends_with(&format!("such as {meant}")), "{error}");
         }

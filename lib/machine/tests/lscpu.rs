@@ -48,7 +48,8 @@ fn cpus_agree() {
     if topology.cores.is_empty() {
         return;
     }
-    let ours: Vec<Vec<u32>> = topology.cores.iter().map(|core| core.cpus.iter().collect()).collect();
+    let ours: Vec<Vec<u32>> =
+        topology.cores.iter().map(|core| core.cpus.iter().collect()).collect();
     let mut theirs: Vec<Vec<u32>> = cores.into_values().collect();
     theirs.sort();
     assert_eq!(ours, theirs);
@@ -56,7 +57,9 @@ fn cpus_agree() {
 
 #[test]
 fn caches_agree() {
-    let Some(answer) = lscpu(&["-J", "-B", "-C=NAME,ONE-SIZE,ALL-SIZE,WAYS,SETS,LEVEL"]) else { return };
+    let Some(answer) = lscpu(&["-J", "-B", "-C=NAME,ONE-SIZE,ALL-SIZE,WAYS,SETS,LEVEL"]) else {
+        return;
+    };
     let topology = Topology::read(&FsRoot::host()).unwrap();
     for row in answer["caches"].as_array().unwrap() {
         let name = row["name"].as_str().unwrap();
@@ -65,7 +68,10 @@ fn caches_agree() {
         assert!(!ours.is_empty(), "{name} is missing");
         // On hybrid processors lscpu shows the size of one of them.
         let one = size("one-size");
-        assert!(ours.iter().any(|cache| cache.size.map(|bytes| bytes.0) == one), "{name}: {row} {ours:?}");
+        assert!(
+            ours.iter().any(|cache| cache.size.map(|bytes| bytes.0) == one),
+            "{name}: {row} {ours:?}"
+        );
         let same = ours.iter().all(|cache| cache.size == ours[0].size);
         if same {
             let all: u64 = ours.iter().filter_map(|cache| cache.size).map(|bytes| bytes.0).sum();

@@ -1,4 +1,5 @@
-//! From a file to its medium, on trees that stand in for machines: the way down, where a flush goes, and what follows.
+//! From a file to its medium, on trees that stand in for machines: the way down, where a flush
+//! goes, and what follows.
 
 #[path = "medium/trees.rs"]
 mod trees;
@@ -7,7 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use ringfence_machine::doctor::Severity;
-use ringfence_machine::medium::{Below, Device, DeviceKind, Durable, FileSystemKind, Medium, Reach, Reading};
+use ringfence_machine::medium::{
+    Below, Device, DeviceKind, Durable, FileSystemKind, Medium, Reach, Reading,
+};
 use ringfence_system::fixture::FixtureTree;
 
 // As stat(2) would give it, for small numbers.
@@ -65,7 +68,10 @@ fn ext4_on_a_partition_of_a_virtio_disk() {
     );
     let disk = device(&partition.below);
     let queue = disk.queue.as_ref().unwrap();
-    assert_eq!((disk.name.as_str(), disk.kind, disk.bytes), ("vda", DeviceKind::Virtio, Some(40 << 30)));
+    assert_eq!(
+        (disk.name.as_str(), disk.kind, disk.bytes),
+        ("vda", DeviceKind::Virtio, Some(40 << 30))
+    );
     assert_eq!(
         (queue.scheduler.as_deref(), queue.fua, queue.wbt_lat_usec),
         (Some("mq-deadline"), Some(false), Some(75000))
@@ -80,7 +86,11 @@ fn ext4_on_a_partition_of_a_virtio_disk() {
     assert!(how.contains("the journal is committed; then vda is told to flush its cache"), "{how}");
     assert!(promise(&medium, "O_DSYNC").1.contains("without FUA, each takes a flush"));
     assert!(promise(&medium, "none").1.contains("dirty for 30 s"));
-    assert!(medium.unknown[0].contains("whether the host keeps what vda is told"), "{:?}", medium.unknown);
+    assert!(
+        medium.unknown[0].contains("whether the host keeps what vda is told"),
+        "{:?}",
+        medium.unknown
+    );
     assert_eq!(ids(&medium), ["disk-queue"]);
 }
 
@@ -88,7 +98,10 @@ fn ext4_on_a_partition_of_a_virtio_disk() {
 fn xfs_encrypted_on_nvme() {
     let medium = at(&trees::crypt(), "/home/me", (252, 0));
     let crypt = device(&medium.file_system.below);
-    assert_eq!((crypt.kind, crypt.what.as_str()), (DeviceKind::Mapper, "dm-crypt (encrypted) 'home'"));
+    assert_eq!(
+        (crypt.kind, crypt.what.as_str()),
+        (DeviceKind::Mapper, "dm-crypt (encrypted) 'home'")
+    );
     let disk = device(&device(&crypt.below).below);
     assert_eq!((disk.kind, disk.model.as_deref()), (DeviceKind::Nvme, Some("EXAMPLE SSD 2TB")));
     assert_eq!(disk.queue.as_ref().unwrap().atomic_write_unit_max_bytes, Some(65536));
@@ -98,7 +111,11 @@ fn xfs_encrypted_on_nvme() {
         "{:?}",
         promise(&medium, "O_DSYNC")
     );
-    assert!(medium.unknown[0].starts_with("whether nvme0n1 keeps to what it states"), "{:?}", medium.unknown);
+    assert!(
+        medium.unknown[0].starts_with("whether nvme0n1 keeps to what it states"),
+        "{:?}",
+        medium.unknown
+    );
     assert!(text(&medium).contains("writes of 512B to 64KiB are never torn"), "{}", text(&medium));
 }
 
@@ -106,10 +123,16 @@ fn xfs_encrypted_on_nvme() {
 fn a_raid_of_two_disks_one_of_which_has_no_volatile_cache() {
     let medium = at(&trees::raid("raid1"), "/srv/db", (9, 0));
     let raid = device(&medium.file_system.below);
-    assert_eq!((raid.kind, raid.what.as_str(), raid.below.len()), (DeviceKind::Raid, "raid1 of 2 (md)", 2));
+    assert_eq!(
+        (raid.kind, raid.what.as_str(), raid.below.len()),
+        (DeviceKind::Raid, "raid1 of 2 (md)", 2)
+    );
     assert!(raid.notes.is_empty(), "{:?}", raid.notes);
     assert_eq!(medium.flush, disks(&["sda"]));
-    assert_eq!(medium.disks().iter().map(|disk| disk.name.as_str()).collect::<Vec<_>>(), ["sda", "sdb"]);
+    assert_eq!(
+        medium.disks().iter().map(|disk| disk.name.as_str()).collect::<Vec<_>>(),
+        ["sda", "sdb"]
+    );
     assert_eq!(medium.disks()[0].model.as_deref(), Some("ATA EXAMPLE DISK"));
     // With data in the journal, O_DIRECT is buffered: nothing to say of FUA.
     assert_eq!(promise(&medium, "O_DSYNC").1, "each write returns as if fdatasync had followed");
@@ -125,7 +148,10 @@ fn a_raid_that_holds_flushes_back_is_found() {
     tree.write("/sys/devices/virtual/block/md0/queue/write_cache", "write through\n");
     let medium = at(&tree, "/srv/db", (9, 0));
     let Reach::Stopped(why) = &medium.flush else { panic!("{:?}", medium.flush) };
-    assert!(why.contains("md0 states that it has no volatile cache") && why.contains("to sda"), "{why}");
+    assert!(
+        why.contains("md0 states that it has no volatile cache") && why.contains("to sda"),
+        "{why}"
+    );
     assert_eq!(promise(&medium, "fsync").0, Durable::No);
 }
 
@@ -134,7 +160,10 @@ fn a_disk_without_a_volatile_cache_has_nothing_to_flush_with_or_without_barriers
     let tree = trees::virtio();
     tree.write(format!("{}/queue/write_cache", trees::VDA), "write through\n");
     let mount = |options: &str| {
-        tree.write("/proc/self/mountinfo", format!("27 1 254:1 / / rw - ext4 /dev/vda1 rw,{options}\n"));
+        tree.write(
+            "/proc/self/mountinfo",
+            format!("27 1 254:1 / / rw - ext4 /dev/vda1 rw,{options}\n"),
+        );
         at(&tree, "/x", (254, 1))
     };
     for options in ["discard", "nobarrier"] {
@@ -150,7 +179,10 @@ fn a_disk_without_a_volatile_cache_has_nothing_to_flush_with_or_without_barriers
         assert!(why.contains(options) && why.contains("no flush is sent to vda"), "{why}");
         assert_eq!(promise(&medium, "fdatasync").0, Durable::No);
         let found = medium.findings();
-        assert_eq!((found[0].id.as_str(), found[0].severity), ("disk-not-flushed", Severity::Serious));
+        assert_eq!(
+            (found[0].id.as_str(), found[0].severity),
+            ("disk-not-flushed", Severity::Serious)
+        );
     }
     let medium = mount("sync");
     assert_eq!(promise(&medium, "none").0, Durable::Yes);
@@ -165,13 +197,16 @@ fn a_file_system_in_a_file_goes_on_to_where_that_lies() {
     assert_eq!((path.as_str(), file_system.name.as_str()), ("/images/disk.img", "ext4"));
     assert_eq!(medium.flush, disks(&["vda"]));
     assert!(
-        promise(&medium, "fsync").1.contains("loop0 is told to flush becomes an fsync of /images/disk.img")
+        promise(&medium, "fsync")
+            .1
+            .contains("loop0 is told to flush becomes an fsync of /images/disk.img")
     );
     assert!(text(&medium).contains("data are cached twice"), "{}", text(&medium));
     // Of the disk at the bottom alone the load matters.
     assert_eq!(medium.disks().len(), 1);
     // What a task asks is the loop device, and what writes in the end is the disk.
-    let names = |all: Vec<&Device>| all.iter().map(|device| device.name.clone()).collect::<Vec<_>>();
+    let names =
+        |all: Vec<&Device>| all.iter().map(|device| device.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(medium.asked()), ["loop0"]);
     assert_eq!(names(medium.disks()), ["vda"]);
     // A loop device that takes no flush leaves its file's pages dirty.
@@ -188,11 +223,14 @@ fn a_file_system_in_a_file_goes_on_to_where_that_lies() {
     for cache in ["write back", "write through"] {
         tree.write(format!("{}/queue/write_cache", trees::VDA), cache);
         let medium = at(&tree, "/mnt/file", (7, 0));
-        let why =
-            "ext4 is mounted with nobarrier: no flush is sent to loop0, so that its file is never synced";
+        let why = "ext4 is mounted with nobarrier: no flush is sent to loop0, so that its file is \
+                   never synced";
         assert_eq!(medium.flush, Reach::Stopped(why.into()), "{cache}");
         let (durable, how) = promise(&medium, "fsync");
-        assert!(durable == Durable::No && how.contains(why) && !how.contains("becomes an fsync"), "{how}");
+        assert!(
+            durable == Durable::No && how.contains(why) && !how.contains("becomes an fsync"),
+            "{how}"
+        );
     }
     // And one whose file lies in memory loses all.
     tree.write(format!("{loop0}/loop/backing_file"), "/run/disk.img\n").write("/run/disk.img", "");
@@ -207,13 +245,20 @@ fn an_overlay_goes_on_to_its_upper_folder() {
     // A file's st_dev can be that of the file system below, or made up.
     for dev in [(0, 50), (254, 1), (0, 99)] {
         let medium = at(&tree, "/merged/file", dev);
-        assert_eq!((medium.file_system.kind, &medium.flush), (FileSystemKind::Overlay, &disks(&["vda"])));
+        assert_eq!(
+            (medium.file_system.kind, &medium.flush),
+            (FileSystemKind::Overlay, &disks(&["vda"]))
+        );
         assert!(promise(&medium, "fsync").1.contains("the journal is committed"));
     }
     for option in ["volatile", "fsync=volatile"] {
         let tree = trees::overlay(&format!("upperdir=/var/lib/c/upper,{option}"));
         let medium = at(&tree, "/merged/file", (0, 50));
-        assert!(matches!(&medium.flush, Reach::Stopped(why) if why.contains(option)), "{:?}", medium.flush);
+        assert!(
+            matches!(&medium.flush, Reach::Stopped(why) if why.contains(option)),
+            "{:?}",
+            medium.flush
+        );
         let (durable, how) = promise(&medium, "fsync");
         assert!(durable == Durable::No && how.starts_with("the call is left out"), "{how}");
     }
@@ -252,7 +297,11 @@ fn what_a_server_has_is_as_durable_as_it_says() {
         let medium = at(&tree, path, (0, minor));
         let (durable, said) = promise(&medium, "fsync");
         assert_eq!(durable, Durable::AsTheServerSays, "{path}");
-        assert!(said.contains(how) && medium.unknown[0].contains(unknown), "{said} {:?}", medium.unknown);
+        assert!(
+            said.contains(how) && medium.unknown[0].contains(unknown),
+            "{said} {:?}",
+            medium.unknown
+        );
         weak_calls_are_weak(&medium);
     }
     let medium = at(&tree, "/win/x", (0, 43));
@@ -264,7 +313,10 @@ fn what_a_server_has_is_as_durable_as_it_says() {
 fn btrfs_has_all_its_disks_though_its_device_numbers_are_made_up() {
     let tree = trees::btrfs();
     let medium = at(&tree, "/home/me/x", (0, 77));
-    assert_eq!((medium.file_system.name.as_str(), &medium.flush), ("btrfs", &disks(&["sda", "sdb"])));
+    assert_eq!(
+        (medium.file_system.name.as_str(), &medium.flush),
+        ("btrfs", &disks(&["sda", "sdb"]))
+    );
     let options: Vec<&str> =
         medium.file_system.options.iter().map(|setting| setting.option.as_str()).collect();
     assert_eq!(options, ["relatime", "compress=zstd:3", "discard=async"]);
@@ -277,7 +329,10 @@ fn btrfs_has_all_its_disks_though_its_device_numbers_are_made_up() {
 #[test]
 fn zfs_does_not_say_where_it_lies() {
     let tree = FixtureTree::empty("medium-zfs");
-    tree.write("/proc/self/mountinfo", "27 1 0:33 / /tank rw,noatime - zfs tank rw,xattr,posixacl\n");
+    tree.write(
+        "/proc/self/mountinfo",
+        "27 1 0:33 / /tank rw,noatime - zfs tank rw,xattr,posixacl\n",
+    );
     let medium = at(&tree, "/tank/x", (0, 33));
     assert_eq!(
         (medium.file_system.kind, promise(&medium, "fsync").0),
@@ -297,7 +352,11 @@ fn of_mounts_on_one_point_the_device_decides() {
     );
     assert_eq!(at(&tree, "/a/b/x", (0, 60)).file_system.source, "hides");
     assert!(
-        at(&tree, "/a/b/x", (254, 1)).file_system.options.iter().any(|setting| setting.option == "commit=9")
+        at(&tree, "/a/b/x", (254, 1))
+            .file_system
+            .options
+            .iter()
+            .any(|setting| setting.option == "commit=9")
     );
 }
 
@@ -336,14 +395,20 @@ fn what_is_missing_or_damaged_is_said_and_never_guessed() {
     );
 
     let tree = trees::virtio();
-    for (file, text) in
-        [("write_cache", "sideways\n"), ("fua", "maybe\n"), ("scheduler", "\n"), ("wbt_lat_usec", "-1\n")]
-    {
+    for (file, text) in [
+        ("write_cache", "sideways\n"),
+        ("fua", "maybe\n"),
+        ("scheduler", "\n"),
+        ("wbt_lat_usec", "-1\n"),
+    ] {
         tree.write(format!("{}/queue/{file}", trees::VDA), text);
     }
     let medium = at(&tree, "/x", (254, 1));
     let queue = medium.disks()[0].queue.clone().unwrap();
-    assert_eq!((queue.write_cache, queue.fua, queue.scheduler, queue.wbt_lat_usec), (None, None, None, None));
+    assert_eq!(
+        (queue.write_cache, queue.fua, queue.scheduler, queue.wbt_lat_usec),
+        (None, None, None, None)
+    );
     assert!(
         matches!(&medium.flush, Reach::Unknown(why) if why.contains("vda does not state")),
         "{:?}",
@@ -400,12 +465,16 @@ fn foreign_load_between_two_readings() {
     assert_eq!(busiest, Some(Duration::from_millis(12)));
     let load = &medium.load[0];
     assert_eq!((load.device.as_str(), load.reads, load.read_bytes), ("vda", 1, 4096));
-    assert_eq!((load.writes, load.written_bytes, load.flushes, load.in_flight), (9, 1 << 20, Some(3), 2));
+    assert_eq!(
+        (load.writes, load.written_bytes, load.flushes, load.in_flight),
+        (9, 1 << 20, Some(3), 2)
+    );
     assert!(load.is_written_to());
     assert_eq!(ids(&medium), ["disk-written-to", "disk-queue"]);
     assert!(
-        text(&medium)
-            .contains("9 writes (1MiB), 3 flushes and 1 reads (4KiB) in 0.25 s, 2 in flight: others"),
+        text(&medium).contains(
+            "9 writes (1MiB), 3 flushes and 1 reads (4KiB) in 0.25 s, 2 in flight: others"
+        ),
         "{}",
         text(&medium)
     );

@@ -1,6 +1,8 @@
-//! Asks a service for a while, and prints latencies, the probe's own lag, and what it used of a processor.
+//! Asks a service for a while, and prints latencies, the probe's own lag, and what it used of a
+//! processor.
 //!
-//! `cargo run --release -p ringfence-probe --example ask -- tcp://127.0.0.1:6379 'PING\r\n' 1000 5s`
+//! `cargo run --release -p ringfence-probe --example ask -- tcp://127.0.0.1:6379 'PING\r\n' 1000
+//! 5s`
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -31,7 +33,9 @@ fn main() -> ExitCode {
 }
 
 fn question(args: &[String]) -> Result<(Question, Duration), String> {
-    let [target, send, rate, time, more @ ..] = args else { return Err("four arguments are needed".into()) };
+    let [target, send, rate, time, more @ ..] = args else {
+        return Err("four arguments are needed".into());
+    };
     let rate = rate.parse().map_err(|_| format!("'{rate}' is not a rate"))?;
     let seconds = time.strip_suffix('s').unwrap_or(time).parse().ok();
     let seconds = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -41,7 +45,8 @@ fn question(args: &[String]) -> Result<(Question, Duration), String> {
         match word.split_once('=') {
             Some(("answer", ends)) => question.ends = ends.parse::<Ends>()?,
             Some(("spin", us)) => {
-                let us = us.parse().map_err(|_| format!("'{us}' is not a number of microseconds"))?;
+                let us =
+                    us.parse().map_err(|_| format!("'{us}' is not a number of microseconds"))?;
                 question.spin = Duration::from_micros(us);
             }
             None if word == "closed" => question.mode = Loop::Closed,

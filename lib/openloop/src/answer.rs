@@ -9,11 +9,11 @@ use rustix::io::Errno;
 pub struct Answer {
     /// When the question was due: ns on `CLOCK_MONOTONIC`.
     pub due_ns: u64,
-    /// From when the question was due until the last byte of its answer arrived, in ns. Where none came: until that
-    /// was known, which is at least the time limit for [`Outcome::Unanswered`].
+    /// From when the question was due until the last byte of its answer arrived, in ns. Where none
+    /// came: until that was known, which is at least the time limit for [`Outcome::Unanswered`].
     pub latency_ns: u64,
-    /// How late the probe itself was, in ns: from when the question was due until the probe took it up. Waiting for
-    /// a free connection is not part of it; that is the service's doing.
+    /// How late the probe itself was, in ns: from when the question was due until the probe took it
+    /// up. Waiting for a free connection is not part of it; that is the service's doing.
     pub lag_ns: u64,
     /// Whether it was answered.
     pub outcome: Outcome,
@@ -24,7 +24,8 @@ pub struct Answer {
 pub enum Outcome {
     /// The whole answer came: the latency is one.
     Answered,
-    /// No whole answer came within the time limit. The latency is a lower bound, and belongs into quantiles.
+    /// No whole answer came within the time limit. The latency is a lower bound, and belongs into
+    /// quantiles.
     Unanswered,
     /// What came is no answer. The time is not a latency.
     Failed(Failure),
@@ -35,7 +36,8 @@ pub enum Outcome {
 pub enum Failure {
     /// A status of HTTP from 400 on.
     Status(u16),
-    /// The service closed the connection in the middle of an answer, or before one on a fresh connection.
+    /// The service closed the connection in the middle of an answer, or before one on a fresh
+    /// connection.
     Closed,
     /// Connecting, sending or receiving failed.
     Io(Errno),
@@ -58,7 +60,8 @@ impl fmt::Display for Failure {
             Self::Closed => f.write_str("the service closed the connection without an answer"),
             Self::Io(errno) => write!(f, "{}", std::io::Error::from(*errno)),
             Self::TooLong => f.write_str(
-                "more bytes came than an answer has: if its length changes, say with which bytes it ends",
+                "more bytes came than an answer has: if its length changes, say with which bytes \
+                 it ends",
             ),
             Self::Unlike => f.write_str("the answer does not begin as the first ones did"),
             Self::Refused => f.write_str("the service answered with an error"),

@@ -12,11 +12,11 @@ pub fn thread_cpu() -> u64 {
     read(ClockId::ThreadCPUTime)
 }
 
-/// What `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` by, in ns, now. Both are slewed alike, so this changes only
-/// when somebody sets the clock.
+/// What `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` by, in ns, now. Both are slewed alike, so
+/// this changes only when somebody sets the clock.
 ///
-/// Of a few readings the one between the two closest readings of the other clock counts; half the distance between
-/// these is what it may be wrong by.
+/// Of a few readings the one between the two closest readings of the other clock counts; half the
+/// distance between these is what it may be wrong by.
 pub fn real_ahead() -> i64 {
     let sample = || {
         let (before, real, after) = (now(), read(ClockId::Realtime), now());

@@ -16,7 +16,8 @@ use crate::link::Link;
 pub enum Happened {
     /// The answer to a question came, or will not.
     Answer { id: Id, time: u64, stamped: bool, outcome: Outcome },
-    /// The connection of a question was closed before a byte of the answer came: it was closed while it was idle.
+    /// The connection of a question was closed before a byte of the answer came: it was closed
+    /// while it was idle.
     Unheard(Id, Outcome),
     /// No connection could be opened, and there is no other.
     Unreachable(Errno),
@@ -68,8 +69,9 @@ impl Connection {
         if self.open && self.unsent.is_empty() { reads } else { reads | EventFlags::OUT }
     }
 
-    /// Whether the question on it can be asked again elsewhere: the service had answered on this connection, and
-    /// closed it before it sent a byte of this answer. It closes connections that are idle, or that had their share.
+    /// Whether the question on it can be asked again elsewhere: the service had answered on this
+    /// connection, and closed it before it sent a byte of this answer. It closes connections that
+    /// are idle, or that had their share.
     pub fn is_unheard(&self) -> bool {
         self.answered && self.link.is_socket() && !self.reader.is_amid()
     }
@@ -96,7 +98,8 @@ impl Connection {
     ) -> Told {
         // An answer that came counts even if nothing more can be sent.
         let flushed = if flags.contains(EventFlags::OUT) { self.flush() } else { Ok(()) };
-        let told = if flags == EventFlags::OUT { Told::Open } else { self.read(buffer, ahead, happened) };
+        let told =
+            if flags == EventFlags::OUT { Told::Open } else { self.read(buffer, ahead, happened) };
         match (told, flushed) {
             (Told::Open, Err(errno)) => Told::Closed(Outcome::Failed(Failure::Io(errno))),
             // A program that reads no more: the kernel would tell it again and again.
@@ -150,7 +153,8 @@ impl Connection {
         Told::Open
     }
 
-    // A time of the kernel counts if it lies between sending and now; it would not if the clock was set.
+    // A time of the kernel counts if it lies between sending and now; it would not if the clock was
+    // set.
     fn done(
         &mut self,
         outcome: Outcome,

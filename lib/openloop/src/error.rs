@@ -22,7 +22,9 @@ pub enum ProbeError {
         source: io::Error,
     },
     /// Connecting failed.
-    #[error("cannot connect to {target}: {source}; is the service running, and does it listen there?")]
+    #[error(
+        "cannot connect to {target}: {source}; is the service running, and does it listen there?"
+    )]
     Connect {
         /// What was to be asked.
         target: String,
@@ -39,7 +41,8 @@ pub enum ProbeError {
     },
     /// Nothing came.
     #[error(
-        "{target} did not answer the first question within {limit:?} ({got} bytes came): check what is sent, and where an answer ends"
+        "{target} did not answer the first question within {limit:?} ({got} bytes came): check \
+         what is sent, and where an answer ends"
     )]
     Silent {
         /// What was asked.
@@ -58,7 +61,9 @@ pub enum ProbeError {
         sent: String,
     },
     /// What came first is no answer.
-    #[error("asking {target} for the first time failed: {failure}; what came begins with \"{came}\"")]
+    #[error(
+        "asking {target} for the first time failed: {failure}; what came begins with \"{came}\""
+    )]
     First {
         /// What was asked.
         target: String,

@@ -1,7 +1,7 @@
 //! Bytes as people write them in one line of text: `PING\r\n`, `\x00\xff`.
 
-/// The bytes that a text stands for: `\r`, `\n`, `\t`, `\0`, `\\` and `\xHH` are one byte each, anything else is
-/// itself, as UTF-8.
+/// The bytes that a text stands for: `\r`, `\n`, `\t`, `\0`, `\\` and `\xHH` are one byte each,
+/// anything else is itself, as UTF-8.
 ///
 /// ```
 /// assert_eq!(ringfence_openloop::unescape(r"PING\r\n").unwrap(), b"PING\r\n");
@@ -35,13 +35,16 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
 }
 
 fn hexadecimal(after: &str) -> Option<u8> {
-    let digits = after.get(1..3).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
+    let digits =
+        after.get(1..3).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))?;
     u8::from_str_radix(digits, 16).ok()
 }
 
 fn unknown(after: &str) -> String {
     let shown: String = after.chars().take(if after.starts_with('x') { 3 } else { 1 }).collect();
-    format!(r"'\{shown}' is not an escape: write \r, \n, \t, \0, \\ or \xHH with two hexadecimal digits")
+    format!(
+        r"'\{shown}' is not an escape: write \r, \n, \t, \0, \\ or \xHH with two hexadecimal digits"
+    )
 }
 
 /// The text that stands for bytes; [`unescape`] gives them back.

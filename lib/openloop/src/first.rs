@@ -81,7 +81,9 @@ fn attempt(question: &Question) -> Result<First, ProbeError> {
     let (end, closes) = match (&question.target, &question.ends) {
         (Target::Http { .. }, _) => talk.one(End::Http)?,
         (Target::Redis { .. }, _) => talk.one(End::Resp)?,
-        (Target::Exec(_) | Target::Postgres(_), Ends::Until(marker)) => talk.one(lines(Some(marker)))?,
+        (Target::Exec(_) | Target::Postgres(_), Ends::Until(marker)) => {
+            talk.one(lines(Some(marker)))?
+        }
         (Target::Exec(_) | Target::Postgres(_), _) => talk.one(lines(None))?,
         (_, Ends::Learned) => (talk.learn()?, false),
         (_, Ends::Bytes(bytes)) => talk.one(End::Length(*bytes, None))?,
@@ -109,7 +111,9 @@ fn connect(question: &Question) -> Result<(Address, Link), ProbeError> {
             let program = words.map(|words| words[0].clone()).unwrap_or_default();
             Err(ProbeError::Start { program, source: last.into() })
         }
-        None => Err(ProbeError::Connect { target: question.target.to_string(), source: last.into() }),
+        None => {
+            Err(ProbeError::Connect { target: question.target.to_string(), source: last.into() })
+        }
     }
 }
 
@@ -129,11 +133,12 @@ impl Talk<'_> {
         let deadline = clock::now() + self.question.limit.as_nanos() as u64;
         let outcome = loop {
             let before = self.came.len();
-            let closed = match self.more(Duration::from_nanos(deadline.saturating_sub(clock::now()))) {
-                Ok(length) => length == 0,
-                Err(Errno::TIMEDOUT) => return Err(self.silent()),
-                Err(errno) => return Err(self.failed(Failure::Io(errno))),
-            };
+            let closed =
+                match self.more(Duration::from_nanos(deadline.saturating_sub(clock::now()))) {
+                    Ok(length) => length == 0,
+                    Err(Errno::TIMEDOUT) => return Err(self.silent()),
+                    Err(errno) => return Err(self.failed(Failure::Io(errno))),
+                };
             if closed {
                 break reader.closed();
             }
@@ -176,7 +181,8 @@ impl Talk<'_> {
                 match self.more(patience) {
                     Ok(0) => return Err(self.failed(Failure::Closed)),
                     Ok(_) if self.came.len() > LONGEST => {
-                        return Err(self.end("an answer is longer than 64 MiB: ask something smaller".into()));
+                        return Err(self
+                            .end("an answer is longer than 64 MiB: ask something smaller".into()));
                     }
                     Ok(_) => patience = QUIET,
                     Err(Errno::TIMEDOUT) if self.came.is_empty() => return Err(self.silent()),
@@ -215,8 +221,8 @@ impl Talk<'_> {
     fn send(&mut self) -> Result<(), ProbeError> {
         let mut rest = &self.request[..];
         while !rest.is_empty() {
-            let written =
-                wait(&self.link, PollFlags::OUT, self.question.limit).and_then(|()| self.link.write(rest));
+            let written = wait(&self.link, PollFlags::OUT, self.question.limit)
+                .and_then(|()| self.link.write(rest));
             match written {
                 Ok(written) => rest = &rest[written..],
                 Err(Errno::AGAIN | Errno::INTR) => {}
@@ -256,7 +262,8 @@ impl Talk<'_> {
     fn surplus(&self) -> ProbeError {
         let what = match &self.question.target {
             Target::Exec(_) | Target::Postgres(_) => {
-                "more lines came than one: end the question with something that prints a line of its own, and give that line after `until`"
+                "more lines came than one: end the question with something that prints a line of \
+                 its own, and give that line after `until`"
             }
             Target::Http { .. } => "bytes came after the end of the page",
             _ => "more bytes came after the end that was given: check what ends an answer",

@@ -27,7 +27,9 @@ pub fn learn(answers: &[Vec<u8>]) -> Result<End, String> {
             ""
         };
         return Err(format!(
-            "the first {} answers had between {least} and {most} bytes, so their length says nothing about where the next one ends: say with which bytes an answer ends{together}, or ask something whose answer is always as long",
+            "the first {} answers had between {least} and {most} bytes, so their length says \
+             nothing about where the next one ends: say with which bytes an answer ends{together}, \
+             or ask something whose answer is always as long",
             answers.len()
         ));
     }
@@ -52,7 +54,10 @@ mod tests {
     #[test]
     fn different_lengths_say_what_to_do() {
         let error = of(&[":9\r\n", ":10\r\n", ":11\r\n"]).unwrap_err();
-        assert!(error.contains("between 4 and 5 bytes") && error.contains(r#"end with "\r\n""#), "{error}");
+        assert!(
+            error.contains("between 4 and 5 bytes") && error.contains(r#"end with "\r\n""#),
+            "{error}"
+        );
         let error = of(&["a", "bb"]).unwrap_err();
         assert!(!error.contains("all of them"), "{error}");
         assert!(of(&["", ""]).unwrap_err().contains("without a byte"));

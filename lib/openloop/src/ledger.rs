@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::answer::{Answer, Outcome};
 
-/// How often a question is sent again. A service that closes all connections at once, or each after an answer, can
-/// close several under the same question.
+/// How often a question is sent again. A service that closes all connections at once, or each after
+/// an answer, can close several under the same question.
 const MOST_AGAIN: u8 = 8;
 
 /// The number of a question, from 0 on.
@@ -19,7 +19,8 @@ struct Entry {
     again: u8,
 }
 
-/// The questions without an answer, in the order in which they were due, and those of them that wait for a connection.
+/// The questions without an answer, in the order in which they were due, and those of them that
+/// wait for a connection.
 #[derive(Debug, Default)]
 pub struct Ledger {
     first: Id,
@@ -56,8 +57,8 @@ impl Ledger {
         self.waiting.len()
     }
 
-    /// A question waits again, as its connection was closed before a byte of the answer came. `false` if that has
-    /// happened to it too often.
+    /// A question waits again, as its connection was closed before a byte of the answer came.
+    /// `false` if that has happened to it too often.
     pub fn again(&mut self, id: Id) -> bool {
         let Some(entry) = self.entry_mut(id) else { return true };
         if entry.again == MOST_AGAIN {

@@ -9,7 +9,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::{
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
+};
 
 use crate::error::ProbeError;
 use crate::target::Target;
@@ -27,7 +29,9 @@ impl Address {
     /// All addresses of a target, in the resolver's order.
     pub fn all(target: &Target) -> Result<Vec<Self>, ProbeError> {
         match target {
-            Target::Tcp { host, port } | Target::Http { host, port, .. } | Target::Redis { host, port } => {
+            Target::Tcp { host, port }
+            | Target::Http { host, port, .. }
+            | Target::Redis { host, port } => {
                 let resolve = |source| ProbeError::Resolve { host: host.clone(), source };
                 let all = (host.as_str(), *port).to_socket_addrs().map_err(resolve)?;
                 Ok(all.map(Self::Tcp).collect())
@@ -44,7 +48,8 @@ impl Address {
     pub fn open(&self) -> Result<Link, Errno> {
         match self {
             Self::Tcp(address) => {
-                let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+                let family =
+                    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
                 let socket = stream(family)?;
                 rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
                 // Where the kernel gives no time of arrival, it is read here.
@@ -132,12 +137,14 @@ impl Link {
         }
     }
 
-    /// Reads what is there, with the time at which the last segment of it arrived where the kernel knows it: ns on
-    /// `CLOCK_REALTIME`.
+    /// Reads what is there, with the time at which the last segment of it arrived where the kernel
+    /// knows it: ns on `CLOCK_REALTIME`.
     pub fn read(&self, buffer: &mut [u8]) -> Result<(usize, Option<i64>), Errno> {
         match self {
             Self::Socket(socket) => receive(socket, buffer),
-            Self::Program { output, .. } => rustix::io::read(output, buffer).map(|length| (length, None)),
+            Self::Program { output, .. } => {
+                rustix::io::read(output, buffer).map(|length| (length, None))
+            }
         }
     }
 }
@@ -146,10 +153,13 @@ impl Link {
 fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(usize, Option<i64>), Errno> {
     let mut control = [0; 64];
     let mut parts = [IoSliceMut::new(buffer)];
-    let received = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT)
-        .map_err(|errno| Errno::from_raw_os_error(errno as i32))?;
+    let received =
+        recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::MSG_DONTWAIT)
+            .map_err(|errno| Errno::from_raw_os_error(errno as i32))?;
     let times = received.cmsgs().into_iter().flatten().filter_map(|message| match message {
-        ControlMessageOwned::ScmTimestampns(time) => Some(time.tv_sec() * 1_000_000_000 + time.tv_nsec()),
+        ControlMessageOwned::ScmTimestampns(time) => {
+            Some(time.tv_sec() * 1_000_000_000 + time.tv_nsec())
+        }
         _ => None,
     });
     Ok((received.bytes, times.last()))

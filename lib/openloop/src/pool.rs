@@ -13,7 +13,8 @@ use crate::frame::End;
 use crate::ledger::Id;
 use crate::link::{Address, Link};
 
-/// For how long no connection is opened after one failed beside others that live, or a program ended, in ns.
+/// For how long no connection is opened after one failed beside others that live, or a program
+/// ended, in ns.
 const PAUSE: u64 = 10_000_000;
 const RESTART: u64 = 100_000_000;
 
@@ -37,7 +38,8 @@ pub struct Pool {
     most: usize,
     depth: usize,
     slots: Vec<Option<Connection>>,
-    /// Slots without a connection; connections that can take a question, last used last; those being opened.
+    /// Slots without a connection; connections that can take a question, last used last; those
+    /// being opened.
     free: Vec<usize>,
     ready: Vec<usize>,
     opening: usize,
@@ -98,8 +100,8 @@ impl Pool {
         (self.not_before > now && self.counts.open < self.most).then_some(self.not_before)
     }
 
-    /// Opens as many connections as there are questions that wait, within the limit. A question goes on whichever
-    /// connection is ready first.
+    /// Opens as many connections as there are questions that wait, within the limit. A question
+    /// goes on whichever connection is ready first.
     pub fn make_room(&mut self, waiting: usize, now: u64) {
         while self.opening < waiting && self.counts.open < self.most && now >= self.not_before {
             let added = self.address.open().and_then(|link| self.add(link));
@@ -175,7 +177,8 @@ impl Pool {
         }
     }
 
-    /// Sends a question on the connection that was used last; [`Self::is_ready`] says whether there is one.
+    /// Sends a question on the connection that was used last; [`Self::is_ready`] says whether there
+    /// is one.
     pub fn send(&mut self, id: Id, now: u64) {
         let Some(slot) = self.ready.pop() else { return };
         let Some(connection) = self.slots[slot].as_mut() else { return };
@@ -189,13 +192,14 @@ impl Pool {
         }
     }
 
-    /// A question will not be waited for any longer. Its connection is closed, as the answer may still come; but not
-    /// a program, which is passed over.
+    /// A question will not be waited for any longer. Its connection is closed, as the answer may
+    /// still come; but not a program, which is passed over.
     pub fn abandon(&mut self, id: Id, now: u64) {
         if self.depth > 1 {
             return;
         }
-        let on = |slot: &Option<Connection>| slot.as_ref().is_some_and(|slot| slot.flight.contains(&id));
+        let on =
+            |slot: &Option<Connection>| slot.as_ref().is_some_and(|slot| slot.flight.contains(&id));
         if let Some(slot) = self.slots.iter().position(on) {
             self.close(slot, Outcome::Unanswered, now);
         } else if self.opening > 0 {
@@ -219,7 +223,8 @@ impl Pool {
             }
         }
         let mut events = std::mem::take(&mut self.events);
-        let result = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&clock::timespec(0)));
+        let result =
+            epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&clock::timespec(0)));
         let came = !events.is_empty();
         let ahead = if came { clock::real_ahead() } else { 0 };
         for event in events.drain(..) {
@@ -232,11 +237,14 @@ impl Pool {
         }
     }
 
-    // While a batch of events is handled, slots are emptied and none is filled: an event is not for somebody else.
+    // While a batch of events is handled, slots are emptied and none is filled: an event is not for
+    // somebody else.
     fn handle(&mut self, slot: usize, flags: epoll::EventFlags, ahead: i64) {
         let Some(connection) = self.slots[slot].as_mut() else { return };
         if !connection.open {
-            if !flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP) {
+            if !flags.intersects(
+                epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP,
+            ) {
                 return;
             }
             if let Err(errno) = connection.link.connected() {

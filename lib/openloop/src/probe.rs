@@ -26,8 +26,9 @@ const DEPTH: usize = 1 << 16;
 
 /// Asks a running service at a fixed rate, and times every answer from when its question was due.
 ///
-/// For one thread, which calls [`Self::step`] again and again; what is due between two calls is asked late, and its
-/// lag says so. The first step sets this thread's timer slack to 1 ns, for good.
+/// For one thread, which calls [`Self::step`] again and again; what is due between two calls is
+/// asked late, and its lag says so. The first step sets this thread's timer slack to 1 ns, for
+/// good.
 pub struct Probe {
     limit: u64,
     spin: u64,
@@ -42,13 +43,17 @@ pub struct Probe {
 
 impl std::fmt::Debug for Probe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Probe").field("schedule", &self.schedule).field("spent", &self.spent()).finish()
+        f.debug_struct("Probe")
+            .field("schedule", &self.schedule)
+            .field("spent", &self.spent())
+            .finish()
     }
 }
 
 impl Probe {
-    /// Connects, asks once or a few times, and learns where an answer ends if that was not said. Takes a round trip
-    /// and 0.1 s, or three of each; at most the question's patience and time limit. The probe is paused then.
+    /// Connects, asks once or a few times, and learns where an answer ends if that was not said.
+    /// Takes a round trip and 0.1 s, or three of each; at most the question's patience and time
+    /// limit. The probe is paused then.
     ///
     /// # Errors
     ///
@@ -61,8 +66,10 @@ impl Probe {
             Target::Exec(_) | Target::Postgres(_) => (1, DEPTH),
             _ => (question.connections, 1),
         };
-        let failed = |errno: Errno| ProbeError::Kernel { what: "watch connections", source: errno.into() };
-        let mut pool = Pool::new(address, first::request(question), end, most, depth).map_err(failed)?;
+        let failed =
+            |errno: Errno| ProbeError::Kernel { what: "watch connections", source: errno.into() };
+        let mut pool =
+            Pool::new(address, first::request(question), end, most, depth).map_err(failed)?;
         if let Some(link) = link {
             pool.adopt(link).map_err(failed)?;
         }
@@ -83,15 +90,15 @@ impl Probe {
         self.schedule.resume(clock::now());
     }
 
-    /// No question is due from now on. What was due before is still asked, and its answers are still taken, by
-    /// [`Self::step`].
+    /// No question is due from now on. What was due before is still asked, and its answers are
+    /// still taken, by [`Self::step`].
     pub fn pause(&mut self) {
         self.schedule.pause(clock::now());
     }
 
     /// When the oldest question was due that has no answer yet, whether it was asked or not; on
-    /// [`now`](crate::now)'s clock. All that were due before have been given out: a window that ends before this is
-    /// complete.
+    /// [`now`](crate::now)'s clock. All that were due before have been given out: a window that
+    /// ends before this is complete.
     pub fn oldest_unanswered(&self) -> Option<u64> {
         let due = || self.next_due().filter(|due| *due <= clock::now());
         self.ledger.oldest().map(|(_, due)| due).or_else(due)
@@ -110,13 +117,15 @@ impl Probe {
         }
     }
 
-    /// Sends what is due and gives out the answers that come, until a time on [`now`](crate::now)'s clock. Returns at
-    /// this time, shortly after it, or before it once a few hundred answers were given. Sleeps for most of the time, and keeps
-    /// the processor busy shortly before a question is due.
+    /// Sends what is due and gives out the answers that come, until a time on [`now`](crate::now)'s
+    /// clock. Returns at this time, shortly after it, or before it once a few hundred answers were
+    /// given. Sleeps for most of the time, and keeps the processor busy shortly before a question
+    /// is due.
     ///
     /// # Errors
     ///
-    /// Only where the kernel refuses to wait for connections. What goes wrong with single questions is their outcome.
+    /// Only where the kernel refuses to wait for connections. What goes wrong with single questions
+    /// is their outcome.
     pub fn step(&mut self, deadline: u64, give: &mut impl FnMut(Answer)) -> Result<(), ProbeError> {
         if !std::mem::replace(&mut self.exact, true) {
             // Without it, sleeping ends up to 50 us later: the lag shows that.
@@ -125,7 +134,8 @@ impl Probe {
         let before = clock::thread_cpu();
         let result = self.turn(deadline, give);
         self.spent.cpu += Duration::from_nanos(clock::thread_cpu().saturating_sub(before));
-        result.map_err(|errno| ProbeError::Kernel { what: "wait for answers", source: errno.into() })
+        result
+            .map_err(|errno| ProbeError::Kernel { what: "wait for answers", source: errno.into() })
     }
 
     fn turn(&mut self, deadline: u64, give: &mut impl FnMut(Answer)) -> Result<(), Errno> {
@@ -198,8 +208,13 @@ impl Probe {
                 }
                 Happened::Unreachable(errno) => {
                     while let Some(id) = self.ledger.next_waiting() {
-                        given +=
-                            self.done(id, clock::now(), Outcome::Failed(Failure::Io(errno)), false, give);
+                        given += self.done(
+                            id,
+                            clock::now(),
+                            Outcome::Failed(Failure::Io(errno)),
+                            false,
+                            give,
+                        );
                     }
                 }
             }

@@ -13,8 +13,9 @@ use crate::target::Target;
 pub struct Question {
     /// Whom to ask.
     pub target: Target,
-    /// The bytes of a question, for `tcp:` and `unix:`; one line for programs, `redis:` and `postgres:`, whose line end
-    /// is added where it lacks. Empty for `http:`, and for what is usual at `redis:` and `postgres:`.
+    /// The bytes of a question, for `tcp:` and `unix:`; one line for programs, `redis:` and
+    /// `postgres:`, whose line end is added where it lacks. Empty for `http:`, and for what is
+    /// usual at `redis:` and `postgres:`.
     pub send: Vec<u8>,
     /// Where an answer ends.
     pub ends: Ends,
@@ -22,14 +23,17 @@ pub struct Question {
     pub rate: f64,
     /// Whether a late answer delays the next question.
     pub mode: Loop,
-    /// After this time without its whole answer a question counts as unanswered. From 1 ms to an hour.
+    /// After this time without its whole answer a question counts as unanswered. From 1 ms to an
+    /// hour.
     pub limit: Duration,
-    /// How many connections there are at most, from 1 to 4096. When all are busy, questions wait, and their time
-    /// counts. Programs are started once, whatever this says.
+    /// How many connections there are at most, from 1 to 4096. When all are busy, questions wait,
+    /// and their time counts. Programs are started once, whatever this says.
     pub connections: usize,
-    /// For how long the processor is kept busy before a question is due, instead of sleeping. Up to 1 ms.
+    /// For how long the processor is kept busy before a question is due, instead of sleeping. Up to
+    /// 1 ms.
     pub spin: Duration,
-    /// For how long [`Probe::open`](crate::Probe::open) tries again while the service is not there yet.
+    /// For how long [`Probe::open`](crate::Probe::open) tries again while the service is not there
+    /// yet.
     pub patience: Duration,
 }
 
@@ -37,8 +41,9 @@ impl Question {
     /// The highest rate, per second.
     pub const MOST_RATE: f64 = 100_000.0;
 
-    /// An open loop at this rate, with what is usual otherwise: an end that is learned (for programs: a line), 5 s
-    /// until a question is unanswered, 256 connections, 60 us of spinning, no patience.
+    /// An open loop at this rate, with what is usual otherwise: an end that is learned (for
+    /// programs: a line), 5 s until a question is unanswered, 256 connections, 60 us of spinning,
+    /// no patience.
     pub fn new(target: Target, send: impl Into<Vec<u8>>, rate: f64) -> Self {
         Self {
             target,
@@ -80,15 +85,22 @@ impl Question {
         }
         if self.rate * self.limit.as_secs_f64() > 10e6 {
             return Some(
-                "more than 10,000,000 questions could be without an answer: lower the rate or the time limit"
+                "more than 10,000,000 questions could be without an answer: lower the rate or the \
+                 time limit"
                     .into(),
             );
         }
         if !(1..=4096).contains(&self.connections) {
-            return Some(format!("{} connections are out of range: allow 1 to 4096", self.connections));
+            return Some(format!(
+                "{} connections are out of range: allow 1 to 4096",
+                self.connections
+            ));
         }
         if self.spin > Duration::from_millis(1) {
-            return Some(format!("spinning for {:?} is out of range: spin for at most 1 ms", self.spin));
+            return Some(format!(
+                "spinning for {:?} is out of range: spin for at most 1 ms",
+                self.spin
+            ));
         }
         if self.patience > hour {
             return Some(format!(
@@ -97,9 +109,10 @@ impl Question {
             ));
         }
         match (target, &self.ends) {
-            (Target::Http { .. }, _) if !self.send.is_empty() => {
-                Some(format!("{target} is asked by GET, so there is nothing to send: leave that out, or write a whole request to tcp://"))
-            }
+            (Target::Http { .. }, _) if !self.send.is_empty() => Some(format!(
+                "{target} is asked by GET, so there is nothing to send: leave that \
+                              out, or write a whole request to tcp://"
+            )),
             (Target::Http { .. }, ends) if *ends != Ends::Learned => {
                 Some("HTTP says itself where an answer ends: leave that out".into())
             }
@@ -111,17 +124,30 @@ impl Question {
                 Some(format!("a question to {target} is one line"))
             }
             (Target::Redis { .. }, _) => None,
-            (Target::Exec(_) | Target::Postgres(_), Ends::Bytes(_)) => {
-                Some("a program answers with lines: leave out where an answer ends, or give the line after `until`".into())
-            }
-            (Target::Exec(_), _) if line.contains(&b'\n') => Some("a question to a program is one line".into()),
+            (Target::Exec(_) | Target::Postgres(_), Ends::Bytes(_)) => Some(
+                "a program answers with lines: leave out where an answer ends, or give the \
+                      line after `until`"
+                    .into(),
+            ),
+            (Target::Exec(_), _) if line.contains(&b'\n') => Some(
+                "a question to a program is one \
+                line"
+                    .into(),
+            ),
             (Target::Exec(_) | Target::Postgres(_), _) => target.program()?.err(),
             (_, _) if self.send.is_empty() => {
                 let usual = target.usual_question().unwrap_or(r"PING\r\n");
-                Some(format!("there is nothing to send to {target}: say what to ask, such as '{usual}'"))
+                Some(format!(
+                    "there is nothing to send to {target}: say what to ask, such as \
+                              '{usual}'"
+                ))
             }
             (_, Ends::Bytes(0)) => Some("an answer has at least 1 byte".into()),
-            (_, Ends::Until(marker)) if marker.is_empty() => Some("an answer that ends with nothing never ends".into()),
+            (_, Ends::Until(marker)) if marker.is_empty() => Some(
+                "an answer that ends with \
+                nothing never ends"
+                    .into(),
+            ),
             _ => None,
         }
     }
@@ -133,8 +159,9 @@ pub enum Loop {
     /// Questions are due at a fixed rate, whatever became of the ones before.
     #[default]
     Open,
-    /// The next question is asked when the answer to the last one came, a period after that one was asked at the
-    /// earliest. Leaves out those that users would have asked in the meantime: here as a control.
+    /// The next question is asked when the answer to the last one came, a period after that one was
+    /// asked at the earliest. Leaves out those that users would have asked in the meantime: here as
+    /// a control.
     Closed,
 }
 
@@ -149,7 +176,8 @@ pub enum Loop {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Ends {
-    /// As long as the first answers were, which all must have the same length. For programs: a line.
+    /// As long as the first answers were, which all must have the same length. For programs: a
+    /// line.
     #[default]
     Learned,
     /// After this many bytes.

@@ -33,7 +33,8 @@ impl Schedule {
 
     /// When the next question is due.
     pub fn next_due(&self) -> Option<u64> {
-        // In f64 the product is exact to 2^53 ns, 104 days, which is more than one stretch between pauses lasts.
+        // In f64 the product is exact to 2^53 ns, 104 days, which is more than one stretch between
+        // pauses lasts.
         let due = self.start + (self.next as f64 * 1e9 / self.rate) as u64;
         self.end.is_none_or(|end| due < end).then_some(due)
     }

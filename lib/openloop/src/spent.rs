@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::answer::Failure;
 
-/// What a probe has done and used since it was opened; the first questions, of [`Probe::open`](crate::Probe::open),
-/// are not counted.
+/// What a probe has done and used since it was opened; the first questions, of
+/// [`Probe::open`](crate::Probe::open), are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Spent {
-    /// Processor time of the calling thread within [`Probe::step`](crate::Probe::step). A program that was started
-    /// for `exec:` is not part of it.
+    /// Processor time of the calling thread within [`Probe::step`](crate::Probe::step). A program
+    /// that was started for `exec:` is not part of it.
     pub cpu: Duration,
     /// Questions that were due and taken up.
     pub asked: u64,
@@ -22,17 +22,19 @@ pub struct Spent {
     pub failed: u64,
     /// Why the last one failed.
     pub last_failure: Option<Failure>,
-    /// Answers whose arrival the kernel timed; that of the others was read in user space, once the probe was awake.
+    /// Answers whose arrival the kernel timed; that of the others was read in user space, once the
+    /// probe was awake.
     pub stamped: u64,
     /// Questions for which no connection was free when they were due.
     pub waited: u64,
-    /// Times at which a question was sent again, as the service closed a connection that had answered before, and sent
-    /// no byte.
+    /// Times at which a question was sent again, as the service closed a connection that had
+    /// answered before, and sent no byte.
     pub again: u64,
-    /// Connections that the service closed, programs that ended, and connections that were given up with the question
-    /// on them.
+    /// Connections that the service closed, programs that ended, and connections that were given up
+    /// with the question on them.
     pub closed: u64,
-    /// Connections or programs that took the place of one of these. None does while others are free.
+    /// Connections or programs that took the place of one of these. None does while others are
+    /// free.
     pub reopened: u64,
     /// Times at which more came than was asked for, whereupon the connection was closed.
     pub surplus: u64,

@@ -62,7 +62,8 @@ impl Target {
         matches!(self, Self::Tcp { .. } | Self::Unix(_))
     }
 
-    /// The usual request for a service's default port, with the escapes that [`unescape`](crate::unescape) reads.
+    /// The usual request for a service's default port, with the escapes that
+    /// [`unescape`](crate::unescape) reads.
     pub fn usual_question(&self) -> Option<&'static str> {
         match self {
             Self::Tcp { port: 6379, .. } => Some(r"PING\r\n"),
@@ -75,7 +76,8 @@ impl Target {
     pub(crate) fn program(&self) -> Option<Result<Vec<String>, String>> {
         match self {
             Self::Exec(command) => Some(Self::words(command)),
-            // -q: no messages; -A and -t: values only; -X: no start-up file; -w: never prompt for a password.
+            // -q: no messages; -A and -t: values only; -X: no start-up file; -w: never prompt for a
+            // password.
             Self::Postgres(uri) => {
                 Some(Ok(["psql", "-qAtXw", uri.as_str()].into_iter().map(String::from).collect()))
             }
@@ -86,7 +88,9 @@ impl Target {
     fn words(command: &str) -> Result<Vec<String>, String> {
         match shlex::split(command) {
             None => Err(format!("'exec:{command}' has an unclosed quote")),
-            Some(words) if words.is_empty() => Err("'exec:' names no program: write exec:COMMAND".into()),
+            Some(words) if words.is_empty() => {
+                Err("'exec:' names no program: write exec:COMMAND".into())
+            }
             Some(words) => Ok(words),
         }
     }
@@ -98,23 +102,30 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(rest) = text.strip_prefix("tcp://") {
             let (host, port) = authority(text, rest)?;
-            let port = port.ok_or_else(|| format!("'{text}' names no port: write tcp://HOST:PORT"))?;
+            let port =
+                port.ok_or_else(|| format!("'{text}' names no port: write tcp://HOST:PORT"))?;
             return Ok(Self::Tcp { host, port });
         }
         if let Some(rest) = text.strip_prefix("http://") {
             let at = rest.find(['/', '?']).unwrap_or(rest.len());
             let (host, port) = authority(text, &rest[..at])?;
-            let path =
-                if rest[at..].starts_with('/') { rest[at..].into() } else { format!("/{}", &rest[at..]) };
+            let path = if rest[at..].starts_with('/') {
+                rest[at..].into()
+            } else {
+                format!("/{}", &rest[at..])
+            };
             if path.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b'#') {
-                return Err(format!("the path in '{text}' holds a character that must be written as %HH"));
+                return Err(format!(
+                    "the path in '{text}' holds a character that must be written as %HH"
+                ));
             }
             return Ok(Self::Http { host, port: port.unwrap_or(80), path });
         }
         if let Some(rest) = text.strip_prefix("redis://") {
             if rest.contains('@') {
                 return Err(format!(
-                    "'{text}' has a user or a password, which is not sent: ask through exec: with a client that logs in"
+                    "'{text}' has a user or a password, which is not sent: ask through exec: with \
+                     a client that logs in"
                 ));
             }
             let (host, port) = authority(text, rest.strip_suffix('/').unwrap_or(rest))?;
@@ -143,7 +154,8 @@ impl FromStr for Target {
             ));
         }
         Err(format!(
-            "'{text}' cannot be asked: write tcp://HOST:PORT, unix:/PATH, http://HOST:PORT/PATH, redis://HOST, postgres://HOST or exec:COMMAND"
+            "'{text}' cannot be asked: write tcp://HOST:PORT, unix:/PATH, http://HOST:PORT/PATH, \
+             redis://HOST, postgres://HOST or exec:COMMAND"
         ))
     }
 }
@@ -155,25 +167,35 @@ fn authority(text: &str, part: &str) -> Result<(String, Option<u16>), String> {
             let (host, after) =
                 rest.split_once(']').ok_or_else(|| format!("'{text}' has an unclosed bracket"))?;
             match after.strip_prefix(':') {
-                None if !after.is_empty() => return Err(format!("'{text}' has no port after the bracket")),
+                None if !after.is_empty() => {
+                    return Err(format!("'{text}' has no port after the bracket"));
+                }
                 port => (host, port),
             }
         }
         None => match part.rsplit_once(':') {
             Some((host, _)) if host.contains(':') => {
-                return Err(format!("'{text}' has an IPv6 address without brackets: write [ADDRESS]:PORT"));
+                return Err(format!(
+                    "'{text}' has an IPv6 address without brackets: write [ADDRESS]:PORT"
+                ));
             }
             Some((host, port)) => (host, Some(port)),
             None => (part, None),
         },
     };
-    if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control() || "/@?#".contains(c)) {
+    if host.is_empty()
+        || host.contains(|c: char| c.is_whitespace() || c.is_control() || "/@?#".contains(c))
+    {
         return Err(format!("'{text}' names no host"));
     }
     let read = |port: &str| {
-        let number =
-            port.parse().ok().filter(|number| *number > 0 && port.bytes().all(|b| b.is_ascii_digit()));
-        number.ok_or_else(|| format!("'{port}' in '{text}' is not a port: write a number from 1 to 65535"))
+        let number = port
+            .parse()
+            .ok()
+            .filter(|number| *number > 0 && port.bytes().all(|b| b.is_ascii_digit()));
+        number.ok_or_else(|| {
+            format!("'{port}' in '{text}' is not a port: write a number from 1 to 65535")
+        })
     };
     Ok((host.into(), port.map(read).transpose()?))
 }
@@ -188,7 +210,9 @@ impl fmt::Display for Target {
         match self {
             Self::Tcp { host, port } => write!(f, "tcp://{}", host_and_port(host, *port)),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Http { host, port, path } => write!(f, "http://{}{path}", host_and_port(host, *port)),
+            Self::Http { host, port, path } => {
+                write!(f, "http://{}{path}", host_and_port(host, *port))
+            }
             Self::Redis { host, port } => write!(f, "redis://{}", host_and_port(host, *port)),
             Self::Postgres(uri) => f.write_str(uri),
             Self::Exec(command) => write!(f, "exec:{command}"),
@@ -247,7 +271,10 @@ mod tests {
             ("exec:a 'b", "unclosed quote"),
         ] {
             let error = text.parse::<Target>().unwrap_err();
-            assert!(error.contains(part) && !error.contains('\n') || text.contains('\n'), "{text}: {error}");
+            assert!(
+                error.contains(part) && !error.contains('\n') || text.contains('\n'),
+                "{text}: {error}"
+            );
         }
     }
 }

@@ -17,12 +17,19 @@ fn all_answered(question: &Question) -> ringfence_openloop::Spent {
     let begin = now();
     let answers = ask_for(&mut probe, TIME);
     assert_complete(&probe, &answers, question.rate);
-    assert_eq!(count(&answers, |outcome| outcome == Outcome::Answered), answers.len(), "{:?}", probe.spent());
+    assert_eq!(
+        count(&answers, |outcome| outcome == Outcome::Answered),
+        answers.len(),
+        "{:?}",
+        probe.spent()
+    );
     // Everything that was due in this time, to the last question.
     let due = TIME.as_secs_f64() * question.rate;
     assert!(answers.len() as f64 >= due.floor(), "{} of {due}", answers.len());
     assert!(
-        answers.iter().all(|answer| answer.due_ns >= begin && answer.due_ns + answer.latency_ns <= now())
+        answers
+            .iter()
+            .all(|answer| answer.due_ns >= begin && answer.due_ns + answer.latency_ns <= now())
     );
     assert!(answers.iter().all(|answer| answer.latency_ns > 0));
     let spent = probe.spent();
@@ -41,7 +48,11 @@ fn a_tcp_port_by_terminator_and_by_length() {
     // Answers whose lengths differ.
     let asked = AtomicUsize::new(0);
     let address = tcp(move |_, _| {
-        (format!("{}\r\n", 10_usize.pow(asked.fetch_add(1, Ordering::Relaxed) as u32 % 9)).into(), true)
+        (
+            format!("{}\r\n", 10_usize.pow(asked.fetch_add(1, Ordering::Relaxed) as u32 % 9))
+                .into(),
+            true,
+        )
     });
     let until = Ends::Until(b"\r\n".to_vec());
     all_answered(&Question { ends: until, ..of_tcp(address, 500.0) });
@@ -62,8 +73,12 @@ fn a_redis_is_asked_as_it_is() {
     });
     all_answered(&question(&format!("redis://{address}"), "", 500.0));
     all_answered(&question(&format!("redis://{address}"), "GET k", 500.0));
-    let error = Probe::open(&question(&format!("redis://{address}"), "NO", 500.0)).unwrap_err().to_string();
-    assert!(error.contains("answered with an error") && error.contains("-ERR unknown command"), "{error}");
+    let error =
+        Probe::open(&question(&format!("redis://{address}"), "NO", 500.0)).unwrap_err().to_string();
+    assert!(
+        error.contains("answered with an error") && error.contains("-ERR unknown command"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -100,7 +115,11 @@ fn page(number: usize) -> (Vec<u8>, bool) {
     let ok = "HTTP/1.1 200 OK\r\n";
     match number % 4 {
         0 => (format!("{ok}Content-Length: 5\r\n\r\nhello").into(), true),
-        1 => (format!("{ok}Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n").into(), true),
+        1 => (
+            format!("{ok}Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n")
+                .into(),
+            true,
+        ),
         2 => (format!("{ok}Connection: close\r\nContent-Length: 5\r\n\r\nhello").into(), false),
         _ => (format!("{ok}\r\nhello").into(), false),
     }
@@ -118,8 +137,8 @@ fn pages(page: impl Fn(usize) -> (Vec<u8>, bool) + Send + Sync + 'static) -> Que
 
 #[test]
 fn pages_of_every_kind() {
-    // A service that closes has not read the rest of the request: the kernel resets the connection then, and what
-    // was sent can be lost. So it closes later.
+    // A service that closes has not read the rest of the request: the kernel resets the connection
+    // then, and what was sent can be lost. So it closes later.
     let question = pages(|number| {
         let (bytes, _) = page(number % 3);
         (bytes, true)
@@ -134,9 +153,12 @@ fn a_page_that_ends_with_the_connection() {
     let address = listener.local_addr().unwrap();
     serve(
         listener,
-        Arc::new(|_, line: &str| if line.starts_with("Accept:") { page(3) } else { (Vec::new(), true) }),
+        Arc::new(
+            |_, line: &str| if line.starts_with("Accept:") { page(3) } else { (Vec::new(), true) },
+        ),
     );
-    // The blank line after the headers may stay unread, which resets the connection: those are failures.
+    // The blank line after the headers may stay unread, which resets the connection: those are
+    // failures.
     let mut probe = Probe::open(&Question {
         patience: Duration::from_secs(20),
         ..question(&format!("http://{address}/"), "", 100.0)
@@ -158,7 +180,12 @@ fn pages_that_are_errors_are_counted_and_no_latencies() {
     let answers = ask_for(&mut probe, TIME);
     assert_complete(&probe, &answers, question.rate);
     let busy = Outcome::Failed(ringfence_openloop::Failure::Status(503));
-    assert_eq!(count(&answers, |outcome| outcome == busy), answers.len() / 4, "{:?}", probe.spent());
+    assert_eq!(
+        count(&answers, |outcome| outcome == busy),
+        answers.len() / 4,
+        "{:?}",
+        probe.spent()
+    );
     assert_eq!(probe.spent().reopened, 0, "the connection goes on after an error");
 }
 

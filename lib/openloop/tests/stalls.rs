@@ -1,5 +1,5 @@
-//! A service that stands still for 200 ms of each second. An open loop sees it as its users do; a closed loop does
-//! not.
+//! A service that stands still for 200 ms of each second. An open loop sees it as its users do; a
+//! closed loop does not.
 
 mod support;
 
@@ -47,8 +47,9 @@ impl Stalling {
         Self { address, stalls, answered, goes_on }
     }
 
-    // What each question waits at least, by the stalls alone; and at most, by when the service had answered all that
-    // was due, as a busy machine holds it up besides. On a quiet one, both are the same to a fraction of a ms.
+    // What each question waits at least, by the stalls alone; and at most, by when the service had
+    // answered all that was due, as a busy machine holds it up besides. On a quiet one, both are
+    // the same to a fraction of a ms.
     fn expected(&self, answers: &[Answer]) -> (Vec<u64>, Vec<u64>) {
         let stalls = self.stalls.lock().unwrap();
         let wait = |due: u64| {
@@ -100,14 +101,19 @@ fn an_open_loop_sees_every_stall() {
     std::thread::sleep(Duration::from_millis(250));
     let (least, most) = service.expected(&answers);
     let seen = latencies(&answers);
-    // 200 ms each second, asked evenly: 100 and 190 ms, where the machine does not hold up the service besides.
+    // 200 ms each second, asked evenly: 100 and 190 ms, where the machine does not hold up the
+    // service besides.
     for share in [0.5, 0.9, 0.99] {
         let [seen, least, most] = [&seen, &least, &most].map(|times| quantile(times, share));
         let fits = (least - 10.0..most + 10.0).contains(&seen);
         assert!(fits, "quantile {share}: {seen} ms, the stalls say {least} to {most} ms");
     }
     assert!(quantile(&least, 0.99) > 100.0, "there were no stalls");
-    assert!(probe.spent().most_connections >= 50, "several are under way at once: {:?}", probe.spent());
+    assert!(
+        probe.spent().most_connections >= 50,
+        "several are under way at once: {:?}",
+        probe.spent()
+    );
 }
 
 #[test]

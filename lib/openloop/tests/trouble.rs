@@ -36,7 +36,10 @@ fn what_is_not_there_is_said_with_its_errno() {
 
     let error = Probe::open(&question("exec:/no/such/program -x", "x", 10.0)).unwrap_err();
     let ProbeError::Start { program, source } = &error else { panic!("{error:?}") };
-    assert_eq!((program.as_str(), source.kind()), ("/no/such/program", std::io::ErrorKind::NotFound));
+    assert_eq!(
+        (program.as_str(), source.kind()),
+        ("/no/such/program", std::io::ErrorKind::NotFound)
+    );
 }
 
 #[test]
@@ -57,7 +60,8 @@ fn a_service_that_never_answers_is_found_at_the_start() {
     let silent = tcp(|_, _| (Vec::new(), true));
     let error = Probe::open(&Question { limit, ..of_tcp(silent, 10.0) }).unwrap_err();
     assert!(matches!(error, ProbeError::Silent { got: 0, .. }), "{error:?}");
-    let question = Question { limit, ends: Ends::Until(b"END".to_vec()), ..of_tcp(tcp(echo), 10.0) };
+    let question =
+        Question { limit, ends: Ends::Until(b"END".to_vec()), ..of_tcp(tcp(echo), 10.0) };
     let error = Probe::open(&question).unwrap_err();
     assert!(matches!(error, ProbeError::Silent { got: 6, .. }), "{error:?}");
 }
@@ -66,11 +70,15 @@ fn a_service_that_never_answers_is_found_at_the_start() {
 fn answers_that_never_come_are_counted_with_the_time_limit_at_least() {
     let silent = Arc::new(AtomicBool::new(false));
     let switch = silent.clone();
-    let address = tcp(
-        move |_, line| if switch.load(Ordering::Relaxed) { (b"PI".to_vec(), true) } else { echo(0, line) },
-    );
+    let address =
+        tcp(
+            move |_, line| {
+                if switch.load(Ordering::Relaxed) { (b"PI".to_vec(), true) } else { echo(0, line) }
+            },
+        );
     let limit = Duration::from_millis(150);
-    let mut probe = Probe::open(&Question { limit, connections: 8, ..of_tcp(address, 200.0) }).unwrap();
+    let mut probe =
+        Probe::open(&Question { limit, connections: 8, ..of_tcp(address, 200.0) }).unwrap();
     silent.store(true, Ordering::Relaxed);
     let answers = ask_for(&mut probe, TIME);
     assert_complete(&probe, &answers, 200.0);
@@ -94,7 +102,8 @@ fn a_program_that_is_late_is_passed_over_and_not_confused() {
     let script = "exec:sh -c 'read x; echo $x; while read x; do sleep 0.05; echo $x; done'";
     let question = Question { limit: Duration::from_millis(20), ..question(script, "hello", 10.0) };
     // The shell itself has to start within this time.
-    let mut probe = Probe::open(&Question { patience: Duration::from_secs(30), ..question }).unwrap();
+    let mut probe =
+        Probe::open(&Question { patience: Duration::from_secs(30), ..question }).unwrap();
     let answers = ask_for(&mut probe, TIME);
     assert_complete(&probe, &answers, 10.0);
     assert_eq!(count(&answers, |outcome| outcome == Outcome::Unanswered), answers.len());
@@ -108,10 +117,18 @@ fn connections_that_the_service_closes_are_reopened() {
     let mut probe = Probe::open(&question).unwrap();
     let answers = ask_for(&mut probe, TIME);
     assert_complete(&probe, &answers, 200.0);
-    assert_eq!(count(&answers, |outcome| outcome == Outcome::Answered), answers.len(), "{:?}", probe.spent());
+    assert_eq!(
+        count(&answers, |outcome| outcome == Outcome::Answered),
+        answers.len(),
+        "{:?}",
+        probe.spent()
+    );
     // Each connection gives one answer; the last ones may not be seen to close.
     let spent = probe.spent();
-    assert!(spent.closed + spent.connections as u64 >= spent.answered && spent.reopened > 0, "{spent:?}");
+    assert!(
+        spent.closed + spent.connections as u64 >= spent.answered && spent.reopened > 0,
+        "{spent:?}"
+    );
 }
 
 #[test]
@@ -173,7 +190,8 @@ fn a_program_that_ends_is_started_again() {
 #[test]
 fn lengths_that_differ_are_an_error_that_says_what_to_do() {
     let asked = AtomicUsize::new(8);
-    let address = tcp(move |_, _| (format!(":{}\r\n", asked.fetch_add(1, Ordering::Relaxed)).into(), true));
+    let address =
+        tcp(move |_, _| (format!(":{}\r\n", asked.fetch_add(1, Ordering::Relaxed)).into(), true));
     let error = Probe::open(&of_tcp(address, 10.0)).unwrap_err();
     assert!(matches!(error, ProbeError::End { .. }), "{error:?}");
     assert!(error.to_string().contains(r#"all of them end with "\r\n""#), "{error}");
@@ -183,8 +201,10 @@ fn lengths_that_differ_are_an_error_that_says_what_to_do() {
 fn a_question_without_its_line_end_is_named() {
     // This service reads lines. It answers nothing until one has ended.
     let address = tcp(|_, _| (b"+PONG\r\n".to_vec(), true));
-    let asked =
-        Question { limit: Duration::from_secs(600), ..question(&format!("tcp://{address}"), "PING", 10.0) };
+    let asked = Question {
+        limit: Duration::from_secs(600),
+        ..question(&format!("tcp://{address}"), "PING", 10.0)
+    };
     let error = Probe::open(&asked).unwrap_err();
     assert!(matches!(error, ProbeError::NoLineEnd { .. }), "{error:?}");
     assert!(error.to_string().contains(r"send 'PING\r\n'"), "{error}");
@@ -222,5 +242,8 @@ fn when_all_connections_are_busy_time_still_counts_from_when_a_question_was_due(
     // 80 questions take 800 ms at least, and the last one was due after 400.
     assert!(first.latency_ns >= 20 * MS && last.latency_ns >= 350 * MS, "{first:?} {last:?}");
     assert!(probe.spent().waited as usize > answers.len() / 2, "{:?}", probe.spent());
-    assert!(last.lag_ns < last.latency_ns / 2, "waiting for a connection is not the probe's lag: {last:?}");
+    assert!(
+        last.lag_ns < last.latency_ns / 2,
+        "waiting for a connection is not the probe's lag: {last:?}"
+    );
 }

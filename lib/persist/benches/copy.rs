@@ -1,26 +1,29 @@
-//! What a durable copy costs: the bare primitives, the library by a policy measured here, and libpmem.
+//! What a durable copy costs: the bare primitives, the library by a policy measured here, and
+//! libpmem.
 //!
 //! ```text
 //! cargo bench -p ringfence-persist --bench copy [-- --quick] [--rounds N] [--size 1GiB] [--target dram|node:N|PATH]
 //! ```
 //!
-//! One pinned thread copies from one source to a prefaulted mapping, each copy durable on return. Sequential
-//! copies go on where the last window ended, whoever it belonged to, so that nobody finds what was just
-//! written; random ones go to multiples of their size drawn at random. A round has five passes; in each, every
-//! method of copying has one window, in an order drawn anew, and the round counts the median of the five. Time is
-//! that of the thread on its CPU, so that what else runs on the machine is not counted as a copy.
+//! One pinned thread copies from one source to a prefaulted mapping, each copy durable on return.
+//! Sequential copies go on where the last window ended, whoever it belonged to, so that nobody
+//! finds what was just written; random ones go to multiples of their size drawn at random. A round
+//! has five passes; in each, every method of copying has one window, in an order drawn anew, and
+//! the round counts the median of the five. Time is that of the thread on its CPU, so that what
+//! else runs on the machine is not counted as a copy.
 //!
-//! Each flush instruction comes in two forms: bare, and with its lines asked for (`prefetchw`) before they are
-//! stored to, as the library does for short stores. The best primitive is the best of all; that of the bare ones
-//! is judged beside it.
+//! Each flush instruction comes in two forms: bare, and with its lines asked for (`prefetchw`)
+//! before they are stored to, as the library does for short stores. The best primitive is the best
+//! of all; that of the bare ones is judged beside it.
 //!
-//! A first phase measures the primitives alone, and its rounds make the policy that the library is given, in
-//! the fields that a policy file has: one instruction, one threshold. The second phase measures everything
-//! beside each other, and only its rounds are reported. The best primitive is the one with the least median
-//! *in the reported rounds*, which is to the library's disadvantage: a minimum of several is on the low side.
+//! A first phase measures the primitives alone, and its rounds make the policy that the library is
+//! given, in the fields that a policy file has: one instruction, one threshold. The second phase
+//! measures everything beside each other, and only its rounds are reported. The best primitive is
+//! the one with the least median *in the reported rounds*, which is to the library's disadvantage:
+//! a minimum of several is on the low side.
 //!
-//! Without `--bench`, which `cargo bench` passes, it is checked that all methods leave the same bytes behind, and
-//! nothing is timed.
+//! Without `--bench`, which `cargo bench` passes, it is checked that all methods leave the same
+//! bytes behind, and nothing is timed.
 
 #[path = "support/copy_report.rs"]
 mod copy_report;
@@ -153,12 +156,15 @@ fn run() -> Result<(), String> {
     }
     let cpu = match options.cpus.first() {
         Some(cpu) => *cpu,
-        None => pin::affinity().ok().and_then(|cpus| cpus.last()).ok_or("there is no CPU to run on")?,
+        None => {
+            pin::affinity().ok().and_then(|cpus| cpus.last()).ok_or("there is no CPU to run on")?
+        }
     };
     let _pinned = pin::Pinned::to(cpu).map_err(|error| error.to_string())?;
     let map = |len| Region::map(&options.request(len)?).map_err(|error| error.to_string());
     let region = map(options.size)?;
-    let source = Region::map(&ringfence_persist::Request::dram(SIZES[9])).map_err(|e| e.to_string())?;
+    let source =
+        Region::map(&ringfence_persist::Request::dram(SIZES[9])).map_err(|e| e.to_string())?;
     for at in 0..SIZES[9] {
         // SAFETY: inside the source.
         unsafe { source.base().add(at).write((at % 251) as u8 + 1) };
@@ -218,18 +224,29 @@ fn cells(methods: usize) -> Vec<Cell> {
     let patterns = [Pattern::Sequential, Pattern::Random];
     let pairs = patterns.into_iter().flat_map(|pattern| SIZES.map(|size| (pattern, size)));
     pairs
-        .map(|(pattern, size)| Cell { size, pattern, copies: Vec::new(), ns: vec![Vec::new(); methods] })
+        .map(|(pattern, size)| Cell {
+            size,
+            pattern,
+            copies: Vec::new(),
+            ns: vec![Vec::new(); methods],
+        })
         .collect()
 }
 
 impl Bench {
     /// Finds out how many copies by each method take about a window, where that is not known.
-    fn calibrate(&mut self, cells: &mut [Cell], methods: &[Method], mut stores: Option<&mut Stores<Mapped>>) {
+    fn calibrate(
+        &mut self,
+        cells: &mut [Cell],
+        methods: &[Method],
+        mut stores: Option<&mut Stores<Mapped>>,
+    ) {
         for cell in cells {
             for method in &methods[cell.copies.len()..] {
                 let mut copies = 1;
                 let known = loop {
-                    let ns = self.window(*method, cell, copies, stores.as_deref_mut()) * copies as f64;
+                    let ns =
+                        self.window(*method, cell, copies, stores.as_deref_mut()) * copies as f64;
                     if ns >= WINDOW_NS / 2.0 {
                         break ((copies as f64 * WINDOW_NS / ns) as usize).max(1);
                     }
@@ -275,10 +292,12 @@ impl Bench {
         copies: usize,
         stores: Option<&mut Stores<Mapped>>,
     ) -> f64 {
-        let (base, from, width, size) = (self.base, self.source.base().cast_const(), self.width, cell.size);
+        let (base, from, width, size) =
+            (self.base, self.source.base().cast_const(), self.width, cell.size);
         let start = cpu_ns();
-        // SAFETY (of all below): every offset leaves `size` bytes in the mapping, and is aligned to the lesser
-        // of `size` and 64; the instructions and the width exist; libpmem's copies need nothing else.
+        // SAFETY (of all below): every offset leaves `size` bytes in the mapping, and is aligned to
+        // the lesser of `size` and 64; the instructions and the width exist; libpmem's copies need
+        // nothing else.
         match method {
             Method::Flush(flush) => self.each(cell, copies, |at| {
                 // SAFETY: see above.
@@ -308,12 +327,16 @@ impl Bench {
                 let stores = stores.expect("the library is measured after its policy");
                 // SAFETY: nobody writes to the source any more.
                 let bytes = unsafe { std::slice::from_raw_parts(from, size) };
-                self.each(cell, copies, |at| _ = stores.copy(at, bytes).expect("memory does not fail"));
+                self.each(cell, copies, |at| {
+                    _ = stores.copy(at, bytes).expect("memory does not fail")
+                });
             }
             Method::Pmem => {
                 let copy = self.pmem.expect("it was loaded").persist_copy;
                 // SAFETY: see above.
-                self.each(cell, copies, |at| unsafe { _ = copy(base.add(at).cast(), from.cast(), size) });
+                self.each(cell, copies, |at| unsafe {
+                    _ = copy(base.add(at).cast(), from.cast(), size)
+                });
             }
             Method::PmemNonTemporal => {
                 let copy = self.pmem.expect("it was loaded").flag_copy;
@@ -401,11 +424,12 @@ fn policy(instruction: Flush, nt_threshold: Option<u64>, target: &str) -> Policy
     }
 }
 
-/// The instruction and threshold with which the worst cell is least above its best primitive; of equals, the
-/// one with the least product of costs.
+/// The instruction and threshold with which the worst cell is least above its best primitive; of
+/// equals, the one with the least product of costs.
 fn choose(cells: &[Cell], methods: &[Method], target: &str) -> Policy {
     let cost = |cell: &Cell, method: Method| {
-        let at = methods.iter().position(|other| *other == method).expect("all primitives are measured");
+        let at =
+            methods.iter().position(|other| *other == method).expect("all primitives are measured");
         median(&cell.ns[at])
     };
     let thresholds = SIZES.iter().copied().chain([usize::MAX]);
@@ -415,8 +439,10 @@ fn choose(cells: &[Cell], methods: &[Method], target: &str) -> Policy {
             // The form that the library has.
             let Method::Asked(instruction) = method else { continue };
             let over = cells.iter().map(|cell| {
-                let taken = cost(cell, if cell.size < threshold { method } else { Method::NonTemporal });
-                let least = methods.iter().map(|method| cost(cell, *method)).fold(f64::INFINITY, f64::min);
+                let taken =
+                    cost(cell, if cell.size < threshold { method } else { Method::NonTemporal });
+                let least =
+                    methods.iter().map(|method| cost(cell, *method)).fold(f64::INFINITY, f64::min);
                 (taken / least).ln()
             });
             let over: Vec<f64> = over.collect();

@@ -1,23 +1,25 @@
-//! What an entry costs in a ring: ours, the webinar's three, libpmemlog, a bare writer, and a volatile ring as
-//! the floor.
+//! What an entry costs in a ring: ours, the webinar's three, libpmemlog, a bare writer, and a
+//! volatile ring as the floor.
 //!
 //! ```text
 //! cargo bench -p ringfence-persist --bench ring [-- --quick] [--rounds N] [--size 1GiB] [--target dram|node:N|PATH] [--cpus A,B]
 //! ```
 //!
-//! Producer and consumer are pinned to two CPUs, the consumer reads every byte and checks which entry it is;
-//! time runs until it has read the last one. In all persistent rings the consumer's position becomes durable,
-//! and its space is given back, once in 256 entries; the mapping (`--size`) is divided among them evenly and
-//! prefaulted. The bare writers and libpmemlog have no consumer: they only write.
+//! Producer and consumer are pinned to two CPUs, the consumer reads every byte and checks which
+//! entry it is; time runs until it has read the last one. In all persistent rings the consumer's
+//! position becomes durable, and its space is given back, once in 256 entries; the mapping
+//! (`--size`) is divided among them evenly and prefaulted. The bare writers and libpmemlog have no
+//! consumer: they only write.
 //!
-//! A round maps everything anew (where a ring's lines lie changes what it costs by 10 %, the same lines for as
-//! long as it lives) and has fifteen passes; in each, everybody has one window, in an order drawn anew, and the round counts the
-//! median of the fifteen. Before and after each window a ping-pong tells how far apart the cores are; windows are
-//! classed by it, and a round counts the median of those of a class, if there are three. None is dropped.
+//! A round maps everything anew (where a ring's lines lie changes what it costs by 10 %, the same
+//! lines for as long as it lives) and has fifteen passes; in each, everybody has one window, in an
+//! order drawn anew, and the round counts the median of the fifteen. Before and after each window a
+//! ping-pong tells how far apart the cores are; windows are classed by it, and a round counts the
+//! median of those of a class, if there are three. None is dropped.
 //!
-//! Exit code 1 if any ring but the published one, which is known to be wrong, hands out an entry that is stale
-//! or torn; 2 if it cannot run. Without `--bench`, which `cargo bench` passes, there is one short pass, and
-//! nothing is reported but that.
+//! Exit code 1 if any ring but the published one, which is known to be wrong, hands out an entry
+//! that is stale or torn; 2 if it cannot run. Without `--bench`, which `cargo bench` passes, there
+//! is one short pass, and nothing is reported but that.
 
 mod baselines;
 #[path = "support/contestants.rs"]
@@ -49,7 +51,8 @@ struct Load {
     payload: usize,
     /// Entries that share fences.
     batch: u64,
-    /// Entries in a window of about 0.4 ms: short enough to be rarely interrupted on a busy machine.
+    /// Entries in a window of about 0.4 ms: short enough to be rarely interrupted on a busy
+    /// machine.
     entries: u64,
 }
 
@@ -92,9 +95,9 @@ fn main() -> ExitCode {
 
 fn run() -> Result<bool, String> {
     let mut options = Options::parse(std::env::args().skip(1))?;
-    // Asked of libpmem before it is loaded: to take the mapping for persistent memory, as it is taken for all
-    // others here; else every append would be an msync.
-    // SAFETY: there is only this thread yet.
+    // Asked of libpmem before it is loaded: to take the mapping for persistent memory, as it is
+    // taken for all others here; else every append would be an msync. SAFETY: there is only this
+    // thread yet.
     unsafe { std::env::set_var("PMEM_IS_PMEM_FORCE", "1") };
     if !options.measure {
         options.size = options.size.min(256 << 20);

@@ -1,4 +1,5 @@
-//! A counter that outlives the program, and a crash in the middle of counting: a record in two slots.
+//! A counter that outlives the program, and a crash in the middle of counting: a record in two
+//! slots.
 //!
 //! ```text
 //! cargo run -p ringfence-persist --example counter -- /tmp/counter

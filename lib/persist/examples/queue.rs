@@ -6,7 +6,8 @@
 //! cargo run -p ringfence-persist --example queue -- /tmp/queue
 //! ```
 //!
-//! On an ordinary file system each push is made durable by msync, on persistent memory by one fence.
+//! On an ordinary file system each push is made durable by msync, on persistent memory by one
+//! fence.
 
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -1,8 +1,10 @@
-//! The checksum of entries and records: XXH3 with 64 bits and a seed, as its specification fixes it.
+//! The checksum of entries and records: XXH3 with 64 bits and a seed, as its specification fixes
+//! it.
 //!
-//! It tells torn and left-over bytes from whole ones; it is not a defence against somebody who makes bytes up.
-//! For bytes that do not belong together it accepts with a probability of about 2^-64 (XXH3 passes the
-//! collision tests that are made for 64 bits; the figure is that of an ideal function, not a proof).
+//! It tells torn and left-over bytes from whole ones; it is not a defence against somebody who
+//! makes bytes up. For bytes that do not belong together it accepts with a probability of about
+//! 2^-64 (XXH3 passes the collision tests that are made for 64 bits; the figure is that of an ideal
+//! function, not a proof).
 
 use std::hash::Hasher;
 
@@ -26,7 +28,8 @@ mod tests {
     use super::*;
 
     // The format on the medium stands on these values: they are the reference implementation's
-    // (xxHash 0.8, sanity vectors of XXH3_64bits for the empty input with seeds 0 and 0x9E3779B185EBCA8D).
+    // (xxHash 0.8, sanity vectors of XXH3_64bits for the empty input with seeds 0 and
+    // 0x9E3779B185EBCA8D).
     #[test]
     fn it_is_xxh3() {
         assert_eq!(of(b"", 0), 0x2d06_8005_38d3_94c2);

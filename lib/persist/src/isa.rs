@@ -60,8 +60,8 @@ impl Flush {
         }
     }
 
-    /// The instruction as a function of a line. The processor must have it ([`supports`]), and the line must be
-    /// mapped.
+    /// The instruction as a function of a line. The processor must have it ([`supports`]), and the
+    /// line must be mapped.
     pub const fn function(self) -> unsafe fn(*const u8) {
         match self {
             Flush::Clflush => clflush,
@@ -86,7 +86,10 @@ impl FromStr for Flush {
     type Err = ParseFlushError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Flush::ALL.into_iter().find(|flush| flush.name() == text).ok_or_else(|| ParseFlushError(text.into()))
+        Flush::ALL
+            .into_iter()
+            .find(|flush| flush.name() == text)
+            .ok_or_else(|| ParseFlushError(text.into()))
     }
 }
 
@@ -124,8 +127,8 @@ impl Width {
     /// Copies whole lines with ordinary stores, by a loop of this width's own.
     ///
     /// # Safety
-    /// `to` must be aligned to 64 bytes, and both ranges mapped for so many lines, that at `to` for writing; the
-    /// processor must have the registers ([`has_width`]).
+    /// `to` must be aligned to 64 bytes, and both ranges mapped for so many lines, that at `to` for
+    /// writing; the processor must have the registers ([`has_width`]).
     #[inline(always)]
     pub unsafe fn copy(self, to: *mut u8, from: *const u8, lines: usize) {
         // SAFETY: by the contract above.
@@ -256,8 +259,9 @@ pub fn mfence() {
     unsafe { asm!("mfence", options(nostack, preserves_flags)) }
 }
 
-/// Orders loads, and waits until the instructions before it have completed locally. It orders no stores and no
-/// flushes (Intel SDM volume 2A, "LFENCE"), so that nothing is durable behind it: it is here to be measured.
+/// Orders loads, and waits until the instructions before it have completed locally. It orders no
+/// stores and no flushes (Intel SDM volume 2A, "LFENCE"), so that nothing is durable behind it: it
+/// is here to be measured.
 #[inline(always)]
 pub fn lfence() {
     // SAFETY: a fence changes no data.
@@ -265,7 +269,8 @@ pub fn lfence() {
 }
 
 /// A locked read-modify-write of the stack that changes nothing: the full fence that compilers
-/// prefer to `mfence`, and one that drains non-temporal stores (Intel SDM volume 3A, section 8.2.2).
+/// prefer to `mfence`, and one that drains non-temporal stores (Intel SDM volume 3A, section
+/// 8.2.2).
 #[inline(always)]
 pub fn locked() {
     // SAFETY: or-ing zero into the word at the stack pointer leaves it as it was.
@@ -292,13 +297,14 @@ pub unsafe fn prefetchw(p: *const u8) {
     unsafe { asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags)) }
 }
 
-/// Whether `sfence` waits for `clflush`: everywhere but on AMD's processors before `clflushopt`, where only
-/// `mfence` does (AMD APM volume 3, "CLFLUSH").
+/// Whether `sfence` waits for `clflush`: everywhere but on AMD's processors before `clflushopt`,
+/// where only `mfence` does (AMD APM volume 3, "CLFLUSH").
 pub fn sfence_orders_clflush() -> bool {
     let vendor = cpuid(0, 0);
     // "AuthenticAMD" and "HygonGenuine", in EBX, EDX, ECX.
     let amd = [[vendor.ebx, vendor.edx, vendor.ecx]].iter().any(|words| {
-        *words == [0x6874_7541, 0x6974_6e65, 0x444d_4163] || *words == [0x6f67_7948, 0x6e65_476e, 0x656e_6975]
+        *words == [0x6874_7541, 0x6974_6e65, 0x444d_4163]
+            || *words == [0x6f67_7948, 0x6e65_476e, 0x656e_6975]
     });
     !amd || supports(Flush::Clflushopt)
 }
@@ -324,9 +330,9 @@ macro_rules! line_copy {
         $(#[$doc])*
         ///
         /// # Safety
-        /// `to` must be aligned to 64 bytes, and `to` and `from` mapped for 64 bytes, `to` for writing;
-        /// the width must exist ([`has_width`]). Copies with registers wider than 16 bytes must be
-        /// followed by [`vzeroupper`] before code that uses floating point.
+        /// `to` must be aligned to 64 bytes, and `to` and `from` mapped for 64 bytes, `to` for
+        /// writing; the width must exist ([`has_width`]). Copies with registers wider than 16 bytes
+        /// must be followed by [`vzeroupper`] before code that uses floating point.
         #[inline(always)]
         pub unsafe fn $name(to: *mut u8, from: *const u8) {
             // SAFETY: by the contract above; the registers written are declared.
@@ -392,16 +398,17 @@ line_copy!(
     "vmovntdq [{to}], zmm0"
 );
 
-/// Copies `len` bytes upwards with `rep movsb`: ordinary stores, as wide as the processor chooses. Processors with
-/// "enhanced" and "fast short" `rep movsb` (CPUID.(07H,0):EBX\[9\], EDX\[4\]) copy whole lines at a time (Intel
-/// Optimization Reference Manual, "REP MOVSB"). How the stores to one line are ordered among each other is not
-/// promised (Intel SDM volume 1, "Fast-String Operation").
+/// Copies `len` bytes upwards with `rep movsb`: ordinary stores, as wide as the processor chooses.
+/// Processors with "enhanced" and "fast short" `rep movsb` (CPUID.(07H,0):EBX\[9\], EDX\[4\]) copy
+/// whole lines at a time (Intel Optimization Reference Manual, "REP MOVSB"). How the stores to one
+/// line are ordered among each other is not promised (Intel SDM volume 1, "Fast-String Operation").
 ///
 /// # Safety
 /// Both ranges must be mapped, that at `to` for writing, and they must not overlap.
 #[inline(always)]
 pub unsafe fn copy_movsb(to: *mut u8, from: *const u8, len: usize) {
-    // SAFETY: by the contract above; the direction flag is clear in Rust code, and the registers are declared.
+    // SAFETY: by the contract above; the direction flag is clear in Rust code, and the registers
+    // are declared.
     unsafe {
         asm!("rep movsb", inout("rcx") len => _, inout("rdi") to => _, inout("rsi") from => _,
             options(nostack, preserves_flags))
@@ -431,13 +438,14 @@ mod tests {
     fn every_copy_moves_the_whole_line_and_nothing_else() {
         let streams: [Copy; 3] = [stream_sse2, stream_avx2, stream_avx512];
         let copies: [Copy; 3] = [copy_sse2, copy_avx2, copy_avx512];
-        let methods = [copies, streams].into_iter().flat_map(|methods| Width::ALL.into_iter().zip(methods));
+        let methods =
+            [copies, streams].into_iter().flat_map(|methods| Width::ALL.into_iter().zip(methods));
         let memory: [Line; 2] = [0, 64].map(|start| Line(std::array::from_fn(|i| i as u8 + start)));
         let widths = methods.filter(|(width, _)| has_width(*width));
         for ((width, copy), from) in widths.flat_map(|way| [0, 1, 63].map(|from| (way, from))) {
             let mut to = [const { Line([0; LINE]) }; 3];
-            // SAFETY: the target is aligned, both lines of the source are one array, the width exists,
-            // and the fence precedes any read.
+            // SAFETY: the target is aligned, both lines of the source are one array, the width
+            // exists, and the fence precedes any read.
             unsafe {
                 copy(to[1].0.as_mut_ptr(), memory.as_ptr().cast::<u8>().add(from));
                 if width != Width::Sse2 {
@@ -445,7 +453,10 @@ mod tests {
                 }
             }
             sfence();
-            assert!(to[1].0.iter().enumerate().all(|(i, byte)| *byte == (from + i) as u8), "{width}");
+            assert!(
+                to[1].0.iter().enumerate().all(|(i, byte)| *byte == (from + i) as u8),
+                "{width}"
+            );
             assert_eq!((to[0].0, to[2].0), ([0; LINE], [0; LINE]), "{width} wrote beside the line");
         }
     }
@@ -458,7 +469,10 @@ mod tests {
             // SAFETY: both arrays have 200 bytes.
             unsafe { copy_movsb(to.as_mut_ptr().add(at), from.as_ptr(), len) };
             assert_eq!(to[at..at + len], from[..len]);
-            assert!(to[..at].iter().chain(&to[at + len..]).all(|byte| *byte == 0), "beside {at}, {len}");
+            assert!(
+                to[..at].iter().chain(&to[at + len..]).all(|byte| *byte == 0),
+                "beside {at}, {len}"
+            );
         }
     }
 
@@ -500,8 +514,12 @@ mod tests {
                 "/proc/cpuinfo cannot be read",
             );
         };
-        let flags: Vec<&str> =
-            text.lines().find(|l| l.starts_with("flags")).unwrap_or("").split_whitespace().collect();
+        let flags: Vec<&str> = text
+            .lines()
+            .find(|l| l.starts_with("flags"))
+            .unwrap_or("")
+            .split_whitespace()
+            .collect();
         for flush in Flush::ALL {
             assert_eq!(supports(flush), flags.contains(&flush.to_string().as_str()), "{flush}");
         }

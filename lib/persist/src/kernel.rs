@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use rustix::mm::{Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MsyncFlags, ProtFlags, madvise, mmap, mmap_anonymous, msync, munmap,
+};
 
 /// A range of mapped memory, unmapped when dropped.
 #[derive(Debug)]
@@ -13,8 +15,8 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: a mapping is a plain range of memory, valid in every thread until it is dropped. Accesses to it
-// go through raw pointers, whose users state their own synchronisation.
+// SAFETY: a mapping is a plain range of memory, valid in every thread until it is dropped. Accesses
+// to it go through raw pointers, whose users state their own synchronisation.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; nothing here is changed through a shared reference.
 unsafe impl Sync for Mapping {}
@@ -24,8 +26,9 @@ impl Mapping {
     pub fn anonymous(len: usize, flags: MapFlags) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let base =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), len, protection, MapFlags::PRIVATE | flags) }?;
+        let base = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), len, protection, MapFlags::PRIVATE | flags)
+        }?;
         Ok(Self { base: base.cast(), len })
     }
 
@@ -55,15 +58,16 @@ impl Mapping {
 
     /// madvise(2) of the whole range.
     pub fn advise(&self, advice: Advice) -> io::Result<()> {
-        // SAFETY: the range is ours. Advice that drops contents leaves zeros, which a region may hold.
+        // SAFETY: the range is ours. Advice that drops contents leaves zeros, which a region may
+        // hold.
         Ok(unsafe { madvise(self.base.cast(), self.len, advice) }?)
     }
 
     /// Makes every page present and writable.
     ///
     /// By a write fault, not a read fault: reading would map the shared zero page or leave file
-    /// blocks unallocated, and the first store would then be timed with the fault. The kernel does it where
-    /// it can (Linux 5.14), since it then reports what would have been SIGBUS.
+    /// blocks unallocated, and the first store would then be timed with the fault. The kernel does
+    /// it where it can (Linux 5.14), since it then reports what would have been SIGBUS.
     pub fn populate(&self) -> io::Result<()> {
         loop {
             match self.advise(Advice::LinuxPopulateWrite) {
@@ -73,8 +77,8 @@ impl Mapping {
             }
         }
         for page in (0..self.len).step_by(4096) {
-            // SAFETY: inside the mapping, which nobody else uses yet; an atomic, since another process may
-            // have the file mapped.
+            // SAFETY: inside the mapping, which nobody else uses yet; an atomic, since another
+            // process may have the file mapped.
             unsafe {
                 let byte = std::sync::atomic::AtomicU8::from_ptr(self.base.add(page));
                 byte.fetch_or(0, std::sync::atomic::Ordering::Relaxed);
@@ -131,8 +135,8 @@ pub(crate) enum Lock {
     None,
 }
 
-/// Locks a byte of a file for its open file description (`F_OFD_SETLK` of fcntl(2)), which `rustix` has not, and waits
-/// for it where that is asked for. Whether the lock was got.
+/// Locks a byte of a file for its open file description (`F_OFD_SETLK` of fcntl(2)), which `rustix`
+/// has not, and waits for it where that is asked for. Whether the lock was got.
 ///
 /// # Errors
 /// The errno; file systems may have no locks.

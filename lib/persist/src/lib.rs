@@ -1,6 +1,6 @@
-//! Stores that outlive the program: [`Region`]s of memory that know how durable they are, [`Stores`] whose
-//! state is in their type, failure-atomic [records](record), and a [`Ring`] that needs one fence for each
-//! durable entry.
+//! Stores that outlive the program: [`Region`]s of memory that know how durable they are,
+//! [`Stores`] whose state is in their type, failure-atomic [records](record), and a [`Ring`] that
+//! needs one fence for each durable entry.
 //!
 //! ```
 //! use ringfence_persist::{Durability, Region, Ring};
@@ -12,9 +12,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Below lie the [`Memory`] trait, on which all of it is written, so that it runs on bare instructions and
-//! under a checker; [`isa`], the only module with inline assembly; and the [`policy`] file that carries what
-//! was measured on a machine to where stores are made.
+//! Below lie the [`Memory`] trait, on which all of it is written, so that it runs on bare
+//! instructions and under a checker; [`isa`], the only module with inline assembly; and the
+//! [`policy`] file that carries what was measured on a machine to where stores are made.
 
 pub mod checksum;
 pub mod isa;

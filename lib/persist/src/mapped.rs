@@ -16,10 +16,10 @@ use crate::{Durability, Flush, LINE, Memory, Methods, Region, Width, checksum, i
 ///
 /// It can be sent to another thread but not shared, since its loads and stores are not atomic.
 ///
-/// Other processes may map the same file. What they may touch, and when, is between the processes: as for
-/// every shared mapping a store of theirs to bytes that this process reads is a data race. The ring keeps its
-/// two sides apart by locks and indices. A file that somebody else makes shorter ends the process with SIGBUS
-/// at the next access beyond its end.
+/// Other processes may map the same file. What they may touch, and when, is between the processes:
+/// as for every shared mapping a store of theirs to bytes that this process reads is a data race.
+/// The ring keeps its two sides apart by locks and indices. A file that somebody else makes shorter
+/// ends the process with SIGBUS at the next access beyond its end.
 #[derive(Debug)]
 pub struct Mapped {
     region: Arc<Region>,
@@ -28,7 +28,8 @@ pub struct Mapped {
     base: *mut u8,
     len: usize,
     methods: Methods,
-    // `None` where caches are part of the persistence domain (eADR): flushes are left out there, fences stay.
+    // `None` where caches are part of the persistence domain (eADR): flushes are left out there,
+    // fences stay.
     flush: Option<Flush>,
     // `mfence` stands for `sfence` where that does not wait for the flush.
     strong_fences: bool,
@@ -39,8 +40,8 @@ pub struct Mapped {
 // SAFETY: the region lives as long as this does; nothing here belongs to a thread.
 unsafe impl Send for Mapped {}
 
-// A file in the page cache: a range, of offsets in the region, that is synced at the next fence. What that says the
-// region keeps.
+// A file in the page cache: a range, of offsets in the region, that is synced at the next fence.
+// What that says the region keeps.
 #[derive(Debug, Default)]
 struct Writeback(RefCell<Option<Range<usize>>>);
 
@@ -53,8 +54,8 @@ impl Mapped {
         Ok(Self::with_methods(region, Methods::here()?))
     }
 
-    /// The region, with methods of the caller's choice. Flushes are left out under eADR, and a file in the page
-    /// cache is written back at each fence, by the call that they name.
+    /// The region, with methods of the caller's choice. Flushes are left out under eADR, and a file
+    /// in the page cache is written back at each fence, by the call that they name.
     ///
     /// # Panics
     /// If the processor lacks the instruction or the registers.
@@ -71,7 +72,17 @@ impl Mapped {
         let flush = (!region.durability().elides_flushes()).then_some(methods.flush);
         let strong_fences = methods.flush == Flush::Clflush && !isa::sfence_orders_clflush();
         let region = region.clone();
-        Self { region, start: 0, base, len, methods, flush, strong_fences, writeback, not_sync: PhantomData }
+        Self {
+            region,
+            start: 0,
+            base,
+            len,
+            methods,
+            flush,
+            strong_fences,
+            writeback,
+            not_sync: PhantomData,
+        }
     }
 
     /// Flushes by another instruction from here on.
@@ -91,10 +102,11 @@ impl Mapped {
         Self { start, base, len, ..Self::view(&self.region, self.methods) }
     }
 
-    /// Parts of it, of so many bytes each, one behind the other from its start, each from address 0: memory of its own for
-    /// each of several threads. Where it is a file in the page cache they share its syncs: a fence of one covers
-    /// what others wait for at that time ([`region::group`](crate::region::group)), so that several threads sync less
-    /// often than each on a file of its own.
+    /// Parts of it, of so many bytes each, one behind the other from its start, each from address
+    /// 0: memory of its own for each of several threads. Where it is a file in the page cache they
+    /// share its syncs: a fence of one covers what others wait for at that time
+    /// ([`region::group`](crate::region::group)), so that several threads sync less often than each
+    /// on a file of its own.
     ///
     /// # Panics
     /// If a length is no multiple of 64, or all together are more than there is.
@@ -102,8 +114,12 @@ impl Mapped {
         let mut from = 0;
         let part = |len: &usize| {
             assert!(len.is_multiple_of(LINE), "a part of {len} bytes is no multiple of {LINE}");
-            let part =
-                Self { base: self.at(from, *len), start: self.start + from, len: *len, ..self.share() };
+            let part = Self {
+                base: self.at(from, *len),
+                start: self.start + from,
+                len: *len,
+                ..self.share()
+            };
             from += len;
             part
         };
@@ -128,7 +144,11 @@ impl Mapped {
     #[inline]
     #[track_caller]
     fn at(&self, at: usize, len: usize) -> *mut u8 {
-        assert!(at <= self.len && len <= self.len - at, "{len} bytes at {at} of {} are mapped", self.len);
+        assert!(
+            at <= self.len && len <= self.len - at,
+            "{len} bytes at {at} of {} are mapped",
+            self.len
+        );
         // SAFETY: inside the mapping, as just checked.
         unsafe { self.base.add(at) }
     }
@@ -144,9 +164,9 @@ impl Mapped {
     fn note(&self, range: Range<usize>) {
         if let Some(writeback) = &self.writeback {
             let range = self.start + range.start..self.start + range.end;
-            writeback
-                .0
-                .replace_with(|noted| Some(noted.take().map_or(range.clone(), |noted| hull(noted, range))));
+            writeback.0.replace_with(|noted| {
+                Some(noted.take().map_or(range.clone(), |noted| hull(noted, range)))
+            });
         }
     }
 
@@ -169,8 +189,8 @@ impl Mapped {
 }
 
 impl Region {
-    /// Gives every page back to the kernel: the next store to each is the first one again, with its page
-    /// fault, allocation and zeroing. What the region held is lost.
+    /// Gives every page back to the kernel: the next store to each is the first one again, with its
+    /// page fault, allocation and zeroing. What the region held is lost.
     ///
     /// # Errors
     /// What the kernel reports; devices and some file systems cannot give pages back.
@@ -219,7 +239,11 @@ impl Memory for Mapped {
 
     #[inline]
     fn store_nt(&self, at: usize, bytes: &[u8]) {
-        assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "{} bytes at {at}", bytes.len());
+        assert!(
+            at.is_multiple_of(8) && bytes.len().is_multiple_of(8),
+            "{} bytes at {at}",
+            bytes.len()
+        );
         let to = self.at(at, bytes.len());
         if self.writeback.is_some() {
             if !planted("nt-not-noted") {
@@ -227,7 +251,8 @@ impl Memory for Mapped {
             }
             return self.store(at, bytes);
         }
-        // SAFETY: mapped for that length, aligned to 8, whole words; the width exists (`with_methods`).
+        // SAFETY: mapped for that length, aligned to 8, whole words; the width exists
+        // (`with_methods`).
         unsafe { stream(to, bytes, self.methods.width) }
     }
 
@@ -242,7 +267,8 @@ impl Memory for Mapped {
         }
         let lines = (range.end - 1) / LINE - range.start / LINE + 1;
         if let Some(flush) = self.flush {
-            // SAFETY: every line overlaps the range, which is mapped; the instruction exists (`with_methods`).
+            // SAFETY: every line overlaps the range, which is mapped; the instruction exists
+            // (`with_methods`).
             unsafe { flush_lines(start, lines, flush) }
         }
     }
@@ -267,15 +293,17 @@ impl Memory for Mapped {
     fn compare_exchange_u64(&self, at: usize, current: u64, new: u64) -> Result<u64, u64> {
         let word = self.word(at);
         let mut found = Ok(current);
-        self.fence(|| found = word.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst));
+        self.fence(|| {
+            found = word.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst)
+        });
         found
     }
 
     #[inline]
     fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool {
         pieces.iter().for_each(assert_in_order);
-        // SAFETY: mapped for that length; nobody stores to bytes that are being verified, by the contract
-        // of those who share the mapping.
+        // SAFETY: mapped for that length; nobody stores to bytes that are being verified, by the
+        // contract of those who share the mapping.
         let bytes = |range: &Range<usize>| unsafe {
             std::slice::from_raw_parts(self.at(range.start, range.len()).cast_const(), range.len())
         };
@@ -287,7 +315,12 @@ impl Memory for Mapped {
     }
 
     #[inline]
-    fn verify_with(&self, _name: &str, pieces: [Range<usize>; 2], fits: &dyn Fn(&[u8]) -> bool) -> bool {
+    fn verify_with(
+        &self,
+        _name: &str,
+        pieces: [Range<usize>; 2],
+        fits: &dyn Fn(&[u8]) -> bool,
+    ) -> bool {
         pieces.iter().for_each(assert_in_order);
         // SAFETY: as in `verify`.
         let bytes = |range: &Range<usize>| unsafe {
@@ -316,9 +349,9 @@ impl Memory for Mapped {
     }
 }
 
-// Stores up to so many bytes ask for their lines first: a store behind a fence fetches its line only when the fence
-// is passed, and a prefetch is a hint that is tied to no fence (Intel SDM volume 2B, "PREFETCHW"). Longer ones
-// gained nothing where it was measured (docs/performance.md).
+// Stores up to so many bytes ask for their lines first: a store behind a fence fetches its line
+// only when the fence is passed, and a prefetch is a hint that is tied to no fence (Intel SDM
+// volume 2B, "PREFETCHW"). Longer ones gained nothing where it was measured (docs/performance.md).
 const ASKED: usize = 1024;
 
 // The loops below are functions of their own, which `scripts/check-loops` looks at.
@@ -351,12 +384,14 @@ unsafe fn stream(to: *mut u8, bytes: &[u8], width: Width) {
 unsafe fn stream_words(to: *mut u8, from: *const u8, words: usize) {
     for word in 0..words {
         // SAFETY: inside both ranges, by the caller.
-        unsafe { isa::stream_u64(to.add(word * 8), from.add(word * 8).cast::<u64>().read_unaligned()) }
+        unsafe {
+            isa::stream_u64(to.add(word * 8), from.add(word * 8).cast::<u64>().read_unaligned())
+        }
     }
 }
 
-// Upwards and by words, which a call of memcpy would not promise: a line reaches memory as a prefix of its
-// stores.
+// Upwards and by words, which a call of memcpy would not promise: a line reaches memory as a prefix
+// of its stores.
 unsafe fn store(to: *mut u8, bytes: &[u8], width: Width) {
     let from = bytes.as_ptr();
     let head = until_aligned(to, LINE).min(bytes.len());
@@ -423,7 +458,10 @@ mod tests {
         let mut all = vec![0; 1024];
         memory.load(0, &mut all);
         assert_eq!(&all[at..at + wanted.len()], wanted, "at {at}");
-        assert!(all[..at].iter().chain(&all[at + wanted.len()..]).all(|byte| *byte == 0), "beside {at}");
+        assert!(
+            all[..at].iter().chain(&all[at + wanted.len()..]).all(|byte| *byte == 0),
+            "beside {at}"
+        );
         memory.store(at, &vec![0; wanted.len()]);
     }
 

@@ -1,18 +1,22 @@
-//! The operations that durable code is written in, as a trait: one implementation compiles to the bare
-//! instructions ([`crate::Mapped`]), another records them and explores what a crash leaves behind.
+//! The operations that durable code is written in, as a trait: one implementation compiles to the
+//! bare instructions ([`crate::Mapped`]), another records them and explores what a crash leaves
+//! behind.
 //!
-//! Addresses are offsets in bytes from the start of the memory. A range that does not lie inside it, or a
-//! misaligned address where alignment is asked for, is a fault of the caller and panics, as for a slice.
+//! Addresses are offsets in bytes from the start of the memory. A range that does not lie inside
+//! it, or a misaligned address where alignment is asked for, is a fault of the caller and panics,
+//! as for a slice.
 //!
-//! What each operation promises is the architecture's (Intel SDM volume 3A, section 8.2, and volume 2,
-//! "CLFLUSH", "CLFLUSHOPT", "CLWB", "SFENCE"; formally Px86, Raad et al., POPL 2020):
+//! What each operation promises is the architecture's (Intel SDM volume 3A, section 8.2, and volume
+//! 2, "CLFLUSH", "CLFLUSHOPT", "CLWB", "SFENCE"; formally Px86, Raad et al., POPL 2020):
 //!
-//! - [`store`](Memory::store) and [`store_u64`](Memory::store_u64) reach memory line by line in the order of
-//!   the program within a line, in any order between lines, at any time, and for certain only after
-//!   [`flush`](Memory::flush) and then a fence;
-//! - [`store_nt`](Memory::store_nt) reaches memory in aligned pieces of 8 bytes, in any order, and for certain
-//!   only after a fence; until then it may not be read, nor overwritten by another kind of store;
-//! - [`sfence`](Memory::sfence), [`mfence`](Memory::mfence) and the locked operations wait for both.
+//! - [`store`](Memory::store) and [`store_u64`](Memory::store_u64) reach memory line by line in the
+//!   order of the program within a line, in any order between lines, at any time, and for certain
+//!   only after [`flush`](Memory::flush) and then a fence;
+//! - [`store_nt`](Memory::store_nt) reaches memory in aligned pieces of 8 bytes, in any order, and
+//!   for certain only after a fence; until then it may not be read, nor overwritten by another kind
+//!   of store;
+//! - [`sfence`](Memory::sfence), [`mfence`](Memory::mfence) and the locked operations wait for
+//!   both.
 
 use std::io;
 use std::ops::Range;
@@ -31,8 +35,8 @@ pub trait Memory {
     #[track_caller]
     fn load(&self, at: usize, into: &mut [u8]);
 
-    /// Reads eight bytes at once; what was written before the value read ([`Memory::store_u64`]) is seen
-    /// by later loads (acquire). `at` must be a multiple of 8.
+    /// Reads eight bytes at once; what was written before the value read ([`Memory::store_u64`]) is
+    /// seen by later loads (acquire). `at` must be a multiple of 8.
     #[track_caller]
     fn load_u64(&self, at: usize) -> u64;
 
@@ -40,18 +44,19 @@ pub trait Memory {
     #[track_caller]
     fn store(&self, at: usize, bytes: &[u8]);
 
-    /// Writes eight bytes by one ordinary store, never torn, after all ordinary stores before it (release).
-    /// It is *not* ordered behind non-temporal stores: those want a fence first. `at` must be a multiple of 8.
+    /// Writes eight bytes by one ordinary store, never torn, after all ordinary stores before it
+    /// (release). It is *not* ordered behind non-temporal stores: those want a fence first. `at`
+    /// must be a multiple of 8.
     #[track_caller]
     fn store_u64(&self, at: usize, value: u64);
 
-    /// Writes bytes by non-temporal stores. `at` and the length must be multiples of 8. A fence must come
-    /// before any other access to these bytes, by this thread or another.
+    /// Writes bytes by non-temporal stores. `at` and the length must be multiples of 8. A fence
+    /// must come before any other access to these bytes, by this thread or another.
     #[track_caller]
     fn store_nt(&self, at: usize, bytes: &[u8]);
 
-    /// Begins to write back every line that the range touches (`clwb`, `clflushopt` or `clflush`); done only
-    /// after the next fence.
+    /// Begins to write back every line that the range touches (`clwb`, `clflushopt` or `clflush`);
+    /// done only after the next fence.
     #[track_caller]
     fn flush(&self, range: Range<usize>);
 
@@ -69,30 +74,37 @@ pub trait Memory {
     #[track_caller]
     fn mfence(&self);
 
-    /// Replaces eight bytes if they are `current`, in one locked operation, which is a full fence too.
-    /// `at` must be a multiple of 8.
+    /// Replaces eight bytes if they are `current`, in one locked operation, which is a full fence
+    /// too. `at` must be a multiple of 8.
     ///
     /// # Errors
     /// The value found, if it is another.
     #[track_caller]
     fn compare_exchange_u64(&self, at: usize, current: u64, new: u64) -> Result<u64, u64>;
 
-    /// Whether the bytes of both ranges, one after the other, have this [`crate::checksum::of`] under `seed`;
-    /// the second may be empty.
+    /// Whether the bytes of both ranges, one after the other, have this [`crate::checksum::of`]
+    /// under `seed`; the second may be empty.
     ///
-    /// An operation of its own, so that a checker can take it as ideal: true exactly where every byte comes
-    /// from the stores that the checksum was made for.
+    /// An operation of its own, so that a checker can take it as ideal: true exactly where every
+    /// byte comes from the stores that the checksum was made for.
     #[track_caller]
     fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool;
 
-    /// As [`verify`](Memory::verify) for a checksum of the caller's own, so that existing formats can be checked:
-    /// whether the bytes of both `pieces`, one after the other, are those that it was made for, as `fits` says of
-    /// any bytes; the second may be empty. `name` is the checksum's name, for people: `"CRC-32C"`.
+    /// As [`verify`](Memory::verify) for a checksum of the caller's own, so that existing formats
+    /// can be checked: whether the bytes of both `pieces`, one after the other, are those that it
+    /// was made for, as `fits` says of any bytes; the second may be empty. `name` is the checksum's
+    /// name, for people: `"CRC-32C"`.
     ///
-    /// `fits` must depend on the bytes alone: a checker calls it with several contents that memory may have. How
-    /// often it is wrong, as a checksum of few bits is, is for the caller to know; a checker takes it as ideal.
+    /// `fits` must depend on the bytes alone: a checker calls it with several contents that memory
+    /// may have. How often it is wrong, as a checksum of few bits is, is for the caller to know; a
+    /// checker takes it as ideal.
     #[track_caller]
-    fn verify_with(&self, name: &str, pieces: [Range<usize>; 2], fits: &dyn Fn(&[u8]) -> bool) -> bool {
+    fn verify_with(
+        &self,
+        name: &str,
+        pieces: [Range<usize>; 2],
+        fits: &dyn Fn(&[u8]) -> bool,
+    ) -> bool {
         _ = name;
         let mut bytes = vec![0; pieces.iter().map(ExactSizeIterator::len).sum()];
         let mut rest = &mut bytes[..];
@@ -105,8 +117,8 @@ pub trait Memory {
         fits(&bytes)
     }
 
-    /// Whether every fence so far did what it says. The instructions cannot fail, but `msync` can, which
-    /// stands behind the fence where memory is a file in the page cache.
+    /// Whether every fence so far did what it says. The instructions cannot fail, but `msync` can,
+    /// which stands behind the fence where memory is a file in the page cache.
     ///
     /// # Errors
     /// The first failure; it stays, since what was lost then is not known.
@@ -114,8 +126,8 @@ pub trait Memory {
         Ok(())
     }
 
-    /// The bytes themselves, where this memory can lend them: only memory that safe code cannot store to in
-    /// any other way than through `self` may.
+    /// The bytes themselves, where this memory can lend them: only memory that safe code cannot
+    /// store to in any other way than through `self` may.
     ///
     /// # Safety
     /// As long as the slice lives nobody, in this process or another, may store to its bytes.
@@ -124,15 +136,20 @@ pub trait Memory {
     }
 }
 
-/// For implementations: a range that ends before it begins is a fault of the caller, as for a slice, and not an
-/// empty one.
+/// For implementations: a range that ends before it begins is a fault of the caller, as for a
+/// slice, and not an empty one.
 ///
 /// # Panics
 /// If it does.
 #[inline]
 #[track_caller]
 pub fn assert_in_order(range: &Range<usize>) {
-    assert!(range.start <= range.end, "the range {}..{} ends before it begins", range.start, range.end);
+    assert!(
+        range.start <= range.end,
+        "the range {}..{} ends before it begins",
+        range.start,
+        range.end
+    );
 }
 
 /// Borrowed memory is memory, but lends no bytes: a second borrower could store to them meanwhile.
@@ -184,7 +201,12 @@ impl<M: Memory> Memory for &M {
         (**self).verify(pieces, seed, sum)
     }
     #[track_caller]
-    fn verify_with(&self, name: &str, pieces: [Range<usize>; 2], fits: &dyn Fn(&[u8]) -> bool) -> bool {
+    fn verify_with(
+        &self,
+        name: &str,
+        pieces: [Range<usize>; 2],
+        fits: &dyn Fn(&[u8]) -> bool,
+    ) -> bool {
         (**self).verify_with(name, pieces, fits)
     }
     fn health(&self) -> io::Result<()> {

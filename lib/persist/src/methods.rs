@@ -1,5 +1,5 @@
-//! Which instructions make stores durable here: from the processor, a [`Policy`] measured on it, and the
-//! environment.
+//! Which instructions make stores durable here: from the processor, a [`Policy`] measured on it,
+//! and the environment.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,16 @@ use crate::{Flush, Width, isa};
 /// How stores are made durable in one memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Methods {
-    /// The instruction that writes a line back. It is left out where the region says that caches are part of
-    /// the persistence domain (eADR); fences are kept there, since a store may be in a buffer before the cache.
+    /// The instruction that writes a line back. It is left out where the region says that caches
+    /// are part of the persistence domain (eADR); fences are kept there, since a store may be in a
+    /// buffer before the cache.
     pub flush: Flush,
     /// Copies of so many bytes and more are non-temporal; `usize::MAX` for never.
     pub nt_threshold: usize,
     /// The registers that whole lines are copied with.
     pub width: Width,
-    /// The call that stands behind a fence where memory is a file in the page cache, and there alone.
+    /// The call that stands behind a fence where memory is a file in the page cache, and there
+    /// alone.
     pub sync: RegionSync,
 }
 
@@ -45,7 +47,8 @@ pub enum MethodsError {
     Missing(Flush),
     /// The policy was measured on another kind of processor.
     #[error(
-        "the policy was measured on processor {measured}, this is {here}: let 'ringfence tune' write one here"
+        "the policy was measured on processor {measured}, this is {here}: let 'ringfence tune' \
+         write one here"
     )]
     Elsewhere {
         /// Where it was measured.
@@ -66,9 +69,9 @@ pub enum MethodsError {
 }
 
 impl Methods {
-    /// Of the instructions that this processor has the one that disturbs its own cache least (`clwb`, else
-    /// `clflushopt`, else `clflush`), and non-temporal stores from a whole line on. What is cheapest differs
-    /// from machine to machine: a policy knows.
+    /// Of the instructions that this processor has the one that disturbs its own cache least
+    /// (`clwb`, else `clflushopt`, else `clflush`), and non-temporal stores from a whole line on.
+    /// What is cheapest differs from machine to machine: a policy knows.
     pub fn of_processor() -> Self {
         let flush = Flush::GENTLEST_FIRST.into_iter().find(|flush| isa::supports(*flush));
         Self {
@@ -95,12 +98,16 @@ impl Methods {
     /// # Errors
     /// [`MethodsError::Missing`].
     pub fn with_flush(self, flush: Flush) -> Result<Self, MethodsError> {
-        if isa::supports(flush) { Ok(Self { flush, ..self }) } else { Err(MethodsError::Missing(flush)) }
+        if isa::supports(flush) {
+            Ok(Self { flush, ..self })
+        } else {
+            Err(MethodsError::Missing(flush))
+        }
     }
 
-    /// What the environment asks for, else [`Methods::of_processor`]: `RINGFENCE_POLICY` names a policy file;
-    /// over it `RINGFENCE_FLUSH` (`clwb`, `clflushopt`, `clflush`) and `RINGFENCE_NT_THRESHOLD` (bytes, or
-    /// `never`), which are meant for tests and comparisons.
+    /// What the environment asks for, else [`Methods::of_processor`]: `RINGFENCE_POLICY` names a
+    /// policy file; over it `RINGFENCE_FLUSH` (`clwb`, `clflushopt`, `clflush`) and
+    /// `RINGFENCE_NT_THRESHOLD` (bytes, or `never`), which are meant for tests and comparisons.
     ///
     /// # Errors
     /// A variable that cannot be followed is refused, never ignored.
@@ -108,15 +115,20 @@ impl Methods {
         Self::of_variables(environment)
     }
 
-    fn of_variables(variable: impl Fn(&'static str) -> Option<String>) -> Result<Self, MethodsError> {
+    fn of_variables(
+        variable: impl Fn(&'static str) -> Option<String>,
+    ) -> Result<Self, MethodsError> {
         let policy = named(&variable)?;
         let mut methods =
             policy.map_or_else(|| Ok(Self::of_processor()), |policy| Self::of_policy(&policy))?;
         let name = "RINGFENCE_FLUSH";
         if let Some(value) = variable(name) {
             let expected = "clwb, clflushopt or clflush";
-            let flush =
-                value.parse().map_err(|_| MethodsError::Variable { variable: name, value, expected })?;
+            let flush = value.parse().map_err(|_| MethodsError::Variable {
+                variable: name,
+                value,
+                expected,
+            })?;
             methods = methods.with_flush(flush)?;
         }
         let name = "RINGFENCE_NT_THRESHOLD";
@@ -143,7 +155,9 @@ impl Prices {
         Self::of_variables(environment)
     }
 
-    fn of_variables(variable: impl Fn(&'static str) -> Option<String>) -> Result<Self, MethodsError> {
+    fn of_variables(
+        variable: impl Fn(&'static str) -> Option<String>,
+    ) -> Result<Self, MethodsError> {
         let Some(policy) = named(&variable)? else { return Ok(Self::default()) };
         of_here(&policy)?;
         Ok(policy.prices)
@@ -155,9 +169,12 @@ fn environment(name: &'static str) -> Option<String> {
 }
 
 // The policy that the environment names, if any.
-fn named(variable: &impl Fn(&'static str) -> Option<String>) -> Result<Option<Policy>, MethodsError> {
+fn named(
+    variable: &impl Fn(&'static str) -> Option<String>,
+) -> Result<Option<Policy>, MethodsError> {
     let Some(path) = variable("RINGFENCE_POLICY").map(PathBuf::from) else { return Ok(None) };
-    let text = ordinary(&path).map_err(|source| MethodsError::Unreadable { path: path.clone(), source })?;
+    let text = ordinary(&path)
+        .map_err(|source| MethodsError::Unreadable { path: path.clone(), source })?;
     Policy::parse(&text).map(Some).map_err(|source| MethodsError::Policy { path, source })
 }
 
@@ -188,13 +205,16 @@ mod tests {
     use crate::policy::{FileLayout, FileSync, Fingerprint};
 
     fn of(pairs: &[(&'static str, &str)]) -> Result<Methods, MethodsError> {
-        Methods::of_variables(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned()))
+        Methods::of_variables(|name| {
+            pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned())
+        })
     }
 
     #[test]
     fn the_environment_overrides() {
         assert_eq!(of(&[]).unwrap(), Methods::of_processor());
-        let methods = of(&[("RINGFENCE_FLUSH", "clflush"), ("RINGFENCE_NT_THRESHOLD", "512")]).unwrap();
+        let methods =
+            of(&[("RINGFENCE_FLUSH", "clflush"), ("RINGFENCE_NT_THRESHOLD", "512")]).unwrap();
         assert_eq!((methods.flush, methods.nt_threshold), (Flush::Clflush, 512));
         assert_eq!(of(&[("RINGFENCE_NT_THRESHOLD", "never")]).unwrap().nt_threshold, usize::MAX);
         for (name, value) in [
@@ -228,7 +248,8 @@ mod tests {
         let of_files = Policy { file, ..policy.clone() };
         assert_eq!(Methods::of_policy(&of_files).unwrap().sync, RegionSync::Fdatasync);
         let read = |text: &str| {
-            let path = std::env::temp_dir().join(format!("ringfence-prices-{}", std::process::id()));
+            let path =
+                std::env::temp_dir().join(format!("ringfence-prices-{}", std::process::id()));
             std::fs::write(&path, text).unwrap();
             let prices = Prices::of_variables(|_| Some(path.to_str().unwrap().into()));
             std::fs::remove_file(&path).unwrap();

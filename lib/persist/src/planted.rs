@@ -1,7 +1,8 @@
 //! Faults that can be planted in the library, to see that its tests find them (`scripts/mutants`).
 
-/// Whether a fault is planted to see that the tests find it: only in builds with `--cfg ringfence_mutants`,
-/// and there by the environment variable `RINGFENCE_MUTANT`, which names one, or several with `+` between them.
+/// Whether a fault is planted to see that the tests find it: only in builds with `--cfg
+/// ringfence_mutants`, and there by the environment variable `RINGFENCE_MUTANT`, which names one,
+/// or several with `+` between them.
 #[inline(always)]
 pub fn planted(name: &str) -> bool {
     #[cfg(ringfence_mutants)]

@@ -1,8 +1,8 @@
 //! Failure-atomic records: a small value that is replaced as a whole, or not at all.
 //!
-//! Two slots, each with a sequence number and a checksum over it and the value; a new value goes into the slot
-//! of the older one, by non-temporal stores under one fence. A crash in the middle leaves that slot torn,
-//! which its checksum tells, and the other one as it was.
+//! Two slots, each with a sequence number and a checksum over it and the value; a new value goes
+//! into the slot of the older one, by non-temporal stores under one fence. A crash in the middle
+//! leaves that slot torn, which its checksum tells, and the other one as it was.
 //!
 //! One slot, byte by byte (little-endian):
 //!
@@ -43,9 +43,10 @@ impl<const N: usize> Record<N> {
     // Values are staged on the stack.
     const FITS: () = assert!(HEAD + N <= STAGE, "a record holds at most 240 bytes");
 
-    /// Makes a record of two slots at these offsets (multiples of 64, apart by at least [`Self::SLOT`]; by 256
-    /// where the medium writes blocks of that size) with its first value, durable on return. Both slots are
-    /// written, so that nothing of an earlier use of these bytes can be taken for a value.
+    /// Makes a record of two slots at these offsets (multiples of 64, apart by at least
+    /// [`Self::SLOT`]; by 256 where the medium writes blocks of that size) with its first value,
+    /// durable on return. Both slots are written, so that nothing of an earlier use of these bytes
+    /// can be taken for a value.
     pub fn create<M: Memory>(memory: &M, slots: [usize; 2], seed: u64, value: &[u8; N]) -> Self {
         let () = Self::FITS;
         let mut record = Self { slots, seed, sequence: 0 };
@@ -61,9 +62,9 @@ impl<const N: usize> Record<N> {
         record
     }
 
-    /// Finds a record, and makes what it finds durable: what was read may so far be in a cache only. What is left
-    /// of a write that did not return never becomes a value after that. `None` if neither slot holds a value,
-    /// which no crash can cause once the record was created.
+    /// Finds a record, and makes what it finds durable: what was read may so far be in a cache
+    /// only. What is left of a write that did not return never becomes a value after that. `None`
+    /// if neither slot holds a value, which no crash can cause once the record was created.
     ///
     /// # Panics
     /// If the slots do not lie inside the memory.
@@ -74,8 +75,10 @@ impl<const N: usize> Record<N> {
         if !planted("record-not-flushed") {
             memory.flush(slot..slot + Self::SLOT);
         }
-        // A torn value whose missing words the next write brings, before its own checksum arrives, would be whole.
-        let torn = Self::sequence_in(memory, slots, other, seed).is_none() && memory.load_u64(other) != 0;
+        // A torn value whose missing words the next write brings, before its own checksum arrives,
+        // would be whole.
+        let torn =
+            Self::sequence_in(memory, slots, other, seed).is_none() && memory.load_u64(other) != 0;
         if torn && !planted("torn-record-not-cleared") {
             memory.store_nt(other, &[0; 8]);
         }
@@ -95,7 +98,12 @@ impl<const N: usize> Record<N> {
     }
 
     // The sequence number in a slot, if the slot is whole.
-    fn sequence_in<M: Memory>(memory: &M, slots: [usize; 2], slot: usize, seed: u64) -> Option<u64> {
+    fn sequence_in<M: Memory>(
+        memory: &M,
+        slots: [usize; 2],
+        slot: usize,
+        seed: u64,
+    ) -> Option<u64> {
         let sequence = memory.load_u64(slot + 8);
         let summed = summed(N);
         let whole = memory.verify(
@@ -107,7 +115,8 @@ impl<const N: usize> Record<N> {
         (whole && belongs).then_some(sequence)
     }
 
-    /// Replaces the value, durable on return: one fence. [`Memory::health`] tells whether the fence held.
+    /// Replaces the value, durable on return: one fence. [`Memory::health`] tells whether the fence
+    /// held.
     #[track_caller]
     #[inline]
     pub fn write<M: Memory>(&mut self, memory: &M, value: &[u8; N]) {
@@ -117,7 +126,8 @@ impl<const N: usize> Record<N> {
         }
     }
 
-    /// Replaces the value; the caller fences before anything rests on it, and before the next write.
+    /// Replaces the value; the caller fences before anything rests on it, and before the next
+    /// write.
     #[track_caller]
     #[inline]
     pub fn put<M: Memory>(&mut self, memory: &M, value: &[u8; N]) {

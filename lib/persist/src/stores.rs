@@ -17,7 +17,8 @@
 //! # Ok::<(), Lost>(())
 //! ```
 //!
-//! What is stored and dropped without being flushed, or flushed without a fence, is a warning of the compiler:
+//! What is stored and dropped without being flushed, or flushed without a fence, is a warning of
+//! the compiler:
 //!
 //! ```compile_fail
 //! # #![deny(unused_must_use)]
@@ -57,7 +58,8 @@ pub struct Flushed {
     id: u64,
 }
 
-/// As durable as the region is ([`crate::Region`] says how much that is). Proof for those who ask for it.
+/// As durable as the region is ([`crate::Region`] says how much that is). Proof for those who ask
+/// for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Durable {
     bytes: usize,
@@ -70,10 +72,14 @@ impl Durable {
     }
 }
 
-/// What was written may not have reached the medium: the kernel could not write the page cache back. Nobody
-/// knows which bytes are lost, so every later fence reports it too: open the file again and recover.
+/// What was written may not have reached the medium: the kernel could not write the page cache
+/// back. Nobody knows which bytes are lost, so every later fence reports it too: open the file
+/// again and recover.
 #[derive(Debug, thiserror::Error)]
-#[error("writing back to the medium failed, and what was lost is not known ({0}); open it again and recover")]
+#[error(
+    "writing back to the medium failed, and what was lost is not known ({0}); open it again and \
+     recover"
+)]
 pub struct Lost(#[source] pub io::Error);
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -89,7 +95,11 @@ impl Stores<Mapped> {
 impl<M: Memory> Stores<M> {
     /// Over any memory; of the methods only the threshold counts here.
     pub fn over(memory: M, methods: Methods) -> Self {
-        Self { memory, nt_threshold: methods.nt_threshold, id: NEXT.fetch_add(1, Ordering::Relaxed) }
+        Self {
+            memory,
+            nt_threshold: methods.nt_threshold,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+        }
     }
 
     /// The memory below, for reading.
@@ -146,9 +156,10 @@ impl<M: Memory> Stores<M> {
         self.drain(bytes)
     }
 
-    /// Copies `bytes` to `at`, durable on return: below the threshold by ordinary stores and flushes, from it
-    /// on by non-temporal stores (what does not fill a word of 8 bytes at either end is flushed), then one
-    /// fence. Torn by a crash it may be: any of its words can be old or new.
+    /// Copies `bytes` to `at`, durable on return: below the threshold by ordinary stores and
+    /// flushes, from it on by non-temporal stores (what does not fill a word of 8 bytes at either
+    /// end is flushed), then one fence. Torn by a crash it may be: any of its words can be old or
+    /// new.
     ///
     /// # Errors
     /// [`Lost`].
@@ -197,15 +208,19 @@ impl<M: Memory> Stores<M> {
         self.drain(bytes)
     }
 
-    /// Several copies under one fence, which comes when `copies` returns, also by a panic. In between nothing
-    /// of this memory can be read, since a non-temporal store must be fenced before it is.
+    /// Several copies under one fence, which comes when `copies` returns, also by a panic. In
+    /// between nothing of this memory can be read, since a non-temporal store must be fenced before
+    /// it is.
     ///
     /// # Errors
     /// [`Lost`].
     #[doc(alias = "pmem_memcpy_nodrain")]
     #[track_caller]
     #[inline]
-    pub fn batch<T>(&mut self, copies: impl FnOnce(&mut Batch<'_, M>) -> T) -> Result<(T, Durable), Lost> {
+    pub fn batch<T>(
+        &mut self,
+        copies: impl FnOnce(&mut Batch<'_, M>) -> T,
+    ) -> Result<(T, Durable), Lost> {
         let mut batch = Batch { stores: self, bytes: 0 };
         let value = copies(&mut batch);
         let bytes = batch.bytes;
@@ -214,11 +229,13 @@ impl<M: Memory> Stores<M> {
         Ok((value, Durable { bytes }))
     }
 
-    /// Publishes eight bytes at once, durable on return and never torn: whatever was durable before it is
-    /// there when the new value is. For everything stored before and not yet fenced it promises nothing.
+    /// Publishes eight bytes at once, durable on return and never torn: whatever was durable before
+    /// it is there when the new value is. For everything stored before and not yet fenced it
+    /// promises nothing.
     ///
-    /// Source: aligned quadwords are written atomically (Intel SDM volume 3A, section 8.1.1), and reach memory
-    /// so (section "Persistent memory" of SNIA's programming model; Px86 takes it as given).
+    /// Source: aligned quadwords are written atomically (Intel SDM volume 3A, section 8.1.1), and
+    /// reach memory so (section "Persistent memory" of SNIA's programming model; Px86 takes it as
+    /// given).
     ///
     /// # Errors
     /// [`Lost`].
@@ -232,11 +249,12 @@ impl<M: Memory> Stores<M> {
         self.persist(at..at + 8)
     }
 
-    /// Publishes up to 56 bytes with their flag in one line under one fence: payload at `at`, then the flag in
-    /// the line's last word. After a crash the payload is there if the new flag is.
+    /// Publishes up to 56 bytes with their flag in one line under one fence: payload at `at`, then
+    /// the flag in the line's last word. After a crash the payload is there if the new flag is.
     ///
-    /// It rests on one line's ordinary stores reaching memory in their order (Px86's prefix rule, Raad et al.,
-    /// POPL 2020, after the SDM's "a line is written back as a whole"), so neither is non-temporal.
+    /// It rests on one line's ordinary stores reaching memory in their order (Px86's prefix rule,
+    /// Raad et al., POPL 2020, after the SDM's "a line is written back as a whole"), so neither is
+    /// non-temporal.
     ///
     /// # Errors
     /// [`Lost`].
@@ -247,7 +265,11 @@ impl<M: Memory> Stores<M> {
     #[inline]
     pub fn publish_line(&mut self, at: usize, payload: &[u8], flag: u64) -> Result<Durable, Lost> {
         assert!(at.is_multiple_of(LINE), "{at} is not a multiple of {LINE}");
-        assert!(payload.len() <= LINE - 8, "{} bytes and a flag do not fit into a line", payload.len());
+        assert!(
+            payload.len() <= LINE - 8,
+            "{} bytes and a flag do not fit into a line",
+            payload.len()
+        );
         if !planted("flag-before-payload") {
             self.memory.store(at, payload);
         }
@@ -288,7 +310,8 @@ fn put_flushed<M: Memory>(memory: &M, at: usize, bytes: &[u8]) {
     }
 }
 
-// Whole words past the caches. What is left at either end shares its word, but not its bytes, with them.
+// Whole words past the caches. What is left at either end shares its word, but not its bytes, with
+// them.
 #[track_caller]
 #[inline]
 fn put_nt<M: Memory>(memory: &M, at: usize, bytes: &[u8]) {
@@ -315,8 +338,8 @@ pub struct Batch<'s, M: Memory> {
 }
 
 impl<M: Memory> Batch<'_, M> {
-    /// Copies `bytes` to `at`; durable when the batch ends. Ranges of one batch must not overlap in a word of
-    /// 8 bytes: which of two unfenced stores reaches memory last is open.
+    /// Copies `bytes` to `at`; durable when the batch ends. Ranges of one batch must not overlap in
+    /// a word of 8 bytes: which of two unfenced stores reaches memory last is open.
     ///
     /// # Panics
     /// If the range does not lie inside the memory.
@@ -358,11 +381,17 @@ mod tests {
         let source: Vec<u8> = (0..10_000u32).map(|i| (i % 255) as u8 + 1).collect();
         for threshold in [0, 64, usize::MAX] {
             let mut stores = stores(threshold);
-            for (at, len) in [(0, 0), (0, 1), (3, 4), (7, 9), (5, 64), (64, 64), (61, 300), (4090, 9000)] {
+            for (at, len) in
+                [(0, 0), (0, 1), (3, 4), (7, 9), (5, 64), (64, 64), (61, 300), (4090, 9000)]
+            {
                 let durable = stores.copy(at, &source[..len]).unwrap();
                 assert_eq!(durable.bytes(), len);
                 let now = all(&stores);
-                assert_eq!(now[at..at + len], source[..len], "threshold {threshold}, {len} at {at}");
+                assert_eq!(
+                    now[at..at + len],
+                    source[..len],
+                    "threshold {threshold}, {len} at {at}"
+                );
                 assert!(now[..at].iter().chain(&now[at + len..]).all(|byte| *byte == 0));
                 assert_eq!(stores.fill(at..at + len, 9).unwrap().bytes(), len);
                 let now = all(&stores);
@@ -397,7 +426,9 @@ mod tests {
         let now = all(&stores);
         assert_eq!((now[16], now[17]), (2, 1));
         assert_eq!((&now[128..184], &now[184..192]), (&[3; 56][..], &[255; 8][..]));
-        let panics = |f: &mut dyn FnMut()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err();
+        let panics = |f: &mut dyn FnMut()| {
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err()
+        };
         assert!(panics(&mut || _ = stores.publish_line(128, &[0; 57], 1)));
         assert!(panics(&mut || _ = stores.publish_line(130, &[0; 5], 1)));
         assert!(panics(&mut || _ = stores.publish(4, 1)));

@@ -1,4 +1,5 @@
-//! Threads that share a file in the page cache share its syncs, and each of them is as durable as alone.
+//! Threads that share a file in the page cache share its syncs, and each of them is as durable as
+//! alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,8 @@ fn producers_with_a_ring_each_in_one_file_sync_less_often_than_they_push() {
 #[test]
 fn the_parts_are_apart_and_are_there_again() {
     let Some((file, region)) = File::new("parts", 2 * PART) else { return };
-    let mut parts = Mapped::with_methods(region, by(RegionSync::Fdatasync)).split(&[PART, PART - 64]);
+    let mut parts =
+        Mapped::with_methods(region, by(RegionSync::Fdatasync)).split(&[PART, PART - 64]);
     for (number, part) in parts.iter().enumerate() {
         ring::format(part, &Shape::new(1024, 64, number as u64).unwrap()).unwrap();
     }
@@ -114,7 +116,11 @@ fn a_fence_is_one_call_by_whatever_the_policy_names() {
         assert_eq!(memory.region().syncs(), 0, "nothing waits before the fence");
         memory.sfence();
         memory.sfence();
-        assert_eq!(memory.region().syncs(), 1, "one for both ends, and none where nothing was stored");
+        assert_eq!(
+            memory.region().syncs(),
+            1,
+            "one for both ends, and none where nothing was stored"
+        );
         let mut record = Record::create(&memory, [64, 128], 3, &[1; 8]);
         let before = memory.region().syncs();
         record.write(&memory, &[2; 8]);
@@ -132,7 +138,10 @@ fn a_fence_is_one_call_by_whatever_the_policy_names() {
 fn every_block_of_a_new_region_is_written() {
     let Some((file, region)) = File::new("written", 1 << 20) else { return };
     let Some(extents) = extents(&file.0) else {
-        return skip_here("extents of a file", "filefrag is not here, or the file system tells none");
+        return skip_here(
+            "extents of a file",
+            "filefrag is not here, or the file system tells none",
+        );
     };
     assert!(!extents.contains("unwritten") && !extents.contains("delalloc"), "{extents}");
     drop(region);

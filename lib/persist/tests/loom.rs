@@ -1,5 +1,6 @@
-//! The index protocol through every interleaving of two threads, and every value that the memory model lets
-//! them see: no entry is read before it is written, none is written over before it is read, all come in order.
+//! The index protocol through every interleaving of two threads, and every value that the memory
+//! model lets them see: no entry is read before it is written, none is written over before it is
+//! read, all come in order.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -30,7 +31,11 @@ struct Ring {
 impl Ring {
     fn new() -> Arc<Self> {
         let word = || Word(AtomicU64::new(START));
-        Arc::new(Self { published: word(), freed: word(), cells: [UnsafeCell::new(0), UnsafeCell::new(0)] })
+        Arc::new(Self {
+            published: word(),
+            freed: word(),
+            cells: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        })
     }
 
     fn cell(&self, position: u64) -> &UnsafeCell<u64> {

@@ -1,5 +1,5 @@
-//! The group of those who wait for a sync, through every interleaving of two and three threads: nobody is told that its
-//! store is durable before a sync has begun after it, and has ended.
+//! The group of those who wait for a sync, through every interleaving of two and three threads:
+//! nobody is told that its store is durable before a sync has begun after it, and has ended.
 
 use std::ops::Range;
 
@@ -55,7 +55,8 @@ impl File {
 
 fn explore(threads: usize, commits: u64, by: fn(&File, Range<usize>) -> Result<(), &'static str>) {
     let mut model = loom::model::Builder::new();
-    // Two commits in every way there is; more of them in every way that interrupts threads so often.
+    // Two commits in every way there is; more of them in every way that interrupts threads so
+    // often.
     model.preemption_bound = (threads as u64 * commits > 2).then_some(3);
     model.check(move || {
         let file = File::new();
@@ -98,7 +99,8 @@ fn three_threads_that_commit_once() {
     explore(3, 1, in_the_group);
 }
 
-// The same, with the fault that tempts: whoever comes while a sync is under way takes that one for its own.
+// The same, with the fault that tempts: whoever comes while a sync is under way takes that one for
+// its own.
 #[test]
 #[should_panic(expected = "told too early")]
 fn taking_the_sync_that_is_under_way_is_found() {

@@ -21,9 +21,15 @@ impl Folder {
             return Some(folder);
         }
         let found = region.explain().verdict();
-        assert!(std::env::var_os("RINGFENCE_REQUIRE_ALL").is_none(), "no page cache to test on: {found}");
+        assert!(
+            std::env::var_os("RINGFENCE_REQUIRE_ALL").is_none(),
+            "no page cache to test on: {found}"
+        );
         // Past the test harness, which keeps what passing tests print.
-        _ = writeln!(std::io::stderr(), "skipped: this wants a file in the page cache, and found {found}");
+        _ = writeln!(
+            std::io::stderr(),
+            "skipped: this wants a file in the page cache, and found {found}"
+        );
         None
     }
 }
@@ -123,7 +129,8 @@ impl Open {
         Ok(self.consumer.as_mut().unwrap())
     }
 
-    // From now on every msync fails: the file is shorter than its mapping, by a byte that nobody touches.
+    // From now on every msync fails: the file is shorter than its mapping, by a byte that nobody
+    // touches.
     fn fail(&self) {
         resize(&self.path, HEAD + CAPACITY - 1);
     }
@@ -191,7 +198,8 @@ fn each_operation_of_a_ring_tells_that_writing_back_failed() {
     }
 }
 
-// What was lost is not known, so neither side may rest on anything, even if writing back works again.
+// What was lost is not known, so neither side may rest on anything, even if writing back works
+// again.
 #[test]
 fn after_a_failure_neither_side_of_a_ring_goes_on() {
     let Some(folder) = Folder::new("ring-stays") else { return };
@@ -221,7 +229,8 @@ fn after_a_failure_no_record_is_written_over() {
         }
         (open.producer, open.consumer) = (None, None);
         assert!(open.records() == records, "dropping the sides after {} writes a record", first.0);
-        // Everything acknowledged is there when it is opened again: pushed, and popped but for the last one.
+        // Everything acknowledged is there when it is opened again: pushed, and popped but for the
+        // last one.
         open.fix();
         let path = open.path.clone();
         drop(open);

@@ -1,11 +1,12 @@
-//! Power cuts: in a virtual machine a program pushes entries into rings and says of each that it was acknowledged;
-//! the machine is killed at a moment that nobody chose; the next one recovers the rings. On persistent memory no
-//! acknowledged entry may be missing, none torn. A ring in a file of the page cache that nobody syncs, which is the
-//! same but for that, has to lose some, else the cuts would have proved nothing.
+//! Power cuts: in a virtual machine a program pushes entries into rings and says of each that it
+//! was acknowledged; the machine is killed at a moment that nobody chose; the next one recovers the
+//! rings. On persistent memory no acknowledged entry may be missing, none torn. A ring in a file of
+//! the page cache that nobody syncs, which is the same but for that, has to lose some, else the
+//! cuts would have proved nothing.
 //!
-//! What it tests is the kernel's path: DAX, `MAP_SYNC`, device DAX, ext4's journal. The emulated NVDIMM is a file
-//! of the host that every store of the guest reaches at once, flushed or not, so the order of
-//! flushes is not tested here: that is the crash checker's business.
+//! What it tests is the kernel's path: DAX, `MAP_SYNC`, device DAX, ext4's journal. The emulated
+//! NVDIMM is a file of the host that every store of the guest reaches at once, flushed or not, so
+//! the order of flushes is not tested here: that is the crash checker's business.
 //!
 //! `RINGFENCE_CUTS=20` makes more of them; `RINGFENCE_SEED` moves them.
 
@@ -33,11 +34,13 @@ fn no_acknowledged_entry_is_lost_when_the_power_is_cut() {
         return guest();
     }
     let Some(testbed) = or_skip(TEST) else { return };
-    let number = |name: &str, default| std::env::var(name).map_or(default, |value| value.parse().unwrap());
+    let number =
+        |name: &str, default| std::env::var(name).map_or(default, |value| value.parse().unwrap());
     let (cuts, mut seed) = (number("RINGFENCE_CUTS", 2), number("RINGFENCE_SEED", 1));
     let media = Media::new();
     let program = Program::this("power_cuts").unwrap();
-    let testbed = media.0.iter().fold(testbed.copy(program.path()), |testbed, file| testbed.pmem_file(file));
+    let testbed =
+        media.0.iter().fold(testbed.copy(program.path()), |testbed, file| testbed.pmem_file(file));
     let mut rings: BTreeMap<String, Ledger> =
         ["file", "device", "control"].map(|name| (name.to_owned(), Ledger::default())).into();
     let mut losses = 0;
@@ -45,8 +48,11 @@ fn no_acknowledged_entry_is_lost_when_the_power_is_cut() {
         let role = if cut == 0 { "begin" } else { "go on" };
         let acknowledged = 1 + random(&mut seed) % 3000;
         let then = Duration::from_micros(random(&mut seed) % 3000);
-        let found = one_life(&testbed, role, &mut rings, (cut < cuts).then_some((acknowledged, then)));
-        println!("cut {cut}: {found:?}, cut after {acknowledged} acknowledged entries and {then:?}");
+        let found =
+            one_life(&testbed, role, &mut rings, (cut < cuts).then_some((acknowledged, then)));
+        println!(
+            "cut {cut}: {found:?}, cut after {acknowledged} acknowledged entries and {then:?}"
+        );
         losses += usize::from(found.iter().any(|(name, lost)| name == "control" && *lost > 0));
     }
     println!("{cuts} cuts; the control lost acknowledged entries {losses} times");
@@ -56,7 +62,8 @@ fn no_acknowledged_entry_is_lost_when_the_power_is_cut() {
     );
 }
 
-/// One boot: what was lost is checked and returned; then entries are pushed until the power is cut, or none are.
+/// One boot: what was lost is checked and returned; then entries are pushed until the power is cut,
+/// or none are.
 fn one_life(
     testbed: &Testbed,
     role: &str,
@@ -65,14 +72,16 @@ fn one_life(
 ) -> Vec<(String, u64)> {
     let mounts = match role {
         "begin" => format!(
-            "fsdax 0 /mnt/dax && /usr/bin/mke2fs -q -t ext4 -b 4096 /dev/pmem1 && {PLAIN} && devdax 2"
+            "fsdax 0 /mnt/dax && /usr/bin/mke2fs -q -t ext4 -b 4096 /dev/pmem1 && {PLAIN} && \
+             devdax 2"
         ),
         _ => format!("fsdax 0 /mnt/dax keep && {PLAIN}"),
     };
     let role = if cut.is_none() { "look" } else { role };
     let mut machine = testbed
         .start(&format!(
-            "{mounts} && RINGFENCE_IN_GUEST=1 ROLE='{role}' ./power_cuts {TEST} --exact --nocapture --test-threads=1"
+            "{mounts} && RINGFENCE_IN_GUEST=1 ROLE='{role}' ./power_cuts {TEST} --exact \
+             --nocapture --test-threads=1"
         ))
         .unwrap();
     let (mut said, mut lost, mut acknowledged) = (Vec::new(), Vec::new(), 0);
@@ -106,7 +115,12 @@ fn one_life(
     }
     let (code, errors) = machine.wait();
     assert_eq!(code, if cut.is_some() { 143 } else { 0 }, "{}\n{errors}", said.join("\n"));
-    assert_eq!(lost.len(), if role == "begin" { 0 } else { rings.len() }, "{}\n{errors}", said.join("\n"));
+    assert_eq!(
+        lost.len(),
+        if role == "begin" { 0 } else { rings.len() },
+        "{}\n{errors}",
+        said.join("\n")
+    );
     lost
 }
 
@@ -120,13 +134,14 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Holds it against what was recovered, entries `first..=last` with `popping` the last that was going to be popped,
-    /// and gives how many of those that were acknowledged are not there.
+    /// Holds it against what was recovered, entries `first..=last` with `popping` the last that was
+    /// going to be popped, and gives how many of those that were acknowledged are not there.
     fn check(&mut self, ring: &str, first: u64, last: u64, popping: u64) -> u64 {
         let lost = self.pushed.saturating_sub(last);
         if ring != "control" {
-            let found =
-                format!("{ring}: {self:?}, and what is there is {first} to {last}, popping {popping}");
+            let found = format!(
+                "{ring}: {self:?}, and what is there is {first} to {last}, popping {popping}"
+            );
             assert_eq!(lost, 0, "{found}");
             assert!(self.popped < first && first <= popping + 1, "{found}");
         }
@@ -181,12 +196,21 @@ fn guest() {
     let opened = [(FILE, persistent), (DEVICE, persistent), (CONTROL, Durability::PageCache)]
         .map(|(path, least)| Ring::open(path, least).unwrap());
     let [file, device, control] = &opened;
-    assert_eq!(control.region().durability(), Durability::PageCache, "{}", control.region().explain());
-    let unsynced = || Unsynced(Mapped::new(Region::open(CONTROL, Durability::PageCache).unwrap()).unwrap());
+    assert_eq!(
+        control.region().durability(),
+        Durability::PageCache,
+        "{}",
+        control.region().explain()
+    );
+    let unsynced =
+        || Unsynced(Mapped::new(Region::open(CONTROL, Durability::PageCache).unwrap()).unwrap());
     let mut file = Side::new("file", file.producer().unwrap(), file.consumer().unwrap());
     let mut device = Side::new("device", device.producer().unwrap(), device.consumer().unwrap());
-    let mut control =
-        Side::new("control", Producer::attach(unsynced()).unwrap(), Consumer::attach(unsynced()).unwrap());
+    let mut control = Side::new(
+        "control",
+        Producer::attach(unsynced()).unwrap(),
+        Consumer::attach(unsynced()).unwrap(),
+    );
     if role != "begin" {
         file.tell();
         device.tell();
@@ -204,7 +228,8 @@ fn guest() {
 
 struct Side<M: Memory> {
     name: &'static str,
-    // Up to where entries are going to be popped, synced before: a line on its way to the host may be lost.
+    // Up to where entries are going to be popped, synced before: a line on its way to the host may
+    // be lost.
     popping: File,
     producer: Producer<M>,
     consumer: Consumer<M>,
@@ -232,7 +257,14 @@ impl<M: Memory> Side<M> {
             .create(true)
             .truncate(false)
             .open(format!("/mnt/dax/{name}-popping"));
-        Self { name, popping: popping.unwrap(), producer, consumer, next: numbers.end, oldest: numbers.start }
+        Self {
+            name,
+            popping: popping.unwrap(),
+            producer,
+            consumer,
+            next: numbers.end,
+            oldest: numbers.start,
+        }
     }
 
     fn tell(&self) {
@@ -277,7 +309,11 @@ impl<M: Memory> Side<M> {
 fn payload(number: u64) -> Vec<u8> {
     let mut state = number;
     let len = random(&mut state) % 100;
-    number.to_le_bytes().into_iter().chain((0..len).flat_map(|_| random(&mut state).to_le_bytes())).collect()
+    number
+        .to_le_bytes()
+        .into_iter()
+        .chain((0..len).flat_map(|_| random(&mut state).to_le_bytes()))
+        .collect()
 }
 
 fn say(line: &str) {
@@ -285,8 +321,8 @@ fn say(line: &str) {
     out.write_all(format!("\n{line}\n").as_bytes()).and_then(|()| out.flush()).unwrap();
 }
 
-/// Memory in the page cache that takes a fence for enough, as a program does that was made for persistent memory and
-/// put on a plain file.
+/// Memory in the page cache that takes a fence for enough, as a program does that was made for
+/// persistent memory and put on a plain file.
 struct Unsynced(Mapped);
 
 impl Memory for Unsynced {

@@ -11,7 +11,8 @@ fn sh(command: &str) {
     assert!(done.success(), "{command}: {done}");
 }
 
-// The file system is made and mounted with DAX on /mnt; a file is put in, then it is mounted read-only.
+// The file system is made and mounted with DAX on /mnt; a file is put in, then it is mounted
+// read-only.
 fn folder_and_file_agree(fsdax: &str, expected: Durability) {
     sh(fsdax);
     fs::write("/mnt/file", [0; 8192]).unwrap();

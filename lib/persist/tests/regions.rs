@@ -148,21 +148,30 @@ fn less_durable_than_asked_for_is_refused_with_the_reason() {
     for least in asked {
         for memory in [Region::memfd(4096, least), Region::anonymous(4096, least)] {
             let error = refused(memory, "ask for Durability::Volatile");
-            assert!(matches!(error, RegionError::LessDurable { asked, .. } if asked == least), "{error}");
+            assert!(
+                matches!(error, RegionError::LessDurable { asked, .. } if asked == least),
+                "{error}"
+            );
         }
     }
     let Some(folder) = on_disk() else { return skip("the target folder lies on no disk") };
     let path = folder.file("x");
     for least in &asked[1..] {
         let error = refused(Region::create(&path, 4096, *least), "MAP_SYNC was refused with E");
-        assert!(error.to_string().contains("to accept it, ask for Durability::PageCache"), "{error}");
+        assert!(
+            error.to_string().contains("to accept it, ask for Durability::PageCache"),
+            "{error}"
+        );
         assert!(error.to_string().contains("-o dax"), "{error}");
         assert_eq!(folder.entries(), 0, "what was begun is removed");
     }
     let region = Region::create(&path, 4096, Durability::PageCache).unwrap();
     assert_eq!(region.durability(), Durability::PageCache);
     let said = region.explain();
-    assert_eq!((said.subject(), said.durability()), (path.to_str().unwrap(), Durability::PageCache));
+    assert_eq!(
+        (said.subject(), said.durability()),
+        (path.to_str().unwrap(), Durability::PageCache)
+    );
     assert!(said.verdict().contains("durable once msync has returned"), "{said}");
     assert!(said.reasons().iter().any(|reason| reason.contains("mounted at")), "{said}");
     drop(region);
@@ -175,7 +184,10 @@ fn memory_says_that_it_is_volatile() {
     let memfd = Region::memfd(5000, Durability::Volatile).unwrap();
     let anonymous = Region::anonymous(5000, Durability::Volatile).unwrap();
     for region in [&memfd, &anonymous] {
-        assert_eq!((region.len(), region.path(), region.durability()), (5000, None, Durability::Volatile));
+        assert_eq!(
+            (region.len(), region.path(), region.durability()),
+            (5000, None, Durability::Volatile)
+        );
         assert_eq!(load(region, 4999), 0);
     }
     assert!(memfd.is_file() && !anonymous.is_file());
@@ -311,11 +323,16 @@ fn without_permission() {
         assert!(error.to_string().contains("Permission denied"), "{error}");
     }
     refused(Region::create(folder.join("new"), 4096, Durability::Volatile), "Permission denied");
-    assert!(Explanation::of(folder.join("mine")).unwrap_err().to_string().contains("Permission denied"));
+    assert!(
+        Explanation::of(folder.join("mine")).unwrap_err().to_string().contains("Permission denied")
+    );
     // What may be read can be explained, and so can what a file would be in a folder.
     for path in [folder.join("readable"), folder.clone()] {
         let said = Explanation::of(&path).unwrap();
-        assert!(said.to_string().contains("nothing can be stored there now: Permission denied"), "{said}");
+        assert!(
+            said.to_string().contains("nothing can be stored there now: Permission denied"),
+            "{said}"
+        );
     }
 }
 
@@ -350,7 +367,9 @@ fn a_file_shrunk_behind_our_back_is_told_and_kills_only_who_touches_it() {
     assert!(said.contains("before the touch") && !said.contains("after the touch"), "{said}");
     // This process has the same pages mapped, and lives: it is told before it touches them.
     let looked = region.intact().unwrap_err();
-    let RegionError::Lost(synced) = region.msync(0..1).unwrap_err() else { panic!("it was not kept") };
+    let RegionError::Lost(synced) = region.msync(0..1).unwrap_err() else {
+        panic!("it was not kept")
+    };
     for error in [&looked, &*synced] {
         assert!(matches!(error, RegionError::Shrunk { now: 4096, mapped: 16384, .. }), "{error}");
         assert!(error.to_string().contains("do not touch") && !error.is_usage(), "{error}");
@@ -380,7 +399,10 @@ fn a_memfd_cannot_be_shrunk_or_grown() {
     // Another process would open it so.
     let other = Region::open(&link, Durability::Volatile).unwrap();
     store(&region, 8191, 5);
-    assert_eq!((other.len(), load(&other, 8191), other.durability()), (8192, 5, Durability::Volatile));
+    assert_eq!(
+        (other.len(), load(&other, 8191), other.durability()),
+        (8192, 5, Durability::Volatile)
+    );
 }
 
 /// A file system of its own for a test, unmounted at the end.
@@ -447,7 +469,9 @@ fn explaining_changes_nothing() {
     let folder = Folder::new();
     let path = folder.file("x");
     File::create(&path).unwrap().set_len(1 << 20).unwrap();
-    let old = fs::FileTimes::new().set_accessed(std::time::UNIX_EPOCH).set_modified(std::time::UNIX_EPOCH);
+    let old = fs::FileTimes::new()
+        .set_accessed(std::time::UNIX_EPOCH)
+        .set_modified(std::time::UNIX_EPOCH);
     OpenOptions::new().write(true).open(&path).unwrap().set_times(old).unwrap();
     let state = || {
         let meta = fs::metadata(&path).unwrap();

@@ -1,4 +1,5 @@
-//! Opening what is not a ring, or a ring that was damaged: a reason, never a panic, a hang, or an access outside.
+//! Opening what is not a ring, or a ring that was damaged: a reason, never a panic, a hang, or an
+//! access outside.
 //!
 //! `RINGFENCE_FUZZ_SECONDS` makes it go on for so long, from a seed of its own.
 
@@ -8,7 +9,9 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use ringfence_persist::ring::layout::HEAD;
-use ringfence_persist::ring::{Consumer, Options, Producer, RingError, Shape, format, inspect, recover};
+use ringfence_persist::ring::{
+    Consumer, Options, Producer, RingError, Shape, format, inspect, recover,
+};
 use ringfence_persist::{Mapped, Memory, Methods, Region, Request, Ring, checksum};
 use support::Random;
 
@@ -32,9 +35,14 @@ fn used(memory: &Mapped, random: &mut Random) -> Shape {
         for _ in 0..random.below(20) {
             let len = random.below(capacity.min(150));
             if random.below(3) > 0 {
-                _ = producer.try_push(&[random.next() as u8; 768][..len.min(producer.max_payload())]);
+                _ = producer
+                    .try_push(&[random.next() as u8; 768][..len.min(producer.max_payload())]);
             } else if let Some(entry) = consumer.try_read().unwrap() {
-                if random.below(2) == 0 { entry.pop().unwrap() } else { entry.pop_durably().unwrap() }
+                if random.below(2) == 0 {
+                    entry.pop().unwrap()
+                } else {
+                    entry.pop_durably().unwrap()
+                }
             }
         }
     }
@@ -49,12 +57,14 @@ fn sealed(memory: &Mapped, range: std::ops::Range<usize>, seed: u64, sum_at: usi
 
 // A number that is likely to hurt.
 fn nasty(random: &mut Random) -> u64 {
-    let base = [0, 1, 64, 4096, u64::from(u32::MAX), 1 << 63, u64::MAX, random.next()][random.below(8)];
+    let base =
+        [0, 1, 64, 4096, u64::from(u32::MAX), 1 << 63, u64::MAX, random.next()][random.below(8)];
     base.wrapping_add(random.below(3) as u64).wrapping_sub(1)
         & if random.below(2) == 0 { !63 } else { u64::MAX }
 }
 
-// What disks, strangers and faulty programs do; half of it with checksums that fit, so that it gets further.
+// What disks, strangers and faulty programs do; half of it with checksums that fit, so that it gets
+// further.
 fn damage(memory: &Mapped, shape: &Shape, random: &mut Random) {
     for _ in 0..1 + random.below(4) {
         match random.below(9) {
@@ -103,11 +113,13 @@ fn damage(memory: &Mapped, shape: &Shape, random: &mut Random) {
                 }
                 memory.store(offset + 24, &(len as u32).to_le_bytes());
                 let mut fields =
-                    [memory.load_u64(offset + 8), memory.load_u64(offset + 16), len as u64].into_iter();
-                let factors = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11ebu64];
-                let seed = factors
-                    .iter()
-                    .fold(shape.salt, |seed, factor| seed ^ fields.next().unwrap().wrapping_mul(*factor));
+                    [memory.load_u64(offset + 8), memory.load_u64(offset + 16), len as u64]
+                        .into_iter();
+                let factors =
+                    [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11ebu64];
+                let seed = factors.iter().fold(shape.salt, |seed, factor| {
+                    seed ^ fields.next().unwrap().wrapping_mul(*factor)
+                });
                 sealed(memory, offset + 32..offset + 32 + len, seed, offset);
             }
         }
@@ -164,7 +176,9 @@ fn open(memory: &Mapped, random: &mut Random) -> Result<(), RingError> {
         }
     };
     assert!(seen.is_ok_and(|seen| seen == (shape, found)));
-    assert!(found.end - found.cursor <= shape.capacity as u64 && shape.capacity <= memory.len() - HEAD);
+    assert!(
+        found.end - found.cursor <= shape.capacity as u64 && shape.capacity <= memory.len() - HEAD
+    );
     let mut consumer = Consumer::attach(memory)?;
     let mut producer = Producer::attach(memory)?;
     for _ in 0..found.entries {
@@ -176,7 +190,8 @@ fn open(memory: &Mapped, random: &mut Random) -> Result<(), RingError> {
     let payload = vec![random.next() as u8; random.below(producer.max_payload() + 1)];
     producer.try_push(&payload)?;
     assert_eq!(&consumer.try_read()?.expect("it was pushed")[..], payload);
-    // The other side may be a stranger: indices that cannot be are refused while the ring is open, too.
+    // The other side may be a stranger: indices that cannot be are refused while the ring is open,
+    // too.
     memory.store_u64([1280, 1536][random.below(2)], nasty(random));
     _ = producer.try_push(&payload);
     _ = producer.try_push(&payload);
@@ -226,8 +241,10 @@ fn damage_is_told_and_never_followed() {
             Ok(Err(error)) => {
                 let text = error.to_string();
                 // Numbers aside.
-                let kind: Vec<&str> =
-                    text.split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect();
+                let kind: Vec<&str> = text
+                    .split(|c: char| c.is_ascii_digit())
+                    .filter(|part| !part.is_empty())
+                    .collect();
                 *reasons.entry(kind.join("N")).or_default() += 1;
             }
             Err(_) => panic!("case {seed} panicked, see above"),

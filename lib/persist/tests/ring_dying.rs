@@ -1,6 +1,7 @@
-//! The ring whose program dies at any single operation on memory, in recovery, attaching, pushing, popping and
-//! all they do, by a crash or by a kill, of both sides or of one: whatever was acknowledged is there, in order,
-//! once; what was not may be there, whole and in order, until something else is pushed in its place.
+//! The ring whose program dies at any single operation on memory, in recovery, attaching, pushing,
+//! popping and all they do, by a crash or by a kill, of both sides or of one: whatever was
+//! acknowledged is there, in order, once; what was not may be there, whole and in order, until
+//! something else is pushed in its place.
 //!
 //! `RINGFENCE_WORLDS` says how many random worlds are tried.
 
@@ -24,8 +25,8 @@ struct Model {
     queue: VecDeque<Payload>,
     // Popped, but not durably: may come back, all from some point on.
     lazily: VecDeque<Payload>,
-    // Written and not acknowledged, for each epoch that may be the last one: a first part of one of them may
-    // be there.
+    // Written and not acknowledged, for each epoch that may be the last one: a first part of one of
+    // them may be there.
     flights: Vec<Vec<Payload>>,
 }
 
@@ -48,7 +49,11 @@ impl Model {
                 (sure.len()..=all.len()).contains(&to) && all[from..to].iter().copied().eq(&there)
             })
         });
-        assert!(fits, "{there:?} is there, of {:?}, {:?} and {:?}", self.lazily, self.queue, flights);
+        assert!(
+            fits,
+            "{there:?} is there, of {:?}, {:?} and {:?}",
+            self.lazily, self.queue, flights
+        );
         self.lazily.clear();
         self.queue = there.into();
     }
@@ -130,7 +135,9 @@ impl<'m> World<'m> {
 
     fn attach_producer(&mut self) -> bool {
         self.producer = None;
-        let Some(producer) = self.memory.run(|| Producer::attach(self.memory)) else { return false };
+        let Some(producer) = self.memory.run(|| Producer::attach(self.memory)) else {
+            return false;
+        };
         self.producer = Some(producer.unwrap().with_nt_threshold(self.nt_threshold));
         self.model.flights.clear();
         true
@@ -139,7 +146,9 @@ impl<'m> World<'m> {
     // One that is there goes without a goodbye.
     fn attach_consumer(&mut self) -> bool {
         std::mem::forget(self.consumer.take());
-        let Some(consumer) = self.memory.run(|| Consumer::attach(self.memory)) else { return false };
+        let Some(consumer) = self.memory.run(|| Consumer::attach(self.memory)) else {
+            return false;
+        };
         let mut consumer = consumer.unwrap();
         let there = self.memory.run(|| contents(&mut consumer));
         self.consumer = Some(consumer);
@@ -152,20 +161,24 @@ impl<'m> World<'m> {
         let producer = self.producer.as_mut().unwrap();
         let payloads: Vec<Payload> = lens.iter().map(|len| self.model.payload(*len)).collect();
         // Then the first one finds room, whoever popped the others.
-        let empty = self.model.queue.is_empty() && self.model.lazily.is_empty() && self.consumer.is_some();
+        let empty =
+            self.model.queue.is_empty() && self.model.lazily.is_empty() && self.consumer.is_some();
         let mut begun = Vec::new();
-        let mut try_one = |payload: &Payload, push: &mut dyn FnMut(&[u8]) -> Result<(), RingError>| {
-            begun.push(payload.clone());
-            match push(payload) {
-                Ok(()) => true,
-                Err(RingError::Full) if empty && begun.len() == 1 => panic!("full, and nothing is there"),
-                Err(RingError::Full | RingError::TooLong { .. }) => {
-                    begun.pop();
-                    false
+        let mut try_one =
+            |payload: &Payload, push: &mut dyn FnMut(&[u8]) -> Result<(), RingError>| {
+                begun.push(payload.clone());
+                match push(payload) {
+                    Ok(()) => true,
+                    Err(RingError::Full) if empty && begun.len() == 1 => {
+                        panic!("full, and nothing is there")
+                    }
+                    Err(RingError::Full | RingError::TooLong { .. }) => {
+                        begun.pop();
+                        false
+                    }
+                    Err(error) => panic!("{error}"),
                 }
-                Err(error) => panic!("{error}"),
-            }
-        };
+            };
         let done = self.memory.run(|| {
             let Some(end) = batch else {
                 return try_one(&payloads[0], &mut |payload| producer.try_push(payload));
@@ -267,8 +280,9 @@ fn contents<M: Memory>(consumer: &mut Consumer<M>) -> Vec<Payload> {
 }
 
 fn draw(random: &mut Random, capacity: usize) -> Step {
-    let len =
-        |random: &mut Random| if random.below(4) == 0 { random.below(capacity) } else { random.below(60) };
+    let len = |random: &mut Random| {
+        if random.below(4) == 0 { random.below(capacity) } else { random.below(60) }
+    };
     match random.below(16) {
         0..4 => Step::Push(len(random)),
         4..7 => {
@@ -379,7 +393,8 @@ fn life() -> Vec<Step> {
 // Whether the life was over before the death.
 fn dies_after(operations: usize, fate: Fate, nt_threshold: usize, random: &mut Random) -> bool {
     let memory = Dying::new(4096 + 6 * 64);
-    let mut world = World::new(&memory, &Shape::new(6 * 64, 64, random.next()).unwrap(), nt_threshold);
+    let mut world =
+        World::new(&memory, &Shape::new(6 * 64, 64, random.next()).unwrap(), nt_threshold);
     assert!(world.recover());
     memory.dies_after(operations);
     let (mut survived, mut last) = (true, Step::Producer);
@@ -417,8 +432,8 @@ fn death_at_every_operation_of_one_life() {
     }
 }
 
-// Killed after the cursor was durable and before the space was given back: without the next consumer's doing
-// so the producer would wait for ever.
+// Killed after the cursor was durable and before the space was given back: without the next
+// consumer's doing so the producer would wait for ever.
 #[test]
 fn what_a_killed_consumer_popped_is_given_back() {
     let mut unsaid = 0;
@@ -441,7 +456,10 @@ fn what_a_killed_consumer_popped_is_given_back() {
             unsaid += 1;
             producer.try_push(b"other").unwrap();
         }
-        assert_eq!(contents(&mut consumer), [if there == [b"one"] { &b"one"[..] } else { b"other" }]);
+        assert_eq!(
+            contents(&mut consumer),
+            [if there == [b"one"] { &b"one"[..] } else { b"other" }]
+        );
         if popped.is_some() {
             break;
         }

@@ -1,5 +1,5 @@
-//! The ring against a queue, with crashes at any time: whatever was acknowledged is there, in order, once;
-//! what was not may be there, whole, and in order.
+//! The ring against a queue, with crashes at any time: whatever was acknowledged is there, in
+//! order, once; what was not may be there, whole, and in order.
 
 mod support;
 
@@ -20,7 +20,8 @@ enum Step {
     // The producer goes, without a crash, and another takes over.
     Producer,
     Consumer,
-    // A crash, as the seed has it, with these in an unfinished batch; `deep`: another one after recovery.
+    // A crash, as the seed has it, with these in an unfinished batch; `deep`: another one after
+    // recovery.
     Crash { seed: u64, deep: bool, flight: Vec<usize> },
 }
 
@@ -74,7 +75,8 @@ impl World {
     }
 
     fn life(&mut self, steps: &mut impl Iterator<Item = Step>) -> Result<(), TestCaseError> {
-        let attach = || Producer::attach(&self.memory).unwrap().with_nt_threshold(self.nt_threshold);
+        let attach =
+            || Producer::attach(&self.memory).unwrap().with_nt_threshold(self.nt_threshold);
         let mut producer = attach();
         let mut consumer = Consumer::attach(&self.memory).unwrap();
         for step in steps.by_ref() {
@@ -135,10 +137,13 @@ impl World {
                     consumer = Consumer::attach(&self.memory).unwrap();
                 }
                 Step::Crash { seed, deep, flight } => {
-                    let payloads: Vec<_> = flight.into_iter().map(|len| model.payload(len)).collect();
+                    let payloads: Vec<_> =
+                        flight.into_iter().map(|len| model.payload(len)).collect();
                     let mut batch = producer.batch().unwrap();
-                    let flight =
-                        payloads.into_iter().take_while(|payload| batch.push(payload).is_ok()).collect();
+                    let flight = payloads
+                        .into_iter()
+                        .take_while(|payload| batch.push(payload).is_ok())
+                        .collect();
                     std::mem::forget(batch);
                     std::mem::forget(consumer);
                     return self.crash(seed, deep, flight);
@@ -166,7 +171,8 @@ impl World {
             self.memory = self.memory.crash(&mut random);
         }
         let (_, seen) = inspect(&self.memory).unwrap();
-        let (shape, found) = recover(&self.memory).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let (shape, found) =
+            recover(&self.memory).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(found, seen);
         prop_assert!(found.end - found.cursor <= shape.capacity as u64);
 
@@ -177,8 +183,8 @@ impl World {
             accepted.is_none_or(|accepted| accepted == found.entries),
             "accepted {accepted:?} before"
         );
-        // Some of those popped lazily, from some point on; every acknowledged one; of the unfinished, up to
-        // some point.
+        // Some of those popped lazily, from some point on; every acknowledged one; of the
+        // unfinished, up to some point.
         let model = &mut self.model;
         let all: Vec<&Vec<u8>> = model.lazily.iter().chain(&model.queue).chain(&flight).collect();
         let (first, last) = (model.lazily.len(), model.lazily.len() + model.queue.len());
@@ -186,7 +192,10 @@ impl World {
             let to = from + there.len();
             (last..=all.len()).contains(&to) && all[from..to].iter().copied().eq(&there)
         });
-        prop_assert!(fits, "{there:?} is none of {all:?}, of which {first}..{last} are acknowledged");
+        prop_assert!(
+            fits,
+            "{there:?} is none of {all:?}, of which {first}..{last} are acknowledged"
+        );
         model.queue = there.into();
         model.lazily.clear();
         Ok(())
@@ -226,7 +235,8 @@ proptest! {
         }
     }
 
-    // A crash in the middle of a push or batch, before its fence: what is there is a first part of it.
+    // A crash in the middle of a push or batch, before its fence: what is there is a first part of
+    // it.
     #[test]
     fn an_unfinished_batch_is_there_up_to_some_entry(
         before in proptest::collection::vec(0usize..100, 0..4),

@@ -1,9 +1,10 @@
-//! Two real processes on one ring, one of them killed at a random moment, again and again: nothing that was
-//! acknowledged is lost, nothing comes twice after a durable pop, nothing is torn or from an earlier life.
+//! Two real processes on one ring, one of them killed at a random moment, again and again: nothing
+//! that was acknowledged is lost, nothing comes twice after a durable pop, nothing is torn or from
+//! an earlier life.
 //!
-//! A kill loses no stores, so this tests the protocol, not the flushes. The children are this test program,
-//! started again with a role in its environment; what they did they report by a page of shared memory, which
-//! outlives them as the ring does.
+//! A kill loses no stores, so this tests the protocol, not the flushes. The children are this test
+//! program, started again with a role in its environment; what they did they report by a page of
+//! shared memory, which outlives them as the ring does.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,8 +22,8 @@ use support::Random;
 const ROLE: &str = "RINGFENCE_TEST_ROLE";
 const FOLDER: &str = "RINGFENCE_TEST_FOLDER";
 
-// A child that is being started holds every file that is open here, with its locks, until it is a program of
-// its own: a ring closed by another test meanwhile would still count as open.
+// A child that is being started holds every file that is open here, with its locks, until it is a
+// program of its own: a ring closed by another test meanwhile would still count as open.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 struct Folder(PathBuf);
@@ -222,11 +223,15 @@ fn check(folder: &Path, board: &Board, gaps: &Gaps) {
     let (read, risked) = (load(board.read()), load(board.risked()));
     assert_eq!(load(board.faults()), 0, "an entry came again, or out of order");
     assert!(there.is_sorted_by(|one, other| one < other), "out of order: {there:?}");
-    assert!(there.iter().all(|number| *number > popped && *number <= begun), "{popped} {begun} {there:?}");
-    // Every acknowledged one is there that no cursor may have passed, and each behind the first that is there.
+    assert!(
+        there.iter().all(|number| *number > popped && *number <= begun),
+        "{popped} {begun} {there:?}"
+    );
+    // Every acknowledged one is there that no cursor may have passed, and each behind the first
+    // that is there.
     let acknowledged = |number: &u64| !gaps.iter().any(|(from, to)| from < number && number <= to);
-    let mut wanted =
-        (there.first().map_or(risked, |first| risked.min(first - 1)) + 1..=pushed).filter(acknowledged);
+    let mut wanted = (there.first().map_or(risked, |first| risked.min(first - 1)) + 1..=pushed)
+        .filter(acknowledged);
     let missing = wanted.find(|number| there.binary_search(number).is_err());
     assert_eq!(
         missing, None,
@@ -264,7 +269,10 @@ fn kills(count: u32, seed: u64) {
             {
                 kill(child);
                 if index == 0 {
-                    gaps.push((board.pushed().load(Ordering::SeqCst), board.begun().load(Ordering::SeqCst)));
+                    gaps.push((
+                        board.pushed().load(Ordering::SeqCst),
+                        board.begun().load(Ordering::SeqCst),
+                    ));
                 }
             }
         }
@@ -276,8 +284,13 @@ fn kills(count: u32, seed: u64) {
         }
     }
     let pushed = board.pushed().load(Ordering::SeqCst);
-    println!("{count} kills ({alone} of one side alone), {checks} recoveries, {pushed} entries pushed");
-    assert!(pushed > u64::from(count) && board.popped().load(Ordering::SeqCst) > 0, "too little happened");
+    println!(
+        "{count} kills ({alone} of one side alone), {checks} recoveries, {pushed} entries pushed"
+    );
+    assert!(
+        pushed > u64::from(count) && board.popped().load(Ordering::SeqCst) > 0,
+        "too little happened"
+    );
 }
 
 #[test]
@@ -310,8 +323,8 @@ fn a_second_producer_consumer_or_ring_is_refused_across_opens() {
         entry.pop_durably().unwrap();
     }
     drop((producer, consumer, ring, other));
-    // A child of the other test may still hold the file for a moment, before it becomes another program: then
-    // there is nothing to recover.
+    // A child of the other test may still hold the file for a moment, before it becomes another
+    // program: then there is nothing to recover.
     let ring = Ring::open(&path, Durability::Volatile).unwrap();
     assert!(ring.recovery().is_none_or(|found| found.entries == 0));
     assert!(ring.consumer().unwrap().try_read().unwrap().is_none());

@@ -29,7 +29,9 @@ fn take(consumer: &mut Consumer<Mapped>) -> Option<Vec<u8>> {
 
 #[test]
 fn nothing_one_byte_all_and_one_too_many() {
-    for (capacity, grain) in [(64, 64), (128, 64), (4096, 64), (256, 256), (1024, 256), (64 * 1000, 64)] {
+    for (capacity, grain) in
+        [(64, 64), (128, 64), (4096, 64), (256, 256), (1024, 256), (64 * 1000, 64)]
+    {
         let ring = ring(capacity, grain);
         let (mut producer, mut consumer) = sides(&ring);
         let max = producer.max_payload();
@@ -57,7 +59,11 @@ fn every_length_meets_the_end_at_every_offset() {
             // One line at a time moves the next entry to the next offset.
             for offset in 0..lines {
                 producer.try_push(&payload(offset, len)).unwrap();
-                assert_eq!(take(&mut consumer), Some(payload(offset, len)), "{len} of {lines} grains");
+                assert_eq!(
+                    take(&mut consumer),
+                    Some(payload(offset, len)),
+                    "{len} of {lines} grains"
+                );
                 producer.try_push(&[]).unwrap();
                 assert_eq!(take(&mut consumer), Some(Vec::new()));
             }
@@ -91,7 +97,8 @@ fn a_full_ring_says_so_and_a_lazy_consumer_makes_room_when_asked() {
     producer.push_within(&[1], Duration::from_millis(1)).unwrap();
     assert_eq!(take(&mut consumer), Some(vec![1]));
     assert_eq!(take(&mut consumer), None);
-    // Popped lazily up to less than a quarter, empty, and an entry that needs everything: not stuck.
+    // Popped lazily up to less than a quarter, empty, and an entry that needs everything: not
+    // stuck.
     producer.try_push(&[5]).unwrap();
     consumer.try_read().unwrap().unwrap().pop().unwrap();
     let all = payload(0, producer.max_payload());
@@ -124,7 +131,11 @@ fn an_entry_stays_until_it_is_popped_and_scanning_takes_none() {
     consumer
         .scan(|_| {
             seen += 1;
-            if seen == 2 { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
+            if seen == 2 {
+                std::ops::ControlFlow::Break(())
+            } else {
+                std::ops::ControlFlow::Continue(())
+            }
         })
         .unwrap();
     assert_eq!(seen, 2);
@@ -152,7 +163,8 @@ fn a_batch_is_visible_at_once_or_never() {
     drop(abandoned);
     assert!(consumer.try_read().unwrap().is_none());
     producer.batch().unwrap().commit().unwrap();
-    // What lies behind the next entry, abandoned or forgotten, stays dead: not even a crash revives it.
+    // What lies behind the next entry, abandoned or forgotten, stays dead: not even a crash revives
+    // it.
     let mut forgotten = producer.batch().unwrap();
     forgotten.push(b"one").unwrap();
     forgotten.push(b"two").unwrap();
@@ -216,7 +228,8 @@ fn there_is_one_of_each() {
 
 #[test]
 fn shapes_that_cannot_be_are_refused() {
-    for (capacity, grain) in [(0, 64), (63, 64), (100, 64), (64, 256), (4096, 128), (4096, 0), (1 << 40, 64)]
+    for (capacity, grain) in
+        [(0, 64), (63, 64), (100, 64), (64, 256), (4096, 128), (4096, 0), (1 << 40, 64)]
     {
         let region = Region::map(&Request::dram(8192)).unwrap();
         let options = Options { capacity: Some(capacity), grain };

@@ -1,5 +1,6 @@
-//! Two threads at full speed: the ring hands out no entry that is stale or torn. The webinar's optimised ring
-//! does, on processors that show it: a release store does not order the non-temporal stores before it.
+//! Two threads at full speed: the ring hands out no entry that is stale or torn. The webinar's
+//! optimised ring does, on processors that show it: a release store does not order the non-temporal
+//! stores before it.
 
 #[path = "../benches/baselines/mod.rs"]
 mod baselines;
@@ -20,9 +21,15 @@ const EVERY: u64 = 64;
 fn two_cpus() -> bool {
     let found = std::thread::available_parallelism().map_or(1, |count| count.get());
     if found < 2 {
-        assert!(std::env::var_os("RINGFENCE_REQUIRE_ALL").is_none(), "two CPUs are needed, there is {found}");
+        assert!(
+            std::env::var_os("RINGFENCE_REQUIRE_ALL").is_none(),
+            "two CPUs are needed, there is {found}"
+        );
         // Past the test harness, which keeps what passing tests print.
-        _ = writeln!(std::io::stderr(), "skipped: this needs two CPUs and this process has {found}");
+        _ = writeln!(
+            std::io::stderr(),
+            "skipped: this needs two CPUs and this process has {found}"
+        );
     }
     found >= 2
 }
@@ -32,7 +39,13 @@ fn map(len: usize) -> Region {
 }
 
 // Every entry goes through; what the reader saw.
-fn race(mut writer: impl Writer, mut reader: impl Reader, entries: u64, len: usize, batch: u64) -> Seen {
+fn race(
+    mut writer: impl Writer,
+    mut reader: impl Reader,
+    entries: u64,
+    len: usize,
+    batch: u64,
+) -> Seen {
     let begun = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let consumer = scope.spawn(|| {
@@ -71,7 +84,11 @@ fn ours_hands_out_whole_entries_in_order() {
         let ring = Ring::create_in(map(4096 + capacity)).unwrap();
         let lazy = Lazy { consumer: ring.consumer().unwrap(), every: EVERY, popped: 0 };
         let seen = race(ring.producer().unwrap(), lazy, ENTRIES, len, batch);
-        assert_eq!((seen.entries, seen.stale, seen.torn), (ENTRIES, 0, 0), "{len} bytes by {batch}");
+        assert_eq!(
+            (seen.entries, seen.stale, seen.torn),
+            (ENTRIES, 0, 0),
+            "{len} bytes by {batch}"
+        );
     }
 }
 
@@ -93,9 +110,14 @@ fn the_published_sketch_is_told_of() {
     for len in [64, 2048] {
         let Seen { entries, stale, torn, .. } = sketch(Form::Published, len);
         assert_eq!(entries, ENTRIES);
-        let word = if stale + torn == 0 { "does not show here, which proves nothing" } else { "shows here" };
+        let word = if stale + torn == 0 {
+            "does not show here, which proves nothing"
+        } else {
+            "shows here"
+        };
         println!(
-            "the sketch as published, {len} bytes: {stale} stale and {torn} torn of {entries}: its fault {word}"
+            "the sketch as published, {len} bytes: {stale} stale and {torn} torn of {entries}: its \
+             fault {word}"
         );
     }
 }

@@ -1,6 +1,8 @@
-//! What there is: caches, bandwidth, groups, what each may use and uses, and whether regions can be locked.
+//! What there is: caches, bandwidth, groups, what each may use and uses, and whether regions can be
+//! locked.
 //!
-//! `cargo run -p ringfence-resctrl --example list [ROOT]`; with ROOT, a folder that stands in for `/`.
+//! `cargo run -p ringfence-resctrl --example list [ROOT]`; with ROOT, a folder that stands in for
+//! `/`.
 
 use std::process::ExitCode;
 
@@ -27,7 +29,10 @@ fn list(fs: &Resctrl) -> Result<(), Error> {
     let info = fs.info()?;
     for (name, cache) in &info.caches {
         let (ways, groups) = (cache.cbm_mask.count(), cache.num_closids);
-        println!("{name}: {ways} ways, {groups} groups, shared with devices: {}", cache.shareable_bits);
+        println!(
+            "{name}: {ways} ways, {groups} groups, shared with devices: {}",
+            cache.shareable_bits
+        );
         for (domain, usage) in &cache.bit_usage {
             println!(
                 "  cache {domain}: {} (exclusive {}, unused {})",
@@ -41,7 +46,11 @@ fn list(fs: &Resctrl) -> Result<(), Error> {
         println!("{name}: {}, {} groups", bandwidth.choice(), bandwidth.num_closids);
     }
     if let Some(monitoring) = &info.monitoring {
-        println!("monitoring: {} for {} groups", monitoring.mon_features.join(", "), monitoring.num_rmids);
+        println!(
+            "monitoring: {} for {} groups",
+            monitoring.mon_features.join(", "),
+            monitoring.num_rmids
+        );
     }
     for group in fs.groups()? {
         let mode = group.mode()?.map_or("monitor group", Mode::word);

@@ -57,11 +57,11 @@ pub enum ThrottleMode {
 pub struct BandwidthInfo {
     /// Groups that there can be, the default one included.
     pub num_closids: u32,
-    /// The file of that name: the hardware's least amount, in percent under `mba_MBps` too. What may be
-    /// written is [`BandwidthInfo::least`].
+    /// The file of that name: the hardware's least amount, in percent under `mba_MBps` too. What
+    /// may be written is [`BandwidthInfo::least`].
     pub min_bandwidth: u64,
-    /// The file of that name: the hardware's step, in percent under `mba_MBps` too. What amounts are rounded to
-    /// is [`BandwidthInfo::step`].
+    /// The file of that name: the hardware's step, in percent under `mba_MBps` too. What amounts
+    /// are rounded to is [`BandwidthInfo::step`].
     pub bandwidth_gran: u64,
     /// Whether delays are linear.
     pub delay_linear: bool,
@@ -80,9 +80,9 @@ impl BandwidthInfo {
         }
     }
 
-    /// What amounts are whole multiples of, in their unit; 1 at least. The software controller takes every
-    /// number of MB/s: the hardware's steps are of the percentages that it works with (Linux,
-    /// `bw_validate`).
+    /// What amounts are whole multiples of, in their unit; 1 at least. The software controller
+    /// takes every number of MB/s: the hardware's steps are of the percentages that it works with
+    /// (Linux, `bw_validate`).
     pub fn step(&self) -> u64 {
         match self.unit {
             Unit::Percent | Unit::EighthsOfGigabyte => self.bandwidth_gran.max(1),
@@ -90,16 +90,18 @@ impl BandwidthInfo {
         }
     }
 
-    /// The amount at or above `amount` that can be set: [`BandwidthInfo::least`] and whole steps (kernel
-    /// documentation, resctrl, "bandwidth_gran").
+    /// The amount at or above `amount` that can be set: [`BandwidthInfo::least`] and whole steps
+    /// (kernel documentation, resctrl, "bandwidth_gran").
     pub fn round_up(&self, amount: u64) -> u64 {
         let over = amount.saturating_sub(self.least());
-        let rounded = self.least().saturating_add(over.div_ceil(self.step()).saturating_mul(self.step()));
+        let rounded =
+            self.least().saturating_add(over.div_ceil(self.step()).saturating_mul(self.step()));
         // The largest amount may be no whole step: AMD's, which stands for no limit.
         rounded.min(self.unit.most().max(amount))
     }
 
-    /// Whether `found` can be what the kernel has made of `asked`: the same, or less than a step above.
+    /// Whether `found` can be what the kernel has made of `asked`: the same, or less than a step
+    /// above.
     pub fn can_be(&self, found: u64, asked: u64) -> bool {
         found >= asked && found - asked < self.step()
     }
@@ -108,7 +110,9 @@ impl BandwidthInfo {
     pub fn choice(&self) -> String {
         match self.unit {
             Unit::MegabytesPerSecond => "any number of MB/s".into(),
-            unit => format!("from {} in steps of {}", unit.say(self.least()), unit.say(self.step())),
+            unit => {
+                format!("from {} in steps of {}", unit.say(self.least()), unit.say(self.step()))
+            }
         }
     }
 }
@@ -131,7 +135,10 @@ mod tests {
     #[test]
     fn each_unit_has_its_own_steps() {
         let percent = info(Unit::Percent, 10, 10);
-        assert_eq!([0, 10, 11, 45, 100].map(|amount| percent.round_up(amount)), [10, 10, 20, 50, 100]);
+        assert_eq!(
+            [0, 10, 11, 45, 100].map(|amount| percent.round_up(amount)),
+            [10, 10, 20, 50, 100]
+        );
         assert!(percent.can_be(50, 45) && percent.can_be(50, 50));
         assert!(!percent.can_be(60, 50) && !percent.can_be(40, 45));
         assert_eq!(percent.choice(), "from 10 % in steps of 10 %");

@@ -75,7 +75,8 @@ pub enum Absent {
     Unknown(&'static str),
     /// The processor shows it, the kernel does not.
     #[error(
-        "the processor shows RDT or PQoS but the kernel has no resctrl: use one with CONFIG_X86_CPU_RESCTRL, \
+        "the processor shows RDT or PQoS but the kernel has no resctrl: use one with \
+         CONFIG_X86_CPU_RESCTRL, \
          and no rdt= that switches it off on its command line"
     )]
     NoKernel,
@@ -121,7 +122,8 @@ pub enum Error {
     },
     /// What a transaction left behind that was killed cannot be put back.
     #[error(
-        "what '{}' had changed when it was killed cannot be put back: {source}; then 'ringfence resctrl \
+        "what '{}' had changed when it was killed cannot be put back: {source}; then 'ringfence \
+         resctrl \
          recover' tries again, and 'ringfence resctrl forget' leaves things as they are",
         printable(purpose)
     )]
@@ -135,7 +137,10 @@ pub enum Error {
     #[error("{0}")]
     Busy(String),
     /// The kernel took a setting and shows another.
-    #[error("{group}: asked for {asked}, in effect is {found}; the hardware may round or refuse it silently")]
+    #[error(
+        "{group}: asked for {asked}, in effect is {found}; the hardware may round or refuse it \
+         silently"
+    )]
     NotInEffect {
         /// The group.
         group: String,
@@ -149,7 +154,9 @@ pub enum Error {
 impl From<JournalError> for Error {
     fn from(error: JournalError) -> Self {
         match error {
-            JournalError::Unusable { tried, source, remedy } => Self::Journal { tried, source, remedy },
+            JournalError::Unusable { tried, source, remedy } => {
+                Self::Journal { tried, source, remedy }
+            }
             JournalError::Content { path, text, why } => Self::Content { path, text, why },
         }
     }

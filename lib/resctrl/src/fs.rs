@@ -68,7 +68,8 @@ impl Resctrl {
         let mounts = root.read_opt("/proc/mounts");
         let mut all = mounts::of_table(mounts.as_deref().unwrap_or_default());
         all.retain(|mount| mount.fs == "resctrl");
-        let covered = |mount: &Mount| root.is_host() && kernel::is_resctrl(&mount.point).is_ok_and(|is| !is);
+        let covered =
+            |mount: &Mount| root.is_host() && kernel::is_resctrl(&mount.point).is_ok_and(|is| !is);
         let found = all.iter().find(|mount| !covered(mount)).cloned();
         if let (None, Some(mount)) = (&found, all.first()) {
             return Err(Absent::Covered(mount.point.display().to_string()));
@@ -76,8 +77,9 @@ impl Resctrl {
         let cpuinfo = root.cpuinfo();
         if let Some(mount) = found {
             // Hygon's processors are AMD's in this, too (Linux, `rdt_init_res_defs_amd`).
-            let is_amd =
-                |line: &str| ["AuthenticAMD", "HygonGenuine"].iter().any(|vendor| line.ends_with(vendor));
+            let is_amd = |line: &str| {
+                ["AuthenticAMD", "HygonGenuine"].iter().any(|vendor| line.ends_with(vendor))
+            };
             let amd = cpuinfo.lines().any(|line| line.starts_with("vendor_id") && is_amd(line));
             return Ok(Self {
                 options: MountOptions::of(&mount),
@@ -95,8 +97,9 @@ impl Resctrl {
             .unwrap_or_default()
             .split_whitespace()
             .any(|flag| ["rdt_a", "cqm", "cat_l3", "cat_l2", "mba"].contains(&flag));
-        let has =
-            |known: &String| known.lines().any(|line| line.trim_start_matches("nodev").trim() == "resctrl");
+        let has = |known: &String| {
+            known.lines().any(|line| line.trim_start_matches("nodev").trim() == "resctrl")
+        };
         Err(match known.as_ref().map(has) {
             Some(true) if mounts.is_none() => Absent::Unknown("/proc/mounts"),
             Some(true) => Absent::NotMounted,
@@ -127,14 +130,27 @@ impl Resctrl {
             let with = if text.is_empty() { String::new() } else { format!(" with {text}") };
             let remedy = |errno| match errno {
                 libc::EINVAL => Some(
-                    "this machine lacks what an option asks for: cdp and cdpl2 need code and data prioritization, \
+                    "this machine lacks what an option asks for: cdp and cdpl2 need code and data \
+                     prioritization, \
                      mba_MBps linear bandwidth allocation and mbm_local_bytes"
                         .to_owned(),
                 ),
-                libc::EBUSY => Some("it is mounted elsewhere: look for it in /proc/mounts of other namespaces".into()),
+                libc::EBUSY => Some(
+                    "it is mounted elsewhere: look for it in /proc/mounts of other \
+                                     namespaces"
+                        .into(),
+                ),
                 _ => None,
             };
-            Refused::new(format!("mounting resctrl at {DEFAULT_MOUNT}{with}"), source, None).unless_said(remedy)
+            Refused::new(
+                format!(
+                    "mounting resctrl at \
+                                  {DEFAULT_MOUNT}{with}"
+                ),
+                source,
+                None,
+            )
+            .unless_said(remedy)
         })?;
         Ok(Self { mounted_here: true, ..Self::find(&root)? })
     }
@@ -177,8 +193,8 @@ impl Resctrl {
         Spelling { software_controller: self.options.mba_mbps, amd: self.amd }
     }
 
-    /// What the kernel says of the last command: `None` for `ok`, and where it cannot be read. Lines are
-    /// joined by `; `.
+    /// What the kernel says of the last command: `None` for `ok`, and where it cannot be read.
+    /// Lines are joined by `; `.
     pub fn last_status(&self) -> Option<String> {
         joined(&self.status_lines())
     }
@@ -191,8 +207,8 @@ impl Resctrl {
 
     /// Runs an operation; a failure gets what the kernel says of it.
     ///
-    /// The status is not about the operation just because it is there (Linux 6.1, `rdt_last_cmd_clear` and
-    /// its callers): [`Says`] tells how the two belong together.
+    /// The status is not about the operation just because it is there (Linux 6.1,
+    /// `rdt_last_cmd_clear` and its callers): [`Says`] tells how the two belong together.
     pub(crate) fn run(
         &self,
         tried: impl Fn() -> String,
@@ -200,8 +216,8 @@ impl Resctrl {
         operation: impl FnOnce(&dyn Kernel) -> Result<(), Failed>,
     ) -> Result<(), Refused> {
         let mut before = if says == Says::More { self.status_lines() } else { Vec::new() };
-        // It takes 512 bytes, and nothing more until it is cleared. Moving a task of a number that no task
-        // can have clears it and does nothing else.
+        // It takes 512 bytes, and nothing more until it is cleared. Moving a task of a number that
+        // no task can have clears it and does nothing else.
         if before.iter().map(|line| line.len() + 1).sum::<usize>() > 256 {
             let _ = self.kernel.write(Path::new("tasks"), &format!("{}\n", i32::MAX));
             before = self.status_lines();
@@ -212,7 +228,8 @@ impl Resctrl {
             (false, _) | (_, Says::Nothing) => None,
             (true, Says::Anew) => joined(&after),
             (true, Says::More) => match after.strip_prefix(&before[..]) {
-                // Nothing was added: the kernel had nothing to say, or cleared it and said the same again.
+                // Nothing was added: the kernel had nothing to say, or cleared it and said the same
+                // again.
                 Some([]) if source.raw_os_error() != Some(libc::EINVAL) => None,
                 Some([]) | None => joined(&after),
                 Some(more) => joined(more),

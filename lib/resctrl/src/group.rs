@@ -28,8 +28,8 @@ pub struct Size {
 
 /// A group. It may have been removed since: then operations are refused with `ENOENT`.
 ///
-/// What is written here stays until somebody changes it: [`crate::Transaction`] writes so that it is
-/// put back.
+/// What is written here stays until somebody changes it: [`crate::Transaction`] writes so that it
+/// is put back.
 #[derive(Debug, Clone)]
 pub struct Group {
     fs: Resctrl,
@@ -65,8 +65,8 @@ impl Group {
         })
     }
 
-    // Files of tasks and CPUs lose every permission while a region is being locked, and resctrl checks
-    // them for root too.
+    // Files of tasks and CPUs lose every permission while a region is being locked, and resctrl
+    // checks them for root too.
     fn forbidden(&self, errno: i32, what: &str, file: &str) -> Option<String> {
         if errno != libc::EACCES {
             return None;
@@ -87,7 +87,11 @@ impl Group {
     }
 
     fn read_if_there(&self, file: &str) -> Result<Option<String>, Error> {
-        if self.fs.kernel().exists(&self.id.path().join(file)) { self.read(file).map(Some) } else { Ok(None) }
+        if self.fs.kernel().exists(&self.id.path().join(file)) {
+            self.read(file).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     fn content(&self, file: &str, text: &str, why: impl fmt::Display) -> Error {
@@ -105,15 +109,17 @@ impl Group {
         let says = if file.starts_with("cpus") { Says::More } else { Says::Anew };
         let written = self.fs.run(tried, says, |kernel| {
             kernel.write(&path, text).map_err(|WriteError { opened, source }| {
-                // A group that was removed is not found, and a text past a page is not looked at, before the
-                // status is cleared.
-                let heard = opened && source.kind() != io::ErrorKind::NotFound && text.len() <= 4096;
+                // A group that was removed is not found, and a text past a page is not looked at,
+                // before the status is cleared.
+                let heard =
+                    opened && source.kind() != io::ErrorKind::NotFound && text.len() <= 4096;
                 Failed { heard, source }
             })
         });
         let remedy = |errno| match (errno, file) {
             (libc::EINVAL, "schemata") => Some(
-                "name only caches and memories that the group's schemata lists for that resource".to_owned(),
+                "name only caches and memories that the group's schemata lists for that resource"
+                    .to_owned(),
             ),
             _ => self.forbidden(errno, "write", file),
         };
@@ -169,13 +175,16 @@ impl Group {
         let removed = self.fs.run(
             || format!("removing {}", self.place("")),
             Says::Nothing,
-            |kernel| kernel.remove_dir(&self.id.path()).map_err(|source| Failed { heard: true, source }),
+            |kernel| {
+                kernel.remove_dir(&self.id.path()).map_err(|source| Failed { heard: true, source })
+            },
         );
         removed.map_err(|refused| refused.unless_said(|errno| self.forbidden_above(errno)).into())
     }
 
-    /// Refuses what would take away a pseudo-locked region that somebody uses, or may use unseen: Linux 6.1
-    /// crashes when resctrl is mounted again after a pseudo-locked group was removed whose device was open.
+    /// Refuses what would take away a pseudo-locked region that somebody uses, or may use unseen:
+    /// Linux 6.1 crashes when resctrl is mounted again after a pseudo-locked group was removed
+    /// whose device was open.
     ///
     /// # Errors
     /// [`Error::Busy`] then, with what was `tried`; or where the mode cannot be read.
@@ -188,15 +197,18 @@ impl Group {
         if users.is_empty() {
             let Some(why) = self.fs.kernel().unseen() else { return Ok(()) };
             return Err(Error::Busy(format!(
-                "{tried} was not tried: who uses {} cannot be told, because {why}, and the kernel can crash when a \
-                 region goes that is in use; do it as root outside of any container, where /proc shows every \
+                "{tried} was not tried: who uses {} cannot be told, because {why}, and the kernel \
+                 can crash when a \
+                 region goes that is in use; do it as root outside of any container, where /proc \
+                 shows every \
                  process",
                 device.display()
             )));
         }
         let pids = users.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         Err(Error::Busy(format!(
-            "{tried} was not tried: {} is in use by process {pids}, and the kernel can crash when a region goes \
+            "{tried} was not tried: {} is in use by process {pids}, and the kernel can crash when \
+             a region goes \
              that is still mapped; end it first",
             device.display()
         )))
@@ -213,7 +225,8 @@ impl Group {
     /// Where it cannot be read.
     pub fn mode(&self) -> Result<Option<Mode>, Error> {
         let Some(text) = self.read_if_there("mode")? else { return Ok(None) };
-        let mode = Mode::of(text.trim()).ok_or_else(|| self.content("mode", &text, "an unknown mode"));
+        let mode =
+            Mode::of(text.trim()).ok_or_else(|| self.content("mode", &text, "an unknown mode"));
         mode.map(Some)
     }
 
@@ -234,8 +247,8 @@ impl Group {
         text.parse().map_err(|error| self.content("schemata", &text, error))
     }
 
-    /// Sets what it may use; what is not named stays as it is. All or nothing: lines are checked before
-    /// any takes effect.
+    /// Sets what it may use; what is not named stays as it is. All or nothing: lines are checked
+    /// before any takes effect.
     ///
     /// # Errors
     /// The kernel's refusal.
@@ -247,8 +260,8 @@ impl Group {
         self.write("schemata", &schemata.to_string())
     }
 
-    /// As [`Group::set_schemata`], and reads back what took effect: bandwidth is rounded up to the next
-    /// step.
+    /// As [`Group::set_schemata`], and reads back what took effect: bandwidth is rounded up to the
+    /// next step.
     ///
     /// # Errors
     /// As above; or where another mask is in effect than was asked for.
@@ -265,14 +278,16 @@ impl Group {
                 return Err(Error::NotInEffect {
                     group: self.id.to_string(),
                     asked: format!("{resource}:{domain}={asked}"),
-                    found: in_effect.map_or("nothing".into(), |found| format!("{resource}:{domain}={found}")),
+                    found: in_effect
+                        .map_or("nothing".into(), |found| format!("{resource}:{domain}={found}")),
                 });
             }
         }
         Ok(found)
     }
 
-    /// The bytes of cache that its masks come to; bandwidths as they are. Of a pseudo-locked group, its region.
+    /// The bytes of cache that its masks come to; bandwidths as they are. Of a pseudo-locked group,
+    /// its region.
     ///
     /// # Errors
     /// Where it cannot be read or makes no sense.
@@ -285,14 +300,15 @@ impl Group {
                 let resource = Resource::of(name.trim());
                 let size = |part: &str| {
                     let (domain, amount) = part.split_once('=')?;
-                    let (domain, amount) = (domain.trim().parse().ok()?, amount.trim().parse().ok()?);
+                    let (domain, amount) =
+                        (domain.trim().parse().ok()?, amount.trim().parse().ok()?);
                     Some(Size { resource: resource.clone(), domain, amount })
                 };
                 values.split(';').map(size).collect()
             };
-            sizes.extend(
-                read().ok_or_else(|| self.content("size", &text, "expected sizes such as L3:0=1048576"))?,
-            );
+            sizes.extend(read().ok_or_else(|| {
+                self.content("size", &text, "expected sizes such as L3:0=1048576")
+            })?);
         }
         Ok(sizes)
     }

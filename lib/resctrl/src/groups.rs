@@ -51,7 +51,9 @@ impl Resctrl {
     fn names(&self, path: &Path) -> Result<Vec<String>, Error> {
         match self.kernel().dirs(path) {
             Ok(names) => Ok(names),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && path != Path::new("") => Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path != Path::new("") => {
+                Ok(Vec::new())
+            }
             Err(source) => {
                 let tried = format!("listing {}/{}", self.place(), path.display());
                 Err(Refused::new(tried, source, None).into())
@@ -59,11 +61,12 @@ impl Resctrl {
         }
     }
 
-    /// Unmounts it from this machine. Every group goes, and all tasks are as if there had been none.
+    /// Unmounts it from this machine. Every group goes, and all tasks are as if there had been
+    /// none.
     ///
     /// # Errors
-    /// The kernel's refusal. Nothing is tried while a pseudo-locked region's device is in use: Linux 6.1
-    /// crashes at the next mount otherwise.
+    /// The kernel's refusal. Nothing is tried while a pseudo-locked region's device is in use:
+    /// Linux 6.1 crashes at the next mount otherwise.
     pub fn unmount(self) -> Result<(), Error> {
         for group in self.groups()? {
             group.refuse_while_mapped("unmounting resctrl")?;
@@ -73,8 +76,9 @@ impl Resctrl {
             (errno == libc::EBUSY)
                 .then(|| format!("a process has a file of {place} open, or stands in it: end it"))
         };
-        let refused =
-            |source| Refused::new(format!("unmounting {place}"), source, None).unless_said(busy).into();
+        let refused = |source| {
+            Refused::new(format!("unmounting {place}"), source, None).unless_said(busy).into()
+        };
         fs::unmount(&place).map_err(refused)
     }
 }

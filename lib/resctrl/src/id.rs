@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::Error;
 
-/// Which group: the default one, one of control, or a monitor group below either. Printed as its path
-/// below the mount: ``, `a`, `a/mon_groups/m`. Bytes of a name that are not UTF-8 are written as `\xff`, here and
-/// wherever a name is a text; a `\` before an `x` of a name's own is `\x5c`.
+/// Which group: the default one, one of control, or a monitor group below either. Printed as its
+/// path below the mount: ``, `a`, `a/mon_groups/m`. Bytes of a name that are not UTF-8 are written
+/// as `\xff`, here and wherever a name is a text; a `\` before an `x` of a name's own is `\x5c`.
 #[doc(alias("class_id", "CLOSID", "COS"))]
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GroupId {
@@ -64,8 +64,11 @@ impl GroupId {
 
     // The same as text.
     pub(crate) fn text(&self) -> String {
-        let parts =
-            [self.control.as_deref(), self.monitor.as_ref().map(|_| "mon_groups"), self.monitor.as_deref()];
+        let parts = [
+            self.control.as_deref(),
+            self.monitor.as_ref().map(|_| "mon_groups"),
+            self.monitor.as_deref(),
+        ];
         parts.into_iter().flatten().collect::<Vec<_>>().join("/")
     }
 
@@ -92,7 +95,8 @@ pub(crate) fn written(name: &OsStr) -> String {
     text
 }
 
-// The name that a text stands for. Other bytes than these are never written so, lest a text stand for a path.
+// The name that a text stands for. Other bytes than these are never written so, lest a text stand
+// for a path.
 fn meant(text: &str) -> OsString {
     let mut name = Vec::with_capacity(text.len());
     let mut parts = text.split("\\x");

@@ -49,15 +49,15 @@ pub struct CacheInfo {
 }
 
 impl CacheInfo {
-    /// Ways of a domain that devices write to: those that the hardware always shares with them, and those that
-    /// they were given.
+    /// Ways of a domain that devices write to: those that the hardware always shares with them, and
+    /// those that they were given.
     pub fn io_ways(&self, domain: Domain) -> Mask {
         self.shareable_bits.or(self.io_alloc.ways(domain))
     }
 }
 
-/// Whether the ways that devices write to can be chosen, and which were (kernel documentation, resctrl, "io_alloc" and
-/// "io_alloc_cbm", Linux 6.19; AMD's SDCIAE).
+/// Whether the ways that devices write to can be chosen, and which were (kernel documentation,
+/// resctrl, "io_alloc" and "io_alloc_cbm", Linux 6.19; AMD's SDCIAE).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IoAlloc {
@@ -123,9 +123,9 @@ pub struct MonitoringInfo {
     pub mon_features: Vec<String>,
     /// A removed group's number is reused once its occupancy is below this, in bytes.
     pub max_threshold_occupancy: Option<u64>,
-    /// How bandwidth counters come to groups, where that can be chosen (kernel documentation, resctrl,
-    /// "mbm_assign_mode", Linux 6.18; AMD's ABMC): `mbm_event`, each assigned and kept, or `default`, as the
-    /// hardware deals them out. Changing it sets all counters back.
+    /// How bandwidth counters come to groups, where that can be chosen (kernel documentation,
+    /// resctrl, "mbm_assign_mode", Linux 6.18; AMD's ABMC): `mbm_event`, each assigned and kept, or
+    /// `default`, as the hardware deals them out. Changing it sets all counters back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mbm_assign_mode: Option<String>,
 }
@@ -160,18 +160,22 @@ impl Info {
         caches.chain(self.bandwidths.values().map(|bandwidth| bandwidth.num_closids)).min()
     }
 
-    /// CLOSIDs that stand for I/O and that no group can have: one, the highest, where it is given ways of its own.
-    /// With CDP one stands for code and data.
+    /// CLOSIDs that stand for I/O and that no group can have: one, the highest, where it is given
+    /// ways of its own. With CDP one stands for code and data.
     pub fn closids_of_io(&self) -> u32 {
         u32::from(self.caches.values().any(|cache| matches!(cache.io_alloc, IoAlloc::Enabled(_))))
     }
 
-    /// Groups of control that can still be made beside these; `None` where nothing is shared out. A group
-    /// that stands for a pseudo-locked region has given its CLOSID back (Linux 6.1,
+    /// Groups of control that can still be made beside these; `None` where nothing is shared out. A
+    /// group that stands for a pseudo-locked region has given its CLOSID back (Linux 6.1,
     /// `rdtgroup_pseudo_lock_create`).
-    pub fn closids_free<'a>(&self, groups: impl Iterator<Item = (&'a GroupId, Option<Mode>)>) -> Option<u32> {
+    pub fn closids_free<'a>(
+        &self,
+        groups: impl Iterator<Item = (&'a GroupId, Option<Mode>)>,
+    ) -> Option<u32> {
         let has = groups.filter(|(id, mode)| !id.is_monitor() && *mode != Some(Mode::PseudoLocked));
-        let has = u32::try_from(has.count()).unwrap_or(u32::MAX).saturating_add(self.closids_of_io());
+        let has =
+            u32::try_from(has.count()).unwrap_or(u32::MAX).saturating_add(self.closids_of_io());
         Some(self.num_closids()?.saturating_sub(has))
     }
 }
@@ -214,7 +218,9 @@ pub(crate) fn read_known(kernel: &dyn Kernel, spelling: Spelling) -> (Info, Vec<
         let read = if resource.cache_level().is_some() {
             folder.cache().map(|cache| _ = info.caches.insert(name, cache))
         } else if resource.is_bandwidth() {
-            folder.bandwidth(spelling.unit()).map(|bandwidth| _ = info.bandwidths.insert(name, bandwidth))
+            folder
+                .bandwidth(spelling.unit())
+                .map(|bandwidth| _ = info.bandwidths.insert(name, bandwidth))
         } else if name == "L3_MON" {
             folder.monitoring().map(|monitoring| info.monitoring = Some(monitoring))
         } else {
@@ -241,7 +247,12 @@ impl Folder<'_> {
         })
     }
 
-    fn parse<T>(&self, name: &str, parse: impl Fn(&str) -> Option<T>, what: &str) -> Result<T, Error> {
+    fn parse<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Option<T>,
+        what: &str,
+    ) -> Result<T, Error> {
         let text = self.text(name)?;
         parse(&text).ok_or_else(|| Error::Content {
             path: PathBuf::from(self.kernel.place()).join(&self.path).join(name),
@@ -278,7 +289,11 @@ impl Folder<'_> {
             num_closids: self.small("num_closids")?,
             cbm_mask: self.mask("cbm_mask")?,
             min_cbm_bits: self.small("min_cbm_bits")?,
-            shareable_bits: if has("shareable_bits") { self.mask("shareable_bits")? } else { Mask(0) },
+            shareable_bits: if has("shareable_bits") {
+                self.mask("shareable_bits")?
+            } else {
+                Mask(0)
+            },
             sparse_masks: has("sparse_masks") && self.number("sparse_masks")? != 0,
             bit_usage: if has("bit_usage") {
                 self.parse("bit_usage", usage, "letters for each cache")?
@@ -331,10 +346,15 @@ impl Folder<'_> {
     fn monitoring(&self) -> Result<MonitoringInfo, Error> {
         Ok(MonitoringInfo {
             num_rmids: self.small("num_rmids")?,
-            mon_features: self.text("mon_features")?.lines().map(|line| line.trim().to_owned()).collect(),
+            mon_features: self
+                .text("mon_features")?
+                .lines()
+                .map(|line| line.trim().to_owned())
+                .collect(),
             max_threshold_occupancy: self.number("max_threshold_occupancy").ok(),
             mbm_assign_mode: self.text("mbm_assign_mode").ok().and_then(|text| {
-                let chosen = |word: &str| Some(word.strip_prefix('[')?.strip_suffix(']')?.to_owned());
+                let chosen =
+                    |word: &str| Some(word.strip_prefix('[')?.strip_suffix(']')?.to_owned());
                 text.split_whitespace().find_map(chosen)
             }),
         })

@@ -1,10 +1,11 @@
-//! Linux resctrl as a library: who may use which ways of a cache and how much memory bandwidth, what
-//! each group uses, regions that stay in the cache, and changes that are undone.
+//! Linux resctrl as a library: who may use which ways of a cache and how much memory bandwidth,
+//! what each group uses, regions that stay in the cache, and changes that are undone.
 //!
-//! - [`Resctrl`] is the mounted file system: [`Info`] says what there is, [`Group`] what a group has.
+//! - [`Resctrl`] is the mounted file system: [`Info`] says what there is, [`Group`] what a group
+//!   has.
 //! - [`Schemata`] is a `schemata` file as a value; [`plan`] works out masks that nobody else uses.
-//! - [`Transaction`] changes things so that they are put back: at its end, or, should the program be
-//!   killed at any moment, by the next one from a journal.
+//! - [`Transaction`] changes things so that they are put back: at its end, or, should the program
+//!   be killed at any moment, by the next one from a journal.
 //! - [`pseudo`] makes pseudo-locked regions where the processor can, and says where it cannot.
 //!
 //! Everything is asked through [`kernel::Kernel`]: this machine's, a tree of files in its place, or
@@ -28,8 +29,9 @@
 //! # Ok::<(), ringfence_resctrl::Error>(())
 //! ```
 //!
-//! Facts about the interface come from the kernel documentation (`Documentation/arch/x86/resctrl.rst`) and
-//! the sources of Linux 6.1 (`arch/x86/kernel/cpu/resctrl`).
+//! Facts about the interface come from the kernel documentation
+//! (`Documentation/arch/x86/resctrl.rst`) and the sources of Linux 6.1
+//! (`arch/x86/kernel/cpu/resctrl`).
 
 mod bandwidth;
 mod error;
@@ -57,7 +59,9 @@ pub use info::Info;
 pub use kernel::Thread;
 pub use mode::Mode;
 pub use overview::{GroupOverview, Overview, Sizes};
-pub use schemata::{Domain, Line, Mask, ParseMaskError, ParseSchemataError, Resource, Schemata, Setting};
+pub use schemata::{
+    Domain, Line, Mask, ParseMaskError, ParseSchemataError, Resource, Schemata, Setting,
+};
 pub use state::{GroupState, State};
 pub use transaction::{Options, Step, Transaction};
 

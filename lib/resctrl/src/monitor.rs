@@ -51,15 +51,15 @@ pub struct Reading {
     pub resource: String,
     /// The domain.
     pub domain: Domain,
-    /// `llc_occupancy` (bytes now), `mbm_total_bytes` or `mbm_local_bytes` (bytes since some time), or
-    /// another.
+    /// `llc_occupancy` (bytes now), `mbm_total_bytes` or `mbm_local_bytes` (bytes since some time),
+    /// or another.
     pub event: String,
     /// What the counter says.
     pub value: Value,
 }
 
-/// The events that this library knows; the kernel's list of a folder's files is not asked for, since a
-/// file may be read or not at any moment.
+/// The events that this library knows; the kernel's list of a folder's files is not asked for,
+/// since a file may be read or not at any moment.
 pub const EVENTS: [&str; 3] = ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"];
 
 pub(crate) fn read(kernel: &dyn Kernel, group: &Path) -> io::Result<Vec<Reading>> {
@@ -69,9 +69,11 @@ pub(crate) fn read(kernel: &dyn Kernel, group: &Path) -> io::Result<Vec<Reading>
     }
     let mut readings = Vec::new();
     for name in kernel.dirs(&base)? {
-        // mon_L3_00; with sub-NUMA clusters, folders mon_sub_L3_NN lie inside and are summed up here.
+        // mon_L3_00; with sub-NUMA clusters, folders mon_sub_L3_NN lie inside and are summed up
+        // here.
         let mut parts = name.strip_prefix("mon_").unwrap_or_default().rsplitn(2, '_');
-        let (Some(domain), Some(resource)) = (parts.next().and_then(|text| text.parse().ok()), parts.next())
+        let (Some(domain), Some(resource)) =
+            (parts.next().and_then(|text| text.parse().ok()), parts.next())
         else {
             continue;
         };
@@ -84,7 +86,12 @@ pub(crate) fn read(kernel: &dyn Kernel, group: &Path) -> io::Result<Vec<Reading>
                 Ok(text) => Value::of(&text),
                 Err(error) => Value::Other(error.to_string()),
             };
-            readings.push(Reading { resource: resource.to_owned(), domain, event: event.to_owned(), value });
+            readings.push(Reading {
+                resource: resource.to_owned(),
+                domain,
+                event: event.to_owned(),
+                value,
+            });
         }
     }
     Ok(readings)
@@ -108,7 +115,8 @@ pub struct Used {
     pub domain: Domain,
     /// Bytes of the cache now; none where the hardware gives none.
     pub occupancy: Option<u64>,
-    /// Bytes a second to and from all memory; none where a reading has none, or counting began anew in between.
+    /// Bytes a second to and from all memory; none where a reading has none, or counting began anew
+    /// in between.
     pub total: Option<u64>,
     /// The same of the memory of its own node.
     pub local: Option<u64>,
@@ -118,7 +126,8 @@ pub struct Used {
 pub fn used(group: &GroupId, before: &[Reading], now: &[Reading], seconds: f64) -> Vec<Used> {
     let mut all: Vec<Used> = Vec::new();
     for reading in now {
-        let known = |used: &&mut Used| used.resource == reading.resource && used.domain == reading.domain;
+        let known =
+            |used: &&mut Used| used.resource == reading.resource && used.domain == reading.domain;
         if all.iter_mut().find(known).is_none() {
             let (resource, domain) = (reading.resource.clone(), reading.domain);
             all.push(Used {
@@ -132,7 +141,8 @@ pub fn used(group: &GroupId, before: &[Reading], now: &[Reading], seconds: f64) 
         }
         let Some(used) = all.iter_mut().find(known) else { continue };
         let same = |one: &&Reading| {
-            (&one.resource, one.domain, &one.event) == (&reading.resource, reading.domain, &reading.event)
+            (&one.resource, one.domain, &one.event)
+                == (&reading.resource, reading.domain, &reading.event)
         };
         let rate = || {
             let first = before.iter().find(same)?.value.bytes()?;
@@ -154,7 +164,12 @@ mod tests {
     use super::*;
 
     fn reading(domain: Domain, event: usize, text: &str) -> Reading {
-        Reading { resource: "L3".into(), domain, event: EVENTS[event].into(), value: Value::of(text) }
+        Reading {
+            resource: "L3".into(),
+            domain,
+            event: EVENTS[event].into(),
+            value: Value::of(text),
+        }
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub struct Overview {
     pub info: Info,
     /// All groups, the default one first, each followed by its monitor groups.
     pub groups: Vec<GroupOverview>,
-    /// What of `info/` and of the list of groups could not be read or understood, one sentence each: it is missing above.
+    /// What of `info/` and of the list of groups could not be read or understood, one sentence
+    /// each: it is missing above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<String>,
 }
@@ -53,8 +54,8 @@ pub struct GroupOverview {
 }
 
 impl Overview {
-    /// Reads it. A group that goes while it is read is left out; of what cannot be read or understood the rest is shown
-    /// ([`Overview::all_unread`]).
+    /// Reads it. A group that goes while it is read is left out; of what cannot be read or
+    /// understood the rest is shown ([`Overview::all_unread`]).
     pub fn read(fs: &Resctrl) -> Self {
         let (groups, mut errors) = fs.known_groups();
         let seen = groups.iter().map(|group| (group, GroupOverview::read(group)));
@@ -73,22 +74,26 @@ impl Overview {
         self.unread.iter().chain(self.groups.iter().flat_map(|group| &group.unread))
     }
 
-    /// Groups of control that can still be made; `None` where nothing is shared out, or not all of it is known.
+    /// Groups of control that can still be made; `None` where nothing is shared out, or not all of
+    /// it is known.
     pub fn closids_free(&self) -> Option<u32> {
-        let free = self.info.closids_free(self.groups.iter().map(|group| (&group.group, group.mode)));
+        let free =
+            self.info.closids_free(self.groups.iter().map(|group| (&group.group, group.mode)));
         free.filter(|_| self.unread.is_empty())
     }
 
-    /// Groups and monitor groups that can still be made as far as monitoring goes, at most: the numbers of
-    /// groups removed lately are busy until their lines have left the cache, and the kernel does not say
-    /// how many those are. `None` where nothing is monitored, or not all of it is known. Groups that are being
-    /// pseudo-locked, or are, are not monitored (Linux 6.1, `rdtgroup_locksetup_enter`).
+    /// Groups and monitor groups that can still be made as far as monitoring goes, at most: the
+    /// numbers of groups removed lately are busy until their lines have left the cache, and the
+    /// kernel does not say how many those are. `None` where nothing is monitored, or not all of it
+    /// is known. Groups that are being pseudo-locked, or are, are not monitored (Linux 6.1,
+    /// `rdtgroup_locksetup_enter`).
     pub fn rmids_free(&self) -> Option<u32> {
         if !self.unread.is_empty() {
             return None;
         }
-        let has =
-            |group: &&GroupOverview| !matches!(group.mode, Some(Mode::PseudoLocksetup | Mode::PseudoLocked));
+        let has = |group: &&GroupOverview| {
+            !matches!(group.mode, Some(Mode::PseudoLocksetup | Mode::PseudoLocked))
+        };
         Some(self.info.monitoring.as_ref()?.num_rmids.saturating_sub(self.count(has)))
     }
 
@@ -97,7 +102,8 @@ impl Overview {
     }
 }
 
-/// What the masks of a group come to, in bytes of cache, and bandwidths as they are: by resource and domain.
+/// What the masks of a group come to, in bytes of cache, and bandwidths as they are: by resource
+/// and domain.
 pub type Sizes = BTreeMap<String, BTreeMap<Domain, u64>>;
 
 fn sizes(group: &Group) -> Result<Sizes, Error> {
@@ -116,7 +122,8 @@ impl GroupOverview {
     fn read(group: &Group) -> Self {
         let mut unread = Vec::new();
         let mode = known(group.mode(), &mut unread).flatten();
-        // The kernel takes these files away from everybody, root included, while a group has no use for them.
+        // The kernel takes these files away from everybody, root included, while a group has no use
+        // for them.
         let locked = matches!(mode, Some(Mode::PseudoLocksetup | Mode::PseudoLocked));
         let (cpus, tasks) = (group.cpus(), group.tasks());
         let (cpus, tasks) = match locked {

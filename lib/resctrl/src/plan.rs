@@ -21,8 +21,8 @@ pub struct Split {
     pub with_io: bool,
 }
 
-/// Splits the ways of a domain that are free for it: `ways` of them for one alone, at the end of the cache that
-/// I/O does not use; where masks may have gaps, also in between.
+/// Splits the ways of a domain that are free for it: `ways` of them for one alone, at the end of
+/// the cache that I/O does not use; where masks may have gaps, also in between.
 ///
 /// # Errors
 /// Why it cannot be, to follow "because".
@@ -32,7 +32,8 @@ pub fn split(cache: &CacheInfo, domain: Domain, taken: Mask, ways: u32) -> Resul
         return Err(format!("a mask needs {least} bits at least"));
     }
     let all = cache.cbm_mask;
-    let free = if cache.sparse_masks { all.without(taken) } else { longest_run(all.without(taken)) };
+    let free =
+        if cache.sparse_masks { all.without(taken) } else { longest_run(all.without(taken)) };
     if free.count() < ways + least {
         let why = if taken.is_empty() { "" } else { "; the rest is exclusive or pseudo-locked" };
         return Err(format!(
@@ -43,7 +44,9 @@ pub fn split(cache: &CacheInfo, domain: Domain, taken: Mask, ways: u32) -> Resul
     let mut places = vec![end_of(free, ways, false), end_of(free, ways, true)];
     if cache.sparse_masks {
         places.extend(
-            (0..=64 - ways.min(64)).map(|bit| Mask::run(bit, ways)).filter(|run| run.is_within(free)),
+            (0..=64 - ways.min(64))
+                .map(|bit| Mask::run(bit, ways))
+                .filter(|run| run.is_within(free)),
         );
     }
     let io = cache.io_ways(domain);
@@ -85,8 +88,8 @@ pub struct Isolation {
     pub alone: Schemata,
     /// What everybody else may use there.
     pub others: Schemata,
-    /// What groups that exist, the default one included, are to be set to: what they have without the
-    /// ways for one alone.
+    /// What groups that exist, the default one included, are to be set to: what they have without
+    /// the ways for one alone.
     pub shrunk: BTreeMap<GroupId, Schemata>,
     /// The split of each cache.
     pub splits: BTreeMap<Domain, Split>,
@@ -94,8 +97,8 @@ pub struct Isolation {
 
 /// Plans `ways` ways of the caches `domains` at a level for one group alone.
 ///
-/// Groups that exist keep what they have of the others' ways; exclusive ones and pseudo-locked regions
-/// keep all they have.
+/// Groups that exist keep what they have of the others' ways; exclusive ones and pseudo-locked
+/// regions keep all they have.
 ///
 /// # Errors
 /// Why it cannot be, to follow "because".
@@ -128,15 +131,19 @@ pub fn isolate(
                     continue;
                 }
                 let rest = mask.without(split.alone);
-                let fits =
-                    rest.count() >= cache.min_cbm_bits.max(1) && (cache.sparse_masks || rest.is_contiguous());
+                let fits = rest.count() >= cache.min_cbm_bits.max(1)
+                    && (cache.sparse_masks || rest.is_contiguous());
                 if !fits {
                     return Err(format!(
                         "{id} has {resource}:{domain}={mask}, which leaves it no mask without {}",
                         split.alone
                     ));
                 }
-                isolation.shrunk.entry(id.clone()).or_default().set_mask(resource.clone(), domain, rest);
+                isolation.shrunk.entry(id.clone()).or_default().set_mask(
+                    resource.clone(),
+                    domain,
+                    rest,
+                );
             }
         }
     }
@@ -161,8 +168,8 @@ pub fn taken(info: &Info, state: &State, resources: &[Resource], domain: Domain)
 }
 
 impl Isolation {
-    /// The steps that make a group with the ways for it alone. The group is shareable, as every new one: only
-    /// `exclusive` keeps groups that are made later off its ways ([`Step::Mode`]).
+    /// The steps that make a group with the ways for it alone. The group is shareable, as every new
+    /// one: only `exclusive` keeps groups that are made later off its ways ([`Step::Mode`]).
     pub fn steps(&self, group: &GroupId) -> Vec<Step> {
         let shrink = self
             .shrunk

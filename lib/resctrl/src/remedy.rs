@@ -1,7 +1,8 @@
 //! What to do about a refusal: a pure function of the kernel's words and the errno.
 //!
-//! The words are those of Linux 6.1, `arch/x86/kernel/cpu/resctrl`; those of other versions that are not known
-//! fall back to the errno. Where several lines were left, the first that is known counts.
+//! The words are those of Linux 6.1, `arch/x86/kernel/cpu/resctrl`; those of other versions that
+//! are not known fall back to the errno. Where several lines were left, the first that is known
+//! counts.
 
 // Parts of the kernel's messages, each with its remedy.
 const KNOWN: &[(&str, &str)] = &[
@@ -15,23 +16,30 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     (
         "Overlaps with other group",
-        "ways for one alone: take them from every other group first, the default group included, and choose none of \
+        "ways for one alone: take them from every other group first, the default group included, \
+         and choose none of \
          info/*/shareable_bits, which devices use",
     ),
     (
         "Schemata overlaps",
-        "an exclusive group shares no way: take its ways from every other group first, the default group included, \
+        "an exclusive group shares no way: take its ways from every other group first, the default \
+         group included, \
          and leave it none of info/*/shareable_bits, which devices use",
     ),
-    ("CBM overlaps with pseudo-locked region", "choose other bits: info/*/bit_usage marks those with P"),
+    (
+        "CBM overlaps with pseudo-locked region",
+        "choose other bits: info/*/bit_usage marks those with P",
+    ),
     (
         "Pseudo-locked region in hierarchy",
-        "this cache, or one above or below it, has a pseudo-locked region: remove that group first; after a mistake \
+        "this cache, or one above or below it, has a pseudo-locked region: remove that group \
+         first; after a mistake \
          in this group's own schemata, remove it and make it again",
     ),
     (
         "Cannot be exclusive without CAT/CDP",
-        "this machine shares out no cache ways, so that nothing can be exclusive: keep the group shareable",
+        "this machine shares out no cache ways, so that nothing can be exclusive: keep the group \
+         shareable",
     ),
     ("Out of CLOSIDs", "remove a group that is no longer needed; 'ringfence resctrl' lists them"),
     (
@@ -42,16 +50,28 @@ const KNOWN: &[(&str, &str)] = &[
         "No space on",
         "exclusive groups and pseudo-locked regions leave no ways for a new group: free some first",
     ),
-    ("No task", "that task has ended, or its id is that of another PID namespace: choose one that lives"),
+    (
+        "No task",
+        "that task has ended, or its id is that of another PID namespace: choose one that lives",
+    ),
     ("No permission to move task", "move your own tasks, or run as root"),
-    ("Can't move task to different control group", "move it to the group above this monitor group first"),
+    (
+        "Can't move task to different control group",
+        "move it to the group above this monitor group first",
+    ),
     ("Can't drop CPUs from default group", "give the CPUs to another group instead"),
-    ("Can only add CPUs to mongroup that belong to parent", "give the CPUs to the group above first"),
+    (
+        "Can only add CPUs to mongroup that belong to parent",
+        "give the CPUs to the group above first",
+    ),
     (
         "Can only assign online CPUs",
         "leave out the CPUs that are offline: /sys/devices/system/cpu/online lists the others",
     ),
-    ("Bad CPU list", "write CPUs as 0-3,8, and none that /sys/devices/system/cpu/possible does not list"),
+    (
+        "Bad CPU list",
+        "write CPUs as 0-3,8, and none that /sys/devices/system/cpu/possible does not list",
+    ),
     ("Cannot pseudo-lock default group", "make a group of its own for the region"),
     (
         "CDP enabled",
@@ -59,7 +79,8 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     (
         "Pseudo-locking not supported",
-        "only Broadwell-X, Goldmont and Goldmont Plus can; use exclusive ways with preloading instead",
+        "only Broadwell-X, Goldmont and Goldmont Plus can; use exclusive ways with preloading \
+         instead",
     ),
     ("Monitoring in progress", "remove the monitor groups below this group first"),
     ("Tasks assigned to resource group", "move its tasks to another group first"),
@@ -70,7 +91,8 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     (
         "Unable to allocate memory",
-        "the kernel found no contiguous memory of that size: try a smaller region, or earlier after boot",
+        "the kernel found no contiguous memory of that size: try a smaller region, or earlier \
+         after boot",
     ),
     ("Cannot pseudo-lock MBA resource", "only cache can be pseudo-locked: write an L2 or L3 line"),
     (
@@ -99,17 +121,24 @@ const KNOWN: &[(&str, &str)] = &[
     ("Failure to allocate memory for PM QoS", MEMORY),
     ("Unable to init pseudo-lock region", MEMORY),
     ("kernfs", MEMORY),
-    ("Unable to obtain a new minor number", "remove a pseudo-locked group that is no longer needed"),
+    (
+        "Unable to obtain a new minor number",
+        "remove a pseudo-locked group that is no longer needed",
+    ),
     (
         "Failed to create character device",
         "choose a name for the group that /dev/pseudo_lock does not hold yet",
     ),
     (
         "Failed to add latency req",
-        "the CPUs of that cache cannot be kept from deep sleep states, without which nothing stays locked: try \
+        "the CPUs of that cache cannot be kept from deep sleep states, without which nothing stays \
+         locked: try \
          again with all of them online",
     ),
-    ("Unable to determine cache line size", "the kernel does not know this cache: choose another level"),
+    (
+        "Unable to determine cache line size",
+        "the kernel does not know this cache: choose another level",
+    ),
     (
         "Unable to modify resctrl permissions",
         "unmount resctrl and mount it again: the group's files are inconsistent",
@@ -120,7 +149,8 @@ const KNOWN: &[(&str, &str)] = &[
 const MEMORY: &str = "the kernel is short of memory: free some, and try again";
 
 /// What to do where a group that is (being) pseudo-locked refuses.
-pub const LOCKED: &str = "a group that is (being) pseudo-locked takes no tasks, CPUs or monitor groups, from root neither: use another group";
+pub const LOCKED: &str = "a group that is (being) pseudo-locked takes no tasks, CPUs or monitor \
+                          groups, from root neither: use another group";
 
 /// What to do about a refusal with this status and errno; empty where nothing is known.
 pub fn of(status: Option<&str>, errno: Option<i32>) -> String {
@@ -129,17 +159,22 @@ pub fn of(status: Option<&str>, errno: Option<i32>) -> String {
     });
     let text = match (by_words, errno) {
         (Some(("Out of RMIDs", _)), Some(libc::EBUSY)) => {
-            "numbers of groups removed lately are busy until their lines leave the cache: try again in a second, or \
+            "numbers of groups removed lately are busy until their lines leave the cache: try \
+             again in a second, or \
              raise info/L3_MON/max_threshold_occupancy"
         }
         (Some((_, remedy)), _) => remedy,
         (None, Some(libc::EACCES | libc::EPERM)) => "run as root",
         (None, Some(libc::EROFS)) => "resctrl is mounted read-only: mount it again with rw",
-        (None, Some(libc::EEXIST)) => "choose another name, or remove that group if nothing needs it",
+        (None, Some(libc::EEXIST)) => {
+            "choose another name, or remove that group if nothing needs it"
+        }
         (None, Some(libc::ENOSPC)) => "remove a group that is no longer needed",
         (None, Some(libc::ENOMEM)) => MEMORY,
         (None, Some(libc::ESRCH)) => "that task has ended: choose one that lives",
-        (None, Some(libc::ENOENT)) => "it has been removed, or resctrl was unmounted, in the meantime",
+        (None, Some(libc::ENOENT)) => {
+            "it has been removed, or resctrl was unmounted, in the meantime"
+        }
         (None, Some(libc::E2BIG)) => "write less than a page at once",
         _ => "",
     };

@@ -31,8 +31,8 @@ pub struct GroupState {
 pub struct State {
     /// By group.
     pub groups: BTreeMap<GroupId, GroupState>,
-    /// Settings of resctrl as a whole, by their file below `info/`, where the kernel has them: `L3/io_alloc`,
-    /// `L3_MON/mbm_assign_mode`. No step changes them.
+    /// Settings of resctrl as a whole, by their file below `info/`, where the kernel has them:
+    /// `L3/io_alloc`, `L3_MON/mbm_assign_mode`. No step changes them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub whole: BTreeMap<String, String>,
 }
@@ -47,9 +47,15 @@ impl State {
         for group in fs.groups()? {
             let read = || -> Result<GroupState, Error> {
                 let (mode, schemata) = (group.mode()?, group.schemata()?);
-                // It has none, and its files of them cannot be read, by root neither, or name others' CPUs.
+                // It has none, and its files of them cannot be read, by root neither, or name
+                // others' CPUs.
                 if matches!(mode, Some(Mode::PseudoLocksetup | Mode::PseudoLocked)) {
-                    return Ok(GroupState { mode, schemata, cpus: CpuSet::new(), threads: Vec::new() });
+                    return Ok(GroupState {
+                        mode,
+                        schemata,
+                        cpus: CpuSet::new(),
+                        threads: Vec::new(),
+                    });
                 }
                 let threads = if group.id().is_default() { Vec::new() } else { group.threads()? };
                 Ok(GroupState { mode, schemata, cpus: group.cpus()?, threads })
@@ -65,7 +71,8 @@ impl State {
         Ok(Self { groups, whole: whole(&fs.info()?) })
     }
 
-    /// The group of control that has a thread, as far as it is named here: the default one otherwise.
+    /// The group of control that has a thread, as far as it is named here: the default one
+    /// otherwise.
     pub fn control_of(&self, thread: Thread) -> GroupId {
         let found = self.groups.iter().find(|(_, state)| state.threads.contains(&thread));
         found.map_or_else(GroupId::default, |(id, _)| id.parent())
@@ -80,7 +87,8 @@ impl State {
 
 fn whole(info: &Info) -> BTreeMap<String, String> {
     let caches = info.caches.iter().filter(|(_, cache)| !cache.io_alloc.is_unsupported());
-    let caches = caches.map(|(name, cache)| (format!("{name}/io_alloc"), cache.io_alloc.to_string()));
+    let caches =
+        caches.map(|(name, cache)| (format!("{name}/io_alloc"), cache.io_alloc.to_string()));
     let mode = info.monitoring.as_ref().and_then(|monitoring| monitoring.mbm_assign_mode.clone());
     caches.chain(mode.map(|mode| ("L3_MON/mbm_assign_mode".to_owned(), mode))).collect()
 }

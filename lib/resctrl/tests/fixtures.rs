@@ -3,8 +3,8 @@
 use ringfence_resctrl::info::{IoAlloc, ThrottleMode, Unit};
 use ringfence_resctrl::monitor::{Value, total};
 use ringfence_resctrl::{
-    Absent, Error, GroupId, Line, Mask, Mode, MountOptions, Options, Overview, Resctrl, Resource, Setting,
-    State, Transaction,
+    Absent, Error, GroupId, Line, Mask, Mode, MountOptions, Options, Overview, Resctrl, Resource,
+    Setting, State, Transaction,
 };
 use ringfence_system::fixture::FixtureTree;
 
@@ -29,7 +29,14 @@ fn machine(vendor: &str, options: &str, files: &[(&str, &str)]) -> (FixtureTree,
 }
 
 /// The files of `info/` of a cache.
-fn cache(tree: &FixtureTree, name: &str, closids: u32, mask: &str, (least, io): (u32, &str), usage: &str) {
+fn cache(
+    tree: &FixtureTree,
+    name: &str,
+    closids: u32,
+    mask: &str,
+    (least, io): (u32, &str),
+    usage: &str,
+) {
     let write = |file: &str, text: String| {
         tree.write(format!("{MOUNT}/info/{name}/{file}"), text);
     };
@@ -81,7 +88,8 @@ fn why_there_is_none() {
     tree.write("/proc/cpuinfo", "flags\t\t: fpu sse2\n");
     assert_eq!(Resctrl::find(&tree.root()).unwrap_err(), Absent::NoHardware);
     let tree = FixtureTree::empty("absent");
-    tree.write("/proc/cpuinfo", "flags\t\t: fpu sse2\n").write("/proc/filesystems", "nodev\tproc\n\text4\n");
+    tree.write("/proc/cpuinfo", "flags\t\t: fpu sse2\n")
+        .write("/proc/filesystems", "nodev\tproc\n\text4\n");
     assert_eq!(Resctrl::find(&tree.root()).unwrap_err(), Absent::NoHardware);
     for flag in ["rdt_a", "cqm", "cat_l2", "mba"] {
         tree.write("/proc/cpuinfo", format!("flags\t\t: fpu {flag} sse2\n"));
@@ -101,8 +109,12 @@ fn why_there_is_none() {
 #[test]
 fn mounted_elsewhere_and_how() {
     let tree = FixtureTree::empty("elsewhere");
-    tree.write("/proc/mounts", "none /mnt/my\\040rdt\\011x resctrl rw,nosuid,cdp,cdpl2,mba_MBps 0 0\n");
-    tree.write("/mnt/my rdt\tx/schemata", "L3DATA:0=f\nL3CODE:0=f\n").write("/mnt/my rdt\tx/tasks", "1\n");
+    tree.write(
+        "/proc/mounts",
+        "none /mnt/my\\040rdt\\011x resctrl rw,nosuid,cdp,cdpl2,mba_MBps 0 0\n",
+    );
+    tree.write("/mnt/my rdt\tx/schemata", "L3DATA:0=f\nL3CODE:0=f\n")
+        .write("/mnt/my rdt\tx/tasks", "1\n");
     let fs = Resctrl::find(&tree.root()).unwrap();
     assert_eq!(fs.options(), MountOptions { cdp: true, cdpl2: true, mba_mbps: true });
     assert!(fs.place().ends_with("/mnt/my rdt\tx"), "{}", fs.place());
@@ -138,12 +150,16 @@ fn cascade_lake() {
     let l3 = &info.caches["L3"];
     assert_eq!((l3.cbm_mask.count(), l3.shareable_bits, l3.sparse_masks), (11, Mask(0x600), false));
     let usage = &l3.bit_usage[&1];
-    assert_eq!((usage.ways("E"), usage.ways("HX"), usage.ways("S")), (Mask(0x1e0), Mask(0x600), Mask(0x1f)));
+    assert_eq!(
+        (usage.ways("E"), usage.ways("HX"), usage.ways("S")),
+        (Mask(0x1e0), Mask(0x600), Mask(0x1f))
+    );
     let mb = info.bandwidth().unwrap();
     assert_eq!((mb.throttle, mb.unit, mb.min_bandwidth), (ThrottleMode::Max, Unit::Percent, 10));
     // The fewest of all resources.
     assert_eq!(info.num_closids(), Some(8));
-    let groups: Vec<String> = fs.groups().unwrap().iter().map(|group| group.id().to_string()).collect();
+    let groups: Vec<String> =
+        fs.groups().unwrap().iter().map(|group| group.id().to_string()).collect();
     assert_eq!(groups, ["default group", "mon_groups/two", "batch", "batch/mon_groups/one"]);
     let batch = fs.group(&GroupId::control("batch"));
     assert_eq!(batch.schemata().unwrap().to_string(), "L3:0=1;1=f0\nMB:0=50;1=10\n");
@@ -161,10 +177,20 @@ fn cascade_lake() {
 
 #[test]
 fn broadwell_with_code_and_data_apart() {
-    let (tree, fs) =
-        machine("GenuineIntel", ",cdp", &[("schemata", "L3DATA:0=fffff;1=fffff\nL3CODE:0=fffff;1=000ff\n")]);
+    let (tree, fs) = machine(
+        "GenuineIntel",
+        ",cdp",
+        &[("schemata", "L3DATA:0=fffff;1=fffff\nL3CODE:0=fffff;1=000ff\n")],
+    );
     for name in ["L3DATA", "L3CODE"] {
-        cache(&tree, name, 8, "fffff", (1, "c0000"), "0=XXSSSSSSSSSSSSSSSSSS;1=XXSSSSSSSSSSSSSSSSSS");
+        cache(
+            &tree,
+            name,
+            8,
+            "fffff",
+            (1, "c0000"),
+            "0=XXSSSSSSSSSSSSSSSSSS;1=XXSSSSSSSSSSSSSSSSSS",
+        );
     }
     let info = fs.info().unwrap();
     assert!(info.cdp(3) && !info.cdp(2) && fs.options().cdp);
@@ -181,7 +207,11 @@ fn epyc() {
     tree.write(format!("{MOUNT}/info/L3/sparse_masks"), "1\n");
     bandwidth(&tree, "MB", [16, 0, 1, 0], None);
     bandwidth(&tree, "SMBA", [16, 0, 1, 0], None);
-    monitoring(&tree, 256, "llc_occupancy\nmbm_total_bytes\nmbm_total_bytes_config\nmbm_local_bytes\n");
+    monitoring(
+        &tree,
+        256,
+        "llc_occupancy\nmbm_total_bytes\nmbm_total_bytes_config\nmbm_local_bytes\n",
+    );
     let info = fs.info().unwrap();
     assert!(info.caches["L3"].sparse_masks);
     let mb = info.bandwidth().unwrap();
@@ -198,8 +228,8 @@ fn epyc() {
     );
 }
 
-/// Zen 5 on Linux 6.19, made after the kernel's documentation of `io_alloc` (SDCIAE) and `mbm_assign_mode` (ABMC);
-/// the kernel of the testbed has neither.
+/// Zen 5 on Linux 6.19, made after the kernel's documentation of `io_alloc` (SDCIAE) and
+/// `mbm_assign_mode` (ABMC); the kernel of the testbed has neither.
 fn turin() -> (FixtureTree, Resctrl) {
     let (tree, fs) = machine(
         "AuthenticAMD",
@@ -237,7 +267,10 @@ fn ways_and_the_closid_that_io_was_given_are_not_free() {
     assert_eq!(plan(4).unwrap().alone.to_string(), "L3:0=f;1=f\n");
     give_io(&tree, "0=00ff;1=f00f\n");
     let l3 = &fs.info().unwrap().caches["L3"];
-    assert_eq!((l3.io_ways(0), l3.io_ways(1), l3.shareable_bits), (Mask(0xff), Mask(0xf00f), Mask(0)));
+    assert_eq!(
+        (l3.io_ways(0), l3.io_ways(1), l3.shareable_bits),
+        (Mask(0xff), Mask(0xf00f), Mask(0))
+    );
     assert_eq!(Overview::read(&fs).closids_free(), Some(14));
     let isolation = plan(4).unwrap();
     assert_eq!(isolation.alone.to_string(), "L3:0=f000;1=f0\n");
@@ -277,8 +310,11 @@ fn settings_of_resctrl_as_a_whole_that_somebody_changes_are_said() {
     ];
     assert_eq!(left, expected);
     // Nothing of it on kernels that have neither.
-    let (old, fs) =
-        machine("GenuineIntel", "", &[("schemata", "L3:0=1\n"), ("tasks", ""), ("cpus_list", "0\n")]);
+    let (old, fs) = machine(
+        "GenuineIntel",
+        "",
+        &[("schemata", "L3:0=1\n"), ("tasks", ""), ("cpus_list", "0\n")],
+    );
     cache(&old, "L3", 16, "1", (1, "0"), "0=S");
     assert!(State::read(&fs).unwrap().whole.is_empty());
 }
@@ -289,7 +325,11 @@ fn nothing_that_a_name_or_a_journal_holds_steers_the_terminal() {
     cache(&tree, "L3", 16, "1", (1, "0"), "0=S");
     let hostile = GroupId::control("a\x1b]0;title\x07");
     assert_eq!(hostile.to_string(), r"a\u{1b}]0;title\u{7}");
-    assert_eq!(hostile.path().to_str(), Some("a\x1b]0;title\x07"), "the kernel is asked for what is there");
+    assert_eq!(
+        hostile.path().to_str(),
+        Some("a\x1b]0;title\x07"),
+        "the kernel is asked for what is there"
+    );
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("resctrl.journal"), "\x1b[2Jno journal\n").unwrap();
     let options = Options { folder: Some(folder.path().to_owned()), ..Options::default() };
@@ -308,8 +348,11 @@ fn nothing_that_a_name_or_a_journal_holds_steers_the_terminal() {
 
 #[test]
 fn journals_are_not_written_through_links_nor_read_from_them() {
-    let (tree, fs) =
-        machine("GenuineIntel", "", &[("schemata", "L3:0=1\n"), ("tasks", ""), ("cpus_list", "0\n")]);
+    let (tree, fs) = machine(
+        "GenuineIntel",
+        "",
+        &[("schemata", "L3:0=1\n"), ("tasks", ""), ("cpus_list", "0\n")],
+    );
     cache(&tree, "L3", 16, "1", (1, "0"), "0=S");
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -346,20 +389,29 @@ fn mpam() {
 
 #[test]
 fn megabytes_per_second() {
-    let (tree, fs) =
-        machine("GenuineIntel", ",mba_MBps", &[("schemata", "MB:0=4294967295;1=700\nL3:0=7ff;1=7ff\n")]);
+    let (tree, fs) = machine(
+        "GenuineIntel",
+        ",mba_MBps",
+        &[("schemata", "MB:0=4294967295;1=700\nL3:0=7ff;1=7ff\n")],
+    );
     bandwidth(&tree, "MB", [8, 10, 10, 1], Some("per-thread"));
     let info = fs.info().unwrap();
     let mb = info.bandwidth().unwrap();
     assert_eq!((mb.unit, mb.throttle), (Unit::MegabytesPerSecond, ThrottleMode::PerThread));
     assert_eq!(mb.unit.say(700), "700 MB/s");
-    assert_eq!(fs.default_group().schemata().unwrap().amount(&Resource::Mb, 0), Some(u32::MAX.into()));
+    assert_eq!(
+        fs.default_group().schemata().unwrap().amount(&Resource::Mb, 0),
+        Some(u32::MAX.into())
+    );
 }
 
 #[test]
 fn goldmont() {
-    let (tree, fs) =
-        machine("GenuineIntel", "", &[("schemata", "L2:0=ff;1=ff\n"), ("lock/schemata", "L2:1=3\n")]);
+    let (tree, fs) = machine(
+        "GenuineIntel",
+        "",
+        &[("schemata", "L2:0=ff;1=ff\n"), ("lock/schemata", "L2:1=3\n")],
+    );
     tree.write(format!("{MOUNT}/lock/mode"), "pseudo-locked\n")
         .write(format!("{MOUNT}/lock/size"), "L2:1=262144\n");
     cache(&tree, "L2", 4, "ff", (1, "0"), "0=SSSSSSSS;1=SSSSSSPP");
@@ -394,7 +446,8 @@ fn counters_and_why_there_is_none() {
     );
     let readings = fs.default_group().monitored().unwrap();
     let value = |domain: u32, event: &str| {
-        let mut found = readings.iter().filter(|reading| reading.domain == domain && reading.event == event);
+        let mut found =
+            readings.iter().filter(|reading| reading.domain == domain && reading.event == event);
         found.next().unwrap().value.clone()
     };
     assert_eq!(value(0, "mbm_total_bytes"), Value::Unavailable);
@@ -439,9 +492,13 @@ fn what_is_not_known_is_kept() {
 #[test]
 fn kernels_before_4_19() {
     // Neither shareable_bits nor bit_usage, mode nor size.
-    let (tree, fs) =
-        machine("GenuineIntel", "", &[("schemata", "L3:0=fffff\n"), ("tasks", ""), ("cpus_list", "0-1\n")]);
-    for (file, text) in [("num_closids", "16\n"), ("cbm_mask", "fffff\n"), ("min_cbm_bits", "1\n")] {
+    let (tree, fs) = machine(
+        "GenuineIntel",
+        "",
+        &[("schemata", "L3:0=fffff\n"), ("tasks", ""), ("cpus_list", "0-1\n")],
+    );
+    for (file, text) in [("num_closids", "16\n"), ("cbm_mask", "fffff\n"), ("min_cbm_bits", "1\n")]
+    {
         tree.write(format!("{MOUNT}/info/L3/{file}"), text);
     }
     let info = fs.info().unwrap();
@@ -453,8 +510,11 @@ fn kernels_before_4_19() {
 
 #[test]
 fn files_that_make_no_sense_are_named() {
-    let (tree, fs) =
-        machine("GenuineIntel", "", &[("schemata", "L3=7ff\n"), ("mode", "mine\n"), ("cpus_list", "x\n")]);
+    let (tree, fs) = machine(
+        "GenuineIntel",
+        "",
+        &[("schemata", "L3=7ff\n"), ("mode", "mine\n"), ("cpus_list", "x\n")],
+    );
     tree.write(format!("{MOUNT}/size"), "L3:0\n").write(format!("{MOUNT}/tasks"), "1 2\n");
     cache(&tree, "L3", 16, "0x7ff", (1, "0"), "0=SSS");
     let group = fs.default_group();
@@ -520,7 +580,9 @@ fn nothing_outside_of_another_root_is_read_or_changed() {
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("file"), "dear\n").unwrap();
     let at = |path: &str| tree.root().path(format!("{MOUNT}/{path}"));
-    let link = |target: &std::path::Path, path: &str| std::os::unix::fs::symlink(target, at(path)).unwrap();
+    let link = |target: &std::path::Path, path: &str| {
+        std::os::unix::fs::symlink(target, at(path)).unwrap()
+    };
     link("/dev/zero".as_ref(), "schemata");
     link(&outside.path().join("file"), "size");
     link(outside.path(), "mon_groups");
@@ -533,16 +595,24 @@ fn nothing_outside_of_another_root_is_read_or_changed() {
     )
     .unwrap();
     let group = fs.default_group();
-    assert!(group.schemata().is_ok_and(|schemata| schemata.is_empty()), "the link leads nowhere inside");
+    assert!(
+        group.schemata().is_ok_and(|schemata| schemata.is_empty()),
+        "the link leads nowhere inside"
+    );
     assert!(group.size().unwrap().is_empty());
     assert!(group.cpus().unwrap_err().to_string().contains("not a regular file"));
     assert!(group.set_cpus(&"0".parse().unwrap()).is_err());
     assert!(group.set_schemata(&"L3:0=1".parse().unwrap()).is_err());
     let kernel = fs.kernel();
-    assert!(kernel.write("size".as_ref(), "x").is_err() && kernel.make_dir("mon_groups/m".as_ref()).is_err());
+    assert!(
+        kernel.write("size".as_ref(), "x").is_err()
+            && kernel.make_dir("mon_groups/m".as_ref()).is_err()
+    );
     assert!(kernel.remove_dir("mon_groups".as_ref()).is_err());
-    let left: Vec<_> =
-        std::fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(outside.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(left, ["file"]);
     assert_eq!(std::fs::read_to_string(outside.path().join("file")).unwrap(), "dear\n");
 }
@@ -550,14 +620,18 @@ fn nothing_outside_of_another_root_is_read_or_changed() {
 #[test]
 fn a_group_whose_name_is_not_utf_8_is_a_group() {
     use std::os::unix::ffi::OsStrExt;
-    let files = [("schemata", "L3:0=1\n"), ("tasks", ""), ("cpus_list", "0\n"), ("mode", "shareable\n")];
+    let files =
+        [("schemata", "L3:0=1\n"), ("tasks", ""), ("cpus_list", "0\n"), ("mode", "shareable\n")];
     let (tree, fs) = machine("GenuineIntel", "", &files);
     cache(&tree, "L3", 16, "1", (1, "0"), "0=S");
     let dir = tree.root().path(MOUNT).join(std::ffi::OsStr::from_bytes(b"g\xff"));
     std::fs::create_dir(&dir).unwrap();
     files.iter().for_each(|(file, text)| std::fs::write(dir.join(file), text).unwrap());
     let seen = Overview::read(&fs);
-    assert_eq!((seen.groups[1].group.to_string(), seen.closids_free()), (r"g\xff".into(), Some(14)));
+    assert_eq!(
+        (seen.groups[1].group.to_string(), seen.closids_free()),
+        (r"g\xff".into(), Some(14))
+    );
     let group = fs.group(&r"g\xff".parse().unwrap());
     group.set_cpus(&"0".parse().unwrap()).unwrap();
     assert!(group.place("tasks").ends_with(r"/g\xff/tasks"), "{}", group.place("tasks"));
@@ -578,7 +652,8 @@ fn what_cannot_be_understood_hides_nothing_else() {
     let [default, a] = &seen.groups[..] else { panic!("{seen:?}") };
     assert_eq!((default.mode, default.cpus.clone(), default.tasks), (None, None, Some(1)));
     assert_eq!(default.schemata.mask(&Resource::L3, 0), Some(Mask(1)));
-    let said = |unread: &[String], what: &str| unread.iter().filter(|why| why.contains(what)).count();
+    let said =
+        |unread: &[String], what: &str| unread.iter().filter(|why| why.contains(what)).count();
     assert_eq!((default.unread.len(), said(&default.unread, "an unknown mode")), (2, 1));
     assert_eq!((a.mode, a.cpus.clone(), a.tasks), (Some(Mode::Exclusive), None, None));
     assert_eq!((a.unread.len(), a.schemata.is_empty()), (3, true));

@@ -1,4 +1,5 @@
-//! How long finding and freezing take on this machine: many processes in many control groups, as root.
+//! How long finding and freezing take on this machine: many processes in many control groups, as
+//! root.
 //!
 //! `cargo run --release -p ringfence-attach --example find -- 2000 300`
 
@@ -33,7 +34,8 @@ impl Crowd {
     }
 
     fn process(&mut self) -> Result<(), Failure> {
-        let child = Command::new("sleep").arg("600").stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let child =
+            Command::new("sleep").arg("600").stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
         let group = &self.groups[self.children.len() % self.groups.len()];
         std::fs::write(group.join("cgroup.procs"), child.id().to_string())?;
         self.children.push(child);
@@ -57,7 +59,11 @@ impl Drop for Crowd {
     }
 }
 
-fn frozen(root: &FsRoot, target: &Target, method: fn(&[Method]) -> Method) -> Result<String, Failure> {
+fn frozen(
+    root: &FsRoot,
+    target: &Target,
+    method: fn(&[Method]) -> Method,
+) -> Result<String, Failure> {
     let found = find(root, target)?;
     let method = method(&found.methods);
     let options = Options { share: 0.9, longest: Duration::from_secs(1), ..Options::default() };
@@ -72,7 +78,9 @@ fn frozen(root: &FsRoot, target: &Target, method: fn(&[Method]) -> Method) -> Re
                 frozen.thaw()?;
                 thaws.push(begun.elapsed());
             }
-            Err(FreezeError::NotYet(NotYet::Until(_))) => std::thread::sleep(Duration::from_millis(1)),
+            Err(FreezeError::NotYet(NotYet::Until(_))) => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -86,7 +94,8 @@ fn frozen(root: &FsRoot, target: &Target, method: fn(&[Method]) -> Method) -> Re
 }
 
 fn main() -> Result<(), Failure> {
-    let numbers: Vec<usize> = std::env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
+    let numbers: Vec<usize> =
+        std::env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
     let (processes, groups) =
         (numbers.first().copied().unwrap_or(2000), numbers.get(1).copied().unwrap_or(300).max(1));
     let root = FsRoot::host();

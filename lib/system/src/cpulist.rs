@@ -82,7 +82,8 @@ impl CpuSet {
         format!("{noun} {self}")
     }
 
-    /// The set in the kernel's mask syntax: hexadecimal words of 32 bits, the highest first, such as `00000001,0000000f`.
+    /// The set in the kernel's mask syntax: hexadecimal words of 32 bits, the highest first, such
+    /// as `00000001,0000000f`.
     ///
     /// # Errors
     /// What is not such a mask, or names a CPU beyond [`MAX_CPU`].
@@ -146,7 +147,8 @@ impl FromStr for CpuSet {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let trimmed = text.trim();
-        let fail = |reason: String| ParseCpuSetError { text: trimmed.chars().take(60).collect(), reason };
+        let fail =
+            |reason: String| ParseCpuSetError { text: trimmed.chars().take(60).collect(), reason };
         let number = |part: &str| -> Result<CpuId, ParseCpuSetError> {
             let part = part.trim();
             if part.is_empty() {
@@ -155,7 +157,9 @@ impl FromStr for CpuSet {
             // `+3` would parse as a number, and is none here.
             match part.parse::<CpuId>() {
                 Ok(cpu) if cpu <= MAX_CPU && !part.starts_with('+') => Ok(cpu),
-                Ok(cpu) if cpu > MAX_CPU => Err(fail(format!("{cpu} is beyond the last CPU, {MAX_CPU}"))),
+                Ok(cpu) if cpu > MAX_CPU => {
+                    Err(fail(format!("{cpu} is beyond the last CPU, {MAX_CPU}")))
+                }
                 _ => Err(fail(format!("'{part}' is not a CPU number"))),
             }
         };

@@ -39,7 +39,8 @@ impl FixtureTree {
     /// Writes (or replaces) a file, such as `/proc/loadavg`.
     pub fn write(&self, path: impl AsRef<Path>, text: impl AsRef<str>) -> &Self {
         let path = self.root().path(path);
-        fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("the folder can be made");
+        fs::create_dir_all(path.parent().expect("a file lies in a folder"))
+            .expect("the folder can be made");
         fs::write(&path, text.as_ref()).expect("the file can be written");
         self
     }
@@ -50,13 +51,17 @@ impl FixtureTree {
         self
     }
 
-    /// Links `path` to `target`, both as seen below the root; by a relative path, as the kernel's links are.
+    /// Links `path` to `target`, both as seen below the root; by a relative path, as the kernel's
+    /// links are.
     pub fn link(&self, path: impl AsRef<Path>, target: impl AsRef<Path>) -> &Self {
         let (path, target) = (self.root().path(path), target.as_ref());
         let folder = path.parent().expect("a link lies in a folder");
         fs::create_dir_all(folder).expect("the folder can be made");
-        let depth =
-            folder.strip_prefix(&self.base).expect("the link lies below the root").components().count();
+        let depth = folder
+            .strip_prefix(&self.base)
+            .expect("the link lies below the root")
+            .components()
+            .count();
         let up: PathBuf = std::iter::repeat_n("..", depth).collect();
         let target = up.join(target.strip_prefix("/").unwrap_or(target));
         std::os::unix::fs::symlink(target, &path).expect("the link can be made");

@@ -1,4 +1,5 @@
-//! Mounted file systems, from `/proc/self/mountinfo` (proc_pid_mountinfo(5)) and `/proc/mounts` (fstab(5)).
+//! Mounted file systems, from `/proc/self/mountinfo` (proc_pid_mountinfo(5)) and `/proc/mounts`
+//! (fstab(5)).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -33,8 +34,8 @@ impl Mount {
     }
 }
 
-/// All mounts of the text of a `mountinfo`, in its order: a later one hides an earlier one on the same point. Lines
-/// that are none are left out.
+/// All mounts of the text of a `mountinfo`, in its order: a later one hides an earlier one on the
+/// same point. Lines that are none are left out.
 ///
 /// ```
 /// use ringfence_system::mounts;
@@ -102,8 +103,8 @@ fn text_of(field: &str) -> String {
     unescaped(field).to_string_lossy().into_owned()
 }
 
-// The kernel writes what would end a field as a backslash and three octal digits (`mangle_path` in Linux): space,
-// tab, newline, backslash, `#`, and commas of options.
+// The kernel writes what would end a field as a backslash and three octal digits (`mangle_path` in
+// Linux): space, tab, newline, backslash, `#`, and commas of options.
 fn unescaped(field: &str) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field.as_bytes();
@@ -147,7 +148,8 @@ nonsense";
         });
     }
 
-    // Which controllers a hierarchy of control groups has is said by the file system's options alone.
+    // Which controllers a hierarchy of control groups has is said by the file system's options
+    // alone.
     #[test]
     fn options_of_the_mount_and_of_the_file_system_in_both_tables() {
         let info = "\
@@ -159,7 +161,10 @@ cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,nosuid,cpu,cpuacct 0 0
 cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nosuid,nsdelegate 0 0";
         let (info, table) = (of_mountinfo(info), of_table(table));
         for (info, table) in info[1..].iter().zip(&table) {
-            assert_eq!((&info.fs, &info.point, &info.source), (&table.fs, &table.point, &table.source));
+            assert_eq!(
+                (&info.fs, &info.point, &info.source),
+                (&table.fs, &table.point, &table.source)
+            );
             assert_eq!(info.options, table.options);
         }
         assert!(table[0].fs == "cgroup" && table[0].has("cpu") && !table[0].has("cpuset"));
@@ -169,11 +174,12 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw,nosuid,nsdelegate 0 0";
 
     #[test]
     fn the_table_and_every_escape() {
-        let text =
-            "no\\040ne /mnt/a\\011b\\012c\\134040d\\043\\777\\08 resctrl rw,mba_MBps 0 0\nshort /mnt\n";
+        let text = "no\\040ne /mnt/a\\011b\\012c\\134040d\\043\\777\\08 resctrl rw,mba_MBps 0 \
+                    0\nshort /mnt\n";
         let mounts = of_table(text);
         assert_eq!(mounts.len(), 1);
-        // A backslash that was escaped begins no other escape, and what is not an octal number stays.
+        // A backslash that was escaped begins no other escape, and what is not an octal number
+        // stays.
         assert_eq!(mounts[0].point.to_str(), Some("/mnt/a\tb\nc\\040d#\\777\\08"));
         assert_eq!((mounts[0].source.as_str(), mounts[0].id), ("no ne", None));
         assert!(mounts[0].has("mba_MBps") && !mounts[0].has("mba"));

@@ -20,7 +20,9 @@ impl FsRoot {
                 ("CPU Family", value) if value.starts_with("Loongson") => Some("LoongArch"),
                 ("arch", "IA-64") => Some("Itanium"),
                 ("cpu", value) if value.contains("parc") => Some("SPARC"),
-                ("cpu model", value) if value.contains("MIPS") || value.contains("Loongson") => Some("MIPS"),
+                ("cpu model", value) if value.contains("MIPS") || value.contains("Loongson") => {
+                    Some("MIPS")
+                }
                 _ => None,
             }
         })
@@ -40,7 +42,8 @@ mod tests {
         };
         for (text, name) in [
             (
-                "processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\n",
+                "processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd\nCPU implementer\t: \
+                 0x41\n",
                 Some("Arm"),
             ),
             ("processor\t: 0\nhart\t\t: 1\nisa\t\t: rv64imafdc\n", Some("RISC-V")),
@@ -49,7 +52,8 @@ mod tests {
             ("system type\t\t: generic\nCPU Family\t\t: Loongson-64bit\n", Some("LoongArch")),
             ("processor  : 0\nvendor     : GenuineIntel\narch       : IA-64\n", Some("Itanium")),
             (
-                "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel name\t: x\nflags\t\t: fpu\n",
+                "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel name\t: \
+                 x\nflags\t\t: fpu\n",
                 None,
             ),
             ("processor : 0\n", None),

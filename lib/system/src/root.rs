@@ -42,7 +42,8 @@ impl PartialEq for FsRoot {
 
 impl Eq for FsRoot {}
 
-/// Bytes of the longest file that is read: `/proc/cpuinfo` of 8,192 CPUs, the most that Linux has, takes 12 MB.
+/// Bytes of the longest file that is read: `/proc/cpuinfo` of 8,192 CPUs, the most that Linux has,
+/// takes 12 MB.
 const LONGEST: u64 = 32 << 20;
 
 /// Why a file or directory of the kernel could not be used.
@@ -135,12 +136,14 @@ impl FsRoot {
         let path = path.as_ref();
         // A FIFO must not block. openat2 refuses these flags together with PATH.
         let reading = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let flags =
-            flags | OFlags::CLOEXEC | if flags.contains(OFlags::PATH) { OFlags::empty() } else { reading };
+        let flags = flags
+            | OFlags::CLOEXEC
+            | if flags.contains(OFlags::PATH) { OFlags::empty() } else { reading };
         if self.is_host() {
             return Ok(open(self.path(path), flags, Mode::empty())?.into());
         }
-        let base = open(&self.base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let base =
+            open(&self.base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let below = path.strip_prefix("/").unwrap_or(path);
         let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
         match openat2(&base, below, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
@@ -165,12 +168,14 @@ impl FsRoot {
         if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
-        // Since Linux 6.16, a write to memory.high reclaims less at once if the descriptor is non-blocking (`memory_high_write`).
+        // Since Linux 6.16, a write to memory.high reclaims less at once if the descriptor is
+        // non-blocking (`memory_high_write`).
         fcntl_setfl(&file, OFlags::empty())?;
         Ok(file)
     }
 
-    /// Opens the folder that `path` lies in. Returns it with the name in it, for `mkdirat`, `unlinkat` and the like.
+    /// Opens the folder that `path` lies in. Returns it with the name in it, for `mkdirat`,
+    /// `unlinkat` and the like.
     ///
     /// # Errors
     /// The errno; `ENOENT` for a path without a name.
@@ -228,25 +233,28 @@ impl FsRoot {
         self.cpuinfo.get_or_init(|| self.read_opt("/proc/cpuinfo")).as_deref().unwrap_or_default()
     }
 
-    /// The text of `path` without leading and trailing white space. Only a regular file of up to 32 MiB is read.
+    /// The text of `path` without leading and trailing white space. Only a regular file of up to 32
+    /// MiB is read.
     pub fn read_trimmed(&self, path: impl AsRef<Path>) -> Result<String, RootError> {
         let path = path.as_ref();
-        let bytes = self.bytes(path).map_err(|source| RootError::Read { path: self.path(path), source })?;
+        let bytes =
+            self.bytes(path).map_err(|source| RootError::Read { path: self.path(path), source })?;
         // Linux 5.15-rc ended some of its lists of CPUs with a NUL.
         let ends = |c: char| c.is_whitespace() || c == '\0';
         Ok(String::from_utf8_lossy(&bytes).trim_matches(ends).to_string())
     }
 
-    /// The CPUs that the kernel names in folder `dir`: in the file `list` as a list (`0-3`), else in `mask` as a mask
-    /// (`f`). Old kernels and copies of a machine's files have the mask alone.
+    /// The CPUs that the kernel names in folder `dir`: in the file `list` as a list (`0-3`), else
+    /// in `mask` as a mask (`f`). Old kernels and copies of a machine's files have the mask alone.
     pub fn cpus(&self, dir: impl AsRef<Path>, list: &str, mask: &str) -> Cpus {
         let (list, mask) = (dir.as_ref().join(list), dir.as_ref().join(mask));
         let first = match self.read_parsed(&list, "a CPU list") {
             Ok(cpus) => return Cpus::Named(cpus),
             Err(error) => error,
         };
-        let read =
-            |text: String| CpuSet::from_mask(&text).map_err(|_| self.content(&mask, &text, "a CPU mask"));
+        let read = |text: String| {
+            CpuSet::from_mask(&text).map_err(|_| self.content(&mask, &text, "a CPU mask"))
+        };
         match self.read_trimmed(&mask).and_then(read) {
             Ok(cpus) => Cpus::Named(cpus),
             Err(second) if first.is_missing() && second.is_missing() => Cpus::Missing,
@@ -260,7 +268,11 @@ impl FsRoot {
     }
 
     /// The value in `path`, or an error that says what it holds instead.
-    pub fn read_parsed<T: FromStr>(&self, path: impl AsRef<Path>, expected: &str) -> Result<T, RootError> {
+    pub fn read_parsed<T: FromStr>(
+        &self,
+        path: impl AsRef<Path>,
+        expected: &str,
+    ) -> Result<T, RootError> {
         let path = path.as_ref();
         let text = self.read_trimmed(path)?;
         text.parse().map_err(|_| self.content(path, &text, expected))
@@ -306,7 +318,10 @@ impl FsRoot {
                 Err(Errno::NOENT) => continue,
                 stat => stat?,
             };
-            if name != c"." && name != c".." && FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+            if name != c"."
+                && name != c".."
+                && FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+            {
                 names.push(OsString::from_vec(name.to_bytes().to_vec()));
             }
         }
@@ -322,8 +337,11 @@ impl FsRoot {
     /// The numbers of entries named `prefix` + number in directory `path`, ascending
     /// (`cpu0`, `cpu1`, `cpu10` for the prefix `cpu`).
     pub fn numbered(&self, path: impl AsRef<Path>, prefix: &str) -> Vec<u32> {
-        let mut numbers: Vec<u32> =
-            self.list_opt(path).iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
+        let mut numbers: Vec<u32> = self
+            .list_opt(path)
+            .iter()
+            .filter_map(|name| name.strip_prefix(prefix)?.parse().ok())
+            .collect();
         numbers.sort_unstable();
         numbers
     }
@@ -382,7 +400,9 @@ mod tests {
         assert_eq!(named(Some("a"), Some("f")).unwrap(), "0-3");
         assert_eq!(named(Some("\n"), None).unwrap(), "");
         assert_eq!(named(None, Some("0\n")).unwrap(), "");
-        for (list, mask) in [(Some("a"), None), (None, Some("x")), (None, Some("")), (None, Some("f,,f"))] {
+        for (list, mask) in
+            [(Some("a"), None), (None, Some("x")), (None, Some("")), (None, Some("f,,f"))]
+        {
             assert!(matches!(read(list, mask), Cpus::Unreadable(_)), "{list:?} {mask:?}");
         }
         let beyond = format!("1{}", ",00000000".repeat(2048));
@@ -413,9 +433,12 @@ mod tests {
         assert_eq!(root.resolved("/a/above").unwrap(), Path::new("/etc/hostname"));
         assert_eq!((root.resolved("/"), root.link("/a/real")), (Some("/".into()), None));
         assert_eq!((root.resolved("/zero"), root.resolved("/loop")), (None, None));
-        // A link to a folder outside leads to none inside, so that nothing is made or removed there.
+        // A link to a folder outside leads to none inside, so that nothing is made or removed
+        // there.
         std::os::unix::fs::symlink("/usr", at("/outside")).unwrap();
-        assert!(root.open_parent(Path::new("/outside/new")).is_err() && root.list("/outside").is_err());
+        assert!(
+            root.open_parent(Path::new("/outside/new")).is_err() && root.list("/outside").is_err()
+        );
         assert!(
             root.open_file("/fifo", OFlags::WRONLY).is_err()
                 && root.open_file("/zero", OFlags::WRONLY).is_err()

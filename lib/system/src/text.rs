@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-/// A text on one line, with control characters and bidirectional overrides written out (`\u{1b}`), so that
-/// nothing that somebody else has put into a file or a name steers the terminal of whoever reads it.
+/// A text on one line, with control characters and bidirectional overrides written out (`\u{1b}`),
+/// so that nothing that somebody else has put into a file or a name steers the terminal of whoever
+/// reads it.
 ///
 /// ```
 /// use ringfence_system::text::printable;
@@ -18,7 +19,8 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_harmful(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// JSON in which the same characters are written as JSON writes them (`\u009b`): a reader gets what was there.
+/// JSON in which the same characters are written as JSON writes them (`\u009b`): a reader gets what
+/// was there.
 ///
 /// ```
 /// use ringfence_system::text::printable_json;
@@ -48,7 +50,8 @@ fn escaped(text: &str, harmful: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-// C0, DEL, C1, line and paragraph separators, and what turns the direction of writing (Unicode TR 9).
+// C0, DEL, C1, line and paragraph separators, and what turns the direction of writing (Unicode TR
+// 9).
 fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -70,7 +73,10 @@ mod tests {
     #[test]
     fn nothing_steers_a_terminal() {
         assert!(matches!(printable("plain – ä"), Cow::Borrowed("plain – ä")));
-        assert_eq!(printable("a\tb\r\u{7f}\u{9b}2J\u{202e}x\0"), r"a\tb\r\u{7f}\u{9b}2J\u{202e}x\u{0}");
+        assert_eq!(
+            printable("a\tb\r\u{7f}\u{9b}2J\u{202e}x\0"),
+            r"a\tb\r\u{7f}\u{9b}2J\u{202e}x\u{0}"
+        );
         assert_eq!(printable_lines("a\n\tb\x1b]0;t\x07"), "a\n\tb\\u{1b}]0;t\\u{7}");
     }
 }

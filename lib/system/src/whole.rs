@@ -37,13 +37,14 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WholeErr
     move |source| WholeError { what, path, source }
 }
 
-/// Writes a file: whatever happens, `path` is afterwards as it was, or has all of `content`, durably. A link there is
-/// replaced and not followed. Until the end the content lies beside it, in a file of the name with a dot before and
-/// `.PID-NUMBER.new` behind; only a program that is killed, or a power cut, leaves that.
+/// Writes a file: whatever happens, `path` is afterwards as it was, or has all of `content`,
+/// durably. A link there is replaced and not followed. Until the end the content lies beside it, in
+/// a file of the name with a dot before and `.PID-NUMBER.new` behind; only a program that is
+/// killed, or a power cut, leaves that.
 ///
 /// # Errors
-/// What could not be done, to which file, and what the kernel said. Where that is syncing the folder, the new content
-/// is there, and may be gone after a power cut.
+/// What could not be done, to which file, and what the kernel said. Where that is syncing the
+/// folder, the new content is there, and may be gone after a power cut.
 ///
 /// ```
 /// let path = std::env::temp_dir().join(format!("whole-{}", std::process::id()));
@@ -57,7 +58,12 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), WholeError> {
     replace(file, &temporary, path, content)
 }
 
-fn replace(mut file: File, temporary: &Path, path: &Path, content: &[u8]) -> Result<(), WholeError> {
+fn replace(
+    mut file: File,
+    temporary: &Path,
+    path: &Path,
+    content: &[u8],
+) -> Result<(), WholeError> {
     let written = file.write_all(content).map_err(failed("write", temporary));
     let put = written.and_then(|()| put(&file, temporary, path));
     if put.is_err() {
@@ -67,9 +73,10 @@ fn replace(mut file: File, temporary: &Path, path: &Path, content: &[u8]) -> Res
     put
 }
 
-/// Writes a file that somebody has named, which may be anything: a plain file is replaced as by [`write()`], and keeps
-/// its mode. A device, a pipe and what a link points at are written to where they are, and so is a file that has
-/// another owner or a second name, or lies in a folder that cannot be written to.
+/// Writes a file that somebody has named, which may be anything: a plain file is replaced as by
+/// [`write()`], and keeps its mode. A device, a pipe and what a link points at are written to where
+/// they are, and so is a file that has another owner or a second name, or lies in a folder that
+/// cannot be written to.
 ///
 /// # Errors
 /// As of [`write()`]. What is written to where it is may be left with a part of it.
@@ -86,7 +93,8 @@ pub fn write_named(path: &Path, content: &[u8]) -> Result<(), WholeError> {
         }
         made => made?,
     };
-    let is_ours = file.metadata().is_ok_and(|new| (new.uid(), new.gid()) == (there.uid(), there.gid()));
+    let is_ours =
+        file.metadata().is_ok_and(|new| (new.uid(), new.gid()) == (there.uid(), there.gid()));
     if is_ours && file.set_permissions(there.permissions()).is_ok() {
         return replace(file, &temporary, path, content);
     }
@@ -99,19 +107,23 @@ fn write_in_place(path: &Path, content: &[u8]) -> Result<(), WholeError> {
     opened.and_then(|mut file| file.write_all(content)).map_err(failed("write", path))
 }
 
-/// Writes a file that must not exist yet, and otherwise as [`write()`]. On a file system without hard links a program
-/// that is killed meanwhile may leave a part of it.
+/// Writes a file that must not exist yet, and otherwise as [`write()`]. On a file system without
+/// hard links a program that is killed meanwhile may leave a part of it.
 ///
 /// # Errors
-/// As of [`write()`]; of the kind `AlreadyExists` where something has that name, which stays as it is.
+/// As of [`write()`]; of the kind `AlreadyExists` where something has that name, which stays as it
+/// is.
 pub fn write_new(path: &Path, content: &[u8]) -> Result<(), WholeError> {
     let (file, temporary) = beside(path)?;
     let written = fill(file, content).map_err(failed("write", &temporary));
     // Unlike a rename, a link does not replace what is there.
     let put = written.and_then(|()| match fs::hard_link(&temporary, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            let file =
-                OpenOptions::new().write(true).create_new(true).open(path).map_err(failed("make", path))?;
+            let file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(path)
+                .map_err(failed("make", path))?;
             fill(file, content).map_err(|error| {
                 let _ = fs::remove_file(path);
                 failed("write", path)(error)
@@ -130,8 +142,9 @@ fn fill(mut file: File, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Puts a file that was written under another name of the same folder in the place of `path`, durably: the second half
-/// of [`write()`], for files that are made in a way of their own, or written to further.
+/// Puts a file that was written under another name of the same folder in the place of `path`,
+/// durably: the second half of [`write()`], for files that are made in a way of their own, or
+/// written to further.
 ///
 /// # Errors
 /// As of [`write()`].
@@ -212,7 +225,10 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{error}");
         // A link is a name that is taken, whatever it points at.
         symlink("nowhere", folder.join("link")).unwrap();
-        assert_eq!(write_new(&folder.join("link"), b"two").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            write_new(&folder.join("link"), b"two").unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
         assert_eq!(fs::read(&path).unwrap(), b"one");
         assert_eq!(names(&folder), ["a", "link"]);
     }
@@ -253,14 +269,22 @@ mod tests {
         use std::os::unix::fs::{FileTypeExt, PermissionsExt};
         let tree = FixtureTree::empty("whole-named");
         let folder = tree.root().path("/");
-        let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
+        let mode =
+            |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
         write_named(&folder.join("new"), b"new").unwrap();
         fs::write(folder.join("plain"), "a longer text").unwrap();
         fs::set_permissions(folder.join("plain"), fs::Permissions::from_mode(0o600)).unwrap();
         let inode = fs::metadata(folder.join("plain")).unwrap().ino();
         write_named(&folder.join("plain"), b"plain").unwrap();
-        assert_eq!((fs::read(folder.join("plain")).unwrap(), mode("plain")), (b"plain".to_vec(), 0o600));
-        assert_ne!(fs::metadata(folder.join("plain")).unwrap().ino(), inode, "the old one or the new one");
+        assert_eq!(
+            (fs::read(folder.join("plain")).unwrap(), mode("plain")),
+            (b"plain".to_vec(), 0o600)
+        );
+        assert_ne!(
+            fs::metadata(folder.join("plain")).unwrap().ino(),
+            inode,
+            "the old one or the new one"
+        );
         // Two names of one file, and links, dangling ones too.
         fs::hard_link(folder.join("plain"), folder.join("second")).unwrap();
         symlink("plain", folder.join("link")).unwrap();
@@ -268,7 +292,8 @@ mod tests {
         write_named(&folder.join("link"), b"by link").unwrap();
         write_named(&folder.join("dangling"), b"made").unwrap();
         assert!(fs::symlink_metadata(folder.join("link")).unwrap().is_symlink());
-        for (name, content) in [("new", "new"), ("plain", "by link"), ("second", "by link"), ("made", "made")]
+        for (name, content) in
+            [("new", "new"), ("plain", "by link"), ("second", "by link"), ("made", "made")]
         {
             assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), content, "{name}");
         }
@@ -286,7 +311,8 @@ mod tests {
         symlink("/dev/full", folder.join("full")).unwrap();
         let error = write_named(&folder.join("full"), b"x").unwrap_err();
         assert_eq!(error.errno(), Some(libc::ENOSPC));
-        let left: Vec<String> = names(&folder).into_iter().filter(|name| name.starts_with('.')).collect();
+        let left: Vec<String> =
+            names(&folder).into_iter().filter(|name| name.starts_with('.')).collect();
         assert!(left.is_empty(), "{left:?}");
     }
 

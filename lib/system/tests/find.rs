@@ -1,5 +1,5 @@
-//! What is found below a root, and what is refused: trees of files with control groups of version 1, version 2 and
-//! both, with units of systemd and containers.
+//! What is found below a root, and what is refused: trees of files with control groups of version
+//! 1, version 2 and both, with units of systemd and containers.
 
 use std::path::Path;
 
@@ -39,7 +39,8 @@ impl Machine {
         let folder = format!("/proc/{pid}");
         self.0.write(format!("{folder}/stat"), stat);
         self.0.write(format!("{folder}/task/{pid}/schedstat"), "170000000 5 6");
-        let status = format!("Name:\tx\nNSpid:\t{pid}\nCpus_allowed_list:\t{}-{}\n", pid % 4, pid % 4 + 1);
+        let status =
+            format!("Name:\tx\nNSpid:\t{pid}\nCpus_allowed_list:\t{}-{}\n", pid % 4, pid % 4 + 1);
         self.0.write(format!("{folder}/status"), status);
         // It leads nowhere, so that it is not seen to be there.
         let _ = std::fs::remove_file(self.0.root().path(format!("{folder}/exe")));
@@ -84,7 +85,9 @@ fn a_process_is_found_with_its_descendants_and_its_groups() {
         .process(300, 1, "other");
     machine.file("/proc/200/cgroup", "3:cpu,cpuacct:/a\n2:freezer:/b\n1:name=systemd:/\n0::/c\n");
     machine.group("/sys/fs/cgroup/cpuacct/a", &[200, 201, 202, 300]);
-    machine.group("/sys/fs/cgroup/freezer/b", &[200]).group("/sys/fs/cgroup/freezer/b/c", &[201, 202]);
+    machine
+        .group("/sys/fs/cgroup/freezer/b", &[200])
+        .group("/sys/fs/cgroup/freezer/b/c", &[201, 202]);
     machine.file("/sys/fs/cgroup/freezer/b/freezer.state", "THAWED\n");
     machine.group("/sys/fs/cgroup/systemd", &[1, 80, 90, 100, 200, 201, 202, 300]);
     machine
@@ -92,10 +95,14 @@ fn a_process_is_found_with_its_descendants_and_its_groups() {
         .file("/sys/fs/cgroup/unified/c/cgroup.freeze", "0\n");
     let (found, roots, all) = machine.found("pid:200");
     assert_eq!((roots, all), (vec![200], vec![200, 201, 202]));
-    let exact: Vec<(bool, bool)> = found.groups.iter().map(|group| (group.is_v2(), group.is_exact)).collect();
+    let exact: Vec<(bool, bool)> =
+        found.groups.iter().map(|group| (group.is_v2(), group.is_exact)).collect();
     assert_eq!(exact, [(true, false), (false, false), (false, true), (false, false)]);
     // The group of version 2 holds only a part of it, so that it cannot stand for it.
-    assert_eq!(found.methods, [Method::V1Freezer("/sys/fs/cgroup/freezer/b".into()), Method::Signals]);
+    assert_eq!(
+        found.methods,
+        [Method::V1Freezer("/sys/fs/cgroup/freezer/b".into()), Method::Signals]
+    );
     assert_eq!(found.cpus.to_string(), "0-3");
     machine.group("/sys/fs/cgroup/freezer/b", &[200, 300]);
     assert_eq!(machine.found("pid:200").0.methods, [Method::Signals]);
@@ -109,7 +116,9 @@ fn a_process_is_found_with_its_descendants_and_its_groups() {
 fn a_group_is_found_by_either_path() {
     let machine = Machine::new(V1);
     machine.process(200, 1, "server").process(201, 200, "worker").process(202, 1, "worker");
-    machine.group("/sys/fs/cgroup/freezer/job", &[200]).group("/sys/fs/cgroup/freezer/job/in/in", &[201]);
+    machine
+        .group("/sys/fs/cgroup/freezer/job", &[200])
+        .group("/sys/fs/cgroup/freezer/job/in/in", &[201]);
     machine.file("/sys/fs/cgroup/freezer/job/freezer.state", "THAWED\n");
     machine.group("/sys/fs/cgroup/cpuacct/job", &[202]).group("/sys/fs/cgroup/cpuacct", &[1]);
     let (found, roots, all) = machine.found("cgroup:/sys/fs/cgroup/freezer/job");
@@ -140,12 +149,15 @@ fn a_unit_is_found_by_its_name() {
         .process(600, 1, "nginx");
     machine.group("/sys/fs/cgroup/system.slice/nginx.service", &[200, 201]);
     machine.file("/sys/fs/cgroup/system.slice/nginx.service/cgroup.freeze", "0\n");
-    let user = "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/player.service";
+    let user =
+        "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/player.service";
     machine.group(user, &[500]);
     // A container may have units of its own.
     let id = "c".repeat(64);
-    machine
-        .group(&format!("/sys/fs/cgroup/system.slice/docker-{id}.scope/system.slice/nginx.service"), &[600]);
+    machine.group(
+        &format!("/sys/fs/cgroup/system.slice/docker-{id}.scope/system.slice/nginx.service"),
+        &[600],
+    );
     let (found, roots, all) = machine.found("unit:nginx");
     assert_eq!((roots, all), (vec![200], vec![200, 201]));
     let folder = Path::new("/sys/fs/cgroup/system.slice/nginx.service");
@@ -174,7 +186,9 @@ fn a_container_is_found_by_the_beginning_of_its_id() {
     ] {
         let machine = Machine::new(mounts);
         machine.process(200, 1, "init").process(201, 200, "sshd").process(300, 1, "server");
-        machine.group(&place.replace("ID", &one), &[200, 201]).group(&place.replace("ID", &other), &[300]);
+        machine
+            .group(&place.replace("ID", &one), &[200, 201])
+            .group(&place.replace("ID", &other), &[300]);
         // Of its own PID namespace: this system does not depend on them.
         let inside = |pid: u32, there: u32| {
             machine.file(
@@ -212,7 +226,10 @@ fn what_the_system_depends_on_is_refused_however_it_is_named() {
         let error = machine.refused(&format!("pid:{pid}"));
         assert!(error.contains(part), "{error}");
         machine.group("/sys/fs/cgroup/job", &[pid, 200]);
-        assert_eq!(machine.refused("cgroup:/job"), error.replace(&format!("pid:{pid} "), "cgroup:/job "));
+        assert_eq!(
+            machine.refused("cgroup:/job"),
+            error.replace(&format!("pid:{pid} "), "cgroup:/job ")
+        );
     }
     for (names, why) in VITAL {
         for name in names {
@@ -292,7 +309,8 @@ fn whoever_reads_what_we_write_through_a_pipe_with_a_path_is_refused() {
 
 #[test]
 fn what_it_used_is_counted_where_it_is_exact() {
-    let machine = Machine::new(&format!("{BOTH}{V1}cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n"));
+    let machine =
+        Machine::new(&format!("{BOTH}{V1}cgroup /sys/fs/cgroup/blkio cgroup rw,blkio 0 0\n"));
     machine.process(200, 1, "server").process(201, 200, "worker");
     machine.file("/proc/200/io", "rchar: 9\nread_bytes: 4096\nwrite_bytes: 100\n");
     machine.file("/proc/201/io", "rchar: 9\nread_bytes: 4096\nwrite_bytes: 11\n");
@@ -313,8 +331,10 @@ fn what_it_used_is_counted_where_it_is_exact() {
     assert_eq!(used.io, Some((11, 20, Source::CgroupV1)));
     machine.group("/sys/fs/cgroup/unified/job", &[200, 201]);
     machine.file("/sys/fs/cgroup/unified/job/cpu.stat", "usage_usec 5000\nuser_usec 1\n");
-    machine
-        .file("/sys/fs/cgroup/unified/job/io.stat", "8:0 rbytes=3 wbytes=4 rios=1\n8:16 rbytes=1 wbytes=0\n");
+    machine.file(
+        "/sys/fs/cgroup/unified/job/io.stat",
+        "8:0 rbytes=3 wbytes=4 rios=1\n8:16 rbytes=1 wbytes=0\n",
+    );
     let used = usage(&root, &mut machine.found("cgroup:/job").0);
     assert_eq!((used.cpu.as_millis(), used.cpu_from), (5, Source::CgroupV2));
     assert_eq!(used.io, Some((4, 4, Source::CgroupV2)));

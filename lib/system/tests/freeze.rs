@@ -1,4 +1,5 @@
-//! Processes of this machine frozen and thawed: alone and by hundreds, forking, in vfork, and already stopped.
+//! Processes of this machine frozen and thawed: alone and by hundreds, forking, in vfork, and
+//! already stopped.
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -58,7 +59,9 @@ fn who_was_stopped_before_stays_so() {
     let frozen = freezer.freeze(LONG, LIMIT).unwrap();
     assert_eq!((frozen.took().stopped, frozen.took().stood), (3, 1));
     drop(frozen);
-    eventually("the others go on", || job.all().iter().filter(|process| process.state == 'T').count() == 1);
+    eventually("the others go on", || {
+        job.all().iter().filter(|process| process.state == 'T').count() == 1
+    });
     assert_eq!(state(theirs), Some('T'));
     drop(freezer);
     assert_eq!(state(theirs), Some('T'));
@@ -74,7 +77,11 @@ fn a_shell_that_starts_programs_without_end_can_be_stopped_at_any_time() {
         wait(&freezer, Duration::from_millis(5));
         let frozen = freezer.freeze(Duration::from_millis(5), LIMIT).unwrap();
         between += job.all().iter().filter(|process| process.state == 'D').count();
-        assert!(job.all().iter().all(|process| matches!(process.state, 'T' | 'D' | 'Z')), "{:?}", job.all());
+        assert!(
+            job.all().iter().all(|process| matches!(process.state, 'T' | 'D' | 'Z')),
+            "{:?}",
+            job.all()
+        );
         frozen.thaw().unwrap();
         std::thread::sleep(Duration::from_micros(500));
     }
@@ -94,7 +101,10 @@ fn a_chain_of_orphans_is_caught_or_said_to_move() {
         match freezer.freeze(LONG, Duration::from_millis(500)) {
             Ok(frozen) => {
                 let ids = |all: Vec<ringfence_system::attach::Process>| -> Vec<_> {
-                    all.into_iter().filter(|process| process.state != 'Z').map(|process| process.id).collect()
+                    all.into_iter()
+                        .filter(|process| process.state != 'Z')
+                        .map(|process| process.id)
+                        .collect()
                 };
                 let before = ids(job.all());
                 std::thread::sleep(Duration::from_millis(10));
@@ -134,7 +144,8 @@ fn groups_are_frozen_with_all_groups_below_them() {
     for (file, thawed) in [("cgroup.freeze", "0"), ("freezer.state", "THAWED")] {
         let name = format!("groups_are_frozen_with_all_groups_below_them ({file})");
         // Groups go before the processes in them.
-        let (one, other) = (Job::shell("while :; do :; done"), Job::shell("while :; do /bin/true; done"));
+        let (one, other) =
+            (Job::shell("while :; do :; done"), Job::shell("while :; do /bin/true; done"));
         let stranger = Job::shell("while :; do :; done");
         let group = match Group::make("frozen", file) {
             Ok(group) => group,
@@ -176,11 +187,13 @@ fn groups_are_frozen_with_all_groups_below_them() {
     }
 }
 
-// Version 1 leaves one in twenty of them at FREEZING, with a parent in vfork that is not frozen, unless it is told again.
+// Version 1 leaves one in twenty of them at FREEZING, with a parent in vfork that is not frozen,
+// unless it is told again.
 #[test]
 fn groups_in_which_programs_start_all_the_time_are_frozen_each_time() {
     for file in ["cgroup.freeze", "freezer.state"] {
-        let name = format!("groups_in_which_programs_start_all_the_time_are_frozen_each_time ({file})");
+        let name =
+            format!("groups_in_which_programs_start_all_the_time_are_frozen_each_time ({file})");
         let jobs = [(); 3].map(|()| Job::shell("while :; do /bin/true; done"));
         let group = match Group::make("vfork", file) {
             Ok(group) => group,
@@ -205,7 +218,8 @@ fn groups_in_which_programs_start_all_the_time_are_frozen_each_time() {
 #[test]
 fn a_group_in_which_programs_start_and_end_all_the_time_is_its_own() {
     for file in ["cgroup.freeze", "freezer.state"] {
-        let name = format!("a_group_in_which_programs_start_and_end_all_the_time_is_its_own ({file})");
+        let name =
+            format!("a_group_in_which_programs_start_and_end_all_the_time_is_its_own ({file})");
         let group = match Group::make("starts", file) {
             Ok(group) => group,
             Err(why) => {
@@ -215,7 +229,8 @@ fn a_group_in_which_programs_start_and_end_all_the_time_is_its_own() {
         };
         // Groups go after the processes in them.
         let job = Job::shell(
-            "sleep 0.2; for n in 1 2 3; do while :; do sh -c /bin/true; (/bin/true; /bin/true); done & done; wait",
+            "sleep 0.2; for n in 1 2 3; do while :; do sh -c /bin/true; (/bin/true; /bin/true); \
+             done & done; wait",
         );
         group.enter(job.pid());
         job.wait_for(4);
@@ -230,16 +245,17 @@ fn a_group_in_which_programs_start_and_end_all_the_time_is_its_own() {
 #[test]
 fn a_group_that_has_others_in_it_by_now_is_not_frozen_for_a_process() {
     let (job, other) = (Job::shell("sleep 600 & sleep 600"), Job::start("sleep", &["600"]));
-    let group =
-        match Group::make("changed", "cgroup.freeze").or_else(|_| Group::make("changed", "freezer.state")) {
-            Ok(group) => group,
-            Err(why) => {
-                return ringfence_testbed::skip(
-                    "a_group_that_has_others_in_it_by_now_is_not_frozen_for_a_process",
-                    &why,
-                );
-            }
-        };
+    let group = match Group::make("changed", "cgroup.freeze")
+        .or_else(|_| Group::make("changed", "freezer.state"))
+    {
+        Ok(group) => group,
+        Err(why) => {
+            return ringfence_testbed::skip(
+                "a_group_that_has_others_in_it_by_now_is_not_frozen_for_a_process",
+                &why,
+            );
+        }
+    };
     job.wait_for(3);
     job.all().iter().for_each(|process| group.enter(process.pid()));
     let folder = folder();
@@ -265,7 +281,8 @@ fn nobody_is_frozen_longer_than_the_watchdog_allows() {
         said: Some(Arc::new(move |text: &str| heard.lock().unwrap().push(text.to_owned()))),
         ..options(&folder)
     };
-    let mut freezer = Freezer::new(&root(), found(&job.target()), Method::Signals, options).unwrap();
+    let mut freezer =
+        Freezer::new(&root(), found(&job.target()), Method::Signals, options).unwrap();
     let long = Duration::from_millis(200);
     assert!(matches!(freezer.may_freeze(2 * LIMIT), Err(NotYet::TooLong(_))));
     wait(&freezer, long);

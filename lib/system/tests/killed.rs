@@ -26,12 +26,18 @@ fn changes(folder: PathBuf) -> ringfence_system::changes::Options {
 // What is killed: it is started by the other tests, and does nothing without them.
 #[test]
 fn freezes_until_it_is_killed() {
-    let (Ok(target), Some(folder)) = (std::env::var(TARGET), std::env::var_os(FOLDER)) else { return };
+    let (Ok(target), Some(folder)) = (std::env::var(TARGET), std::env::var_os(FOLDER)) else {
+        return;
+    };
     let found = found(&target);
     let method = found.methods[0].clone();
     let long = Duration::from_millis(2);
-    let options =
-        Options { longest: long, share: 0.9, changes: changes(folder.into()), ..Options::default() };
+    let options = Options {
+        longest: long,
+        share: 0.9,
+        changes: changes(folder.into()),
+        ..Options::default()
+    };
     let mut freezer = Freezer::new(&root(), found, method, options).unwrap();
     loop {
         if let Err(NotYet::Until(left)) = freezer.may_freeze(long) {
@@ -59,14 +65,19 @@ fn kill_often(target: &str, goes_on: impl Fn() -> bool) -> usize {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        eventually("the journal is begun", || std::fs::read_dir(folder.path()).unwrap().count() > 0);
+        eventually("the journal is begun", || {
+            std::fs::read_dir(folder.path()).unwrap().count() > 0
+        });
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         std::thread::sleep(Duration::from_micros((seed >> 33) % 20_000));
         freezing.kill().unwrap();
         let status = freezing.wait().unwrap();
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "it ended by itself");
-        let all =
-            ringfence_system::changes::put_back_left(&root(), Whose::Anybody, &changes(folder.path().into()));
+        let all = ringfence_system::changes::put_back_left(
+            &root(),
+            Whose::Anybody,
+            &changes(folder.path().into()),
+        );
         // None where it was killed while it began the journal.
         assert!(all.len() <= 1);
         for one in all {
@@ -106,7 +117,8 @@ fn frozen_groups_are_thawed() {
             }
         };
         group.enter(job.pid());
-        let put_back = kill_often(&group.target(), || group.read(file) == thawed && runs(job.pid()));
+        let put_back =
+            kill_often(&group.target(), || group.read(file) == thawed && runs(job.pid()));
         println!("{file}: {put_back} of 30 times it was killed while it was frozen");
         assert!(put_back > 0);
         drop(group);

@@ -16,7 +16,8 @@ fn freezer(target: &str, folder: &TempDir) -> Freezer {
     freezer
 }
 
-// A program under a number that was somebody's. The kernel gives out the one behind that in the file, unless it is taken.
+// A program under a number that was somebody's. The kernel gives out the one behind that in the
+// file, unless it is taken.
 fn start_as(pid: u32) -> Result<Job, String> {
     let until = Instant::now() + Duration::from_secs(60);
     while Instant::now() < until {
@@ -39,7 +40,9 @@ fn whoever_has_the_number_now_is_left_alone() {
     job.0.wait().unwrap();
     let other = match start_as(job.pid()) {
         Ok(other) => other,
-        Err(why) => return ringfence_testbed::skip("whoever_has_the_number_now_is_left_alone", &why),
+        Err(why) => {
+            return ringfence_testbed::skip("whoever_has_the_number_now_is_left_alone", &why);
+        }
     };
     assert!(matches!(freezer.freeze(LONG, LIMIT).err().unwrap(), FreezeError::Ended));
     assert_ne!(state(other.pid()), Some('T'));
@@ -69,7 +72,8 @@ fn a_containers_first_process_is_one_like_others() {
     let folder = tempfile::tempdir().unwrap();
     let mut freezer = freezer(&format!("pid:{first}"), &folder);
     let frozen = freezer.freeze(LONG, LIMIT).unwrap();
-    let below: Vec<Process> = job.all().into_iter().filter(|process| process.pid() != job.pid()).collect();
+    let below: Vec<Process> =
+        job.all().into_iter().filter(|process| process.pid() != job.pid()).collect();
     assert!(
         below.len() >= 2 && below.iter().all(|process| matches!(process.state, 'T' | 'D' | 'Z')),
         "{below:?}"

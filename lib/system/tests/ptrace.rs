@@ -1,4 +1,5 @@
-//! Frozen by `ptrace`: all stand, nothing is lost on the way, and the kernel lets them go on when whoever froze them is killed.
+//! Frozen by `ptrace`: all stand, nothing is lost on the way, and the kernel lets them go on when
+//! whoever froze them is killed.
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -111,7 +112,9 @@ fn plays_a_role() {
                 std::thread::spawn(|| std::thread::sleep(Duration::from_secs(600)));
             }
             let own = std::env::current_exe().unwrap();
-            std::thread::spawn(move || panic!("{}", playing(&own, "execs", "").stdout(Stdio::null()).exec()));
+            std::thread::spawn(move || {
+                panic!("{}", playing(&own, "execs", "").stdout(Stdio::null()).exec())
+            });
             std::thread::sleep(Duration::from_secs(600));
         }
         "answers" => {
@@ -178,7 +181,9 @@ fn who_was_stopped_before_stays_so() {
         let frozen = freezer.freeze(LONG, LIMIT).unwrap();
         assert_eq!((frozen.took().stopped, frozen.took().stood), (3, 1));
         drop(frozen);
-        eventually("the others go on", || job.all().iter().filter(|one| one.state == 'S').count() == 3);
+        eventually("the others go on", || {
+            job.all().iter().filter(|one| one.state == 'S').count() == 3
+        });
         eventually("it is stopped", || state(theirs) == Some('T'));
         assert_eq!(tracer(theirs), 0);
         wait(&freezer, LONG);
@@ -198,7 +203,9 @@ fn who_was_stopped_before_stays_so() {
 fn lines(job: &mut Job) -> std::sync::mpsc::Receiver<String> {
     let (to, lines) = std::sync::mpsc::channel();
     let output = BufReader::new(job.0.stdout.take().unwrap());
-    std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| to.send(line)));
+    std::thread::spawn(move || {
+        output.lines().map_while(Result::ok).try_for_each(|line| to.send(line))
+    });
     lines
 }
 
@@ -225,8 +232,8 @@ fn signals_come_through_once_it_goes_on() {
     lines.recv_timeout(Duration::from_millis(30)).unwrap_err();
 }
 
-// Each waits for the last, so that none may be lost: one that was about to be delivered when it was stopped, nor one
-// that only has a number.
+// Each waits for the last, so that none may be lost: one that was about to be delivered when it was
+// stopped, nor one that only has a number.
 #[test]
 fn no_signal_is_lost_at_any_moment() {
     let actors = Copied::new();
@@ -290,7 +297,11 @@ fn threads_that_become_another_program_are_stopped_and_hold_nobody_up() {
     for _ in 0..200 {
         wait(&freezer, Duration::from_millis(2));
         let frozen = freezer.freeze(Duration::from_millis(2), LIMIT).unwrap();
-        assert!(states(job.pid()).iter().all(|state| matches!(state, 't' | 'Z')), "{:?}", states(job.pid()));
+        assert!(
+            states(job.pid()).iter().all(|state| matches!(state, 't' | 'Z')),
+            "{:?}",
+            states(job.pid())
+        );
         frozen.thaw().unwrap();
     }
     eventually("it goes on", || any_runs(job.pid()));
@@ -361,7 +372,9 @@ fn who_is_traced_by_somebody_else_is_refused() {
         freezer_with(&job.target(), options(&folder)).err().unwrap(),
     ];
     for error in errors {
-        let FreezeError::Refused(Refusal::Traced { pid, tracer, .. }) = &error else { panic!("{error}") };
+        let FreezeError::Refused(Refusal::Traced { pid, tracer, .. }) = &error else {
+            panic!("{error}")
+        };
         assert_eq!((*pid, *tracer), (job.pid(), other.id()));
         assert!(error.to_string().contains("traces it already"), "{error}");
     }
@@ -375,10 +388,14 @@ fn who_is_traced_by_somebody_else_is_refused() {
 #[test]
 fn who_may_not_be_traced_is_refused_with_the_errno() {
     if !rustix::process::geteuid().is_root() {
-        return ringfence_testbed::skip("who_may_not_be_traced_is_refused_with_the_errno", "it takes root");
+        return ringfence_testbed::skip(
+            "who_may_not_be_traced_is_refused_with_the_errno",
+            "it takes root",
+        );
     }
     let job = Job::shell("while :; do :; done");
-    let output = Copied::new().role("freezes", &job.target()).uid(65534).gid(65534).output().unwrap();
+    let output =
+        Copied::new().role("freezes", &job.target()).uid(65534).gid(65534).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("Untraceable"), "{said}");
     assert!(said.contains("os error 1") && said.contains(&format!("pid: {}", job.pid())), "{said}");

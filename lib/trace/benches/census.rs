@@ -1,5 +1,5 @@
-//! How fast code is read, and objdump beside it, in turn: the largest libraries that are installed, and a folder of
-//! 100 MB of code where there is one.
+//! How fast code is read, and objdump beside it, in turn: the largest libraries that are installed,
+//! and a folder of 100 MB of code where there is one.
 //!
 //!     cargo bench -p ringfence-trace [-- FILE...]
 

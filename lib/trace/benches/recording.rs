@@ -1,5 +1,5 @@
-//! How fast events are written, read and counted: stores of eight bytes at random places, alone, or each with a flush
-//! and every fourth with a fence.
+//! How fast events are written, read and counted: stores of eight bytes at random places, alone, or
+//! each with a flush and every fourth with a fence.
 //!
 //! ```text
 //! cargo bench -p ringfence-trace --bench recording [MILLIONS]
@@ -20,8 +20,12 @@ fn main() {
         let began = Instant::now();
         write(folder.path(), count, store_only);
         let wrote = began.elapsed();
-        let bytes: u64 =
-            folder.path().read_dir().unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum();
+        let bytes: u64 = folder
+            .path()
+            .read_dir()
+            .unwrap()
+            .map(|file| file.unwrap().metadata().unwrap().len())
+            .sum();
         let began = Instant::now();
         let reader = Reader::open(folder.path()).unwrap();
         let read = reader.events().inspect(|event| assert!(event.is_ok())).count();
@@ -44,7 +48,9 @@ fn main() {
 
 fn write(folder: &std::path::Path, count: u64, store_only: bool) {
     let mut writer = Writer::create(folder, About::default()).unwrap();
-    writer.file(TracedFile { id: 1, path: "/mnt/pmem/file".into(), size: 1 << 30, medium: None }).unwrap();
+    writer
+        .file(TracedFile { id: 1, path: "/mnt/pmem/file".into(), size: 1 << 30, medium: None })
+        .unwrap();
     let (mut state, mut at) = (1u64, Place { file: 1, offset: 0 });
     for sequence in 0..count {
         let action = match sequence % 9 {

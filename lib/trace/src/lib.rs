@@ -1,7 +1,7 @@
 //! Programs as they are: what their code does to make stores durable.
 //!
-//! [`census`] reads program files and libraries and finds every flush, fence, non-temporal store and locked
-//! instruction in them, by function, without running anything:
+//! [`census`] reads program files and libraries and finds every flush, fence, non-temporal store
+//! and locked instruction in them, by function, without running anything:
 //!
 //! ```
 //! use ringfence_trace::census;
@@ -17,8 +17,8 @@
 //!
 //! [`code`] is what it rests on: which instruction is what, and the functions of an ELF file.
 //!
-//! [`recording`] holds what a program did while it ran, event by event ([`events`]), on disk; [`replay()`] makes the files
-//! of its end from that.
+//! [`recording`] holds what a program did while it ran, event by event ([`events`]), on disk;
+//! [`replay()`] makes the files of its end from that.
 
 #![deny(unsafe_code)]
 

@@ -1,9 +1,10 @@
-//! A recording's stores, flushes and fences executed again in memory of this machine: as they were, by another flush
-//! instruction, or without those that were needless.
+//! A recording's stores, flushes and fences executed again in memory of this machine: as they were,
+//! by another flush instruction, or without those that were needless.
 //!
-//! One thread executes all of them in their order, with nothing of the program in between: no loads, no system calls, no
-//! arithmetic. What differs between two ways to play is therefore what the program could gain or lose at most, but for
-//! what it computes meanwhile. Pages are packed: those that nothing was stored to or flushed in take no memory.
+//! One thread executes all of them in their order, with nothing of the program in between: no
+//! loads, no system calls, no arithmetic. What differs between two ways to play is therefore what
+//! the program could gain or lose at most, but for what it computes meanwhile. Pages are packed:
+//! those that nothing was stored to or flushed in take no memory.
 
 use ringfence_persist::{Flush, Memory, isa};
 use rustc_hash::FxHashMap;
@@ -78,7 +79,8 @@ enum Kind {
 }
 
 impl Playback {
-    /// Reads a recording. What the kernel wrote is stored; `msync` and what else is a system call is left out.
+    /// Reads a recording. What the kernel wrote is stored; `msync` and what else is a system call
+    /// is left out.
     ///
     /// # Errors
     /// Where the recording is damaged, or too large.
@@ -121,7 +123,9 @@ impl Playback {
             }
             let too_large = |what, most| Err(PlaybackError::TooLarge { what, most });
             match () {
-                () if this.memory() > MOST_MEMORY => return too_large("bytes in pages", MOST_MEMORY),
+                () if this.memory() > MOST_MEMORY => {
+                    return too_large("bytes in pages", MOST_MEMORY);
+                }
                 () if this.bytes.len() > MOST_HELD => return too_large("bytes stored", MOST_HELD),
                 () if this.ops.len() > MOST_HELD / size_of::<Op>() => {
                     return too_large("events", MOST_HELD / size_of::<Op>());
@@ -140,7 +144,13 @@ impl Playback {
         page.saturating_mul(PAGE as u32) + (at.offset % PAGE) as u32
     }
 
-    fn store(&mut self, pages: &mut FxHashMap<(u32, u64), u32>, kind: Kind, at: Place, bytes: &[u8]) {
+    fn store(
+        &mut self,
+        pages: &mut FxHashMap<(u32, u64), u32>,
+        kind: Kind,
+        at: Place,
+        bytes: &[u8],
+    ) {
         let mut rest = bytes;
         let mut offset = at.offset;
         while !rest.is_empty() && self.memory() <= MOST_MEMORY {

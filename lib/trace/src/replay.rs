@@ -21,9 +21,9 @@ pub enum ReplayError {
     Io(#[from] io::Error),
 }
 
-/// Makes `into`, which should be empty, what a file of a recording was at its end as programs saw it: every store, in
-/// order, whether or not it would have survived a crash. What was stored beyond the file's end is left out, as mapped
-/// memory behind the end is not part of it.
+/// Makes `into`, which should be empty, what a file of a recording was at its end as programs saw
+/// it: every store, in order, whether or not it would have survived a crash. What was stored beyond
+/// the file's end is left out, as mapped memory behind the end is not part of it.
 ///
 /// # Errors
 /// Where the recording has no such file or is damaged, or the system refuses.
@@ -43,7 +43,8 @@ pub fn replay(recording: &Reader, file: u32, into: &File) -> Result<(), ReplayEr
                 into.set_len(new)?;
                 size = new;
             }
-            // What is handed to the kernel makes the file longer; what is stored in memory does not.
+            // What is handed to the kernel makes the file longer; what is stored in memory does
+            // not.
             Action::Write { at, bytes } if at.file == file => {
                 into.write_all_at(&bytes, at.offset)?;
                 size = size.max(at.offset.saturating_add(bytes.len() as u64));

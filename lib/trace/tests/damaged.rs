@@ -64,11 +64,17 @@ fn code_that_is_not_there_is_reported_as_not_found() {
     fs::write(&path, &whole).unwrap();
     if has("objcopy") {
         let debug = folder.path().join("file.debug");
-        let made = Command::new("objcopy").arg("--only-keep-debug").args([&path, &debug]).status().unwrap();
+        let made = Command::new("objcopy")
+            .arg("--only-keep-debug")
+            .args([&path, &debug])
+            .status()
+            .unwrap();
         assert!(made.success());
         let error = of(debug).unwrap_err().to_string();
         assert!(
-            error.ends_with("no code found: it has debug information only, and its code is in another file"),
+            error.ends_with(
+                "no code found: it has debug information only, and its code is in another file"
+            ),
             "{error}"
         );
     } else {

@@ -35,7 +35,10 @@ fn unfenced(folder: &Path, words: &[&str]) -> Option<BTreeMap<String, u64>> {
         return None;
     }
     let found = census::of(&[out]).unwrap().files.remove(0);
-    assert_eq!(found.choices_not_detected.as_deref(), words.contains(&"-c").then_some("object files"));
+    assert_eq!(
+        found.choices_not_detected.as_deref(),
+        words.contains(&"-c").then_some("object files")
+    );
     Some(found.functions.into_iter().map(|function| (function.name, function.unfenced)).collect())
 }
 

@@ -1,5 +1,6 @@
-//! The census against binutils' objdump, an independent reader of the same code: the same instructions at the same
-//! addresses, in programs that are installed and in one that is made for it.
+//! The census against binutils' objdump, an independent reader of the same code: the same
+//! instructions at the same addresses, in programs that are installed and in one that is made for
+//! it.
 
 mod support;
 
@@ -16,17 +17,18 @@ use support::{has, skip};
 
 // What objdump prints before a mnemonic.
 const PREFIXES: [&str; 20] = [
-    "data16", "addr32", "cs", "ds", "es", "ss", "fs", "gs", "repz", "repnz", "rep", "notrack", "bnd",
-    "xacquire", "xrelease", "rex.W", "rex", "rex.R", "rex.B", "rex.X",
+    "data16", "addr32", "cs", "ds", "es", "ss", "fs", "gs", "repz", "repnz", "rep", "notrack",
+    "bnd", "xacquire", "xrelease", "rex.W", "rex", "rex.R", "rex.B", "rex.X",
 ];
 
 fn operation(text: &str) -> Option<Operation> {
-    let mut words = text
-        .split_whitespace()
-        .skip_while(|word| PREFIXES.contains(word) || word.starts_with("rex.") || word.starts_with('{'));
+    let mut words = text.split_whitespace().skip_while(|word| {
+        PREFIXES.contains(word) || word.starts_with("rex.") || word.starts_with('{')
+    });
     let mnemonic = words.next()?;
     Some(match mnemonic {
-        // A prefix alone, or before what cannot be locked, is an error of the processor: data that is read as code.
+        // A prefix alone, or before what cannot be locked, is an error of the processor: data that
+        // is read as code.
         "lock" if can_be_locked(&words.collect::<Vec<_>>()) => Operation::Locked,
         "clflush" => Operation::Flush(Flush::Clflush),
         "clflushopt" => Operation::Flush(Flush::Clflushopt),
@@ -34,9 +36,13 @@ fn operation(text: &str) -> Option<Operation> {
         "sfence" => Operation::Sfence,
         "mfence" => Operation::Mfence,
         "lfence" => Operation::Lfence,
-        "maskmovq" | "maskmovdqu" | "vmaskmovdqu" | "movdiri" | "movdir64b" => Operation::NonTemporal,
+        "maskmovq" | "maskmovdqu" | "vmaskmovdqu" | "movdiri" | "movdir64b" => {
+            Operation::NonTemporal
+        }
         // movntdqa loads.
-        _ if mnemonic.trim_start_matches('v').starts_with("movnt") && !mnemonic.ends_with("movntdqa") => {
+        _ if mnemonic.trim_start_matches('v').starts_with("movnt")
+            && !mnemonic.ends_with("movntdqa") =>
+        {
             Operation::NonTemporal
         }
         _ if mnemonic.starts_with("xchg") && text.contains('(') => Operation::Locked,
@@ -47,7 +53,8 @@ fn operation(text: &str) -> Option<Operation> {
 
 // The words behind the prefix, in AT&T's order: what is written comes last.
 fn can_be_locked(words: &[&str]) -> bool {
-    let words: Vec<&str> = words.iter().copied().skip_while(|word| PREFIXES.contains(word)).collect();
+    let words: Vec<&str> =
+        words.iter().copied().skip_while(|word| PREFIXES.contains(word)).collect();
     let [mnemonic, operands, ..] = words[..] else { return false };
     let lockable = [
         "add",
@@ -71,7 +78,8 @@ fn can_be_locked(words: &[&str]) -> bool {
     ];
     let plain = mnemonic.strip_suffix(['b', 'w', 'l', 'q']).unwrap_or(mnemonic);
     let takes_it = lockable.contains(&mnemonic) || lockable.contains(&plain);
-    let memory = operands.ends_with(')') || !operands.rsplit(',').next().unwrap_or_default().starts_with('%');
+    let memory = operands.ends_with(')')
+        || !operands.rsplit(',').next().unwrap_or_default().starts_with('%');
     (takes_it && memory) || (mnemonic.starts_with("xchg") && operands.contains('('))
 }
 
@@ -81,8 +89,8 @@ type Sites = BTreeMap<(String, u64), Vec<Operation>>;
 struct Theirs {
     // By member and address: object files have several sections that begin at 0.
     sites: Sites,
-    // Where data is read as code: from a symbol, in each member, to the next. There objdump finds what no processor runs,
-    // and where a reader goes on behind that is its own affair.
+    // Where data is read as code: from a symbol, in each member, to the next. There objdump finds
+    // what no processor runs, and where a reader goes on behind that is its own affair.
     data: Vec<(String, std::ops::Range<u64>)>,
 }
 
@@ -100,7 +108,11 @@ impl Theirs {
 }
 
 fn by_objdump(path: &Path) -> Theirs {
-    let ran = Command::new("objdump").args(["-d", "-w", "--no-show-raw-insn"]).arg(path).output().unwrap();
+    let ran = Command::new("objdump")
+        .args(["-d", "-w", "--no-show-raw-insn"])
+        .arg(path)
+        .output()
+        .unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let text = String::from_utf8_lossy(&ran.stdout);
     let (mut sites, mut member, mut data) = (Sites::new(), String::new(), Vec::new());
@@ -246,7 +258,8 @@ fn every_instruction_is_found_where_it_is() {
     assert!(both.unread.is_empty(), "{:?}", both.unread);
 }
 
-// Hand-written assembly, C, C++ and Rust; stripped and not; with tables of data in the code of some.
+// Hand-written assembly, C, C++ and Rust; stripped and not; with tables of data in the code of
+// some.
 #[test]
 fn installed_programs_and_libraries() {
     if !has("objdump") {
@@ -265,14 +278,17 @@ fn installed_programs_and_libraries() {
     ] {
         paths.extend([libraries.join(name)].into_iter().filter(|path| path.is_file()));
     }
-    for name in ["/usr/bin/bash", "/usr/bin/stress-ng", "/usr/bin/fio", "/usr/bin/gcc", "/usr/bin/python3"] {
+    for name in
+        ["/usr/bin/bash", "/usr/bin/stress-ng", "/usr/bin/fio", "/usr/bin/gcc", "/usr/bin/python3"]
+    {
         paths.extend([PathBuf::from(name)].into_iter().filter(|path| path.is_file()));
     }
     let found: usize = paths.iter().map(|path| assert_same(path)).sum();
     assert!(found > 100, "{found} in {paths:?}");
 }
 
-/// Everything that is installed: `cargo test -p ringfence-trace --test objdump -- --ignored --nocapture`.
+/// Everything that is installed: `cargo test -p ringfence-trace --test objdump -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "minutes long"]
 fn everything_that_is_installed() {
@@ -290,8 +306,10 @@ fn everything_that_is_installed() {
             in_data += all.len() - ours.len();
             sites += theirs.values().map(Vec::len).sum::<usize>();
             if theirs != ours {
-                let missing = theirs.iter().filter(|(place, all)| ours.get(place) != Some(all)).count();
-                let more = ours.iter().filter(|(place, all)| theirs.get(place) != Some(all)).count();
+                let missing =
+                    theirs.iter().filter(|(place, all)| ours.get(place) != Some(all)).count();
+                let more =
+                    ours.iter().filter(|(place, all)| theirs.get(place) != Some(all)).count();
                 println!(
                     "{}: {missing} of objdump's {} are not found, {more} are found besides",
                     path.display(),
@@ -302,7 +320,8 @@ fn everything_that_is_installed() {
         }
     }
     println!(
-        "{files} files, {sites} instructions, {differing} differences; {in_data} in what is data to objdump, too"
+        "{files} files, {sites} instructions, {differing} differences; {in_data} in what is data \
+         to objdump, too"
     );
     assert_eq!(differing, 0);
 }

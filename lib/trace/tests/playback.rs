@@ -1,4 +1,5 @@
-//! Traces played back: which operations reach memory in each way, and that memory ends as the files did.
+//! Traces played back: which operations reach memory in each way, and that memory ends as the files
+//! did.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -85,7 +86,9 @@ fn recorded(actions: &[Action]) -> (tempfile::TempDir, Reader) {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(folder.path(), About::default()).unwrap();
     for id in 1..=2 {
-        writer.file(TracedFile { id, path: format!("/mnt/{id}"), size: 1 << 20, medium: None }).unwrap();
+        writer
+            .file(TracedFile { id, path: format!("/mnt/{id}"), size: 1 << 20, medium: None })
+            .unwrap();
     }
     writer.site(&Site { id: 1, module: "/no/such".into(), address: 1, bytes: vec![] });
     for (sequence, action) in (1..).zip(actions) {
@@ -139,10 +142,23 @@ fn each_way_executes_what_it_says() {
     );
     assert_eq!(
         played(&actions, Way::By(Flush::Clflush)),
-        [Store(0), clflush(0), clflush(0), clflush(64), Sfence, Sfence, Store(67), clflush(64), Mfence]
+        [
+            Store(0),
+            clflush(0),
+            clflush(0),
+            clflush(64),
+            Sfence,
+            Sfence,
+            Store(67),
+            clflush(64),
+            Mfence
+        ]
     );
     // The second flush of the first line, that of a clean line, and the fence behind a fence.
-    assert_eq!(played(&actions, Way::Needed), [Store(0), clwb(0), Sfence, Store(67), clwb(64), Mfence]);
+    assert_eq!(
+        played(&actions, Way::Needed),
+        [Store(0), clwb(0), Sfence, Store(67), clwb(64), Mfence]
+    );
     assert_eq!(played(&actions, Way::NoFlush), [Store(0), Sfence, Sfence, Store(67), Mfence]);
     assert_eq!(played(&actions, Way::Bare), [Store(0), Store(67)]);
 }
@@ -152,7 +168,8 @@ fn stores_over_pages_and_parts_of_words() {
     let nt = |offset, size| Action::NonTemporal { at: at(2, offset), bytes: vec![3; size] };
     let actions = [store(4090, &[1; 12]), nt(8192, 16), nt(8196, 4)];
     let log = played(&actions, Way::AsRecorded);
-    // In packed pages: two of the first file, one of the second. Parts of words are stored as others are.
+    // In packed pages: two of the first file, one of the second. Parts of words are stored as
+    // others are.
     assert_eq!(log, [Done::Store(4090), Done::Store(4096), Done::Stream(8192), Done::Store(8196)]);
 }
 
@@ -161,13 +178,18 @@ fn what_is_too_large_is_refused() {
     let far = |page: u64| store(page << 12, &[1]);
     let actions: Vec<Action> = (0..=1 << 18).map(far).collect();
     let (_folder, reader) = recorded(&actions);
-    assert!(matches!(Playback::of(&reader), Err(PlaybackError::TooLarge { what: "bytes in pages", .. })));
+    assert!(matches!(
+        Playback::of(&reader),
+        Err(PlaybackError::TooLarge { what: "bytes in pages", .. })
+    ));
 }
 
 #[test]
 fn it_runs_on_this_machine_s_memory() {
     let actions: Vec<Action> = (0..100u64)
-        .flat_map(|n| [store(n * 72, &n.to_ne_bytes()), flush(Flush::Clflush, n * 72), Action::Sfence])
+        .flat_map(|n| {
+            [store(n * 72, &n.to_ne_bytes()), flush(Flush::Clflush, n * 72), Action::Sfence]
+        })
         .collect();
     let (_folder, reader) = recorded(&actions);
     let playback = Playback::of(&reader).unwrap();

@@ -1,5 +1,5 @@
-//! Functions, source files and lines of addresses: in a program with DWARF, in one whose DWARF is elsewhere, and in one
-//! without.
+//! Functions, source files and lines of addresses: in a program with DWARF, in one whose DWARF is
+//! elsewhere, and in one without.
 
 mod support;
 
@@ -63,7 +63,11 @@ fn of(root: &Path, path: &Path, outer: u64) -> Location {
 
 fn is_whole(location: &Location) {
     assert_eq!((location.function.as_deref(), location.offset), (Some("outer"), 0), "{location:?}");
-    assert_eq!((location.inlined.as_deref(), location.line), (Some("inner"), Some(2)), "{location:?}");
+    assert_eq!(
+        (location.inlined.as_deref(), location.line),
+        (Some("inner"), Some(2)),
+        "{location:?}"
+    );
     assert!(location.file.as_ref().is_some_and(|file| file.ends_with("it.c")), "{location:?}");
 }
 
@@ -116,7 +120,8 @@ fn a_debug_link_is_followed_to_the_same_build_alone() {
         fs::create_dir(&hidden).unwrap();
         fs::rename(folder.path().join("it.debug"), hidden.join("it.debug")).unwrap();
         is_whole(&of(root.path(), &stripped, outer));
-        let below = root.path().join("usr/lib/debug").join(folder.path().strip_prefix("/").unwrap());
+        let below =
+            root.path().join("usr/lib/debug").join(folder.path().strip_prefix("/").unwrap());
         fs::create_dir_all(&below).unwrap();
         fs::rename(hidden.join("it.debug"), below.join("it.debug")).unwrap();
         is_whole(&of(root.path(), &stripped, outer));
@@ -154,14 +159,18 @@ fn an_intrinsic_is_where_somebody_wrote_it() {
         return skip("this needs gcc");
     }
     let folder = tempfile::tempdir().unwrap();
-    let source = "#include <immintrin.h>\nstatic inline void drain(void) {\n    _mm_sfence();\n}\nint main(void) {\n    drain();\n    return 0;\n}\n";
+    let source = "#include <immintrin.h>\nstatic inline void drain(void) \
+                  {\n    _mm_sfence();\n}\nint main(void) {\n    drain();\n    return 0;\n}\n";
     fs::write(folder.path().join("it.c"), source).unwrap();
     run("gcc", &["-g", "-O1", "-o", "it", "it.c"], folder.path());
     let path = folder.path().join("it");
     let found = ringfence_trace::census::of(std::slice::from_ref(&path)).unwrap();
     let main = found.files[0].functions.iter().find(|function| function.name == "main").unwrap();
     let place = of(folder.path(), &path, main.sites[0].address);
-    assert_eq!((place.function.as_deref(), place.inlined.as_deref()), (Some("main"), Some("drain")));
+    assert_eq!(
+        (place.function.as_deref(), place.inlined.as_deref()),
+        (Some("main"), Some("drain"))
+    );
     assert_eq!(place.line, Some(3), "{place:?}");
 }
 

@@ -32,24 +32,26 @@ pub struct AaSummary {
     pub not_estimable: u32,
     /// Intervals that leave out 1.
     pub false_alarms: u32,
-    /// False alarms over estimates. Its interval takes the comparisons for independent: those that share
-    /// trials are not.
+    /// False alarms over estimates. Its interval takes the comparisons for independent: those that
+    /// share trials are not.
     pub false_alarm_rate: Option<Proportion>,
     /// The error that the intervals allow on average: what the rate should not exceed.
     pub allowed_rate: Option<f64>,
-    /// The relative change of time per unit that is found with a chance of [`POWER`], by the median estimate,
-    /// at its own level and number of trials.
+    /// The relative change of time per unit that is found with a chance of [`POWER`], by the median
+    /// estimate, at its own level and number of trials.
     pub smallest_detectable: Option<f64>,
 }
 
 impl AaSummary {
-    /// Summarises estimates of which it is known that the true slowdown is 1. `level` is that of the interval
-    /// of the false alarm rate.
+    /// Summarises estimates of which it is known that the true slowdown is 1. `level` is that of
+    /// the interval of the false alarm rate.
     pub fn new(estimates: &[Estimate], level: f64) -> Self {
         let intervals: Vec<&Interval> = estimates.iter().flatten().collect();
         let n = intervals.len() as u32;
-        let false_alarms = intervals.iter().filter(|interval| !interval.contains(1.0)).count() as u32;
-        let mut detectable: Vec<f64> = intervals.iter().map(|interval| detectable(interval)).collect();
+        let false_alarms =
+            intervals.iter().filter(|interval| !interval.contains(1.0)).count() as u32;
+        let mut detectable: Vec<f64> =
+            intervals.iter().map(|interval| detectable(interval)).collect();
         detectable.sort_by(f64::total_cmp);
         let allowed: f64 = intervals.iter().map(|interval| 1.0 - interval.level).sum();
         Self {
@@ -65,27 +67,31 @@ impl AaSummary {
     }
 }
 
-/// The log effect that an interval like this one leaves out 1 for with a chance of [`POWER`]: standard error
-/// times the sum of the two quantiles of t (Bloom, "Minimum detectable effects", Evaluation Review 19, 1995).
+/// The log effect that an interval like this one leaves out 1 for with a chance of [`POWER`]:
+/// standard error times the sum of the two quantiles of t (Bloom, "Minimum detectable effects",
+/// Evaluation Review 19, 1995).
 fn detectable(interval: &Interval) -> f64 {
     let standard_error = interval.spread / f64::from(interval.trials).sqrt();
-    let by_trials =
-        standard_error * (t_two_sided(interval.level, interval.trials) + t_quantile(POWER, interval.trials));
+    let by_trials = standard_error
+        * (t_two_sided(interval.level, interval.trials) + t_quantile(POWER, interval.trials));
     by_trials + interval.slack
 }
 
-/// The largest spread of trials, as a standard deviation of the logarithm, at which a log effect is still
-/// found with a chance of [`POWER`] by so many trials at this level: the inverse of what a summary calls the
-/// smallest detectable effect. `None` for fewer than two trials or no valid level.
+/// The largest spread of trials, as a standard deviation of the logarithm, at which a log effect is
+/// still found with a chance of [`POWER`] by so many trials at this level: the inverse of what a
+/// summary calls the smallest detectable effect. `None` for fewer than two trials or no valid
+/// level.
 pub fn most_spread(log_effect: f64, level: f64, trials: u32) -> Option<f64> {
     (trials >= 2 && level > 0.0 && level < 1.0).then(|| {
-        log_effect * f64::from(trials).sqrt() / (t_two_sided(level, trials) + t_quantile(POWER, trials))
+        log_effect * f64::from(trials).sqrt()
+            / (t_two_sided(level, trials) + t_quantile(POWER, trials))
     })
 }
 
 impl Proportion {
-    /// `hits` out of `of` with the exact interval of Clopper and Pearson (Biometrika 26, 1934), which never
-    /// claims more than its level. None if there are no trials, more hits than trials, or no valid level.
+    /// `hits` out of `of` with the exact interval of Clopper and Pearson (Biometrika 26, 1934),
+    /// which never claims more than its level. None if there are no trials, more hits than trials,
+    /// or no valid level.
     pub fn new(hits: u32, of: u32, level: f64) -> Option<Self> {
         if of == 0 || hits > of || !(level > 0.0 && level < 1.0) {
             return None;
@@ -104,8 +110,8 @@ mod tests {
     use super::*;
     use crate::estimate::NotEstimable;
 
-    // Closed forms: without hits the upper bound is 1 - (tail)^(1/n); for 5 of 10 the tables give 0.1871,
-    // 0.8129.
+    // Closed forms: without hits the upper bound is 1 - (tail)^(1/n); for 5 of 10 the tables give
+    // 0.1871, 0.8129.
     #[test]
     fn clopper_and_pearson_by_hand() {
         let none = Proportion::new(0, 10, 0.95).unwrap();
@@ -133,10 +139,22 @@ mod tests {
     #[test]
     fn a_summary_by_hand() {
         let interval = |low, high| {
-            Ok(Interval { value: 1.0, low, high, level: 0.95, trials: 10, spread: 0.02, slack: 0.0 })
+            Ok(Interval {
+                value: 1.0,
+                low,
+                high,
+                level: 0.95,
+                trials: 10,
+                spread: 0.02,
+                slack: 0.0,
+            })
         };
-        let estimates =
-            [interval(0.9, 1.1), interval(1.01, 1.1), interval(0.9, 0.99), Err(NotEstimable::OutOfRange)];
+        let estimates = [
+            interval(0.9, 1.1),
+            interval(1.01, 1.1),
+            interval(0.9, 0.99),
+            Err(NotEstimable::OutOfRange),
+        ];
         let summary = AaSummary::new(&estimates, 0.95);
         assert_eq!((summary.estimates, summary.not_estimable, summary.false_alarms), (3, 1, 2));
         assert!((summary.false_alarm_rate.unwrap().value - 2.0 / 3.0).abs() < 1e-12);
@@ -147,8 +165,15 @@ mod tests {
     #[test]
     fn the_spread_that_is_allowed_makes_the_effect_just_detectable() {
         let spread = most_spread(0.02, 0.975, 20).unwrap();
-        let interval =
-            Interval { value: 1.0, low: 0.9, high: 1.1, level: 0.975, trials: 20, spread, slack: 0.0 };
+        let interval = Interval {
+            value: 1.0,
+            low: 0.9,
+            high: 1.1,
+            level: 0.975,
+            trials: 20,
+            spread,
+            slack: 0.0,
+        };
         assert!((detectable(&interval) - 0.02).abs() < 1e-12);
         assert_eq!((most_spread(0.02, 0.95, 1), most_spread(0.02, 1.0, 9)), (None, None));
     }

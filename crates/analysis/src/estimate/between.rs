@@ -1,20 +1,22 @@
-//! One figure in two groups of trials that have nothing to do with each other: two machines, kernels, days.
+//! One figure in two groups of trials that have nothing to do with each other: two machines,
+//! kernels, days.
 
 use super::student::t_quantile_at;
 use super::{Estimate, Interval, NotEstimable, told};
 
-/// The figure of the group `after` over that of the group `before`, from the log figures of their trials,
-/// with Welch's t-interval at the confidence `level` (B. L. Welch, Biometrika 34, 1947): the groups may
-/// differ in size and in spread.
+/// The figure of the group `after` over that of the group `before`, from the log figures of their
+/// trials, with Welch's t-interval at the confidence `level` (B. L. Welch, Biometrika 34, 1947):
+/// the groups may differ in size and in spread.
 ///
-/// [`Interval::trials`] is the number of trials of the smaller group, and [`Interval::spread`] the standard
-/// deviation that would give the same interval with so many trials in both: what
+/// [`Interval::trials`] is the number of trials of the smaller group, and [`Interval::spread`] the
+/// standard deviation that would give the same interval with so many trials in both: what
 /// [`super::trials_needed`] tells from them is a number of trials in *each* group.
 ///
 /// # Limits
-/// The interval knows how trials of one group differ from one another. What is common to all trials of a
-/// group, such as a machine that is slower today, is part of the difference that it is about. Where the
-/// figure is a slowdown it cancels, since both sides of that ratio were measured next to each other.
+/// The interval knows how trials of one group differ from one another. What is common to all trials
+/// of a group, such as a machine that is slower today, is part of the difference that it is about.
+/// Where the figure is a slowdown it cancels, since both sides of that ratio were measured next to
+/// each other.
 ///
 /// # Errors
 /// A group of fewer than [`FEWEST_TRIALS`](super::FEWEST_TRIALS); an interval wider than
@@ -23,7 +25,8 @@ pub fn ratio_between(before: &[f64], after: &[f64], level: f64) -> Estimate {
     if !(level > 0.0 && level < 1.0) {
         return Err(NotEstimable::InvalidLevel);
     }
-    let fewest = u32::try_from(before.len().min(after.len())).map_err(|_| NotEstimable::OutOfRange)?;
+    let fewest =
+        u32::try_from(before.len().min(after.len())).map_err(|_| NotEstimable::OutOfRange)?;
     told::enough(fewest)?;
     told::told(welch(before, after, level, fewest)?)
 }
@@ -63,8 +66,8 @@ fn squared_error(logs: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    // Before 0.1, 0.2, 0.3: mean 0.2, variance 0.01, squared error 0.01 / 3. After 0.5, 0.9: mean 0.7,
-    // variance 0.08, squared error 0.04. Error sqrt(0.0433333) = 0.2081666. Degrees of freedom
+    // Before 0.1, 0.2, 0.3: mean 0.2, variance 0.01, squared error 0.01 / 3. After 0.5, 0.9: mean
+    // 0.7, variance 0.08, squared error 0.04. Error sqrt(0.0433333) = 0.2081666. Degrees of freedom
     // 0.0433333^2 / (0.0033333^2 / 2 + 0.04^2 / 1) = 0.00187778 / 0.00160556 = 1.169550.
     #[test]
     fn two_groups_by_hand() {
@@ -95,13 +98,19 @@ mod tests {
     fn a_group_that_cannot_be_estimated_is_a_reason() {
         let fine = [0.1, 0.2, 0.1, 0.2];
         assert_eq!(ratio_between(&[], &fine, 0.95), Err(NotEstimable::NothingMeasured));
-        assert_eq!(ratio_between(&fine, &[0.1], 0.95), Err(NotEstimable::TooFewTrials { trials: 1 }));
+        assert_eq!(
+            ratio_between(&fine, &[0.1], 0.95),
+            Err(NotEstimable::TooFewTrials { trials: 1 })
+        );
         assert_eq!(ratio_between(&fine, &fine, 1.0), Err(NotEstimable::InvalidLevel));
         assert_eq!(
             ratio_between(&[-700.0, 700.0, -700.0, 700.0], &fine, 0.95),
             Err(NotEstimable::OutOfRange)
         );
-        assert_eq!(ratio_between(&[f64::NAN, 0.0, 0.0, 0.0], &fine, 0.95), Err(NotEstimable::OutOfRange));
+        assert_eq!(
+            ratio_between(&[f64::NAN, 0.0, 0.0, 0.0], &fine, 0.95),
+            Err(NotEstimable::OutOfRange)
+        );
         let same = ratio_between(&[0.5; 5], &[0.5; 4], 0.95).unwrap();
         assert_eq!((same.low, same.value, same.high), (1.0, 1.0, 1.0));
     }

@@ -11,7 +11,8 @@ use super::{Estimate, LatencyPair, Pair, quantile_ratio, serialize_estimate};
 
 /// A slowdown for every class that occurred and one over all pairs; each pair is in both.
 ///
-/// Each interval holds at its own level: reading several of them as one claim takes a stricter level.
+/// Each interval holds at its own level: reading several of them as one claim takes a stricter
+/// level.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ByClass {
     /// Over all pairs, whatever their class.
@@ -34,7 +35,11 @@ pub struct ClassEstimate {
 
 /// Estimates the slowdown per class and over all, at the confidence `level`.
 pub fn by_class(pairs: &[Pair], level: f64) -> ByClass {
-    in_classes(pairs, |pair| (pair.trial, pair.class), |pairs| slowdown_of(pairs.iter().copied(), level))
+    in_classes(
+        pairs,
+        |pair| (pair.trial, pair.class),
+        |pairs| slowdown_of(pairs.iter().copied(), level),
+    )
 }
 
 /// The same of how many times as long a quantile of latencies is.
@@ -87,7 +92,10 @@ mod tests {
         assert_eq!(found(Class::Mixed).slowdown, Err(NotEstimable::TooFewTrials { trials: 1 }));
         assert_eq!((estimates.all.pairs, estimates.all.trials), (9, 7));
         assert!(!estimates.classes.contains_key(&Class::Unclear));
-        assert_eq!(estimates.classes.values().map(|class| class.pairs).sum::<u32>(), estimates.all.pairs);
+        assert_eq!(
+            estimates.classes.values().map(|class| class.pairs).sum::<u32>(),
+            estimates.all.pairs
+        );
     }
 
     #[test]

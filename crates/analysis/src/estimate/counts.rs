@@ -5,8 +5,8 @@ use ringfence_experiment::quantity::Quantile;
 
 use super::NotEstimable;
 
-/// The buckets in which some histograms are counted together: from the first that holds anything to the last, in the grid of
-/// the coarsest.
+/// The buckets in which some histograms are counted together: from the first that holds anything to
+/// the last, in the grid of the coarsest.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
     grid: Grid,
@@ -20,7 +20,8 @@ impl Frame {
         let grid = Histogram::coarsest(all.clone());
         let ends = all.filter_map(|one| Some((one.buckets().first()?.0, one.buckets().last()?.0)));
         let ends = ends.reduce(|(low, high), (first, last)| (low.min(first), high.max(last)));
-        let (first, last) = ends.map_or((0, 0), |(low, high)| (grid.bucket_of(low), grid.bucket_of(high)));
+        let (first, last) =
+            ends.map_or((0, 0), |(low, high)| (grid.bucket_of(low), grid.bucket_of(high)));
         Self { grid, first, count: last + 1 - first }
     }
 
@@ -85,8 +86,9 @@ impl Counts {
         Ok((ns, stands_out * stands_out * farthest))
     }
 
-    /// What this share of them is at most, in ns, and the bucket that this lies in, as if what the bucket holds were spread
-    /// evenly in it. `None` where there is nothing, and for the last bucket, which has no end.
+    /// What this share of them is at most, in ns, and the bucket that this lies in, as if what the
+    /// bucket holds were spread evenly in it. `None` where there is nothing, and for the last
+    /// bucket, which has no end.
     pub fn at(&self, share: f64) -> Option<(f64, usize)> {
         let wanted = share * self.total as f64;
         let mut before = 0u64;
@@ -110,24 +112,24 @@ impl Counts {
         above as f64 + self.buckets[bucket] as f64 * (1.0 - along)
     }
 
-    // How much denser a bucket is than its neighbours on average: 0 for not at all, 1 where they are empty. An even slope
-    // is not: interpolation bears it.
+    // How much denser a bucket is than its neighbours on average: 0 for not at all, 1 where they
+    // are empty. An even slope is not: interpolation bears it.
     fn stands_out(&self, bucket: usize) -> f64 {
         let density = |place: usize| {
             let [low, high] = self.frame.ends(place);
             self.buckets[place] as f64 / (high - low)
         };
         // Beyond the frame there is nothing.
-        let above =
-            Some(bucket + 1).filter(|above| *above < self.buckets.len() && !self.frame.is_open(*above));
+        let above = Some(bucket + 1)
+            .filter(|above| *above < self.buckets.len() && !self.frame.is_open(*above));
         let beside: f64 =
             [bucket.checked_sub(1), above].into_iter().flatten().map(density).sum::<f64>() / 2.0;
         (1.0 - beside / density(bucket)).clamp(0.0, 1.0)
     }
 }
 
-/// What this share of the latencies is at most, ns, interpolated in its bucket. `None` where there are none, and beyond the longest
-/// that is told apart.
+/// What this share of the latencies is at most, ns, interpolated in its bucket. `None` where there
+/// are none, and beyond the longest that is told apart.
 pub fn interpolated(histogram: &Histogram, share: f64) -> Option<f64> {
     let mut counts = Frame::of([histogram].into_iter()).empty();
     counts.add(histogram);

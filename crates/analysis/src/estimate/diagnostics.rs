@@ -1,4 +1,5 @@
-//! Figures beside the primary one, over pairs instead of trials: what the total hides. They carry no interval.
+//! Figures beside the primary one, over pairs instead of trials: what the total hides. They carry
+//! no interval.
 
 use serde::Serialize;
 
@@ -14,13 +15,13 @@ pub const TRIMMED_SHARE: f64 = 0.2;
 pub struct Diagnostics {
     /// All pairs.
     pub pairs: u32,
-    /// Pairs in which one window or both did no work. They have no ratio and are in none of the figures
-    /// below.
+    /// Pairs in which one window or both did no work. They have no ratio and are in none of the
+    /// figures below.
     pub stalled: u32,
     /// Pairs with a window that is not a measurement; likewise.
     pub invalid: u32,
-    /// Slowdown from the mean log-ratio of the middle pairs, [`TRIMMED_SHARE`] left out at each end. Where it
-    /// differs from the slowdown of the totals, the harm is in rare stalls.
+    /// Slowdown from the mean log-ratio of the middle pairs, [`TRIMMED_SHARE`] left out at each
+    /// end. Where it differs from the slowdown of the totals, the harm is in rare stalls.
     pub trimmed: Option<f64>,
     /// The slowdown that 10 % of the pairs stay below.
     pub p10: Option<f64>,

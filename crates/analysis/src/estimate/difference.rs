@@ -33,7 +33,10 @@ pub fn difference(
     level: f64,
 ) -> Result<Difference, NotEstimable> {
     let (more, less) = (costs(more)?, costs(less)?);
-    over_trials(more.iter().filter_map(|(trial, more)| Some(more - less.get(trial)?)).collect(), level)
+    over_trials(
+        more.iter().filter_map(|(trial, more)| Some(more - less.get(trial)?)).collect(),
+        level,
+    )
 }
 
 /// The cost itself on the same scale: an arithmetic mean over trials, to be set beside differences.
@@ -61,7 +64,10 @@ fn over_trials(figures: Vec<f64>, level: f64) -> Result<Difference, NotEstimable
 }
 
 fn costs(windows: &[(u32, Window)]) -> Result<BTreeMap<u32, f64>, NotEstimable> {
-    Ok(totals(windows)?.into_iter().map(|(trial, total)| (trial, total.log_ns_per_unit().exp())).collect())
+    Ok(totals(windows)?
+        .into_iter()
+        .map(|(trial, total)| (trial, total.log_ns_per_unit().exp()))
+        .collect())
 }
 
 #[cfg(test)]
@@ -74,12 +80,16 @@ mod tests {
         let more = [(1.0, 10.0), (2.0, 24.0), (1.0, 10.0), (2.0, 24.0), (1.0, 99.0)];
         let more: Vec<_> = (0..).zip(more.map(|(units, ns)| window(units, ns))).collect();
         let less: Vec<_> = (0..4).map(|trial| (trial, window(1.0, 7.0))).collect();
-        // Trials 0 to 3 have both: 3 and 5 twice; mean 4, standard error sqrt(4 / 3 / 4), t(0.975, 3) = 3.18245.
+        // Trials 0 to 3 have both: 3 and 5 twice; mean 4, standard error sqrt(4 / 3 / 4), t(0.975,
+        // 3) = 3.18245.
         let got = difference(&more, &less, 0.95).unwrap();
         let half = 3.182_45 / 3f64.sqrt();
         assert!((got.ns - 4.0).abs() < 1e-9 && (got.high - 4.0 - half).abs() < 1e-3, "{got:?}");
         assert!((got.low - 4.0 + half).abs() < 1e-3);
-        assert_eq!(difference(&more, &less[..1], 0.95), Err(NotEstimable::TooFewTrials { trials: 1 }));
+        assert_eq!(
+            difference(&more, &less[..1], 0.95),
+            Err(NotEstimable::TooFewTrials { trials: 1 })
+        );
         assert_eq!(difference(&[], &less, 0.95), Err(NotEstimable::NothingMeasured));
         let alone = arithmetic_rate(&more, 0.95).unwrap();
         assert!((alone.ns - (2.0 * (10.0 + 12.0) + 99.0) / 5.0).abs() < 1e-9);

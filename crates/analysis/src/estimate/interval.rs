@@ -19,8 +19,8 @@ pub type Estimate = Result<Interval, NotEstimable>;
 
 /// A positive figure with the interval that holds it at the stated level.
 ///
-/// The figure is a geometric mean over trials, the interval symmetric on the log scale. All fields are finite,
-/// and `0 < low <= value <= high`.
+/// The figure is a geometric mean over trials, the interval symmetric on the log scale. All fields
+/// are finite, and `0 < low <= value <= high`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The point estimate.
@@ -35,8 +35,8 @@ pub struct Interval {
     pub trials: u32,
     /// Standard deviation of the log figure from trial to trial.
     pub spread: f64,
-    /// How much of the interval, to either side on the log scale, is there because latencies are counted in buckets: of
-    /// quantiles alone. No number of trials makes it smaller.
+    /// How much of the interval, to either side on the log scale, is there because latencies are
+    /// counted in buckets: of quantiles alone. No number of trials makes it smaller.
     #[serde(default, skip_serializing_if = "is_none")]
     pub slack: f64,
 }
@@ -60,20 +60,25 @@ pub enum NotEstimable {
     },
     /// The interval reaches beyond a factor of [`WIDEST`].
     #[error(
-        "not known: the {trials} trials differ so much that the interval reaches beyond a factor of {} to either side; {} would narrow it to that",
+        "not known: the {trials} trials differ so much that the interval reaches beyond a factor \
+         of {} to either side; {} would narrow it to that",
         WIDEST,
-        needed.map_or("no sensible number of trials".into(), |needed| format!("about {needed} trials"))
+        needed.map_or("no sensible number of \
+                       trials".into(), |needed| format!("about {needed} trials"))
     )]
     TooWide {
         /// Trials there were.
         trials: u32,
-        /// Trials, in all, that would bring it within that factor if they keep differing as they do; none when
-        /// absurdly many.
+        /// Trials, in all, that would bring it within that factor if they keep differing as they
+        /// do; none when absurdly many.
         #[serde(skip_serializing_if = "Option::is_none")]
         needed: Option<u32>,
     },
     /// Whole trials without any work on one side: their ratio is zero, unbounded or undefined.
-    #[error("no work was done in whole trials: baseline stalled in {baseline}, arm in {arm} of {of} trials")]
+    #[error(
+        "no work was done in whole trials: baseline stalled in {baseline}, arm in {arm} of {of} \
+         trials"
+    )]
     Stalled {
         /// Trials in which the baseline did no work.
         baseline: u32,
@@ -92,7 +97,8 @@ pub enum NotEstimable {
     },
     /// A window has no length, negative work, or a number that is none.
     #[error(
-        "trial {trial} holds a window that is not a measurement (no length, negative work, or not a number)"
+        "trial {trial} holds a window that is not a measurement (no length, negative work, or not \
+         a number)"
     )]
     InvalidWindow {
         /// The first such trial.
@@ -100,9 +106,12 @@ pub enum NotEstimable {
     },
     /// Too many windows lasted too long, so that those which are left are no fair choice.
     #[error(
-        "this program was kept from running, so that {steps} of {of} steps hold a window of more than {} times the length asked \
-         for, or a pause that ended early; with so many left out, the others may mislead; leave it a CPU that no task uses, or \
-         let less run on this machine meanwhile; where it does not run as root, root or CAP_SYS_NICE gives it a higher priority",
+        "this program was kept from running, so that {steps} of {of} steps hold a window of more \
+         than {} times the length asked \
+         for, or a pause that ended early; with so many left out, the others may mislead; leave it \
+         a CPU that no task uses, or \
+         let less run on this machine meanwhile; where it does not run as root, root or \
+         CAP_SYS_NICE gives it a higher priority",
         LONGEST_WINDOW
     )]
     TooLong {
@@ -113,8 +122,10 @@ pub enum NotEstimable {
     },
     /// Fewer latencies than a quantile takes.
     #[error(
-        "too few latencies: {quantile} takes about {needed} on each side, and there are {counted}; {} would give them",
-        trials.map_or("longer windows".into(), |trials| format!("about {trials} trials, or longer windows,"))
+        "too few latencies: {quantile} takes about {needed} on each side, and there are {counted}; \
+         {} would give them",
+        trials.map_or("longer windows".into(), |trials| format!("about {trials} trials, or longer \
+            windows,"))
     )]
     TooFewLatencies {
         /// The quantile.
@@ -123,15 +134,19 @@ pub enum NotEstimable {
         counted: u64,
         /// How many it takes there.
         needed: u64,
-        /// Trials, in all, that would give so many if they keep giving as many as they do; none when absurdly many.
+        /// Trials, in all, that would give so many if they keep giving as many as they do; none
+        /// when absurdly many.
         #[serde(skip_serializing_if = "Option::is_none")]
         trials: Option<u32>,
     },
     /// Enough latencies, but those beyond the quantile come in some trials and not in others.
     #[error(
-        "trials differ: {counted} latencies are enough for {quantile}, but the longest of them come in bursts, in some trials and not in \
+        "trials differ: {counted} latencies are enough for {quantile}, but the longest of them \
+         come in bursts, in some trials and not in \
          others; {} would narrow it down",
-        trials.map_or("no sensible number of trials".into(), |trials| format!("about {trials} trials, or longer windows,"))
+        trials.map_or("no sensible number of \
+                       trials".into(), |trials| format!("about {trials} trials, or longer \
+                           windows,"))
     )]
     TrialsDiffer {
         /// The quantile.
@@ -161,7 +176,12 @@ pub enum NotEstimable {
 impl Interval {
     /// The same of a figure that is so many times as large; the factor must be positive and finite.
     pub fn times(self, factor: f64) -> Self {
-        Self { value: self.value * factor, low: self.low * factor, high: self.high * factor, ..self }
+        Self {
+            value: self.value * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+            ..self
+        }
     }
 
     /// From two trials on, however wide.
@@ -187,8 +207,9 @@ impl Interval {
         Ok(Self { value, low, high, level, trials, spread, slack: 0.0 })
     }
 
-    /// The probability that the figure is above 1, given these trials: Student's t of the log figure, which is
-    /// its posterior where nothing is known beforehand of mean and spread (Jeffreys' prior).
+    /// The probability that the figure is above 1, given these trials: Student's t of the log
+    /// figure, which is its posterior where nothing is known beforehand of mean and spread
+    /// (Jeffreys' prior).
     pub fn probability_above_one(&self) -> f64 {
         if self.spread <= 0.0 {
             return if self.value > 1.0 {
@@ -204,8 +225,9 @@ impl Interval {
         StudentsT::new(0.0, 1.0, n - 1.0).map_or(0.5, |posterior| posterior.cdf(t))
     }
 
-    /// Trials, in all, that bring the interval's half-width on the log scale down to this, if trials keep differing as they
-    /// do. None when that takes more than [`MOST_TRIALS`](super::MOST_TRIALS), or when no number of trials does.
+    /// Trials, in all, that bring the interval's half-width on the log scale down to this, if
+    /// trials keep differing as they do. None when that takes more than
+    /// [`MOST_TRIALS`](super::MOST_TRIALS), or when no number of trials does.
     pub fn trials_for(&self, half_width: f64) -> Option<u32> {
         trials_needed(self.spread, self.level, half_width - self.slack)
     }
@@ -226,8 +248,9 @@ impl Interval {
     }
 }
 
-/// Writes a figure's fields; or, where there is none, `unknown` with the reason in words, `reason` with it in one
-/// word, and the numbers that belong to it. No reader need know which type this is here.
+/// Writes a figure's fields; or, where there is none, `unknown` with the reason in words, `reason`
+/// with it in one word, and the numbers that belong to it. No reader need know which type this is
+/// here.
 ///
 /// # Errors
 /// Those of the serializer.
@@ -322,7 +345,8 @@ mod tests {
         assert_eq!(interval.trials, 3);
     }
 
-    // With one degree of freedom Student's t is Cauchy's: 1/2 + atan(t) / pi. Logs 0 and 0.2: t = 1.
+    // With one degree of freedom Student's t is Cauchy's: 1/2 + atan(t) / pi. Logs 0 and 0.2: t =
+    // 1.
     #[test]
     fn a_probability_by_hand() {
         let above = |logs: &[f64]| Interval::student(logs, 0.95).unwrap().probability_above_one();
@@ -338,7 +362,10 @@ mod tests {
     #[test]
     fn too_little_is_a_reason() {
         assert_eq!(Interval::over_trials(&[], 0.95), Err(NotEstimable::NothingMeasured));
-        assert_eq!(Interval::over_trials(&[0.1], 0.95), Err(NotEstimable::TooFewTrials { trials: 1 }));
+        assert_eq!(
+            Interval::over_trials(&[0.1], 0.95),
+            Err(NotEstimable::TooFewTrials { trials: 1 })
+        );
         for level in [0.0, 1.0, -1.0, f64::NAN] {
             assert_eq!(Interval::over_trials(&[0.1, 0.2], level), Err(NotEstimable::InvalidLevel));
         }

@@ -1,14 +1,15 @@
 //! When to stop measuring without fooling oneself.
 //!
-//! Looking at a plain 95 % interval again and again until it says something finds something in about 20 % of
-//! the cases at 10 looks, where there is nothing (Armitage, McPherson and Rowe, JRSS A 132, 1969). So the
-//! looks are fixed in advance, and the error allowed is split over them (Bonferroni): all intervals of an
-//! experiment hold together at the level asked for, so the one that is reported does, whatever made it the
-//! last. The split is even, or a share of the error is kept for the last look, which then costs little
-//! however many there are before it (as in O'Brien and Fleming, Biometrics 35, 1979).
+//! Looking at a plain 95 % interval again and again until it says something finds something in
+//! about 20 % of the cases at 10 looks, where there is nothing (Armitage, McPherson and Rowe, JRSS
+//! A 132, 1969). So the looks are fixed in advance, and the error allowed is split over them
+//! (Bonferroni): all intervals of an experiment hold together at the level asked for, so the one
+//! that is reported does, whatever made it the last. The split is even, or a share of the error is
+//! kept for the last look, which then costs little however many there are before it (as in O'Brien
+//! and Fleming, Biometrics 35, 1979).
 //!
-//! Time may end between two looks: that is the last one then. It comes once, instead of those that were still
-//! to come, and when it comes does not depend on what was seen.
+//! Time may end between two looks: that is the last one then. It comes once, instead of those that
+//! were still to come, and when it comes does not depend on what was seen.
 
 use ringfence_experiment::Measure;
 use serde::Serialize;
@@ -23,7 +24,8 @@ pub const SHARE_OF_EFFECT: f64 = 0.05;
 pub struct Looks {
     trials: Vec<u32>,
     level: f64,
-    /// The share of the permitted error that the last look has; absent: as much as each of the others.
+    /// The share of the permitted error that the last look has; absent: as much as each of the
+    /// others.
     #[serde(skip_serializing_if = "Option::is_none")]
     last: Option<f64>,
 }
@@ -33,13 +35,14 @@ pub struct Looks {
 pub struct Goal {
     /// Relative changes up to this do not matter: 0.01 is 1 %.
     pub margin: f64,
-    /// An effect is to be known to +- this relative half-width, or to [`SHARE_OF_EFFECT`] if that is wider.
+    /// An effect is to be known to +- this relative half-width, or to [`SHARE_OF_EFFECT`] if that
+    /// is wider.
     pub precision: f64,
 }
 
 impl Default for Goal {
-    /// A margin of 1 %, effects to +-0.5 %: where the precision is half the margin, reaching it always
-    /// settles.
+    /// A margin of 1 %, effects to +-0.5 %: where the precision is half the margin, reaching it
+    /// always settles.
     fn default() -> Self {
         Self { margin: 0.01, precision: 0.005 }
     }
@@ -100,7 +103,9 @@ impl Looks {
     ///
     /// No trials, trials that do not rise or start below 2, or a level outside of 0..1.
     pub fn new(trials: Vec<u32>, level: f64) -> Result<Self, BadLooks> {
-        if trials.first().is_none_or(|first| *first < 2) || trials.windows(2).any(|two| two[0] >= two[1]) {
+        if trials.first().is_none_or(|first| *first < 2)
+            || trials.windows(2).any(|two| two[0] >= two[1])
+        {
             return Err(BadLooks::NotRising);
         }
         if !(level > 0.0 && level < 1.0) {
@@ -109,7 +114,8 @@ impl Looks {
         Ok(Self { trials, level, last: None })
     }
 
-    /// The same looks, of which the last has this share of the permitted error and the others the rest.
+    /// The same looks, of which the last has this share of the permitted error and the others the
+    /// rest.
     ///
     /// # Errors
     /// A share outside of 0..1.
@@ -155,8 +161,8 @@ impl Looks {
         1.0 - (1.0 - self.level) * share
     }
 
-    /// The level of the interval that is reported after so many trials: that of the look which is due then,
-    /// and that of the last where none is, since measuring has ended there.
+    /// The level of the interval that is reported after so many trials: that of the look which is
+    /// due then, and that of the last where none is, since measuring has ended there.
     pub fn level_after(&self, trials: u32) -> f64 {
         let due = self.trials.iter().position(|look| *look == trials);
         self.level_at(due.unwrap_or(self.trials.len() - 1))
@@ -165,14 +171,17 @@ impl Looks {
     /// Whether to measure on after the look with this index (the first is 0), given the slowdown at
     /// [`Looks::level_at`].
     ///
-    /// One stops when the verdict is that there is no change larger than the margin, when it is an effect
-    /// known precisely enough, at the last look, and when a stall has left no figure that more trials could
-    /// fix.
+    /// One stops when the verdict is that there is no change larger than the margin, when it is an
+    /// effect known precisely enough, at the last look, and when a stall has left no figure that
+    /// more trials could fix.
     ///
     /// An interval of a lower level is a mistake of the caller's; debug builds panic at it.
     pub fn decide(&self, look: usize, slowdown: &Estimate, goal: &Goal) -> Decision {
         if let Ok(interval) = slowdown {
-            debug_assert!(interval.level >= self.level_at(look) - 1e-9, "an interval of a lower level");
+            debug_assert!(
+                interval.level >= self.level_at(look) - 1e-9,
+                "an interval of a lower level"
+            );
         }
         match (self.settled(slowdown, goal), self.trials.get(look + 1)) {
             (Some(reason), _) => Decision::Stop(reason),
@@ -227,13 +236,16 @@ mod tests {
     #[test]
     fn what_is_kept_for_the_last_look_and_the_rest_add_up() {
         for count in 1..20u32 {
-            let looks =
-                Looks::new((2..2 + count).collect(), 0.95).unwrap().keeping_for_the_last(0.5).unwrap();
+            let looks = Looks::new((2..2 + count).collect(), 0.95)
+                .unwrap()
+                .keeping_for_the_last(0.5)
+                .unwrap();
             let errors: f64 = (0..count as usize).map(|look| 1.0 - looks.level_at(look)).sum();
             assert!((errors - 0.05).abs() < 1e-12, "{count}: {errors}");
         }
         let looks = Looks::new(vec![6, 9, 14], 0.95).unwrap().keeping_for_the_last(0.5).unwrap();
-        let close = |level: f64, error: f64| assert!((1.0 - level - error).abs() < 1e-12, "{level}");
+        let close =
+            |level: f64, error: f64| assert!((1.0 - level - error).abs() < 1e-12, "{level}");
         close(looks.level_after(6), 0.0125);
         close(looks.level_after(9), 0.0125);
         // Time was over between two looks, or there were more trials than ever planned.

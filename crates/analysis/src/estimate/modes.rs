@@ -1,4 +1,5 @@
-//! Does one figure hide two? A split of the pairs' log-ratios into two modes, if they are far apart.
+//! Does one figure hide two? A split of the pairs' log-ratios into two modes, if they are far
+//! apart.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,10 +7,11 @@ use crate::quantile::quantile;
 
 /// Two groups are two modes from this many pooled standard deviations between their medians.
 ///
-/// Ashman, Bird and Zepf (Astron. J. 108, 1994) ask for 2 when the components overlap. A hard split cuts off
-/// the overlap and makes the groups look tighter: with medians and MADs a normal sample cut in the middle
-/// reaches 2.3, a uniform one 2.7, an exponential one 2.8. In small samples that scatters: 6 splits at
-/// most 2 % of the samples of 20 to 200 pairs that are normal, uniform, exponential or Cauchy.
+/// Ashman, Bird and Zepf (Astron. J. 108, 1994) ask for 2 when the components overlap. A hard split
+/// cuts off the overlap and makes the groups look tighter: with medians and MADs a normal sample
+/// cut in the middle reaches 2.3, a uniform one 2.7, an exponential one 2.8. In small samples that
+/// scatters: 6 splits at most 2 % of the samples of 20 to 200 pairs that are normal, uniform,
+/// exponential or Cauchy.
 pub const MODES_APART_BY: f64 = 6.0;
 
 /// Modes closer than this on the log scale (1 %) are not told apart, however tight they are.
@@ -35,11 +37,11 @@ pub struct Mode {
 
 /// The modes of per-pair log-ratios, ascending: none without pairs, else one or two.
 ///
-/// The split is the one with the smallest sum of squares within two groups (Fisher, JASA 53, 1958; Otsu
-/// 1979), over all splits that leave enough pairs on either side. It counts as two modes when the medians are
-/// [`MODES_APART_BY`] pooled standard deviations (from the MADs) and [`SMALLEST_MODE_GAP`] apart. Three modes
-/// evenly spaced may pass as one: look at the quantiles too. Logs whose slowdown is not a finite number are
-/// ignored.
+/// The split is the one with the smallest sum of squares within two groups (Fisher, JASA 53, 1958;
+/// Otsu 1979), over all splits that leave enough pairs on either side. It counts as two modes when
+/// the medians are [`MODES_APART_BY`] pooled standard deviations (from the MADs) and
+/// [`SMALLEST_MODE_GAP`] apart. Three modes evenly spaced may pass as one: look at the quantiles
+/// too. Logs whose slowdown is not a finite number are ignored.
 pub fn modes(log_ratios: &[f64]) -> Vec<Mode> {
     let mut logs: Vec<f64> =
         log_ratios.iter().copied().filter(|log| log.is_finite() && log.exp().is_finite()).collect();
@@ -50,7 +52,9 @@ pub fn modes(log_ratios: &[f64]) -> Vec<Mode> {
     };
     match split(&logs) {
         _ if logs.is_empty() => Vec::new(),
-        Some(at) if are_apart(&logs[..at], &logs[at..]) => vec![mode(&logs[..at]), mode(&logs[at..])],
+        Some(at) if are_apart(&logs[..at], &logs[at..]) => {
+            vec![mode(&logs[..at]), mode(&logs[at..])]
+        }
         _ => vec![mode(&logs)],
     }
 }

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::NotEstimable;
 
-/// A figure where trials differ too much for an interval, with the range over trials. It is no basis for a verdict.
+/// A figure where trials differ too much for an interval, with the range over trials. It is no
+/// basis for a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Observed {
     /// The figure over all trials.
@@ -18,7 +19,8 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// From the log figure over all trials and that of each; `None` where there is none, or where it is not a finite number.
+    /// From the log figure over all trials and that of each; `None` where there is none, or where
+    /// it is not a finite number.
     pub fn new(all: f64, trials: &[f64]) -> Option<Self> {
         let low = trials.iter().copied().fold(f64::INFINITY, f64::min);
         let high = trials.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -34,8 +36,8 @@ impl Observed {
 }
 
 impl NotEstimable {
-    /// Whether there is a figure all the same, without an interval: trials differ, or a quantile of many latencies
-    /// comes from few trials.
+    /// Whether there is a figure all the same, without an interval: trials differ, or a quantile of
+    /// many latencies comes from few trials.
     pub fn is_observed(&self) -> bool {
         matches!(self, Self::TrialsDiffer { .. } | Self::TooWide { .. } | Self::TooFewTrials { .. })
     }
@@ -49,7 +51,13 @@ mod tests {
     fn the_range_is_that_over_trials() {
         let found = Observed::of_mean(&[2f64.ln(), 8f64.ln()]).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
-        assert!(near(found.value, 4.0) && near(found.low, 2.0) && near(found.high, 8.0), "{found:?}");
-        assert_eq!((found.trials, Observed::of_mean(&[]), Observed::new(800.0, &[1.0])), (2, None, None));
+        assert!(
+            near(found.value, 4.0) && near(found.low, 2.0) && near(found.high, 8.0),
+            "{found:?}"
+        );
+        assert_eq!(
+            (found.trials, Observed::of_mean(&[]), Observed::new(800.0, &[1.0])),
+            (2, None, None)
+        );
     }
 }

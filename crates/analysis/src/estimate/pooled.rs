@@ -2,42 +2,51 @@
 //!
 //! # What is estimated
 //!
-//! All latencies of a side are put together, over all windows and trials, and the quantile is that of the pool: 99 in
-//! 100 operations took at most as long as p99. The ratio is that of the two sides' pooled quantiles. It is not a mean of
-//! windows' ratios: a window of 500 operations hardly has a p99, and delays come in some windows and not in others, so
-//! that means of windows' p99s are about something else.
+//! All latencies of a side are put together, over all windows and trials, and the quantile is that
+//! of the pool: 99 in 100 operations took at most as long as p99. The ratio is that of the two
+//! sides' pooled quantiles. It is not a mean of windows' ratios: a window of 500 operations hardly
+//! has a p99, and delays come in some windows and not in others, so that means of windows' p99s are
+//! about something else.
 //!
 //! # Where the interval comes from
 //!
-//! Operations are not independent. Those of a window share what the device is doing, and so do neighbouring windows: the mean
-//! of a window of commits was seen to vary 90 times more than independent commits would, with a correlation of 0.6 from
-//! one window to the next. An interval over operations is therefore far too narrow.
+//! Operations are not independent. Those of a window share what the device is doing, and so do
+//! neighbouring windows: the mean of a window of commits was seen to vary 90 times more than
+//! independent commits would, with a correlation of 0.6 from one window to the next. An interval
+//! over operations is therefore far too narrow.
 //!
-//! So the trials are put into groups: a group is a run of neighbouring trials, both sides of each. Neighbours that resemble
-//! each other fall into one group, a trial's memory layout is never in two, and the groups together span the run. How far the
-//! *share* of operations that are longer than the quantile varies from group to group says how exactly that share is
-//! known (as in samples that come in clusters; never more exactly than of independent operations). The quantiles of the two
-//! shares at the ends of that interval, Student's t with one degree of freedom less than there are groups, are the bounds of
-//! one side (R. S. Woodruff, Journal of the American Statistical Association 47, 1952). A share is a mean, and behaves, where
-//! a quantile may jump: of latencies of which the slowest hundredth are stalls, the jackknife over groups that stood here before
-//! held the true ratio in 65 to 77 % of made runs, and this holds it in 92 % or more. The bounds of the ratio are made of those of both
-//! sides (G. Y. Zou and A. Donner, Statistics in Medicine 27, 2008), after what moves both sides
-//! of a group together is taken off each.
+//! So the trials are put into groups: a group is a run of neighbouring trials, both sides of each.
+//! Neighbours that resemble each other fall into one group, a trial's memory layout is never in
+//! two, and the groups together span the run. How far the *share* of operations that are longer
+//! than the quantile varies from group to group says how exactly that share is known (as in samples
+//! that come in clusters; never more exactly than of independent operations). The quantiles of the
+//! two shares at the ends of that interval, Student's t with one degree of freedom less than there
+//! are groups, are the bounds of one side (R. S. Woodruff, Journal of the American Statistical
+//! Association 47, 1952). A share is a mean, and behaves, where a quantile may jump: of latencies
+//! of which the slowest hundredth are stalls, the jackknife over groups that stood here before held
+//! the true ratio in 65 to 77 % of made runs, and this holds it in 92 % or more. The bounds of the
+//! ratio are made of those of both sides (G. Y. Zou and A. Donner, Statistics in Medicine 27,
+//! 2008), after what moves both sides of a group together is taken off each.
 //!
-//! Figures of two runs are compared by what each group stands for (J. W. Tukey's pseudo-values; J. Shao and C. F. J. Wu, Annals of
-//! Statistics 17, 1989, who show that leaving out groups holds for quantiles, where leaving out single values does not).
+//! Figures of two runs are compared by what each group stands for (J. W. Tukey's pseudo-values; J.
+//! Shao and C. F. J. Wu, Annals of Statistics 17, 1989, who show that leaving out groups holds for
+//! quantiles, where leaving out single values does not).
 //!
 //! # How many latencies it takes
 //!
-//! Ten beyond the quantile where they come one by one; where they come in bursts, so that shares vary more than those of
-//! independent operations would, so many more that some are still longer than the upper bound.
+//! Ten beyond the quantile where they come one by one; where they come in bursts, so that shares
+//! vary more than those of independent operations would, so many more that some are still longer
+//! than the upper bound.
 //!
 //! # How exact a quantile is
 //!
-//! Latencies are counted in buckets, 64 to each power of two, of which each is 0.8 to 1.6 % wide; before version 8 of datasets
-//! there were eight, of 6.7 to 12.5 %. Where both are put together, all are counted in the wide ones. Within a bucket the quantile is interpolated, as if what it holds were spread evenly; where neighbouring buckets hold about as much, little
-//! is lost. Where a bucket stands out, what it holds may lie anywhere in it, and the interval is widened accordingly: up to
-//! the whole bucket where both neighbours are empty. That part no number of trials makes smaller.
+//! Latencies are counted in buckets, 64 to each power of two, of which each is 0.8 to 1.6 % wide;
+//! before version 8 of datasets there were eight, of 6.7 to 12.5 %. Where both are put together,
+//! all are counted in the wide ones. Within a bucket the quantile is interpolated, as if what it
+//! holds were spread evenly; where neighbouring buckets hold about as much, little is lost. Where a
+//! bucket stands out, what it holds may lie anywhere in it, and the interval is widened
+//! accordingly: up to the whole bucket where both neighbours are empty. That part no number of
+//! trials makes smaller.
 
 use std::collections::BTreeMap;
 
@@ -49,16 +58,18 @@ use super::counts::{Counts, Frame};
 use super::student::t_two_sided;
 use super::{Estimate, Interval, MOST_TRIALS, NotEstimable, Observed, told};
 
-/// Groups that are left out in turn, at most. With more, a group is a trial or two, and those next to it resemble it: of
-/// commits whose level wanders, a 95 % interval of the median of one side holds it in 79 % with 24 groups of one trial,
-/// in 90 % with 8 of three. With fewer, Student's t asks for more: 2.26 standard errors with 10, 1.96 with any number.
+/// Groups that are left out in turn, at most. With more, a group is a trial or two, and those next
+/// to it resemble it: of commits whose level wanders, a 95 % interval of the median of one side
+/// holds it in 79 % with 24 groups of one trial, in 90 % with 8 of three. With fewer, Student's t
+/// asks for more: 2.26 standard errors with 10, 1.96 with any number.
 pub const MOST_GROUPS: u32 = 10;
 
-/// Latencies beyond the quantile that each side must hold where they come one by one, as is to be expected.
+/// Latencies beyond the quantile that each side must hold where they come one by one, as is to be
+/// expected.
 pub const FEWEST_BEYOND: u64 = 10;
 
-/// Latencies on each side that a quantile takes at the least: 1000 for p99, of which 10 are longer. Where they come in bursts,
-/// it takes more.
+/// Latencies on each side that a quantile takes at the least: 1000 for p99, of which 10 are longer.
+/// Where they come in bursts, it takes more.
 pub fn fewest_latencies(quantile: Quantile) -> u64 {
     quantile.one_in() * FEWEST_BEYOND
 }
@@ -66,8 +77,8 @@ pub fn fewest_latencies(quantile: Quantile) -> u64 {
 /// The latencies of two adjacent windows, all instances together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencyPair {
-    /// The start of the victim that the pair belongs to, rising over the run. Where it is never started anew, any
-    /// number that rises and that neighbours share.
+    /// The start of the victim that the pair belongs to, rising over the run. Where it is never
+    /// started anew, any number that rises and that neighbours share.
     pub trial: u32,
     /// How close the CPUs in use were.
     pub class: Class,
@@ -80,8 +91,8 @@ pub struct LatencyPair {
 /// A quantile beside over the same alone, with its interval at the confidence `level`.
 ///
 /// # Errors
-/// Fewer than [`FEWEST_TRIALS`]; fewer latencies on a side than [`fewest_latencies`]; an interval wider than
-/// [`WIDEST`](super::WIDEST); a level outside of 0..1.
+/// Fewer than [`FEWEST_TRIALS`]; fewer latencies on a side than [`fewest_latencies`]; an interval
+/// wider than [`WIDEST`](super::WIDEST); a level outside of 0..1.
 pub fn quantile_ratio<'a>(
     pairs: impl IntoIterator<Item = &'a LatencyPair>,
     quantile: Quantile,
@@ -98,7 +109,8 @@ pub fn quantile_of(windows: &[(u32, Histogram)], quantile: Quantile, level: f64)
     interval(&of_windows(windows, frame(windows)), quantile, level)
 }
 
-/// A quantile of some windows over that of others, of the trials that have both: for cases of one experiment.
+/// A quantile of some windows over that of others, of the trials that have both: for cases of one
+/// experiment.
 ///
 /// # Errors
 /// As [`quantile_ratio`].
@@ -117,8 +129,9 @@ pub fn quantile_between(
     interval(&both.collect(), quantile, level)
 }
 
-/// The quantile of all windows' latencies in ns, and that of each trial: what there is where trials differ too much for an
-/// interval. `None` where there are fewer than [`fewest_latencies`], or where it is too long to tell.
+/// The quantile of all windows' latencies in ns, and that of each trial: what there is where trials
+/// differ too much for an interval. `None` where there are fewer than [`fewest_latencies`], or
+/// where it is too long to tell.
 pub fn quantile_observed(windows: &[(u32, Histogram)], quantile: Quantile) -> Option<Observed> {
     observed(&of_windows(windows, frame(windows)), quantile)
 }
@@ -131,7 +144,10 @@ pub fn quantile_ratio_observed<'a>(
     observed(&of_pairs(pairs), quantile)
 }
 
-fn observed<const N: usize>(trials: &BTreeMap<u32, [Counts; N]>, quantile: Quantile) -> Option<Observed> {
+fn observed<const N: usize>(
+    trials: &BTreeMap<u32, [Counts; N]>,
+    quantile: Quantile,
+) -> Option<Observed> {
     let all = pool(trials.values());
     if all.iter().any(|side| side.total < fewest_latencies(quantile)) {
         return None;
@@ -156,9 +172,9 @@ impl From<Vec<f64>> for Logs {
     }
 }
 
-/// What a ratio rests on: for each group the log figure that it stands for, with and without it (the jackknife's pseudo-values,
-/// J. W. Tukey, Annals of Mathematical Statistics 29, 1958). They are about as independent as the groups are, and so can
-/// be compared with those of another run.
+/// What a ratio rests on: for each group the log figure that it stands for, with and without it
+/// (the jackknife's pseudo-values, J. W. Tukey, Annals of Mathematical Statistics 29, 1958). They
+/// are about as independent as the groups are, and so can be compared with those of another run.
 ///
 /// # Errors
 /// As [`quantile_ratio`].
@@ -173,7 +189,10 @@ pub fn quantile_ratio_logs<'a>(
 ///
 /// # Errors
 /// As [`quantile_ratio`].
-pub fn quantile_logs(windows: &[(u32, Histogram)], quantile: Quantile) -> Result<Logs, NotEstimable> {
+pub fn quantile_logs(
+    windows: &[(u32, Histogram)],
+    quantile: Quantile,
+) -> Result<Logs, NotEstimable> {
     pseudo_values(&of_windows(windows, frame(windows)), quantile)
 }
 
@@ -182,7 +201,8 @@ fn of_pairs<'a>(pairs: impl IntoIterator<Item = &'a LatencyPair>) -> BTreeMap<u3
     let frame = Frame::of(pairs.iter().flat_map(|pair| [&pair.baseline, &pair.arm]));
     let mut trials = BTreeMap::<u32, [Counts; 2]>::new();
     for pair in pairs {
-        let [baseline, arm] = trials.entry(pair.trial).or_insert_with(|| [frame.empty(), frame.empty()]);
+        let [baseline, arm] =
+            trials.entry(pair.trial).or_insert_with(|| [frame.empty(), frame.empty()]);
         baseline.add(&pair.baseline);
         arm.add(&pair.arm);
     }
@@ -201,7 +221,11 @@ fn of_windows(windows: &[(u32, Histogram)], frame: Frame) -> BTreeMap<u32, [Coun
     trials
 }
 
-fn interval<const N: usize>(trials: &BTreeMap<u32, [Counts; N]>, quantile: Quantile, level: f64) -> Estimate {
+fn interval<const N: usize>(
+    trials: &BTreeMap<u32, [Counts; N]>,
+    quantile: Quantile,
+    level: f64,
+) -> Estimate {
     let count = u32::try_from(trials.len()).map_err(|_| NotEstimable::OutOfRange)?;
     told::enough(count)?;
     if !(level > 0.0 && level < 1.0) {
@@ -257,8 +281,8 @@ fn interval<const N: usize>(trials: &BTreeMap<u32, [Counts; N]>, quantile: Quant
     };
     let (below, above) = (legs(|side| side.0), legs(|side| side.1));
     let [low, value, high] = [log - below, log, log + above].map(f64::exp);
-    // What trials would have to vary by for Student's t over them to be as wide: whoever asks how many more it takes
-    // goes by this.
+    // What trials would have to vary by for Student's t over them to be as wide: whoever asks how
+    // many more it takes goes by this.
     let half = (below + above) / 2.0;
     let spread = half * f64::from(count).sqrt() / t_two_sided(level, count);
     if [low, value, high].iter().any(|x| !x.is_normal()) || !spread.is_finite() {
@@ -267,8 +291,8 @@ fn interval<const N: usize>(trials: &BTreeMap<u32, [Counts; N]>, quantile: Quant
     Interval { value, low, high, level, trials: count, spread, slack: 0.0 }.widened(slack)
 }
 
-// How many times more the share beyond the quantile varies from group to group than it would if latencies came one by one; 1 at
-// the least.
+// How many times more the share beyond the quantile varies from group to group than it would if
+// latencies came one by one; 1 at the least.
 fn bursts(pooled: &Counts, groups: &[&Counts], quantile: Quantile) -> f64 {
     let Some(more) = more_beyond(pooled, groups, quantile) else { return 1.0 };
     let count = more.len() as f64;
@@ -277,9 +301,10 @@ fn bursts(pooled: &Counts, groups: &[&Counts], quantile: Quantile) -> f64 {
     (variance / (pooled.total as f64 * (1.0 - share) * share)).max(1.0)
 }
 
-// How far the shares beyond the quantile of both sides go together from trial to trial, as a correlation; none where they do
-// not, or go against each other. Of few trials a correlation is hardly known, and what is taken off for one that is not there makes
-// intervals too narrow: it is one standard error less than what was found (R. A. Fisher, Metron 1, 1921).
+// How far the shares beyond the quantile of both sides go together from trial to trial, as a
+// correlation; none where they do not, or go against each other. Of few trials a correlation is
+// hardly known, and what is taken off for one that is not there makes intervals too narrow: it is
+// one standard error less than what was found (R. A. Fisher, Metron 1, 1921).
 fn together<const N: usize>(
     trials: &BTreeMap<u32, [Counts; N]>,
     all: &[Counts; N],
@@ -297,12 +322,13 @@ fn together<const N: usize>(
     if known.is_nan() { 0.0 } else { known.clamp(0.0, 0.9) }
 }
 
-// How many more are beyond the quantile of the pool in each group than its share of all, less the mean of that; `None` where the
-// pool has no such quantile.
+// How many more are beyond the quantile of the pool in each group than its share of all, less the
+// mean of that; `None` where the pool has no such quantile.
 fn more_beyond(pooled: &Counts, groups: &[&Counts], quantile: Quantile) -> Option<Vec<f64>> {
     let at = pooled.at(quantile.share())?;
     let beyond = 1.0 - quantile.share();
-    let more: Vec<f64> = groups.iter().map(|group| group.beyond(at) - beyond * group.total as f64).collect();
+    let more: Vec<f64> =
+        groups.iter().map(|group| group.beyond(at) - beyond * group.total as f64).collect();
     let mean = more.iter().sum::<f64>() / more.len() as f64;
     Some(more.into_iter().map(|own| own - mean).collect())
 }
@@ -311,7 +337,9 @@ fn more_beyond(pooled: &Counts, groups: &[&Counts], quantile: Quantile) -> Optio
 fn in_groups<const N: usize>(trials: &BTreeMap<u32, [Counts; N]>) -> Vec<[Counts; N]> {
     let sides: Vec<&[Counts; N]> = trials.values().collect();
     let groups = groups(sides.len());
-    (0..groups).map(|group| pool(sides[members(group, groups, sides.len())].iter().copied())).collect()
+    (0..groups)
+        .map(|group| pool(sides[members(group, groups, sides.len())].iter().copied()))
+        .collect()
 }
 
 fn groups(trials: usize) -> usize {
@@ -338,14 +366,18 @@ fn pseudo_values<const N: usize>(
         let mut rest = all.clone();
         rest.iter_mut().zip(group).for_each(|(all, own)| all.remove(own));
         let (without, _) = figure(&rest, quantile)?;
-        // Groups of unequal size: F. M. T. A. Busing, E. Meijer and R. van der Leeden, Statistics and Computing 9, 1999.
+        // Groups of unequal size: F. M. T. A. Busing, E. Meijer and R. van der Leeden, Statistics
+        // and Computing 9, 1999.
         let h = n as f64 / members(number, groups.len(), n).len() as f64;
         logs.push(h * log - (h - 1.0) * without);
     }
     Ok(Logs { logs, slack })
 }
 
-fn figure<const N: usize>(sides: &[Counts; N], quantile: Quantile) -> Result<(f64, f64), NotEstimable> {
+fn figure<const N: usize>(
+    sides: &[Counts; N],
+    quantile: Quantile,
+) -> Result<(f64, f64), NotEstimable> {
     let (mut log, mut slack) = (0.0, 0.0);
     for (place, side) in sides.iter().enumerate() {
         let (ns, may_be_off) = side.quantile(quantile)?;
@@ -358,7 +390,8 @@ fn figure<const N: usize>(sides: &[Counts; N], quantile: Quantile) -> Result<(f6
 
 // All are in one frame.
 fn pool<'a, const N: usize>(mut trials: impl Iterator<Item = &'a [Counts; N]>) -> [Counts; N] {
-    let mut all = trials.next().cloned().unwrap_or_else(|| [(); N].map(|()| Frame::of([].iter()).empty()));
+    let mut all =
+        trials.next().cloned().unwrap_or_else(|| [(); N].map(|()| Frame::of([].iter()).empty()));
     for trial in trials {
         all.iter_mut().zip(trial).for_each(|(all, own)| all.join(own));
     }
@@ -381,12 +414,17 @@ mod tests {
 
     fn pairs(trials: u32, baseline: &[(u64, u64)], arm: &[(u64, u64)]) -> Vec<LatencyPair> {
         let side = |buckets: &[(u64, u64)]| Histogram::from(buckets.to_vec());
-        let pair =
-            |trial| LatencyPair { trial, class: Class::Unprobed, baseline: side(baseline), arm: side(arm) };
+        let pair = |trial| LatencyPair {
+            trial,
+            class: Class::Unprobed,
+            baseline: side(baseline),
+            arm: side(arm),
+        };
         (0..trials).map(pair).collect()
     }
 
-    // 1024 to 1152 holds 100, 1152 to 1280 as many: of 200, the 50th lies in the middle of the first.
+    // 1024 to 1152 holds 100, 1152 to 1280 as many: of 200, the 50th lies in the middle of the
+    // first.
     #[test]
     fn quantiles_are_interpolated() {
         let even = counts(&[(1024, 100), (1152, 100), (1280, 100), (1408, 100)]);
@@ -398,7 +436,8 @@ mod tests {
         assert!((p90 - (1408.0 + 128.0 * 0.6)).abs() < 1e-9, "{p90}");
     }
 
-    // Of a dataset that a later version went on with: all are counted in the buckets that all of them have.
+    // Of a dataset that a later version went on with: all are counted in the buckets that all of
+    // them have.
     #[test]
     fn fine_and_coarse_buckets_are_counted_together() {
         let fine = Histogram::new(Grid::FINE, vec![(1024, 50), (1136, 50), (1152, 100)]);
@@ -423,11 +462,13 @@ mod tests {
         assert_eq!(ns, 1088.0);
         assert!((off - (1088.0f64 / 1024.0).ln()).abs() < 1e-12, "{off}");
         // A slope is none: the density before and after is on average the same.
-        let (_, off) = counts(&[(1024, 250), (1152, 200), (1280, 150)]).quantile(Quantile::P50).unwrap();
+        let (_, off) =
+            counts(&[(1024, 250), (1152, 200), (1280, 150)]).quantile(Quantile::P50).unwrap();
         assert_eq!(off, 0.0);
         // Across a power of two buckets double in width: the same density is twice the count.
-        let (_, off) =
-            counts(&[(896, 50), (960, 50), (1024, 100), (1152, 100)]).quantile(Quantile::P50).unwrap();
+        let (_, off) = counts(&[(896, 50), (960, 50), (1024, 100), (1152, 100)])
+            .quantile(Quantile::P50)
+            .unwrap();
         assert!(off < 1e-12, "{off}");
     }
 
@@ -441,13 +482,17 @@ mod tests {
         assert!((found.log_half_width() - off).abs() < 1e-3, "{found:?}");
     }
 
-    // Four trials, whose medians lie evenly spread in wide, even pools: the shares beyond the median by hand.
+    // Four trials, whose medians lie evenly spread in wide, even pools: the shares beyond the
+    // median by hand.
     #[test]
     fn the_interval_of_a_share_by_hand() {
-        let even: Vec<(u64, u64)> = (0..64).map(|bucket| (Grid::EIGHTHS.floor(64 + bucket), 1000)).collect();
+        let even: Vec<(u64, u64)> =
+            (0..64).map(|bucket| (Grid::EIGHTHS.floor(64 + bucket), 1000)).collect();
         let shifted = |by: usize| -> Vec<(u64, u64)> {
             even.iter()
-                .map(|(floor, count)| (Grid::EIGHTHS.floor(Grid::EIGHTHS.bucket_of(*floor) + by), *count))
+                .map(|(floor, count)| {
+                    (Grid::EIGHTHS.floor(Grid::EIGHTHS.bucket_of(*floor) + by), *count)
+                })
                 .collect()
         };
         let windows: Vec<(u32, Histogram)> = [0, 0, 4, 4]
@@ -456,14 +501,18 @@ mod tests {
             .map(|(by, trial)| (trial, Histogram::from(shifted(by))))
             .collect();
         let pooled = counts(Histogram::sum(windows.iter().map(|(_, window)| window)).buckets());
-        // The median of the pool is where the shares beyond it of the early and the late are as far from a half: two buckets of
-        // 64, which is 2000 of 64000.
+        // The median of the pool is where the shares beyond it of the early and the late are as far
+        // from a half: two buckets of 64, which is 2000 of 64000.
         let error = (4.0f64 / 3.0 * 4.0 * 2000.0f64.powi(2)).sqrt() / 256_000.0;
         // t(3) = 3.182446.
-        let [low, high] = [-1.0, 1.0].map(|side| pooled.at(0.5 + side * 3.182_446 * error).unwrap().0);
+        let [low, high] =
+            [-1.0, 1.0].map(|side| pooled.at(0.5 + side * 3.182_446 * error).unwrap().0);
         let found = quantile_of(&windows, Quantile::P50, 0.95).unwrap();
         assert!(found.high > found.low * 1.5, "{found:?}");
-        assert!((found.low / low).ln().abs() < 1e-3 && (found.high / high).ln().abs() < 1e-3, "{found:?}");
+        assert!(
+            (found.low / low).ln().abs() < 1e-3 && (found.high / high).ln().abs() < 1e-3,
+            "{found:?}"
+        );
         let logs = quantile_logs(&windows, Quantile::P50).unwrap().logs;
         assert_eq!(logs.len(), 4);
         assert!((logs.iter().sum::<f64>() / 4.0 - found.value.ln()).abs() < 0.01);
@@ -474,7 +523,8 @@ mod tests {
     fn the_bounds_of_a_ratio_are_made_of_those_of_its_sides() {
         let buckets: Vec<(u64, u64)> =
             (0..40).map(|bucket| (Grid::EIGHTHS.floor(64 + bucket), 200)).collect();
-        let twice: Vec<(u64, u64)> = buckets.iter().map(|(floor, count)| (floor * 2, *count)).collect();
+        let twice: Vec<(u64, u64)> =
+            buckets.iter().map(|(floor, count)| (floor * 2, *count)).collect();
         let side = |buckets: &[(u64, u64)]| -> Vec<(u32, Histogram)> {
             (0..8).map(|trial| (trial, Histogram::from(buckets.to_vec()))).collect()
         };
@@ -507,14 +557,17 @@ mod tests {
         };
         assert!(quantile_ratio(&with(2, 14), Quantile::P99, 0.95).is_ok());
         let refused = quantile_ratio(&with(10, 400), Quantile::P99, 0.95).unwrap_err();
-        let NotEstimable::TrialsDiffer { counted, needed, trials, .. } = refused else { panic!("{refused}") };
-        // 90 more than the ten that are to be expected, and ten less in each of nine others: (8100 + 900) * 10 / 9 in place of 99,
-        // and t(9) is 2.262157.
+        let NotEstimable::TrialsDiffer { counted, needed, trials, .. } = refused else {
+            panic!("{refused}")
+        };
+        // 90 more than the ten that are to be expected, and ten less in each of nine others: (8100
+        // + 900) * 10 / 9 in place of 99, and t(9) is 2.262157.
         let expected = 1.01 * 2.262_157f64.powi(2) * 10_000.0 / 99.0 * 100.0;
         assert_eq!((counted, needed, trials), (10_000, expected.ceil() as u64, Some(53)));
         let told = refused.told();
         assert!(
-            told.starts_with("trials differ: 10000 latencies are enough") && !told.contains("too few"),
+            told.starts_with("trials differ: 10000 latencies are enough")
+                && !told.contains("too few"),
             "{told}"
         );
         assert_eq!(refused.short(), "trials differ");
@@ -526,11 +579,15 @@ mod tests {
         );
     }
 
-    // Ten trials of ten groups, eleven of which two share one, forty in tens of four: each trial is in one.
+    // Ten trials of ten groups, eleven of which two share one, forty in tens of four: each trial is
+    // in one.
     #[test]
     fn groups_are_runs_of_whole_trials() {
         assert_eq!([groups(6), groups(10), groups(400)], [6, 10, 10]);
-        assert_eq!((members(9, 10, 11), members(0, 10, 11), members(3, 10, 40)), (9..11, 0..1, 12..16));
+        assert_eq!(
+            (members(9, 10, 11), members(0, 10, 11), members(3, 10, 40)),
+            (9..11, 0..1, 12..16)
+        );
         let whole = pairs(11, &[(1024, 3000), (1152, 3000)], &[(2048, 3000), (2304, 3000)]);
         let found = quantile_ratio(&whole, Quantile::P50, 0.95).unwrap();
         assert!((found.value - 2.0).abs() < 1e-9 && found.trials == 11, "{found:?}");
@@ -550,7 +607,8 @@ mod tests {
         assert_eq!(refused, expected);
         let told = refused.told();
         assert!(
-            told.starts_with("too few latencies: p99 takes about 1000") && told.contains("20 trials"),
+            told.starts_with("too few latencies: p99 takes about 1000")
+                && told.contains("20 trials"),
             "{told}"
         );
         assert!(quantile_ratio(&few, Quantile::P90, 0.95).is_ok());
@@ -562,7 +620,10 @@ mod tests {
             "{refused}"
         );
         let json = serde_json::to_value(expected).unwrap();
-        assert_eq!((&json["reason"], &json["quantile"]), (&"too_few_latencies".into(), &"p99".into()));
+        assert_eq!(
+            (&json["reason"], &json["quantile"]),
+            (&"too_few_latencies".into(), &"p99".into())
+        );
     }
 
     #[test]
@@ -581,10 +642,13 @@ mod tests {
     #[test]
     fn only_trials_with_both_sides_are_compared() {
         let windows = |trials: std::ops::Range<u32>, floor| -> Vec<(u32, Histogram)> {
-            trials.map(|trial| (trial, Histogram::from(vec![(floor, 3000), (floor * 9 / 8, 3000)]))).collect()
+            trials
+                .map(|trial| (trial, Histogram::from(vec![(floor, 3000), (floor * 9 / 8, 3000)])))
+                .collect()
         };
         let found =
-            quantile_between(&windows(0..8, 2048), &windows(3..9, 1024), Quantile::P50, 0.95).unwrap();
+            quantile_between(&windows(0..8, 2048), &windows(3..9, 1024), Quantile::P50, 0.95)
+                .unwrap();
         assert_eq!(found.trials, 5);
         assert!((found.value - 2.0).abs() < 1e-9);
     }
@@ -592,7 +656,8 @@ mod tests {
     #[test]
     fn the_last_bucket_has_no_end() {
         let open = LONGEST;
-        let refused = quantile_ratio(&pairs(8, &[(1024, 9000)], &[(open, 9000)]), Quantile::P99, 0.95);
+        let refused =
+            quantile_ratio(&pairs(8, &[(1024, 9000)], &[(open, 9000)]), Quantile::P99, 0.95);
         assert_eq!(refused, Err(NotEstimable::TooLongToTell { quantile: Quantile::P99 }));
         assert!(refused.unwrap_err().to_string().contains("16 s"), "{}", refused.unwrap_err());
     }
@@ -602,7 +667,8 @@ mod tests {
     fn no_counts_break_it() {
         for count in [1, u64::from(u32::MAX), u64::MAX] {
             for floor in [0, 1, 7, 1 << 40, u64::MAX] {
-                let odd = pairs(6, &[(floor, count), (floor / 3, 70_000)], &[(0, count), (100, 70_000)]);
+                let odd =
+                    pairs(6, &[(floor, count), (floor / 3, 70_000)], &[(0, count), (100, 70_000)]);
                 for quantile in Quantile::ALL {
                     if let Ok(found) = quantile_ratio(&odd, quantile, 0.95) {
                         assert!(

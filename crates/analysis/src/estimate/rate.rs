@@ -7,7 +7,8 @@ use super::{Estimate, Interval, NotEstimable, Window};
 
 /// Nanoseconds per unit of work, with a t-interval over trials at the confidence `level`.
 ///
-/// Takes windows with the trial that each belongs to. A trial's figure is all its ns over all its units.
+/// Takes windows with the trial that each belongs to. A trial's figure is all its ns over all its
+/// units.
 ///
 /// # Errors
 ///
@@ -16,7 +17,8 @@ pub fn rate(windows: &[(u32, Window)], level: f64) -> Estimate {
     Interval::over_trials(&rate_logs(windows)?, level)
 }
 
-/// The log of each trial's ns per unit, in the order of the trials' numbers: what the interval rests on.
+/// The log of each trial's ns per unit, in the order of the trials' numbers: what the interval
+/// rests on.
 ///
 /// # Errors
 /// As [`rate`].
@@ -24,15 +26,16 @@ pub fn rate_logs(windows: &[(u32, Window)]) -> Result<Vec<f64>, NotEstimable> {
     Ok(totals(windows)?.values().map(Total::log_ns_per_unit).collect())
 }
 
-/// The ns per unit of some windows over that of others, trial by trial, with a t-interval over the trials that
-/// have both: for cases of one experiment, whose trials are the same.
+/// The ns per unit of some windows over that of others, trial by trial, with a t-interval over the
+/// trials that have both: for cases of one experiment, whose trials are the same.
 ///
 /// # Errors
 /// As [`rate`].
 pub fn rate_ratio(windows: &[(u32, Window)], against: &[(u32, Window)], level: f64) -> Estimate {
     let (own, other) = (totals(windows)?, totals(against)?);
-    let log =
-        |(trial, total): (&u32, &Total)| Some(total.log_ns_per_unit() - other.get(trial)?.log_ns_per_unit());
+    let log = |(trial, total): (&u32, &Total)| {
+        Some(total.log_ns_per_unit() - other.get(trial)?.log_ns_per_unit())
+    };
     Interval::over_trials(&own.iter().filter_map(log).collect::<Vec<f64>>(), level)
 }
 
@@ -56,8 +59,8 @@ pub(super) fn totals(windows: &[(u32, Window)]) -> Result<BTreeMap<u32, Total>, 
 mod tests {
     use super::*;
 
-    // Trials 1 and 3: 20 against 10 ns per unit, 2 and 4: 40 against 5: ratios 2 and 8, geometric mean 4. The
-    // logs lie ln 2 to either side: spread ln 2 sqrt(4 / 3). Trial 5 has only one side.
+    // Trials 1 and 3: 20 against 10 ns per unit, 2 and 4: 40 against 5: ratios 2 and 8, geometric
+    // mean 4. The logs lie ln 2 to either side: spread ln 2 sqrt(4 / 3). Trial 5 has only one side.
     #[test]
     fn a_ratio_by_hand() {
         let window = |ns| Window { units: 1.0, ns };
@@ -70,8 +73,8 @@ mod tests {
         assert_eq!(rate_ratio(&own, &[], 0.95), Err(NotEstimable::NothingMeasured));
     }
 
-    // Trials 1 and 3: 400 ns / 4 units = 100; 2 and 4: 900 / 1 = 900. Geometric mean 300, the logs ln 3 to
-    // either side.
+    // Trials 1 and 3: 400 ns / 4 units = 100; 2 and 4: 900 / 1 = 900. Geometric mean 300, the logs
+    // ln 3 to either side.
     #[test]
     fn ns_per_unit_by_hand() {
         let window = |units, ns| Window { units, ns };
@@ -84,6 +87,9 @@ mod tests {
             rate(&[(1, window(0.0, 1.0)), (2, window(1.0, 1.0))], 0.95),
             Err(NotEstimable::NoWork { trials: 1, of: 2 })
         );
-        assert_eq!(rate(&[(4, window(1.0, -1.0))], 0.95), Err(NotEstimable::InvalidWindow { trial: 4 }));
+        assert_eq!(
+            rate(&[(4, window(1.0, -1.0))], 0.95),
+            Err(NotEstimable::InvalidWindow { trial: 4 })
+        );
     }
 }

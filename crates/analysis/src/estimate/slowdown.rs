@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 use super::window::Total;
 use super::{Estimate, Interval, NotEstimable, Pair};
 
-/// The slowdown of the arm against its baseline (1.00 unchanged, 12.0 twelve times slower), with a t-interval
-/// over trials at the confidence `level`.
+/// The slowdown of the arm against its baseline (1.00 unchanged, 12.0 twelve times slower), with a
+/// t-interval over trials at the confidence `level`.
 ///
 /// # Limits
 ///
-/// Student's t supposes that trials scatter around one value. It bears two values that are both common, but no
-/// handful of trials knows of a rare one: where one trial in ten is 12x slower and the others are not, a 95 %
-/// interval holds the geometric mean in 65 % of the experiments with 10 trials, 88 % with 20, 91 % with 40.
+/// Student's t supposes that trials scatter around one value. It bears two values that are both
+/// common, but no handful of trials knows of a rare one: where one trial in ten is 12x slower and
+/// the others are not, a 95 % interval holds the geometric mean in 65 % of the experiments with 10
+/// trials, 88 % with 20, 91 % with 40.
 ///
 /// # Errors
 ///
-/// A trial in which either side did no work at all has no finite log-ratio. Leaving it out would hide the
-/// worst harm there is, so it makes the figure [`NotEstimable::Stalled`]. Stalls of single windows count in
-/// full.
+/// A trial in which either side did no work at all has no finite log-ratio. Leaving it out would
+/// hide the worst harm there is, so it makes the figure [`NotEstimable::Stalled`]. Stalls of single
+/// windows count in full.
 pub fn slowdown(pairs: &[Pair], level: f64) -> Estimate {
     slowdown_of(pairs.iter(), level)
 }
@@ -27,7 +28,8 @@ pub(super) fn slowdown_of<'a>(pairs: impl Iterator<Item = &'a Pair>, level: f64)
     Interval::over_trials(&logs(pairs)?, level)
 }
 
-/// The log of each trial's slowdown, in the order of the trials' numbers: what the interval rests on.
+/// The log of each trial's slowdown, in the order of the trials' numbers: what the interval rests
+/// on.
 ///
 /// # Errors
 /// As [`slowdown`].
@@ -50,7 +52,10 @@ fn logs<'a>(pairs: impl Iterator<Item = &'a Pair>) -> Result<Vec<f64>, NotEstima
     if baseline + arm > 0 {
         return Err(NotEstimable::Stalled { baseline, arm, of: trials.len() as u32 });
     }
-    Ok(trials.values().map(|[baseline, arm]| arm.log_ns_per_unit() - baseline.log_ns_per_unit()).collect())
+    Ok(trials
+        .values()
+        .map(|[baseline, arm]| arm.log_ns_per_unit() - baseline.log_ns_per_unit())
+        .collect())
 }
 
 #[cfg(test)]
@@ -64,8 +69,9 @@ mod tests {
         Pair { trial, class: Class::Unprobed, baseline: window(baseline), arm: window(arm) }
     }
 
-    // Twice over. Trial 1: (100 + 300) / (10 + 10) = 20 alone, (100 + 0) / (10 + 10) = 5 beside: 4x. The mean of the two
-    // windows' ratios would have been infinite. Trial 2: 30 / 10 against 30 / 10: 1x. Geometric mean: 2x.
+    // Twice over. Trial 1: (100 + 300) / (10 + 10) = 20 alone, (100 + 0) / (10 + 10) = 5 beside:
+    // 4x. The mean of the two windows' ratios would have been infinite. Trial 2: 30 / 10 against 30
+    // / 10: 1x. Geometric mean: 2x.
     #[test]
     fn totals_of_a_trial_are_compared_not_its_windows() {
         let pairs = [0, 2].map(|trial| {
@@ -113,6 +119,9 @@ mod tests {
         }
         let huge = pair(9, (1.0, f64::MAX), (1.0, 1.0));
         let fine: Vec<Pair> = (10..14).map(|trial| Pair { trial, ..fine }).collect();
-        assert_eq!(slowdown(&[&fine[..], &[huge, huge]].concat(), 0.95), Err(NotEstimable::OutOfRange));
+        assert_eq!(
+            slowdown(&[&fine[..], &[huge, huge]].concat(), 0.95),
+            Err(NotEstimable::OutOfRange)
+        );
     }
 }

@@ -2,19 +2,22 @@
 //!
 //! A figure is told where two things hold; each keeps noise from being read as an answer:
 //!
-//! - it rests on [`FEWEST_TRIALS`] trials or more. Two trials know their spread so badly that Student's t asks for
-//!   9 standard deviations to either side (at 95 %); three for 2.5; four for 1.6. And trials that take one of
-//!   two values, which is common (see [`super::modes`]), look all alike in every second experiment of two trials.
+//! - it rests on [`FEWEST_TRIALS`] trials or more. Two trials know their spread so badly that
+//!   Student's t asks for 9 standard deviations to either side (at 95 %); three for 2.5; four for
+//!   1.6. And trials that take one of two values, which is common (see [`super::modes`]), look all
+//!   alike in every second experiment of two trials.
 //! - its interval reaches no farther than a factor of [`WIDEST`] to either side.
 //!
-//! All estimators of this module keep to it, so that whatever prints, compares or concludes does, too.
+//! All estimators of this module keep to it, so that whatever prints, compares or concludes does,
+//! too.
 
 use std::fmt;
 
 use super::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, WIDEST};
 
 impl Interval {
-    /// Student's t-interval for the mean of independent log figures, one per trial, back-transformed.
+    /// Student's t-interval for the mean of independent log figures, one per trial,
+    /// back-transformed.
     ///
     /// # Errors
     /// Fewer than [`FEWEST_TRIALS`](super::FEWEST_TRIALS) trials, an interval wider than
@@ -23,7 +26,8 @@ impl Interval {
         told(Self::student(logs, level)?)
     }
 
-    /// The same, wider by so much to either side on the log scale, which no number of trials makes smaller.
+    /// The same, wider by so much to either side on the log scale, which no number of trials makes
+    /// smaller.
     ///
     /// # Errors
     /// An interval wider than [`WIDEST`](super::WIDEST).
@@ -63,8 +67,8 @@ pub(super) fn enough(trials: u32) -> Result<(), NotEstimable> {
 }
 
 impl NotEstimable {
-    /// What stands where the figure would: `too few trials: ...`, `not known: ...`, or `not estimable: ...`,
-    /// with what it would take where more trials would help.
+    /// What stands where the figure would: `too few trials: ...`, `not known: ...`, or `not
+    /// estimable: ...`, with what it would take where more trials would help.
     pub fn told(&self) -> String {
         match self {
             Self::TooFewTrials { .. }
@@ -109,7 +113,8 @@ impl NotEstimable {
     }
 }
 
-/// What it would take to settle a matter that is undecided. Its `Display` is `about 120 trials would settle it`.
+/// What it would take to settle a matter that is undecided. Its `Display` is `about 120 trials
+/// would settle it`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WouldSettle(
     /// Trials in all, as [`trials_needed`] tells; none where they would be absurdly many.
@@ -141,13 +146,17 @@ mod tests {
             let logs = vec![0.1; trials as usize];
             let reason = Interval::over_trials(&logs, 0.95).unwrap_err();
             assert_eq!(reason, NotEstimable::TooFewTrials { trials });
-            assert!(reason.told().starts_with("too few trials: ") && reason.told().contains("at least 4"));
+            assert!(
+                reason.told().starts_with("too few trials: ")
+                    && reason.told().contains("at least 4")
+            );
             assert_eq!(reason.short(), "too few trials");
         }
         assert!(Interval::over_trials(&[0.1; FEWEST_TRIALS as usize], 0.95).is_ok());
     }
 
-    // Four trials at 95 %: t = 3.182, half-width 1.591 spreads; ln 10 = 2.303 is reached at a spread of 1.447.
+    // Four trials at 95 %: t = 3.182, half-width 1.591 spreads; ln 10 = 2.303 is reached at a
+    // spread of 1.447.
     #[test]
     fn an_interval_beyond_tenfold_is_not_known_and_says_what_it_takes() {
         let scattered = |spread: f64| [-1.5, -0.5, 0.5, 1.5].map(|at| at * spread / 1.290_994_4);
@@ -178,7 +187,10 @@ mod tests {
         for (trials, told) in
             [(7, "7"), (65, "65"), (143, "150"), (89_258, "90000"), (u32::MAX, "4294967295")]
         {
-            assert_eq!(WouldSettle(Some(trials)).to_string(), format!("about {told} trials would settle it"));
+            assert_eq!(
+                WouldSettle(Some(trials)).to_string(),
+                format!("about {told} trials would settle it")
+            );
         }
     }
 }

@@ -11,12 +11,13 @@ pub enum Verdict {
     Slower,
     /// The interval lies below 1.
     Faster,
-    /// The interval holds 1 and lies within the margin (a test of equivalence, after Schuirmann 1987).
+    /// The interval holds 1 and lies within the margin (a test of equivalence, after Schuirmann
+    /// 1987).
     NoChangeLargerThanMargin,
     /// The interval holds 1 and reaches beyond the margin: nothing can be said yet.
     Undecided {
-        /// Trials, in all, that would settle it if the trials' spread stays what it was; none when absurdly
-        /// many.
+        /// Trials, in all, that would settle it if the trials' spread stays what it was; none when
+        /// absurdly many.
         trials_needed: Option<u32>,
     },
     /// There is no interval.
@@ -43,8 +44,9 @@ impl Finding {
             Ok(interval) if interval.high < 1.0 => Verdict::Faster,
             Ok(interval) if interval.within_margin(margin) => Verdict::NoChangeLargerThanMargin,
             Ok(interval) => Verdict::Undecided {
-                // Half a margin is enough whatever the estimate: such an interval either leaves out 1, or
-                // holds it and cannot reach beyond the margin. A whole margin would settle next to nothing.
+                // Half a margin is enough whatever the estimate: such an interval either leaves out
+                // 1, or holds it and cannot reach beyond the margin. A whole margin would settle
+                // next to nothing.
                 trials_needed: interval
                     .trials_for(margin.ln_1p() / 2.0)
                     .map(|trials| trials.max(interval.trials + 1)),
@@ -83,7 +85,8 @@ impl Serialize for Finding {
             _ => (None, None),
         };
         let slowdown = self.slowdown.ok_or(reason.unwrap_or(NotEstimable::NothingMeasured));
-        Written { verdict: self.verdict.word(), slowdown, margin: self.margin, trials_needed }.serialize(to)
+        Written { verdict: self.verdict.word(), slowdown, margin: self.margin, trials_needed }
+            .serialize(to)
     }
 }
 
@@ -119,8 +122,8 @@ mod tests {
         assert_eq!(finding.verdict, Verdict::NotEstimable(NotEstimable::NothingMeasured));
     }
 
-    // By hand: 2.0 sd, half-width 1.0 at 95 %: t(17) = 2.110 gives 2.110 * 2 / sqrt 18 = 0.995, and t(16) =
-    // 2.120 gives 2.120 * 2 / sqrt 17 = 1.028.
+    // By hand: 2.0 sd, half-width 1.0 at 95 %: t(17) = 2.110 gives 2.110 * 2 / sqrt 18 = 0.995, and
+    // t(16) = 2.120 gives 2.120 * 2 / sqrt 17 = 1.028.
     #[test]
     fn trials_needed_by_hand() {
         assert_eq!(trials_needed(2.0, 0.95, 1.0), Some(18));
@@ -134,7 +137,8 @@ mod tests {
     #[test]
     fn what_buckets_leave_open_no_trials_settle() {
         let Ok(interval) = interval(0.85, 1.15) else { panic!() };
-        let needed = |slack| Finding::new(&Ok(Interval { slack, spread: 0.1, ..interval }), 0.1).verdict;
+        let needed =
+            |slack| Finding::new(&Ok(Interval { slack, spread: 0.1, ..interval }), 0.1).verdict;
         let Verdict::Undecided { trials_needed: Some(without) } = needed(0.0) else { panic!() };
         let Verdict::Undecided { trials_needed: Some(with) } = needed(0.03) else { panic!() };
         assert!(with > without, "{with} {without}");
@@ -158,7 +162,8 @@ mod tests {
         assert_eq!(json["verdict"], "undecided");
         assert!(json["trials_needed"].is_u64());
         assert_eq!(json["slowdown"]["trials"], 10);
-        let json = serde_json::to_value(Finding::new(&Err(NotEstimable::OutOfRange), 0.01)).unwrap();
+        let json =
+            serde_json::to_value(Finding::new(&Err(NotEstimable::OutOfRange), 0.01)).unwrap();
         assert_eq!(
             (&json["verdict"], &json["trials_needed"]),
             (&"not_estimable".into(), &serde_json::Value::Null)

@@ -49,7 +49,8 @@ impl Total {
         self.units == 0.0
     }
 
-    /// Log of ns per unit. A difference of logs, since the quotient of two finite numbers may not be finite.
+    /// Log of ns per unit. A difference of logs, since the quotient of two finite numbers may not
+    /// be finite.
     pub(super) fn log_ns_per_unit(&self) -> f64 {
         self.ns.ln() - self.units.ln()
     }

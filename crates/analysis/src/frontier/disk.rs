@@ -1,8 +1,8 @@
-//! The frontier of disks: what is committed or written to files a second, against what that does to whoever commits or works
-//! beside it.
+//! The frontier of disks: what is committed or written to files a second, against what that does to
+//! whoever commits or works beside it.
 //!
-//! Beside a victim it is the aggressors' work, and the victim's p99 where enough latencies bear one, else its slowdown. Where
-//! nobody is disturbed, each way to commit stands with its own p99.
+//! Beside a victim it is the aggressors' work, and the victim's p99 where enough latencies bear
+//! one, else its slowdown. Where nobody is disturbed, each way to commit stands with its own p99.
 
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::quantity::Quantile;
@@ -69,8 +69,8 @@ pub struct DiskPoint {
     pub standing: Standing,
 }
 
-/// The ways of an experiment by what they do: commits first. Empty where nobody commits or writes to files, and of what one way
-/// alone does.
+/// The ways of an experiment by what they do: commits first. Empty where nobody commits or writes
+/// to files, and of what one way alone does.
 pub fn on_disk(
     plan: &Plan,
     samples: &[Sample],
@@ -78,36 +78,44 @@ pub fn on_disk(
     latencies: &[CaseLatencies],
     level: f64,
 ) -> Vec<OnDisk> {
-    let workers: Vec<(usize, Worker)> =
-        results.iter().filter_map(|result| Some((result.case, worker(plan, result.case)?))).collect();
+    let workers: Vec<(usize, Worker)> = results
+        .iter()
+        .filter_map(|result| Some((result.case, worker(plan, result.case)?)))
+        .collect();
     let commits = workers.iter().filter_map(|(_, worker)| worker.commit);
     let batches: Vec<u32> = commits.map(|commit| commit.batch).collect();
     let by_record = batches.windows(2).any(|two| two[0] != two[1]);
     let of_case = |case: usize| {
         let own = workers.iter().find(|(number, _)| *number == case);
         own.map_or(Vec::new(), |(_, worker)| {
-            let amount = worker.commit.filter(|_| by_record).map_or(1.0, |commit| f64::from(commit.batch));
+            let amount =
+                worker.commit.filter(|_| by_record).map_or(1.0, |commit| f64::from(commit.batch));
             vec![(worker.role, worker.count, amount)]
         })
     };
     let rates = rates(plan, samples, of_case);
     let commits = if by_record { Amount::Records } else { Amount::Commits };
     let all = [commits, Amount::Bytes].map(|amount| {
-        let own =
-            || workers.iter().filter(|(_, worker)| worker.commit.is_some() == (amount != Amount::Bytes));
+        let own = || {
+            workers
+                .iter()
+                .filter(|(_, worker)| worker.commit.is_some() == (amount != Amount::Bytes))
+        };
         let p99 = |case: usize| p99(plan, latencies, case);
         let known = own().filter(|(case, _)| p99(*case).is_ok()).count();
         let slowdown = |case: usize| {
             let result = results.iter().find(|result| result.case == case)?;
             Some(result.effect.as_ref()?.by_class.all.slowdown)
         };
-        let slowed = own().filter(|(case, _)| slowdown(*case).is_some_and(|found| found.is_ok())).count();
+        let slowed =
+            own().filter(|(case, _)| slowdown(*case).is_some_and(|found| found.is_ok())).count();
         let against = if slowed > known { Against::Slowdown } else { Against::P99 };
         let point = |(case, worker): &(usize, Worker)| DiskPoint {
             case: *case,
             role: worker.role,
             durable: worker.commit.is_none_or(|commit| commit.sync.durable()),
-            per_s: estimate::rate(rates.get(case).map_or(&[][..], Vec::as_slice), level).map(per_second),
+            per_s: estimate::rate(rates.get(case).map_or(&[][..], Vec::as_slice), level)
+                .map(per_second),
             against: match against {
                 Against::P99 => p99(*case),
                 Against::Slowdown => slowdown(*case).unwrap_or_else(|| p99(*case)),
@@ -133,19 +141,22 @@ struct Worker<'a> {
     commit: Option<&'a Commit>,
 }
 
-// The one other role that commits or writes to files; where the case has no baseline, the metric's own, if it commits.
+// The one other role that commits or writes to files; where the case has no baseline, the metric's
+// own, if it commits.
 fn worker(plan: &Plan, case: usize) -> Option<Worker<'_>> {
     let what = &plan.cases[case];
     let has_victim = what.baseline.is_some();
     let mut workers =
-        what.active.iter().filter(|active| (active.role == plan.metric) != has_victim).filter_map(|active| {
-            let commit = match &plan.variants[active.role].get(active.variant)?.task {
-                Task::Commit(commit) => Some(commit),
-                Task::Dirty(_) if has_victim => None,
-                _ => return None,
-            };
-            Some(Worker { role: active.role, count: active.count, commit })
-        });
+        what.active.iter().filter(|active| (active.role == plan.metric) != has_victim).filter_map(
+            |active| {
+                let commit = match &plan.variants[active.role].get(active.variant)?.task {
+                    Task::Commit(commit) => Some(commit),
+                    Task::Dirty(_) if has_victim => None,
+                    _ => return None,
+                };
+                Some(Worker { role: active.role, count: active.count, commit })
+            },
+        );
     let first = workers.next();
     first.filter(|_| workers.next().is_none())
 }
@@ -158,7 +169,8 @@ fn p99(plan: &Plan, latencies: &[CaseLatencies], case: usize) -> Estimate {
 
 fn judge(points: &mut [DiskPoint]) {
     let figures = |point: &DiskPoint| Some((point.per_s.ok()?, point.against.ok()?));
-    let all: Vec<Figures> = points.iter().filter(|point| point.durable).filter_map(figures).collect();
+    let all: Vec<Figures> =
+        points.iter().filter(|point| point.durable).filter_map(figures).collect();
     for point in points {
         point.standing = match figures(point) {
             _ if !point.durable => Standing::Unfenced,
@@ -204,14 +216,15 @@ mod tests {
 
     fn plan(roles_and_arms: &str) -> Plan {
         let text = format!(
-            "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nwindow = '400ms'\n{roles_and_arms}"
+            "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nwindow = \
+             '400ms'\n{roles_and_arms}"
         );
         let topology = Topology::read(&fixtures::xeon_2s64t().root()).unwrap();
         Plan::new(&Experiment::parse(&text).unwrap(), &topology, None).unwrap()
     }
 
-    // In each of four trials the victim alone does 100 units in a window of 1 ms, and beside the case's aggressor as many as told,
-    // of which one in fifty takes `slow` ns.
+    // In each of four trials the victim alone does 100 units in a window of 1 ms, and beside the
+    // case's aggressor as many as told, of which one in fifty takes `slow` ns.
     fn measure(case: u32, victim: u64, slow: u64, aggressor: u64) -> Vec<Sample> {
         let of = |trial, position, own: u32, role: &str, units| Sample {
             trial,
@@ -229,7 +242,8 @@ mod tests {
         let latencies = |slow| Some(vec![(1024, 4900), (slow, 100)].into());
         let trial = |trial: u32| {
             let alone = Sample { latencies: latencies(1280), ..of(trial, 0, 0, "victim", 100) };
-            let beside = Sample { latencies: latencies(slow), ..of(trial, 1, case, "victim", victim) };
+            let beside =
+                Sample { latencies: latencies(slow), ..of(trial, 1, case, "victim", victim) };
             [alone, beside, of(trial, 1, case, "aggressor", aggressor)]
         };
         (0..4).flat_map(trial).collect()
@@ -240,7 +254,8 @@ mod tests {
         on_disk(plan, samples, &results, &latency::cases(plan, samples, None, 0.95), 0.95)
     }
 
-    // Cases 1 to 4 commit: fdatasync of 1 and 4 records, nothing of 1 and 4; 5 and 6 write; 7 computes.
+    // Cases 1 to 4 commit: fdatasync of 1 and 4 records, nothing of 1 and 4; 5 and 6 write; 7
+    // computes.
     fn all() -> Vec<Sample> {
         [
             measure(1, 50, 1 << 14, 40),
@@ -265,8 +280,10 @@ mod tests {
             let (rate, p99) = (point.per_s.unwrap().value.round(), point.against.unwrap().value);
             (point.case, rate, p99.log2().floor(), point.standing)
         };
-        let rows: Vec<Vec<_>> = found.iter().map(|one| one.points.iter().map(row).collect()).collect();
-        // 40 commits of one record in 1 ms are 40 000 records a second, 20 of four are 80 000 and twice as hard on the victim.
+        let rows: Vec<Vec<_>> =
+            found.iter().map(|one| one.points.iter().map(row).collect()).collect();
+        // 40 commits of one record in 1 ms are 40 000 records a second, 20 of four are 80 000 and
+        // twice as hard on the victim.
         assert_eq!(
             rows[0],
             [
@@ -295,15 +312,19 @@ mod tests {
         samples.iter_mut().for_each(|sample| sample.latencies = None);
         let found = found(&plan, &samples);
         assert_eq!((found[0].against, found[0].alone), (Against::Slowdown, Some(1.0)));
-        let slowdowns: Vec<f64> =
-            found[1].points.iter().map(|point| (point.against.unwrap().value * 1e6).round() / 1e6).collect();
+        let slowdowns: Vec<f64> = found[1]
+            .points
+            .iter()
+            .map(|point| (point.against.unwrap().value * 1e6).round() / 1e6)
+            .collect();
         assert_eq!(slowdowns, [4.0, 4.0]);
     }
 
     #[test]
     fn ways_to_commit_stand_with_their_own_p99() {
         let plan = plan(
-            "[[role]]\nname = 'victim'\ntask = { workload = 'commit', sync = ['fsync', 'fdatasync', 'none'] }\n\
+            "[[role]]\nname = 'victim'\ntask = \
+             { workload = 'commit', sync = ['fsync', 'fdatasync', 'none'] }\n\
          [[arm]]\nname = 'commit'\nactive = ['victim']\n",
         );
         let one = |trial: u32, case: u32| Sample {
@@ -319,7 +340,8 @@ mod tests {
             latencies: Some(vec![(1024, 4900), (1 << (20 - case), 100)].into()),
             ..Sample::default()
         };
-        let samples: Vec<Sample> = (0..4).flat_map(|trial| [0, 1, 2].map(|case| one(trial, case))).collect();
+        let samples: Vec<Sample> =
+            (0..4).flat_map(|trial| [0, 1, 2].map(|case| one(trial, case))).collect();
         let found = found(&plan, &samples);
         assert_eq!(found.len(), 1);
         assert_eq!(

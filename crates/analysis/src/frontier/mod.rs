@@ -1,17 +1,17 @@
-//! The frontier: for every way of writing, flushed bytes a second against the victim's slowdown. A pure
-//! function of a plan and its samples.
+//! The frontier: for every way of writing, flushed bytes a second against the victim's slowdown. A
+//! pure function of a plan and its samples.
 //!
 //! A way of writing is a case in which roles with the workload `write` run: beside a victim, whose
-//! slowdown is the case's, or as the metric itself, which costs something but has nobody to disturb.
-//! Where a case has several writers, their bytes are added up.
+//! slowdown is the case's, or as the metric itself, which costs something but has nobody to
+//! disturb. Where a case has several writers, their bytes are added up.
 //!
-//! A way is *fenced* when its bytes have left the caches before the writer goes on: by a flush instruction
-//! or non-temporal stores with a fence, or by `msync`. Only fenced ways are compared with each other: a
-//! writer that does not wait is fast, and has promised nothing.
+//! A way is *fenced* when its bytes have left the caches before the writer goes on: by a flush
+//! instruction or non-temporal stores with a fence, or by `msync`. Only fenced ways are compared
+//! with each other: a writer that does not wait is fast, and has promised nothing.
 //!
-//! Among them the *efficient* ones are marked: no other writes more and disturbs less (Pareto). Where two
-//! slowdowns cannot be told apart, noise would make a slow way look gentle: it counts as gentler only where
-//! the intervals say so.
+//! Among them the *efficient* ones are marked: no other writes more and disturbs less (Pareto).
+//! Where two slowdowns cannot be told apart, noise would make a slow way look gentle: it counts as
+//! gentler only where the intervals say so.
 
 mod disk;
 
@@ -87,8 +87,8 @@ pub enum Standing {
     Efficient,
     /// Some way writes more, and the intervals do not bear out that this one is gentler.
     Close,
-    /// Some way writes more and disturbs less, one of the two beyond both intervals; [`Frontier::beaten_in`] says
-    /// which.
+    /// Some way writes more and disturbs less, one of the two beyond both intervals;
+    /// [`Frontier::beaten_in`] says which.
     Beaten,
     /// Nothing is promised when it goes on: compared with nobody.
     Unfenced,
@@ -135,8 +135,8 @@ pub enum Better {
 }
 
 impl Frontier {
-    /// In what a way is beaten by another one, as far as the intervals tell; the most that any of the others shows.
-    /// None where it is not beaten.
+    /// In what a way is beaten by another one, as far as the intervals tell; the most that any of
+    /// the others shows. None where it is not beaten.
     pub fn beaten_in(&self, point: &Point) -> Option<Better> {
         let own = point.figures().filter(|_| point.standing == Standing::Beaten)?;
         let others = self.points.iter().filter(|other| other.fenced()).filter_map(Point::figures);
@@ -170,16 +170,21 @@ pub fn frontier(plan: &Plan, samples: &[Sample], level: f64) -> Frontier {
         });
     }
     judge(&mut points);
-    let durable = !points.is_empty() && points.iter().flat_map(|p| &p.writers).all(Writer::persistent);
+    let durable =
+        !points.is_empty() && points.iter().flat_map(|p| &p.writers).all(Writer::persistent);
     let victim = points.iter().any(|point| point.slowdown.is_some()).then(|| {
         let metric = &plan.experiment.metric;
-        plan.experiment.measure.quantity.quantile().map_or(metric.clone(), |of| format!("{of} of {metric}"))
+        plan.experiment
+            .measure
+            .quantity
+            .quantile()
+            .map_or(metric.clone(), |of| format!("{of} of {metric}"))
     });
     Frontier { victim, reached: if durable { Reached::Durable } else { Reached::Flushed }, points }
 }
 
-/// One frontier of several experiments with the same victim, such as one at full rate and one paced.
-/// None of none.
+/// One frontier of several experiments with the same victim, such as one at full rate and one
+/// paced. None of none.
 pub fn merged(several: &[&Frontier]) -> Option<Frontier> {
     let first = several.first()?;
     let mut points: Vec<Point> = several.iter().flat_map(|one| one.points.clone()).collect();
@@ -235,7 +240,8 @@ fn standing(own: Figures, all: &[Figures]) -> Standing {
 
 // Who writes in a case, by role; the metric only where it is not a victim.
 fn writers(plan: &Plan, case: usize, has_victim: bool) -> Vec<(usize, Writer)> {
-    let active = plan.cases[case].active.iter().filter(|active| !(has_victim && active.role == plan.metric));
+    let active =
+        plan.cases[case].active.iter().filter(|active| !(has_victim && active.role == plan.metric));
     active
         .filter_map(|active| match &plan.variants[active.role][active.variant].task {
             Task::Write(write) => Some((
@@ -251,17 +257,24 @@ fn writers(plan: &Plan, case: usize, has_victim: bool) -> Vec<(usize, Writer)> {
         .collect()
 }
 
-// Per case and window what some roles came to, in one pass over the samples: of each its number, its instances, and how much
-// a unit of it is.
+// Per case and window what some roles came to, in one pass over the samples: of each its number,
+// its instances, and how much a unit of it is.
 fn rates(
     plan: &Plan,
     samples: &[Sample],
     of_case: impl Fn(usize) -> Vec<(usize, u32, f64)>,
 ) -> BTreeMap<usize, Vec<(u32, Window)>> {
-    let roles: BTreeMap<&str, usize> =
-        plan.experiment.roles.iter().enumerate().map(|(number, role)| (role.name.as_str(), number)).collect();
+    let roles: BTreeMap<&str, usize> = plan
+        .experiment
+        .roles
+        .iter()
+        .enumerate()
+        .map(|(number, role)| (role.name.as_str(), number))
+        .collect();
     let counts: Vec<BTreeMap<usize, (u32, f64)>> = (0..plan.cases.len())
-        .map(|case| of_case(case).into_iter().map(|(role, count, amount)| (role, (count, amount))).collect())
+        .map(|case| {
+            of_case(case).into_iter().map(|(role, count, amount)| (role, (count, amount))).collect()
+        })
         .collect();
     // Instances run side by side: their work adds up, their time does not.
     let mut sums: BTreeMap<(usize, u32), (f64, BTreeMap<usize, f64>)> = BTreeMap::new();

@@ -52,15 +52,19 @@ fn sample(trial: u32, position: u32, step_case: usize, case: usize, role: &str) 
     }
 }
 
-// In each of four trials, the third as the first and the fourth as the second: the victim alone does 100 units
-// in a window, beside `victim` of them; each of two writers writes `lines` lines in 1000 ns.
+// In each of four trials, the third as the first and the fourth as the second: the victim alone
+// does 100 units in a window, beside `victim` of them; each of two writers writes `lines` lines in
+// 1000 ns.
 fn measure(case: usize, victim: [u64; 2], lines: [u64; 2]) -> Vec<Sample> {
     let trial = |trial: u32| {
         let of = trial as usize % 2;
         let alone = sample(trial, 0, case, 0, "victim");
         let beside = Sample { units: victim[of], ..sample(trial, 1, case, case, "victim") };
-        let writer =
-            |instance| Sample { units: lines[of], instance, ..sample(trial, 1, case, case, "aggressor") };
+        let writer = |instance| Sample {
+            units: lines[of],
+            instance,
+            ..sample(trial, 1, case, case, "aggressor")
+        };
         [alone, beside, writer(0), writer(1)]
     };
     (0..4).flat_map(trial).collect()
@@ -100,22 +104,32 @@ fn points_by_hand() {
     assert_eq!(found.points[0].writers[0].count, 2);
 }
 
-// Trials of 3.2 and 6.4 GB/s, and slowdowns of 1 and 4: wide intervals. clwb is worse than nt in both
-// by value and in none beyond the interval.
+// Trials of 3.2 and 6.4 GB/s, and slowdowns of 1 and 4: wide intervals. clwb is worse than nt in
+// both by value and in none beyond the interval.
 #[test]
 fn what_intervals_leave_open_is_close_not_beaten() {
     let plan = plan(BESIDE);
-    let samples =
-        [measure(1, [100, 20], [24, 48]), measure(2, [100, 25], [25, 50]), measure(3, [100, 100], [1, 1])]
-            .concat();
+    let samples = [
+        measure(1, [100, 20], [24, 48]),
+        measure(2, [100, 25], [25, 50]),
+        measure(3, [100, 100], [1, 1]),
+    ]
+    .concat();
     let found = frontier(&plan, &samples, 0.95);
     let standings: Vec<Standing> = found.points.iter().map(|point| point.standing).collect();
-    // clflush writes least and disturbs nobody, but nt may not do so either. What was not measured is not
-    // judged.
-    assert_eq!(standings, [Standing::Close, Standing::Efficient, Standing::Close, Standing::Unfenced]);
+    // clflush writes least and disturbs nobody, but nt may not do so either. What was not measured
+    // is not judged.
+    assert_eq!(
+        standings,
+        [Standing::Close, Standing::Efficient, Standing::Close, Standing::Unfenced]
+    );
     assert_eq!(found.points[3].bytes_per_s, Err(NotEstimable::NothingMeasured));
     let (rate, _) = found.points[1].figures().unwrap();
-    assert!((rate.value - (3.2e9f64 * 6.4e9).sqrt()).abs() < 1.0 && rate.low < 3.2e9 && rate.high > 6.4e9);
+    assert!(
+        (rate.value - (3.2e9f64 * 6.4e9).sqrt()).abs() < 1.0
+            && rate.low < 3.2e9
+            && rate.high > 6.4e9
+    );
 }
 
 // By the figures alone the second is always both faster and gentler.
@@ -139,9 +153,12 @@ fn what_a_way_is_beaten_in_is_what_intervals_tell() {
 #[test]
 fn a_slower_way_is_efficient_where_it_is_gentler() {
     let plan = plan(BESIDE);
-    let samples =
-        [measure(1, [50, 51], [50, 50]), measure(2, [100, 100], [25, 25]), measure(3, [70, 70], [20, 20])]
-            .concat();
+    let samples = [
+        measure(1, [50, 51], [50, 50]),
+        measure(2, [100, 100], [25, 25]),
+        measure(3, [70, 70], [20, 20]),
+    ]
+    .concat();
     let found = frontier(&plan, &samples, 0.95);
     let standings: Vec<Standing> = found.points.iter().map(|point| point.standing).collect();
     assert_eq!(standings[..3], [Standing::Efficient, Standing::Efficient, Standing::Beaten]);
@@ -175,8 +192,9 @@ fn costs_alone_have_rates_and_no_victim() {
         active = ['victim']
     ";
     let plan = plan(text);
-    let samples: Vec<Sample> =
-        (0..4).flat_map(|case| (0..4).map(move |trial| sample(trial, 0, case, case, "victim"))).collect();
+    let samples: Vec<Sample> = (0..4)
+        .flat_map(|case| (0..4).map(move |trial| sample(trial, 0, case, case, "victim")))
+        .collect();
     let found = frontier(&plan, &samples, 0.95);
     assert_eq!((found.victim, found.reached), (None, Reached::Durable));
     let fenced: Vec<bool> = found.points.iter().map(Point::fenced).collect();
@@ -189,7 +207,8 @@ fn costs_alone_have_rates_and_no_victim() {
 
 #[test]
 fn a_writer_that_suffers_beside_writers_is_the_victim() {
-    let text = BESIDE.replace("{ workload = 'chase' }", "{ workload = 'write', instruction = 'nt' }");
+    let text =
+        BESIDE.replace("{ workload = 'chase' }", "{ workload = 'write', instruction = 'nt' }");
     let plan = plan(&text);
     let found = frontier(&plan, &measure(1, [50, 50], [25, 25]), 0.95);
     assert_eq!(found.points[0].writers.len(), 1);
@@ -208,7 +227,8 @@ fn an_experiment_without_writers_has_no_points() {
 #[test]
 fn json_has_figures_or_reasons() {
     let plan = plan(BESIDE);
-    let json = serde_json::to_value(frontier(&plan, &measure(1, [50, 50], [25, 25]), 0.95)).unwrap();
+    let json =
+        serde_json::to_value(frontier(&plan, &measure(1, [50, 50], [25, 25]), 0.95)).unwrap();
     assert_eq!(json["reached"], "flushed");
     assert_eq!(json["points"][0]["standing"], "efficient");
     assert!(json["points"][0]["slowdown"]["value"].is_f64());

@@ -22,7 +22,8 @@ pub struct Reached {
 /// Counts the hosts whose figure is at least this.
 pub fn reached(hosts: &[OnHost], at_least: f64, level: f64) -> Reached {
     let each = together(level, hosts.len());
-    let mut found = Reached { at_least, above: Vec::new(), below: Vec::new(), undecided: Vec::new(), level };
+    let mut found =
+        Reached { at_least, above: Vec::new(), below: Vec::new(), undecided: Vec::new(), level };
     for (place, host) in hosts.iter().enumerate() {
         let (low, high) = host.bounds(each);
         let side = match () {

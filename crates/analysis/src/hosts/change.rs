@@ -5,8 +5,8 @@ use super::moderate::moderated;
 use super::{FEWEST_HOSTS, OnHost};
 use crate::estimate::{Estimate, Interval, NotEstimable, t_quantile_at};
 
-/// The middle of the group `after` over that of `before`, which are different hosts: Welch's interval of the two
-/// summaries.
+/// The middle of the group `after` over that of `before`, which are different hosts: Welch's
+/// interval of the two summaries.
 ///
 /// # Errors
 /// A group of fewer than [`FEWEST_HOSTS`], which stand for trials here.
@@ -16,7 +16,8 @@ pub fn between_groups(before: &[OnHost], after: &[OnHost], level: f64) -> Estima
     let [a, b] = fits.map(|fit| fit.error * fit.error);
     let freedom = |group: &[OnHost]| group.len() as f64 - 1.0;
     let over = a * a / freedom(before) + b * b / freedom(after);
-    let degrees = if over > 0.0 { (a + b).powi(2) / over } else { freedom(before) + freedom(after) };
+    let degrees =
+        if over > 0.0 { (a + b).powi(2) / over } else { freedom(before) + freedom(after) };
     told(fits[1].middle - fits[0].middle, (a + b).sqrt(), degrees, fewest, level)
 }
 
@@ -55,5 +56,13 @@ fn told(middle: f64, error: f64, degrees: f64, trials: u32, level: f64) -> Estim
         return Err(NotEstimable::OutOfRange);
     }
     let [low, value, high] = bounds;
-    Ok(Interval { value, low, high, level, trials, spread: error * f64::from(trials).sqrt(), slack: 0.0 })
+    Ok(Interval {
+        value,
+        low,
+        high,
+        level,
+        trials,
+        spread: error * f64::from(trials).sqrt(),
+        slack: 0.0,
+    })
 }

@@ -1,14 +1,16 @@
 //! How surely it is known how much hosts differ, and what that lets expect of the next one.
 //!
-//! Given a variance between hosts, their weighted squares about the middle follow a known distribution. So what was seen
-//! says of each variance with what confidence the true one is no larger: the *confidence distribution*. What to expect
-//! of the next host follows from each variance, and these are mixed with that as weights (Nagashima, Noma and Furukawa,
-//! "Prediction intervals for random-effects meta-analysis: a confidence distribution approach", Stat. Methods Med. Res. 28,
-//! 2019; here on a grid, without random numbers).
+//! Given a variance between hosts, their weighted squares about the middle follow a known
+//! distribution. So what was seen says of each variance with what confidence the true one is no
+//! larger: the *confidence distribution*. What to expect of the next host follows from each
+//! variance, and these are mixed with that as weights (Nagashima, Noma and Furukawa, "Prediction
+//! intervals for random-effects meta-analysis: a confidence distribution approach", Stat. Methods
+//! Med. Res. 28, 2019; here on a grid, without random numbers).
 //!
-//! The reference is chi-squared where the hosts' own variances are known. From few trials they are not, and it is Welch's
-//! F ("On the comparison of several mean values", Biometrika 38, 1951), whose degrees of freedom and correction count only
-//! the part of a host's variance that is its own.
+//! The reference is chi-squared where the hosts' own variances are known. From few trials they are
+//! not, and it is Welch's F ("On the comparison of several mean values", Biometrika 38, 1951),
+//! whose degrees of freedom and correction count only the part of a host's variance that is its
+//! own.
 
 use statrs::distribution::{ContinuousCDF, FisherSnedecor, Normal};
 
@@ -21,7 +23,8 @@ const MOST_FREEDOM: f64 = 2e4;
 const LARGEST: f64 = 1e6;
 /// The share of an interval's tail that the grid of variances leaves out on either side.
 const LEFT_OUT: f64 = 4e-3;
-/// The grid's steps, and how far below its largest variance it reaches. What is smaller counts as none.
+/// The grid's steps, and how far below its largest variance it reaches. What is smaller counts as
+/// none.
 const STEPS: u32 = 60;
 const DEPTH: f64 = 1e-4;
 
@@ -54,7 +57,8 @@ impl<'a> Confidence<'a> {
         let correction = 1.0 + 2.0 * (count - 2.0) / wide * apart;
         // Moderated variances err together, too.
         let freedom = (3.0 * apart / wide + common / self.together).recip().min(MOST_FREEDOM);
-        let reference = FisherSnedecor::new(count - 1.0, freedom).expect("both freedoms are positive");
+        let reference =
+            FisherSnedecor::new(count - 1.0, freedom).expect("both freedoms are positive");
         reference.sf(squares / (count - 1.0) / correction)
     }
 
@@ -75,7 +79,8 @@ impl<'a> Confidence<'a> {
         high
     }
 
-    /// Where the next host's true figure will be, on the log scale: between equal tails of the mixture.
+    /// Where the next host's true figure will be, on the log scale: between equal tails of the
+    /// mixture.
     pub(super) fn next(&self, level: f64) -> (f64, f64) {
         let tail = (1.0 - level) / 2.0;
         let mixture = self.mixture(tail * LEFT_OUT);

@@ -34,7 +34,8 @@ pub struct Expected {
     pub next_high: f64,
     /// Confidence level of all bounds.
     pub level: f64,
-    /// How much hosts differ: the standard deviation of their true figures on the log scale, 0.05 being about 5 %.
+    /// How much hosts differ: the standard deviation of their true figures on the log scale, 0.05
+    /// being about 5 %.
     pub between: f64,
     /// Lower bound of that.
     pub between_low: f64,
@@ -46,8 +47,8 @@ pub struct Expected {
     pub share_between: f64,
 }
 
-/// Summarises hosts of one kind; `None` where there are fewer than [`FEWEST_HOSTS`], or figures that are no numbers, or whose
-/// variance is none.
+/// Summarises hosts of one kind; `None` where there are fewer than [`FEWEST_HOSTS`], or figures
+/// that are no numbers, or whose variance is none.
 pub fn expected(hosts: &[OnHost], level: f64) -> Option<Expected> {
     let known = |host: &OnHost| {
         host.log.abs() < LARGEST_LOG && SENSIBLE.contains(&host.variance) && host.freedom >= 1.0
@@ -79,10 +80,14 @@ pub fn expected(hosts: &[OnHost], level: f64) -> Option<Expected> {
         within: within.sqrt(),
         share_between: fit.between / (fit.between + within),
     };
-    [told.low, told.high, told.next_low, told.next_high].iter().all(|bound| bound.is_normal()).then_some(told)
+    [told.low, told.high, told.next_low, told.next_high]
+        .iter()
+        .all(|bound| bound.is_normal())
+        .then_some(told)
 }
 
-/// The middle of some hosts, its standard error, and the variance between them, all on the log scale.
+/// The middle of some hosts, its standard error, and the variance between them, all on the log
+/// scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Fit {
     pub middle: f64,
@@ -106,7 +111,8 @@ impl Fit {
 fn restricted_likelihood<'a>(hosts: impl Iterator<Item = &'a OnHost> + Clone) -> f64 {
     let count = hosts.clone().count() as f64;
     let mean = hosts.clone().map(|host| host.log).sum::<f64>() / count;
-    let mut between = hosts.clone().map(|host| (host.log - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let mut between =
+        hosts.clone().map(|host| (host.log - mean).powi(2)).sum::<f64>() / (count - 1.0);
     for _ in 0..MOST_STEPS {
         let Weighed { middle, weights, .. } = Weighed::of(hosts.clone(), between);
         let (mut over, mut squares) = (0.0, 0.0);

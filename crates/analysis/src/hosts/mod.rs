@@ -1,27 +1,31 @@
-//! One figure of many hosts: what to expect of the next one, which hosts differ, how many reach a bound, and what an
-//! update changed. Pure functions.
+//! One figure of many hosts: what to expect of the next one, which hosts differ, how many reach a
+//! bound, and what an update changed. Pure functions.
 //!
 //! # The model
 //!
-//! A host's figure is known with an error of its own, from trial to trial (*within* the host); hosts differ besides
-//! (*between* hosts). On the log scale `y = middle + host + error`, where `host` has the variance that is estimated
-//! and `error` the one that the host's own interval states: a random-effects summary, as meta-analyses are made.
+//! A host's figure is known with an error of its own, from trial to trial (*within* the host);
+//! hosts differ besides (*between* hosts). On the log scale `y = middle + host + error`, where
+//! `host` has the variance that is estimated and `error` the one that the host's own interval
+//! states: a random-effects summary, as meta-analyses are made.
 //!
-//! - Each host's own variance is moderated by those of the others, since a dozen trials tell it badly.
-//! - The variance between hosts is estimated by restricted maximum likelihood, and its interval by the Q profile
-//!   (Viechtbauer, "Confidence intervals for the amount of heterogeneity in meta-analysis", Stat. Med. 26, 2007), with
-//!   Welch's F in place of chi-squared, since hosts' own variances are estimates.
-//! - The interval of the middle is that of Hartung and Knapp (Stat. Med. 20, 2001), never narrower than if hosts did
-//!   not differ.
-//! - What to expect of the next host is a prediction interval for its true figure, over all variances between hosts that
-//!   what was seen allows, each with its confidence; never narrower than that of the middle. Of one estimate
-//!   of that variance it would be too narrow wherever hosts by chance seem not to differ.
+//! - Each host's own variance is moderated by those of the others, since a dozen trials tell it
+//!   badly.
+//! - The variance between hosts is estimated by restricted maximum likelihood, and its interval by
+//!   the Q profile (Viechtbauer, "Confidence intervals for the amount of heterogeneity in
+//!   meta-analysis", Stat. Med. 26, 2007), with Welch's F in place of chi-squared, since hosts' own
+//!   variances are estimates.
+//! - The interval of the middle is that of Hartung and Knapp (Stat. Med. 20, 2001), never narrower
+//!   than if hosts did not differ.
+//! - What to expect of the next host is a prediction interval for its true figure, over all
+//!   variances between hosts that what was seen allows, each with its confidence; never narrower
+//!   than that of the middle. Of one estimate of that variance it would be too narrow wherever
+//!   hosts by chance seem not to differ.
 //!
 //! # Limits
 //!
-//! All of this supposes that hosts of a kind scatter around one value. Of two kinds in one group the prediction holds
-//! neither: that is what grouping by model, kernel or microcode is for. What one machine gives in several runs says
-//! nothing of other machines.
+//! All of this supposes that hosts of a kind scatter around one value. Of two kinds in one group
+//! the prediction holds neither: that is what grouping by model, kernel or microcode is for. What
+//! one machine gives in several runs says nothing of other machines.
 
 mod bound;
 mod change;
@@ -71,7 +75,8 @@ impl OnHost {
     }
 }
 
-/// The level at which each of so many independent intervals must be told so that all hold together (Šidák).
+/// The level at which each of so many independent intervals must be told so that all hold together
+/// (Šidák).
 pub fn together(level: f64, how_many: usize) -> f64 {
     level.powf(1.0 / how_many.max(1) as f64)
 }
@@ -88,8 +93,9 @@ mod tests {
 
     const LEVEL: f64 = 0.95;
 
-    // A fleet of which everything is known: hosts scatter by `between`, and each is measured in so many trials that
-    // scatter by `within`, or from that over the root of `unequal` on the quietest host to that times it on the noisiest.
+    // A fleet of which everything is known: hosts scatter by `between`, and each is measured in so
+    // many trials that scatter by `within`, or from that over the root of `unequal` on the quietest
+    // host to that times it on the noisiest.
     struct Fleet {
         random: Xoshiro256PlusPlus,
         between: f64,
@@ -100,7 +106,13 @@ mod tests {
 
     impl Fleet {
         fn new(seed: u64, between: f64, within: f64, trials: u32) -> Self {
-            Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), between, within, unequal: 1.0, trials }
+            Self {
+                random: Xoshiro256PlusPlus::seed_from_u64(seed),
+                between,
+                within,
+                unequal: 1.0,
+                trials,
+            }
         }
 
         fn normal(&mut self, sd: f64) -> f64 {
@@ -145,7 +157,8 @@ mod tests {
         (0.3, 0.01, 20, 12),
     ];
 
-    // Hosts, by how many of their standard errors they differ, how many times one's is another's, and trials.
+    // Hosts, by how many of their standard errors they differ, how many times one's is another's,
+    // and trials.
     const FLEETS_TO_EXPECT: [(usize, f64, f64, u32); 10] = [
         (4, 0.0, 1.0, 12),
         (4, 0.5, 4.0, 6),
@@ -165,7 +178,8 @@ mod tests {
         for (world, (count, differ, unequal, trials)) in FLEETS_TO_EXPECT.into_iter().enumerate() {
             let within = 0.05;
             let between = differ * within / f64::from(trials).sqrt();
-            let mut fleet = Fleet { unequal, ..Fleet::new(7 + world as u64, between, within, trials) };
+            let mut fleet =
+                Fleet { unequal, ..Fleet::new(7 + world as u64, between, within, trials) };
             let standard = statrs::distribution::Normal::standard();
             let (mut middle, mut next, mut spread) = (0, 0.0, 0);
             for _ in 0..FLEETS {
@@ -185,11 +199,12 @@ mod tests {
             let world = format!("{FLEETS}: {count} {differ} {unequal} {trials}");
             let next = next / f64::from(FLEETS);
             println!("middle {middle}, next {next:.4}, spread {spread} of {world}");
-            // 475 with a standard deviation of 4.9; more where hosts differ less than each is uncertain.
+            // 475 with a standard deviation of 4.9; more where hosts differ less than each is
+            // uncertain.
             assert!(middle >= 460, "{middle} of {world}");
             assert!(spread >= 460, "{spread} of {world}");
-            // 0.93 to 0.99 of many more fleets, with a standard deviation of up to 0.007 of so few. Where hosts do not differ at all
-            // it holds each next one or none.
+            // 0.93 to 0.99 of many more fleets, with a standard deviation of up to 0.007 of so few.
+            // Where hosts do not differ at all it holds each next one or none.
             let most = if between > 0.0 { 0.995 } else { 1.0 };
             assert!((0.92..=most).contains(&next), "{next} of {world}");
         }
@@ -200,13 +215,15 @@ mod tests {
         const FLEETS: u32 = 1000;
         for (world, (between, within, count, trials)) in WORLDS.into_iter().enumerate() {
             let mut fleet = Fleet::new(70 + world as u64, between, within, trials);
-            let alarms = (0..FLEETS).filter(|_| !outliers(&fleet.hosts(count), LEVEL).is_empty()).count();
+            let alarms =
+                (0..FLEETS).filter(|_| !outliers(&fleet.hosts(count), LEVEL).is_empty()).count();
             // 50 with a standard deviation of 6.9.
             assert!(alarms <= 71, "{alarms} of {FLEETS}: {between} {within} {count} {trials}");
         }
     }
 
-    // Eight of forty that are half as slow again would hide each other from a rule that looks at one at a time.
+    // Eight of forty that are half as slow again would hide each other from a rule that looks at
+    // one at a time.
     #[test]
     fn outliers_are_found_also_where_there_are_several() {
         let mut fleet = Fleet::new(11, 0.03, 0.05, 12);
@@ -236,7 +253,8 @@ mod tests {
         assert_eq!(outliers(&hosts, LEVEL).len(), 1);
     }
 
-    // Figures 1, 2 and 4 twice each, each known to within nothing: middle 2, variance of logs 0.8 (ln 2)^2.
+    // Figures 1, 2 and 4 twice each, each known to within nothing: middle 2, variance of logs 0.8
+    // (ln 2)^2.
     #[test]
     fn a_summary_by_hand() {
         let on = |figure: f64| OnHost { log: figure.ln(), variance: 1e-16, freedom: 9.0 };
@@ -261,7 +279,8 @@ mod tests {
     fn a_summary_of_whatever_numbers_is_none_or_in_order() {
         let ends = |least: f64, most: f64| [least, most, most / 3.0, 1e-9];
         for log in ends(-709.0, 709.0).into_iter().chain([f64::INFINITY, f64::NAN, 1e300]) {
-            for variance in ends(1e-16, 1e6).into_iter().chain([0.0, -1.0, 5e-324, 1e300, f64::NAN]) {
+            for variance in ends(1e-16, 1e6).into_iter().chain([0.0, -1.0, 5e-324, 1e300, f64::NAN])
+            {
                 for freedom in [0.0, 1.0, 1e9] {
                     let one = |nth: usize| OnHost {
                         log: if nth == 0 { log } else { nth as f64 },
@@ -295,7 +314,8 @@ mod tests {
         assert!((low / figure.low - 1.0).abs() < 1e-9 && (high / figure.high - 1.0).abs() < 1e-9);
     }
 
-    // Where a bound is the truth of every host, a host is wrongly said to be above it, or below, in at most 5 % of fleets.
+    // Where a bound is the truth of every host, a host is wrongly said to be above it, or below, in
+    // at most 5 % of fleets.
     #[test]
     fn counts_of_hosts_that_reach_a_bound_hold_together() {
         let mut fleet = Fleet::new(13, 0.0, 0.05, 10);
@@ -320,7 +340,10 @@ mod tests {
             apart += u32::from(between_groups(&before, &after, LEVEL).unwrap().contains(1.0));
             let truths: Vec<f64> = (0..12).map(|_| fleet.truth()).collect();
             let mut both = |change: f64| -> Vec<(OnHost, OnHost)> {
-                truths.iter().map(|truth| (fleet.measure(*truth), fleet.measure(truth + change))).collect()
+                truths
+                    .iter()
+                    .map(|truth| (fleet.measure(*truth), fleet.measure(truth + change)))
+                    .collect()
             };
             paired += u32::from(same_hosts(&both(0.0), LEVEL).unwrap().contains(1.0));
             // Far less than hosts differ, and seen all the same where they are the same hosts.
@@ -329,7 +352,10 @@ mod tests {
         assert!((930..=985).contains(&apart) && (930..=990).contains(&paired), "{apart} {paired}");
         assert!(found > 900, "{found}");
         let one = [OnHost { log: 0.0, variance: 1.0, freedom: 3.0 }; 3];
-        assert_eq!(between_groups(&one, &one, LEVEL), Err(NotEstimable::TooFewTrials { trials: 3 }));
+        assert_eq!(
+            between_groups(&one, &one, LEVEL),
+            Err(NotEstimable::TooFewTrials { trials: 3 })
+        );
         assert_eq!(same_hosts(&[], LEVEL), Err(NotEstimable::NothingMeasured));
     }
 }

@@ -1,9 +1,10 @@
 //! Hosts' own variances, each a little nearer to what is usual for them.
 //!
-//! A variance that is known from a dozen trials is by chance half of what it is, or twice. The host would then have too
-//! much weight, and look like an outlier. So each is combined with the others', with the weight that their own scatter
-//! allows: much where all could be one variance, none where hosts are truly of different noise (Smyth, "Linear
-//! models and empirical Bayes methods", Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2).
+//! A variance that is known from a dozen trials is by chance half of what it is, or twice. The host
+//! would then have too much weight, and look like an outlier. So each is combined with the others',
+//! with the weight that their own scatter allows: much where all could be one variance, none where
+//! hosts are truly of different noise (Smyth, "Linear models and empirical Bayes methods", Stat.
+//! Appl. Genet. Mol. Biol. 3, 2004, section 6.2).
 
 use statrs::function::gamma::digamma;
 
@@ -40,12 +41,16 @@ fn usual(hosts: &[OnHost]) -> Option<(f64, f64)> {
     if !beyond.is_finite() {
         return None;
     }
-    let half =
-        if beyond > trigamma(MOST_FREEDOM / 2.0) { inverse_trigamma(beyond) } else { MOST_FREEDOM / 2.0 };
+    let half = if beyond > trigamma(MOST_FREEDOM / 2.0) {
+        inverse_trigamma(beyond)
+    } else {
+        MOST_FREEDOM / 2.0
+    };
     Some(((mean + digamma(half) - half.ln()).exp(), 2.0 * half))
 }
 
-// The derivative of digamma, by its recurrence and asymptotic series (Abramowitz and Stegun, 6.4.6 and 6.4.12).
+// The derivative of digamma, by its recurrence and asymptotic series (Abramowitz and Stegun, 6.4.6
+// and 6.4.12).
 fn trigamma(x: f64) -> f64 {
     let (mut x, mut below) = (x, 0.0);
     while x < 8.0 {
@@ -53,7 +58,10 @@ fn trigamma(x: f64) -> f64 {
         x += 1.0;
     }
     let square = 1.0 / (x * x);
-    below + 1.0 / x + square / 2.0 + square / x * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0))
+    below
+        + 1.0 / x
+        + square / 2.0
+        + square / x * (1.0 / 6.0 - square * (1.0 / 30.0 - square / 42.0))
 }
 
 // It falls with x: by bisection, on a logarithmic scale.
@@ -83,7 +91,10 @@ mod tests {
     fn one_variance_becomes_one_and_two_stay_apart() {
         let host = |variance: f64, freedom: f64| OnHost { log: 0.0, variance, freedom };
         let alike = moderated(&[1.1, 0.9, 1.05, 0.95, 1.0].map(|variance| host(variance, 10.0)));
-        assert!(alike.iter().all(|host| (host.variance - alike[0].variance).abs() < 1e-3), "{alike:?}");
+        assert!(
+            alike.iter().all(|host| (host.variance - alike[0].variance).abs() < 1e-3),
+            "{alike:?}"
+        );
         assert!(alike[0].freedom > 1000.0);
         let apart = moderated(&[1.0, 1.0, 1.0, 100.0, 100.0].map(|variance| host(variance, 10.0)));
         assert!(apart[0].variance < 3.0 && apart[4].variance > 50.0, "{apart:?}");

@@ -1,9 +1,11 @@
 //! Hosts that are not as the others let expect.
 //!
-//! The rule is the generalized extreme studentized deviate (Rosner, Technometrics 25, 1983) with figures that have errors
-//! of their own: the host that is farthest from the middle is taken out, again and again, up to a quarter of them (one of fewer than 15), and
-//! each is held against what those that are left predict for one more host. The last at which this is too
-//! unlikely for so many hosts, and all before it, are outliers. Taking out first finds several that would hide each other.
+//! The rule is the generalized extreme studentized deviate (Rosner, Technometrics 25, 1983) with
+//! figures that have errors of their own: the host that is farthest from the middle is taken out,
+//! again and again, up to a quarter of them (one of fewer than 15), and each is held against what
+//! those that are left predict for one more host. The last at which this is too unlikely for so
+//! many hosts, and all before it, are outliers. Taking out first finds several that would hide each
+//! other.
 
 use serde::Serialize;
 
@@ -45,7 +47,8 @@ pub fn outliers(hosts: &[OnHost], level: f64) -> Vec<Outlier> {
             let OnHost { log, variance, .. } = hosts[host];
             (log - fit.middle).abs() / (fit.between + variance).sqrt()
         };
-        let farthest = (0..left.len()).max_by(|a, b| distance(left[*a]).total_cmp(&distance(left[*b])));
+        let farthest =
+            (0..left.len()).max_by(|a, b| distance(left[*a]).total_cmp(&distance(left[*b])));
         let Some(farthest) = farthest else { break };
         let of = left.len();
         let host = left.remove(farthest);
@@ -56,7 +59,8 @@ pub fn outliers(hosts: &[OnHost], level: f64) -> Vec<Outlier> {
         }
     }
     taken.truncate(last);
-    let others = hosts.iter().enumerate().filter(|(host, _)| !taken.contains(host)).map(|(_, host)| host);
+    let others =
+        hosts.iter().enumerate().filter(|(host, _)| !taken.contains(host)).map(|(_, host)| host);
     let fit = Fit::of(others.clone());
     let level = together(level, hosts.len());
     let told = |host: usize| {
@@ -64,7 +68,12 @@ pub fn outliers(hosts: &[OnHost], level: f64) -> Vec<Outlier> {
         let error = (variance + fit.error * fit.error).sqrt();
         let half = t_quantile_at(0.5 + level / 2.0, freedom) * error;
         let middle = log - fit.middle;
-        Outlier { host, value: middle.exp(), low: (middle - half).exp(), high: (middle + half).exp() }
+        Outlier {
+            host,
+            value: middle.exp(),
+            low: (middle - half).exp(),
+            high: (middle + half).exp(),
+        }
     };
     let mut all: Vec<Outlier> = taken.into_iter().map(told).collect();
     all.sort_by_key(|outlier| outlier.host);
@@ -75,9 +84,10 @@ fn most(hosts: usize) -> usize {
     if hosts < FEWEST_FOR_SEVERAL { 1 } else { (hosts / 4).min(MOST) }
 }
 
-// How likely a host of the others' kind is as far from their middle as this one. How far the others' figures scatter, errors
-// and all, is known with their number of degrees of freedom: it is not split into what is between and within, since a
-// share that is estimated as none by chance would raise alarms. What this host is known worse than they usually are comes on top
+// How likely a host of the others' kind is as far from their middle as this one. How far the
+// others' figures scatter, errors and all, is known with their number of degrees of freedom: it is
+// not split into what is between and within, since a share that is estimated as none by chance
+// would raise alarms. What this host is known worse than they usually are comes on top
 // (Satterthwaite, Biometrics Bulletin 2, 1946).
 fn unlikely<'a>(host: &OnHost, others: impl Iterator<Item = &'a OnHost> + Clone) -> f64 {
     let fit = Fit::of(others.clone());

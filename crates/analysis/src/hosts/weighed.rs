@@ -2,7 +2,8 @@
 
 use super::OnHost;
 
-/// The middle of some hosts given the variance between them, the sum of their weights, and their weighted squares about it.
+/// The middle of some hosts given the variance between them, the sum of their weights, and their
+/// weighted squares about it.
 pub(super) struct Weighed {
     pub middle: f64,
     pub weights: f64,

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use ringfence_analysis::estimate::{
-    AaSummary, Estimate, Finding, Goal, Looks, Pair, Window, by_class, diagnostics, modes, rate, slowdown,
+    AaSummary, Estimate, Finding, Goal, Looks, Pair, Window, by_class, diagnostics, modes, rate,
+    slowdown,
 };
 use ringfence_experiment::class::Class;
 
@@ -22,17 +23,14 @@ fn window() -> impl Strategy<Value = Window> + Clone {
 
 /// Numbers that a real run could have written.
 fn sound_window() -> impl Strategy<Value = Window> + Clone {
-    (prop_oneof![1 => Just(0.0), 9 => 1.0..1e9], 1e3..1e9).prop_map(|(units, ns)| Window { units, ns })
+    (prop_oneof![1 => Just(0.0), 9 => 1.0..1e9], 1e3..1e9)
+        .prop_map(|(units, ns)| Window { units, ns })
 }
 
 fn pairs(window: impl Strategy<Value = Window> + Clone) -> impl Strategy<Value = Vec<Pair>> {
     let class = prop_oneof![Just(Class::Sharing), Just(Class::Apart), Just(Class::Unprobed)];
-    let pair = (0u32..6, class, window.clone(), window).prop_map(|(trial, class, baseline, arm)| Pair {
-        trial,
-        class,
-        baseline,
-        arm,
-    });
+    let pair = (0u32..6, class, window.clone(), window)
+        .prop_map(|(trial, class, baseline, arm)| Pair { trial, class, baseline, arm });
     prop::collection::vec(pair, 0..40)
 }
 
@@ -42,17 +40,19 @@ fn level() -> impl Strategy<Value = f64> {
 
 fn check(estimate: &Estimate, margin: f64) {
     if let Ok(interval) = estimate {
-        assert!(0.0 < interval.low && interval.low <= interval.value && interval.value <= interval.high);
-        assert!(interval.high.is_finite() && interval.spread.is_finite() && interval.level.is_finite());
+        assert!(
+            0.0 < interval.low && interval.low <= interval.value && interval.value <= interval.high
+        );
+        assert!(
+            interval.high.is_finite() && interval.spread.is_finite() && interval.level.is_finite()
+        );
         assert!(interval.trials >= 2 && interval.log_half_width() >= 0.0);
     }
     // JSON has no NaN: serde_json writes it as null, in figures that are never absent.
     let finding = serde_json::to_value(Finding::new(estimate, margin)).unwrap();
-    assert!(
-        ["value", "low", "high", "spread"].iter().all(|part| {
-            finding["slowdown"][part].is_number() != finding["slowdown"]["unknown"].is_string()
-        })
-    );
+    assert!(["value", "low", "high", "spread"].iter().all(|part| {
+        finding["slowdown"][part].is_number() != finding["slowdown"]["unknown"].is_string()
+    }));
 }
 
 fn check_all(pairs: &[Pair], level: f64) {

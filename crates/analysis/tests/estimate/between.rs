@@ -14,8 +14,8 @@ fn covered(truth: f64, mut experiment: impl FnMut() -> (Vec<f64>, Vec<f64>)) -> 
     (0..EXPERIMENTS).map(|_| u32::from(holds(experiment()))).sum()
 }
 
-/// Machines that differ in their effect, in how much it varies from trial to trial, and in the number of
-/// trials that there was time for.
+/// Machines that differ in their effect, in how much it varies from trial to trial, and in the
+/// number of trials that there was time for.
 #[test]
 fn intervals_hold_the_true_ratio_of_slowdowns() {
     let quiet = Setup::of(1.05);
@@ -38,15 +38,19 @@ fn intervals_hold_the_true_ratio_of_slowdowns() {
     }
 }
 
-/// Costs of two runs: as long as trials scatter around one value, the same holds. A drift that outlasts a run
-/// moves all its trials, and the interval cannot know: the limit that the documentation states.
+/// Costs of two runs: as long as trials scatter around one value, the same holds. A drift that
+/// outlasts a run moves all its trials, and the interval cannot know: the limit that the
+/// documentation states.
 #[test]
 fn costs_hold_without_drift_and_not_with_it() {
     let mut drifting = Machine::new(4);
     let setup = Setup::of(1.0);
     let logs = |machine: &mut Machine| {
-        let windows: Vec<_> =
-            machine.trials(&setup, 10).into_iter().map(|pair| (pair.trial, pair.baseline)).collect();
+        let windows: Vec<_> = machine
+            .trials(&setup, 10)
+            .into_iter()
+            .map(|pair| (pair.trial, pair.baseline))
+            .collect();
         rate_logs(&windows).expect("no trial stalls")
     };
     let with_drift = covered(1.0, || (logs(&mut drifting), logs(&mut drifting)));
@@ -57,5 +61,8 @@ fn costs_hold_without_drift_and_not_with_it() {
     let without = covered(1.0, || (scatter(&mut still, 0.05, 10), scatter(&mut still, 0.2, 16)));
     println!("costs: {without} covered without drift, {with_drift} with it");
     assert!(without >= LEAST_COVERED, "{without}");
-    assert!(with_drift < LEAST_COVERED, "the limit is gone, and the documentation wrong: {with_drift}");
+    assert!(
+        with_drift < LEAST_COVERED,
+        "the limit is gone, and the documentation wrong: {with_drift}"
+    );
 }

@@ -43,14 +43,16 @@ fn ignoring_trials_undercovers() {
             pooled += u32::from(ignoring_trials(&pairs).unwrap().contains(setup.slowdown));
             by_trial += u32::from(slowdown(&pairs, 0.95).unwrap().contains(setup.slowdown));
         }
-        println!("effect varies, seed {seed}: {pooled} covered ignoring trials, {by_trial} by trial");
+        println!(
+            "effect varies, seed {seed}: {pooled} covered ignoring trials, {by_trial} by trial"
+        );
         assert!(pooled < 1_800, "{pooled}");
         assert!(by_trial >= 1_870, "{by_trial}");
     }
 }
 
-/// Windows that drift: an interval that takes one side's windows for independent misses that side's mean
-/// level.
+/// Windows that drift: an interval that takes one side's windows for independent misses that side's
+/// mean level.
 #[test]
 fn windows_are_not_independent() {
     let mut machine = Machine::new(SEEDS[0]);
@@ -69,8 +71,8 @@ fn windows_are_not_independent() {
     assert!(covered < 1_000, "{covered}");
 }
 
-/// A known limit rather than a wrong method: one trial in ten is 12x slower, and ten trials may hold none of
-/// them.
+/// A known limit rather than a wrong method: one trial in ten is 12x slower, and ten trials may
+/// hold none of them.
 #[test]
 fn rare_trials_escape_few_trials() {
     let mut machine = Machine::new(SEEDS[0]);

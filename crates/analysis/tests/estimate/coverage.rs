@@ -1,5 +1,5 @@
-//! The claims: where there is nothing, at most 5 % of the experiments find something; where there is an
-//! effect, the interval holds it in 95 %. Both with the looks that decide when to stop.
+//! The claims: where there is nothing, at most 5 % of the experiments find something; where there
+//! is an effect, the interval holds it in 95 %. Both with the looks that decide when to stop.
 
 use ringfence_analysis::estimate::{
     AaSummary, Decision, Estimate, Finding, Goal, Looks, Proportion, Verdict, by_class, slowdown,
@@ -8,21 +8,27 @@ use ringfence_experiment::class::Class;
 
 use crate::noise::{EXPERIMENTS, Machine, SEEDS, Setup};
 
-/// 5 % of 2,000 are 100, with a standard deviation of 9.7: one seed in 1,000 would exceed this if all of the
-/// 5 % were used up.
+/// 5 % of 2,000 are 100, with a standard deviation of 9.7: one seed in 1,000 would exceed this if
+/// all of the 5 % were used up.
 pub const MOST_FALSE_ALARMS: u32 = 130;
 
 /// 93.5 % of 2,000.
 const LEAST_COVERED: u32 = 1_870;
 
-/// Stops at the first interval that leaves out 1, however wide: whoever wants to find something would.
+/// Stops at the first interval that leaves out 1, however wide: whoever wants to find something
+/// would.
 const EAGER: Goal = Goal { margin: 0.02, precision: 1.0 };
 
 /// Wants effects to within half the margin.
 const PATIENT: Goal = Goal { margin: 0.02, precision: 0.01 };
 
 /// Runs an experiment to where its looks end it.
-fn experiment(machine: &mut Machine, setup: &Setup, looks: &Looks, goal: &Goal) -> (usize, Estimate) {
+fn experiment(
+    machine: &mut Machine,
+    setup: &Setup,
+    looks: &Looks,
+    goal: &Goal,
+) -> (usize, Estimate) {
     let mut pairs = Vec::new();
     let (mut look, mut until, mut trial) = (0, looks.trials()[0], 0);
     loop {
@@ -53,7 +59,8 @@ fn run(seed: u64, setup: &Setup, goal: &Goal) -> Tally {
     for _ in 0..EXPERIMENTS {
         let (look, estimate) = experiment(&mut machine, setup, &looks, goal);
         tally.stopped_at[look] += 1;
-        tally.covered += u32::from(estimate.is_ok_and(|interval| interval.contains(setup.slowdown)));
+        tally.covered +=
+            u32::from(estimate.is_ok_and(|interval| interval.contains(setup.slowdown)));
         let verdict = Finding::new(&estimate, goal.margin).verdict;
         tally.settled += u32::from(!matches!(verdict, Verdict::Undecided { .. }));
         tally.estimates.push(estimate);
@@ -69,7 +76,10 @@ fn nothing_is_found_where_there_is_nothing() {
             let summary = AaSummary::new(&tally.estimates, 0.95);
             println!(
                 "A/A seed {seed}, effect sd {}: {} false alarms, stops {:?}, detectable {:?}",
-                setup.effect_sd, summary.false_alarms, tally.stopped_at, summary.smallest_detectable
+                setup.effect_sd,
+                summary.false_alarms,
+                tally.stopped_at,
+                summary.smallest_detectable
             );
             assert_eq!(summary.not_estimable, 0);
             assert!(summary.false_alarms <= MOST_FALSE_ALARMS, "{}", summary.false_alarms);
@@ -86,8 +96,13 @@ fn intervals_hold_the_true_slowdown() {
                 for goal in [EAGER, PATIENT] {
                     let tally = run(seed, &setup, &goal);
                     println!(
-                        "effect {effect}, sd {}, precision {}, seed {seed}: {} covered, {} settled, stops {:?}",
-                        setup.effect_sd, goal.precision, tally.covered, tally.settled, tally.stopped_at
+                        "effect {effect}, sd {}, precision {}, seed {seed}: {} covered, {} \
+                         settled, stops {:?}",
+                        setup.effect_sd,
+                        goal.precision,
+                        tally.covered,
+                        tally.settled,
+                        tally.stopped_at
                     );
                     assert!(tally.covered >= LEAST_COVERED, "{effect} {seed}: {}", tally.covered);
                     for (all, these) in stopped_at.iter_mut().zip(tally.stopped_at) {
@@ -117,7 +132,8 @@ fn the_smallest_detectable_effect_is_detected() {
     assert!((0.75..0.85).contains(&share), "{share}");
 }
 
-/// The CPUs move together and apart, and with it the effect is 12x or none: each class shows its own.
+/// The CPUs move together and apart, and with it the effect is 12x or none: each class shows its
+/// own.
 #[test]
 fn classes_show_their_own_effect() {
     let setup = Setup { toggle: 0.02, pairs: 20, ..Setup::of(12.0) };
@@ -126,7 +142,9 @@ fn classes_show_their_own_effect() {
     for _ in 0..EXPERIMENTS {
         let found = by_class(&machine.trials(&setup, 10), 0.95);
         let class = |class| found.classes.get(&class).and_then(|class| class.slowdown.ok());
-        let (Some(together), Some(alone)) = (class(Class::Sharing), class(Class::Apart)) else { continue };
+        let (Some(together), Some(alone)) = (class(Class::Sharing), class(Class::Apart)) else {
+            continue;
+        };
         experiments += 1;
         sharing += u32::from(together.contains(12.0));
         apart += u32::from(alone.contains(1.0));

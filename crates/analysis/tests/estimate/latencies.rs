@@ -1,5 +1,6 @@
-//! Latencies whose levels wander from window to window, with delays planted in some: does the interval of a quantile hold the
-//! truth, and do those that take windows or operations for independent not?
+//! Latencies whose levels wander from window to window, with delays planted in some: does the
+//! interval of a quantile hold the truth, and do those that take windows or operations for
+//! independent not?
 
 use rand_distr::{Distribution, StandardNormal, StandardUniform};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -20,8 +21,9 @@ const TRIALS: u32 = 24;
 const COMMIT: f64 = 100e3;
 const WINDOW: f64 = 40e6;
 
-// A commit's own scatter, and that of a window's level, as standard deviations of the logarithm. With them the mean of a
-// window varies 100 times more than that of as many independent commits would; 90 were measured.
+// A commit's own scatter, and that of a window's level, as standard deviations of the logarithm.
+// With them the mean of a window varies 100 times more than that of as many independent commits
+// would; 90 were measured.
 const OWN_SD: f64 = 0.4;
 const LEVEL_SD: f64 = 0.2;
 
@@ -64,8 +66,8 @@ impl Device {
 
     // One commit after the other until the window is over.
     fn window(&mut self, planted: Planted) -> Vec<f64> {
-        self.level =
-            CORRELATION * self.level + (1.0 - CORRELATION * CORRELATION).sqrt() * LEVEL_SD * self.normal();
+        self.level = CORRELATION * self.level
+            + (1.0 - CORRELATION * CORRELATION).sqrt() * LEVEL_SD * self.normal();
         let struck = self.uniform() < planted.windows;
         let (mut all, mut ns) = (Vec::with_capacity(512), 0.0);
         while ns < WINDOW {
@@ -106,7 +108,8 @@ fn pair(trial: u32, [alone, beside]: [Histogram; 2]) -> LatencyPair {
 
 fn ours(run: &[[Vec<f64>; 2]], of: Quantile) -> Estimate {
     let sides = |sides: &[Vec<f64>; 2]| [histogram(sides[0].iter()), histogram(sides[1].iter())];
-    let pairs: Vec<LatencyPair> = (0..).zip(run).map(|(trial, both)| pair(trial, sides(both))).collect();
+    let pairs: Vec<LatencyPair> =
+        (0..).zip(run).map(|(trial, both)| pair(trial, sides(both))).collect();
     quantile_ratio(&pairs, of, 0.95)
 }
 
@@ -131,7 +134,8 @@ fn over_commits(run: &[[Vec<f64>; 2]], of: Quantile) -> Estimate {
     quantile_ratio(&(0..run.len() as u32).map(group).collect::<Vec<_>>(), of, 0.95)
 }
 
-// What is stored instead of single latencies: a figure made of it is that of the latencies themselves but for a bucket's width.
+// What is stored instead of single latencies: a figure made of it is that of the latencies
+// themselves but for a bucket's width.
 #[test]
 fn figures_of_buckets_are_those_of_the_latencies() {
     let mut device = Device::new(10);
@@ -139,7 +143,8 @@ fn figures_of_buckets_are_those_of_the_latencies() {
         for planted in [SPREAD_OUT, IN_BURSTS] {
             let run = device.run(TRIALS, planted);
             let exact = |side: usize| {
-                let mut all: Vec<f64> = run.iter().flat_map(|pair| pair[side].iter().copied()).collect();
+                let mut all: Vec<f64> =
+                    run.iter().flat_map(|pair| pair[side].iter().copied()).collect();
                 all.sort_unstable_by(f64::total_cmp);
                 quantile(&all, of.share())
             };
@@ -160,7 +165,11 @@ fn figures_of_buckets_are_those_of_the_latencies() {
                 })
                 .collect();
             let Ok(older) = quantile_ratio(&older, of, 0.95) else { continue };
-            assert!(off(older.value, ratio.value) < 0.25 && older.low < ratio.high && ratio.low < older.high);
+            assert!(
+                off(older.value, ratio.value) < 0.25
+                    && older.low < ratio.high
+                    && ratio.low < older.high
+            );
         }
     }
 }
@@ -168,15 +177,20 @@ fn figures_of_buckets_are_those_of_the_latencies() {
 /// The quantile of all commits of all windows there could be. Slow windows hold fewer.
 fn truth(planted: Planted, of: Quantile) -> f64 {
     let normal = Normal::standard();
-    let mean = |level: f64, share: f64| COMMIT * (level + OWN_SD * OWN_SD / 2.0).exp() + share * planted.ns;
+    let mean = |level: f64, share: f64| {
+        COMMIT * (level + OWN_SD * OWN_SD / 2.0).exp() + share * planted.ns
+    };
     let levels: Vec<f64> = (-100..=100).map(|step| f64::from(step) * 0.05).collect();
     let at_most = |ns: f64| {
         let (mut below, mut all) = (0.0, 0.0);
         for z in &levels {
             let level = z * LEVEL_SD;
-            let own =
-                |ns: f64| if ns > 0.0 { normal.cdf(((ns / COMMIT).ln() - level) / OWN_SD) } else { 0.0 };
-            for (windows, share) in [(1.0 - planted.windows, 0.0), (planted.windows, planted.commits)] {
+            let own = |ns: f64| {
+                if ns > 0.0 { normal.cdf(((ns / COMMIT).ln() - level) / OWN_SD) } else { 0.0 }
+            };
+            for (windows, share) in
+                [(1.0 - planted.windows, 0.0), (planted.windows, planted.commits)]
+            {
                 let commits = windows * (-z * z / 2.0).exp() / mean(level, share);
                 below += commits * ((1.0 - share) * own(ns) + share * own(ns - planted.ns));
                 all += commits;
@@ -196,8 +210,8 @@ type Method = fn(&[[Vec<f64>; 2]], Quantile) -> Estimate;
 
 const METHODS: [Method; 3] = [ours, over_windows, over_commits];
 
-/// Of the experiments in which a method tells a figure, how many it tells it in, and in how many the interval holds the
-/// true ratio: ours, over windows, over commits.
+/// Of the experiments in which a method tells a figure, how many it tells it in, and in how many
+/// the interval holds the true ratio: ours, over windows, over commits.
 fn tally(seed: u64, trials: u32, planted: Planted, of: Quantile) -> [(u32, u32); 3] {
     let ratio = truth(planted, of) / truth(NONE, of);
     let mut device = Device::new(seed);
@@ -245,7 +259,8 @@ fn intervals_hold_the_ratio_where_delays_are_planted() {
     }
 }
 
-/// Delays that come in some windows and not in others: means of windows' quantiles are about something else.
+/// Delays that come in some windows and not in others: means of windows' quantiles are about
+/// something else.
 #[test]
 fn intervals_hold_the_ratio_where_delays_come_in_bursts() {
     let [own, windows, commits] = tally(4, TRIALS, IN_BURSTS, Quantile::P99);
@@ -268,7 +283,8 @@ fn as_few_latencies_as_are_allowed() {
     assert!(told(own) > 0.25 && share(own) >= 0.89, "{own:?}");
 }
 
-/// One side by itself has no neighbour to share the level's wandering with, and its windows follow each other closely here.
+/// One side by itself has no neighbour to share the level's wandering with, and its windows follow
+/// each other closely here.
 #[test]
 fn the_quantile_of_one_side() {
     let mut device = Device::new(8);
@@ -286,8 +302,8 @@ fn the_quantile_of_one_side() {
     }
 }
 
-/// A service that is asked at a fixed rate: a stall keeps all that come meanwhile waiting, so that their times come in
-/// ramps. Beside a neighbour it stalls twice as often.
+/// A service that is asked at a fixed rate: a stall keeps all that come meanwhile waiting, so that
+/// their times come in ramps. Beside a neighbour it stalls twice as often.
 struct Service(Xoshiro256PlusPlus);
 
 impl Service {
@@ -314,7 +330,8 @@ impl Service {
     }
 }
 
-/// The slowest hundredth are stalls, and between them and all others there is nothing: a quantile that jumps.
+/// The slowest hundredth are stalls, and between them and all others there is nothing: a quantile
+/// that jumps.
 #[test]
 fn intervals_hold_where_the_slowest_hundredth_are_stalls() {
     let mut service = Service(Xoshiro256PlusPlus::seed_from_u64(9));
@@ -326,8 +343,11 @@ fn intervals_hold_where_the_slowest_hundredth_are_stalls() {
     let long = service.run(20_000, 0.15, 0.3);
     let ratio = pooled(&long, 1) / pooled(&long, 0);
     assert!(ratio > 2.0, "{ratio}");
-    let cases =
-        [(40, 0.25, ratio, (0.15, 0.3)), (160, 0.9, ratio, (0.15, 0.3)), (80, 0.9, 1.0, (0.03, 0.03))];
+    let cases = [
+        (40, 0.25, ratio, (0.15, 0.3)),
+        (160, 0.9, ratio, (0.15, 0.3)),
+        (80, 0.9, 1.0, (0.03, 0.03)),
+    ];
     for (pairs, least_told, truth, (alone, beside)) in cases {
         let runs = (0..EXPERIMENTS).map(|_| service.run(pairs, alone, beside));
         let (mut found, mut held) = (0, 0);

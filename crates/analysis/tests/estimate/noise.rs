@@ -17,7 +17,8 @@ const RATE_CV: f64 = 0.24;
 const LAG: i32 = 500;
 const LAG_CORRELATION: f64 = 0.5;
 
-/// Part of that variation that is independent from window to window (standard deviation of the log rate).
+/// Part of that variation that is independent from window to window (standard deviation of the log
+/// rate).
 const WINDOW_SD: f64 = 0.04;
 
 /// Windows that pass while the victim is started anew.
@@ -34,8 +35,8 @@ pub struct Setup {
     pub level_sd: f64,
     /// Standard deviation of the log slowdown between trials.
     pub effect_sd: f64,
-    /// Chance per window that the CPUs move together or apart. The slowdown acts only while they are
-    /// together.
+    /// Chance per window that the CPUs move together or apart. The slowdown acts only while they
+    /// are together.
     pub toggle: f64,
 }
 
@@ -61,7 +62,8 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(seed: u64) -> Self {
-        let mut machine = Self { rng: Xoshiro256PlusPlus::seed_from_u64(seed), drift: 0.0, together: true };
+        let mut machine =
+            Self { rng: Xoshiro256PlusPlus::seed_from_u64(seed), drift: 0.0, together: true };
         machine.drift = drift_sd() * machine.normal();
         machine
     }
@@ -106,7 +108,8 @@ impl Machine {
             arm = self.window(level, effect, setup);
             baseline = self.window(level, 0.0, setup);
         }
-        let class = if setup.toggle > 0.0 { classify(before, self.ping_pong()) } else { Class::Unprobed };
+        let class =
+            if setup.toggle > 0.0 { classify(before, self.ping_pong()) } else { Class::Unprobed };
         Pair { trial, class, baseline, arm }
     }
 
@@ -154,7 +157,8 @@ fn rates_vary_and_correlate_as_measured() {
     let logs = Machine::new(7).log_rates(2_000_000);
     let mean = logs.iter().sum::<f64>() / logs.len() as f64;
     let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / logs.len() as f64;
-    let lagged = logs.iter().zip(&logs[LAG as usize..]).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
+    let lagged =
+        logs.iter().zip(&logs[LAG as usize..]).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
     let correlation = lagged / (logs.len() - LAG as usize) as f64 / variance;
     let cv = variance.exp_m1().sqrt();
     assert!((cv - RATE_CV).abs() < 0.02, "coefficient of variation {cv}");

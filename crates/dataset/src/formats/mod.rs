@@ -1,11 +1,11 @@
 //! The versions of the format, and a reader for each that was ever written.
 //!
-//! Every file says which version it is of, and its reader is chosen by that. The manifest's is the newest in
-//! its folder: a journal that a later program goes on with stays as it was begun.
+//! Every file says which version it is of, and its reader is chosen by that. The manifest's is the
+//! newest in its folder: a journal that a later program goes on with stays as it was begun.
 //!
 //! A version that only adds columns needs no reader of its own: [`v2`] has them as
-//! [`COLUMNS`](super::columns::COLUMNS) says. One whose files are laid out in another way does: a module beside
-//! these, and datasets that stay under `tests/data`.
+//! [`COLUMNS`](super::columns::COLUMNS) says. One whose files are laid out in another way does: a
+//! module beside these, and datasets that stay under `tests/data`.
 
 mod format;
 pub mod v1;
@@ -41,10 +41,14 @@ impl Unknown {
     pub fn problem(self) -> String {
         match self {
             Self::Newer(version) => {
-                format!("schema {version} is newer than this program reads ({SCHEMA}): use a newer Ringfence")
+                format!(
+                    "schema {version} is newer than this program reads ({SCHEMA}): use a newer \
+                     Ringfence"
+                )
             }
             Self::Never => {
-                "there is no schema version that this program knows: restore it as it was written".into()
+                "there is no schema version that this program knows: restore it as it was written"
+                    .into()
             }
         }
     }
@@ -79,7 +83,8 @@ mod tests {
     fn a_journal_has_the_names_of_its_version_and_each_once() {
         for version in 1..=SCHEMA {
             let read = |header: &Value| {
-                let columns = of(Some(version.into())).unwrap().journal(header.to_string().as_bytes());
+                let columns =
+                    of(Some(version.into())).unwrap().journal(header.to_string().as_bytes());
                 columns.map(|columns| columns.len())
             };
             let columns = COLUMNS.iter().filter(|column| column.since <= version).count();
@@ -90,7 +95,10 @@ mod tests {
             let mut twice = header(version, version);
             twice["columns"][1] = twice["columns"][0].clone();
             let error = read(&twice).unwrap_err();
-            assert!(error.contains(if version == 1 { "other columns" } else { "comes twice" }), "{error}");
+            assert!(
+                error.contains(if version == 1 { "other columns" } else { "comes twice" }),
+                "{error}"
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! Version 2 and those that only add columns to it: a journal says which columns it has, and their types.
+//! Version 2 and those that only add columns to it: a journal says which columns it has, and their
+//! types.
 
 use std::borrow::Cow;
 
@@ -29,11 +30,13 @@ struct Entry<'a> {
 // Those that a row may leave out; each has a file of its own beside the table.
 const LATENCIES: Entry<'static> =
     Entry { name: Cow::Borrowed("latencies"), kind: Cow::Borrowed("histogram?") };
-const STRETCHES: Entry<'static> = Entry { name: Cow::Borrowed("disk"), kind: Cow::Borrowed("stretches?") };
+const STRETCHES: Entry<'static> =
+    Entry { name: Cow::Borrowed("disk"), kind: Cow::Borrowed("stretches?") };
 
 /// The first line of a journal that is written today, without its end.
 pub fn header() -> Vec<u8> {
-    let entry = |column: &Column| Entry { name: column.name.into(), kind: column.kind.name().into() };
+    let entry =
+        |column: &Column| Entry { name: column.name.into(), kind: column.kind.name().into() };
     let columns = COLUMNS.iter().map(entry).chain([LATENCIES, STRETCHES]).collect();
     serde_json::to_vec(&Header { schema: SCHEMA, columns }).expect("names and a number")
 }
@@ -56,7 +59,9 @@ impl Format for V2 {
             serde_json::from_slice(header).map_err(|error| error.to_string())?;
         let entries = match entries.split_last() {
             Some((last, entries)) if self.version >= DISK && *last == STRETCHES => entries,
-            _ if self.version >= DISK => return Err("its last column is not what the disk did".into()),
+            _ if self.version >= DISK => {
+                return Err("its last column is not what the disk did".into());
+            }
             _ => &entries,
         };
         let entries = match entries.split_last() {
@@ -65,9 +70,12 @@ impl Format for V2 {
         };
         let mut columns: Vec<&'static Column> = Vec::with_capacity(entries.len());
         for Entry { name, kind } in entries {
-            let is = |column: &&Column| column.name_in(self.version) == name && column.kind.name() == *kind;
+            let is = |column: &&Column| {
+                column.name_in(self.version) == name && column.kind.name() == *kind
+            };
             let column = COLUMNS.iter().find(is);
-            let column = column.ok_or_else(|| format!("no column {name} of type {kind} is known"))?;
+            let column =
+                column.ok_or_else(|| format!("no column {name} of type {kind} is known"))?;
             if columns.iter().any(|earlier| earlier.name == column.name) {
                 return Err(format!("column {name} comes twice"));
             }

@@ -1,5 +1,5 @@
-//! `latencies.parquet`: the histograms of the samples that have one, a row for each bucket that holds
-//! anything.
+//! `latencies.parquet`: the histograms of the samples that have one, a row for each bucket that
+//! holds anything.
 //!
 //! | column | type | holds |
 //! |---|---|---|
@@ -76,13 +76,18 @@ fn table(file: File, all: &[Counted]) -> Result<(File, SamplesFile)> {
         std::sync::Arc::new(parquet::schema::parser::parse_message_type(MESSAGE)?),
         std::sync::Arc::new(properties(plain, Compression::SNAPPY)),
     )?;
-    let rows = || all.iter().flat_map(|one| one.latencies.buckets().iter().map(move |bucket| (one, bucket)));
+    let rows = || {
+        all.iter().flat_map(|one| one.latencies.buckets().iter().map(move |bucket| (one, bucket)))
+    };
     let count = rows().count() as u64;
     let mut group = writer.next_row_group()?;
     column::<Int64Type>(&mut group, rows().map(|(one, _)| one.sample as i64).collect())?;
     column::<Int32Type>(&mut group, rows().map(|(one, _)| one.trial as i32).collect())?;
     column::<Int32Type>(&mut group, rows().map(|(one, _)| one.case as i32).collect())?;
-    column::<ByteArrayType>(&mut group, rows().map(|(one, _)| ByteArray::from(&*one.role)).collect())?;
+    column::<ByteArrayType>(
+        &mut group,
+        rows().map(|(one, _)| ByteArray::from(&*one.role)).collect(),
+    )?;
     column::<Int64Type>(&mut group, rows().map(|(_, bucket)| bucket.0 as i64).collect())?;
     column::<Int64Type>(&mut group, rows().map(|(_, bucket)| bucket.1 as i64).collect())?;
     let parts = |one: &Counted| one.latencies.grid().parts() as i32;
@@ -143,7 +148,8 @@ fn fill(file: File, count: u64, samples: &mut [Sample]) -> std::result::Result<(
     let mut rows: Vec<(u64, (u64, u64), Grid)> = Vec::new();
     for number in 0..reader.num_row_groups() {
         let group = reader.get_row_group(number).map_err(text)?;
-        let declared = u64::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
+        let declared =
+            u64::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
         if declared > count - rows.len() as u64 {
             return Err("its row groups have more rows than the file".into());
         }
@@ -155,7 +161,11 @@ fn fill(file: File, count: u64, samples: &mut [Sample]) -> std::result::Result<(
             false => grids(&*group)?,
         };
         rows.extend(
-            sample.into_iter().zip(buckets).zip(grids).map(|((row, bucket), grid)| (row, bucket, grid)),
+            sample
+                .into_iter()
+                .zip(buckets)
+                .zip(grids)
+                .map(|((row, bucket), grid)| (row, bucket, grid)),
         );
     }
     if rows.len() as u64 != count {
@@ -168,8 +178,10 @@ fn fill(file: File, count: u64, samples: &mut [Sample]) -> std::result::Result<(
         }
         let sample = usize::try_from(row).ok().and_then(|row| samples.get_mut(row));
         let sample = sample.filter(|sample| sample.latencies.is_none());
-        let sample = sample.ok_or_else(|| format!("there is no sample {row}, or it comes twice"))?;
-        sample.latencies = Some(Histogram::new(grid, window.iter().map(|(_, bucket, _)| *bucket).collect()));
+        let sample =
+            sample.ok_or_else(|| format!("there is no sample {row}, or it comes twice"))?;
+        sample.latencies =
+            Some(Histogram::new(grid, window.iter().map(|(_, bucket, _)| *bucket).collect()));
     }
     Ok(())
 }
@@ -177,12 +189,17 @@ fn fill(file: File, count: u64, samples: &mut [Sample]) -> std::result::Result<(
 fn grids(group: &dyn RowGroupReader) -> std::result::Result<Vec<Grid>, String> {
     let grid = |parts: i32| {
         let grid = u32::try_from(parts).ok().and_then(Grid::of_parts);
-        grid.ok_or_else(|| format!("it says that latencies are counted in {parts} parts of a power of two"))
+        grid.ok_or_else(|| {
+            format!("it says that latencies are counted in {parts} parts of a power of two")
+        })
     };
     required::<Int32Type>(group, PARTS.1)?.into_iter().map(grid).collect()
 }
 
-pub(super) fn numbers(group: &dyn RowGroupReader, column: usize) -> std::result::Result<Vec<u64>, String> {
+pub(super) fn numbers(
+    group: &dyn RowGroupReader,
+    column: usize,
+) -> std::result::Result<Vec<u64>, String> {
     Ok(required::<Int64Type>(group, column)?.into_iter().map(|value| value as u64).collect())
 }
 
@@ -206,7 +223,8 @@ pub(super) fn maybe(
     column: usize,
 ) -> std::result::Result<Vec<Option<u64>>, String> {
     let rows = usize::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
-    let mut reader = get_typed_column_reader::<Int64Type>(group.get_column_reader(column).map_err(text)?);
+    let mut reader =
+        get_typed_column_reader::<Int64Type>(group.get_column_reader(column).map_err(text)?);
     let (mut values, mut present) = (Vec::new(), Vec::new());
     let read = reader.read_records(rows, Some(&mut present), None, &mut values).map_err(text)?;
     let there = present.iter().filter(|level| **level == 1).count();

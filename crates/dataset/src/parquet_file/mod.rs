@@ -1,8 +1,9 @@
 //! `samples.parquet`: the samples as one table.
 //!
-//! The natural types: u32 and u64 are annotated as unsigned, role and class are text with a dictionary,
-//! what may be missing is optional. Before it is parsed the file is compared with its checksum in the
-//! manifest, so that a damaged one is called that whatever the parser would make of it.
+//! The natural types: u32 and u64 are annotated as unsigned, role and class are text with a
+//! dictionary, what may be missing is optional. Before it is parsed the file is compared with its
+//! checksum in the manifest, so that a damaged one is called that whatever the parser would make of
+//! it.
 
 pub mod latencies;
 mod read;

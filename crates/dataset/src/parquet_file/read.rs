@@ -23,7 +23,11 @@ use crate::{DatasetError, SamplesFile, files};
 const BATCH: usize = 1 << 12;
 
 /// Reads the file, which must be the one that the manifest describes.
-pub fn read(path: &Path, expected: &SamplesFile, known: &Known) -> Result<Vec<Sample>, DatasetError> {
+pub fn read(
+    path: &Path,
+    expected: &SamplesFile,
+    known: &Known,
+) -> Result<Vec<Sample>, DatasetError> {
     open_checked(path, expected, "samples", |file| parse(file, expected.count, known))
 }
 
@@ -35,10 +39,12 @@ pub fn open_checked<T>(
     parse: impl FnOnce(File) -> Result<T, String>,
 ) -> Result<T, DatasetError> {
     let mut file = files::open(path)?;
-    let Checksum { bytes, xxh64 } = checksum::of(&mut file).map_err(DatasetError::io("read", path))?;
+    let Checksum { bytes, xxh64 } =
+        checksum::of(&mut file).map_err(DatasetError::io("read", path))?;
     if bytes != expected.bytes || xxh64 != expected.xxh64 {
         let problem = format!(
-            "this is not the file that was written ({bytes} bytes with checksum {xxh64}, but {} with {} in the manifest): restore both",
+            "this is not the file that was written ({bytes} bytes with checksum {xxh64}, but {} \
+             with {} in the manifest): restore both",
             expected.bytes, expected.xxh64
         );
         return Err(DatasetError::damaged(path, problem));
@@ -54,10 +60,14 @@ pub fn open_checked<T>(
 }
 
 /// The version that a file states, which must have so many rows.
-pub fn format_of(reader: &SerializedFileReader<File>, count: u64) -> Result<Box<dyn Format>, String> {
+pub fn format_of(
+    reader: &SerializedFileReader<File>,
+    count: u64,
+) -> Result<Box<dyn Format>, String> {
     let metadata = reader.metadata().file_metadata();
-    let stated =
-        metadata.key_value_metadata().and_then(|all| all.iter().find(|entry| entry.key == SCHEMA_KEY));
+    let stated = metadata
+        .key_value_metadata()
+        .and_then(|all| all.iter().find(|entry| entry.key == SCHEMA_KEY));
     let stated = stated.and_then(|entry| entry.value.as_deref()).unwrap_or_default();
     let format = formats::of(stated.parse().ok())
         .map_err(|_| format!("its {SCHEMA_KEY} is '{stated}', which this program does not know"))?;
@@ -82,14 +92,17 @@ fn samples(
     known: &Known,
 ) -> Result<Vec<Sample>, String> {
     let schema = reader.metadata().file_metadata().schema_descr();
-    let place = |column: &&'static Column| Ok::<_, String>((*column, place(schema, column, version)?));
+    let place =
+        |column: &&'static Column| Ok::<_, String>((*column, place(schema, column, version)?));
     let places = columns.iter().map(place).collect::<Result<Vec<_>, _>>()?;
 
     let blank = blank(known)?;
-    let mut samples = Vec::with_capacity(usize::try_from(count).map_err(|error| error.to_string())?);
+    let mut samples =
+        Vec::with_capacity(usize::try_from(count).map_err(|error| error.to_string())?);
     for number in 0..reader.num_row_groups() {
         let group = reader.get_row_group(number).map_err(text)?;
-        let rows = usize::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
+        let rows =
+            usize::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
         let first = samples.len();
         // The sum may not exceed what the file as a whole declares.
         if rows as u64 > count - first as u64 {
@@ -101,7 +114,8 @@ fn samples(
             let reader = group.get_column_reader(*index).map_err(text)?;
             fillers.push((column.name, filler(reader, &column.kind, known)));
         }
-        // Batch by batch rather than column by column: a batch stays in the cache until it is complete.
+        // Batch by batch rather than column by column: a batch stays in the cache until it is
+        // complete.
         for batch in samples[first..].chunks_mut(BATCH) {
             for (name, fill) in &mut fillers {
                 fill(batch).map_err(|problem| format!("column {name}: {problem}"))?;
@@ -229,7 +243,8 @@ mod tests {
     #[test]
     fn a_column_has_the_name_of_its_version_and_comes_once() {
         let at = |names: &[&str], version| {
-            let columns: String = names.iter().map(|name| format!("REQUIRED INT32 {name};")).collect();
+            let columns: String =
+                names.iter().map(|name| format!("REQUIRED INT32 {name};")).collect();
             let schema = parse_message_type(&format!("message samples {{ {columns} }}")).unwrap();
             place(&SchemaDescriptor::new(Arc::new(schema)), &COLUMNS[0], version)
         };

@@ -1,4 +1,5 @@
-//! `disk.parquet`: what the disk did in the windows of the samples that have such stretches, a row each.
+//! `disk.parquet`: what the disk did in the windows of the samples that have such stretches, a row
+//! each.
 //!
 //! | column | type | holds |
 //! |---|---|---|
@@ -38,8 +39,13 @@ const MESSAGE: &str = "message disk {
 }";
 // Those that are read again, and their places.
 const ALWAYS: [(&str, usize); 4] = [("sample", 0), ("start_ns", 3), ("length_ns", 4), ("units", 5)];
-const MAYBE: [(&str, usize); 5] =
-    [("longest_ns", 6), ("dirty_bytes", 7), ("writeback_bytes", 8), ("disk_busy_ns", 9), ("disk_writes", 10)];
+const MAYBE: [(&str, usize); 5] = [
+    ("longest_ns", 6),
+    ("dirty_bytes", 7),
+    ("writeback_bytes", 8),
+    ("disk_busy_ns", 9),
+    ("disk_writes", 10),
+];
 
 /// The stretches of one window.
 pub struct Watched {
@@ -69,13 +75,16 @@ fn table(file: File, all: &[Watched]) -> Result<(File, SamplesFile)> {
         std::sync::Arc::new(parquet::schema::parser::parse_message_type(MESSAGE)?),
         std::sync::Arc::new(properties(plain, Compression::SNAPPY)),
     )?;
-    let rows = || all.iter().flat_map(|one| one.stretches.iter().map(move |stretch| (one, stretch)));
+    let rows =
+        || all.iter().flat_map(|one| one.stretches.iter().map(move |stretch| (one, stretch)));
     let count = rows().count() as u64;
     let mut group = writer.next_row_group()?;
     column::<Int64Type>(&mut group, rows().map(|(one, _)| one.sample as i64).collect())?;
     column::<Int32Type>(&mut group, rows().map(|(one, _)| one.trial as i32).collect())?;
     column::<Int32Type>(&mut group, rows().map(|(one, _)| one.case as i32).collect())?;
-    for get in [|one: &Stretch| one.start_ns, |one: &Stretch| one.length_ns, |one: &Stretch| one.units] {
+    for get in
+        [|one: &Stretch| one.start_ns, |one: &Stretch| one.length_ns, |one: &Stretch| one.units]
+    {
         column::<Int64Type>(&mut group, rows().map(|(_, stretch)| get(stretch) as i64).collect())?;
     }
     let fields: [fn(&Stretch) -> Option<u64>; 5] = [
@@ -122,14 +131,17 @@ fn fill(file: File, count: u64, samples: &mut [Sample]) -> std::result::Result<(
     let mut rows: Vec<(u64, Stretch)> = Vec::new();
     for number in 0..reader.num_row_groups() {
         let group = reader.get_row_group(number).map_err(text)?;
-        let declared = u64::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
+        let declared =
+            u64::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
         if declared > count - rows.len() as u64 {
             return Err("its row groups have more rows than the file".into());
         }
         let [sample, start, length, units] = ALWAYS.map(|(_, place)| numbers(&*group, place));
-        let [longest, dirty, writeback, busy, writes] = MAYBE.map(|(_, place)| maybe(&*group, place));
+        let [longest, dirty, writeback, busy, writes] =
+            MAYBE.map(|(_, place)| maybe(&*group, place));
         let (sample, start, length, units) = (sample?, start?, length?, units?);
-        let (longest, dirty, writeback, busy, writes) = (longest?, dirty?, writeback?, busy?, writes?);
+        let (longest, dirty, writeback, busy, writes) =
+            (longest?, dirty?, writeback?, busy?, writes?);
         rows.extend((0..sample.len()).map(|row| {
             let stretch = Stretch {
                 start_ns: start[row],
@@ -151,7 +163,8 @@ fn fill(file: File, count: u64, samples: &mut [Sample]) -> std::result::Result<(
         let row = window[0].0;
         let sample = usize::try_from(row).ok().and_then(|row| samples.get_mut(row));
         let sample = sample.filter(|sample| sample.stretches.is_none());
-        let sample = sample.ok_or_else(|| format!("there is no sample {row}, or it comes twice"))?;
+        let sample =
+            sample.ok_or_else(|| format!("there is no sample {row}, or it comes twice"))?;
         sample.stretches = Some(window.iter().map(|(_, stretch)| *stretch).collect());
     }
     Ok(())

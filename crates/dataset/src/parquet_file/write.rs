@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use parquet::basic::Compression;
 use parquet::basic::Encoding;
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type,
+};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -70,7 +72,8 @@ struct Table {
 impl Table {
     fn new(file: File) -> Result<Self> {
         let schema = Arc::new(parse_message_type(&message())?);
-        let encoded = COLUMNS.iter().filter_map(|column| Some((column.name, encoding(&column.kind)?)));
+        let encoded =
+            COLUMNS.iter().filter_map(|column| Some((column.name, encoding(&column.kind)?)));
         let properties = properties(encoded, Compression::SNAPPY);
         let writer = SerializedFileWriter::new(Hashing::new(file), schema, Arc::new(properties))?;
         Ok(Self { writer, group: Vec::new(), count: 0 })
@@ -103,18 +106,26 @@ impl Table {
     }
 }
 
-fn write_column(writer: &mut SerializedColumnWriter, kind: &Kind, samples: &[Sample]) -> Result<()> {
+fn write_column(
+    writer: &mut SerializedColumnWriter,
+    kind: &Kind,
+    samples: &[Sample],
+) -> Result<()> {
     // The format's integers are signed; the annotation says to read the same bits as unsigned.
     match kind {
         Kind::U32(get, _) => all::<Int32Type>(writer, samples, |sample| get(sample) as i32),
         Kind::U64(get, _) => all::<Int64Type>(writer, samples, |sample| get(sample) as i64),
-        Kind::OptU64(get, _) => some::<Int64Type>(writer, samples, |sample| get(sample).map(|v| v as i64)),
+        Kind::OptU64(get, _) => {
+            some::<Int64Type>(writer, samples, |sample| get(sample).map(|v| v as i64))
+        }
         Kind::OptF64(get, _) => some::<DoubleType>(writer, samples, get),
         Kind::OptBool(get, _) => some::<BoolType>(writer, samples, get),
-        Kind::Role => all::<ByteArrayType>(writer, samples, |sample| ByteArray::from(&*sample.role)),
-        Kind::Class => {
-            all::<ByteArrayType>(writer, samples, |sample| sample.class.to_string().into_bytes().into())
+        Kind::Role => {
+            all::<ByteArrayType>(writer, samples, |sample| ByteArray::from(&*sample.role))
         }
+        Kind::Class => all::<ByteArrayType>(writer, samples, |sample| {
+            sample.class.to_string().into_bytes().into()
+        }),
     }
 }
 

@@ -73,8 +73,9 @@ pub fn step(number: u32) -> Vec<Sample> {
             cycles: (role == "victim").then_some(u64::MAX - u64::from(number)),
             llc_misses: Some(u64::from(number)),
             // The victim counts in two windows of three.
-            latencies: (role == "victim" && !number.is_multiple_of(3))
-                .then(|| vec![(24, 1000 + u64::from(number)), (96, u64::from(position) + 1)].into()),
+            latencies: (role == "victim" && !number.is_multiple_of(3)).then(|| {
+                vec![(24, 1000 + u64::from(number)), (96, u64::from(position) + 1)].into()
+            }),
             ..Sample::default()
         })
         .into()

@@ -27,7 +27,13 @@ const TABLES: [(&str, &str); 3] =
 
 fn complete(dir: &Path) {
     let mut recorder = Recorder::create(dir, &plan(), &machine()).unwrap();
-    let scale = Scale { clock_ns: 18.0, hit_ns: 20.0, hit_high_ns: 26.0, miss_ns: 104.0, miss_low_ns: 88.0 };
+    let scale = Scale {
+        clock_ns: 18.0,
+        hit_ns: 20.0,
+        hit_high_ns: 26.0,
+        miss_ns: 104.0,
+        miss_low_ns: 88.0,
+    };
     recorder.note_scale(scale).unwrap();
     let mut samples = samples(50);
     let stretch = Stretch { length_ns: 5, dirty_bytes: Some(4096), ..Stretch::default() };
@@ -79,7 +85,8 @@ proptest! {
         prop_assert!(error.contains("not the file that was written"), "{}", error);
     }
 
-    // A checksum that was made to fit leaves the parser to judge, which asserts some of what it reads.
+    // A checksum that was made to fit leaves the parser to judge, which asserts some of what it
+    // reads.
     #[test]
     fn a_changed_table_with_the_right_checksum_does_no_harm(table in select(TABLES.to_vec()), changes in changes()) {
         let dir = tempfile::tempdir().unwrap();
@@ -135,7 +142,10 @@ fn a_file_that_is_cut_or_gone_is_named() {
         assert!(open(dir.path()).unwrap_err().to_string().contains(name));
         fs::create_dir(&path).unwrap();
         let error = open(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("not an ordinary file") || error.contains("Is a directory"), "{error}");
+        assert!(
+            error.contains("not an ordinary file") || error.contains("Is a directory"),
+            "{error}"
+        );
         fs::remove_dir(&path).unwrap();
         fs::write(&path, whole).unwrap();
     }
@@ -149,8 +159,9 @@ fn a_manifest_that_does_not_fit_is_refused() {
     let path = dir.path().join("manifest.json");
     let whole: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let newer = SCHEMA + 1;
-    let refusal =
-        format!("schema {newer} is newer than this program reads ({SCHEMA}): use a newer Ringfence");
+    let refusal = format!(
+        "schema {newer} is newer than this program reads ({SCHEMA}): use a newer Ringfence"
+    );
     let edits = [
         ("/schema", &*newer.to_string(), &*refusal),
         ("/schema", "4294967298", "schema 4294967298 is newer than this program reads"),
@@ -197,7 +208,11 @@ fn a_broken_line_within_a_journal_is_named() {
     let refusal = format!("schema {} is newer than this program reads ({SCHEMA})", SCHEMA + 1);
     for (from, to, expected) in [
         ("[[0,0,1,", "[[0,0,\n1,", "line 3 is not a step"),
-        ("\"victim\"", "\"bystander\"", "line 2 is not a step ('bystander' is not a role of the experiment)"),
+        (
+            "\"victim\"",
+            "\"bystander\"",
+            "line 2 is not a step ('bystander' is not a role of the experiment)",
+        ),
         ("[[0,0,1,0,1,0,", "[[0,0,1,0,1,7,", "sample 3 names case 7 of 3"),
         (&*stated, &*newer, &*refusal),
         (&*stated, "\"schema\":1,", "not a journal that this program knows"),

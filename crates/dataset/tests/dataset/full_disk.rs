@@ -15,7 +15,10 @@ impl Tmpfs {
     fn mount(bytes: u32) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let size = format!("size={bytes}");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(dir.path()).output();
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "none"])
+            .arg(dir.path())
+            .output();
         mount.is_ok_and(|output| output.status.success()).then_some(Self(dir))
     }
 

@@ -49,8 +49,12 @@ fn refused(dir: &Path, expected: &str) {
     let error = resume(dir).unwrap_err();
     assert!(error.is_usage(), "{error}");
     let error = error.to_string();
-    let remedy = "go on with the version of Ringfence that began it, which manifest.json states, or measure into a new folder";
-    assert!(error.contains(expected) && error.ends_with(remedy) && !error.contains('\n'), "{error}");
+    let remedy = "go on with the version of Ringfence that began it, which manifest.json states, \
+                  or measure into a new folder";
+    assert!(
+        error.contains(expected) && error.ends_with(remedy) && !error.contains('\n'),
+        "{error}"
+    );
     assert_eq!(fs::read(dir.join("samples.journal")).unwrap(), journal);
     assert_eq!(fs::read(dir.join("manifest.json")).unwrap(), manifest);
 }
@@ -62,7 +66,8 @@ fn its_first_line_has_names_and_types() {
     let text = fs::read_to_string(path).unwrap();
     let header: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     let columns = header["columns"].as_array().unwrap();
-    let kind = |name: &str| columns.iter().find(|column| column["name"] == name).unwrap()["type"].clone();
+    let kind =
+        |name: &str| columns.iter().find(|column| column["name"] == name).unwrap()["type"].clone();
     for (name, expected) in [
         ("trial", "u32"),
         ("role", "text"),
@@ -126,7 +131,8 @@ fn columns_that_cannot_be_are_refused() {
         change(&path, edit, |_| ());
         let error = Dataset::open(dir.path()).expect_err(expected).to_string();
         let problem = format!(
-            "this is not a journal that this program knows ({expected}): restore it as it was written"
+            "this is not a journal that this program knows ({expected}): restore it as it was \
+             written"
         );
         assert!(error.contains(&problem), "{error}");
     }
@@ -137,8 +143,11 @@ fn a_row_of_another_width_is_no_step() {
     let dir = tempfile::tempdir().unwrap();
     let path = begun(dir.path());
     let whole = fs::read(&path).unwrap();
-    let edits: [fn(&mut Vec<Value>); 3] =
-        [|row| row.truncate(3), |row| row.insert(0, json!(0)), |row| row.extend([json!([]), json!(0)])];
+    let edits: [fn(&mut Vec<Value>); 3] = [
+        |row| row.truncate(3),
+        |row| row.insert(0, json!(0)),
+        |row| row.extend([json!([]), json!(0)]),
+    ];
     for edit in edits {
         fs::write(&path, &whole).unwrap();
         change(&path, |_| (), edit);

@@ -53,7 +53,8 @@ fn zeros_at_the_end_are_no_step() {
     for tail in [&[0; 100][..], &[0, 0, b']', b'\n']] {
         let dir = tempfile::tempdir().unwrap();
         drop(record(dir.path(), 3));
-        let mut journal = OpenOptions::new().append(true).open(dir.path().join("samples.journal")).unwrap();
+        let mut journal =
+            OpenOptions::new().append(true).open(dir.path().join("samples.journal")).unwrap();
         journal.write_all(tail).unwrap();
         assert_eq!(Dataset::open(dir.path()).unwrap().samples, samples(3));
     }

@@ -59,8 +59,10 @@ fn other_tools_read_the_same_values() {
         }
     }
     assert!(!counted.is_empty());
-    let tables =
-        [("samples.parquet", serde_json::to_vec(&rows)), ("latencies.parquet", serde_json::to_vec(&counted))];
+    let tables = [
+        ("samples.parquet", serde_json::to_vec(&rows)),
+        ("latencies.parquet", serde_json::to_vec(&counted)),
+    ];
     let expected = dir.path().join("expected.json");
 
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
@@ -76,7 +78,11 @@ fn other_tools_read_the_same_values() {
             check.args(["-c", include_str!("other_tools.py"), tool]);
             check.arg(dataset.join(name)).arg(&expected).args([types, &SCHEMA.to_string()]);
             let output = check.output().unwrap();
-            assert!(output.status.success(), "{tool}, {name}: {}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "{tool}, {name}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
     }
 }

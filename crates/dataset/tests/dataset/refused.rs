@@ -47,7 +47,10 @@ fn a_folder_that_is_removed_meanwhile_is_said_to_be() {
     recorder.append(&step(0)).unwrap();
     fs::remove_dir_all(&dir).unwrap();
     let said = one_sentence(&recorder.finish(&Ended::Complete).unwrap_err());
-    assert!(said.contains("was removed or renamed meanwhile") && said.contains("measure again"), "{said}");
+    assert!(
+        said.contains("was removed or renamed meanwhile") && said.contains("measure again"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -82,10 +85,15 @@ fn samples_must_be_of_the_plan() {
     recorder.append(&step(0)).unwrap();
     let mut unknown = step(1);
     unknown[2].role = "bystander".into();
-    assert!(one_sentence(&recorder.append(&unknown).unwrap_err()).contains("'bystander' is not a role"));
+    assert!(
+        one_sentence(&recorder.append(&unknown).unwrap_err()).contains("'bystander' is not a role")
+    );
     let mut unknown = step(1);
     unknown[0].case = 3;
-    assert!(one_sentence(&recorder.append(&unknown).unwrap_err()).contains("sample 0 names case 3 of 3"));
+    assert!(
+        one_sentence(&recorder.append(&unknown).unwrap_err())
+            .contains("sample 0 names case 3 of 3")
+    );
     recorder.finish(&Ended::Complete).unwrap();
     assert_eq!(Dataset::open(dir.path()).unwrap().samples, step(0));
 }

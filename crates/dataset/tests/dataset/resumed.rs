@@ -53,7 +53,8 @@ fn a_torn_step_is_cut_off() {
     for tail in torn {
         let dir = tempfile::tempdir().unwrap();
         drop(begun(dir.path(), 3));
-        let mut journal = OpenOptions::new().append(true).open(dir.path().join("samples.journal")).unwrap();
+        let mut journal =
+            OpenOptions::new().append(true).open(dir.path().join("samples.journal")).unwrap();
         journal.write_all(tail).unwrap();
         let mut recorder = resume(dir.path());
         recorder.append(&step(3)).unwrap();
@@ -120,7 +121,9 @@ fn pauses_are_no_measuring() {
     assert_eq!(Dataset::open(dir.path()).unwrap().measured_for(), before.measured_for());
     let mut recorder = resume(2 * hour);
     let mut later = step(5);
-    later.iter_mut().for_each(|sample| sample.start_ns = 2 * hour + sample.position as u64 * 1_000_000_000);
+    later
+        .iter_mut()
+        .for_each(|sample| sample.start_ns = 2 * hour + sample.position as u64 * 1_000_000_000);
     recorder.append(&later).unwrap();
     recorder.finish(&Ended::Interrupted).unwrap();
     let now = Dataset::open(dir.path()).unwrap();

@@ -133,7 +133,8 @@ fn everything_else_comes_back_too() {
     let units: Vec<&str> = dataset.manifest.cases.iter().map(|case| case.unit.as_str()).collect();
     assert_eq!(units, ["loads", "loads", "loads"]);
     assert_eq!(dataset.manifest.roles[1].tasks[1].task["instruction"], "nt");
-    let mut names: Vec<_> = dir.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut names: Vec<_> =
+        dir.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["experiment.toml", "machine.json", "manifest.json", "samples.parquet"]);
     assert_eq!((dataset.manifest.latencies, dataset.manifest.scale), (None, None));
@@ -147,8 +148,9 @@ fn the_figures_are_the_same() {
     recorder.append(&samples).unwrap();
     recorder.finish(&Ended::Precise).unwrap();
     let dataset = Dataset::open(dir.path()).unwrap();
-    let figures =
-        |plan, samples: &[Sample]| serde_json::to_string(&results::results(plan, samples, 0.95)).unwrap();
+    let figures = |plan, samples: &[Sample]| {
+        serde_json::to_string(&results::results(plan, samples, 0.95)).unwrap()
+    };
     assert_eq!(figures(&dataset.plan, &dataset.samples), figures(&plan, &samples));
 }
 
@@ -169,7 +171,13 @@ fn many_samples() {
 fn latencies_are_a_file_of_their_own() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), &plan(), &machine()).unwrap();
-    let scale = Scale { clock_ns: 18.5, hit_ns: 20.0, hit_high_ns: 26.0, miss_ns: 104.0, miss_low_ns: 88.25 };
+    let scale = Scale {
+        clock_ns: 18.5,
+        hit_ns: 20.0,
+        hit_high_ns: 26.0,
+        miss_ns: 104.0,
+        miss_low_ns: 88.25,
+    };
     recorder.note_scale(scale).unwrap();
     recorder.append(&step(0)).unwrap();
     recorder.append(&step(1)).unwrap();
@@ -204,7 +212,8 @@ fn what_the_disk_did_is_a_file_of_its_own() {
         samples[0].stretches = Some(stretches.into());
         samples
     };
-    let steps = [watched(0, vec![one(5, Some(4096)), one(6, None)]), watched(1, vec![one(7, None)])];
+    let steps =
+        [watched(0, vec![one(5, Some(4096)), one(6, None)]), watched(1, vec![one(7, None)])];
     steps.iter().for_each(|step| recorder.append(step).unwrap());
     assert_eq!(Dataset::open(dir.path()).unwrap().samples, steps.concat());
     recorder.finish(&Ended::Complete).unwrap();
@@ -227,14 +236,21 @@ fn what_the_disk_did_is_a_file_of_its_own() {
 fn older_datasets_are_read() {
     let dir = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::create(dir.path(), &plan(), &machine()).unwrap();
-    let old: Vec<Sample> = samples(5).into_iter().map(|s| Sample { latencies: None, ..s }).collect();
+    let old: Vec<Sample> =
+        samples(5).into_iter().map(|s| Sample { latencies: None, ..s }).collect();
     recorder.append(&old).unwrap();
     let journal = std::fs::read_to_string(dir.path().join("samples.journal")).unwrap();
-    let [header, first] = [0, 1]
-        .map(|line| serde_json::from_str::<serde_json::Value>(journal.lines().nth(line).unwrap()).unwrap());
-    let names: Vec<_> = header["columns"].as_array().unwrap().iter().map(|column| &column["name"]).collect();
+    let [header, first] = [0, 1].map(|line| {
+        serde_json::from_str::<serde_json::Value>(journal.lines().nth(line).unwrap()).unwrap()
+    });
+    let names: Vec<_> =
+        header["columns"].as_array().unwrap().iter().map(|column| &column["name"]).collect();
     assert_eq!(names[names.len() - 2..], ["latencies", "disk"]);
-    assert_eq!(first[0].as_array().unwrap().len(), names.len() - 2, "nothing follows the other columns");
+    assert_eq!(
+        first[0].as_array().unwrap().len(),
+        names.len() - 2,
+        "nothing follows the other columns"
+    );
     assert_eq!(Dataset::open(dir.path()).unwrap().samples, old);
     recorder.finish(&Ended::Complete).unwrap();
     let path = dir.path().join("manifest.json");

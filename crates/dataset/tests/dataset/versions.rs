@@ -1,8 +1,8 @@
-//! Datasets of every version of the format that was ever written, under `tests/data`: they open with the
-//! values that were recorded, and go on.
+//! Datasets of every version of the format that was ever written, under `tests/data`: they open
+//! with the values that were recorded, and go on.
 //!
-//! What a version wrote is never written again. One that lays out its files in a new way gets a folder, made
-//! once by the ignored test here.
+//! What a version wrote is never written again. One that lays out its files in a new way gets a
+//! folder, made once by the ignored test here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,8 @@ fn rows_of(version: u32, number: u32) -> Vec<Sample> {
         let tail = (version >= 6 && number.is_multiple_of(4)).then_some(u64::from(number));
         (sample.tail_units, sample.tail_busy_ns) = (tail, tail.map(|units| 70_000 + units));
         let watched = version >= 7 && &*sample.role == "victim" && number % 4 < 3;
-        sample.stretches = watched.then(|| (0..=number % 2).map(|place| stretch(number, place)).collect());
+        sample.stretches =
+            watched.then(|| (0..=number % 2).map(|place| stretch(number, place)).collect());
         if version >= 8 {
             sample.latencies = sample.latencies.as_ref().map(finer);
         }
@@ -51,7 +52,8 @@ fn rows_of(version: u32, number: u32) -> Vec<Sample> {
 
 // In buckets that only the fine grid has.
 fn finer(coarse: &Histogram) -> Histogram {
-    let within = |(floor, count): &(u64, u64)| (Grid::FINE.floor(Grid::FINE.bucket_of(*floor) + 1), *count);
+    let within =
+        |(floor, count): &(u64, u64)| (Grid::FINE.floor(Grid::FINE.bucket_of(*floor) + 1), *count);
     Histogram::new(Grid::FINE, coarse.buckets().iter().map(within).collect())
 }
 
@@ -92,7 +94,8 @@ fn copy(version: u32, name: &str) -> tempfile::TempDir {
     dir
 }
 
-// Whether a version has the columns of today. From 1 to 3 they stayed, 4 to 6 added some, 7 added a file, and 8 finer buckets.
+// Whether a version has the columns of today. From 1 to 3 they stayed, 4 to 6 added some, 7 added a
+// file, and 8 finer buckets.
 fn has_our_columns(version: u32) -> bool {
     version >= 6
 }
@@ -129,7 +132,8 @@ fn write_those_of_this_version() {
     fix_time(&dir);
 
     let (mut recorder, dir) = begin("finished-without-latencies");
-    (0..STEPS).for_each(|number| recorder.append(&without_latencies(rows_of(SCHEMA, number))).unwrap());
+    (0..STEPS)
+        .for_each(|number| recorder.append(&without_latencies(rows_of(SCHEMA, number))).unwrap());
     recorder.finish(&Ended::Interrupted).unwrap();
     fix_time(&dir);
 }
@@ -250,9 +254,15 @@ fn one_of_every_version_that_was_cut_short_goes_on() {
         drop(recorder);
         let expected = [rows(version), rows_of(SCHEMA, STEPS)].concat();
         let killed_again = Dataset::open(dir.path()).unwrap();
-        assert_eq!((killed_again.manifest.state, &killed_again.samples), (State::Unfinished, &expected));
+        assert_eq!(
+            (killed_again.manifest.state, &killed_again.samples),
+            (State::Unfinished, &expected)
+        );
         let lock = Lock::take(dir.path()).unwrap();
-        Recorder::resume(&killed_again, 2_000_000_000, lock).unwrap().finish(&Ended::Complete).unwrap();
+        Recorder::resume(&killed_again, 2_000_000_000, lock)
+            .unwrap()
+            .finish(&Ended::Complete)
+            .unwrap();
         let finished = Dataset::open(dir.path()).unwrap();
         assert_eq!((finished.manifest.state, &finished.samples), (State::Complete, &expected));
         assert_eq!((finished.manifest.schema, finished.manifest.scale), (SCHEMA, Some(SCALE)));
@@ -262,9 +272,10 @@ fn one_of_every_version_that_was_cut_short_goes_on() {
 #[test]
 fn a_finished_one_of_every_version_goes_on() {
     for version in VERSIONS {
-        for (name, before) in
-            [("finished", rows(version)), ("finished-without-latencies", without_latencies(rows(version)))]
-        {
+        for (name, before) in [
+            ("finished", rows(version)),
+            ("finished-without-latencies", without_latencies(rows(version))),
+        ] {
             let dir = copy(version, name);
             let lock = Lock::take(dir.path()).unwrap();
             let mut recorder =

@@ -1,5 +1,5 @@
-//! The metric's tasks stopped half of the time, and what the others use: what tells whether a measurement
-//! means anything.
+//! The metric's tasks stopped half of the time, and what the others use: what tells whether a
+//! measurement means anything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,15 +12,15 @@ use super::HostEngine;
 use crate::process;
 use crate::used::Used;
 
-// Turns begin short and grow with the time that has passed, so that runs of any length hold several and the
-// last one, which may be cut, is a small part of the whole.
+// Turns begin short and grow with the time that has passed, so that runs of any length hold several
+// and the last one, which may be cut, is a small part of the whole.
 const FIRST_TURN: Duration = Duration::from_millis(2);
 const LONGEST_TURN: Duration = Duration::from_millis(200);
 const GROWTH: f64 = 1.2;
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// Stops everything below some workers for as long as it let it run, in turns, until it is dropped; then
-/// all run.
+/// Stops everything below some workers for as long as it let it run, in turns, until it is dropped;
+/// then all run.
 pub(super) struct Halved {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -1,7 +1,9 @@
-//! What the disks below the folders that tasks work in wrote, and what they and the page cache are like at a moment.
+//! What the disks below the folders that tasks work in wrote, and what they and the page cache are
+//! like at a moment.
 //!
-//! By the disks' own counts, which are of everybody who uses them. The kernel counts what it writes for a process, too
-//! (`write_bytes` of `/proc/PID/io`), but when pages become dirty: on ext4 that was nine times what reached the disk (docs/commits.md).
+//! By the disks' own counts, which are of everybody who uses them. The kernel counts what it writes
+//! for a process, too (`write_bytes` of `/proc/PID/io`), but when pages become dirty: on ext4 that
+//! was nine times what reached the disk (docs/commits.md).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -39,7 +41,8 @@ impl Disks {
         Self { mediums, before, since: Instant::now() }
     }
 
-    /// What they and the page cache are like at a tick of the clock, which is now; `None` where no task works in a folder.
+    /// What they and the page cache are like at a tick of the clock, which is now; `None` where no
+    /// task works in a folder.
     pub fn look(&self, root: &FsRoot, at: u64) -> Option<Look> {
         if self.mediums.is_empty() {
             return None;
@@ -54,13 +57,15 @@ impl Disks {
         (!loads.is_empty()).then(|| loads.iter().map(|load| load.written_bytes).sum())
     }
 
-    /// What they wrote meanwhile, such as `vda wrote 1.5GiB`; `None` where none is known, or none wrote anything.
+    /// What they wrote meanwhile, such as `vda wrote 1.5GiB`; `None` where none is known, or none
+    /// wrote anything.
     pub fn wrote(&self, root: &FsRoot) -> Option<String> {
         let now = Reading::of(root, &devices(&self.mediums));
         let loads = self.before.until(&now, self.since.elapsed());
         let wrote = loads.iter().filter(|load| load.written_bytes > 0);
-        let each: Vec<String> =
-            wrote.map(|load| format!("{} wrote {}", load.device, Bytes(load.written_bytes))).collect();
+        let each: Vec<String> = wrote
+            .map(|load| format!("{} wrote {}", load.device, Bytes(load.written_bytes)))
+            .collect();
         (!each.is_empty()).then(|| each.join(", "))
     }
 }
@@ -68,7 +73,8 @@ impl Disks {
 impl Look {
     fn of(root: &FsRoot, at: u64, disks: &[&Device]) -> Self {
         let meminfo = root.read_opt("/proc/meminfo").unwrap_or_default();
-        let [dirty_bytes, writeback_bytes] = ["Dirty", "Writeback"].map(|field| field_kib(&meminfo, field));
+        let [dirty_bytes, writeback_bytes] =
+            ["Dirty", "Writeback"].map(|field| field_kib(&meminfo, field));
         Self { at, dirty_bytes, writeback_bytes, disks: Reading::of(root, disks) }
     }
 
@@ -77,7 +83,8 @@ impl Look {
         Duration::from_nanos(clock.ns(clock.now().saturating_sub(self.at)) as u64)
     }
 
-    /// What happened from this look to a later one. What a task did meanwhile is for the caller to add.
+    /// What happened from this look to a later one. What a task did meanwhile is for the caller to
+    /// add.
     pub fn until(&self, later: &Look, origin: u64, clock: &Clock) -> Stretch {
         let ns = |from: u64, to: u64| clock.ns(to.saturating_sub(from)).round() as u64;
         Stretch {
@@ -113,9 +120,15 @@ mod tests {
         };
         put(
             "proc/meminfo",
-            format!("MemTotal: 9 kB\nDirty:    {dirty_kib} kB\nWriteback:     8 kB\nWritebackTmp: 0 kB\n"),
+            format!(
+                "MemTotal: 9 kB\nDirty:    {dirty_kib} kB\nWriteback:     8 kB\nWritebackTmp: 0 \
+                 kB\n"
+            ),
         );
-        put("sys/class/block/vda/stat", format!("1 0 8 0 {busy_ms} 0 16 0 0 {busy_ms} 0 0 0 0 0 3 0\n"));
+        put(
+            "sys/class/block/vda/stat",
+            format!("1 0 8 0 {busy_ms} 0 16 0 0 {busy_ms} 0 0 0 0 0 3 0\n"),
+        );
         let root = FsRoot::at(dir.path());
         (dir, root)
     }
@@ -135,9 +148,13 @@ mod tests {
             below: Vec::new(),
         };
         let look = |(_, root): &(tempfile::TempDir, FsRoot), at| Look::of(root, at, &[&device]);
-        let (before, after) = (look(&machine(0, 100), ticks(1000.0)), look(&machine(40, 175), ticks(1250.0)));
+        let (before, after) =
+            (look(&machine(0, 100), ticks(1000.0)), look(&machine(40, 175), ticks(1250.0)));
         let found = before.until(&after, ticks(400.0), clock);
-        assert!(found.start_ns.abs_diff(600_000_000) < 1000 && found.length_ns.abs_diff(250_000_000) < 1000);
+        assert!(
+            found.start_ns.abs_diff(600_000_000) < 1000
+                && found.length_ns.abs_diff(250_000_000) < 1000
+        );
         assert_eq!((found.dirty_bytes, found.writeback_bytes), (Some(40 << 10), Some(8 << 10)));
         assert_eq!((found.disk_busy_ns, found.disk_writes), (Some(75_000_000), Some(75)));
         let busy = found.busy().unwrap();

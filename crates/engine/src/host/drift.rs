@@ -25,7 +25,8 @@ impl HostEngine<'_> {
             let mut still = true;
             for ((drift, from), to) in drifts.iter_mut().zip(&last).zip(&now) {
                 let (from, to) = (from.report, to.report);
-                let ticks = to.ticks.saturating_sub(from.ticks).saturating_sub(to.untimed - from.untimed);
+                let ticks =
+                    to.ticks.saturating_sub(from.ticks).saturating_sub(to.untimed - from.untimed);
                 still &= drift.stands_still((to.units - from.units) as f64 / ticks.max(1) as f64);
             }
             if still {

@@ -16,7 +16,8 @@ use super::{HostEngine, LOOK};
 const POLL: Duration = Duration::from_millis(20);
 
 impl HostEngine<'_> {
-    /// All run, then the metric's role alone. What the others have left is synced by nobody before the next window.
+    /// All run, then the metric's role alone. What the others have left is synced by nobody before
+    /// the next window.
     pub(super) fn episode(
         &mut self,
         active: &[Active],
@@ -67,13 +68,20 @@ impl HostEngine<'_> {
             first.sample.stretches = Some(series.ended().into());
         }
         let counts = counted_since(others_before, counts_of_others);
-        all.extend(self.measured(&others, &others_begun, &held, Some((begun_at, stopped_at)), counts));
+        all.extend(self.measured(
+            &others,
+            &others_begun,
+            &held,
+            Some((begun_at, stopped_at)),
+            counts,
+        ));
         all.iter_mut().for_each(|task| task.sample.late_ns = Some(late.as_nanos() as u64));
         Ok(all)
     }
 
-    // Waits for so long, or until all of these, if there are any, have reached their limits. Returned is how much later than
-    // that it was seen that the time was over. Meanwhile the disk is looked at.
+    // Waits for so long, or until all of these, if there are any, have reached their limits.
+    // Returned is how much later than that it was seen that the time was over. Meanwhile the disk
+    // is looked at.
     fn let_run(
         &mut self,
         running: &[usize],
@@ -96,12 +104,15 @@ impl HostEngine<'_> {
             if self.give_up_at.is_some_and(|at| self.started.elapsed() > at) {
                 return Err(EngineError::OutOfTime);
             }
-            if let Some(&failed) = running.iter().find(|&&worker| self.slot(worker).state() == state::FAILED)
+            if let Some(&failed) =
+                running.iter().find(|&&worker| self.slot(worker).state() == state::FAILED)
             {
                 return Err(self.explain(failed, "has failed"));
             }
             self.all_live(running)?;
-            if !until_spent.is_empty() && until_spent.iter().all(|&worker| self.slot(worker).spent()) {
+            if !until_spent.is_empty()
+                && until_spent.iter().all(|&worker| self.slot(worker).spent())
+            {
                 return Ok(Duration::ZERO);
             }
         }

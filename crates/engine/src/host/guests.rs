@@ -1,4 +1,5 @@
-//! Those that run already beside the workers: they run all the time but for windows of cases that are without them.
+//! Those that run already beside the workers: they run all the time but for windows of cases that
+//! are without them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +11,8 @@ use ringfence_experiment::task::Task;
 use ringfence_experiment::warning::WARNING;
 use ringfence_machine::root::FsRoot;
 use ringfence_system::attach::{
-    Found, FreezeError, Freezer, Frozen, Method, NotYet, OVERRUN, Options, Refusal, Target, Usage, usage,
+    Found, FreezeError, Freezer, Frozen, Method, NotYet, OVERRUN, Options, Refusal, Target, Usage,
+    usage,
 };
 
 use super::super::{EngineError, Measured};
@@ -47,7 +49,8 @@ pub(super) fn of_plan(plan: &Plan) -> Result<Vec<Guest>, EngineError> {
     found.map(|one| in_role(plan, one.0, Guest::new(one, &freezing))).collect()
 }
 
-/// Finds what runs already and takes part in a plan, the services that answer included, and touches nothing.
+/// Finds what runs already and takes part in a plan, the services that answer included, and touches
+/// nothing.
 ///
 /// # Errors
 /// Where one is not there, or not to be attached to.
@@ -60,9 +63,12 @@ pub fn find_all(plan: &Plan) -> Result<Vec<Attachable>, EngineError> {
     let mut all = Vec::new();
     for (role, variants) in plan.variants.iter().enumerate().filter(|(role, _)| is_run(*role)) {
         // They differ in what arms give them, not in whom they name.
-        let Some(Task::Attached(attached)) = variants.first().map(|variant| &variant.task) else { continue };
-        let found = attached::found(attached)
-            .and_then(|found| attached::method(&found, freezing.by).map(|method| (role, found, method)));
+        let Some(Task::Attached(attached)) = variants.first().map(|variant| &variant.task) else {
+            continue;
+        };
+        let found = attached::found(attached).and_then(|found| {
+            attached::method(&found, freezing.by).map(|method| (role, found, method))
+        });
         all.push(in_role(plan, role, found.map_err(EngineError::Usage))?);
     }
     check_services(plan, &all)?;
@@ -71,7 +77,9 @@ pub fn find_all(plan: &Plan) -> Result<Vec<Attachable>, EngineError> {
 
 fn in_role<T>(plan: &Plan, role: usize, found: Result<T, EngineError>) -> Result<T, EngineError> {
     found.map_err(|why| match why {
-        EngineError::Usage(why) => EngineError::Usage(format!("{}: {why}", plan.experiment.roles[role].name)),
+        EngineError::Usage(why) => {
+            EngineError::Usage(format!("{}: {why}", plan.experiment.roles[role].name))
+        }
         other => other,
     })
 }
@@ -84,7 +92,8 @@ fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
         _ => None,
     });
     for service in services {
-        let target: Target = service.target().parse().map_err(|why| EngineError::Usage(format!("{why}")))?;
+        let target: Target =
+            service.target().parse().map_err(|why| EngineError::Usage(format!("{why}")))?;
         let found = match ringfence_system::attach::find(&FsRoot::host(), &target) {
             Ok(found) => found,
             Err(why @ (Refusal::NotThere { .. } | Refusal::Ambiguous { .. })) => {
@@ -94,10 +103,12 @@ fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
             Err(_) => continue,
         };
         for (_, guest, _) in all {
-            let inside = found.roots.iter().find(|one| guest.processes.iter().any(|it| it.id == one.id));
+            let inside =
+                found.roots.iter().find(|one| guest.processes.iter().any(|it| it.id == one.id));
             if let Some(process) = inside {
                 return Err(EngineError::Usage(format!(
-                    "{target} answers, and process {} of it belongs to {}, so that it would be paused as well: name an \
+                    "{target} answers, and process {} of it belongs to {}, so that it would be \
+                     paused as well: name an \
                      aggressor without it",
                     process.pid(),
                     guest.target
@@ -111,11 +122,14 @@ fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
 impl Guest {
     fn new((role, found, method): Attachable, freezing: &Freezing) -> Result<Self, EngineError> {
         let by = method.to_string();
-        let options = Options { longest: freezing.longest.0, share: freezing.share.0, ..Options::default() };
+        let options =
+            Options { longest: freezing.longest.0, share: freezing.share.0, ..Options::default() };
         let freezer =
-            Freezer::new(&FsRoot::host(), found.clone(), method, options).map_err(|error| match error {
-                FreezeError::Refused(why) => EngineError::Usage(why.to_string()),
-                other => EngineError::Failed(other.to_string()),
+            Freezer::new(&FsRoot::host(), found.clone(), method, options).map_err(|error| {
+                match error {
+                    FreezeError::Refused(why) => EngineError::Usage(why.to_string()),
+                    other => EngineError::Failed(other.to_string()),
+                }
             })?;
         let (freezer, longest) = (Some(freezer), freezing.longest.0);
         let readings = Readings::default();
@@ -160,9 +174,9 @@ impl Guest {
     // How long it is until a window may open with it as it is wanted.
     fn not_before(&self, active: &[Active], pause: Duration) -> Result<Duration, EngineError> {
         if self.runs(active) {
-            return Ok(self
-                .thawed
-                .map_or(Duration::ZERO, |thawed| Freezing::AFTER_THAW.saturating_sub(thawed.elapsed())));
+            return Ok(self.thawed.map_or(Duration::ZERO, |thawed| {
+                Freezing::AFTER_THAW.saturating_sub(thawed.elapsed())
+            }));
         }
         let Some(freezer) = &self.freezer else { return Ok(Duration::ZERO) };
         match freezer.may_freeze(pause) {
@@ -179,7 +193,11 @@ fn pause(window: Duration) -> Duration {
 }
 
 /// How long it is until a window of this length may open.
-pub(super) fn wait(guests: &[Guest], active: &[Active], window: Duration) -> Result<Duration, EngineError> {
+pub(super) fn wait(
+    guests: &[Guest],
+    active: &[Active],
+    window: Duration,
+) -> Result<Duration, EngineError> {
     guests.iter().try_fold(Duration::ZERO, |longest, guest| {
         guest.not_before(active, pause(window)).map(|wait| longest.max(wait))
     })
@@ -211,7 +229,8 @@ impl Paused<'_> {
 
 /// Why nobody is paused.
 pub(super) enum NotPaused {
-    /// One did not stand in time. It may the next time: on a busy machine it is not on a CPU to be stopped.
+    /// One did not stand in time. It may the next time: on a busy machine it is not on a CPU to be
+    /// stopped.
     Moved(EngineError),
     /// What the kernel refuses.
     Failed(EngineError),
@@ -250,10 +269,12 @@ pub(super) fn pause_others<'a>(
     Ok(paused)
 }
 
-/// What those that run in a window have used until now, by their index; not of those for which that takes too long.
+/// What those that run in a window have used until now, by their index; not of those for which that
+/// takes too long.
 pub(super) fn uses(guests: &mut [Guest], active: &[Active]) -> Vec<(usize, Usage)> {
     let running = guests.iter_mut().enumerate().filter(|(_, guest)| guest.runs(active));
-    let read = running.filter_map(|(at, guest)| guest.readings.may_begin().then(|| (at, guest.usage())));
+    let read =
+        running.filter_map(|(at, guest)| guest.readings.may_begin().then(|| (at, guest.usage())));
     read.collect()
 }
 
@@ -262,8 +283,8 @@ pub(super) fn uses_of(guests: &mut [Guest], before: &[(usize, Usage)]) -> Vec<(u
     before.iter().map(|(at, _)| (*at, guests[*at].usage())).collect()
 }
 
-/// What they did in a window that was read at both ends, and what they used in it; or, where windows before it were not
-/// read, since the last one that was, while they ran.
+/// What they did in a window that was read at both ends, and what they used in it; or, where
+/// windows before it were not read, since the last one that was, while they ran.
 pub(super) fn measured(
     guests: &mut [Guest],
     before: &[(usize, Usage)],
@@ -296,7 +317,8 @@ const MOST_OVERRUNS: u32 = 3;
 // Of stages of this run that have ended.
 static OVERRUNS: AtomicU32 = AtomicU32::new(0);
 
-/// Why nothing may be paused any more: what was paused stood for much longer than was promised, too often.
+/// Why nothing may be paused any more: what was paused stood for much longer than was promised, too
+/// often.
 ///
 /// # Errors
 /// [`EngineError::Limit`] then.
@@ -309,7 +331,12 @@ pub(super) fn keep_the_limit(guests: &[Guest]) -> Result<(), EngineError> {
     let before = (earlier > 0).then(|| format!("in earlier stages {earlier} pauses did so, too"));
     let now = guests.iter().filter_map(|guest| {
         let freezer = guest.freezer.as_ref().filter(|freezer| freezer.overruns() > 0)?;
-        Some(overrun(&guest.found.target, freezer.overruns(), freezer.longest_frozen(), guest.longest))
+        Some(overrun(
+            &guest.found.target,
+            freezer.overruns(),
+            freezer.longest_frozen(),
+            guest.longest,
+        ))
     });
     Err(EngineError::Limit(now.chain(before).collect::<Vec<_>>().join("; ")))
 }
@@ -317,7 +344,8 @@ pub(super) fn keep_the_limit(guests: &[Guest]) -> Result<(), EngineError> {
 fn overrun(target: &Target, overruns: u32, longest: Duration, allowed: Duration) -> String {
     let times = if overruns == 1 { "once".into() } else { format!("{overruns} times") };
     format!(
-        "{target} was paused {times} for at least {} ms more than the {} ms that are allowed, for {} ms at the longest",
+        "{target} was paused {times} for at least {} ms more than the {} ms that are allowed, for \
+         {} ms at the longest",
         OVERRUN.as_millis(),
         allowed.as_millis(),
         longest.as_millis()
@@ -344,7 +372,8 @@ pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
         if guest.pauses > 0 {
             let now = guest.now();
             said.push(format!(
-                "{} was paused {} times, for {} ms at the longest, {:.1} s in all and {:.0} % of the time, by {}, and {}.",
+                "{} was paused {} times, for {} ms at the longest, {:.1} s in all and {:.0} % of \
+                 the time, by {}, and {}.",
                 guest.found.target,
                 guest.pauses,
                 longest.as_millis(),
@@ -356,7 +385,9 @@ pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
         }
         match ended {
             Ok(restored) => said.extend(restored.said().cloned()),
-            Err(error) => failed = Some(EngineError::Failed(format!("{}: {error}", guest.found.target))),
+            Err(error) => {
+                failed = Some(EngineError::Failed(format!("{}: {error}", guest.found.target)))
+            }
         }
     }
     failed.map_or(Ok(said), Err)
@@ -368,11 +399,16 @@ mod tests {
 
     #[test]
     fn an_overrun_names_the_target_and_both_lengths() {
-        let told =
-            overrun(&"pid:7".parse().unwrap(), 2, Duration::from_millis(463), Duration::from_millis(100));
+        let told = overrun(
+            &"pid:7".parse().unwrap(),
+            2,
+            Duration::from_millis(463),
+            Duration::from_millis(100),
+        );
         assert_eq!(
             told,
-            "pid:7 was paused 2 times for at least 50 ms more than the 100 ms that are allowed, for 463 ms at the longest"
+            "pid:7 was paused 2 times for at least 50 ms more than the 100 ms that are allowed, \
+             for 463 ms at the longest"
         );
     }
 }

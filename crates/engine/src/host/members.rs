@@ -11,7 +11,8 @@ use super::guests::Guest;
 use ringfence_limits::Tasks;
 use ringfence_limits::attached;
 
-/// The workers' processes, and whatever they have started; what runs already; and the services that probes ask.
+/// The workers' processes, and whatever they have started; what runs already; and the services that
+/// probes ask.
 pub(super) struct Members<'a> {
     pub(super) workers: &'a [Worker],
     pub(super) guardian: &'a Guardian,

@@ -104,13 +104,17 @@ pub struct HostEngine<'a> {
 
 impl<'a> HostEngine<'a> {
     /// Prepares an engine for a plan; nothing runs yet. The program must call
-    /// [`super::guardian::enter_hidden_role`] first in its `main`. Setting `stop` ends runs that are
-    /// timed whole; shorter windows are finished first.
+    /// [`super::guardian::enter_hidden_role`] first in its `main`. Setting `stop` ends runs that
+    /// are timed whole; shorter windows are finished first.
     ///
     /// # Errors
-    /// Where the guardian cannot be started, and where what an arm wants to be set apart is not there, is being changed
-    /// by somebody else, or refuses.
-    pub fn new(plan: &Plan, topology: &Topology, stop: &'a AtomicBool) -> Result<Self, EngineError> {
+    /// Where the guardian cannot be started, and where what an arm wants to be set apart is not
+    /// there, is being changed by somebody else, or refuses.
+    pub fn new(
+        plan: &Plan,
+        topology: &Topology,
+        stop: &'a AtomicBool,
+    ) -> Result<Self, EngineError> {
         let earlier = ringfence_limits::recover_all();
         let guests = guests::of_plan(plan)?;
         let isolations = ringfence_limits::begin(plan)?;
@@ -118,11 +122,12 @@ impl<'a> HostEngine<'a> {
         let arm = |name: &str| arms.iter().position(|arm| arm.name == name).unwrap_or_default();
         let arm_of = plan.cases.iter().map(|case| arm(&case.arm)).collect();
         let workers = crew::workers(plan);
-        let failed = |what: &str, error: std::io::Error| EngineError::Failed(format!("{what}: {error}"));
-        let shared =
-            Shared::create(workers.len().max(1)).map_err(|e| failed("making shared memory failed", e))?;
-        let guardian =
-            Guardian::start(shared.fd()).map_err(|e| failed("starting the guardian process failed", e))?;
+        let failed =
+            |what: &str, error: std::io::Error| EngineError::Failed(format!("{what}: {error}"));
+        let shared = Shared::create(workers.len().max(1))
+            .map_err(|e| failed("making shared memory failed", e))?;
+        let guardian = Guardian::start(shared.fd())
+            .map_err(|e| failed("starting the guardian process failed", e))?;
         crew::step_aside(topology, &workers);
         let clock = Clock::host();
         let services = members::services(plan);
@@ -132,7 +137,10 @@ impl<'a> HostEngine<'a> {
             let plan = &plan;
             variants.into_iter().map(move |variant| &plan.variants[role][variant].task)
         };
-        let disks = Disks::below(&FsRoot::host(), workers.iter().flat_map(tasks).filter_map(Task::works_in));
+        let disks = Disks::below(
+            &FsRoot::host(),
+            workers.iter().flat_map(tasks).filter_map(Task::works_in),
+        );
         Ok(Self {
             isolations,
             arm_of,
@@ -187,7 +195,8 @@ impl<'a> HostEngine<'a> {
             if !failure.usage {
                 return EngineError::Failed(format!("{name}: {}", failure.text));
             }
-            // The CPU does not matter for what cannot be done, nor does the role where there is one.
+            // The CPU does not matter for what cannot be done, nor does the role where there is
+            // one.
             return EngineError::Usage(match self.plan.experiment.roles.as_slice() {
                 [_] => failure.text,
                 roles => format!("{}: {}", roles[self.workers[worker].role].name, failure.text),
@@ -208,7 +217,9 @@ impl<'a> HostEngine<'a> {
         {
             limit = Duration::ZERO;
             let (Event::Started { slot, .. } | Event::Ended { slot, .. }) = event;
-            let Some(worker) = self.workers.iter_mut().find(|worker| worker.slot == slot) else { continue };
+            let Some(worker) = self.workers.iter_mut().find(|worker| worker.slot == slot) else {
+                continue;
+            };
             match event {
                 Event::Started { pid, .. } => worker.pid = Some(pid),
                 Event::Ended { how, .. } => (worker.pid, worker.ended) = (None, Some(how)),
@@ -241,7 +252,8 @@ impl<'a> HostEngine<'a> {
         }
     }
 
-    // Waits, looking now and then whether the worker still lives. In an episode a writer may have gigabytes to sync.
+    // Waits, looking now and then whether the worker still lives. In an episode a writer may have
+    // gigabytes to sync.
     fn wait(
         &mut self,
         worker: usize,
@@ -267,15 +279,18 @@ impl<'a> HostEngine<'a> {
         for &worker in workers {
             self.slot(worker).reset();
             let Worker { slot, role, instance, ref home, ref variants, .. } = self.workers[worker];
-            let assigned = |variant: &Variant| Assigned { task: variant.task.clone(), quota: variant.quota };
+            let assigned =
+                |variant: &Variant| Assigned { task: variant.task.clone(), quota: variant.quota };
             let tasks: Vec<Option<Assigned>> = self.plan.variants[role]
                 .iter()
                 .enumerate()
                 .map(|(index, variant)| variants.contains(&index).then(|| assigned(variant)))
                 .collect();
-            let seed = (self.plan.experiment.seed << 24) ^ (u64::from(trial) << 8) ^ u64::from(instance);
+            let seed =
+                (self.plan.experiment.seed << 24) ^ (u64::from(trial) << 8) ^ u64::from(instance);
             let stops_at_limits = self.plan.experiment.measure.episode.is_some();
-            let spec = Spec { slot, home: home.clone(), seed, tasks, stops_at_limits, cgroup: None };
+            let spec =
+                Spec { slot, home: home.clone(), seed, tasks, stops_at_limits, cgroup: None };
             self.guardian.start_worker(spec).map_err(|error| {
                 EngineError::Failed(format!("the guardian process does not answer: {error}"))
             })?;
@@ -290,8 +305,10 @@ impl<'a> HostEngine<'a> {
             // `doctor` says why.
             self.listen(Duration::ZERO)?;
             let this = &mut self.workers[worker];
-            this.counters =
-                this.pid.filter(|_| !this.on_demand && !this.program).and_then(|pid| Counters::of(pid).ok());
+            this.counters = this
+                .pid
+                .filter(|_| !this.on_demand && !this.program)
+                .and_then(|pid| Counters::of(pid).ok());
             if let Some(counters) = &mut this.counters
                 && counters.start().is_err()
             {
@@ -304,7 +321,8 @@ impl<'a> HostEngine<'a> {
     // What a victim has measured of itself before it said that it is ready.
     fn note_start(&mut self, worker: usize, trial: u32) {
         let Worker { role, instance, .. } = self.workers[worker];
-        let alone: Vec<Alone> = serde_json::from_str(&self.slot(worker).message()).unwrap_or_default();
+        let alone: Vec<Alone> =
+            serde_json::from_str(&self.slot(worker).message()).unwrap_or_default();
         if role == self.plan.metric {
             self.starts.extend(alone.iter().map(|Alone { variant, ns }| Start {
                 trial,
@@ -330,7 +348,8 @@ impl<'a> HostEngine<'a> {
         Ok(())
     }
 
-    // Gives every worker the order that a set of active tasks means for it, and waits until it obeys.
+    // Gives every worker the order that a set of active tasks means for it, and waits until it
+    // obeys.
     fn switch(&mut self, active: &[Active]) -> Result<(), EngineError> {
         let wanted: Vec<u32> = self
             .workers
@@ -338,7 +357,9 @@ impl<'a> HostEngine<'a> {
             .map(|worker| {
                 let runs = |a: &&Active| a.role == worker.role && worker.instance < a.count;
                 match active.iter().find(runs) {
-                    Some(a) if worker.variants.contains(&a.variant) => order::RUN + a.variant as u32,
+                    Some(a) if worker.variants.contains(&a.variant) => {
+                        order::RUN + a.variant as u32
+                    }
                     _ => order::PAUSE,
                 }
             })
@@ -346,7 +367,9 @@ impl<'a> HostEngine<'a> {
         // Whoever pauses does so before anybody else goes on.
         for pausing in [true, false] {
             let changed: Vec<usize> = (0..wanted.len())
-                .filter(|&w| wanted[w] != self.workers[w].ordered && (wanted[w] == order::PAUSE) == pausing)
+                .filter(|&w| {
+                    wanted[w] != self.workers[w].ordered && (wanted[w] == order::PAUSE) == pausing
+                })
                 .collect();
             for &worker in &changed {
                 self.slot(worker).give(wanted[worker]);
@@ -366,14 +389,19 @@ impl<'a> HostEngine<'a> {
     }
 
     fn uses_a_disk(&self, worker: &Worker) -> bool {
-        worker.variants.iter().any(|variant| self.plan.variants[worker.role][*variant].task.uses_a_disk())
+        worker
+            .variants
+            .iter()
+            .any(|variant| self.plan.variants[worker.role][*variant].task.uses_a_disk())
     }
 
     // Processes of built-in tasks that may write to files. What programs write is theirs.
     fn look_at_writes(&mut self) {
         let may_write = |worker: &&Worker| {
-            let mut tasks =
-                worker.variants.iter().map(|variant| &self.plan.variants[worker.role][*variant].task);
+            let mut tasks = worker
+                .variants
+                .iter()
+                .map(|variant| &self.plan.variants[worker.role][*variant].task);
             tasks.any(Task::writes_files)
         };
         let processes: Vec<i32> =
@@ -395,7 +423,11 @@ impl<'a> HostEngine<'a> {
             return Ok(());
         }
         self.look_at_writes();
-        if self.written.is_nothing() { Ok(()) } else { self.written.may_go_on(self.written_by_disks()) }
+        if self.written.is_nothing() {
+            Ok(())
+        } else {
+            self.written.may_go_on(self.written_by_disks())
+        }
     }
 
     fn patience(&self) -> Duration {
@@ -406,7 +438,8 @@ impl<'a> HostEngine<'a> {
         }
     }
 
-    // Who asks a service that was there before goes on asking it: nothing of that service is new in another trial.
+    // Who asks a service that was there before goes on asking it: nothing of that service is new in
+    // another trial.
     fn is_started_anew(&self, worker: usize) -> bool {
         let worker = &self.workers[worker];
         worker.role == self.plan.metric && !worker.probe
@@ -415,13 +448,16 @@ impl<'a> HostEngine<'a> {
     // Whether the task that a worker is ordered to run counts latencies.
     fn counts_latencies(&self, worker: usize) -> bool {
         let Worker { role, ordered, .. } = self.workers[worker];
-        let variant =
-            ordered.checked_sub(order::RUN).map(|variant| &self.plan.variants[role][variant as usize]);
+        let variant = ordered
+            .checked_sub(order::RUN)
+            .map(|variant| &self.plan.variants[role][variant as usize]);
         variant.is_some_and(|variant| variant.task.counts_latencies())
     }
 
     fn running(&self) -> Vec<usize> {
-        (0..self.workers.len()).filter(|&worker| self.workers[worker].ordered != order::PAUSE).collect()
+        (0..self.workers.len())
+            .filter(|&worker| self.workers[worker].ordered != order::PAUSE)
+            .collect()
     }
 }
 
@@ -453,8 +489,10 @@ impl Engine for HostEngine<'_> {
             .filter(|&worker| self.trial.is_none() || self.is_started_anew(worker))
             .partition(|_| self.trial.is_some());
         self.end(&again)?;
-        let (victims, others): (Vec<usize>, Vec<usize>) =
-            [again, first].concat().into_iter().partition(|&worker| self.workers[worker].role == metric);
+        let (victims, others): (Vec<usize>, Vec<usize>) = [again, first]
+            .concat()
+            .into_iter()
+            .partition(|&worker| self.workers[worker].role == metric);
         self.start(&others, trial)?;
         if self.plan.variants[metric].iter().any(|variant| matches!(variant.task, Task::Chase(_))) {
             // One by one, so that each is alone while it measures itself.
@@ -522,7 +560,8 @@ impl Engine for HostEngine<'_> {
             // A probe that fails twice leaves the pair unprobed, which its class says.
             let mut tries = (0..2).map(|_| probe::ping_pong(home, other, share));
             if let Some(round) = tries.find_map(Result::ok) {
-                longest = Some(longest.map_or(round.median_ns, |longest| longest.max(round.median_ns)));
+                longest =
+                    Some(longest.map_or(round.median_ns, |longest| longest.max(round.median_ns)));
             }
         }
         Ok(longest)
@@ -534,7 +573,9 @@ impl Engine for HostEngine<'_> {
         let metric = self.plan.metric;
         let whole = active.iter().any(|active| {
             active.role == metric
-                && ringfence_experiment::plan::is_whole_run(&self.plan.variants[metric][active.variant].task)
+                && ringfence_experiment::plan::is_whole_run(
+                    &self.plan.variants[metric][active.variant].task,
+                )
         });
         match self.plan.experiment.measure.episode {
             Some(episode) => self.episode(active, episode),

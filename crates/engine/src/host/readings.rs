@@ -1,5 +1,6 @@
-//! How often it is read what something that runs already has used. Where its control group does not tell, that is read from
-//! every one of its processes, which for thousands takes as long as a window.
+//! How often it is read what something that runs already has used. Where its control group does not
+//! tell, that is read from every one of its processes, which for thousands takes as long as a
+//! window.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,8 @@ pub(super) struct Readings {
     since: Option<Instant>,
     spent: Duration,
     longest: Duration,
-    // The last one, and how long it had been paused by then; and whether a window was left out since.
+    // The last one, and how long it had been paused by then; and whether a window was left out
+    // since.
     last: Option<(Instant, Usage, Duration)>,
     left_out: bool,
 }
@@ -41,8 +43,9 @@ impl Readings {
         usage
     }
 
-    /// What was used since the last window that was read, while it was not paused, if windows in between were left out; and
-    /// what this one ended with, after it had been paused for so long in all.
+    /// What was used since the last window that was read, while it was not paused, if windows in
+    /// between were left out; and what this one ended with, after it had been paused for so long in
+    /// all.
     pub(super) fn since_last(&mut self, now: Usage, paused: Duration) -> Option<Used> {
         let last = self.last.replace((Instant::now(), now, paused));
         let left_out = std::mem::take(&mut self.left_out);
@@ -54,10 +57,13 @@ impl Readings {
 
 /// What was used from one reading to another, between which it ran for so long.
 pub(super) fn used_between(before: &Usage, after: &Usage, ran: Duration) -> Used {
-    let bytes =
-        |usage: &Usage| usage.io.map_or((0, 0), |(read, written, _): (u64, u64, Source)| (read, written));
-    let (read, written) =
-        (bytes(after).0.saturating_sub(bytes(before).0), bytes(after).1.saturating_sub(bytes(before).1));
+    let bytes = |usage: &Usage| {
+        usage.io.map_or((0, 0), |(read, written, _): (u64, u64, Source)| (read, written))
+    };
+    let (read, written) = (
+        bytes(after).0.saturating_sub(bytes(before).0),
+        bytes(after).1.saturating_sub(bytes(before).1),
+    );
     Used {
         windows_ns: ran.as_nanos() as u64,
         cpu_ns: after.cpu.saturating_sub(before.cpu).as_nanos() as u64,
@@ -80,7 +86,8 @@ mod tests {
         let mut readings = Readings::default();
         assert!(readings.may_begin(), "the first window is read");
         assert_eq!(readings.since_last(usage(100), Duration::ZERO), None);
-        (readings.spent, readings.longest) = (Duration::from_millis(100), Duration::from_millis(50));
+        (readings.spent, readings.longest) =
+            (Duration::from_millis(100), Duration::from_millis(50));
         assert!(!readings.may_begin());
         // 200 ms of 40 s.
         readings.since = Instant::now().checked_sub(Duration::from_secs(41));

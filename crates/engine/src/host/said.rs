@@ -28,10 +28,13 @@ impl HostEngine<'_> {
     pub(super) fn said_of_programs(&self) -> Vec<String> {
         let roles = self.plan.experiment.roles.iter().zip(&self.plan.variants).zip(&self.used);
         let programs = roles.filter_map(|((role, variants), used)| {
-            let ours = variants.iter().any(|variant| !matches!(variant.task, Task::Command(_) | Task::Attached(_)));
+            let ours = variants
+                .iter()
+                .any(|variant| !matches!(variant.task, Task::Command(_) | Task::Attached(_)));
             let wrote = Some(used.disk_bytes).filter(|bytes| !ours && *bytes >= LEAST_TOLD)?;
             Some(format!(
-                "In '{}' {} wrote {} to disks in its windows, by the kernel's count for its processes; no limit applies to that.",
+                "In '{}' {} wrote {} to disks in its windows, by the kernel's count for its \
+                 processes; no limit applies to that.",
                 self.plan.experiment.name,
                 role.name,
                 Bytes(wrote)

@@ -1,5 +1,6 @@
-//! What runs already, paused for a share of its time in short slices while an arm runs that asks for it: by the same hand
-//! as pauses for windows, within the same limits, and let go on by the same guards.
+//! What runs already, paused for a share of its time in short slices while an arm runs that asks
+//! for it: by the same hand as pauses for windows, within the same limits, and let go on by the
+//! same guards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -46,17 +47,22 @@ impl Slices {
     ) -> Self {
         let frozen = &experiment.arms[arm].frozen;
         let mut all = Vec::new();
-        for (number, guest) in guests.iter_mut().enumerate().filter(|(_, guest)| guest.runs(active)) {
-            let Some(&Share(share)) = frozen.get(&experiment.roles[guest.role()].name) else { continue };
+        for (number, guest) in guests.iter_mut().enumerate().filter(|(_, guest)| guest.runs(active))
+        {
+            let Some(&Share(share)) = frozen.get(&experiment.roles[guest.role()].name) else {
+                continue;
+            };
             let Some(freezer) = guest.freezer.take() else { continue };
             all.push(Slicing::begin(number, freezer, share, guest.longest));
         }
         Self(all)
     }
 
-    /// How long it is until a window may open: they are paused in slices for a while by then, as after any change.
+    /// How long it is until a window may open: they are paused in slices for a while by then, as
+    /// after any change.
     pub(super) fn wait(&self) -> Duration {
-        let since = self.0.iter().map(|one| Freezing::AFTER_THAW.saturating_sub(one.since.elapsed()));
+        let since =
+            self.0.iter().map(|one| Freezing::AFTER_THAW.saturating_sub(one.since.elapsed()));
         since.max().unwrap_or_default()
     }
 
@@ -65,8 +71,8 @@ impl Slices {
         self.0.iter().map(|one| one.frozen_ns.load(Ordering::Relaxed)).collect()
     }
 
-    /// Whether each was paused for most of what it was to be since `before`, which is so long ago. What falls on the ends of
-    /// a window, and what a busy machine takes away, is let pass.
+    /// Whether each was paused for most of what it was to be since `before`, which is so long ago.
+    /// What falls on the ends of a window, and what a busy machine takes away, is let pass.
     pub(super) fn held(&self, before: &[u64], length: Duration) -> bool {
         let now = self.frozen();
         self.0.iter().zip(before.iter().zip(now)).all(|(one, (before, now))| {
@@ -89,7 +95,8 @@ impl Slices {
             if sliced.slices > 0 {
                 guest.thawed = Some(Instant::now());
             }
-            let error = |error: FreezeError| EngineError::Failed(format!("{}: {error}", guest.target()));
+            let error =
+                |error: FreezeError| EngineError::Failed(format!("{}: {error}", guest.target()));
             failed = failed.or(sliced.failed.map(error));
         }
         failed.map_or(Ok(()), Err)
@@ -144,7 +151,8 @@ fn run(
                 std::thread::sleep(LOOK);
                 continue;
             }
-            // On a busy machine it is not on a CPU to be stopped; the window says whether enough of them took hold.
+            // On a busy machine it is not on a CPU to be stopped; the window says whether enough of
+            // them took hold.
             Err(FreezeError::Moving { .. }) => {
                 due = Instant::now() + period;
                 continue;
@@ -181,7 +189,8 @@ mod tests {
 
     #[test]
     fn what_runs_is_paused_in_slices_within_its_share_and_goes_on() {
-        let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut child =
+            std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let root = FsRoot::host();
         let found = find(&root, &format!("pid:{}", child.id()).parse().unwrap()).unwrap();
         let method = found.methods.last().unwrap().clone();
@@ -208,7 +217,8 @@ mod tests {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        let names = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+        let names =
+            std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
         let journals = names.filter(|name| name.to_string_lossy().ends_with(".journal")).count();
         assert_eq!(journals, 0);
     }

@@ -14,7 +14,8 @@ use super::windows::Point;
 
 /// How long a stretch of an episode is.
 const LENGTH: Duration = Duration::from_millis(250);
-// A task is waited for so long to tell its latencies. One that is in the middle of a long commit tells them in a later stretch.
+// A task is waited for so long to tell its latencies. One that is in the middle of a long commit
+// tells them in a later stretch.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// The stretches of an episode so far.
@@ -29,12 +30,14 @@ pub(super) struct Series {
 }
 
 impl HostEngine<'_> {
-    /// What the disk and the page cache are like now; `None` where no task uses a disk. It reads two files of the kernel's.
+    /// What the disk and the page cache are like now; `None` where no task uses a disk. It reads
+    /// two files of the kernel's.
     pub(super) fn look(&self) -> Option<Look> {
         self.disks.look(&FsRoot::host(), self.clock.now())
     }
 
-    /// Puts down what happened between two looks with the metric's first task: an ordinary window is one stretch.
+    /// Puts down what happened between two looks with the metric's first task: an ordinary window
+    /// is one stretch.
     pub(super) fn note_stretch(&self, all: &mut [Measured], looks: Option<(Look, Look)>) {
         let own = all.iter_mut().find(|task| task.role == self.plan.metric);
         let (Some((before, after)), Some(own)) = (looks, own) else { return };
@@ -48,7 +51,11 @@ impl HostEngine<'_> {
     }
 
     /// Begins a series with the report of its task.
-    pub(super) fn begin_series(&self, worker: Option<&usize>, begun: Option<&Point>) -> Option<Series> {
+    pub(super) fn begin_series(
+        &self,
+        worker: Option<&usize>,
+        begun: Option<&Point>,
+    ) -> Option<Series> {
         let begun = begun?;
         Some(Series {
             worker: *worker?,
@@ -88,7 +95,9 @@ impl HostEngine<'_> {
     fn end_stretch(&self, series: &mut Series, units: u64, counted: Option<Box<[u64]>>) {
         let Some(look) = self.look() else { return };
         let since = counted.as_ref().zip(series.counted.as_ref()).map(|(now, before)| {
-            Histogram::of_buckets(now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before)))
+            Histogram::of_buckets(
+                now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before)),
+            )
         });
         series.all.push(Stretch {
             units: units.saturating_sub(series.units),

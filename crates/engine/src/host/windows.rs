@@ -24,10 +24,12 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(200);
 // How often a run is looked after; its end is timed by the worker.
 const POLL: Duration = Duration::from_millis(2);
 
-// A task that reports nothing for so many times as long as usual, and for at least so long, does not run.
+// A task that reports nothing for so many times as long as usual, and for at least so long, does
+// not run.
 const SILENT: u64 = 10;
 
-// A service that answers nothing for so long, and for half of a window, while somebody is paused has stopped.
+// A service that answers nothing for so long, and for half of a window, while somebody is paused
+// has stopped.
 const MUTE: Duration = Duration::from_millis(30);
 const SILENT_WINDOWS: u32 = 3;
 // The same of a service that was silent while nobody was paused, too.
@@ -102,7 +104,8 @@ impl HostEngine<'_> {
         let begun = self.answers(&running, asked)?;
         let begun_at = self.clock.now();
         // Of those that wait for answers it began when they were asked.
-        let begun_before = if self.ask_services(&running) { opening.elapsed() } else { Duration::ZERO };
+        let begun_before =
+            if self.ask_services(&running) { opening.elapsed() } else { Duration::ZERO };
         if answers || !is_paused {
             answers &= self.let_pass(length.saturating_sub(begun_before), length, probe, is_paused);
         }
@@ -133,14 +136,17 @@ impl HostEngine<'_> {
         let mut all = self.measured(&running, &begun, &ended, Some((begun_at, ended_at)), counts);
         let used = guests::uses_of(guests, &used_by_guests);
         let start_ns = self.clock.ns(begun_at.saturating_sub(self.origin)) as u64;
-        for (measured, used) in guests::measured(guests, &used_by_guests, &used, start_ns, since.elapsed()) {
+        for (measured, used) in
+            guests::measured(guests, &used_by_guests, &used, start_ns, since.elapsed())
+        {
             self.used[measured.role] = self.used[measured.role].and(used);
             all.push(measured);
         }
         let late = match stood && (answers || !is_paused) {
             // Somebody went on too early: it is not the window that it was meant to be.
             false => length * 100,
-            // It holds what was due in it, however long that was. To leave out those that were long would leave out stalls.
+            // It holds what was due in it, however long that was. To leave out those that were long
+            // would leave out stalls.
             true if self.ask_services(&running) => Duration::ZERO,
             true => late,
         };
@@ -179,8 +185,15 @@ impl HostEngine<'_> {
         probe.copied().filter(|_| guests)
     }
 
-    // Waits. Where somebody is paused, no longer than the service of a probe goes on answering; whether it did.
-    fn let_pass(&self, length: Duration, window: Duration, probe: Option<usize>, paused: bool) -> bool {
+    // Waits. Where somebody is paused, no longer than the service of a probe goes on answering;
+    // whether it did.
+    fn let_pass(
+        &self,
+        length: Duration,
+        window: Duration,
+        probe: Option<usize>,
+        paused: bool,
+    ) -> bool {
         let begun = Instant::now();
         let left = || length.saturating_sub(begun.elapsed());
         let answers = probe.is_none_or(|probe| {
@@ -196,7 +209,12 @@ impl HostEngine<'_> {
     }
 
     // Until something is over, and no longer than a service goes on answering; whether it did.
-    fn while_it_answers(&self, probe: usize, window: Duration, mut is_over: impl FnMut() -> bool) -> bool {
+    fn while_it_answers(
+        &self,
+        probe: usize,
+        window: Duration,
+        mut is_over: impl FnMut() -> bool,
+    ) -> bool {
         let (mut units, mut last) = (self.slot(probe).latest().1.units, Instant::now());
         while !is_over() {
             let now = self.slot(probe).latest().1.units;
@@ -212,11 +230,13 @@ impl HostEngine<'_> {
 
     fn have_answered(&self, workers: &[usize], asked: &[Option<u32>], limit: Duration) -> bool {
         let mut all = workers.iter().zip(asked);
-        all.all(|(&worker, number)| number.is_none_or(|number| self.slot(worker).wait_answer(number, limit)))
+        all.all(|(&worker, number)| {
+            number.is_none_or(|number| self.slot(worker).wait_answer(number, limit))
+        })
     }
 
-    // A service that stops answering whenever somebody is paused waits for that somebody; one that has too much to do
-    // stops at other times, too.
+    // A service that stops answering whenever somebody is paused waits for that somebody; one that
+    // has too much to do stops at other times, too.
     fn note_silence(&mut self, is_paused: bool, answers: bool) -> Result<(), EngineError> {
         match (is_paused, answers) {
             (false, true) => {}
@@ -228,17 +248,20 @@ impl HostEngine<'_> {
             return Ok(());
         }
         Err(EngineError::Failed(format!(
-            "the victim stopped answering whenever the aggressor was paused, {} times in a row, and was let go \
-             on at once: it depends on it, so that what it would be without it cannot be measured; choose another aggressor",
+            "the victim stopped answering whenever the aggressor was paused, {} times in a row, \
+             and was let go \
+             on at once: it depends on it, so that what it would be without it cannot be measured; \
+             choose another aggressor",
             self.silent
         )))
     }
 
-    /// A window from the start to the end of a run of the metric's role, with everybody else under way
-    /// before.
+    /// A window from the start to the end of a run of the metric's role, with everybody else under
+    /// way before.
     pub(super) fn whole_run(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
         let metric = self.plan.metric;
-        let others: Vec<Active> = active.iter().copied().filter(|active| active.role != metric).collect();
+        let others: Vec<Active> =
+            active.iter().copied().filter(|active| active.role != metric).collect();
         self.calm_down()?;
         self.switch(&others)?;
         let beside = self.running();
@@ -251,8 +274,11 @@ impl HostEngine<'_> {
         let look = self.look();
         self.switch(active)?;
         let halved = self.begin_halving();
-        let runs: Vec<usize> =
-            self.running().into_iter().filter(|&worker| self.workers[worker].role == metric).collect();
+        let runs: Vec<usize> = self
+            .running()
+            .into_iter()
+            .filter(|&worker| self.workers[worker].role == metric)
+            .collect();
         for &worker in &runs {
             while self.slot(worker).latest().1.units == 0 {
                 if self.stop.load(Ordering::Relaxed) {
@@ -282,7 +308,8 @@ impl HostEngine<'_> {
         let of_run = |&worker: &usize| {
             let (number, report) = self.slot(worker).latest();
             let started = Report { ticks: report.untimed, ..Report::default() };
-            let sum_ns = if self.workers[worker].tells_time { self.slot(worker).marked().sum_ns } else { 0 };
+            let sum_ns =
+                if self.workers[worker].tells_time { self.slot(worker).marked().sum_ns } else { 0 };
             let point = |number, report, sum_ns| Point { number, report, latencies: None, sum_ns };
             (point(0, started, 0), point(number, Report { untimed: 0, ..report }, sum_ns))
         };
@@ -338,8 +365,8 @@ impl HostEngine<'_> {
         measured.collect()
     }
 
-    // The present report of each worker; those that report on demand are asked first, and so are those
-    // that count latencies, since these must be those of the report's units.
+    // The present report of each worker; those that report on demand are asked first, and so are
+    // those that count latencies, since these must be those of the report's units.
     pub(super) fn reports(&mut self, workers: &[usize]) -> Result<Vec<Point>, EngineError> {
         let asked = self.ask(workers);
         self.answers(workers, asked)
@@ -347,14 +374,20 @@ impl HostEngine<'_> {
 
     // Asks those that have to be.
     fn ask(&self, workers: &[usize]) -> Vec<Option<u32>> {
-        let is_asked = |worker: usize| self.workers[worker].on_demand || self.counts_latencies(worker);
+        let is_asked =
+            |worker: usize| self.workers[worker].on_demand || self.counts_latencies(worker);
         workers.iter().map(|&worker| is_asked(worker).then(|| self.slot(worker).ask())).collect()
     }
 
-    fn answers(&mut self, workers: &[usize], asked: Vec<Option<u32>>) -> Result<Vec<Point>, EngineError> {
+    fn answers(
+        &mut self,
+        workers: &[usize],
+        asked: Vec<Option<u32>>,
+    ) -> Result<Vec<Point>, EngineError> {
         for (&worker, number) in workers.iter().zip(asked) {
             self.wait(worker, self.patience(), "does not report", |slot| {
-                slot.state() != state::FAILED && number.is_none_or(|number| slot.wait_answer(number, LOOK))
+                slot.state() != state::FAILED
+                    && number.is_none_or(|number| slot.wait_answer(number, LOOK))
             })?;
         }
         let point = |&worker: &usize| {
@@ -380,7 +413,8 @@ impl HostEngine<'_> {
         workers.iter().map(read).collect()
     }
 
-    // Nobody runs for as long as the plan wants that between two windows. Whoever has paused has synced its files.
+    // Nobody runs for as long as the plan wants that between two windows. Whoever has paused has
+    // synced its files.
     pub(super) fn calm_down(&mut self) -> Result<(), EngineError> {
         if let Some(calm) = self.plan.calm() {
             self.switch(&[])?;
@@ -411,10 +445,11 @@ impl HostEngine<'_> {
     }
 }
 
-// From when to when a task's window is, on the clock. It goes from report to report, so that no work lies half in it.
-// A task that was silent at an end for many times as long as it is between two reports was kept from running, though:
-// that it did nothing then counts, or one that runs but for the first moments would seem to be as fast as in these.
-// Without a span the reports are its ends: a run says itself when it began and ended.
+// From when to when a task's window is, on the clock. It goes from report to report, so that no
+// work lies half in it. A task that was silent at an end for many times as long as it is between
+// two reports was kept from running, though: that it did nothing then counts, or one that runs but
+// for the first moments would seem to be as fast as in these. Without a span the reports are its
+// ends: a run says itself when it began and ended.
 fn extent([begun, ended]: [(u64, u64); 2], span: Option<(u64, u64)>, least: u64) -> (u64, u64) {
     let Some(span) = span else { return (begun.1, ended.1) };
     if begun.0 == ended.0 {
@@ -436,7 +471,10 @@ pub(super) struct Counts {
     llc_misses: Option<u64>,
 }
 
-pub(super) fn counted_since(before: Vec<Option<Counts>>, after: Vec<Option<Counts>>) -> Vec<Option<Counts>> {
+pub(super) fn counted_since(
+    before: Vec<Option<Counts>>,
+    after: Vec<Option<Counts>>,
+) -> Vec<Option<Counts>> {
     let minus = |after: Option<u64>, before: Option<u64>| Some(after?.saturating_sub(before?));
     let of_one = |before: Counts, after: Counts| Counts {
         cycles: minus(after.cycles, before.cycles),

@@ -54,8 +54,10 @@ fn turn(running: &(Mutex<bool>, Condvar), share: Share) {
         // Periods follow the clock: windows would else always open at the same point of a period.
         let point = clock.now() as f64 % period;
         if number % SEARCH_EVERY == 0 {
-            below =
-                process::descendants(&root, process::own_pid()).iter().map(|process| process.pid).collect();
+            below = process::descendants(&root, process::own_pid())
+                .iter()
+                .map(|process| process.pid)
+                .collect();
         }
         if point < share.0 * period {
             below.iter().for_each(|pid| process::signal(*pid, Signal::CONT));

@@ -1,7 +1,8 @@
-//! HDR histogram logs: what many load generators print of each interval, in one line (HdrHistogram's log format, version 1).
+//! HDR histogram logs: what many load generators print of each interval, in one line
+//! (HdrHistogram's log format, version 1).
 //!
-//! A line is `Tag=...,start,length,max,histogram` in seconds, of which the tag may be absent and the last is in base64. Comments
-//! begin with `#`. The values' unit stands nowhere.
+//! A line is `Tag=...,start,length,max,histogram` in seconds, of which the tag may be absent and
+//! the last is in base64. Comments begin with `#`. The values' unit stands nowhere.
 
 use std::io::Read;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 // Of the encoded form, "inflate me" and what comes out (HdrHistogram's V2 encoding).
 const COMPRESSED: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
 const PLAIN: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
-// Bytes between the cookie and the counts, and where among them stands how many bytes of counts there are.
+// Bytes between the cookie and the counts, and where among them stands how many bytes of counts
+// there are.
 const HEADER: usize = 40;
 // More than a histogram of all 64-bit values with five digits takes.
 const LARGEST: u64 = 1 << 26;
@@ -47,9 +49,11 @@ pub fn read(line: &str) -> Result<Option<Interval>, String> {
         return Ok(None);
     }
     let text = format!("{line}\n");
-    let Some(Ok(LogEntry::Interval(entry))) = IntervalLogIterator::new(text.as_bytes()).next() else {
+    let Some(Ok(LogEntry::Interval(entry))) = IntervalLogIterator::new(text.as_bytes()).next()
+    else {
         return Err(
-            "it is not of the form start,length,max,histogram, with a Tag=NAME, in front or not".into()
+            "it is not of the form start,length,max,histogram, with a Tag=NAME, in front or not"
+                .into(),
         );
     };
     let bytes = STANDARD
@@ -76,7 +80,8 @@ fn histogram(bytes: &[u8]) -> Result<Histogram<u64>, String> {
         Some(cookie) if cookie == PLAIN => bytes.to_vec(),
         _ => {
             return Err(
-                "its histogram is not of the encoding V2, which HdrHistogram has written since 2.1".into()
+                "its histogram is not of the encoding V2, which HdrHistogram has written since 2.1"
+                    .into(),
             );
         }
     };
@@ -123,7 +128,8 @@ mod tests {
             let lines: Vec<&str> = log.lines().collect();
             assert!(lines.iter().all(|line| is_of_a_log(line)), "{log}");
             let read: Vec<Interval> = lines.iter().filter_map(|line| read(line).unwrap()).collect();
-            let told: Vec<_> = read.iter().map(|one| (one.tag.as_str(), one.length.as_millis())).collect();
+            let told: Vec<_> =
+                read.iter().map(|one| (one.tag.as_str(), one.length.as_millis())).collect();
             assert_eq!(told, [("get", 1000), ("", 100)]);
             for Interval { latencies, .. } in &read {
                 assert_eq!((latencies.len(), latencies.count_at(310_000)), (100, 90));
@@ -132,7 +138,8 @@ mod tests {
         }
     }
 
-    // As jHiccup wrote it (HdrHistogram's src/test/resources/jHiccup-2.0.7S.logV2.hlog); its longest pause is 2.769 ms.
+    // As jHiccup wrote it (HdrHistogram's src/test/resources/jHiccup-2.0.7S.logV2.hlog); its
+    // longest pause is 2.769 ms.
     #[test]
     fn what_java_has_written_is_read() {
         for heading in [
@@ -146,7 +153,11 @@ mod tests {
         let line = "0.127,1.007,2.769,HISTFAAAAEV42pNpmSzMwMCgyAABTBDKT4GBgdnNYMcCBvsPEBEJISEuATEZMQ4uASkhIR4nrxg9v2lMaxhvMekILGZkKmcCAEf2CsI=";
         let interval = read(&format!("{line}\r")).unwrap().unwrap();
         assert_eq!(interval.length, Duration::from_millis(1007));
-        assert!(interval.latencies.max().abs_diff(2_769_000) < 3000, "{}", interval.latencies.max());
+        assert!(
+            interval.latencies.max().abs_diff(2_769_000) < 3000,
+            "{}",
+            interval.latencies.max()
+        );
     }
 
     #[test]
@@ -175,7 +186,15 @@ mod tests {
         }
         // One that says of itself that it is larger than memory.
         let mut plain = STANDARD
-            .decode(written(&mut V2Serializer::new()).lines().last().unwrap().split(',').nth(3).unwrap())
+            .decode(
+                written(&mut V2Serializer::new())
+                    .lines()
+                    .last()
+                    .unwrap()
+                    .split(',')
+                    .nth(3)
+                    .unwrap(),
+            )
             .unwrap();
         plain[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
         assert_eq!(with(&plain).err().unwrap(), "its histogram ends too early");

@@ -1,4 +1,5 @@
-//! Latencies that a program prints: one a line, or those of an interval in a line of an HDR histogram log.
+//! Latencies that a program prints: one a line, or those of an interval in a line of an HDR
+//! histogram log.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -58,7 +59,17 @@ struct Log {
 impl Seen {
     fn new(resumed: Instant, log_unit: LogUnit) -> Self {
         let (units, counts, sum_ns, others, cut) = (0, vec![0; BUCKETS].into(), 0, 0, 0);
-        Self { units, counts, sum_ns, others, other: String::new(), cut, resumed, log: None, log_unit }
+        Self {
+            units,
+            counts,
+            sum_ns,
+            others,
+            other: String::new(),
+            cut,
+            resumed,
+            log: None,
+            log_unit,
+        }
     }
 
     // A line that was read at a time.
@@ -125,7 +136,8 @@ impl Seen {
         let (latencies, others, cut) = (self.units + self.cut, self.others, self.cut);
         if others >= TELLING && others > latencies {
             return Some(format!(
-                "of {} lines that it printed, {others} hold no number with a unit of time, the last of them '{}': each line is to be one \
+                "of {} lines that it printed, {others} hold no number with a unit of time, the \
+                 last of them '{}': each line is to be one \
                  latency, such as '310 us' or '0.31 ms'",
                 latencies + others,
                 self.other
@@ -133,8 +145,10 @@ impl Seen {
         }
         (cut >= TELLING && cut > self.units).then(|| {
             format!(
-                "of {latencies} latencies that it printed, {cut} are longer than it had been running when it printed them, so that \
-                 these operations were under way while it was paused: take windows of at least 20 operations (--window), and print \
+                "of {latencies} latencies that it printed, {cut} are longer than it had been \
+                 running when it printed them, so that \
+                 these operations were under way while it was paused: take windows of at least 20 \
+                 operations (--window), and print \
                  each latency when its operation ends"
             )
         })
@@ -152,14 +166,17 @@ impl Log {
         }
         if *late >= TELLING && late > used {
             return Some(format!(
-                "of {all} intervals of the HDR histogram log that it prints, {late} came together with the one before: let it flush each \
+                "of {all} intervals of the HDR histogram log that it prints, {late} came together \
+                 with the one before: let it flush each \
                  line when the interval ends"
             ));
         }
         (*cut >= TELLING && cut > used).then(|| {
             format!(
-                "of {all} intervals of the HDR histogram log that it prints, {cut} are longer than it had been running when they ended, \
-                 so that they hold a pause: let it log shorter intervals, or take windows of at least 20 intervals (--window)"
+                "of {all} intervals of the HDR histogram log that it prints, {cut} are longer than \
+                 it had been running when they ended, \
+                 so that they hold a pause: let it log shorter intervals, or take windows of at \
+                 least 20 intervals (--window)"
             )
         })
     }
@@ -221,7 +238,9 @@ impl Printed {
 /// Waits until the reader has taken what is in the pipe: a line counts when it was written.
 pub fn drain(pipe: &OwnedFd) {
     let until = Instant::now() + Duration::from_millis(2);
-    while rustix::io::ioctl_fionread(pipe).is_ok_and(|waiting| waiting > 0) && Instant::now() <= until {
+    while rustix::io::ioctl_fionread(pipe).is_ok_and(|waiting| waiting > 0)
+        && Instant::now() <= until
+    {
         std::thread::yield_now();
     }
 }
@@ -317,7 +336,8 @@ mod tests {
         let mut latencies = hdrhistogram::Histogram::<u64>::new(3).unwrap();
         latencies.record_n(1_000_000, operations).unwrap();
         let (mut line, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
-        let mut writer = IntervalLogWriterBuilder::new().begin_log_with(&mut line, &mut serializer).unwrap();
+        let mut writer =
+            IntervalLogWriterBuilder::new().begin_log_with(&mut line, &mut serializer).unwrap();
         writer.write_histogram(&latencies, Duration::ZERO, length, None).ok().unwrap();
         line.pop();
         line
@@ -329,7 +349,8 @@ mod tests {
         let mut seen = Seen::new(begun, LogUnit::Ns);
         seen.take(b"#[Histogram log format version 1.3]", begun);
         let line = logged(Duration::from_millis(10), 40);
-        // The first holds a pause; two that come at once were not written when their intervals ended.
+        // The first holds a pause; two that come at once were not written when their intervals
+        // ended.
         for ms in [5, 16, 26, 27, 40] {
             seen.take(&line, after(begun, ms));
         }
@@ -357,7 +378,8 @@ mod tests {
         }
         let trouble = seen.trouble().unwrap();
         assert!(
-            trouble.contains("of 10 intervals") && trouble.contains("take windows of at least 20 intervals"),
+            trouble.contains("of 10 intervals")
+                && trouble.contains("take windows of at least 20 intervals"),
             "{trouble}"
         );
         // A program that keeps its lines until the end.
@@ -375,7 +397,9 @@ mod tests {
         seen.take(b"1.0,1.0,2.0,HISTFAAA", Instant::now());
         let trouble = seen.trouble().unwrap();
         assert!(
-            trouble.starts_with("a line of the HDR histogram log that it prints cannot be read, because"),
+            trouble.starts_with(
+                "a line of the HDR histogram log that it prints cannot be read, because"
+            ),
             "{trouble}"
         );
         assert!(trouble.ends_with("'1.0,1.0,2.0,HISTFAAA'"), "{trouble}");

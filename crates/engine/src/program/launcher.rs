@@ -34,8 +34,8 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Of a command that runs in a control group, where there is one. From now on this thread runs before others;
-    /// what it launches does not.
+    /// Of a command that runs in a control group, where there is one. From now on this thread runs
+    /// before others; what it launches does not.
     ///
     /// # Errors
     /// Where there is no memory for its messages.
@@ -64,12 +64,15 @@ impl Launcher {
     /// Where it cannot be started.
     pub fn launch(&mut self, meter: &mut Meter) -> Result<Child, ProgramError> {
         let program = &self.argv[0];
-        let stderr = self.stderr.try_clone().map_err(|error| ProgramError::Failed(error.to_string()))?;
+        let stderr =
+            self.stderr.try_clone().map_err(|error| ProgramError::Failed(error.to_string()))?;
         let mut spawn = Spawn::new(program);
         spawn.args(&self.argv[1..]).envs(self.env.iter().cloned());
         spawn.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         if let Some(stdout) = &mut self.stdout {
-            let own = empty(stdout).and_then(|()| empty(&mut self.stderr)).and_then(|()| stdout.try_clone());
+            let own = empty(stdout)
+                .and_then(|()| empty(&mut self.stderr))
+                .and_then(|()| stdout.try_clone());
             spawn.stdout(own.map_err(|error| ProgramError::Failed(error.to_string()))?);
         }
         meter.prepare(&mut spawn);
@@ -89,7 +92,8 @@ impl Launcher {
         Ok(child)
     }
 
-    /// What it wrote in its last run, where that is looked at: to its standard output, and to its standard error.
+    /// What it wrote in its last run, where that is looked at: to its standard output, and to its
+    /// standard error.
     pub fn written(&self) -> (String, String) {
         (self.stdout.as_ref().map(end_of).unwrap_or_default(), end_of(&self.stderr))
     }

@@ -54,10 +54,13 @@ impl Meter {
             ProgramUnit::CpuTime => time(),
             ProgramUnit::Runs | ProgramUnit::WholeRun => Meter::Runs(0),
             ProgramUnit::Lines => Meter::Lines { seen: Arc::default(), pipe: None },
-            ProgramUnit::Latencies => Meter::Latencies(Printed::new(command.log_unit.unwrap_or_default())),
+            ProgramUnit::Latencies => {
+                Meter::Latencies(Printed::new(command.log_unit.unwrap_or_default()))
+            }
             ProgramUnit::Counter => {
                 let file = in_memory("counter").and_then(|file| file.set_len(4096).map(|()| file));
-                let file = file.map_err(|error| format!("making a file for its counter failed: {error}"))?;
+                let file =
+                    file.map_err(|error| format!("making a file for its counter failed: {error}"))?;
                 Meter::Counter { file, ended: 0 }
             }
         })

@@ -52,8 +52,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts the program and pauses it after its warm-up. A quota is kept by the group where there is
-    /// one, else by stopping and continuing the program.
+    /// Starts the program and pauses it after its warm-up. A quota is kept by the group where there
+    /// is one, else by stopping and continuing the program.
     ///
     /// # Errors
     /// Where it cannot be started or fails meanwhile.
@@ -66,7 +66,8 @@ impl Program {
     ) -> Result<Self, ProgramError> {
         process::adopt_orphans();
         // Before what follows is counted, and before this thread runs before others.
-        let server = command.server.as_ref().map(|server| Server::start(server, home)).transpose()?;
+        let server =
+            command.server.as_ref().map(|server| Server::start(server, home)).transpose()?;
         ring_when_children_end(slot);
         let mut launcher = Launcher::new(command, cgroup)?;
         // Before the first child: only what is forked afterwards inherits a counter.
@@ -137,7 +138,8 @@ impl Program {
         }
         let shown = &self.launcher.shown;
         let limit = STOP_LIMIT.as_secs();
-        let text = format!("'{shown}' cannot be paused: a process of it did not stop within {limit} s");
+        let text =
+            format!("'{shown}' cannot be paused: a process of it did not stop within {limit} s");
         Err(ProgramError::Failed(text))
     }
 
@@ -154,7 +156,11 @@ impl Program {
             let text = format!("the latencies of '{shown}' cannot be counted: {trouble}");
             // It was asked for what it can do, and failed at it.
             let failed = printed.is_damaged();
-            return Err(if failed { ProgramError::Failed(text) } else { ProgramError::Unusable(text) });
+            return Err(if failed {
+                ProgramError::Failed(text)
+            } else {
+                ProgramError::Unusable(text)
+            });
         }
         if let Some(server) = &mut self.server {
             server.check()?;
@@ -170,7 +176,9 @@ impl Program {
             if let Some(server) = &mut self.server {
                 server.check_after_its_client()?;
             }
-            return Err(ProgramError::Failed(self.launcher.epitaph(status, self.started.elapsed())));
+            return Err(ProgramError::Failed(
+                self.launcher.epitaph(status, self.started.elapsed()),
+            ));
         }
         self.meter.ended();
         self.child = self.launcher.launch(&mut self.meter)?;
@@ -180,7 +188,8 @@ impl Program {
     }
 }
 
-// A thread that rings the worker's bell whenever a child ends. It leaves the child to be waited for.
+// A thread that rings the worker's bell whenever a child ends. It leaves the child to be waited
+// for.
 fn ring_when_children_end(slot: &Slot) {
     let slot = slot.lasting();
     std::thread::spawn(move || {

@@ -41,7 +41,8 @@ impl Server {
     /// Starts it, on the client's CPUs unless it has others, and waits until it is ready.
     ///
     /// # Errors
-    /// Where it cannot be started, ends, or is not ready in time; and where somebody else answers in its place.
+    /// Where it cannot be started, ends, or is not ready in time; and where somebody else answers
+    /// in its place.
     pub fn start(task: &Task, client: &CpuSet) -> Result<Self, ProgramError> {
         process::adopt_orphans();
         refuse_others(&task.ready)?;
@@ -56,7 +57,8 @@ impl Server {
                     place => format!("accepted no connection at {place}"),
                 };
                 return Err(ProgramError::Failed(format!(
-                    "the server '{}' has {missing} within {within}{}; --ready-within gives it longer",
+                    "the server '{}' has {missing} within {within}{}; --ready-within gives it \
+                     longer",
                     server.run,
                     server.last_said()
                 )));
@@ -83,13 +85,16 @@ impl Server {
     /// One sentence with its last words.
     pub fn check(&mut self) -> Result<(), ProgramError> {
         let ended = self.child.try_wait();
-        match ended.map_err(|error| ProgramError::Failed(format!("waiting for '{}': {error}", self.run)))? {
+        match ended
+            .map_err(|error| ProgramError::Failed(format!("waiting for '{}': {error}", self.run)))?
+        {
             Some(status) => Err(ProgramError::Failed(self.epitaph(status))),
             None => Ok(()),
         }
     }
 
-    /// The same of a client that has failed, perhaps since it lost its server: that is what should be told.
+    /// The same of a client that has failed, perhaps since it lost its server: that is what should
+    /// be told.
     ///
     /// # Errors
     /// Where it has ended, too.
@@ -111,7 +116,11 @@ impl Server {
 
     fn last_said(&self) -> String {
         let said = lock(&self.said).last.clone();
-        if said.is_empty() { "; it printed nothing".into() } else { format!("; it printed last: {said}") }
+        if said.is_empty() {
+            "; it printed nothing".into()
+        } else {
+            format!("; it printed last: {said}")
+        }
     }
 
     fn epitaph(&self, status: ExitStatus) -> String {
@@ -135,13 +144,17 @@ fn launch(task: &Task, home: CpuSet, client: &CpuSet) -> Result<Server, ProgramE
     let failed = |what: &str, error: &dyn std::fmt::Display| {
         ProgramError::Failed(format!("{what} of the server '{}' failed: {error}", task.run))
     };
-    let (output, both) = std::io::pipe().map_err(|error| failed("making a pipe for the output", &error))?;
+    let (output, both) =
+        std::io::pipe().map_err(|error| failed("making a pipe for the output", &error))?;
     let again = both.try_clone().map_err(|error| failed("making a pipe for the output", &error))?;
     let mut spawn = Spawn::new(&argv[0]);
     spawn.args(&argv[1..]).envs(&task.env).stdin(Stdio::null()).stdout(both).stderr(again);
     // What is started takes over the CPUs of this thread.
     pin::set_affinity(&home).map_err(|error| {
-        ProgramError::Unusable(format!("the server '{}' cannot run on CPU {home}: {error}", task.run))
+        ProgramError::Unusable(format!(
+            "the server '{}' cannot run on CPU {home}: {error}",
+            task.run
+        ))
     })?;
     before_exec::end_with_us(&mut spawn);
     let started = Instant::now();
@@ -180,7 +193,8 @@ fn refuse_others(ready: &Ready) -> Result<(), ProgramError> {
     while answers(ready) {
         if begun.elapsed() > LEAVING {
             return Err(ProgramError::Unusable(format!(
-                "something accepts connections at {ready} already, before the server was started: end it, or let the server use \
+                "something accepts connections at {ready} already, before the server was started: \
+                 end it, or let the server use \
                  another port"
             )));
         }

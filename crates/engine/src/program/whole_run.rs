@@ -48,11 +48,13 @@ impl WholeRun {
     /// A program that does not run yet; its server does, where it has one of its own.
     ///
     /// # Errors
-    /// Where its server is not ready, there is no memory for what it needs, or its figure cannot be searched for.
+    /// Where its server is not ready, there is no memory for what it needs, or its figure cannot be
+    /// searched for.
     pub fn new(command: &Command, home: &CpuSet, slot: &Slot) -> Result<Self, ProgramError> {
         process::adopt_orphans();
         // Before this thread runs before others.
-        let server = command.server.as_ref().map(|server| Server::start(server, home)).transpose()?;
+        let server =
+            command.server.as_ref().map(|server| Server::start(server, home)).transpose()?;
         if let Some(pid) = server.as_ref().map(Server::pid) {
             let slot = slot.lasting();
             // A client that waits for it would wait for ever.
@@ -63,8 +65,9 @@ impl WholeRun {
         }
         let launcher = Launcher::new(command, None)?;
         let meter = Meter::new(command).map_err(ProgramError::Unusable)?;
-        let find =
-            |figure: &Figure| Ok((figure.pattern.clone(), figure.finder().map_err(ProgramError::Unusable)?));
+        let find = |figure: &Figure| {
+            Ok((figure.pattern.clone(), figure.finder().map_err(ProgramError::Unusable)?))
+        };
         let figure = command.figure.as_ref().map(find).transpose()?;
         Ok(Self { launcher, meter, slot: slot.lasting(), run: None, figure, server })
     }
@@ -121,8 +124,10 @@ impl WholeRun {
         let Some((pattern, finder)) = &self.figure else { return Ok(None) };
         let (stdout, stderr) = self.launcher.written();
         finder.read(&stdout, &stderr).map(Some).map_err(|why| {
-            let last = [last_line(&stdout), last_line(&stderr)].into_iter().find(|line| !line.is_empty());
-            let last = last.map_or("it printed nothing".into(), |line| format!("its last line is '{line}'"));
+            let last =
+                [last_line(&stdout), last_line(&stderr)].into_iter().find(|line| !line.is_empty());
+            let last = last
+                .map_or("it printed nothing".into(), |line| format!("its last line is '{line}'"));
             ProgramError::Unusable(format!(
                 "'{}' was to print a figure for '{pattern}', but its output {why}; {last}",
                 self.launcher.shown

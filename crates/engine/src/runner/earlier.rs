@@ -22,7 +22,8 @@ impl Earlier {
     /// One clause about the first step that is another than the plan's.
     pub fn new(plan: &Plan, samples: Vec<Sample>, offset_ns: u64) -> Result<Self, String> {
         let steps = first_steps(plan, &samples)?;
-        let end = samples.iter().map(|sample| sample.start_ns.saturating_add(sample.length_ns)).max();
+        let end =
+            samples.iter().map(|sample| sample.start_ns.saturating_add(sample.length_ns)).max();
         Ok(Self { steps, offset_ns: offset_ns.max(end.unwrap_or(0)), samples })
     }
 
@@ -46,7 +47,8 @@ fn first_steps(plan: &Plan, samples: &[Sample]) -> Result<u64, String> {
             let key = |sample: &Sample| (sample.trial, sample.round, sample.step);
             let length = rest.iter().take_while(|sample| key(sample) == key(first)).count();
             let (here, after) = rest.split_at(length);
-            if key(first) != (place.trial, place.round, place.step) || !is_whole(plan, &step, here) {
+            if key(first) != (place.trial, place.round, place.step) || !is_whole(plan, &step, here)
+            {
                 return Err(format!(
                     "step {} of round {} of trial {trial} is not the one that this plan has there",
                     place.step, place.round
@@ -55,7 +57,11 @@ fn first_steps(plan: &Plan, samples: &[Sample]) -> Result<u64, String> {
             (rest, steps) = (after, steps + 1);
         }
     }
-    if rest.is_empty() { Ok(steps) } else { Err(format!("it has more than the plan's {most_trials} trials")) }
+    if rest.is_empty() {
+        Ok(steps)
+    } else {
+        Err(format!("it has more than the plan's {most_trials} trials"))
+    }
 }
 
 // All windows of the step, in each the tasks of its case.
@@ -64,11 +70,15 @@ fn is_whole(plan: &Plan, step: &Step, samples: &[Sample]) -> bool {
     for (position, case) in step.windows.iter().enumerate() {
         for active in &plan.cases[*case].active {
             let role = plan.experiment.roles[active.role].name.as_str();
-            wanted.extend((0..active.count).map(|instance| (position as u32, *case as u32, role, instance)));
+            wanted.extend(
+                (0..active.count).map(|instance| (position as u32, *case as u32, role, instance)),
+            );
         }
     }
-    let mut found: Vec<_> =
-        samples.iter().map(|sample| (sample.position, sample.case, &*sample.role, sample.instance)).collect();
+    let mut found: Vec<_> = samples
+        .iter()
+        .map(|sample| (sample.position, sample.case, &*sample.role, sample.instance))
+        .collect();
     wanted.sort_unstable();
     found.sort_unstable();
     wanted == found && samples.iter().all(|sample| sample.step_case as usize == step.case)

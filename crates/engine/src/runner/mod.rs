@@ -1,7 +1,7 @@
 //! Runs a plan on an engine: trials, rounds, steps, looks, and when to stop.
 //!
-//! A measurement that was cut short goes on where it stopped: its steps come in an order that the plan
-//! alone decides, so those that it has are the first of them, and [`Earlier`] says how many.
+//! A measurement that was cut short goes on where it stopped: its steps come in an order that the
+//! plan alone decides, so those that it has are the first of them, and [`Earlier`] says how many.
 
 mod earlier;
 
@@ -56,8 +56,8 @@ pub trait Observer {
 /// Measures until the plan, its precision or its time says stop, or `stop` is set.
 ///
 /// # Errors
-/// Where the very first trial cannot begin, so that nothing has been measured. Later failures end the
-/// measurement and are part of the result.
+/// Where the very first trial cannot begin, so that nothing has been measured. Later failures end
+/// the measurement and are part of the result.
 pub fn run(
     plan: &Plan,
     engine: &mut dyn Engine,
@@ -68,8 +68,8 @@ pub fn run(
 }
 
 /// As [`run`], after what was measured earlier: measures the steps that are missing, in the plan's
-/// order, and decides at each look what an uninterrupted run would. A trial that was cut short begins
-/// again with the step that is missing, so that it has two starts.
+/// order, and decides at each look what an uninterrupted run would. A trial that was cut short
+/// begins again with the step that is missing, so that it has two starts.
 ///
 /// The plan's time is that of this part, and progress counts its steps alone. Returned are all
 /// samples; the observer is given the new ones.
@@ -96,13 +96,17 @@ pub fn resume(
     let most = (steps_per_trial * u64::from(most_trials)).saturating_sub(had);
     let first = (had / steps_per_trial) as u32;
     // It may have been killed between a trial's last step and the look at it.
-    if had.is_multiple_of(steps_per_trial) && first > 0 && stops_after(plan, &samples, &looks, first) {
+    if had.is_multiple_of(steps_per_trial)
+        && first > 0
+        && stops_after(plan, &samples, &looks, first)
+    {
         return Ok((samples, Ended::Precise));
     }
     let mut done = 0;
     for trial in first..most_trials {
-        // A trial that would not fit is not begun: its part would be lost to the estimates. The first has
-        // no other to go by; what is known of the others bounds how far the last may exceed the time.
+        // A trial that would not fit is not begun: its part would be lost to the estimates. The
+        // first has no other to go by; what is known of the others bounds how far the last may
+        // exceed the time.
         let spent = engine.elapsed().saturating_sub(started);
         let per_trial = if trial > first { spent / (trial - first) } else { Duration::ZERO };
         // Trials that a figure still lacks are made where that exceeds the time by little.
@@ -110,7 +114,9 @@ pub fn resume(
         let makes_a_figure = |time: Duration| {
             lacks > 0 && spent + per_trial * lacks <= time.mul_f64(1.0 + plan::EXCESS_FOR_A_FIGURE)
         };
-        if time.is_some_and(|time| (spent >= time || spent + per_trial > time) && !makes_a_figure(time)) {
+        if time.is_some_and(|time| {
+            (spent >= time || spent + per_trial > time) && !makes_a_figure(time)
+        }) {
             return Ok((samples, Ended::Time));
         }
         let give_up = time.map(|time| started + time.max(spent) + per_trial);
@@ -148,7 +154,9 @@ pub fn resume(
                 }
                 Err(EngineError::Interrupted) => return Ok((samples, Ended::Interrupted)),
                 Err(EngineError::OutOfTime) => return Ok((samples, Ended::Time)),
-                Err(error @ EngineError::Limit(_)) => return Ok((samples, Ended::Limit(error.to_string()))),
+                Err(error @ EngineError::Limit(_)) => {
+                    return Ok((samples, Ended::Limit(error.to_string())));
+                }
                 Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
             }
             done += 1;
@@ -207,7 +215,9 @@ fn measure_step(
     let samples = windows
         .into_iter()
         .enumerate()
-        .flat_map(|(position, (case, tasks))| tasks.into_iter().map(move |task| (position, case, task)))
+        .flat_map(|(position, (case, tasks))| {
+            tasks.into_iter().map(move |task| (position, case, task))
+        })
         .map(|(position, case, task)| {
             sample(plan, place, step.case, position, case, task, class, before, after)
         })
@@ -240,7 +250,9 @@ fn sample(
         ping_after_ns: after,
         start_ns: place.offset_ns + task.sample.start_ns,
         stretches: task.sample.stretches.map(|all| {
-            all.iter().map(|one| Stretch { start_ns: place.offset_ns + one.start_ns, ..*one }).collect()
+            all.iter()
+                .map(|one| Stretch { start_ns: place.offset_ns + one.start_ns, ..*one })
+                .collect()
         }),
         ..task.sample
     }
@@ -251,7 +263,9 @@ fn stops_after(plan: &Plan, samples: &[Sample], looks: &Looks, trials: u32) -> b
     let look = looks.trials().iter().position(|look| *look == trials);
     let measure = &plan.experiment.measure;
     (measure.precision.is_some() || measure.decide.is_some())
-        && look.is_some_and(|look| look + 1 < looks.trials().len() && precise(plan, samples, looks, look))
+        && look.is_some_and(|look| {
+            look + 1 < looks.trials().len() && precise(plan, samples, looks, look)
+        })
 }
 
 fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool {
@@ -264,14 +278,17 @@ fn precise(plan: &Plan, samples: &[Sample], looks: &Looks, look: usize) -> bool 
             baseline.is_none_or(|alone| results::reached(plan, samples, alone, level).is_ok())
         };
         let all = judged(plan, samples, level);
-        return !all.is_empty() && all.iter().all(|judged| judged.within.is_some() && alone(judged.case));
+        return !all.is_empty()
+            && all.iter().all(|judged| judged.within.is_some() && alone(judged.case));
     }
     let precision = measure.precision.map_or(0.0, |share| share.0);
     let goal = Goal { margin: measure.margin.0, precision };
     let estimates = results::main_estimates(plan, samples, level);
-    plan.measured().into_iter().zip(&estimates).all(|(case, estimate)| match plan.cases[case].baseline {
-        Some(_) => matches!(looks.decide(look, estimate, &goal), Decision::Stop(_)),
-        None => estimate.as_ref().is_ok_and(|cost| cost.log_half_width() <= precision.ln_1p()),
+    plan.measured().into_iter().zip(&estimates).all(|(case, estimate)| {
+        match plan.cases[case].baseline {
+            Some(_) => matches!(looks.decide(look, estimate, &goal), Decision::Stop(_)),
+            None => estimate.as_ref().is_ok_and(|cost| cost.log_half_width() <= precision.ln_1p()),
+        }
     })
 }
 

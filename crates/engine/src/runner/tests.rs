@@ -189,8 +189,11 @@ fn probes_class_the_pair_between_them() {
     let mut engine = Scripted::new(|_, _| 1000);
     engine.rounds = vec![Some(100.0), Some(120.0), Some(350.0), Some(360.0), Some(400.0), None];
     let (samples, _) = go(&plan, &mut engine, &mut Kept::default());
-    let classes: Vec<Class> =
-        samples.iter().filter(|s| s.position == 0 && s.role == "victim".into()).map(|s| s.class).collect();
+    let classes: Vec<Class> = samples
+        .iter()
+        .filter(|s| s.position == 0 && s.role == "victim".into())
+        .map(|s| s.class)
+        .collect();
     assert_eq!(classes, [Class::Sharing, Class::Mixed, Class::Apart, Class::Unprobed]);
     assert_eq!((samples[0].ping_before_ns, samples[0].ping_after_ns), (Some(100.0), Some(120.0)));
 }
@@ -232,8 +235,13 @@ fn the_cpus_of_the_case_are_probed_and_no_others() {
     let mut engine = Scripted::new(|_, _| 1000);
     let (samples, _) = go(&plan, &mut engine, &mut Kept::default());
     let (near, far) = (vec![2, 4], vec![2, 1]);
-    assert!(engine.between.iter().all(|cpus| *cpus == near || *cpus == far), "{:?}", engine.between);
-    // A probe after every step; one before it at the beginning of a trial and where the CPUs change.
+    assert!(
+        engine.between.iter().all(|cpus| *cpus == near || *cpus == far),
+        "{:?}",
+        engine.between
+    );
+    // A probe after every step; one before it at the beginning of a trial and where the CPUs
+    // change.
     let steps: std::collections::BTreeSet<(u32, u32, u32, u32)> =
         samples.iter().map(|s| (s.trial, s.round, s.step, s.step_case)).collect();
     let mut changes = 0;
@@ -248,11 +256,15 @@ fn the_cpus_of_the_case_are_probed_and_no_others() {
 #[test]
 fn it_stops_at_a_look_once_precise_and_not_between_looks() {
     let plan = plan("looks = [4, 6, 9]\nrounds = 1\nprecision = '1%'");
-    let steady =
-        go(&plan, &mut Scripted::new(|_, beside| if beside { 990 } else { 1000 }), &mut Kept::default());
+    let steady = go(
+        &plan,
+        &mut Scripted::new(|_, beside| if beside { 990 } else { 1000 }),
+        &mut Kept::default(),
+    );
     assert_eq!(steady.1, Ended::Precise);
     assert_eq!(steady.0.iter().map(|sample| sample.trial).max(), Some(3));
-    let unsteady = |trial: u32, beside: bool| if beside && trial.is_multiple_of(2) { 900 } else { 1000 };
+    let unsteady =
+        |trial: u32, beside: bool| if beside && trial.is_multiple_of(2) { 900 } else { 1000 };
     let noisy = go(&plan, &mut Scripted::new(unsteady), &mut Kept::default());
     assert_eq!(noisy.1, Ended::Complete);
     assert_eq!(noisy.0.iter().map(|sample| sample.trial).max(), Some(8));
@@ -332,7 +344,8 @@ fn a_time_is_not_decided_before_the_baseline_is_known() {
     let ended = |rate| go(&plan, &mut Scripted::new(rate), &mut Kept::default()).1;
     assert_eq!(ended(|_, _| 1000), Ended::Precise);
     // Beside it is known as well as before.
-    let scattered = |trial: u32, beside: bool| if beside || trial.is_multiple_of(2) { 1000 } else { 1 };
+    let scattered =
+        |trial: u32, beside: bool| if beside || trial.is_multiple_of(2) { 1000 } else { 1 };
     assert_eq!(ended(scattered), Ended::Complete);
 }
 
@@ -369,7 +382,8 @@ fn a_trial_that_drags_on_exceeds_the_budget_by_a_trial_at_most() {
         }
     }
     let mut engine = Hangs(Scripted::new(|_, _| 1000));
-    let (samples, ended) = run(&plan, &mut engine, &AtomicBool::new(false), &mut Kept::default()).unwrap();
+    let (samples, ended) =
+        run(&plan, &mut engine, &AtomicBool::new(false), &mut Kept::default()).unwrap();
     assert_eq!((trials(&samples), ended), (10, Ended::Time));
     assert_eq!(engine.0.now, Duration::from_millis(100 + 8));
 }
@@ -410,7 +424,8 @@ fn resume_with(
     let earlier = Earlier::new(plan, samples, 0).unwrap();
     let had = earlier.samples.len();
     let mut kept = Kept::default();
-    let (samples, ended) = resume(plan, earlier, &mut engine, &AtomicBool::new(false), &mut kept).unwrap();
+    let (samples, ended) =
+        resume(plan, earlier, &mut engine, &AtomicBool::new(false), &mut kept).unwrap();
     assert_eq!(kept.samples, samples[had..], "the observer is given what is new");
     (samples, ended, engine)
 }
@@ -422,7 +437,8 @@ fn without_times(mut samples: Vec<Sample>) -> Vec<Sample> {
 
 #[test]
 fn a_run_cut_after_any_step_goes_on_to_the_same_samples_and_figures() {
-    let unsteady = |trial: u32, beside: bool| 1000 + u64::from(trial % 3) * 7 - if beside { 40 } else { 0 };
+    let unsteady =
+        |trial: u32, beside: bool| 1000 + u64::from(trial % 3) * 7 - if beside { 40 } else { 0 };
     for measure in ["looks = [4]\nrounds = 3", "looks = [4, 6, 9]\nrounds = 2\nprecision = '2%'"] {
         let plan = plan(measure);
         let (whole, ended) = go(&plan, &mut Scripted::new(unsteady), &mut Kept::default());
@@ -436,15 +452,18 @@ fn a_run_cut_after_any_step_goes_on_to_the_same_samples_and_figures() {
                 (without_times(whole.clone()), &ended),
                 "cut at {cut}"
             );
-            let text =
-                |samples: &[Sample]| serde_json::to_string(&results::results(&plan, samples, 0.95)).unwrap();
+            let text = |samples: &[Sample]| {
+                serde_json::to_string(&results::results(&plan, samples, 0.95)).unwrap()
+            };
             assert_eq!(text(&samples), text(&whole));
             // Trials that are complete do not begin again.
             let of_trial = u64::from(plan.experiment.measure.rounds);
-            let trials = engine.log.iter().filter(|entry| entry.starts_with("trial")).count() as u64;
+            let trials =
+                engine.log.iter().filter(|entry| entry.starts_with("trial")).count() as u64;
             assert_eq!(trials, steps / of_trial - cut / of_trial, "cut at {cut}");
             // No window starts before what was there ended.
-            let end = part.iter().map(|sample| sample.start_ns + sample.length_ns).max().unwrap_or(0);
+            let end =
+                part.iter().map(|sample| sample.start_ns + sample.length_ns).max().unwrap_or(0);
             assert!(samples[part.len()..].iter().all(|sample| sample.start_ns >= end));
         }
     }

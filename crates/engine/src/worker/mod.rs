@@ -71,8 +71,8 @@ impl From<ProgramError> for Failure {
     }
 }
 
-/// How long a unit of a variant took right after its start, everybody else paused; a list of them is the
-/// slot's message when the worker is ready.
+/// How long a unit of a variant took right after its start, everybody else paused; a list of them
+/// is the slot's message when the worker is ready.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Alone {
     /// The variant.
@@ -121,7 +121,8 @@ pub fn main(fd: RawFd) -> ! {
     std::process::exit(1);
 }
 
-/// Where it may run: on its CPU, or, for variants that are not pinned, wherever it was let at its start.
+/// Where it may run: on its CPU, or, for variants that are not pinned, wherever it was let at its
+/// start.
 struct Seat {
     home: CpuSet,
     anywhere: CpuSet,
@@ -170,15 +171,23 @@ fn prepare(spec: &Spec, slot: &Slot) -> Result<(Vec<Option<Runner>>, Seat), Fail
         let failed = |usage: bool, error: &dyn std::fmt::Display| Failure {
             usage,
             // What was asked for is refused in its own words; what fails needs to be found.
-            text: if usage { error.to_string() } else { format!("workload {}: {error}", task.name()) },
+            text: if usage {
+                error.to_string()
+            } else {
+                format!("workload {}: {error}", task.name())
+            },
         };
         let runner = match task {
             Task::Command(command) if command.unit == ProgramUnit::WholeRun => {
                 Runner::WholeRun(WholeRun::new(command, &spec.home, slot)?)
             }
-            Task::Command(command) => {
-                Runner::Program(Program::start(command, *quota, spec.cgroup.as_ref(), &spec.home, slot)?)
-            }
+            Task::Command(command) => Runner::Program(Program::start(
+                command,
+                *quota,
+                spec.cgroup.as_ref(),
+                &spec.home,
+                slot,
+            )?),
             Task::Idle(_) => Runner::Idle,
             other => match ringfence_workloads::build(other, spec.seed, &mut regions) {
                 Ok(Some(mut workload)) => {
@@ -246,13 +255,16 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 slot.set_state(state::RUNNING + variant as u32);
                 let amount = &mut amounts[variant];
                 let workload = workload.as_mut();
-                if let Err(text) = steady(slot, ordered, workload, *quota, amount, &mut tally, &counted) {
+                if let Err(text) =
+                    steady(slot, ordered, workload, *quota, amount, &mut tally, &counted)
+                {
                     return Failure { usage: false, text };
                 }
                 if slot.order() == order::HOLD {
                     hold(slot, &mut tally);
                 }
-                // Before it says that it has paused: what it leaves under way would be in the next window.
+                // Before it says that it has paused: what it leaves under way would be in the next
+                // window.
                 workload.paused();
                 if let Some(text) = workload.failure() {
                     return Failure { usage: false, text: text.into() };

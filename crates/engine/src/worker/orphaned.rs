@@ -1,4 +1,5 @@
-//! The end of a worker whose guardian is gone: it takes along what it has started, of which nobody else would know.
+//! The end of a worker whose guardian is gone: it takes along what it has started, of which nobody
+//! else would know.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,14 +23,17 @@ pub(super) fn die_with_parent() {
     }
 }
 
-/// From now on this process does not die with its parent at once: a thread sees its end, ends all that this process has
-/// started, and then itself.
+/// From now on this process does not die with its parent at once: a thread sees its end, ends all
+/// that this process has started, and then itself.
 pub(super) fn end_all_with_parent() {
     process::adopt_orphans();
     let parent = getppid();
     // Without one, or on an old kernel, it dies as before.
-    let Some(held) = parent.and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok()) else { return };
-    let watching = std::thread::Builder::new().name("ends with parent".into()).spawn(move || watch(&held));
+    let Some(held) = parent.and_then(|parent| pidfd_open(parent, PidfdFlags::empty()).ok()) else {
+        return;
+    };
+    let watching =
+        std::thread::Builder::new().name("ends with parent".into()).spawn(move || watch(&held));
     if watching.is_err() || set_parent_process_death_signal(None).is_err() {
         return;
     }

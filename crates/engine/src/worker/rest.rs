@@ -11,7 +11,14 @@ use crate::shm::Slot;
 use ringfence_limits::limit::PERIOD_US;
 
 /// Sleeps until a time on the clock or another order, and answers questions meanwhile; no work.
-pub fn rest(slot: &Slot, ordered: u32, until: u64, clock: &Clock, tally: &mut Tally, counted: &Counted) {
+pub fn rest(
+    slot: &Slot,
+    ordered: u32,
+    until: u64,
+    clock: &Clock,
+    tally: &mut Tally,
+    counted: &Counted,
+) {
     loop {
         let seen = slot.bell();
         let now = clock.now();
@@ -33,8 +40,8 @@ fn tell(slot: &Slot, now: u64, tally: &mut Tally, counted: &Counted) {
     counted.answer(slot, tally);
 }
 
-/// A quota of CPU time: work for a share of each period, rest for the other. Periods follow the clock,
-/// not the order to run: windows would else always open at the same point of a period.
+/// A quota of CPU time: work for a share of each period, rest for the other. Periods follow the
+/// clock, not the order to run: windows would else always open at the same point of a period.
 pub struct Turn {
     until: u64,
     run: u64,
@@ -58,7 +65,14 @@ impl Turn {
     }
 
     /// Sleeps until the next turn or another order.
-    pub fn rest(&mut self, slot: &Slot, ordered: u32, clock: &Clock, tally: &mut Tally, counted: &Counted) {
+    pub fn rest(
+        &mut self,
+        slot: &Slot,
+        ordered: u32,
+        clock: &Clock,
+        tally: &mut Tally,
+        counted: &Counted,
+    ) {
         let next = self.until - self.run + self.period;
         loop {
             let seen = slot.bell();
@@ -105,7 +119,8 @@ mod tests {
         let report = std::thread::scope(|scope| {
             let resting = scope.spawn(|| {
                 let (mut tally, counted) = (Tally::default(), Counted::new(Clock::host()));
-                let ended = steady(slot, order::RUN, &mut Rests(0), None, &mut 1, &mut tally, &counted);
+                let ended =
+                    steady(slot, order::RUN, &mut Rests(0), None, &mut 1, &mut tally, &counted);
                 ended.map(|()| tally.report)
             });
             let mut last = Report::default();

@@ -21,7 +21,8 @@ fn work_that_fails_ends_the_task_and_is_not_counted() {
     let shared = Shared::create(1).unwrap();
     let slot = shared.slot(0);
     slot.give(order::RUN);
-    let (mut workload, mut tally, counted) = (Breaks(0), Tally::default(), Counted::new(Clock::host()));
+    let (mut workload, mut tally, counted) =
+        (Breaks(0), Tally::default(), Counted::new(Clock::host()));
     let ended = steady(slot, order::RUN, &mut workload, None, &mut 1, &mut tally, &counted);
     assert_eq!(ended, Err("it broke".into()));
     assert_eq!((tally.report.units, slot.latest().1.units), (2, 2));
@@ -80,7 +81,8 @@ fn served(limit: u64, during: impl FnOnce(&Slot, &dyn Fn() -> u64)) {
         let serving = scope.spawn(|| {
             let workload = Syncs { noted: noted.clone(), worked: 0, over: false };
             let home = pin::affinity().unwrap();
-            let seat = Seat { home: home.clone(), anywhere: home, pinned: vec![true], at_home: true };
+            let seat =
+                Seat { home: home.clone(), anywhere: home, pinned: vec![true], at_home: true };
             serve(slot, vec![Some(Runner::Steady(Box::new(workload), None))], seat)
         });
         during(slot, &|| noted.syncs.load(Ordering::Acquire));
@@ -96,7 +98,9 @@ fn served(limit: u64, during: impl FnOnce(&Slot, &dyn Fn() -> u64)) {
 fn whoever_is_held_does_nothing_and_syncs_nothing_until_its_next_order() {
     served(u64::MAX, |slot, syncs| {
         // The next episode's tasks may be the same.
-        for (times, next, state) in [(0, order::PAUSE, state::PAUSED), (1, order::RUN, state::RUNNING)] {
+        for (times, next, state) in
+            [(0, order::PAUSE, state::PAUSED), (1, order::RUN, state::RUNNING)]
+        {
             order_to(slot, order::RUN, state::RUNNING);
             let before = slot.latest().1.units;
             while slot.latest().1.units == before {
@@ -137,7 +141,8 @@ fn only_variants_that_are_not_pinned_leave_their_cpu() {
     let before = pin::affinity().unwrap();
     let task = |text: &str| {
         let table = text.parse().expect("a table");
-        let task = ringfence_experiment::task::axes::expand(&table).expect("a task")[0].task.clone();
+        let task =
+            ringfence_experiment::task::axes::expand(&table).expect("a task")[0].task.clone();
         Some(Assigned { task, quota: None })
     };
     let cpu = before.first().expect("this thread runs somewhere");

@@ -9,10 +9,16 @@ use crate::units::Span;
 impl Experiment {
     pub(super) fn problem(&self) -> Option<String> {
         if !(1..=SCHEMA).contains(&self.schema) {
-            return Some(format!("schema = {} is not known: this program reads 1 to {SCHEMA}", self.schema));
+            return Some(format!(
+                "schema = {} is not known: this program reads 1 to {SCHEMA}",
+                self.schema
+            ));
         }
         if self.name.is_empty() || self.name.contains('/') || self.name.starts_with('.') {
-            return Some(format!("name = '{}' cannot be a folder's name: choose another", self.name));
+            return Some(format!(
+                "name = '{}' cannot be a folder's name: choose another",
+                self.name
+            ));
         }
         let names: Vec<&str> = self.roles.iter().map(|role| role.name.as_str()).collect();
         if let Some(twice) = duplicate(&names) {
@@ -26,7 +32,11 @@ impl Experiment {
             return Some("there is no [[arm]]: at least one is needed".into());
         }
         if !names.contains(&self.metric.as_str()) {
-            return Some(format!("metric = '{}' is not a role{}", self.metric, hint(&self.metric, &names)));
+            return Some(format!(
+                "metric = '{}' is not a role{}",
+                self.metric,
+                hint(&self.metric, &names)
+            ));
         }
         for arm in &self.arms {
             if let Some(unknown) = arm.active.iter().find(|name| !names.contains(&name.as_str())) {
@@ -57,7 +67,8 @@ impl Experiment {
             for role in &self.roles {
                 let tasks = role.task.as_slice().len();
                 let picked = arm.only.get(&role.name).map_or(&[][..], OneOrMany::as_slice);
-                if let Some(number) = picked.iter().find(|number| !(1..=tasks).contains(&(**number as usize)))
+                if let Some(number) =
+                    picked.iter().find(|number| !(1..=tasks).contains(&(**number as usize)))
                 {
                     return Some(format!(
                         "arm '{}': only has task {number} of '{}', which has {tasks}: count from 1",
@@ -69,7 +80,9 @@ impl Experiment {
                 return Some(format!("arm '{}': {problem}", arm.name));
             }
             let mut values = arm.set.values().flatten();
-            if let Some((key, _)) = values.find(|(key, value)| *key == "workload" || value.is_array()) {
+            if let Some((key, _)) =
+                values.find(|(key, value)| *key == "workload" || value.is_array())
+            {
                 return Some(format!(
                     "arm '{}': set can give {key} one value, not a list, and no other workload",
                     arm.name
@@ -80,7 +93,8 @@ impl Experiment {
                     || [&arm.name].into_iter().chain(&arm.baseline).any(|own| own == between)
                 {
                     return Some(format!(
-                        "arm '{}': between names a third arm, whose window lies between this arm's and its baseline's",
+                        "arm '{}': between names a third arm, whose window lies between this arm's \
+                         and its baseline's",
                         arm.name
                     ));
                 }
@@ -113,7 +127,8 @@ impl Experiment {
             }
             if role.placement.is_some() && role.name == self.metric {
                 return Some(format!(
-                    "role '{}': placement says where a role runs relative to the metric's, which is this one: leave it out",
+                    "role '{}': placement says where a role runs relative to the metric's, which \
+                     is this one: leave it out",
                     role.name
                 ));
             }
@@ -124,20 +139,31 @@ impl Experiment {
                 ));
             }
             if role.cpus.as_ref().is_some_and(CpuSet::is_empty) {
-                return Some(format!("role '{}': cpus names no CPU: name some, or leave it out", role.name));
+                return Some(format!(
+                    "role '{}': cpus names no CPU: name some, or leave it out",
+                    role.name
+                ));
             }
         }
         if let Some(decide) = &self.measure.decide {
-            let has_baseline =
-                |arm: &String| self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some());
+            let has_baseline = |arm: &String| {
+                self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some())
+            };
             if let Some(arm) = decide.arm.as_slice().iter().find(|arm| !has_baseline(arm)) {
-                return Some(format!("decide: '{arm}' is not an arm with a baseline{}", hint(arm, &arms)));
+                return Some(format!(
+                    "decide: '{arm}' is not an arm with a baseline{}",
+                    hint(arm, &arms)
+                ));
             }
             if decide.arm.as_slice().is_empty() {
-                return Some("decide: arm names none: name one with a baseline, or leave decide out".into());
+                return Some(
+                    "decide: arm names none: name one with a baseline, or leave decide out".into(),
+                );
             }
             if decide.budget(self.measure.quantity).is_none() {
-                return Some("decide: give one limit, slowdown = \"5%\" or at_most = \"5ms\"".into());
+                return Some(
+                    "decide: give one limit, slowdown = \"5%\" or at_most = \"5ms\"".into(),
+                );
             }
             if decide.at_most.is_some_and(|time| time.0.is_zero()) {
                 return Some("decide: at_most must be more than 0, such as \"5ms\"".into());
@@ -147,7 +173,8 @@ impl Experiment {
             && !kind.tells_quantiles()
         {
             return Some(format!(
-                "quantity = '{quantile}': what the experiment's kind concludes is about means; leave quantity or kind out"
+                "quantity = '{quantile}': what the experiment's kind concludes is about means; \
+                 leave quantity or kind out"
             ));
         }
         let most = self.measure.looks.last().copied().unwrap_or(0);
@@ -186,10 +213,15 @@ impl Measure {
             return Some("0 rounds measure nothing: use at least 1".into());
         }
         if self.window < Span::ms(1) || self.window > Span::ms(600_000) {
-            return Some(format!("a window of {}: its length must be between 1ms and 10min", self.window));
+            return Some(format!(
+                "a window of {}: its length must be between 1ms and 10min",
+                self.window
+            ));
         }
         let episode = self.episode.and_then(|episode| episode.problem());
-        if let Some(problem) = episode.or_else(|| self.freezing.and_then(|freezing| freezing.problem())) {
+        if let Some(problem) =
+            episode.or_else(|| self.freezing.and_then(|freezing| freezing.problem()))
+        {
             return Some(problem);
         }
         if self.isolation_settle > Span::ms(600_000) {
@@ -205,10 +237,14 @@ impl Measure {
             ));
         }
         if self.last_look.is_some_and(|share| !(share.0 > 0.0 && share.0 < 1.0)) {
-            return Some("last_look must be more than 0% and less than 100% of the permitted error".into());
+            return Some(
+                "last_look must be more than 0% and less than 100% of the permitted error".into(),
+            );
         }
         if self.margin.0 <= 0.0 {
-            return Some("a margin of 0% leaves nothing to be equal within: use at least 0.1%".into());
+            return Some(
+                "a margin of 0% leaves nothing to be equal within: use at least 0.1%".into(),
+            );
         }
         None
     }

@@ -16,7 +16,8 @@ pub struct Decide {
     /// The largest slowdown that is allowed: 5% is a factor of 1.05.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Share>,
-    /// In its place: the longest that the experiment's quantity may be in these arms, which the metric's task must count.
+    /// In its place: the longest that the experiment's quantity may be in these arms, which the
+    /// metric's task must count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<Span>,
 }

@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Span;
 
-/// What takes the place of a window where aggressors harm late: everybody runs for `beside`, or until the aggressors have
-/// reached their limits; then the metric's role goes on alone for `tail`, while what they have left is as they left it.
+/// What takes the place of a window where aggressors harm late: everybody runs for `beside`, or
+/// until the aggressors have reached their limits; then the metric's role goes on alone for `tail`,
+/// while what they have left is as they left it.
 ///
-/// The defaults are for pages that are left to the kernel. It writes those back that have been dirty for
-/// `vm.dirty_expire_centisecs`, which is 30 s unless somebody has changed it, and looks for them each
-/// `vm.dirty_writeback_centisecs`, 5 s (Documentation/admin-guide/sysctl/vm.rst in Linux): 35 s after it was written at the
-/// latest, writing back a page has begun.
+/// The defaults are for pages that are left to the kernel. It writes those back that have been
+/// dirty for `vm.dirty_expire_centisecs`, which is 30 s unless somebody has changed it, and looks
+/// for them each `vm.dirty_writeback_centisecs`, 5 s (Documentation/admin-guide/sysctl/vm.rst in
+/// Linux): 35 s after it was written at the latest, writing back a page has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Episode {
@@ -36,9 +37,11 @@ impl Episode {
     }
 
     pub(super) fn problem(&self) -> Option<String> {
-        if self.beside < Span::ms(1) || self.tail < Span::ms(1) || self.length() > Span::ms(600_000) {
+        if self.beside < Span::ms(1) || self.tail < Span::ms(1) || self.length() > Span::ms(600_000)
+        {
             return Some(format!(
-                "an episode of {self}: each part must be at least 1ms, and both together at most 10min"
+                "an episode of {self}: each part must be at least 1ms, and both together at most \
+                 10min"
             ));
         }
         None
@@ -56,10 +59,12 @@ impl FromStr for Episode {
 
     /// As it prints: `40s+37s`, or the first alone.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (beside, tail) = text.split_once('+').map_or((text, None), |(beside, tail)| (beside, Some(tail)));
+        let (beside, tail) =
+            text.split_once('+').map_or((text, None), |(beside, tail)| (beside, Some(tail)));
         let span = |text: &str| {
             text.trim().parse::<Span>().map_err(|_| {
-                "an episode is written as how long all run and how long it goes on after that, such as 40s+37s"
+                "an episode is written as how long all run and how long it goes on after that, \
+                 such as 40s+37s"
                     .to_owned()
             })
         };
@@ -77,7 +82,11 @@ mod tests {
             [("40s+37s", 40_000, 37_000), ("500ms + 1s", 500, 1000), ("20s", 20_000, 37_000)]
         {
             let episode: Episode = text.parse().unwrap();
-            assert_eq!(episode, Episode { beside: Span::ms(beside), tail: Span::ms(tail) }, "{text}");
+            assert_eq!(
+                episode,
+                Episode { beside: Span::ms(beside), tail: Span::ms(tail) },
+                "{text}"
+            );
             assert_eq!(episode.to_string().parse(), Ok(episode));
         }
         for text in ["", "+", "40s+", "+37s", "40", "40s-37s", "1s+1s+1s"] {
@@ -87,7 +96,8 @@ mod tests {
 
     #[test]
     fn no_part_is_empty_and_both_end() {
-        let problem = |beside, tail| Episode { beside: Span::ms(beside), tail: Span::ms(tail) }.problem();
+        let problem =
+            |beside, tail| Episode { beside: Span::ms(beside), tail: Span::ms(tail) }.problem();
         assert_eq!(Episode::default().problem(), None);
         assert_eq!(problem(1, 1), None);
         assert!(problem(0, 1).unwrap().contains("an episode of 0ns+1ms"));

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Share, Span};
 
-/// Limits for pausing what is attached. It is paused for a window at a time, and runs the rest of the time.
+/// Limits for pausing what is attached. It is paused for a window at a time, and runs the rest of
+/// the time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Freezing {
@@ -33,7 +34,8 @@ pub enum FreezeBy {
     Group,
     /// By `SIGSTOP` to each process.
     Signals,
-    /// By `ptrace`, as debuggers do it: the kernel lets all go on once whoever has paused them ends.
+    /// By `ptrace`, as debuggers do it: the kernel lets all go on once whoever has paused them
+    /// ends.
     Ptrace,
 }
 
@@ -45,7 +47,9 @@ impl std::str::FromStr for FreezeBy {
             "group" => Ok(Self::Group),
             "signals" => Ok(Self::Signals),
             "ptrace" => Ok(Self::Ptrace),
-            _ => Err(format!("'{text}' is no way to pause a program: there are group, signals and ptrace")),
+            _ => Err(format!(
+                "'{text}' is no way to pause a program: there are group, signals and ptrace"
+            )),
         }
     }
 }
@@ -54,8 +58,8 @@ impl Freezing {
     /// From a pause on until a window opens: those who waited for what is paused have noticed.
     pub const AFTER_FREEZE: Duration = Duration::from_millis(15);
 
-    /// From its going on until a window opens. What has come in meanwhile is worked off, and caches are refilled: a backlog
-    /// takes up to the time paused times load / (1 - load).
+    /// From its going on until a window opens. What has come in meanwhile is worked off, and caches
+    /// are refilled: a backlog takes up to the time paused times load / (1 - load).
     pub const AFTER_THAW: Duration = Duration::from_millis(300);
 
     /// The longest window that fits into a pause, in whole milliseconds.
@@ -64,13 +68,15 @@ impl Freezing {
         Span::ms((room.as_millis() as u64).max(1))
     }
 
-    /// A window that fits into a pause. It is no longer than half a second, however long a pause may be: each has to wait until
-    /// its pause fits into the share, so that a minute holds a few longer ones alone.
+    /// A window that fits into a pause. It is no longer than half a second, however long a pause
+    /// may be: each has to wait until its pause fits into the share, so that a minute holds a few
+    /// longer ones alone.
     pub fn window(&self) -> Span {
         self.longest_window().min(Span::ms(500))
     }
 
-    /// What is paused for a share of its time in slices is so once in this time: several slices fall into a window.
+    /// What is paused for a share of its time in slices is so once in this time: several slices
+    /// fall into a window.
     pub const SLICES: Duration = Duration::from_millis(25);
 
     /// The least share that is paused in slices, of a millisecond then.
@@ -79,14 +85,15 @@ impl Freezing {
     // For what comes late.
     const MARGIN: Duration = Duration::from_millis(5);
 
-    /// The least that a window with it paused and one beside it take together, with what must pass before each.
+    /// The least that a window with it paused and one beside it take together, with what must pass
+    /// before each.
     pub fn pair(&self, window: Duration) -> Duration {
         let paused = Self::AFTER_FREEZE + window;
         (paused + Self::AFTER_THAW + window).max(paused.div_f64(self.share.0.clamp(0.001, 1.0)))
     }
 
-    /// The least that a window adds in which it is paused for a share of its time in slices: these count as its pauses do, and
-    /// have begun a while before.
+    /// The least that a window adds in which it is paused for a share of its time in slices: these
+    /// count as its pauses do, and have begun a while before.
     pub fn slices(&self, window: Duration, sliced: Share) -> Duration {
         (Self::AFTER_THAW + window).mul_f64(sliced.0 / self.share.0.clamp(0.001, 1.0))
     }
@@ -119,7 +126,10 @@ mod tests {
         // 95 ms of a pair's 475 ms.
         assert_eq!(freezing.pair(Duration::from_millis(80)), Duration::from_millis(475));
         // All that may be paused is, for as long as it lasts.
-        assert_eq!(freezing.slices(Duration::from_millis(80), Share(0.2)), Duration::from_millis(380));
+        assert_eq!(
+            freezing.slices(Duration::from_millis(80), Share(0.2)),
+            Duration::from_millis(380)
+        );
         let rare = Freezing { share: Share(0.05), ..freezing };
         assert_eq!(rare.pair(Duration::from_millis(80)), Duration::from_millis(1900));
         let long = Freezing { longest: Span::ms(10_000), ..freezing };
@@ -127,7 +137,12 @@ mod tests {
         assert_eq!(long.longest_window(), Span::ms(9980));
         assert_eq!(long.pair(long.window().0), Duration::from_millis(2575));
         assert_eq!(freezing.problem(), None);
-        assert!(Freezing { longest: Span::ms(1), ..freezing }.problem().unwrap().contains("20ms and 10s"));
+        assert!(
+            Freezing { longest: Span::ms(1), ..freezing }
+                .problem()
+                .unwrap()
+                .contains("20ms and 10s")
+        );
         assert!(Freezing { share: Share(0.0), ..freezing }.problem().unwrap().contains("90%"));
     }
 }

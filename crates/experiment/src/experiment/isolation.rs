@@ -1,5 +1,5 @@
-//! What an arm may set apart: its tables `resctrl`, `cpu_weight`, `disk_write`, `disk_weight`, `memory_high`,
-//! `io_priority`, `cpuset`, `frozen` and `system`.
+//! What an arm may set apart: its tables `resctrl`, `cpu_weight`, `disk_write`, `disk_weight`,
+//! `memory_high`, `io_priority`, `cpuset`, `frozen` and `system`.
 
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::GroupId;
@@ -10,14 +10,25 @@ use crate::units::Rate;
 
 /// What is wrong with an arm's table, if anything.
 pub fn problem(arm: &Arm) -> Option<String> {
-    let all =
-        [resctrl, cpu_weight, disk_write, disk_weight, memory_high, io_priority, cpuset, frozen, system];
+    let all = [
+        resctrl,
+        cpu_weight,
+        disk_write,
+        disk_weight,
+        memory_high,
+        io_priority,
+        cpuset,
+        frozen,
+        system,
+    ];
     all.iter().find_map(|problem| problem(arm))
 }
 
 fn disk_weight(arm: &Arm) -> Option<String> {
     arm.disk_weight.iter().find_map(|(name, weight)| match weight {
-        _ if !arm.active.contains(name) => Some(format!("disk_weight names '{name}', which it does not run")),
+        _ if !arm.active.contains(name) => {
+            Some(format!("disk_weight names '{name}', which it does not run"))
+        }
         1..=1000 => None,
         _ => Some(format!("disk_weight: {weight} for '{name}' is not between 1 and 1000")),
     })
@@ -28,10 +39,12 @@ const LEAST_MEMORY: Bytes = Bytes::mib(1);
 
 fn memory_high(arm: &Arm) -> Option<String> {
     arm.memory_high.iter().find_map(|(name, bytes)| match bytes {
-        _ if !arm.active.contains(name) => Some(format!("memory_high names '{name}', which it does not run")),
-        bytes if *bytes < LEAST_MEMORY => {
-            Some(format!("memory_high: {bytes} for '{name}' is too little: give {LEAST_MEMORY} at least"))
+        _ if !arm.active.contains(name) => {
+            Some(format!("memory_high names '{name}', which it does not run"))
         }
+        bytes if *bytes < LEAST_MEMORY => Some(format!(
+            "memory_high: {bytes} for '{name}' is too little: give {LEAST_MEMORY} at least"
+        )),
         _ => None,
     })
 }
@@ -45,15 +58,21 @@ fn system(arm: &Arm) -> Option<String> {
 
 fn cpuset(arm: &Arm) -> Option<String> {
     arm.cpuset.iter().find_map(|(name, cpus)| match cpus {
-        _ if !arm.active.contains(name) => Some(format!("cpuset names '{name}', which it does not run")),
-        cpus if cpus.is_empty() => Some(format!("cpuset gives '{name}' no CPU: name some, such as \"0-3\"")),
+        _ if !arm.active.contains(name) => {
+            Some(format!("cpuset names '{name}', which it does not run"))
+        }
+        cpus if cpus.is_empty() => {
+            Some(format!("cpuset gives '{name}' no CPU: name some, such as \"0-3\""))
+        }
         _ => None,
     })
 }
 
 fn frozen(arm: &Arm) -> Option<String> {
     arm.frozen.iter().find_map(|(name, share)| match share.0 {
-        _ if !arm.active.contains(name) => Some(format!("frozen names '{name}', which it does not run")),
+        _ if !arm.active.contains(name) => {
+            Some(format!("frozen names '{name}', which it does not run"))
+        }
         Freezing::LEAST_SLICED..=0.9 => None,
         _ => Some(format!("frozen: {share} for '{name}' is not between 4% and 90%")),
     })
@@ -64,22 +83,27 @@ fn io_priority(arm: &Arm) -> Option<String> {
     Some(format!("io_priority names '{stranger}', which it does not run"))
 }
 
-// The largest block of a built-in writer, 16 MiB, takes a minute then; whoever pauses is waited for that long.
+// The largest block of a built-in writer, 16 MiB, takes a minute then; whoever pauses is waited for
+// that long.
 const LEAST: Rate = Rate(Bytes::kib(256));
 
 fn disk_write(arm: &Arm) -> Option<String> {
     arm.disk_write.iter().find_map(|(name, rate)| match rate {
-        _ if !arm.active.contains(name) => Some(format!("disk_write names '{name}', which it does not run")),
-        rate if *rate < LEAST => {
-            Some(format!("disk_write: {rate} for '{name}' is too little to measure: give {LEAST} at least"))
+        _ if !arm.active.contains(name) => {
+            Some(format!("disk_write names '{name}', which it does not run"))
         }
+        rate if *rate < LEAST => Some(format!(
+            "disk_write: {rate} for '{name}' is too little to measure: give {LEAST} at least"
+        )),
         _ => None,
     })
 }
 
 fn cpu_weight(arm: &Arm) -> Option<String> {
     arm.cpu_weight.iter().find_map(|(name, weight)| match weight {
-        _ if !arm.active.contains(name) => Some(format!("cpu_weight names '{name}', which it does not run")),
+        _ if !arm.active.contains(name) => {
+            Some(format!("cpu_weight names '{name}', which it does not run"))
+        }
         1..=10_000 => None,
         _ => Some(format!("cpu_weight: {weight} for '{name}' is not between 1 and 10000")),
     })
@@ -88,7 +112,10 @@ fn cpu_weight(arm: &Arm) -> Option<String> {
 fn resctrl(arm: &Arm) -> Option<String> {
     arm.resctrl.iter().find_map(|(name, schemata)| {
         if schemata.settings().next().is_none() {
-            return Some(format!("resctrl sets nothing for '{name}': write it as \"L3:0=f\" or \"MB:0=50\""));
+            return Some(format!(
+                "resctrl sets nothing for '{name}': write it as \"L3:0=f\" or \
+                                 \"MB:0=50\""
+            ));
         }
         match name.strip_prefix('/') {
             Some(group) => match group.parse::<GroupId>() {
@@ -99,7 +126,8 @@ fn resctrl(arm: &Arm) -> Option<String> {
                 Err(error) => Some(format!("resctrl: {error}")),
             },
             None if !arm.active.contains(name) => Some(format!(
-                "resctrl names '{name}', which it does not run: name a role that it runs, or a group with a '/' in \
+                "resctrl names '{name}', which it does not run: name a role that it runs, or a \
+                 group with a '/' in \
                  front ('/' is the default group)"
             )),
             None => None,
@@ -163,7 +191,11 @@ mod tests {
             problem(&arm)
         };
         assert_eq!(with("victim", "0-3"), None);
-        assert!(with("aggressor", "0").unwrap().contains("cpuset names 'aggressor', which it does not run"));
+        assert!(
+            with("aggressor", "0")
+                .unwrap()
+                .contains("cpuset names 'aggressor', which it does not run")
+        );
         assert!(with("victim", "").unwrap().contains("gives 'victim' no CPU"));
     }
 
@@ -175,9 +207,16 @@ mod tests {
             problem(&arm)
         };
         assert_eq!((with("victim", 0.04), with("victim", 0.9)), (None, None));
-        assert!(with("aggressor", 0.1).unwrap().contains("frozen names 'aggressor', which it does not run"));
+        assert!(
+            with("aggressor", 0.1)
+                .unwrap()
+                .contains("frozen names 'aggressor', which it does not run")
+        );
         for share in [0.0, 0.03, 0.91] {
-            assert!(with("victim", share).unwrap().contains("is not between 4% and 90%"), "{share}");
+            assert!(
+                with("victim", share).unwrap().contains("is not between 4% and 90%"),
+                "{share}"
+            );
         }
     }
 

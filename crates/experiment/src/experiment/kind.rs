@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The study that an experiment is a stage of, which knows what to make of its samples. An experiment file of
-/// somebody's own needs none.
+/// The study that an experiment is a stage of, which knows what to make of its samples. An
+/// experiment file of somebody's own needs none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -53,7 +53,8 @@ impl Kind {
         }
     }
 
-    /// The kind that a name told before experiments said theirs: of datasets and saved files of version 0.1.
+    /// The kind that a name told before experiments said theirs: of datasets and saved files of
+    /// version 0.1.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         Some(match name {
             "cost" => Self::SurveyCost,
@@ -70,9 +71,9 @@ impl Kind {
                         rest.strip_suffix("-paced").map_or((rest, false), |victim| (victim, true));
                     Self::SurveyBeside { victim: victim.into(), paced }
                 }
-                (_, Some(number)) => {
-                    Self::ProveConfirmation { number: number.parse::<usize>().ok()?.checked_sub(1)? }
-                }
+                (_, Some(number)) => Self::ProveConfirmation {
+                    number: number.parse::<usize>().ok()?.checked_sub(1)?,
+                },
                 _ => return None,
             },
         })
@@ -91,7 +92,8 @@ mod tests {
 
     #[test]
     fn names_tell_the_kinds_that_they_told_before() {
-        let beside = |victim: &str, paced| Some(Kind::SurveyBeside { victim: victim.into(), paced });
+        let beside =
+            |victim: &str, paced| Some(Kind::SurveyBeside { victim: victim.into(), paced });
         for (name, kind) in [
             ("cost", Some(Kind::SurveyCost)),
             ("neighbours-chase", beside("chase", false)),

@@ -32,9 +32,9 @@
 //! baseline = "alone"
 //! ```
 //!
-//! Any parameter of a task may be a list; each combination becomes a case of its own. A role may have a
-//! `placement` of its own: with `placement = "smt"` it runs on the victim's SMT sibling while others run
-//! elsewhere.
+//! Any parameter of a task may be a list; each combination becomes a case of its own. A role may
+//! have a `placement` of its own: with `placement = "smt"` it runs on the victim's SMT sibling
+//! while others run elsewhere.
 
 mod check;
 mod decide;
@@ -62,8 +62,8 @@ use crate::quantity::Quantity;
 use crate::system::SystemSetting;
 use crate::units::{Rate, Share, Span};
 
-/// The version of the file format that this program writes; it reads all from 1 on. Version 1 calls some keys
-/// otherwise: `blocks`, `fence_settle`, `budget`.
+/// The version of the file format that this program writes; it reads all from 1 on. Version 1 calls
+/// some keys otherwise: `blocks`, `fence_settle`, `budget`.
 pub const SCHEMA: u32 = 2;
 
 /// Why an experiment cannot be run as written: a usage error, in one sentence with its remedy.
@@ -120,7 +120,8 @@ fn one() -> u64 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// Numbers of trials after which the estimates are looked at; the last is the most there will be.
+    /// Numbers of trials after which the estimates are looked at; the last is the most there will
+    /// be.
     pub looks: Vec<u32>,
     /// Rounds of a trial: every case is measured once in each.
     #[serde(alias = "blocks")]
@@ -130,7 +131,8 @@ pub struct Measure {
     /// What is measured in the place of a window: absent where harm does not come late.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub episode: Option<Episode>,
-    /// How long what is attached may be paused; absent: the defaults, which matter only where something is.
+    /// How long what is attached may be paused; absent: the defaults, which matter only where
+    /// something is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub freezing: Option<Freezing>,
     /// Least time between a change of tasks and the window; longer where a task needs longer to
@@ -144,24 +146,25 @@ pub struct Measure {
     pub probe: Span,
     /// A change smaller than this does not matter.
     pub margin: Share,
-    /// Stop at a look once every interval's half-width is this small; absent: go on to the last look.
+    /// Stop at a look once every interval's half-width is this small; absent: go on to the last
+    /// look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Share>,
     /// Stop at a look once it is known on which side of a limit each of some arms lies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decide: Option<Decide>,
-    /// What of the metric's units of work the figures are about: the mean time, or a quantile of the latencies that
-    /// its task counts.
+    /// What of the metric's units of work the figures are about: the mean time, or a quantile of
+    /// the latencies that its task counts.
     #[serde(skip_serializing_if = "Quantity::is_mean")]
     pub quantity: Quantity,
     /// The share of intervals that hold the truth.
     pub confidence: Share,
-    /// The share of the permitted error that is kept for the last look, or for the end of the time; absent:
-    /// every look has the same.
+    /// The share of the permitted error that is kept for the last look, or for the end of the time;
+    /// absent: every look has the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_look: Option<Share>,
-    /// No trial begins that would not end within this time; absent: no limit. Files written before it was
-    /// called so have `budget`, which elsewhere is a share.
+    /// No trial begins that would not end within this time; absent: no limit. Files written before
+    /// it was called so have `budget`, which elsewhere is a share.
     #[serde(alias = "budget", skip_serializing_if = "Option::is_none")]
     pub time: Option<Span>,
 }
@@ -229,8 +232,8 @@ pub struct Role {
     /// How many run at once, each on a CPU of its own; a list makes cases.
     #[serde(default, skip_serializing_if = "OneOrMany::is_default_count")]
     pub count: OneOrMany<u32>,
-    /// Where it runs relative to the metric's role, instead of what `[placement]` says. Roles that never run at
-    /// once may share CPUs: two of them with one task compare its places.
+    /// Where it runs relative to the metric's role, instead of what `[placement]` says. Roles that
+    /// never run at once may share CPUs: two of them with one task compare its places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementKind>,
     /// The CPUs it runs on, in order, instead of a placement.
@@ -251,8 +254,8 @@ pub struct Arm {
     /// The arm it is compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
-    /// An arm that has a window between this arm's and its baseline's, and is in no comparison: what it leaves behind
-    /// would show as an effect.
+    /// An arm that has a window between this arm's and its baseline's, and is in no comparison:
+    /// what it leaves behind would show as an effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<String>,
     /// Parameters that roles' tasks have in this arm instead of their own, by role.
@@ -261,38 +264,42 @@ pub struct Arm {
     /// Which of a role's tasks run in this arm, by their place in its list, from 1; absent: each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub only: BTreeMap<String, OneOrMany<u32>>,
-    /// What roles and existing groups may use of caches and bandwidth while this arm runs, as resctrl's
-    /// schemata: by role, or by group with a `/` in front (`/` itself is the default group). What is not
-    /// named is as before the experiment; afterwards everything is.
+    /// What roles and existing groups may use of caches and bandwidth while this arm runs, as
+    /// resctrl's schemata: by role, or by group with a `/` in front (`/` itself is the default
+    /// group). What is not named is as before the experiment; afterwards everything is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resctrl: BTreeMap<String, Schemata>,
-    /// The weight of roles' processes against whatever else wants their CPUs, 1 to 10000, as a control group's
-    /// `cpu.weight`: 100 is that of all who have none, so that 10 gets a tenth of what one of these gets.
+    /// The weight of roles' processes against whatever else wants their CPUs, 1 to 10000, as a
+    /// control group's `cpu.weight`: 100 is that of all who have none, so that 10 gets a tenth of
+    /// what one of these gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpu_weight: BTreeMap<String, u32>,
-    /// At most so many bytes a second that a role's processes, all together, write to each disk below the folder that
-    /// its task uses (a program's: the current one), 256KiB/s or more, as a control group's `io.max`. It holds for what
-    /// they give to the disk themselves, directly or by a sync, and not for what the kernel writes back later.
+    /// At most so many bytes a second that a role's processes, all together, write to each disk
+    /// below the folder that its task uses (a program's: the current one), 256KiB/s or more, as a
+    /// control group's `io.max`. It holds for what they give to the disk themselves, directly or by
+    /// a sync, and not for what the kernel writes back later.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disk_write: BTreeMap<String, Rate>,
-    /// The weight of roles' processes against whatever else wants their disks, 1 to 1000, as a control group's
-    /// `io.bfq.weight`, or `io.weight` where its model of costs is in use: 100 is that of all who have none.
+    /// The weight of roles' processes against whatever else wants their disks, 1 to 1000, as a
+    /// control group's `io.bfq.weight`, or `io.weight` where its model of costs is in use: 100 is
+    /// that of all who have none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disk_weight: BTreeMap<String, u32>,
-    /// Memory, cached pages among it, above which roles' processes, all together, are held up when they take more, 1MiB or
-    /// more, as a control group's `memory.high`. Pages count where they were first cached.
+    /// Memory, cached pages among it, above which roles' processes, all together, are held up when
+    /// they take more, 1MiB or more, as a control group's `memory.high`. Pages count where they
+    /// were first cached.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory_high: BTreeMap<String, Bytes>,
-    /// The I/O priority of roles' threads, `idle` or `best-effort 0` to `best-effort 7`. It holds for requests that they
-    /// give to a disk themselves, where its scheduler heeds it.
+    /// The I/O priority of roles' threads, `idle` or `best-effort 0` to `best-effort 7`. It holds
+    /// for requests that they give to a disk themselves, where its scheduler heeds it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub io_priority: BTreeMap<String, IoPriority>,
-    /// The CPUs of roles that run already, those of their control group's `cpuset.cpus`: fewer than it has. A role that is
-    /// started has its own CPUs (`cpus` of the role).
+    /// The CPUs of roles that run already, those of their control group's `cpuset.cpus`: fewer than
+    /// it has. A role that is started has its own CPUs (`cpus` of the role).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpuset: BTreeMap<String, CpuSet>,
-    /// The share of their time for which roles that run already are paused, in slices of some milliseconds: at most what
-    /// [`Freezing::share`] allows them to be paused in all.
+    /// The share of their time for which roles that run already are paused, in slices of some
+    /// milliseconds: at most what [`Freezing::share`] allows them to be paused in all.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub frozen: BTreeMap<String, Share>,
     /// Settings of the whole system while this arm runs: `DISK/scheduler`, `DISK/nr_requests` and
@@ -390,8 +397,8 @@ impl Arm {
 }
 
 impl Experiment {
-    /// An experiment that asks a question of the role `metric`, measured as by default; who takes part and what
-    /// is compared is still to be said.
+    /// An experiment that asks a question of the role `metric`, measured as by default; who takes
+    /// part and what is compared is still to be said.
     pub fn asking(name: &str, question: &str, metric: &str) -> Self {
         Self {
             schema: SCHEMA,
@@ -417,11 +424,18 @@ impl Experiment {
             let place = error.span().map(|span| line_and_column(text, span.start));
             let place = place.map(|(line, column)| format!("line {line}, column {column}: "));
             // Keys that are there twice are no TOML; these have two names.
-            let twice = |(name, _): &&(&str, &str)| error.message() == format!("duplicate field `{name}`");
+            let twice = |(name, _): &&(&str, &str)| {
+                error.message()
+                    == format!(
+                        "duplicate field \
+                `{name}`"
+                    )
+            };
             let message = match RENAMED.iter().find(twice) {
                 Some((name, before)) => {
                     format!(
-                        "`{name}` and `{before}`, as it was called once, are both given: leave `{before}` out"
+                        "`{name}` and `{before}`, as it was called once, are both given: leave \
+                         `{before}` out"
                     )
                 }
                 None => nearest::improve(error.message()),

@@ -48,8 +48,9 @@ fn one_arm_is_held_against_a_limit_or_several() {
         Experiment::parse(&(GOOD.replace("time = \"60s\"", &line) + other))
     };
     let limit = crate::budget::Budget::Slowdown(crate::units::Share(0.05));
-    let of =
-        |arms: &[&str]| Decide::of_each(&arms.iter().map(|arm| (*arm).into()).collect::<Vec<_>>(), limit);
+    let of = |arms: &[&str]| {
+        Decide::of_each(&arms.iter().map(|arm| (*arm).into()).collect::<Vec<_>>(), limit)
+    };
     for (arms, read) in [
         ("'beside'", Decide::of("beside", limit)),
         ("'beside'", of(&["beside"])),
@@ -103,11 +104,19 @@ fn every_mistake_gets_one_sentence() {
         ("time = \"60s\"", "time = \"soon\"", "'soon' is not a duration"),
         ("time = \"60s\"", "time = \"60s\"\nbudget = \"60s\"", "leave `budget` out"),
         ("time = \"60s\"", "rounds = 2\nblocks = 2", "leave `blocks` out"),
-        ("time = \"60s\"", "isolation_settle = \"1s\"\nfence_settle = \"1s\"", "leave `fence_settle` out"),
+        (
+            "time = \"60s\"",
+            "isolation_settle = \"1s\"\nfence_settle = \"1s\"",
+            "leave `fence_settle` out",
+        ),
         ("time = \"60s\"", "time = \"60s\"\ntime = \"60s\"", "duplicate key"),
         ("time = \"60s\"", "budget = \"2%\"", "'2%' is not a duration"),
         ("time = \"60s\"", "window = \"0ms\"", "between 1ms"),
-        ("time = \"60s\"", "decide = { arm = \"alone\", slowdown = \"5%\" }", "not an arm with a baseline"),
+        (
+            "time = \"60s\"",
+            "decide = { arm = \"alone\", slowdown = \"5%\" }",
+            "not an arm with a baseline",
+        ),
         ("time = \"60s\"", "decide = { arm = \"beside\" }", "give one limit"),
         (
             "time = \"60s\"",
@@ -132,7 +141,11 @@ fn every_mistake_gets_one_sentence() {
         ("active = [\"victim\"]", "active = [\"vic\"]", "is not a role"),
         ("baseline = \"alone\"", "only = { aggressor = 3 }", "task 3 of 'aggressor', which has 2"),
         ("baseline = \"alone\"", "only = { aggressor = [1, 0] }", "count from 1"),
-        ("active = [\"victim\"]", "active = [\"victim\"]\nonly = { aggressor = 1 }", "which it does not run"),
+        (
+            "active = [\"victim\"]",
+            "active = [\"victim\"]\nonly = { aggressor = 1 }",
+            "which it does not run",
+        ),
         ("[[arm]]", "[[arms]]", "did you mean 'arm'"),
         ("schema = 2", "schema == 2", "line 2"),
     ];
@@ -149,13 +162,15 @@ fn a_quantity_is_named_and_refused_where_nobody_counts() {
     let with = |quantity: &str, victim: &str| {
         let measure = format!("[measure]\nquantity = \"{quantity}\"\nwindow = \"1s\"\n");
         let text = format!(
-            "schema = 2\nname = 'x'\nmetric = 'victim'\n{measure}[[role]]\nname = 'victim'\ntask = {{ workload = '{victim}' }}\n\
+            "schema = 2\nname = 'x'\nmetric = 'victim'\n{measure}[[role]]\nname = 'victim'\ntask = \
+             {{ workload = '{victim}' }}\n\
             [[arm]]\nname = 'alone'\nactive = ['victim']\n"
         );
         let experiment = Experiment::parse(&text)?;
         assert_eq!(Experiment::parse(&experiment.to_toml())?, experiment);
-        let topology =
-            ringfence_machine::topology::Topology::read(&ringfence_machine::fixtures::vm_2cpu().root());
+        let topology = ringfence_machine::topology::Topology::read(
+            &ringfence_machine::fixtures::vm_2cpu().root(),
+        );
         crate::plan::Plan::new(&experiment, &topology.unwrap(), None)
     };
     let plan = with("p99.9", "commit").unwrap();
@@ -174,10 +189,12 @@ fn a_quantity_is_named_and_refused_where_nobody_counts() {
 
 #[test]
 fn a_study_of_means_has_no_quantile() {
-    let text = "schema = 2\nname = 'cost'\nmetric = 'v'\nmeasure = { quantity = 'p99' }\n[[role]]\nname = 'v'\n\
+    let text = "schema = 2\nname = 'cost'\nmetric = 'v'\nmeasure = \
+                { quantity = 'p99' }\n[[role]]\nname = 'v'\n\
         task = { workload = 'commit' }\n[[arm]]\nname = 'a'\nactive = ['v']\n";
     let experiment = Experiment::parse(text).unwrap();
-    let refused = Experiment { kind: Some(Kind::SurveyCost), ..experiment.clone() }.check().unwrap_err();
+    let refused =
+        Experiment { kind: Some(Kind::SurveyCost), ..experiment.clone() }.check().unwrap_err();
     assert!(refused.to_string().contains("leave quantity or kind out"), "{refused}");
     assert!(Experiment { kind: Some(Kind::ProveBaseline), ..experiment }.check().is_ok());
 }

@@ -44,7 +44,8 @@ pub(super) fn notes(
             ));
         }
         // Siblings are not news where they were asked for.
-        let others = (0..role).filter(|other| meets(role, *other) && placed.places[role] != Place::Smt);
+        let others =
+            (0..role).filter(|other| meets(role, *other) && placed.places[role] != Place::Smt);
         for other in others.filter(|other| placed.places[*other] != Place::Smt) {
             let theirs: CpuSet = placed.cpus[other].iter().copied().collect();
             let shared = own.intersection(&theirs);
@@ -58,8 +59,11 @@ pub(super) fn notes(
             }
             let (ours, theirs) = touching(topology, &placed.cpus[role], &placed.cpus[other]);
             if !ours.is_empty() {
-                let (is, siblings) =
-                    if ours.len() == 1 { ("is", "the SMT sibling") } else { ("are", "SMT siblings") };
+                let (is, siblings) = if ours.len() == 1 {
+                    ("is", "the SMT sibling")
+                } else {
+                    ("are", "SMT siblings")
+                };
                 notes.push(format!(
                     "{}'s {} {is} {siblings} of {}'s {}",
                     want.role,
@@ -83,13 +87,21 @@ pub(super) fn notes(
         // Whoever names CPUs may not know how far apart these are.
         let names = placed.places[role] == Place::Named || placed.places[metric] == Place::Named;
         if let (true, Some(first)) = (role != metric && names, placed.cpus[metric].first()) {
-            notes.extend(distance(topology, want, &placed.cpus[role], placed.places[role], victim, *first));
+            notes.extend(distance(
+                topology,
+                want,
+                &placed.cpus[role],
+                placed.places[role],
+                victim,
+                *first,
+            ));
         }
     }
     notes
 }
 
-// Which kind of remote node it is, where the metric's package has several nodes (sub-NUMA clusters).
+// Which kind of remote node it is, where the metric's package has several nodes (sub-NUMA
+// clusters).
 fn remoteness(topology: &Topology, want: &Want, own: &CpuSet, home: &CpuSet) -> Option<String> {
     let (there, here) = (own.first()?, home.first()?);
     let package = topology.packages.iter().find(|package| package.cpus.contains(here))?;
@@ -102,7 +114,13 @@ fn remoteness(topology: &Topology, want: &Want, own: &CpuSet, home: &CpuSet) -> 
 }
 
 // That a placement relies on statements about these CPUs that contradict each other.
-fn doubt(topology: &Topology, want: &Want, own: &CpuSet, home: &CpuSet, place: Place) -> Option<String> {
+fn doubt(
+    topology: &Topology,
+    want: &Want,
+    own: &CpuSet,
+    home: &CpuSet,
+    place: Place,
+) -> Option<String> {
     let relies_on: &[Relation] = match place {
         Place::Smt => &[Relation::Smt],
         Place::Llc => &[Relation::Smt, Relation::Cache],
@@ -117,20 +135,24 @@ fn doubt(topology: &Topology, want: &Want, own: &CpuSet, home: &CpuSet, place: P
         !own.is_empty() && relies_on.contains(&one.relation) && !one.cpus.is_disjoint(&all)
     };
     let mark = |one: &Contradiction| {
-        format!("{}'s placement relies on a map of CPUs that contradicts itself: {}", want.role, one.text)
+        format!(
+            "{}'s placement relies on a map of CPUs that contradicts itself: {}",
+            want.role, one.text
+        )
     };
     let fake = topology.fake_nodes && !own.is_empty() && relies_on.contains(&Relation::Node);
     let made_up = || {
         format!(
-            "{}'s placement relies on emulated NUMA nodes (numa=fake= on the kernel's command line)",
+            "{}'s placement relies on emulated NUMA nodes (numa=fake= on the kernel's command \
+             line)",
             want.role
         )
     };
     topology.contradictions.iter().find(touches).map(mark).or_else(|| fake.then(made_up))
 }
 
-// Which of a role's CPUs lie farther from the metric's than under one last-level cache, unless that is
-// where it was asked to be.
+// Which of a role's CPUs lie farther from the metric's than under one last-level cache, unless that
+// is where it was asked to be.
 fn distance(
     topology: &Topology,
     want: &Want,
@@ -145,7 +167,8 @@ fn distance(
         matches!(nodes, (Some(own), Some(home)) if own != home)
     };
     let far: CpuSet = own.iter().copied().filter(another_node).collect();
-    let another_llc = |cpu: &CpuId| topology.shares_llc(*cpu, home) == Some(false) && !far.contains(*cpu);
+    let another_llc =
+        |cpu: &CpuId| topology.shares_llc(*cpu, home) == Some(false) && !far.contains(*cpu);
     let apart: CpuSet = own.iter().copied().filter(another_llc).collect();
     let lie = |set: &CpuSet| if set.len() == 1 { "lies" } else { "lie" };
     if !far.is_empty() && place != Place::Remote {
@@ -199,7 +222,13 @@ fn describe(place: Place) -> &'static str {
 
 impl Placed {
     /// Why `count` instances of a role cannot run, if so, such that it follows "because".
-    pub fn shortage(&self, wants: &[Want], metric: usize, role: usize, count: u32) -> Option<String> {
+    pub fn shortage(
+        &self,
+        wants: &[Want],
+        metric: usize,
+        role: usize,
+        count: u32,
+    ) -> Option<String> {
         let have = self.cpus[role].len();
         let place = self.places.get(role).copied()?;
         (have < count as usize).then(|| shortage(wants, metric, role, place, count, have))
@@ -207,7 +236,14 @@ impl Placed {
 }
 
 // Such that it follows "because".
-fn shortage(wants: &[Want], metric: usize, role: usize, place: Place, count: u32, have: usize) -> String {
+fn shortage(
+    wants: &[Want],
+    metric: usize,
+    role: usize,
+    place: Place,
+    count: u32,
+    have: usize,
+) -> String {
     let victim = &wants[metric].role;
     let what = |one: &str, many: &str| match count {
         1 => format!("{one} "),
@@ -225,7 +261,8 @@ fn shortage(wants: &[Want], metric: usize, role: usize, place: Place, count: u32
                 + &format!("under the last-level cache of {victim}, with idle siblings")
         }
         Place::Node => {
-            what("a core", "cores") + &format!("on the NUMA node of {victim} under another last-level cache")
+            what("a core", "cores")
+                + &format!("on the NUMA node of {victim} under another last-level cache")
         }
         Place::Remote => what("a core", "cores") + &format!("on another NUMA node than {victim}"),
     };

@@ -59,9 +59,9 @@ impl Floor {
         Self { cores }
     }
 
-    /// The best way: room for the metric's role first, then for most of the others, then without the
-    /// core of CPU 0 where that takes no other node (memory may lie on this one); among equals the first
-    /// kind of placement and the first last-level cache.
+    /// The best way: room for the metric's role first, then for most of the others, then without
+    /// the core of CPU 0 where that takes no other node (memory may lie on this one); among equals
+    /// the first kind of placement and the first last-level cache.
     pub(super) fn seat(
         &self,
         wants: &[Want],
@@ -94,12 +94,17 @@ impl Floor {
             }
         }
         // Without any usable core there is nothing to choose from.
-        best.map(|(_, seating)| seating).unwrap_or_else(|| self.attempt(kinds[0], 0, wants, metric, meets))
+        best.map(|(_, seating)| seating)
+            .unwrap_or_else(|| self.attempt(kinds[0], 0, wants, metric, meets))
     }
 
     fn spares_the_kernel(&self, seating: &Seating, metric: usize) -> bool {
-        let Some(kernels) = self.cores.iter().find(|core| core.serves_the_kernel()) else { return true };
-        let home = seating.cpus[metric].first().and_then(|cpu| self.cores.iter().find(|core| core.has(*cpu)));
+        let Some(kernels) = self.cores.iter().find(|core| core.serves_the_kernel()) else {
+            return true;
+        };
+        let home = seating.cpus[metric]
+            .first()
+            .and_then(|cpu| self.cores.iter().find(|core| core.has(*cpu)));
         home.is_none_or(|home| home.node == kernels.node)
             && !seating.cpus.iter().flatten().any(|cpu| kernels.has(*cpu))
     }
@@ -133,16 +138,21 @@ impl Floor {
         let mut cpus: Vec<Vec<CpuId>> = wants.iter().map(named).collect();
         if places[metric] == Place::Home {
             let taken = taken(&cpus, wants, metric, meets);
-            let mut room: Vec<&Core> = self.cores.iter().filter(|core| core.is_idle(&taken)).collect();
+            let mut room: Vec<&Core> =
+                self.cores.iter().filter(|core| core.is_idle(&taken)).collect();
             let node = room.iter().find(|core| core.llc == home).and_then(|core| core.node);
             // Siblings are needed where a role is to run on them.
             let lacks = |core: &Core| places.contains(&Place::Smt) && core.cpus.len() < 2;
             room.sort_by_key(|core| (lacks(core), core.llc != home, core.node != node));
             cpus[metric] = room.iter().take(count(metric)).map(|core| core.cpus[0]).collect();
         }
-        let own: Vec<&Core> =
-            self.cores.iter().filter(|core| cpus[metric].iter().any(|cpu| core.has(*cpu))).collect();
-        for role in (0..wants.len()).filter(|role| *role != metric && places[*role] != Place::Named) {
+        let own: Vec<&Core> = self
+            .cores
+            .iter()
+            .filter(|core| cpus[metric].iter().any(|cpu| core.has(*cpu)))
+            .collect();
+        for role in (0..wants.len()).filter(|role| *role != metric && places[*role] != Place::Named)
+        {
             let taken = taken(&cpus, wants, role, meets);
             cpus[role] = match places[role] {
                 Place::Smt => {
@@ -152,11 +162,16 @@ impl Floor {
                 }
                 place => {
                     let lies = |core: &&Core| core.lies(place, &own);
-                    // With sub-NUMA clusters, a node of the same package is remote only where there is no other package.
-                    let elsewhere = |core: &Core| own.iter().all(|home| core.of_another_package(home));
-                    let far = place == Place::Remote && self.cores.iter().filter(lies).any(elsewhere);
+                    // With sub-NUMA clusters, a node of the same package is remote only where there
+                    // is no other package.
+                    let elsewhere =
+                        |core: &Core| own.iter().all(|home| core.of_another_package(home));
+                    let far =
+                        place == Place::Remote && self.cores.iter().filter(lies).any(elsewhere);
                     let room = self.cores.iter().filter(lies).filter(|core| {
-                        core.is_idle(&taken) && core.is_idle(&cpus[metric]) && (!far || elsewhere(core))
+                        core.is_idle(&taken)
+                            && core.is_idle(&cpus[metric])
+                            && (!far || elsewhere(core))
                     });
                     room.take(count(role)).map(|core| core.cpus[0]).collect()
                 }
@@ -174,7 +189,8 @@ fn taken(
     meets: &dyn Fn(usize, usize) -> bool,
 ) -> Vec<CpuId> {
     let others = (0..cpus.len()).filter(|other| meets(role, *other));
-    let theirs = others.flat_map(|other| cpus[other].iter().copied().chain(wants[other].besides.iter()));
+    let theirs =
+        others.flat_map(|other| cpus[other].iter().copied().chain(wants[other].besides.iter()));
     theirs.chain(wants[role].besides.iter()).collect()
 }
 
@@ -198,7 +214,8 @@ impl Core {
     /// Whether it lies so to the metric's cores.
     fn lies(&self, place: Place, own: &[&Core]) -> bool {
         let Some(first) = own.first() else { return false };
-        let known_apart = |other: &Core| matches!((self.node, other.node), (Some(a), Some(b)) if a != b);
+        let known_apart =
+            |other: &Core| matches!((self.node, other.node), (Some(a), Some(b)) if a != b);
         match place {
             Place::Llc => self.llc == first.llc,
             Place::Node => self.node == first.node && own.iter().all(|core| core.llc != self.llc),

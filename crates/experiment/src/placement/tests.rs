@@ -35,7 +35,8 @@ fn two(tree: &FixtureTree, kind: PlacementKind, victims: u32, others: u32) -> Pl
 fn the_notes_machine_has_the_victim_on_2_and_aggressors_on_the_next_even_cpus() {
     let xeon = fixtures::xeon_2s64t();
     // Siblings stay idle: nobody is on 34 or above.
-    for (count, aggressors) in [(1, vec![4]), (4, vec![4, 6, 8, 10]), (8, vec![4, 6, 8, 10, 12, 14, 16, 18])]
+    for (count, aggressors) in
+        [(1, vec![4]), (4, vec![4, 6, 8, 10]), (8, vec![4, 6, 8, 10, 12, 14, 16, 18])]
     {
         let llc = two(&xeon, PlacementKind::Llc, 1, count);
         assert_eq!(llc.cpus, [vec![2], aggressors]);
@@ -72,7 +73,10 @@ fn eight_and_eight_take_core_0_and_say_so() {
         &fixtures::xeon_2s64t(),
         &[on("mcf", "2,4,6,8,10,12,14,16"), on("writer", "18,20,22,24,26,28,30,32")],
     );
-    assert_eq!(notes.notes, ["writer's CPU 32 is the SMT sibling of CPU 0, which also serves the kernel"]);
+    assert_eq!(
+        notes.notes,
+        ["writer's CPU 32 is the SMT sibling of CPU 0, which also serves the kernel"]
+    );
 }
 
 #[test]
@@ -83,7 +87,8 @@ fn sixteen_cores_do_not_hold_eight_and_nine() {
     assert_eq!(over.shortage(&wants, 0, 1, 8), None);
     assert_eq!(
         over.shortage(&wants, 0, 1, 9).unwrap(),
-        "aggressor needs 9 other cores under the last-level cache of victim, with idle siblings, and there are 8"
+        "aggressor needs 9 other cores under the last-level cache of victim, with idle siblings, \
+         and there are 8"
     );
 }
 
@@ -156,7 +161,11 @@ fn a_crowd_of_the_metrics_role_spreads_over_caches_and_says_so() {
     let wants = [victim(32)];
     let zen = placed(&fixtures::zen_multi_llc(), &wants);
     assert_eq!(zen.cpus[0].len(), 32);
-    assert!(zen.notes.contains(&"victim is spread over 4 last-level caches".to_string()), "{:?}", zen.notes);
+    assert!(
+        zen.notes.contains(&"victim is spread over 4 last-level caches".to_string()),
+        "{:?}",
+        zen.notes
+    );
     let more = [victim(33)];
     let short = placed(&fixtures::zen_multi_llc(), &more).shortage(&more, 0, 0, 33);
     assert_eq!(short.unwrap(), "victim needs 33 cores of its own, and there are 32");
@@ -172,7 +181,10 @@ fn what_waits_for_a_device_shares_the_cpus_there_are() {
     assert!(vm.notes.iter().any(|said| said == note), "{:?}", vm.notes);
     // With a CPU each, they share none.
     let few = placed(&fixtures::vm_2cpu(), &[Want { waits: true, ..victim(2) }]);
-    assert!(few.cpus[0] == [1, 0] && !few.notes.iter().any(|said| said.contains("share")), "{few:?}");
+    assert!(
+        few.cpus[0] == [1, 0] && !few.notes.iter().any(|said| said.contains("share")),
+        "{few:?}"
+    );
 }
 
 #[test]
@@ -196,7 +208,10 @@ fn siblings_are_sought_where_cores_have_some() {
 
 #[test]
 fn named_cpus_are_taken_and_others_stay_off_them() {
-    let mixed = placed(&fixtures::xeon_2s64t(), &[on("victim", "8"), want("writer", 2, PlacementKind::Llc)]);
+    let mixed = placed(
+        &fixtures::xeon_2s64t(),
+        &[on("victim", "8"), want("writer", 2, PlacementKind::Llc)],
+    );
     assert_eq!(mixed.cpus, [vec![8], vec![2, 4]]);
     let below = placed(&fixtures::xeon_2s64t(), &[victim(1), on("writer", "34")]);
     assert_eq!(below.cpus[0], [4], "not the named CPU's sibling");
@@ -210,12 +225,18 @@ fn named_cpus_are_taken_and_others_stay_off_them() {
 fn what_named_cpus_mean_is_said() {
     let xeon = fixtures::xeon_2s64t();
     let cases = [
-        (vec![on("victim", "2"), on("writer", "34")], "writer's CPU 34 is the SMT sibling of victim's CPU 2"),
+        (
+            vec![on("victim", "2"), on("writer", "34")],
+            "writer's CPU 34 is the SMT sibling of victim's CPU 2",
+        ),
         (
             vec![on("victim", "2,4"), on("writer", "34,36")],
             "writer's CPUs 34,36 are SMT siblings of victim's CPUs 2,4",
         ),
-        (vec![on("victim", "2"), on("writer", "4,36")], "writer's CPUs 4,36 are SMT siblings of each other"),
+        (
+            vec![on("victim", "2"), on("writer", "4,36")],
+            "writer's CPUs 4,36 are SMT siblings of each other",
+        ),
         (
             vec![on("victim", "2"), on("writer", "4,5,7")],
             "writer's CPUs 5,7 lie on another NUMA node than victim's CPU 2",
@@ -225,8 +246,12 @@ fn what_named_cpus_mean_is_said() {
         assert_eq!(placed(&xeon, &wants).notes, [note]);
     }
     let zen = placed(&fixtures::zen_multi_llc(), &[on("victim", "1"), on("writer", "2,9")]);
-    assert_eq!(zen.notes, ["writer's CPU 9 lies under another last-level cache than victim's CPU 1"]);
-    let apart = placed(&fixtures::zen_multi_llc(), &[on("victim", "1"), want("w", 1, PlacementKind::Node)]);
+    assert_eq!(
+        zen.notes,
+        ["writer's CPU 9 lies under another last-level cache than victim's CPU 1"]
+    );
+    let apart =
+        placed(&fixtures::zen_multi_llc(), &[on("victim", "1"), want("w", 1, PlacementKind::Node)]);
     assert!(apart.notes.is_empty(), "it was asked for: {:?}", apart.notes);
 }
 
@@ -234,7 +259,10 @@ fn what_named_cpus_mean_is_said() {
 fn placements_that_rely_on_a_contradictory_map_say_so() {
     let xeon = fixtures::xeon_2s64t();
     for cpu in 0..64 {
-        xeon.write(format!("/sys/devices/system/cpu/cpu{cpu}/cache/index3/shared_cpu_list"), "0-63\n");
+        xeon.write(
+            format!("/sys/devices/system/cpu/cpu{cpu}/cache/index3/shared_cpu_list"),
+            "0-63\n",
+        );
     }
     let text = "aggressor's placement relies on a map of CPUs that contradicts itself: \
                 the L3 of CPUs 0-63 spans packages 0-1, which share no cache";
@@ -250,8 +278,8 @@ fn placements_that_rely_on_a_contradictory_map_say_so() {
 fn placements_on_nodes_that_the_command_line_makes_up_say_so() {
     let xeon = fixtures::xeon_2s64t();
     xeon.write("/proc/cmdline", "numa=fake=2U\n");
-    let text =
-        "aggressor's placement relies on emulated NUMA nodes (numa=fake= on the kernel's command line)";
+    let text = "aggressor's placement relies on emulated NUMA nodes (numa=fake= on the kernel's \
+                command line)";
     assert_eq!(two(&xeon, PlacementKind::Remote, 1, 1).notes, [text]);
     assert!(two(&xeon, PlacementKind::Llc, 1, 1).notes.is_empty());
 }
@@ -264,7 +292,11 @@ fn remote_is_another_package_if_there_is_one() {
         xeon.write(format!("/sys/devices/system/node/node{node}/cpulist"), format!("{cpus}\n"));
     }
     let far = two(&xeon, PlacementKind::Remote, 1, 16);
-    assert!(far.cpus[1].len() == 16 && far.cpus[1].iter().all(|cpu| cpu % 2 == 1), "{:?}", far.cpus);
+    assert!(
+        far.cpus[1].len() == 16 && far.cpus[1].iter().all(|cpu| cpu % 2 == 1),
+        "{:?}",
+        far.cpus
+    );
     assert_eq!(far.notes, ["aggressor runs in another package"]);
     let named = placed(&xeon, &[on("victim", "4"), on("aggressor", "6")]);
     assert_eq!(

@@ -16,7 +16,8 @@ pub struct Want {
     pub cpus: Option<CpuSet>,
     /// CPUs that it uses besides, where nobody else is placed.
     pub besides: CpuSet,
-    /// Whether it waits for a device most of the time, so that several instances can run on one CPU.
+    /// Whether it waits for a device most of the time, so that several instances can run on one
+    /// CPU.
     pub waits: bool,
     /// Where it runs relative to the metric's role, whose own kind means nothing.
     pub kind: PlacementKind,

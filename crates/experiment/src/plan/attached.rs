@@ -1,4 +1,5 @@
-//! What runs already, as a part of an experiment: it has no CPU from us, and is paused for windows only.
+//! What runs already, as a part of an experiment: it has no CPU from us, and is paused for windows
+//! only.
 
 use super::episodes::is_whole_run;
 use crate::task::Task;
@@ -17,7 +18,11 @@ pub fn instances(role: &Role, variants: &[Variant]) -> u32 {
 ///
 /// # Errors
 /// One sentence with the remedy.
-pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) -> Result<(), String> {
+pub fn check(
+    experiment: &Experiment,
+    variants: &[Vec<Variant>],
+    metric: usize,
+) -> Result<(), String> {
     let variants_of_metric = &variants[metric];
     for (number, (role, variants)) in experiment.roles.iter().zip(variants).enumerate() {
         let attached = variants.iter().filter(|variant| variant.task.is_attached()).count();
@@ -27,24 +32,29 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
                 experiment.arms.iter().find_map(|arm| for_attached_only(arm, name))
             {
                 return Err(format!(
-                    "arm '{arm}': {table} is for what runs already, and '{name}' is started: {instead}"
+                    "arm '{arm}': {table} is for what runs already, and '{name}' is started: \
+                     {instead}"
                 ));
             }
             continue;
         }
         if attached < variants.len() {
             return Err(format!(
-                "role '{name}' is attached in some cases and started in others: make two roles of it"
+                "role '{name}' is attached in some cases and started in others: make two roles of \
+                 it"
             ));
         }
         if number == metric {
             return Err(format!(
-                "'{name}' runs already, and how fast it is cannot be seen from outside: make a probe of it the metric, as in \
+                "'{name}' runs already, and how fast it is cannot be seen from outside: make a \
+                 probe of it the metric, as in \
                  task = {{ workload = \"probe\", ask = \"tcp://127.0.0.1:6379\", of = \"pid:N\" }}"
             ));
         }
         if role.count.as_slice() != [1] {
-            return Err(format!("role '{name}' runs already, and there is one of it: leave count out"));
+            return Err(format!(
+                "role '{name}' runs already, and there is one of it: leave count out"
+            ));
         }
         let targets = variants.iter().filter_map(|variant| match &variant.task {
             Task::Attached(attached) => Some(attached),
@@ -54,54 +64,65 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
         targets.dedup();
         if targets.len() > 1 {
             return Err(format!(
-                "role '{name}' runs already, and there is one of it: make a role of each that it names"
+                "role '{name}' runs already, and there is one of it: make a role of each that it \
+                 names"
             ));
         }
         if let Some((arm, table)) =
             experiment.arms.iter().find_map(|arm| Some((arm, not_limited_by(arm, name)?)))
         {
             return Err(format!(
-                "arm '{}': {table} names '{name}', which runs already and cannot be given it: use quota, cpu_weight, cpuset \
+                "arm '{}': {table} names '{name}', which runs already and cannot be given it: use \
+                 quota, cpu_weight, cpuset \
                  or disk_write",
                 arm.name
             ));
         }
         let freezing = experiment.measure.freezing.unwrap_or_default();
-        let share = |arm: &Arm| arm.frozen.get(name).filter(|share| share.0 > freezing.share.0).copied();
-        if let Some((arm, share)) = experiment.arms.iter().find_map(|arm| Some((&arm.name, share(arm)?))) {
+        let share =
+            |arm: &Arm| arm.frozen.get(name).filter(|share| share.0 > freezing.share.0).copied();
+        if let Some((arm, share)) =
+            experiment.arms.iter().find_map(|arm| Some((&arm.name, share(arm)?)))
+        {
             return Err(format!(
-                "arm '{arm}': frozen = {share} is more of the time of '{name}' than it may be paused in all, which is {}: \
+                "arm '{arm}': frozen = {share} is more of the time of '{name}' than it may be \
+                 paused in all, which is {}: \
                  allow more (freezing, --frozen-share), or pause it less",
                 freezing.share
             ));
         }
         if role.cpus.is_some() || role.placement.is_some() {
             return Err(format!(
-                "role '{name}' runs already, and stays on the CPUs that it has: leave cpus and placement out"
+                "role '{name}' runs already, and stays on the CPUs that it has: leave cpus and \
+                 placement out"
             ));
         }
         if experiment.measure.episode.is_some() {
             return Err(format!(
-                "role '{name}' runs already and can be paused for a moment only, and an episode lasts longer: take windows"
+                "role '{name}' runs already and can be paused for a moment only, and an episode \
+                 lasts longer: take windows"
             ));
         }
         if variants_of_metric.iter().any(|variant| is_whole_run(&variant.task)) {
             return Err(format!(
-                "role '{name}' runs already and can be paused for a moment only, and a run of '{}' lasts longer: show its \
+                "role '{name}' runs already and can be paused for a moment only, and a run of '{}' \
+                 lasts longer: show its \
                  progress otherwise (--victim-progress), or ask it (--victim-probe)",
                 experiment.metric
             ));
         }
         let window = experiment.measure.window;
         if is_paused(experiment, name) && window > freezing.longest_window() {
-            let least = variants_of_metric.iter().filter_map(|variant| variant.task.least_window()).max();
+            let least =
+                variants_of_metric.iter().filter_map(|variant| variant.task.least_window()).max();
             let instead = match least.filter(|least| *least > freezing.longest_window()) {
                 // So long to hold some answers.
                 Some(_) => "ask more often (--probe-rate)".into(),
                 None => format!("use {} at most", freezing.longest_window()),
             };
             return Err(format!(
-                "window = {window} does not fit into the longest pause of '{name}', which is {}: {instead}, or allow a longer \
+                "window = {window} does not fit into the longest pause of '{name}', which is {}: \
+                 {instead}, or allow a longer \
                  pause (--longest-freeze)",
                 freezing.longest,
             ));
@@ -110,8 +131,12 @@ pub fn check(experiment: &Experiment, variants: &[Vec<Variant>], metric: usize) 
     Ok(())
 }
 
-// A table of an arm that names this role and works for what runs already only, and what to use instead.
-fn for_attached_only<'a>(arm: &'a Arm, role: &str) -> Option<(&'a str, &'static str, &'static str)> {
+// A table of an arm that names this role and works for what runs already only, and what to use
+// instead.
+fn for_attached_only<'a>(
+    arm: &'a Arm,
+    role: &str,
+) -> Option<(&'a str, &'static str, &'static str)> {
     let tables = [
         ("cpuset", arm.cpuset.contains_key(role), "make a role of it with other cpus"),
         ("frozen", arm.frozen.contains_key(role), "give it a quota"),

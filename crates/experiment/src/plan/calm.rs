@@ -7,21 +7,26 @@ use super::Plan;
 /// What passes between two windows of tasks of which one may leave a device something to do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Calm {
-    /// Once all have paused, and built-in tasks have synced their files, nobody runs for so long. The same after a window in
-    /// which nobody wrote, so that those before and after a writer differ in nothing.
+    /// Once all have paused, and built-in tasks have synced their files, nobody runs for so long.
+    /// The same after a window in which nobody wrote, so that those before and after a writer
+    /// differ in nothing.
     pub idle: Duration,
     /// All run for so long before the window opens.
     pub lead_in: Duration,
 }
 
-// A device works off what it has taken; and the first commits after a pause are slower than the others.
+// A device works off what it has taken; and the first commits after a pause are slower than the
+// others.
 const DISKS: Calm = Calm { idle: Duration::from_millis(200), lead_in: Duration::from_millis(200) };
 
 impl Plan {
-    /// What passes between windows where tasks run beside each other and one of them uses a disk; `None` elsewhere.
+    /// What passes between windows where tasks run beside each other and one of them uses a disk;
+    /// `None` elsewhere.
     pub fn calm(&self) -> Option<Calm> {
         let on_a_disk = self.cases.iter().filter(|case| case.active.len() > 1).any(|case| {
-            case.active.iter().any(|active| self.variants[active.role][active.variant].task.uses_a_disk())
+            case.active
+                .iter()
+                .any(|active| self.variants[active.role][active.variant].task.uses_a_disk())
         });
         on_a_disk.then_some(DISKS)
     }
@@ -37,9 +42,11 @@ mod tests {
 
     fn plan(victim: &str, aggressor: &str) -> Plan {
         let text = format!(
-            "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nwindow = '400ms'\nsettle = '1ms'\nprobe = '0ms'\nrounds = 1\n\
+            "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nwindow = '400ms'\nsettle = \
+             '1ms'\nprobe = '0ms'\nrounds = 1\n\
             [[role]]\nname = 'victim'\ntask = {{ workload = '{victim}' }}\n\
-            [[role]]\nname = 'other'\ntask = {{ workload = '{aggressor}' }}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n\
+            [[role]]\nname = 'other'\ntask = {{ workload = '{aggressor}' }}\n[[arm]]\nname = \
+            'alone'\nactive = ['victim']\n\
             [[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n"
         );
         let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
@@ -61,7 +68,9 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_tasks_that_are_alone() {
-        let text = "schema = 2\nname = 'x'\nmetric = 'c'\n[measure]\nwindow = '400ms'\n[[role]]\nname = 'c'\ntask = { workload = 'commit' }\n[[arm]]\nname = 'commit'\nactive = ['c']\n";
+        let text = "schema = 2\nname = 'x'\nmetric = 'c'\n[measure]\nwindow = \
+                    '400ms'\n[[role]]\nname = 'c'\ntask = { workload = 'commit' }\n[[arm]]\nname = \
+                    'commit'\nactive = ['c']\n";
         let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
         let plan = Plan::new(&Experiment::parse(text).unwrap(), &machine.topology, None).unwrap();
         assert_eq!(plan.calm(), None);

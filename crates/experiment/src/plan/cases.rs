@@ -61,7 +61,10 @@ pub fn cases(experiment: &Experiment, variants: &[Vec<Variant>]) -> Result<Vec<C
     for index in 0..cases.len() {
         let arm = arm_of[index];
         let of = |what: &str, wanted: &Option<String>| {
-            wanted.as_deref().map(|wanted| partner(&cases, index, wanted, what, variants)).transpose()
+            wanted
+                .as_deref()
+                .map(|wanted| partner(&cases, index, wanted, what, variants))
+                .transpose()
         };
         let (baseline, between) = (of("baseline", &arm.baseline)?, of("between", &arm.between)?);
         (cases[index].baseline, cases[index].between) = (baseline, between);
@@ -92,7 +95,8 @@ fn partner(
     let [found] = found[..] else {
         let to = if what == "baseline" { "compare with" } else { "run between" };
         return Err(format!(
-            "arm '{}': its {what} '{wanted}' has {} cases to {to}, one is needed: let the arms vary the same roles",
+            "arm '{}': its {what} '{wanted}' has {} cases to {to}, one is needed: let the arms \
+             vary the same roles",
             case.arm,
             found.len()
         ));
@@ -101,7 +105,8 @@ fn partner(
 }
 
 fn combinations(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm) -> Vec<Vec<Active>> {
-    let roles = experiment.roles.iter().enumerate().filter(|(_, role)| arm.active.contains(&role.name));
+    let roles =
+        experiment.roles.iter().enumerate().filter(|(_, role)| arm.active.contains(&role.name));
     roles.fold(vec![Vec::new()], |combinations, (role, settings)| {
         combinations
             .into_iter()
@@ -109,11 +114,13 @@ fn combinations(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm) -
                 settings.count.as_slice().iter().flat_map(move |count| {
                     let sofar = sofar.clone();
                     // What the arm sets of a role stands instead of the role's own.
-                    let set = arm.set.contains_key(&experiment.roles[role].name).then_some(&arm.name);
+                    let set =
+                        arm.set.contains_key(&experiment.roles[role].name).then_some(&arm.name);
                     let only = arm.only.get(&experiment.roles[role].name);
                     let own = (0..variants[role].len()).filter(move |v| {
                         let Variant { arm, table, .. } = &variants[role][*v];
-                        let picked = only.is_none_or(|only| only.as_slice().contains(&(*table as u32 + 1)));
+                        let picked =
+                            only.is_none_or(|only| only.as_slice().contains(&(*table as u32 + 1)));
                         arm.as_ref() == set && picked
                     });
                     own.map(move |variant| {
@@ -127,7 +134,12 @@ fn combinations(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm) -
     })
 }
 
-fn describe(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm, active: Vec<Active>) -> Case {
+fn describe(
+    experiment: &Experiment,
+    variants: &[Vec<Variant>],
+    arm: &Arm,
+    active: Vec<Active>,
+) -> Case {
     let mut params = Vec::new();
     let mut words = Vec::new();
     for one in &active {
@@ -137,7 +149,8 @@ fn describe(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm, activ
             params.push((format!("{}.count", role.name), one.count.to_string()));
             words.push(format!("{} x", one.count));
         }
-        let several = variants[one.role].iter().any(|other| other.task.name() != chosen.task.name());
+        let several =
+            variants[one.role].iter().any(|other| other.task.name() != chosen.task.name());
         if several {
             params.push((format!("{}.workload", role.name), chosen.task.name().into()));
             words.push(match &chosen.task {
@@ -153,10 +166,24 @@ fn describe(experiment: &Experiment, variants: &[Vec<Variant>], arm: &Arm, activ
             // A word says by itself what it is; a number does not.
             let plain = matches!(
                 key.as_str(),
-                "instruction" | "variant" | "workload" | "width" | "target" | "pattern" | "run" | "env"
+                "instruction"
+                    | "variant"
+                    | "workload"
+                    | "width"
+                    | "target"
+                    | "pattern"
+                    | "run"
+                    | "env"
             );
             words.push(if plain { value.clone() } else { format!("{key}={value}") });
         }
     }
-    Case { arm: arm.name.clone(), label: words.join(" "), params, active, baseline: None, between: None }
+    Case {
+        arm: arm.name.clone(),
+        label: words.join(" "),
+        params,
+        active,
+        baseline: None,
+        between: None,
+    }
 }

@@ -8,13 +8,15 @@ pub fn is_whole_run(task: &Task) -> bool {
     matches!(task, Task::Command(command) if command.unit == ProgramUnit::WholeRun)
 }
 
-/// Why a task cannot be part of an experiment's episodes, if it has any, such that it follows "because".
+/// Why a task cannot be part of an experiment's episodes, if it has any, such that it follows
+/// "because".
 pub fn refusal(experiment: &Experiment, task: &Task, metric: bool) -> Option<String> {
     let Task::Command(command) = task else { return None };
     experiment.measure.episode?;
     if !metric {
         return Some(format!(
-            "which files '{}' has written is not known, and an episode leaves them unsynced, so that they could not be synced \
+            "which files '{}' has written is not known, and an episode leaves them unsynced, so \
+             that they could not be synced \
              before the next one: take a built-in aggressor, or windows",
             command.run
         ));
@@ -25,7 +27,8 @@ pub fn refusal(experiment: &Experiment, task: &Task, metric: bool) -> Option<Str
             "'{run}' is timed by whole runs, and an episode has a length of its own: take windows"
         )),
         ProgramUnit::Latencies => Some(format!(
-            "'{run}' is timed by the latencies that it prints, and an episode compares its work by the clock: take windows"
+            "'{run}' is timed by the latencies that it prints, and an episode compares its work by \
+             the clock: take windows"
         )),
         _ => None,
     }
@@ -43,9 +46,11 @@ mod tests {
 
     fn plan(measure: &str, victim: &str, aggressor: &str) -> Result<Plan, String> {
         let text = format!(
-            "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nrounds = 1\nprobe = '0ms'\n{measure}\n\
+            "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nrounds = 1\nprobe = \
+             '0ms'\n{measure}\n\
             [[role]]\nname = 'victim'\ntask = {{ workload = {victim} }}\n\
-            [[role]]\nname = 'other'\ntask = {{ workload = {aggressor} }}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n\
+            [[role]]\nname = 'other'\ntask = {{ workload = {aggressor} }}\n[[arm]]\nname = \
+            'alone'\nactive = ['victim']\n\
             [[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n"
         );
         let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
@@ -61,7 +66,10 @@ mod tests {
         // With what passes before each of two.
         let of = |measure: &str| plan(measure, COMMIT, DIRTY).unwrap().least_trial();
         assert_eq!(of("episode = {}"), 2 * Duration::from_millis(77_400));
-        assert_eq!(of("episode = { beside = '1s', tail = '2s' }"), 2 * Duration::from_millis(3_400));
+        assert_eq!(
+            of("episode = { beside = '1s', tail = '2s' }"),
+            2 * Duration::from_millis(3_400)
+        );
         let kept = plan("episode = { tail = '2s' }", COMMIT, DIRTY).unwrap().experiment;
         assert_eq!(Experiment::parse(&kept.to_toml()).unwrap(), kept);
     }

@@ -10,7 +10,8 @@ use crate::units::Span;
 /// An interval takes at least this many trials.
 pub const FEWEST_TRIALS: u32 = 4;
 
-/// The first figure may exceed the time by this part of it, where trials take longer than was planned.
+/// The first figure may exceed the time by this part of it, where trials take longer than was
+/// planned.
 pub const EXCESS_FOR_A_FIGURE: f64 = 0.25;
 
 // Starting tasks, and windows that end late.
@@ -34,8 +35,8 @@ impl Plan {
         self.measured().iter().map(|case| self.least_time_of(&[*case])).min().unwrap_or_default()
     }
 
-    /// Leaves out cases that the time does not hold, so that the others have a figure: the most useful first. Where it
-    /// holds no case at all, or there is none, nothing is changed.
+    /// Leaves out cases that the time does not hold, so that the others have a figure: the most
+    /// useful first. Where it holds no case at all, or there is none, nothing is changed.
     pub fn fit_to_time(&mut self) {
         // A stage of a study needs all of its cases.
         if !matches!(self.experiment.kind, None | Some(Kind::Sensitivity)) {
@@ -59,8 +60,9 @@ impl Plan {
         if kept.is_empty() {
             return;
         }
-        let is_needed =
-            |case: usize| kept.iter().any(|kept| self.cases[*kept].others().any(|other| other == case));
+        let is_needed = |case: usize| {
+            kept.iter().any(|kept| self.cases[*kept].others().any(|other| other == case))
+        };
         let reason = format!(
             "{NO_TIME} it: {time} hold {} of {}, and all of them take {}",
             kept.len(),
@@ -78,8 +80,13 @@ impl Plan {
 
     fn least_time_of(&self, cases: &[usize]) -> Duration {
         let least = self.least_trial_of(cases) * FEWEST_TRIALS;
-        // Episodes are as long as they are planned to be, and what comes on top is nothing beside them.
-        if self.experiment.measure.episode.is_some() { least } else { least.mul_f64(1.0 + ALLOWANCE) }
+        // Episodes are as long as they are planned to be, and what comes on top is nothing beside
+        // them.
+        if self.experiment.measure.episode.is_some() {
+            least
+        } else {
+            least.mul_f64(1.0 + ALLOWANCE)
+        }
     }
 
     // Whether a budget is about it.
@@ -111,7 +118,8 @@ mod tests {
     // Windows of 400 ms: each case takes 1.6 s and a tenth for a figure.
     fn fitted(role: &str, arms: &str, time: &str) -> Plan {
         let text = format!(
-            "schema = 2\nname = 'fit'\nmetric = 'victim'\n[measure]\nrounds = 1\nwindow = '400ms'\nsettle = '0ms'\nprobe = '0ms'\n\
+            "schema = 2\nname = 'fit'\nmetric = 'victim'\n[measure]\nrounds = 1\nwindow = \
+             '400ms'\nsettle = '0ms'\nprobe = '0ms'\n\
              time = '{time}'\n[[role]]\nname = 'victim'\ntask = {role}\n{arms}"
         );
         let topology = Topology::read(&fixtures::xeon_2s64t().root()).unwrap();

@@ -57,8 +57,8 @@ pub struct NotRun {
 }
 
 impl Plan {
-    /// Plans an experiment for a machine. The order of windows comes from [`trial`], trial by trial. What a
-    /// processor lacks is not run; where `features` are not known, it has them all.
+    /// Plans an experiment for a machine. The order of windows comes from [`trial`], trial by
+    /// trial. What a processor lacks is not run; where `features` are not known, it has them all.
     ///
     /// # Errors
     /// One sentence for a task, a baseline or a CPU that makes no sense.
@@ -101,8 +101,11 @@ impl Plan {
         latencies_are_counted(experiment, &variants[metric]).map_err(ExperimentError)?;
         attached::check(experiment, &variants, metric).map_err(ExperimentError)?;
         let index = |name: &String| experiment.roles.iter().position(|role| role.name == *name);
-        let arms: Vec<Vec<usize>> =
-            experiment.arms.iter().map(|arm| arm.active.iter().filter_map(index).collect()).collect();
+        let arms: Vec<Vec<usize>> = experiment
+            .arms
+            .iter()
+            .map(|arm| arm.active.iter().filter_map(index).collect())
+            .collect();
         let placed = placement::place(topology, &wants, metric, &arms).map_err(ExperimentError)?;
         let cases = cases(experiment, &variants).map_err(ExperimentError)?;
         let not_run = cases
@@ -138,13 +141,15 @@ impl Plan {
         if !self.measured().is_empty() {
             return None;
         }
-        let mut reasons: Vec<&str> = (0..self.cases.len()).filter_map(|case| self.refusal(case)).collect();
+        let mut reasons: Vec<&str> =
+            (0..self.cases.len()).filter_map(|case| self.refusal(case)).collect();
         let mut seen = std::collections::BTreeSet::new();
         reasons.retain(|reason| seen.insert(*reason));
         Some(reasons.join(", and "))
     }
 
-    /// The cases that are measured, in order: those that can be run, and do not merely run for others.
+    /// The cases that are measured, in order: those that can be run, and do not merely run for
+    /// others.
     pub fn measured(&self) -> Vec<usize> {
         (0..self.cases.len())
             .filter(|case| self.refusal(*case).is_none())
@@ -157,12 +162,14 @@ impl Plan {
 
     /// The cases that run: those that are measured, and those that they need.
     pub fn run_cases(&self) -> impl Iterator<Item = usize> {
-        self.measured().into_iter().flat_map(|case| std::iter::once(case).chain(self.cases[case].others()))
+        self.measured()
+            .into_iter()
+            .flat_map(|case| std::iter::once(case).chain(self.cases[case].others()))
     }
 
-    /// The CPUs whose distance matters in a case: that of the metric's first instance, then those of
-    /// the first instance of each other role that runs, and of the metric's second. A CPU that is shared with the first
-    /// is not a distance away.
+    /// The CPUs whose distance matters in a case: that of the metric's first instance, then those
+    /// of the first instance of each other role that runs, and of the metric's second. A CPU that
+    /// is shared with the first is not a distance away.
     pub fn cpus_between(&self, case: usize) -> Vec<CpuId> {
         let first = |active: &Active| self.placed.cpus[active.role].first().copied();
         let active = &self.cases[case].active;
@@ -175,8 +182,9 @@ impl Plan {
         home.into_iter().chain(others).collect()
     }
 
-    /// The CPUs on which an instance of a role runs: one, but for a single program, or recording of one, whose role
-    /// names several. Those it may all use, since programs as they are may have threads.
+    /// The CPUs on which an instance of a role runs: one, but for a single program, or recording of
+    /// one, whose role names several. Those it may all use, since programs as they are may have
+    /// threads.
     pub fn home(&self, role: usize, instance: u32) -> CpuSet {
         let placed = self.placed.cpus[role].get(instance as usize).copied();
         let own = &self.experiment.roles[role];
@@ -188,8 +196,8 @@ impl Plan {
         }
     }
 
-    /// The least that a trial takes: its windows and what must pass before each, and the probes between
-    /// them. Runs that are timed whole take as long as they take, and count nothing here.
+    /// The least that a trial takes: its windows and what must pass before each, and the probes
+    /// between them. Runs that are timed whole take as long as they take, and count nothing here.
     pub fn least_trial(&self) -> Duration {
         self.least_trial_of(&self.measured())
     }
@@ -206,9 +214,13 @@ impl Plan {
         let calm = self.calm().unwrap_or_default();
         let before = calm.idle + measure.settle.0.max(calm.lead_in);
         let windows = 1 + self.cases[case].others().count() as u32;
-        let probe = if self.cpus_between(case).len() > 1 { measure.probe.0 } else { Duration::ZERO };
-        let window =
-            if is_whole_run(self.metric_task(case)) { Duration::ZERO } else { before + measure.length().0 };
+        let probe =
+            if self.cpus_between(case).len() > 1 { measure.probe.0 } else { Duration::ZERO };
+        let window = if is_whole_run(self.metric_task(case)) {
+            Duration::ZERO
+        } else {
+            before + measure.length().0
+        };
         let paused = self.pauses(case).map_or(Duration::ZERO, |freezing| {
             freezing.pair(measure.window.0).saturating_sub(measure.window.0 * 2)
         });
@@ -217,24 +229,26 @@ impl Plan {
 
     // What the metric's programs run before they are measured, in every trial.
     fn warm_up(&self) -> Duration {
-        let programs = self.variants[self.metric].iter().filter_map(|variant| match &variant.task {
-            Task::Command(command) if command.unit != ProgramUnit::WholeRun => {
-                Some(command.warm_up.unwrap_or(DEFAULT_WARM_UP).0)
-            }
-            _ => None,
-        });
+        let programs =
+            self.variants[self.metric].iter().filter_map(|variant| match &variant.task {
+                Task::Command(command) if command.unit != ProgramUnit::WholeRun => {
+                    Some(command.warm_up.unwrap_or(DEFAULT_WARM_UP).0)
+                }
+                _ => None,
+            });
         programs.max().unwrap_or_default()
     }
 
     /// The task of the metric's role in a case.
     pub fn metric_task(&self, case: usize) -> &Task {
         let active = self.cases[case].active.iter().find(|active| active.role == self.metric);
-        &self.variants[self.metric][active.expect("checked: every arm runs the metric").variant].task
+        &self.variants[self.metric][active.expect("checked: every arm runs the metric").variant]
+            .task
     }
 }
 
-/// The shortest window that is sure to hold some work of every task of an experiment; `None` where any
-/// does, and where a task makes no sense.
+/// The shortest window that is sure to hold some work of every task of an experiment; `None` where
+/// any does, and where a task makes no sense.
 pub fn least_window(experiment: &Experiment) -> Option<Span> {
     let variants = variants(experiment).ok()?;
     variants.iter().flatten().filter_map(|variant| variant.task.least_window()).max()
@@ -242,12 +256,14 @@ pub fn least_window(experiment: &Experiment) -> Option<Span> {
 
 fn windows_hold_work(experiment: &Experiment, variants: &[Vec<Variant>]) -> Result<(), String> {
     // Each part of an episode is looked at by itself.
-    let window = experiment.measure.episode.map_or(experiment.measure.window, |e| e.beside.min(e.tail));
+    let window =
+        experiment.measure.episode.map_or(experiment.measure.window, |e| e.beside.min(e.tail));
     for (role, variants) in experiment.roles.iter().zip(variants) {
         let least = variants.iter().filter_map(|variant| variant.task.least_window()).max();
         if let Some(least) = least.filter(|least| *least > window) {
             return Err(format!(
-                "{} is too short for what role '{}' does in {}: use {least} at least, such as by {}",
+                "{} is too short for what role '{}' does in {}: use {least} at least, such as by \
+                 {}",
                 match experiment.measure.episode {
                     Some(episode) => format!("an episode of {episode}"),
                     None => format!("window = {window}"),
@@ -269,9 +285,10 @@ fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<
     let bound = measure.decide.as_ref().and_then(|decide| decide.at_most);
     let (what, instead) = match (measure.quantity.quantile(), bound) {
         (None, None) => return Ok(()),
-        (Some(quantile), None) => {
-            (format!("{quantile} of '{}' cannot be told", experiment.metric), "leave the mean as the metric")
-        }
+        (Some(quantile), None) => (
+            format!("{quantile} of '{}' cannot be told", experiment.metric),
+            "leave the mean as the metric",
+        ),
         (_, Some(time)) => (
             format!(
                 "'{}' cannot be held against {}",
@@ -281,7 +298,9 @@ fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<
             "give a slowdown that is allowed, such as 5%",
         ),
     };
-    if let Some(Variant { task, .. }) = metric.iter().find(|variant| !variant.task.counts_latencies()) {
+    if let Some(Variant { task, .. }) =
+        metric.iter().find(|variant| !variant.task.counts_latencies())
+    {
         return Err(format!(
             "{what}, because the latencies of {} are not counted: {}, or {instead}",
             match task {
@@ -296,7 +315,8 @@ fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<
             }
         ));
     }
-    // Where several work at once, the time that passes from the end of a unit to that of the next is shorter than any takes.
+    // Where several work at once, the time that passes from the end of a unit to that of the next
+    // is shorter than any takes.
     let writes_at_once =
         |variant: &Variant| matches!(&variant.task, Task::Commit(commit) if commit.writers > 1);
     let mut roles = experiment.roles.iter().filter(|role| role.name == experiment.metric);
@@ -304,7 +324,8 @@ fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<
         || metric.iter().any(writes_at_once);
     if several && bound.is_some() && measure.quantity.is_mean() {
         return Err(format!(
-            "{what}, because several work at once, so that the time per unit is not how long one takes: give a bound for p50 or \
+            "{what}, because several work at once, so that the time per unit is not how long one \
+             takes: give a bound for p50 or \
              p99, or let one work alone"
         ));
     }

@@ -12,8 +12,8 @@ pub struct Trial {
     pub rounds: Vec<Vec<Step>>,
 }
 
-/// What is measured between two ping-pongs: a pair of windows, with what lies between them, or one where there is no
-/// baseline.
+/// What is measured between two ping-pongs: a pair of windows, with what lies between them, or one
+/// where there is no baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// The case that the step is for.
@@ -22,8 +22,8 @@ pub struct Step {
     pub windows: Vec<usize>,
 }
 
-/// The order of one trial, drawn from the experiment's seed and the trial's number alone: a trial is the
-/// same however many others there are.
+/// The order of one trial, drawn from the experiment's seed and the trial's number alone: a trial
+/// is the same however many others there are.
 pub fn trial(plan: &Plan, number: u32) -> Trial {
     let seed = plan.experiment.seed ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -35,7 +35,8 @@ pub fn trial(plan: &Plan, number: u32) -> Trial {
         }
         let step = |case: usize, rng: &mut Xoshiro256PlusPlus| {
             let Case { baseline, between, .. } = &plan.cases[case];
-            let mut windows: Vec<usize> = baseline.iter().chain(between).copied().chain([case]).collect();
+            let mut windows: Vec<usize> =
+                baseline.iter().chain(between).copied().chain([case]).collect();
             if windows.len() > 1 && below(rng, 2) == 1 {
                 windows.reverse();
             }

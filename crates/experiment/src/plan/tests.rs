@@ -76,7 +76,10 @@ set = { victim = { handicap = "2%" } }
         Task::Alu(alu) => alu.handicap.map(|share| share.to_string()),
         other => panic!("{other:?}"),
     };
-    assert_eq!([0, 1, 2, 3].map(handicap), [None, Some("1%".into()), Some("2%".into()), Some("2%".into())]);
+    assert_eq!(
+        [0, 1, 2, 3].map(handicap),
+        [None, Some("1%".into()), Some("2%".into()), Some("2%".into())]
+    );
 }
 
 #[test]
@@ -86,7 +89,8 @@ fn every_trial_has_its_own_order_and_the_same_seed_the_same() {
     let first = trial(&plan, 0);
     assert_eq!(first, trial(&plan, 0));
     assert_ne!(first, trial(&plan, 1));
-    let other = Plan { experiment: Experiment { seed: 2, ..plan.experiment.clone() }, ..plan.clone() };
+    let other =
+        Plan { experiment: Experiment { seed: 2, ..plan.experiment.clone() }, ..plan.clone() };
     assert_ne!(first, trial(&other, 0));
     assert_eq!(first.rounds.len(), 3);
     for round in &first.rounds {
@@ -133,8 +137,11 @@ fn what_runs_between_two_windows_lies_between_them_and_is_measured_for_them_alon
     let plan = plan(BETWEEN, &fixtures::vm_2cpu());
     assert_eq!(plan.measured(), [1]);
     assert_eq!(plan.run_cases().collect::<Vec<_>>(), [1, 0, 2]);
-    let windows: Vec<Vec<usize>> =
-        (0..40).flat_map(|number| trial(&plan, number).rounds).flatten().map(|step| step.windows).collect();
+    let windows: Vec<Vec<usize>> = (0..40)
+        .flat_map(|number| trial(&plan, number).rounds)
+        .flatten()
+        .map(|step| step.windows)
+        .collect();
     for order in [[0, 2, 1], [1, 2, 0]] {
         let times = windows.iter().filter(|windows| windows[..] == order).count();
         assert!((20..100).contains(&times), "{order:?}: {times} of {}", windows.len());
@@ -155,7 +162,9 @@ fn what_cannot_lie_between_is_refused() {
         let made = Experiment::parse(&text).and_then(|one| Plan::new(&one, &topology(&tree), None));
         made.expect_err(to).to_string()
     };
-    assert!(refused("between = \"beside\"", "between = \"besides\"").contains("did you mean 'beside'"));
+    assert!(
+        refused("between = \"beside\"", "between = \"besides\"").contains("did you mean 'beside'")
+    );
     for (from, to) in [
         ("between = \"beside\"", "between = \"first\""),
         ("between = \"beside\"", "between = \"again\""),
@@ -163,8 +172,10 @@ fn what_cannot_lie_between_is_refused() {
     ] {
         assert!(refused(from, to).contains("between names a third arm"), "{to}");
     }
-    let several =
-        refused("{ workload = \"chase\" }", "[{ workload = \"chase\" }, { workload = \"stream\" }]");
+    let several = refused(
+        "{ workload = \"chase\" }",
+        "[{ workload = \"chase\" }, { workload = \"stream\" }]",
+    );
     assert!(several.contains("has 2 cases to run between"), "{several}");
 }
 
@@ -180,7 +191,8 @@ fn what_the_machine_cannot_hold_is_not_run_and_says_why() {
         }
     }
     let alone =
-        Plan::new(&Experiment::parse(BESIDE).unwrap(), &topology(&fixtures::one_cpu()), None).unwrap();
+        Plan::new(&Experiment::parse(BESIDE).unwrap(), &topology(&fixtures::one_cpu()), None)
+            .unwrap();
     assert!(alone.measured().is_empty());
     assert_eq!(alone.placed.cpus[0].len(), 1);
 }
@@ -193,7 +205,8 @@ fn a_cpu_that_is_shared_is_no_distance_away() {
         1,
     );
     let plan =
-        Plan::new(&Experiment::parse(&shared).unwrap(), &topology(&fixtures::xeon_2s64t()), None).unwrap();
+        Plan::new(&Experiment::parse(&shared).unwrap(), &topology(&fixtures::xeon_2s64t()), None)
+            .unwrap();
     assert!(plan.not_run.is_empty() && plan.placed.cpus == [vec![2], vec![2]], "{:?}", plan.placed);
     assert!((0..plan.cases.len()).all(|case| plan.cpus_between(case) == [2]));
 }
@@ -202,10 +215,12 @@ fn a_cpu_that_is_shared_is_no_distance_away() {
 fn baselines_that_cannot_be_told_are_refused() {
     let cases = [
         (
-            BESIDE.replace("active = [\"victim\"]", "active = [\"victim\", \"aggressor\"]").replace(
-                "name = \"beside\"\nactive = [\"victim\", \"aggressor\"]",
-                "name = \"beside\"\nactive = [\"victim\"]",
-            ),
+            BESIDE
+                .replace("active = [\"victim\"]", "active = [\"victim\", \"aggressor\"]")
+                .replace(
+                    "name = \"beside\"\nactive = [\"victim\", \"aggressor\"]",
+                    "name = \"beside\"\nactive = [\"victim\"]",
+                ),
             "6 cases to compare with",
         ),
         (BESIDE.replace("workload = \"alu\"", "workload = \"aluu\""), "did you mean 'alu'"),
@@ -213,7 +228,9 @@ fn baselines_that_cannot_be_told_are_refused() {
     ];
     for (text, part) in cases {
         let experiment = Experiment::parse(&text).unwrap();
-        let error = Plan::new(&experiment, &topology(&fixtures::xeon_2s64t()), None).unwrap_err().to_string();
+        let error = Plan::new(&experiment, &topology(&fixtures::xeon_2s64t()), None)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(part), "{error}");
     }
 }
@@ -266,7 +283,9 @@ fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
     plan(&format!("{ATTACHED}frozen = {{ aggressor = \"20%\" }}"), &tree);
     let more = refused(&format!("{ATTACHED}frozen = {{ aggressor = \"21%\" }}"));
     assert!(
-        more.contains("is more of the time of 'aggressor' than it may be paused in all, which is 20%"),
+        more.contains(
+            "is more of the time of 'aggressor' than it may be paused in all, which is 20%"
+        ),
         "{more}"
     );
     for (table, instead) in
@@ -274,7 +293,8 @@ fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
     {
         let why = refused(&format!("{ATTACHED}{table}"));
         assert!(
-            why.contains("is for what runs already, and 'victim' is started") && why.contains(instead),
+            why.contains("is for what runs already, and 'victim' is started")
+                && why.contains(instead),
             "{why}"
         );
     }

@@ -12,12 +12,13 @@ const FAST_DISK: f64 = 1e9;
 const FAST_COMMITS: f64 = 10_000.0;
 
 impl Plan {
-    /// About how many bytes built-in tasks write to disks at most, on a fast disk; `None` where none of them writes to a file
-    /// that may lie on one.
+    /// About how many bytes built-in tasks write to disks at most, on a fast disk; `None` where
+    /// none of them writes to a file that may lie on one.
     pub fn writes_about(&self) -> Option<Bytes> {
         let cases = self.measured();
         let writes = |task: &Task| per_s(task).is_some();
-        let all = cases.iter().flat_map(|case| std::iter::once(*case).chain(self.cases[*case].others()));
+        let all =
+            cases.iter().flat_map(|case| std::iter::once(*case).chain(self.cases[*case].others()));
         let active: Vec<Active> = all.flat_map(|case| self.cases[case].active.clone()).collect();
         if !active.iter().any(|active| writes(self.task(active))) {
             return None;
@@ -26,7 +27,8 @@ impl Plan {
         let before = measure.settle.0 + self.calm().unwrap_or_default().lead_in;
         let window = before + measure.length().0;
         let in_windows: f64 = active.iter().map(|active| self.in_window(active, window)).sum();
-        let prepared: f64 = active.iter().map(|active| prepared(self.task(active))).fold(0.0, f64::max);
+        let prepared: f64 =
+            active.iter().map(|active| prepared(self.task(active))).fold(0.0, f64::max);
         let per_trial = in_windows * f64::from(measure.rounds) + prepared;
         Some(Bytes((per_trial * self.most_trials()) as u64))
     }
@@ -50,7 +52,8 @@ impl Plan {
         let measure = &self.experiment.measure;
         let planned = measure.looks.last().copied().map_or(0.0, f64::from);
         let least = self.least_trial().as_secs_f64();
-        let fit = measure.time.filter(|_| least > 0.0).map(|time| (time.0.as_secs_f64() / least).ceil());
+        let fit =
+            measure.time.filter(|_| least > 0.0).map(|time| (time.0.as_secs_f64() / least).ceil());
         fit.map_or(planned, |fit| fit.min(planned))
     }
 }
@@ -58,8 +61,9 @@ impl Plan {
 // What a task writes to a file that may lie on a disk.
 fn per_s(task: &Task) -> Option<f64> {
     let is_file = |target: &Target| matches!(target, Target::File(_));
-    let paced =
-        |pace: Option<crate::units::Rate>| pace.map_or(FAST_DISK, |pace| (pace.0.0 as f64).min(FAST_DISK));
+    let paced = |pace: Option<crate::units::Rate>| {
+        pace.map_or(FAST_DISK, |pace| (pace.0.0 as f64).min(FAST_DISK))
+    };
     match task {
         Task::Commit(commit) => {
             let batch = (commit.record.0 * u64::from(commit.batch)).max(4096) as f64;
@@ -92,8 +96,10 @@ mod tests {
 
     fn writes(victim: &str, aggressor: &str, measure: &str) -> Option<u64> {
         let text = format!(
-            "schema = 2\nname = 'w'\nmetric = 'victim'\n[measure]\nrounds = 1\nsettle = '0ms'\nprobe = '0ms'\n{measure}\n\
-             [[role]]\nname = 'victim'\ntask = {victim}\n[[role]]\nname = 'other'\ntask = {aggressor}\n\
+            "schema = 2\nname = 'w'\nmetric = 'victim'\n[measure]\nrounds = 1\nsettle = \
+             '0ms'\nprobe = '0ms'\n{measure}\n\
+             [[role]]\nname = 'victim'\ntask = {victim}\n[[role]]\nname = 'other'\ntask = \
+             {aggressor}\n\
              [[arm]]\nname = 'alone'\nactive = ['victim']\n\
              [[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'"
         );
@@ -120,7 +126,8 @@ mod tests {
         assert!(half < ten && half > ten / 4, "{half} of {ten}");
         // The limit of a window bounds it.
         let limited =
-            writes(chase, "{ workload = 'dirty', limit = '1GiB' }", "looks = [10]\nwindow = '60s'").unwrap();
+            writes(chase, "{ workload = 'dirty', limit = '1GiB' }", "looks = [10]\nwindow = '60s'")
+                .unwrap();
         assert_eq!(limited, 10 << 30);
     }
 

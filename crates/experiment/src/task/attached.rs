@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Something that runs already. It is paused for windows only, within [`Freezing`](crate::experiment::Freezing)'s limits,
-/// never started, never ended, and never moved. Exactly one of these names it. A unit is a nanosecond of CPU time.
+/// Something that runs already. It is paused for windows only, within
+/// [`Freezing`](crate::experiment::Freezing)'s limits, never started, never ended, and never moved.
+/// Exactly one of these names it. A unit is a nanosecond of CPU time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Attached {
@@ -41,7 +42,10 @@ impl Attached {
             _ => {}
         }
         one.check().map(|()| one).map_err(|_| {
-            format!("'{text}' names nothing that runs: write pid:N, cgroup:PATH, unit:NAME or container:ID")
+            format!(
+                "'{text}' names nothing that runs: write pid:N, cgroup:PATH, unit:NAME or \
+                     container:ID"
+            )
         })
     }
 
@@ -49,7 +53,10 @@ impl Attached {
     pub fn target(&self) -> String {
         let pid = self.pid.map(|pid| pid.to_string());
         let names = [pid, self.cgroup.clone(), self.unit.clone(), self.container.clone()];
-        let named = Self::KINDS.iter().zip(names).find_map(|(kind, name)| Some(format!("{kind}:{}", name?)));
+        let named = Self::KINDS
+            .iter()
+            .zip(names)
+            .find_map(|(kind, name)| Some(format!("{kind}:{}", name?)));
         named.unwrap_or_default()
     }
 
@@ -59,10 +66,12 @@ impl Attached {
     /// One sentence with the remedy.
     pub fn check(&self) -> Result<(), String> {
         let others = [&self.cgroup, &self.unit, &self.container];
-        let named = others.iter().filter(|name| name.is_some()).count() + usize::from(self.pid.is_some());
+        let named =
+            others.iter().filter(|name| name.is_some()).count() + usize::from(self.pid.is_some());
         if named != 1 {
             return Err(
-                "what is attached is named by one of pid, cgroup, unit and container: give exactly one"
+                "what is attached is named by one of pid, cgroup, unit and container: give exactly \
+                 one"
                     .into(),
             );
         }
@@ -86,7 +95,10 @@ mod tests {
             assert_eq!(Attached::of_target(text).unwrap().target(), text);
         }
         for text in ["", "12", "pid:", "pid:0", "pid:-1", "unit:", "group:/x"] {
-            assert!(Attached::of_target(text).unwrap_err().contains("names nothing that runs"), "{text}");
+            assert!(
+                Attached::of_target(text).unwrap_err().contains("names nothing that runs"),
+                "{text}"
+            );
         }
         let two = Attached { pid: Some(1), unit: Some("a".into()), ..Attached::default() };
         assert!(two.check().unwrap_err().contains("exactly one"));

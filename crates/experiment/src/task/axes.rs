@@ -20,8 +20,8 @@ pub struct Variant {
     pub varied: Vec<(String, String)>,
     /// The arm that it belongs to; `None` for all arms that set nothing of the role.
     pub arm: Option<String>,
-    /// Its number among the variants of that arm: those of two arms with the same number differ only
-    /// in what the arms set.
+    /// Its number among the variants of that arm: those of two arms with the same number differ
+    /// only in what the arms set.
     pub number: usize,
     /// The place of its table in the role's list, from 0.
     pub table: usize,
@@ -36,13 +36,19 @@ pub fn expand(table: &Table) -> Result<Vec<Variant>, String> {
     for (key, value) in table {
         let values = match value {
             Value::Array(list) if list.is_empty() => {
-                return Err(format!("{key} = [] names no value: give at least one, or leave it out"));
+                return Err(format!(
+                    "{key} = [] names no value: give at least one, or leave it out"
+                ));
             }
             Value::Array(list) => {
-                let before =
-                    |(place, value): &(usize, &Value)| list[..*place].iter().any(|one| same(one, value));
+                let before = |(place, value): &(usize, &Value)| {
+                    list[..*place].iter().any(|one| same(one, value))
+                };
                 if let Some((_, twice)) = list.iter().enumerate().find(before) {
-                    return Err(format!("{key} names {} twice: give each value once", plain(twice)));
+                    return Err(format!(
+                        "{key} names {} twice: give each value once",
+                        plain(twice)
+                    ));
                 }
                 list.as_slice()
             }
@@ -84,7 +90,8 @@ pub fn of_role(role: &Role, arms: &[Arm]) -> Result<Vec<Variant>, String> {
         for (place, table) in role.task.as_slice().iter().enumerate() {
             let mut table = table.clone();
             table.extend(set.clone());
-            let expanded = expand(&table).map_err(|error| format!("role '{}': {error}", role.name))?;
+            let expanded =
+                expand(&table).map_err(|error| format!("role '{}': {error}", role.name))?;
             for variant in expanded {
                 all.push(Variant { arm: arm.cloned(), number, table: place, ..variant });
                 number += 1;
@@ -111,7 +118,8 @@ fn sets_apart(variant: &Variant, all: &[Variant]) -> Vec<(String, String)> {
     };
     let fellows: Vec<Table> =
         all.iter().filter(|other| other.task.name() == variant.task.name()).map(table).collect();
-    let differs = |(key, value): &(String, Value)| fellows.iter().any(|other| other.get(key) != Some(value));
+    let differs =
+        |(key, value): &(String, Value)| fellows.iter().any(|other| other.get(key) != Some(value));
     table(variant).into_iter().filter(differs).map(|(key, value)| (key, plain(&value))).collect()
 }
 
@@ -126,7 +134,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// The parameter that every workload has, which is not part of the task itself: the share of a CPU's time that it may use.
+/// The parameter that every workload has, which is not part of the task itself: the share of a
+/// CPU's time that it may use.
 pub const QUOTA: &str = "quota";
 
 fn quota(value: &Value) -> Result<Share, String> {
@@ -146,8 +155,8 @@ fn concrete(table: Table) -> Result<Task, String> {
             return Err(format!("workload is missing: it is one of {}", WORKLOADS.join(", ")));
         }
     };
-    let task =
-        Task::deserialize(table.clone()).map_err(|error| explain(&workload, &table, &error.to_string()))?;
+    let task = Task::deserialize(table.clone())
+        .map_err(|error| explain(&workload, &table, &error.to_string()))?;
     task.check().map_err(|error| format!("workload {workload}: {error}"))?;
     Ok(task)
 }
@@ -161,7 +170,9 @@ fn explain(workload: &str, table: &Table, message: &str) -> String {
     for (key, value) in table.iter().filter(|(key, _)| *key != "workload") {
         let refused = |value: Value| {
             let named = ("workload".into(), Value::String(workload.into()));
-            let error = Task::deserialize(Table::from_iter([named, (key.clone(), value)])).err()?.to_string();
+            let error = Task::deserialize(Table::from_iter([named, (key.clone(), value)]))
+                .err()?
+                .to_string();
             // A parameter of its own is refused with its own reason, not for what else is missing.
             (!error.contains("missing field")).then_some(error)
         };
@@ -233,16 +244,25 @@ mod tests {
             ("workload = 'write'\nblock = 'big'", "'big' is not a size"),
             ("workload = 'write'\nblock = []", "names no value"),
             ("workload = 'write'\nblock = 65", "multiple of 64B"),
-            ("workload = 'write'\nbatch = -1", "batch = -1: '-1' is not a whole number of 0 or more"),
+            (
+                "workload = 'write'\nbatch = -1",
+                "batch = -1: '-1' is not a whole number of 0 or more",
+            ),
             ("workload = 'write'\ntarget = 'disk'", "is not a target"),
             ("workload = 'write'\npace = 'fast'", "pace = fast: 'fast' is not a rate"),
             (
                 "workload = 'write'\npace = 50",
                 "pace = 50: '50' is not a rate: write a size per second, such as 50MiB/s",
             ),
-            ("workload = 'chase'\nhistogram = 'maybe'", "histogram = maybe: 'maybe' is not true or false"),
+            (
+                "workload = 'chase'\nhistogram = 'maybe'",
+                "histogram = maybe: 'maybe' is not true or false",
+            ),
             ("workload = 'dirty'\nio = 5", "io = 5: '5' is not one of buffered, wait, "),
-            ("workload = 'dirty'\nio = ['wait', 'wait']", "io names wait twice: give each value once"),
+            (
+                "workload = 'dirty'\nio = ['wait', 'wait']",
+                "io names wait twice: give each value once",
+            ),
             ("workload = 'write'\nblock = ['4KiB', 4096]", "block names 4096 twice"),
             ("workload = 'chase'\nfootprint = '1B'", "too small"),
             ("workload = 'read'\naccess = '8B'", "must be 16B, 32B or 64B"),

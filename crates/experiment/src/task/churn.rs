@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// Creates a file in a folder of its own, writes a little, renames it and removes it. A unit is a file.
+/// Creates a file in a folder of its own, writes a little, renames it and removes it. A unit is a
+/// file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Churn {
@@ -29,7 +30,10 @@ impl Churn {
     pub fn check(&self) -> Result<(), String> {
         match self.size <= Bytes::mib(1) {
             true => Ok(()),
-            false => Err(format!("size = {} is too large for a file of this task: at most 1MiB", self.size)),
+            false => Err(format!(
+                "size = {} is too large for a file of this task: at most 1MiB",
+                self.size
+            )),
         }
     }
 }

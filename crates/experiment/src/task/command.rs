@@ -15,7 +15,8 @@ pub const DEFAULT_WARM_UP: Span = Span::ms(200);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Command {
-    /// The command line: words as a shell splits them, but no shell runs. It is started again when it ends.
+    /// The command line: words as a shell splits them, but no shell runs. It is started again when
+    /// it ends.
     pub run: String,
     /// What its work is counted in.
     #[serde(default)]
@@ -23,17 +24,19 @@ pub struct Command {
     /// Environment variables that it gets besides those of this process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// How long it runs after its start before it is measured; absent: [`DEFAULT_WARM_UP`]. Runs that
-    /// are timed whole have none.
+    /// How long it runs after its start before it is measured; absent: [`DEFAULT_WARM_UP`]. Runs
+    /// that are timed whole have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<Span>,
     /// A program that must be there too, for command lines that start it through a shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs: Option<String>,
-    /// The figure that it prints in a run and that stands for it, in place of the run's time. For whole runs alone.
+    /// The figure that it prints in a run and that stands for it, in place of the run's time. For
+    /// whole runs alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
-    /// What the values of an HDR histogram log are in that it prints, which does not say it; absent: ns. For latencies alone.
+    /// What the values of an HDR histogram log are in that it prints, which does not say it;
+    /// absent: ns. For latencies alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_unit: Option<LogUnit>,
     /// A server that is started before it, of which it is the client.
@@ -78,17 +81,18 @@ pub enum ProgramUnit {
     CpuTime,
     /// Lines that it writes to its standard output: one line per unit of work.
     Lines,
-    /// Lines that it writes to its standard output, each with the latency of one operation: the first number with a unit of
-    /// time in it. Or an HDR histogram log, each line with those of an interval. The time of a unit is its latency.
+    /// Lines that it writes to its standard output, each with the latency of one operation: the
+    /// first number with a unit of time in it. Or an HDR histogram log, each line with those of an
+    /// interval. The time of a unit is its latency.
     Latencies,
-    /// What it counts itself, in the file that the environment variable `RINGFENCE_COUNTER` names: its
-    /// first eight bytes are an unsigned number in native byte order that only rises. Meant to be mapped
-    /// shared; writing the eight bytes at offset 0 does as well.
+    /// What it counts itself, in the file that the environment variable `RINGFENCE_COUNTER` names:
+    /// its first eight bytes are an unsigned number in native byte order that only rises. Meant to
+    /// be mapped shared; writing the eight bytes at offset 0 does as well.
     Counter,
     /// Finished runs in a window: for programs that end, with windows much longer than a run.
     Runs,
-    /// Runs timed one by one, each from its start to its end: for programs with a fixed amount of work.
-    /// A window is as long as a run then. For the metric's role alone.
+    /// Runs timed one by one, each from its start to its end: for programs with a fixed amount of
+    /// work. A window is as long as a run then. For the metric's role alone.
     WholeRun,
 }
 
@@ -140,7 +144,9 @@ impl Command {
     pub(super) fn check(&self) -> Result<(), String> {
         match self.argv() {
             None => return Err(format!("run = '{}' has an unclosed quote", self.run)),
-            Some(argv) if argv.is_empty() => return Err("run is empty: name the program to run".into()),
+            Some(argv) if argv.is_empty() => {
+                return Err("run is empty: name the program to run".into());
+            }
             Some(_) => {}
         }
         let bad = |key: &&String| key.is_empty() || key.contains(['=', '\0']);
@@ -155,14 +161,16 @@ impl Command {
         }
         if self.log_unit.is_some() && self.unit != ProgramUnit::Latencies {
             return Err(
-                "log_unit is of latencies that are logged: with it, unit = \"latencies\" is needed".into()
+                "log_unit is of latencies that are logged: with it, unit = \"latencies\" is needed"
+                    .into(),
             );
         }
         if let Some(server) = &self.server {
             server.check()?;
             if matches!(self.unit, ProgramUnit::Auto | ProgramUnit::CpuTime) {
                 return Err(
-                    "the client of a server is to show its progress: unit = \"whole-run\", \"latencies\", \"lines\", \"counter\", \
+                    "the client of a server is to show its progress: unit = \"whole-run\", \
+                     \"latencies\", \"lines\", \"counter\", \
                      \"runs\" or \"instructions\""
                         .into(),
                 );
@@ -170,7 +178,9 @@ impl Command {
         }
         match &self.figure {
             Some(_) if self.unit != ProgramUnit::WholeRun => {
-                return Err("a figure is of a whole run: with it, unit = \"whole-run\" is needed".into());
+                return Err(
+                    "a figure is of a whole run: with it, unit = \"whole-run\" is needed".into()
+                );
             }
             Some(figure) => figure.check()?,
             None => {}

@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 use super::word::serde_as_word;
 use crate::units::Span;
 
-/// Writes batches of records to a log, each durable before the next. A unit is a commit: a batch written and synced.
+/// Writes batches of records to a log, each durable before the next. A unit is a commit: a batch
+/// written and synced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Commit {
-    /// The folder in whose file system the log lies. The log has no name there, and is gone when the task is.
+    /// The folder in whose file system the log lies. The log has no name there, and is gone when
+    /// the task is.
     pub dir: PathBuf,
     /// How a batch is made durable.
     pub sync: Sync,
@@ -26,7 +28,8 @@ pub struct Commit {
     pub batch: u32,
     /// Writers of the log, threads of one task: 1 to 64.
     pub writers: u32,
-    /// Bytes of the log, after which it begins again: room for two batches of each writer at least, 1 GiB at most.
+    /// Bytes of the log, after which it begins again: room for two batches of each writer at least,
+    /// 1 GiB at most.
     pub size: Bytes,
 }
 
@@ -64,9 +67,11 @@ pub enum Sync {
     Uring,
     /// Nothing.
     None,
-    /// `sync_file_range(2)` with `SYNC_FILE_RANGE_WRITE`, which starts writing and waits for nothing.
+    /// `sync_file_range(2)` with `SYNC_FILE_RANGE_WRITE`, which starts writing and waits for
+    /// nothing.
     RangeWrite,
-    /// `sync_file_range(2)` with all three flags, which waits for the data, and for neither metadata nor the device's cache.
+    /// `sync_file_range(2)` with all three flags, which waits for the data, and for neither
+    /// metadata nor the device's cache.
     RangeWait,
 }
 
@@ -117,8 +122,8 @@ impl Sync {
         }
     }
 
-    /// Whether what was committed is there after a power failure, as far as the kernel promises it: `sync_file_range(2)` warns
-    /// that it does neither write metadata nor empty the device's cache.
+    /// Whether what was committed is there after a power failure, as far as the kernel promises it:
+    /// `sync_file_range(2)` warns that it does neither write metadata nor empty the device's cache.
     pub fn durable(self) -> bool {
         !matches!(self, Self::None | Self::RangeWrite | Self::RangeWait)
     }
@@ -131,7 +136,8 @@ pub enum Io {
     Buffered,
     /// `O_DIRECT`.
     Direct,
-    /// `pwritev2(2)` with `RWF_DONTCACHE`: through the page cache, which drops it once it is written.
+    /// `pwritev2(2)` with `RWF_DONTCACHE`: through the page cache, which drops it once it is
+    /// written.
     Dontcache,
     /// `pwritev2(2)` with `RWF_ATOMIC`, and `O_DIRECT`: never torn.
     Atomic,
@@ -141,7 +147,8 @@ pub enum Io {
 
 impl Io {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Buffered, Self::Direct, Self::Dontcache, Self::Atomic, Self::Mmap];
+    pub const ALL: [Self; 5] =
+        [Self::Buffered, Self::Direct, Self::Dontcache, Self::Atomic, Self::Mmap];
 
     /// Its word in a file.
     pub const fn name(self) -> &'static str {
@@ -171,7 +178,8 @@ impl Io {
 pub enum Layout {
     /// The end of the file, where no blocks are yet.
     Append,
-    /// The end of the file, blocks for which `fallocate(2)` with `FALLOC_FL_KEEP_SIZE` has reserved.
+    /// The end of the file, blocks for which `fallocate(2)` with `FALLOC_FL_KEEP_SIZE` has
+    /// reserved.
     KeepSize,
     /// Inside the file, onto blocks that `fallocate(2)` has reserved and nobody has written.
     Allocated,
@@ -215,7 +223,8 @@ serde_as_word!(Sync, Io, Layout);
 const SECTOR: u64 = 512;
 
 impl Commit {
-    /// The least time of a window: a commit takes from some microseconds to some tens of milliseconds, and is stalled for longer.
+    /// The least time of a window: a commit takes from some microseconds to some tens of
+    /// milliseconds, and is stalled for longer.
     pub const LEAST_WINDOW: Span = Span::ms(400);
 
     /// Bytes that a commit writes.
@@ -230,18 +239,24 @@ impl Commit {
         match sync {
             Sync::Msync if !mapped => return Some("msync is for io=mmap".into()),
             Sync::OSync | Sync::ODsync | Sync::RwfDsync | Sync::Uring if mapped => {
-                return Some(format!("stores to a mapping are no calls that {sync} could apply to"));
+                return Some(format!(
+                    "stores to a mapping are no calls that {sync} could apply to"
+                ));
             }
             _ => {}
         }
         if matches!(io, Io::Direct | Io::Atomic) && !self.bytes().is_multiple_of(SECTOR) {
             return Some(format!(
-                "io={io} takes multiples of the device's block, {SECTOR} bytes or more, and record times batch is {}",
+                "io={io} takes multiples of the device's block, {SECTOR} bytes or more, and record \
+                 times batch is {}",
                 Bytes(self.bytes())
             ));
         }
         if mapped && self.layout.grows() {
-            return Some(format!("stores to a mapping make no file grow, as layout={} asks", self.layout));
+            return Some(format!(
+                "stores to a mapping make no file grow, as layout={} asks",
+                self.layout
+            ));
         }
         None
     }
@@ -269,7 +284,11 @@ impl Commit {
         let least = Bytes(2 * self.bytes() * u64::from(self.writers));
         if self.size < least {
             let bytes = Bytes(self.bytes());
-            let by = if self.writers > 1 { format!(" by {} writers", self.writers) } else { String::new() };
+            let by = if self.writers > 1 {
+                format!(" by {} writers", self.writers)
+            } else {
+                String::new()
+            };
             return Err(format!(
                 "size = {} is too small for commits of {bytes}{by}: at least {least}",
                 self.size
@@ -293,7 +312,10 @@ mod tests {
             (Commit { size: Bytes::kib(4), ..ordinary.clone() }, "at least 8KiB"),
             (Commit { writers: 0, ..ordinary.clone() }, "between 1 and 64"),
             (Commit { writers: 65, ..ordinary.clone() }, "between 1 and 64"),
-            (Commit { writers: 4, size: Bytes::kib(16), ..ordinary.clone() }, "by 4 writers: at least 32KiB"),
+            (
+                Commit { writers: 4, size: Bytes::kib(16), ..ordinary.clone() },
+                "by 4 writers: at least 32KiB",
+            ),
             (Commit { size: Bytes::mib(2048), ..ordinary.clone() }, "at most 1GiB"),
         ];
         for (commit, part) in cases {
@@ -305,15 +327,17 @@ mod tests {
 
     #[test]
     fn ways_that_do_not_go_together_are_told() {
-        let possible =
-            |sync, io, layout| Commit { sync, io, layout, ..Commit::default() }.impossible().is_none();
+        let possible = |sync, io, layout| {
+            Commit { sync, io, layout, ..Commit::default() }.impossible().is_none()
+        };
         assert!(possible(Sync::Msync, Io::Mmap, Layout::Written));
         assert!(possible(Sync::Fdatasync, Io::Mmap, Layout::Allocated));
         assert!(!possible(Sync::Msync, Io::Mmap, Layout::Append));
         assert!(!possible(Sync::Msync, Io::Buffered, Layout::Written));
         assert!(!possible(Sync::ODsync, Io::Mmap, Layout::Written));
         let direct = |record, batch| {
-            Commit { io: Io::Direct, record: Bytes(record), batch, ..Commit::default() }.impossible()
+            Commit { io: Io::Direct, record: Bytes(record), batch, ..Commit::default() }
+                .impossible()
         };
         assert!(direct(100, 1).is_some_and(|why| why.contains("and record times batch is 100B")));
         assert_eq!((direct(128, 4), direct(4096, 1)), (None, None));

@@ -12,19 +12,22 @@ use crate::units::Rate;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dirty {
-    /// The folder in whose file system the file lies. It has no name there, and is gone when the task is.
+    /// The folder in whose file system the file lies. It has no name there, and is gone when the
+    /// task is.
     pub dir: PathBuf,
     /// How blocks are written, and what sees to it that they reach the device.
     pub io: DirtyIo,
     /// Bytes that one call writes: 4 KiB to 16 MiB, a multiple of 4 KiB.
     pub block: Bytes,
-    /// Bytes of the file; absent: 256 MiB, and for `buffered` a quarter more than the kernel's background threshold.
+    /// Bytes of the file; absent: 256 MiB, and for `buffered` a quarter more than the kernel's
+    /// background threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
     /// At most so many bytes a second; unlimited when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<Rate>,
-    /// At most so many bytes to the device each time that it is let run, which is a window and what comes before it.
+    /// At most so many bytes to the device each time that it is let run, which is a window and what
+    /// comes before it.
     pub limit: Bytes,
 }
 
@@ -48,13 +51,15 @@ pub enum DirtyIo {
     Buffered,
     /// The same, and `sync_file_range(2)` that waits for each block.
     Wait,
-    /// The same, and `sync_file_range(2)` with `SYNC_FILE_RANGE_WRITE` alone, which starts writing and waits for nothing.
+    /// The same, and `sync_file_range(2)` with `SYNC_FILE_RANGE_WRITE` alone, which starts writing
+    /// and waits for nothing.
     Write,
     /// The same, and `fdatasync(2)` every 8 MiB.
     Fdatasync,
     /// `O_DIRECT`.
     Direct,
-    /// `pwritev2(2)` with `RWF_DONTCACHE`, which starts writing, waits for nothing, and drops what is written.
+    /// `pwritev2(2)` with `RWF_DONTCACHE`, which starts writing, waits for nothing, and drops what
+    /// is written.
     Dontcache,
 }
 
@@ -92,7 +97,10 @@ impl Dirty {
     pub fn check(&self) -> Result<(), String> {
         blocks(self.block, self.size)?;
         if self.limit < self.block {
-            return Err(format!("limit = {} is less than a block of {}: raise it", self.limit, self.block));
+            return Err(format!(
+                "limit = {} is less than a block of {}: raise it",
+                self.limit, self.block
+            ));
         }
         Ok(())
     }
@@ -100,8 +108,10 @@ impl Dirty {
     /// What should be known of figures from windows that are followed by a sync.
     pub fn caution(&self) -> Option<String> {
         (self.io == DirtyIo::Buffered).then(|| {
-            "What dirty io=buffered writes is written back by the kernel once enough is dirty, or after 30 s, and for a \
-             while after it has stopped. Windows end before that, and its file is synced after each: harm that comes late \
+            "What dirty io=buffered writes is written back by the kernel once enough is dirty, or \
+             after 30 s, and for a \
+             while after it has stopped. Windows end before that, and its file is synced after \
+             each: harm that comes late \
              is not in these figures. 'ringfence neighbours --episode' measures it."
                 .into()
         })

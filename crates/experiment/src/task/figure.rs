@@ -17,8 +17,9 @@ const MOST_COUNT: f64 = 1e18;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// A regular expression whose first group is the number, in what the program writes to its standard output or, if it is
-    /// not there, its standard error. `^` and `$` stand for the ends of lines. Of several matches the last counts.
+    /// A regular expression whose first group is the number, in what the program writes to its
+    /// standard output or, if it is not there, its standard error. `^` and `$` stand for the ends
+    /// of lines. Of several matches the last counts.
     pub pattern: String,
     /// Whether less of it is better, as of a time, or more, as of a rate.
     #[serde(default)]
@@ -38,10 +39,11 @@ pub enum Better {
 
 /// What a run counts as, where its figure stands for it.
 ///
-/// All estimates compare ns per unit, beside and alone. So where less is better, a run is a thousand units that took its
-/// figure each: a latency of `1.5ms` is 1,500,000 ns a unit, to a thousandth of one. A number without a unit of time counts
-/// as so many us. Where more is better, a run is ten thousand times as many units as its figure says, in ten thousand
-/// seconds: units per second are the figure then.
+/// All estimates compare ns per unit, beside and alone. So where less is better, a run is a
+/// thousand units that took its figure each: a latency of `1.5ms` is 1,500,000 ns a unit, to a
+/// thousandth of one. A number without a unit of time counts as so many us. Where more is better, a
+/// run is ten thousand times as many units as its figure says, in ten thousand seconds: units per
+/// second are the figure then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// Units of work.
@@ -77,12 +79,14 @@ impl fmt::Display for NoFigure {
             NoFigure::NoNumber(text) => write!(f, "has '{text}' there, which is not a number"),
             NoFigure::Part(text) => write!(
                 f,
-                "has the number '{text}' there, and the group begins in the midst of it: let the pattern match what stands before \
+                "has the number '{text}' there, and the group begins in the midst of it: let the \
+                 pattern match what stands before \
                  the number, such as a space"
             ),
             NoFigure::Range(figure) => write!(
                 f,
-                "has {figure} there, which is too small or too large to be compared: print it in another unit"
+                "has {figure} there, which is too small or too large to be compared: print it in \
+                 another unit"
             ),
         }
     }
@@ -117,10 +121,12 @@ impl Figure {
     /// # Errors
     /// One sentence for a pattern that is no regular expression, or has no group.
     pub fn finder(&self) -> Result<Finder, String> {
-        let regex = regex(RegexBuilder::new(&self.pattern).multi_line(true).crlf(true), &self.pattern)?;
+        let regex =
+            regex(RegexBuilder::new(&self.pattern).multi_line(true).crlf(true), &self.pattern)?;
         if regex.captures_len() < 2 {
             return Err(format!(
-                "'{}' does not say which part is the number: put it in a group, as in 'p99 ([0-9.]+)'",
+                "'{}' does not say which part is the number: put it in a group, as in 'p99 \
+                 ([0-9.]+)'",
                 self.pattern
             ));
         }
@@ -145,15 +151,20 @@ impl Finder {
         // A group may end too early for the whole number, and its unit stands behind it.
         let rest = &text[begin..];
         let (length, before) = (number_length(rest), &text[..begin]);
-        let number = rest[..length].parse::<f64>().ok().filter(|_| length > 0 && begin < group.end());
+        let number =
+            rest[..length].parse::<f64>().ok().filter(|_| length > 0 && begin < group.end());
         let number = number.ok_or_else(|| NoFigure::NoNumber(captured.trim().into()))?;
         let goes_on = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',');
         let whole = before.trim_end_matches(goes_on).len();
         if before[whole..].contains(|c: char| c.is_ascii_digit()) {
             return Err(NoFigure::Part(text[whole..begin + length].into()));
         }
-        if rest[length..].starts_with(',') && rest[length + 1..].starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(NoFigure::NoNumber(rest.split_whitespace().next().unwrap_or_default().into()));
+        if rest[length..].starts_with(',')
+            && rest[length + 1..].starts_with(|c: char| c.is_ascii_digit())
+        {
+            return Err(NoFigure::NoNumber(
+                rest.split_whitespace().next().unwrap_or_default().into(),
+            ));
         }
         let unit = &rest[length..];
         let time = unit_of(unit.strip_prefix(' ').unwrap_or(unit), &TIMES);
@@ -183,14 +194,20 @@ fn count(count: f64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn read(pattern: &str, better: Better, stdout: &str, stderr: &str) -> Result<(u64, u64), NoFigure> {
+    fn read(
+        pattern: &str,
+        better: Better,
+        stdout: &str,
+        stderr: &str,
+    ) -> Result<(u64, u64), NoFigure> {
         let figure = Figure { pattern: pattern.into(), better };
         figure.finder().unwrap().read(stdout, stderr).map(|counted| (counted.units, counted.ns))
     }
 
     #[test]
     fn a_figure_is_the_number_with_the_unit_that_follows() {
-        let wrk = "  Thread Stats   Avg      Stdev\n    Latency   635.91us    0.89ms\nRequests/sec: 112.5k\n";
+        let wrk = "  Thread Stats   Avg      Stdev\n    Latency   635.91us    \
+                   0.89ms\nRequests/sec: 112.5k\n";
         assert_eq!(read(r"Latency\s+([\d.]+)", Better::Lower, wrk, ""), Ok((1000, 635_910_000)));
         // With the unit in the group, and a group that ends too early.
         assert_eq!(read(r"Latency\s+(\S+)", Better::Lower, wrk, ""), Ok((1000, 635_910_000)));
@@ -253,8 +270,9 @@ mod tests {
 
     #[test]
     fn a_pattern_has_a_group() {
-        let why =
-            |pattern: &str| Figure { pattern: pattern.into(), better: Better::Lower }.finder().unwrap_err();
+        let why = |pattern: &str| {
+            Figure { pattern: pattern.into(), better: Better::Lower }.finder().unwrap_err()
+        };
         assert!(why("p99 [0-9]+").contains("put it in a group"));
         assert!(why("p99 ([0-9]+").contains("is not a regular expression: "));
         assert!(!why("p99 ([0-9]+").contains('\n'));

@@ -143,7 +143,8 @@ pub enum FenceKind {
     Mfence,
     /// A locked instruction that changes nothing.
     Locked,
-    /// `lfence`, which orders no stores: what it costs is worth knowing, but nothing is durable behind it.
+    /// `lfence`, which orders no stores: what it costs is worth knowing, but nothing is durable
+    /// behind it.
     Lfence,
 }
 
@@ -223,7 +224,9 @@ mod tests {
 
     #[test]
     fn every_choice_has_a_word_of_its_own_and_is_read_by_it() {
-        fn check<T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(
+        fn check<
+            T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+        >(
             all: &[T],
             names: &[&str],
         ) {
@@ -236,7 +239,10 @@ mod tests {
             once.dedup();
             assert_eq!(once.len(), names.len(), "{names:?}");
             let error = serde_json::from_value::<T>("wlcb".into()).unwrap_err().to_string();
-            assert!(error.contains("unknown variant `wlcb`") && error.contains(names[0]), "{error}");
+            assert!(
+                error.contains("unknown variant `wlcb`") && error.contains(names[0]),
+                "{error}"
+            );
         }
         check(&Instruction::ALL, &Instruction::NAMES);
         check(&WidthChoice::ALL, &WidthChoice::NAMES);
@@ -260,9 +266,13 @@ mod tests {
 
     #[test]
     fn what_a_survey_compares() {
-        let names =
-            |all: &mut dyn Iterator<Item = Instruction>| all.map(Instruction::name).collect::<Vec<_>>();
-        assert_eq!(names(&mut Instruction::in_memory()), ["clflush", "clflushopt", "clwb", "nt", "none"]);
+        let names = |all: &mut dyn Iterator<Item = Instruction>| {
+            all.map(Instruction::name).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(&mut Instruction::in_memory()),
+            ["clflush", "clflushopt", "clwb", "nt", "none"]
+        );
         assert_eq!(names(&mut Instruction::flushing()), ["clflush", "clflushopt", "clwb", "nt"]);
     }
 }

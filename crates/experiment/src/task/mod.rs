@@ -1,7 +1,7 @@
 //! What a task does: the built-in workloads and their parameters, as an experiment file names them.
 //!
-//! In a file any parameter may be a list; [`axes`] turns such a table into one concrete [`Task`] per
-//! combination.
+//! In a file any parameter may be a list; [`axes`] turns such a table into one concrete [`Task`]
+//! per combination.
 
 mod attached;
 pub mod axes;
@@ -60,13 +60,15 @@ pub use write::{LineState, PageSize, Pattern, Write};
 pub enum Task {
     /// Makes stores durable, or flushed; unit = lines of 64 bytes written.
     Write(Write),
-    /// Pushes entries to a ring buffer, durable each, and reads them; unit = entries pushed and read.
+    /// Pushes entries to a ring buffer, durable each, and reads them; unit = entries pushed and
+    /// read.
     Ring(Ring),
     /// Writes records, each failure-atomic and durable; unit = records written.
     Record(Record),
     /// Appends records to a log in a file, each batch made durable; unit = commits.
     Commit(Commit),
-    /// Writes blocks to a file and leaves them to the kernel, or to a gentler call; unit = bytes written.
+    /// Writes blocks to a file and leaves them to the kernel, or to a gentler call; unit = bytes
+    /// written.
     Dirty(Dirty),
     /// Creates, writes, renames and removes files; unit = files.
     Churn(Churn),
@@ -148,7 +150,11 @@ impl Task {
             Task::Commit(commit) => Some(commit.bytes()),
             Task::Stream(_) | Task::Dirty(_) | Task::Scan(_) => Some(1),
             Task::Churn(_) | Task::Chase(_) | Task::Read(_) | Task::Alu(_) | Task::Mcf(_) => None,
-            Task::Trace(_) | Task::Command(_) | Task::Idle(_) | Task::Probe(_) | Task::Attached(_) => None,
+            Task::Trace(_)
+            | Task::Command(_)
+            | Task::Idle(_)
+            | Task::Probe(_)
+            | Task::Attached(_) => None,
         }
     }
 
@@ -157,9 +163,13 @@ impl Task {
         match self {
             Task::Write(write) => write.pinned,
             Task::Ring(ring) => ring.pinned,
-            Task::Record(_) | Task::Chase(_) | Task::Read(_) | Task::Stream(_) | Task::Alu(_) => true,
+            Task::Record(_) | Task::Chase(_) | Task::Read(_) | Task::Stream(_) | Task::Alu(_) => {
+                true
+            }
             Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => true,
-            Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) | Task::Probe(_) => true,
+            Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) | Task::Probe(_) => {
+                true
+            }
             Task::Attached(_) => false,
         }
     }
@@ -169,8 +179,8 @@ impl Task {
         matches!(self, Task::Attached(_))
     }
 
-    /// Whether its time is that which its units took, several of which may be under way at once, and not that in which it
-    /// ran.
+    /// Whether its time is that which its units took, several of which may be under way at once,
+    /// and not that in which it ran.
     pub fn is_timed_by_latency(&self) -> bool {
         match self {
             Task::Probe(_) => true,
@@ -198,14 +208,16 @@ impl Task {
             Task::Read(_) | Task::Commit(_) | Task::Probe(_) => true,
             Task::Chase(chase) => chase.histogram,
             Task::Command(command) => command.unit == ProgramUnit::Latencies,
-            Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Stream(_) | Task::Alu(_) => false,
+            Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Stream(_) | Task::Alu(_) => {
+                false
+            }
             Task::Mcf(_) | Task::Trace(_) | Task::Idle(_) => false,
             Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) | Task::Attached(_) => false,
         }
     }
 
-    /// Whether it is built in and uses a disk: it leaves the device something to do, which it waits for when it pauses, and
-    /// which would be in the next window if that came at once.
+    /// Whether it is built in and uses a disk: it leaves the device something to do, which it waits
+    /// for when it pauses, and which would be in the next window if that came at once.
     pub fn uses_a_disk(&self) -> bool {
         self.works_in().is_some()
     }
@@ -239,7 +251,9 @@ impl Task {
             Task::Dirty(dirty) => Some(&dirty.dir),
             Task::Churn(churn) => Some(&churn.dir),
             Task::Scan(scan) => Some(&scan.dir),
-            Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Read(_) => None,
+            Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Read(_) => {
+                None
+            }
             Task::Stream(_) | Task::Mcf(_) | Task::Alu(_) | Task::Idle(_) => None,
             Task::Trace(_) | Task::Command(_) | Task::Probe(_) | Task::Attached(_) => None,
         }
@@ -276,28 +290,39 @@ impl Task {
         self.counts_latencies() && matches!(self, Task::Read(_) | Task::Chase(_))
     }
 
-    /// The shortest window that is sure to hold some of its work, where it does not work all the time.
+    /// The shortest window that is sure to hold some of its work, where it does not work all the
+    /// time.
     pub fn least_window(&self) -> Option<Span> {
         match self {
             Task::Read(read) => Some(read.least_window()),
-            Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => Some(Commit::LEAST_WINDOW),
-            Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) => None,
+            Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => {
+                Some(Commit::LEAST_WINDOW)
+            }
+            Task::Write(_) | Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) => {
+                None
+            }
             Task::Probe(probe) => Some(probe.least_window()),
             Task::Alu(_) | Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
             Task::Attached(_) => None,
         }
     }
 
-    /// Why it is not run: there is no such method, or a processor with these features lacks it. Where they
-    /// are not known, it has all.
+    /// Why it is not run: there is no such method, or a processor with these features lacks it.
+    /// Where they are not known, it has all.
     pub fn missing(&self, features: Option<&Features>) -> Option<String> {
         match self {
             Task::Write(write) => write.missing(features),
             Task::Read(read) => read.missing(features),
             Task::Commit(commit) => commit.impossible(),
-            Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) | Task::Alu(_) => None,
+            Task::Ring(_) | Task::Record(_) | Task::Chase(_) | Task::Stream(_) | Task::Alu(_) => {
+                None
+            }
             Task::Mcf(_) | Task::Trace(_) | Task::Command(_) | Task::Idle(_) => None,
-            Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) | Task::Probe(_) | Task::Attached(_) => None,
+            Task::Dirty(_)
+            | Task::Churn(_)
+            | Task::Scan(_)
+            | Task::Probe(_)
+            | Task::Attached(_) => None,
         }
     }
 
@@ -334,7 +359,11 @@ impl Task {
 }
 
 fn at_least(key: &str, value: Bytes, least: Bytes) -> Result<(), String> {
-    if value < least { Err(format!("{key} = {value} is too small: at least {least}")) } else { Ok(()) }
+    if value < least {
+        Err(format!("{key} = {value} is too small: at least {least}"))
+    } else {
+        Ok(())
+    }
 }
 
 /// A pointer chase: each load's address comes from the load before.
@@ -373,7 +402,8 @@ impl Default for Stream {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Alu {
-    /// For checking the measurement itself: the share of its work that it skips while this variant runs.
+    /// For checking the measurement itself: the share of its work that it skips while this variant
+    /// runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handicap: Option<crate::units::Share>,
 }
@@ -384,8 +414,8 @@ pub struct Alu {
 pub struct Mcf {
     /// Approximate bytes of nodes and arcs, all instances together; they are sized to it.
     pub footprint: Bytes,
-    /// How many instances; absent: one per 256 KiB. The rate swings tenfold over one solution, and the
-    /// more solutions are under way, each at another point, the steadier their sum is.
+    /// How many instances; absent: one per 256 KiB. The rate swings tenfold over one solution, and
+    /// the more solutions are under way, each at another point, the steadier their sum is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instances: Option<u32>,
     /// Seed of the instances.

@@ -1,6 +1,7 @@
 //! Numbers as programs print them, with the unit behind them.
 
-/// Units of time, in ns. Without minutes and hours: an 'm' or an 'h' behind a number is more often something else.
+/// Units of time, in ns. Without minutes and hours: an 'm' or an 'h' behind a number is more often
+/// something else.
 pub const TIMES: [(&str, f64); 12] = [
     ("ns", 1.0),
     ("nsec", 1.0),
@@ -18,9 +19,11 @@ pub const TIMES: [(&str, f64); 12] = [
 // Eleven days: whatever is longer is no latency.
 const LONGEST_NS: f64 = 1e15;
 
-/// The first number with a unit of time in a line, in ns: `310us`, `0.31 ms` and `took 3.1e-4 s` are all 310,000.
+/// The first number with a unit of time in a line, in ns: `310us`, `0.31 ms` and `took 3.1e-4 s`
+/// are all 310,000.
 ///
-/// Numbers that are part of a word, of a time of day or of a number with commas are passed over, and so are negative ones.
+/// Numbers that are part of a word, of a time of day or of a number with commas are passed over,
+/// and so are negative ones.
 pub fn latency_in(line: &str) -> Option<u64> {
     let mut from = 0;
     while let Some(at) = line[from..].find(|c: char| c.is_ascii_digit()).map(|at| at + from) {
@@ -49,10 +52,12 @@ fn is_inside(line: &str, at: usize) -> bool {
     line[..at].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | ',' | ':' | '-' | '_'))
 }
 
-/// How many bytes at the begin of a text are a number, such as `12`, `.5` or `1.5e-3`; 0 where none is.
+/// How many bytes at the begin of a text are a number, such as `12`, `.5` or `1.5e-3`; 0 where none
+/// is.
 pub fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
-    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digits =
+        |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let mut length = digits(0);
     if bytes.get(length) == Some(&b'.') && digits(length + 1) > 0 {
         length += 1 + digits(length + 1);

@@ -1,29 +1,32 @@
-//! The parameters of a prober: who asks a service that runs already, at a fixed rate, and times the answers.
+//! The parameters of a prober: who asks a service that runs already, at a fixed rate, and times the
+//! answers.
 
 use serde::{Deserialize, Serialize};
 
 use super::Attached;
 use crate::units::Span;
 
-/// Asks a service at a fixed rate. In the open loop a late answer delays no question, and the time of an answer counts from
-/// when its question was due. A unit is an answered question.
+/// Asks a service at a fixed rate. In the open loop a late answer delays no question, and the time
+/// of an answer counts from when its question was due. A unit is an answered question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Probe {
     /// Whom it asks: `tcp://HOST:PORT`, `http://HOST:PORT/PATH`, `unix:PATH`, `exec:COMMAND`.
     pub ask: String,
-    /// The bytes of a question, with `\r`, `\n`, `\xHH`; for `http:` and where a protocol needs none it is empty.
+    /// The bytes of a question, with `\r`, `\n`, `\xHH`; for `http:` and where a protocol needs
+    /// none it is empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub send: String,
     /// Questions a second, 1 to 100000.
     pub rate: u32,
-    /// A closed loop in place of an open one: the next question is asked when the answer is there. For comparing: it
-    /// hides what a stall does to those who would have asked meanwhile.
+    /// A closed loop in place of an open one: the next question is asked when the answer is there.
+    /// For comparing: it hides what a stall does to those who would have asked meanwhile.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub closed: bool,
     /// A question that is not answered after this counts as one that took as long, and is told of.
     pub timeout: Span,
-    /// Whose answers these are, as `pid:N` or the like; absent: not known, and nothing is said of who serves.
+    /// Whose answers these are, as `pid:N` or the like; absent: not known, and nothing is said of
+    /// who serves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
 }
@@ -42,8 +45,8 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// Answers that a window should hold, so that a few that are late do not leave it empty: at 100 a second it fits into a
-    /// pause of what runs already.
+    /// Answers that a window should hold, so that a few that are late do not leave it empty: at 100
+    /// a second it fits into a pause of what runs already.
     const LEAST_ANSWERS: u64 = 8;
 
     /// The service that answers, where it was named.
@@ -62,14 +65,16 @@ impl Probe {
     /// One sentence with the remedy.
     pub fn check(&self) -> Result<(), String> {
         if self.ask.is_empty() {
-            return Err(
-                "a probe needs to know whom to ask: give ask=tcp://HOST:PORT, ask=http://HOST:PORT/PATH, \
+            return Err("a probe needs to know whom to ask: give ask=tcp://HOST:PORT, \
+                 ask=http://HOST:PORT/PATH, \
                         ask=unix:PATH or ask=exec:COMMAND"
-                    .into(),
-            );
+                .into());
         }
         if !(1..=100_000).contains(&self.rate) {
-            return Err(format!("rate = {} is not between 1 and 100000 questions a second", self.rate));
+            return Err(format!(
+                "rate = {} is not between 1 and 100000 questions a second",
+                self.rate
+            ));
         }
         if self.timeout < Span::ms(1) || self.timeout > Span::ms(60_000) {
             return Err(format!("timeout = {} is not between 1ms and 1min", self.timeout));

@@ -19,9 +19,9 @@ use crate::units::{Span, serde_as_text};
 pub struct Read {
     /// Bytes read through.
     pub size: Bytes,
-    /// Bytes of one read: 16, 32 or 64, never across two lines. Every piece of this size is read once a
-    /// round, so with 32 bytes every line is read twice, and the second time it is in a cache. With
-    /// 64 bytes the share of misses is that of the lines.
+    /// Bytes of one read: 16, 32 or 64, never across two lines. Every piece of this size is read
+    /// once a round, so with 32 bytes every line is read twice, and the second time it is in a
+    /// cache. With 64 bytes the share of misses is that of the lines.
     pub access: Bytes,
     /// The sleep between two rounds, and before the first one after a pause. It is not work.
     pub interval: Span,
@@ -33,7 +33,8 @@ pub struct Read {
     pub preload: bool,
     /// Whether every line is stored to before each sleep.
     pub dirty: bool,
-    /// The instruction that is executed on every line before each sleep, the stores before it, and fenced.
+    /// The instruction that is executed on every line before each sleep, the stores before it, and
+    /// fenced.
     pub flush: FlushBetween,
 }
 
@@ -52,8 +53,8 @@ impl Default for Read {
     }
 }
 
-// A read is reckoned at so much when asking whether a window holds a round: several times what a read of
-// remote memory takes, the clock included.
+// A read is reckoned at so much when asking whether a window holds a round: several times what a
+// read of remote memory takes, the clock included.
 const READ_NS: u64 = 1000;
 
 impl Read {
@@ -206,7 +207,9 @@ mod tests {
         for text in ["malloc", "locked:/dev/pseudo_lock/my region"] {
             assert_eq!(text.parse::<Memory>().unwrap().to_string(), text);
         }
-        for text in ["", "Malloc", "locked", "locked:", "locked:newlock", "/dev/pseudo_lock/a", "malloc:"] {
+        for text in
+            ["", "Malloc", "locked", "locked:", "locked:newlock", "/dev/pseudo_lock/a", "malloc:"]
+        {
             assert!(text.parse::<Memory>().is_err(), "{text}");
         }
     }

@@ -5,42 +5,48 @@ use serde::{Deserialize, Serialize};
 
 use super::Target;
 
-/// Small records, each written so that a crash leaves all of it or none, and durable before the next one.
+/// Small records, each written so that a crash leaves all of it or none, and durable before the
+/// next one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Record {
     /// How a record is made failure-atomic.
     pub method: RecordMethod,
-    /// Bytes of a record's payload: 56B, which fit into a line together with a flag, or 128B, two lines.
+    /// Bytes of a record's payload: 56B, which fit into a line together with a flag, or 128B, two
+    /// lines.
     pub payload: Bytes,
-    /// Bytes of memory that records are written to, one behind the other, and again from the start: 4 KiB at least.
+    /// Bytes of memory that records are written to, one behind the other, and again from the start:
+    /// 4 KiB at least.
     pub size: Bytes,
     /// Where the memory comes from.
     pub target: Target,
 }
 
-/// How a record is made failure-atomic. All but the last are from Piotr Balcer's talk on Optane persistent
-/// memory, and write a record where none was before.
+/// How a record is made failure-atomic. All but the last are from Piotr Balcer's talk on Optane
+/// persistent memory, and write a record where none was before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordMethod {
-    /// Payload, flush, fence; then a flag in a line of its own, flush, fence. The talk's "BAD example".
+    /// Payload, flush, fence; then a flag in a line of its own, flush, fence. The talk's "BAD
+    /// example".
     Flag,
-    /// Payload and checksum, padded to whole lines, by non-temporal stores under one fence. Its "GOOD example".
+    /// Payload and checksum, padded to whole lines, by non-temporal stores under one fence. Its
+    /// "GOOD example".
     Checksum,
     /// Payload and flag in one line, by ordinary stores, the flag last; flush, fence.
     SameLine,
-    /// As the talk has it: payload by ordinary stores and a flush, then the flag in the same line by a
-    /// non-temporal store, which nothing orders behind them; fence.
+    /// As the talk has it: payload by ordinary stores and a flush, then the flag in the same line
+    /// by a non-temporal store, which nothing orders behind them; fence.
     SameLineNt,
-    /// [`ringfence_persist::record::Record`], which replaces a value that was there: two slots, checksummed, one
-    /// fence.
+    /// [`ringfence_persist::record::Record`], which replaces a value that was there: two slots,
+    /// checksummed, one fence.
     Slots,
 }
 
 impl RecordMethod {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Flag, Self::Checksum, Self::SameLine, Self::SameLineNt, Self::Slots];
+    pub const ALL: [Self; 5] =
+        [Self::Flag, Self::Checksum, Self::SameLine, Self::SameLineNt, Self::Slots];
 
     /// Whether payload and flag must fit into one line.
     pub fn in_one_line(self) -> bool {
@@ -53,7 +59,12 @@ pub const PAYLOADS: [u64; 2] = [56, 128];
 
 impl Default for Record {
     fn default() -> Self {
-        Self { method: RecordMethod::Slots, payload: Bytes(56), size: Bytes::mib(16), target: Target::Dram }
+        Self {
+            method: RecordMethod::Slots,
+            payload: Bytes(56),
+            size: Bytes::mib(16),
+            target: Target::Dram,
+        }
     }
 }
 
@@ -64,11 +75,15 @@ impl Record {
     /// One sentence with the remedy.
     pub fn check(&self) -> Result<(), String> {
         if !PAYLOADS.contains(&self.payload.0) {
-            return Err(format!("payload = {} is neither 56B nor 128B: choose one of these", self.payload));
+            return Err(format!(
+                "payload = {} is neither 56B nor 128B: choose one of these",
+                self.payload
+            ));
         }
         if self.method.in_one_line() && self.payload.0 > 56 {
             return Err(format!(
-                "payload = {} does not fit into one line together with its flag: take 56B, or another method",
+                "payload = {} does not fit into one line together with its flag: take 56B, or \
+                 another method",
                 self.payload
             ));
         }

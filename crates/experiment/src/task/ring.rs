@@ -57,8 +57,8 @@ impl Default for Ring {
 const BATCHES: u64 = 8;
 
 impl Ring {
-    /// Bytes that an entry takes up at the most, whichever the variant: its payload in whole lines, and
-    /// what goes with it.
+    /// Bytes that an entry takes up at the most, whichever the variant: its payload in whole lines,
+    /// and what goes with it.
     pub fn slot(&self) -> u64 {
         (self.entry.0 + LINE as u64).next_multiple_of(LINE as u64)
     }
@@ -69,7 +69,10 @@ impl Ring {
     /// One sentence with the remedy.
     pub fn check(&self) -> Result<(), String> {
         if self.entry.0 == 0 || self.entry.0 > 2 << 20 {
-            return Err(format!("entry = {} is not between 1B and 2MiB: choose such a size", self.entry));
+            return Err(format!(
+                "entry = {} is not between 1B and 2MiB: choose such a size",
+                self.entry
+            ));
         }
         if self.batch == 0 {
             return Err("batch = 0 would never push: 1 is the least".into());
@@ -102,9 +105,15 @@ mod tests {
             (Ring { entry: Bytes(0), ..Ring::default() }, "entry = 0B is not between"),
             (Ring { entry: Bytes::mib(4), ..Ring::default() }, "entry = 4MiB is not between"),
             (Ring { batch: 0, ..Ring::default() }, "would never push"),
-            (Ring { batch: 2, variant: RingVariant::Repaired, ..Ring::default() }, "only with variant"),
+            (
+                Ring { batch: 2, variant: RingVariant::Repaired, ..Ring::default() },
+                "only with variant",
+            ),
             (Ring { entry: four, size: Bytes::kib(32), ..Ring::default() }, "at least 32.5KiB"),
-            (Ring { entry: four, size: Bytes::kib(64), batch: 2, ..Ring::default() }, "at least 65KiB"),
+            (
+                Ring { entry: four, size: Bytes::kib(64), batch: 2, ..Ring::default() },
+                "at least 65KiB",
+            ),
         ];
         for (ring, part) in cases {
             let error = ring.check().expect_err(part);

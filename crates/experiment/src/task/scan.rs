@@ -9,11 +9,13 @@ use super::dirty::blocks;
 use super::word::serde_as_word;
 use crate::units::Rate;
 
-/// Reads blocks of a file of its own, from its start to its end and again, each from the device. A unit is a byte.
+/// Reads blocks of a file of its own, from its start to its end and again, each from the device. A
+/// unit is a byte.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scan {
-    /// The folder in whose file system the file lies. It has no name there, and is gone when the task is.
+    /// The folder in whose file system the file lies. It has no name there, and is gone when the
+    /// task is.
     pub dir: PathBuf,
     /// How blocks are read.
     pub io: ScanIo,

@@ -1,4 +1,5 @@
-//! A server that is started for a program, which then is its client: only the client's progress counts.
+//! A server that is started for a program, which then is its client: only the client's progress
+//! counts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,14 +35,16 @@ pub struct Server {
     pub env: BTreeMap<String, String>,
 }
 
-/// What a server does when it is ready; reads and prints `port:6379`, `tcp://HOST:PORT`, `line:REGEX`.
+/// What a server does when it is ready; reads and prints `port:6379`, `tcp://HOST:PORT`,
+/// `line:REGEX`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ready {
     /// It accepts connections at this port of this machine.
     Port(u16),
     /// It accepts connections there.
     Tcp(String, u16),
-    /// It has printed a line in which this regular expression is found, to its standard output or its standard error.
+    /// It has printed a line in which this regular expression is found, to its standard output or
+    /// its standard error.
     Line(String),
 }
 
@@ -83,7 +86,8 @@ impl FromStr for Ready {
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = || {
             format!(
-                "'{text}' does not say when a server is ready: write port:PORT, tcp://HOST:PORT or line:REGEX"
+                "'{text}' does not say when a server is ready: write port:PORT, tcp://HOST:PORT or \
+                 line:REGEX"
             )
         };
         let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(bad);
@@ -93,7 +97,9 @@ impl FromStr for Ready {
             let (host, number) =
                 place.rsplit_once(':').filter(|(host, _)| !host.is_empty()).ok_or_else(bad)?;
             Self::Tcp(host.into(), port(number)?)
-        } else if let Some(pattern) = text.strip_prefix("line:").filter(|pattern| !pattern.is_empty()) {
+        } else if let Some(pattern) =
+            text.strip_prefix("line:").filter(|pattern| !pattern.is_empty())
+        {
             Self::Line(pattern.into())
         } else {
             return Err(bad());
@@ -136,11 +142,16 @@ mod tests {
 
     #[test]
     fn when_a_server_is_ready_is_read_as_it_is_written() {
-        for text in ["port:6379", "tcp://localhost:80", "tcp://::1:80", "line:Ready to accept .*connections"]
-        {
+        for text in [
+            "port:6379",
+            "tcp://localhost:80",
+            "tcp://::1:80",
+            "line:Ready to accept .*connections",
+        ] {
             assert_eq!(text.parse::<Ready>().unwrap().to_string(), text);
         }
-        let pattern = "line:^listening on [0-9]+$".parse::<Ready>().unwrap().line().unwrap().unwrap();
+        let pattern =
+            "line:^listening on [0-9]+$".parse::<Ready>().unwrap().line().unwrap().unwrap();
         assert!(pattern.is_in("listening on 80") && !pattern.is_in("not listening on 80"));
         for (text, said) in [
             ("6379", "write port:PORT"),

@@ -78,7 +78,8 @@ fn hint(text: &str) -> String {
     }
     if text.starts_with(['/', '.', '~']) {
         return format!(
-            "say what it is: tmpfs:{text} on a tmpfs, file:{text} through the page cache, dax:{text} on a file system \
+            "say what it is: tmpfs:{text} on a tmpfs, file:{text} through the page cache, \
+             dax:{text} on a file system \
              mounted with -o dax"
         );
     }
@@ -93,7 +94,8 @@ impl FromStr for Target {
         if text == "dram" {
             return Ok(Target::Dram);
         }
-        let (kind, rest) = text.split_once(':').filter(|(_, rest)| !rest.is_empty()).ok_or_else(bad)?;
+        let (kind, rest) =
+            text.split_once(':').filter(|(_, rest)| !rest.is_empty()).ok_or_else(bad)?;
         match kind {
             "tmpfs" => Ok(Target::Tmpfs(rest.into())),
             "file" => Ok(Target::File(rest.into())),
@@ -113,7 +115,9 @@ mod tests {
 
     #[test]
     fn targets_read_what_they_print() {
-        for text in ["dram", "tmpfs:/dev/shm", "file:/a b", "dax:/mnt/pmem", "devdax:/dev/dax0.0", "node:2"] {
+        for text in
+            ["dram", "tmpfs:/dev/shm", "file:/a b", "dax:/mnt/pmem", "devdax:/dev/dax0.0", "node:2"]
+        {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
         for text in ["", "disk", "file:", "node:x", "nodes:1", ":"] {

@@ -8,59 +8,73 @@ use crate::nearest;
 
 /// The built-in workloads' names.
 pub const WORKLOADS: [&str; 17] = [
-    "write", "ring", "record", "commit", "dirty", "churn", "scan", "chase", "read", "stream", "alu", "mcf",
-    "probe", "attached", "trace", "command", "idle",
+    "write", "ring", "record", "commit", "dirty", "churn", "scan", "chase", "read", "stream",
+    "alu", "mcf", "probe", "attached", "trace", "command", "idle",
 ];
 
 /// The table of an experiment file that the text stands for. The first word names a built-in
-/// workload, and `key=value` words follow, lists separated by commas; single or double quotes keep a
-/// space or a comma in a value, as in `dir='/a b'`. Any other text is a program (see [`program`]).
+/// workload, and `key=value` words follow, lists separated by commas; single or double quotes keep
+/// a space or a comma in a value, as in `dir='/a b'`. Any other text is a program (see
+/// [`program`]).
 ///
 /// # Errors
-/// One sentence for an empty text, for words after a workload's name that are no `key=value`, for a quote without its end,
-/// and for what looks like a slip in a workload's name.
+/// One sentence for an empty text, for words after a workload's name that are no `key=value`, for a
+/// quote without its end, and for what looks like a slip in a workload's name.
 pub fn parse(text: &str) -> Result<Table, String> {
     parse_beside(text, &|_| false)
 }
 
-/// As [`parse`], where `is_program` knows the programs that there are: a program's name is not a slip.
+/// As [`parse`], where `is_program` knows the programs that there are: a program's name is not a
+/// slip.
 ///
 /// # Errors
 /// As [`parse`].
 pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Table, String> {
     let Some(first) = text.split_whitespace().next() else {
-        return Err("a task is empty: write a workload such as 'chase footprint=4MiB', or a program".into());
+        return Err(
+            "a task is empty: write a workload such as 'chase footprint=4MiB', or a program".into(),
+        );
     };
     let mut table = Table::new();
     if !WORKLOADS.contains(&first) {
         // A slip in a workload's name would otherwise be looked for as a program.
-        let is_setting = |word: &str| word.split_once('=').is_some_and(|(key, _)| is_parameter(key));
+        let is_setting =
+            |word: &str| word.split_once('=').is_some_and(|(key, _)| is_parameter(key));
         let settings = text.split_whitespace().skip(1).all(is_setting);
         if let (true, Some(near)) = (settings, nearest::nearest(first, &WORKLOADS))
             && (text.contains('=') || near.len().abs_diff(first.len()) <= 1)
             && !is_program(first)
         {
-            return Err(format!("'{first}' is not a workload or a program; did you mean '{near}'?"));
+            return Err(format!(
+                "'{first}' is not a workload or a program; did you mean '{near}'?"
+            ));
         }
         without_shell(text)?;
         return Ok(program(text));
     }
     table.insert("workload".into(), Value::String(first.into()));
     if first == "command" {
-        return Err("a program is given by its command line alone, without the word 'command'".into());
+        return Err(
+            "a program is given by its command line alone, without the word 'command'".into()
+        );
     }
     let rest = text.trim_start().strip_prefix(first).unwrap_or_default();
-    for word in unquoted_parts(rest, char::is_whitespace)?.into_iter().filter(|word| !word.is_empty()) {
+    for word in
+        unquoted_parts(rest, char::is_whitespace)?.into_iter().filter(|word| !word.is_empty())
+    {
         let Some((key, value)) = word.split_once('=') else {
             // What came before may have lost its end to a space.
             let quotes = match table.iter().rfind(|(key, _)| *key != "workload") {
                 Some((key, Value::String(before))) => {
-                    format!("; a value with a space stands in quotes, as in {key}='{before} {word}'")
+                    format!(
+                        "; a value with a space stands in quotes, as in {key}='{before} {word}'"
+                    )
                 }
                 _ => String::new(),
             };
             return Err(format!(
-                "'{word}' is not key=value: write parameters as in '{first} key=value,value'{quotes}"
+                "'{word}' is not key=value: write parameters as in '{first} \
+                 key=value,value'{quotes}"
             ));
         };
         let values = unquoted_parts(value, |c| c == ',')?.into_iter().map(quoted_scalar);
@@ -68,7 +82,8 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
         let read = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
         if let Some(before) = table.insert(key.into(), read) {
             return Err(format!(
-                "'{key}' is there twice: give it once; several values stand behind one another, as in \
+                "'{key}' is there twice: give it once; several values stand behind one another, as \
+                 in \
                  {key}={},{value}",
                 plain(&before)
             ));
@@ -117,8 +132,8 @@ fn is_parameter(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Refuses a command line that only a shell would understand: words are split as a shell does, but none
-/// runs, and a program would take `>` for an argument.
+/// Refuses a command line that only a shell would understand: words are split as a shell does, but
+/// none runs, and a program would take `>` for an argument.
 ///
 /// # Errors
 /// One sentence with the command line that runs a shell.
@@ -128,7 +143,8 @@ pub fn without_shell(text: &str) -> Result<(), String> {
         let word = rest[..rest.len() - after.len()].trim_end();
         if let Some(sign) = shell_sign(word) {
             return Err(format!(
-                "'{sign}' is left to a shell, and none runs here: write {}, or quote '{sign}' where the program is \
+                "'{sign}' is left to a shell, and none runs here: write {}, or quote '{sign}' \
+                 where the program is \
                  to have it",
                 crate::shell::line(["sh", "-c", text.trim()])
             ));
@@ -141,14 +157,17 @@ pub fn without_shell(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-// What a shell would take a word, or an end of it, for: a redirection, a pipe, the end of a command.
+// What a shell would take a word, or an end of it, for: a redirection, a pipe, the end of a
+// command.
 fn shell_sign(word: &str) -> Option<&'static str> {
     // A descriptor may stand in front of a redirection.
     let sign = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '&');
     let signs = [">>", ">", "<<", "<", "||", "|", "&&", ";"];
     let begins = signs.into_iter().find(|known| sign.starts_with(known));
     let ends = || {
-        [";", "&"].into_iter().find(|known| word == *known || word.strip_suffix(known).is_some_and(unquoted))
+        [";", "&"]
+            .into_iter()
+            .find(|known| word == *known || word.strip_suffix(known).is_some_and(unquoted))
     };
     begins.or_else(ends)
 }
@@ -205,14 +224,15 @@ fn first_word(text: &str) -> Option<(String, &str)> {
 // A word that a shell would take as a variable's value.
 fn assignment(word: &str) -> Option<(String, Value)> {
     let (name, value) = word.split_once('=')?;
-    let fits =
-        |(index, c): (usize, char)| c == '_' || c.is_ascii_alphabetic() || (index > 0 && c.is_ascii_digit());
+    let fits = |(index, c): (usize, char)| {
+        c == '_' || c.is_ascii_alphabetic() || (index > 0 && c.is_ascii_digit())
+    };
     (!name.is_empty() && name.chars().enumerate().all(fits))
         .then(|| (name.into(), Value::String(value.into())))
 }
 
-/// The text that a task's table stands for, as [`parse`] reads it. Of a program's parameters only its
-/// environment has a place in it.
+/// The text that a task's table stands for, as [`parse`] reads it. Of a program's parameters only
+/// its environment has a place in it.
 pub fn print(table: &Table) -> String {
     let workload = table.get("workload").and_then(Value::as_str).unwrap_or_default();
     if workload == "command" {
@@ -221,7 +241,8 @@ pub fn print(table: &Table) -> String {
         let word = |(name, value): (String, Value)| {
             format!("{name}={} ", crate::shell::quote(value.as_str().unwrap_or_default()))
         };
-        let server = table.get("server").and_then(Value::as_table).and_then(|server| server.get("run"));
+        let server =
+            table.get("server").and_then(Value::as_table).and_then(|server| server.get("run"));
         let server = server.and_then(Value::as_str).map(|run| format!(", of the server {run}"));
         return env.into_iter().map(word).collect::<String>() + run + &server.unwrap_or_default();
     }
@@ -279,8 +300,8 @@ mod tests {
             assert_eq!(print(&parse(text).unwrap()), text);
         }
         let quoted = parse("dirty dir=\"/a b\" io='wait',direct block='5'  limit=6").unwrap();
-        let expected =
-            "workload = \"dirty\"\ndir = \"/a b\"\nio = [\"wait\", \"direct\"]\nblock = \"5\"\nlimit = 6\n";
+        let expected = "workload = \"dirty\"\ndir = \"/a b\"\nio = [\"wait\", \"direct\"]\nblock = \
+                        \"5\"\nlimit = 6\n";
         assert_eq!(quoted.to_string(), expected);
         let text = "PMEM_NO_CLWB=1 B='x y' fio --name=w";
         let program = parse(text).unwrap();

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Target;
 
-/// What a program did to files that it had mapped, as `ringfence trace` recorded it, played over and over.
+/// What a program did to files that it had mapped, as `ringfence trace` recorded it, played over
+/// and over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {

@@ -1,7 +1,7 @@
 //! Choices that a file names by one word.
 
-/// Serialises a choice as its word, and reads it back from there. The type has `ALL` and a constant function
-/// `name`, so that both stand in one place.
+/// Serialises a choice as its word, and reads it back from there. The type has `ALL` and a constant
+/// function `name`, so that both stand in one place.
 macro_rules! serde_as_word {
     ($($type:ty),+) => {$(
         impl $type {

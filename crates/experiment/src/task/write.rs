@@ -23,12 +23,12 @@ pub struct Write {
     pub fence_at: FenceAt,
     /// Blocks between two fences, where they stand after blocks.
     pub batch: u32,
-    /// Blocks of so many bytes and more are copied by non-temporal stores before they are flushed, as the C library's
-    /// `memcpy` does with large copies; absent: none are.
+    /// Blocks of so many bytes and more are copied by non-temporal stores before they are flushed,
+    /// as the C library's `memcpy` does with large copies; absent: none are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nt_copy_from: Option<Bytes>,
-    /// Blocks of so many bytes and more are copied by `rep movsb`, as the C library does with copies beyond a few KiB; absent:
-    /// none are.
+    /// Blocks of so many bytes and more are copied by `rep movsb`, as the C library does with
+    /// copies beyond a few KiB; absent: none are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub movsb_from: Option<Bytes>,
     /// Bytes copied, then flushed: 64 B to 2 MiB.
@@ -43,7 +43,8 @@ pub struct Write {
     pub target: Target,
     /// The pages it lies in.
     pub pages: PageSize,
-    /// At most so many bytes a second, the rest of the time spent in `pause`; unlimited when absent.
+    /// At most so many bytes a second, the rest of the time spent in `pause`; unlimited when
+    /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<Rate>,
     /// Whether every page is touched before it is measured; if not, all pages are given back after
@@ -123,28 +124,32 @@ impl Write {
                 serde_name(&self.pages).unwrap_or_default()
             ));
         }
-        let plain =
-            self.pattern == Pattern::Sequential && self.line == LineState::AsIs && self.pace.is_none();
+        let plain = self.pattern == Pattern::Sequential
+            && self.line == LineState::AsIs
+            && self.pace.is_none();
         if !self.prefault && (!plain || matches!(self.target, Target::DevDax(_))) {
             return Err(
-                "prefault = false needs sequential blocks, line = \"as-is\", no pace, and a target other than devdax:"
+                "prefault = false needs sequential blocks, line = \"as-is\", no pace, and a target \
+                 other than devdax:"
                     .into(),
             );
         }
         Ok(())
     }
 
-    /// Why it is not run: there is no such way of writing, or a processor with these features lacks it. Where they
-    /// are not known, it has all.
+    /// Why it is not run: there is no such way of writing, or a processor with these features lacks
+    /// it. Where they are not known, it has all.
     pub fn missing(&self, features: Option<&Features>) -> Option<String> {
         if self.width == WidthChoice::Movsb {
             if self.instruction == Instruction::Nt {
                 return Some("movsb has no non-temporal stores".into());
             }
-            if self.instruction.flush().is_none() && matches!(self.fence_at, FenceAt::Line | FenceAt::Around)
+            if self.instruction.flush().is_none()
+                && matches!(self.fence_at, FenceAt::Line | FenceAt::Around)
             {
                 return Some(
-                    "movsb copies whole blocks, so that fences at lines want a flush instruction".into(),
+                    "movsb copies whole blocks, so that fences at lines want a flush instruction"
+                        .into(),
                 );
             }
         }
@@ -155,7 +160,8 @@ impl Write {
             return Some(format!("this processor has no {flush}"));
         }
         let width = self.width;
-        (!width.is_there(features)).then(|| format!("this processor or its operating system has no {width}"))
+        (!width.is_there(features))
+            .then(|| format!("this processor or its operating system has no {width}"))
     }
 
     /// Whether blocks are copied by non-temporal stores and flushed then.
@@ -245,10 +251,17 @@ mod tests {
             (Write { batch: 2, fence_at: FenceAt::Line, ..Write::default() }, "only with fence_at"),
             (Write { instruction: Instruction::Msync, ..Write::default() }, "needs a file"),
             (
-                Write { instruction: Instruction::Nt, nt_copy_from: Some(Bytes::kib(4)), ..Write::default() },
+                Write {
+                    instruction: Instruction::Nt,
+                    nt_copy_from: Some(Bytes::kib(4)),
+                    ..Write::default()
+                },
                 "name a flush instruction",
             ),
-            (Write { prefault: false, line: LineState::Cold, ..Write::default() }, "prefault = false needs"),
+            (
+                Write { prefault: false, line: LineState::Cold, ..Write::default() },
+                "prefault = false needs",
+            ),
             (
                 Write {
                     pages: PageSize::Huge2M,
@@ -271,7 +284,8 @@ mod tests {
         assert_eq!(movsb.missing(None), None);
         let nt = Write { instruction: Instruction::Nt, ..movsb.clone() };
         assert!(nt.missing(None).unwrap().contains("no non-temporal stores"));
-        let unflushed = Write { instruction: Instruction::None, fence_at: FenceAt::Line, ..movsb.clone() };
+        let unflushed =
+            Write { instruction: Instruction::None, fence_at: FenceAt::Line, ..movsb.clone() };
         assert!(unflushed.missing(None).unwrap().contains("copies whole blocks"));
         assert_eq!(Write { fence_at: FenceAt::Line, ..movsb }.missing(None), None);
     }

@@ -1,4 +1,5 @@
-//! What datasets hold row by row, as one table: their columns as they are, byte by byte, and what the host is beside them.
+//! What datasets hold row by row, as one table: their columns as they are, byte by byte, and what
+//! the host is beside them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,8 @@ pub const OF_SAMPLES: [Copied; 2] = [
     Copied { name: "disk", without: None, numbered: false },
 ];
 
-/// Runs of whole commands. Their host's name is beside them, and would be mistaken for the folder's.
+/// Runs of whole commands. Their host's name is beside them, and would be mistaken for the
+/// folder's.
 pub const RUNS: Copied = Copied { name: "runs", without: Some("host"), numbered: false };
 
 /// All of these, by their names.
@@ -57,10 +59,16 @@ pub fn write(
     sources: &[&Source],
     beside: &dyn Fn(usize) -> Columns,
 ) -> std::result::Result<(), FleetError> {
-    table::whole(path, |to| put(to, what, sources, beside)).map_err(FleetError::table("write", path))
+    table::whole(path, |to| put(to, what, sources, beside))
+        .map_err(FleetError::table("write", path))
 }
 
-fn put(to: File, what: &Copied, sources: &[&Source], beside: &dyn Fn(usize) -> Columns) -> Result<File> {
+fn put(
+    to: File,
+    what: &Copied,
+    sources: &[&Source],
+    beside: &dyn Fn(usize) -> Columns,
+) -> Result<File> {
     let mut to = Some(to);
     let mut writer: Option<(SerializedFileWriter<File>, Vec<TypePtr>)> = None;
     let stays = |name: &str| what.without != Some(name);
@@ -83,7 +91,8 @@ fn put(to: File, what: &Copied, sources: &[&Source], beside: &dyn Fn(usize) -> C
             None => {
                 let ours = table::schema(&own(0, 0));
                 let all = [ours.get_fields(), &theirs].concat();
-                let schema = Arc::new(Type::group_type_builder(what.name).with_fields(all).build()?);
+                let schema =
+                    Arc::new(Type::group_type_builder(what.name).with_fields(all).build()?);
                 let file = to.take().expect("it is made once");
                 let made = SerializedFileWriter::new(file, schema, table::properties(None))?;
                 writer.insert((made, theirs.clone()))
@@ -102,7 +111,9 @@ fn put(to: File, what: &Copied, sources: &[&Source], beside: &dyn Fn(usize) -> C
                 values.write(&mut column)?;
                 column.close()?;
             }
-            for column in group.columns().iter().filter(|column| stays(column.column_descr().name())) {
+            for column in
+                group.columns().iter().filter(|column| stays(column.column_descr().name()))
+            {
                 let close = ColumnCloseResult {
                     bytes_written: column.compressed_size() as u64,
                     rows_written: rows as u64,

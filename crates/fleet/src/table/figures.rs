@@ -34,8 +34,17 @@ struct Of<'a> {
 }
 
 impl Figures {
-    const TEXT: [&'static str; 9] =
-        ["experiment", "arm", "label", "figure", "quantity", "unit", "verdict", "unknown", "simulated"];
+    const TEXT: [&'static str; 9] = [
+        "experiment",
+        "arm",
+        "label",
+        "figure",
+        "quantity",
+        "unit",
+        "verdict",
+        "unknown",
+        "simulated",
+    ];
     const COUNTS: [&'static str; 2] = ["case", "trials"];
     const NUMBERS: [&'static str; 5] = ["value", "low", "high", "level", "spread"];
 
@@ -84,7 +93,8 @@ impl Figures {
         }
     }
 
-    /// Those of commands that were run whole: what each takes, and those that are judged over what they are compared with.
+    /// Those of commands that were run whole: what each takes, and those that are judged over what
+    /// they are compared with.
     pub fn add_versus(&mut self, experiment: &str, found: &Findings) {
         let of = Of { experiment, quantity: "mean".into(), simulated: None };
         let unit = Some("runs");
@@ -141,7 +151,8 @@ impl Figures {
         for (column, value) in self.counts.iter_mut().zip([case, known.map(|known| known.trials)]) {
             column.push(value);
         }
-        let numbers = known.map(|known| [known.value, known.low, known.high, known.level, known.spread]);
+        let numbers =
+            known.map(|known| [known.value, known.low, known.high, known.level, known.spread]);
         for (place, column) in self.numbers.iter_mut().enumerate() {
             column.push(numbers.map(|numbers| numbers[place]));
         }
@@ -149,7 +160,10 @@ impl Figures {
 
     /// All of them as columns.
     pub fn into_columns(self) -> Columns {
-        let text = Self::TEXT.into_iter().zip(self.text).map(|(name, values)| (name, Values::Text(values)));
+        let text = Self::TEXT
+            .into_iter()
+            .zip(self.text)
+            .map(|(name, values)| (name, Values::Text(values)));
         let counts = Self::COUNTS.into_iter().zip(self.counts);
         let numbers = Self::NUMBERS.into_iter().zip(self.numbers);
         text.chain(counts.map(|(name, values)| (name, Values::Count(values))))

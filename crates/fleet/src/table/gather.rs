@@ -94,7 +94,9 @@ fn make(folder: &Path) -> Result<(), FleetError> {
 fn place(from: &Path, to: &Path) -> Result<(), FleetError> {
     match fs::hard_link(from, to) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(FleetError::io("link", to)(error)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(FleetError::io("link", to)(error))
+        }
         Err(_) => fs::copy(from, to).map(drop).map_err(FleetError::io("write", to)),
     }
 }

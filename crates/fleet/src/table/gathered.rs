@@ -51,7 +51,9 @@ pub fn is_current(dir: &Path, tasks: &[Task]) -> bool {
         tasks.iter().filter_map(|task| Some((task.number, task.counting?))).collect();
     let parts = parts(dir).unwrap_or_default();
     let whole = |(task, number): &(u32, u32)| {
-        parts.get(task).is_some_and(|part| rows::is_figures_of(&attempt::of(dir, *task, *number), part))
+        parts
+            .get(task)
+            .is_some_and(|part| rows::is_figures_of(&attempt::of(dir, *task, *number), part))
     };
     known(dir).is_some_and(|known| known.tasks == counting && known.states == words(tasks))
         && dir.join(TABLE).is_dir()
@@ -86,7 +88,10 @@ pub(super) fn parts(dir: &Path) -> Result<BTreeMap<u32, PathBuf>, FleetError> {
     }
     for host in list(&figures)? {
         for part in list(&host)? {
-            let name = part.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let name = part
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+                .unwrap_or_default();
             let number = name.strip_prefix("part-").and_then(|name| name.strip_suffix(".parquet"));
             if let Some(number) = number.and_then(|number| number.parse().ok()) {
                 parts.insert(number, part);

@@ -83,12 +83,16 @@ const COLUMNS: [&str; 15] = [
 /// # Errors
 /// Where it cannot be listed.
 pub fn read(dir: &Path, spec: &Spec, tasks: &[Task]) -> Result<Read, FleetError> {
-    let mut all =
-        Read { left_out: known(dir).map(|known| known.left_out).unwrap_or_default(), ..Read::default() };
+    let mut all = Read {
+        left_out: known(dir).map(|known| known.left_out).unwrap_or_default(),
+        ..Read::default()
+    };
     let mut places: BTreeMap<Figure, usize> = BTreeMap::new();
     let parts = parts(dir)?;
     for task in tasks {
-        let (Some(attempt), Some(part)) = (task.counting, parts.get(&task.number)) else { continue };
+        let (Some(attempt), Some(part)) = (task.counting, parts.get(&task.number)) else {
+            continue;
+        };
         let attempt = attempt::of(dir, task.number, attempt);
         match one(&attempt, part) {
             Ok((facts, columns)) => {
@@ -151,7 +155,15 @@ fn add(all: &mut Read, places: &mut BTreeMap<Figure, usize>, host: usize, column
             numbers.each_ref().map(|column| column.get(row).copied().flatten());
         let known = || {
             let (value, low, high) = (value?, low?, high?);
-            Some(Interval { value, low, high, level: level?, trials: trials?, spread: spread?, slack: 0.0 })
+            Some(Interval {
+                value,
+                low,
+                high,
+                level: level?,
+                trials: trials?,
+                spread: spread?,
+                slack: 0.0,
+            })
         };
         let on_host = OnHost { host, figure: known().ok_or(unknown), verdict };
         let place = *places.entry(of).or_insert_with_key(|of| {

@@ -1,6 +1,8 @@
-//! What an attempt adds to the table: a row for each figure, and what its datasets hold with what the host is beside it.
+//! What an attempt adds to the table: a row for each figure, and what its datasets hold with what
+//! the host is beside it.
 //!
-//! They are made where the task ran, when it ends: a thousand hosts have a thousand times the time for it.
+//! They are made where the task ran, when it ends: a thousand hosts have a thousand times the time
+//! for it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -75,7 +77,8 @@ pub fn tables(attempt: &Path) -> Result<Vec<String>, FleetError> {
 /// Whether a file of the gathered table is an attempt's figures as they were written.
 pub fn is_figures_of(attempt: &Path, path: &Path) -> bool {
     let written = written(&folder(attempt));
-    let part = written.ok().and_then(|all| all.tables.into_iter().find(|part| part.table == FIGURES));
+    let part =
+        written.ok().and_then(|all| all.tables.into_iter().find(|part| part.table == FIGURES));
     part.is_some_and(|part| part.check(path).is_ok())
 }
 
@@ -83,7 +86,8 @@ fn written(rows: &Path) -> Result<Written, FleetError> {
     let path = rows.join(WRITTEN);
     let written: Option<Written> = attempt::get(&path)?;
     let is_ours = |written: &Written| {
-        let known = |part: &Part| part.table == FIGURES || copied::NAMES.contains(&part.table.as_str());
+        let known =
+            |part: &Part| part.table == FIGURES || copied::NAMES.contains(&part.table.as_str());
         written.layout == LAYOUT
             && written.tables.iter().all(known)
             && written.tables.iter().any(|part| part.table == FIGURES)
@@ -135,11 +139,14 @@ pub fn write(attempt: &Path, facts: &Facts, task: u32, number: u32) -> Result<()
     } else {
         for path in ringfence_dataset::list(&data)? {
             let dataset = Dataset::open(&path)?;
-            let own =
-                path.file_name().filter(|_| path != data).map(|name| name.to_string_lossy().into_owned());
+            let own = path
+                .file_name()
+                .filter(|_| path != data)
+                .map(|name| name.to_string_lossy().into_owned());
             let experiment = own.unwrap_or_else(|| dataset.plan.experiment.name.clone());
             let machine = serde_json::from_value::<Machine>(dataset.machine.clone()).ok();
-            let simulated = machine.and_then(|machine| machine.simulated).map(|described| described.name);
+            let simulated =
+                machine.and_then(|machine| machine.simulated).map(|described| described.name);
             figures.add(&experiment, simulated.as_deref(), &dataset);
             datasets.push(Source { dir: path, experiment });
         }

@@ -1,4 +1,5 @@
-//! Limits as they are given, into what a group may use: checked against what the kernel says there is.
+//! Limits as they are given, into what a group may use: checked against what the kernel says there
+//! is.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +11,13 @@ use crate::running::error::Error;
 /// Ways and bandwidth, as somebody writes them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Ways of the L3: a mask such as `0xf`, how many, such as `4`, or either for each cache, such as `0=0xf;1=4`.
+    /// Ways of the L3: a mask such as `0xf`, how many, such as `4`, or either for each cache, such
+    /// as `0=0xf;1=4`.
     pub l3: Option<String>,
     /// The same of the L2.
     pub l2: Option<String>,
-    /// Memory bandwidth, in the unit of the mount, for all memory or for each: `50`, `50%`, `0=2000MB/s`.
+    /// Memory bandwidth, in the unit of the mount, for all memory or for each: `50`, `50%`,
+    /// `0=2000MB/s`.
     pub mba: Option<String>,
 }
 
@@ -37,8 +40,14 @@ pub struct Checked {
 /// Checks limits, of a group that would have `base` without them.
 ///
 /// # Errors
-/// Where they cannot be, or not on this machine: in a sentence that begins with `--l3`, `--l2` or `--mba`.
-pub fn check(asked: &Limits, info: &Info, state: &State, base: &Schemata) -> Result<Checked, Error> {
+/// Where they cannot be, or not on this machine: in a sentence that begins with `--l3`, `--l2` or
+/// `--mba`.
+pub fn check(
+    asked: &Limits,
+    info: &Info,
+    state: &State,
+    base: &Schemata,
+) -> Result<Checked, Error> {
     let mut checked = Checked::default();
     for (level, text) in [(3, &asked.l3), (2, &asked.l2)] {
         if let Some(text) = text {
@@ -65,7 +74,9 @@ fn ways(
         let others: Vec<&str> =
             info.caches.keys().chain(info.bandwidths.keys()).map(String::as_str).collect();
         let others = if others.is_empty() { "nothing".to_owned() } else { others.join(", ") };
-        return Err(format!("{flag}: the ways of the L{level} are not shared out here, only {others}"));
+        return Err(format!(
+            "{flag}: the ways of the L{level} are not shared out here, only {others}"
+        ));
     };
     for (domain, value) in by_domain(&flag, text, &base.domains(first))? {
         let taken = plan::taken(info, state, &resources, domain);
@@ -76,14 +87,20 @@ fn ways(
         }
         let devices = mask.and(cache.io_ways(domain));
         if !devices.is_empty() {
-            checked.notes.push(format!("devices may use ways 0x{devices} of L{level}:{domain}, too"));
+            checked
+                .notes
+                .push(format!("devices may use ways 0x{devices} of L{level}:{domain}, too"));
         }
     }
     Ok(())
 }
 
 // `VALUE` for every domain, or `DOMAIN=VALUE;DOMAIN=VALUE`.
-fn by_domain<'a>(flag: &str, text: &'a str, there: &[Domain]) -> Result<BTreeMap<Domain, &'a str>, String> {
+fn by_domain<'a>(
+    flag: &str,
+    text: &'a str,
+    there: &[Domain],
+) -> Result<BTreeMap<Domain, &'a str>, String> {
     if !text.contains('=') {
         return Ok(there.iter().map(|domain| (*domain, text.trim())).collect());
     }
@@ -91,11 +108,16 @@ fn by_domain<'a>(flag: &str, text: &'a str, there: &[Domain]) -> Result<BTreeMap
     let mut values = BTreeMap::new();
     for part in text.split([';', ',']) {
         let (domain, value) = part.split_once('=').ok_or_else(|| {
-            format!("{flag}: '{}' has no '=': write NUMBER=VALUE for each of {}", part.trim(), known())
+            format!(
+                "{flag}: '{}' has no '=': write NUMBER=VALUE for each of {}",
+                part.trim(),
+                known()
+            )
         })?;
         let number = domain.trim().parse().ok().filter(|number| there.contains(number));
-        let number = number
-            .ok_or_else(|| format!("{flag}: there is no number '{}' here: {}", domain.trim(), known()))?;
+        let number = number.ok_or_else(|| {
+            format!("{flag}: there is no number '{}' here: {}", domain.trim(), known())
+        })?;
         if values.insert(number, value.trim()).is_some() {
             return Err(format!("{flag}: {number} comes twice"));
         }
@@ -103,11 +125,18 @@ fn by_domain<'a>(flag: &str, text: &'a str, there: &[Domain]) -> Result<BTreeMap
     Ok(values)
 }
 
-fn mask(flag: &str, text: &str, cache: &CacheInfo, domain: Domain, taken: Mask) -> Result<Mask, String> {
+fn mask(
+    flag: &str,
+    text: &str,
+    cache: &CacheInfo,
+    domain: Domain,
+    taken: Mask,
+) -> Result<Mask, String> {
     let allowed = || {
         let gaps = if cache.sparse_masks { ", with gaps or without" } else { " without gaps" };
         format!(
-            "a mask within 0x{} of {} or more bits{gaps}, such as 0x{}, or a number of ways from {} to {}",
+            "a mask within 0x{} of {} or more bits{gaps}, such as 0x{}, or a number of ways from \
+             {} to {}",
             cache.cbm_mask,
             cache.min_cbm_bits,
             Mask::run(0, cache.min_cbm_bits.max(1)),
@@ -118,13 +147,15 @@ fn mask(flag: &str, text: &str, cache: &CacheInfo, domain: Domain, taken: Mask) 
     let refused = |why: &str| format!("{flag}: {text} {why}; give {}", allowed());
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let Some(hex) = hex else {
-        let count: u32 = text.parse().map_err(|_| refused("is neither a mask nor a number of ways"))?;
+        let count: u32 =
+            text.parse().map_err(|_| refused("is neither a mask nor a number of ways"))?;
         if count < cache.min_cbm_bits.max(1) || count > cache.cbm_mask.count() {
             return Err(refused("ways cannot be given"));
         }
         return run(cache, domain, taken, count).ok_or_else(|| {
             format!(
-                "{flag}: {count} neighbouring ways of cache {domain} are not free: exclusive groups and locked \
+                "{flag}: {count} neighbouring ways of cache {domain} are not free: exclusive \
+                 groups and locked \
                  regions have 0x{taken} of 0x{}",
                 cache.cbm_mask
             )
@@ -143,21 +174,29 @@ fn mask(flag: &str, text: &str, cache: &CacheInfo, domain: Domain, taken: Mask) 
     if mask.overlaps(taken) {
         let both = mask.and(taken);
         return Err(format!(
-            "{flag}: {text} overlaps 0x{both} of cache {domain}, which an exclusive group or a locked region has"
+            "{flag}: {text} overlaps 0x{both} of cache {domain}, which an exclusive group or a \
+             locked region has"
         ));
     }
     Ok(mask)
 }
 
-// Neighbouring ways that nobody has to himself: those that devices use as few as possible of, then the highest.
+// Neighbouring ways that nobody has to himself: those that devices use as few as possible of, then
+// the highest.
 fn run(cache: &CacheInfo, domain: Domain, taken: Mask, count: u32) -> Option<Mask> {
     let places = (0..64).map(|first| Mask::run(first, count));
-    let free =
-        places.filter(|run| run.count() == count && run.is_within(cache.cbm_mask) && !run.overlaps(taken));
+    let free = places.filter(|run| {
+        run.count() == count && run.is_within(cache.cbm_mask) && !run.overlaps(taken)
+    });
     free.min_by_key(|run| (run.and(cache.io_ways(domain)).count(), std::cmp::Reverse(*run)))
 }
 
-fn bandwidth(text: &str, info: &Info, base: &Schemata, checked: &mut Checked) -> Result<(), String> {
+fn bandwidth(
+    text: &str,
+    info: &Info,
+    base: &Schemata,
+    checked: &mut Checked,
+) -> Result<(), String> {
     let Some(known) = info.bandwidth() else {
         let others: Vec<&str> = info.caches.keys().map(String::as_str).collect();
         let others = if others.is_empty() { "nothing".to_owned() } else { others.join(", ") };
@@ -185,22 +224,29 @@ fn amount(text: &str, known: &BandwidthInfo) -> Result<u64, String> {
         Unit::EighthsOfGigabyte => ", such as 2GB/s; 2048 of these steps are no limit",
         Unit::MegabytesPerSecond => "",
     };
-    let refused = |why: &str| format!("--mba: {text} {why}; give an amount {}{most}", known.choice());
+    let refused =
+        |why: &str| format!("--mba: {text} {why}; give an amount {}{most}", known.choice());
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let suffix = text[digits.len()..].trim();
     let meant = match suffix {
         "" => known.unit,
         "%" => Unit::Percent,
         "MB/s" | "MBps" => Unit::MegabytesPerSecond,
-        "GB/s" | "GBps" => return of_gigabytes(digits, known).ok_or_else(|| refused("cannot be set")),
+        "GB/s" | "GBps" => {
+            return of_gigabytes(digits, known).ok_or_else(|| refused("cannot be set"));
+        }
         _ => return Err(refused("is not a bandwidth")),
     };
     let amount: u64 = digits.parse().map_err(|_| refused("is not a bandwidth"))?;
     if meant != known.unit {
         return Err(match known.unit {
             Unit::Percent => refused("is in MB/s, and resctrl is mounted without mba_MBps"),
-            Unit::MegabytesPerSecond => refused("is in percent, and resctrl is mounted with mba_MBps"),
-            Unit::EighthsOfGigabyte => refused("is in another unit than this processor's, eighths of a GB/s"),
+            Unit::MegabytesPerSecond => {
+                refused("is in percent, and resctrl is mounted with mba_MBps")
+            }
+            Unit::EighthsOfGigabyte => {
+                refused("is in another unit than this processor's, eighths of a GB/s")
+            }
         });
     }
     if !(known.least()..=known.unit.most()).contains(&amount) {
@@ -264,7 +310,8 @@ mod tests {
             };
             state.groups.insert(ringfence_resctrl::GroupId::control("a"), group);
         }
-        let found = check(&limits, &info(unit), &state, &base).map_err(|error| error.to_string())?;
+        let found =
+            check(&limits, &info(unit), &state, &base).map_err(|error| error.to_string())?;
         let schemata = found.schemata.to_string().trim_end().replace('\n', " ");
         Ok(format!("{schemata} {}", found.notes.join("; ")).trim_end().to_owned())
     }
@@ -282,7 +329,8 @@ mod tests {
             (
                 "11",
                 "",
-                "L3:0=7ff;1=7ff devices may use ways 0x600 of L3:0, too; devices may use ways 0x600 of L3:1, too",
+                "L3:0=7ff;1=7ff devices may use ways 0x600 of L3:0, too; devices may use ways \
+                 0x600 of L3:1, too",
             ),
         ] {
             assert_eq!(checked(text, "", Unit::Percent, taken).as_deref(), Ok(expected), "{text}");
@@ -291,7 +339,8 @@ mod tests {
             (
                 "0xfff",
                 "",
-                "0xfff has ways that this cache has not; give a mask within 0x7ff of 2 or more bits without gaps, such as 0x3, or a number of ways from 2 to 11",
+                "0xfff has ways that this cache has not; give a mask within 0x7ff of 2 or more \
+                 bits without gaps, such as 0x3, or a number of ways from 2 to 11",
             ),
             ("0x1", "", "too few ways"),
             ("0x0", "", "too few ways"),
@@ -329,7 +378,11 @@ mod tests {
             assert_eq!(checked("", text, unit, "").as_deref(), Ok(expected), "{text}");
         }
         for (text, unit, part) in [
-            ("5", percent, "5 cannot be set; give an amount from 10 % in steps of 10 %, 100 % at most"),
+            (
+                "5",
+                percent,
+                "5 cannot be set; give an amount from 10 % in steps of 10 %, 100 % at most",
+            ),
             ("101", percent, "cannot be set"),
             ("2000MB/s", percent, "without mba_MBps"),
             ("50%", megabytes, "with mba_MBps; give an amount any number of MB/s"),

@@ -1,8 +1,9 @@
-//! Settings for as long as something lasts: made, lent, given back, and by whom should this program be killed.
+//! Settings for as long as something lasts: made, lent, given back, and by whom should this program
+//! be killed.
 //!
-//! The guardian is another process of this program. It holds the other end of a pipe: however this one dies, the kernel
-//! closes it, and the guardian gives back what was lent. Should both be killed, the journal is there, and the next
-//! transaction or `ringfence restore` does so.
+//! The guardian is another process of this program. It holds the other end of a pipe: however this
+//! one dies, the kernel closes it, and the guardian gives back what was lent. Should both be
+//! killed, the journal is there, and the next transaction or `ringfence restore` does so.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -33,9 +34,11 @@ pub fn options(folder: Option<&PathBuf>, wait: Duration) -> Options {
 /// A name for groups and journals of this process that nobody has.
 pub fn name(state: &State) -> String {
     let own = format!("{OWN}{}", std::process::id());
-    let names = (1..).map(|number| if number == 1 { own.clone() } else { format!("{own}-{number}") });
-    let taken =
-        |name: &String| state.groups.keys().any(|group| group.path().iter().any(|part| *part == **name));
+    let names =
+        (1..).map(|number| if number == 1 { own.clone() } else { format!("{own}-{number}") });
+    let taken = |name: &String| {
+        state.groups.keys().any(|group| group.path().iter().any(|part| *part == **name))
+    };
     names.into_iter().find(|name| !taken(name)).expect("numbers do not end")
 }
 
@@ -57,8 +60,8 @@ pub struct Loan {
 }
 
 impl Loan {
-    /// Has a guardian started, before anything is changed: this program with [`GUARDIAN`] as its first argument, which
-    /// calls [`guardian`].
+    /// Has a guardian started, before anything is changed: this program with [`GUARDIAN`] as its
+    /// first argument, which calls [`guardian`].
     ///
     /// # Errors
     /// Where the kernel starts no process.
@@ -67,14 +70,15 @@ impl Loan {
         command.arg0("ringfence-guardian").args([GUARDIAN, name]).args(folder);
         // Away from the terminal's Ctrl-C, and from whoever waits for the end of our output.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut guardian = command
-            .spawn()
-            .map_err(|error| Error::Failed(format!("starting a process that puts things back: {error}")))?;
+        let mut guardian = command.spawn().map_err(|error| {
+            Error::Failed(format!("starting a process that puts things back: {error}"))
+        })?;
         let pipe = guardian.stdin.take();
         Ok(Self { name: name.to_owned(), folder: folder.cloned(), guardian, pipe })
     }
 
-    /// Puts back what was lent. Where somebody else is changing resctrl for long, that is left to the guardian.
+    /// Puts back what was lent. Where somebody else is changing resctrl for long, that is left to
+    /// the guardian.
     ///
     /// # Errors
     /// Where it is not put back, or not yet.
@@ -133,10 +137,12 @@ pub fn guardian(name: &str, folder: Option<&Path>) {
     let root = FsRoot::host();
     let Ok(fs) = Resctrl::find(&root) else { return };
     let options = options(folder.map(Path::to_owned).as_ref(), Duration::from_secs(600));
-    while let Err(ringfence_resctrl::Error::Busy(_)) = transaction::give_back(&fs, name, &options) {}
+    while let Err(ringfence_resctrl::Error::Busy(_)) = transaction::give_back(&fs, name, &options) {
+    }
     // It may have been killed before anything was lent.
-    let half =
-        |left: &transaction::Left| left.what == Pending::Unfinished && !left.under_way && !left.is_others();
+    let half = |left: &transaction::Left| {
+        left.what == Pending::Unfinished && !left.under_way && !left.is_others()
+    };
     if transaction::left(&root, folder).iter().any(half) {
         let _ = transaction::recover(&fs, &options);
     }

@@ -1,12 +1,13 @@
-//! Limits by resctrl for what runs: cache ways and memory bandwidth for processes, groups, units and containers, for as
-//! long as somebody wants it, and the way back; and what they use.
+//! Limits by resctrl for what runs: cache ways and memory bandwidth for processes, groups, units
+//! and containers, for as long as somebody wants it, and the way back; and what they use.
 //!
-//! [`check`] goes from [`Limits`] as they are written to what resctrl takes, or says why not. [`Targets`] are who is
-//! meant. Changes are made in a [`Transaction`](ringfence_resctrl::Transaction): [`make_group`] and [`move_into`] for
-//! limits, [`watch::groups`] for watching. A [`Loan`] gives them back, also if this program is killed.
+//! [`check`] goes from [`Limits`] as they are written to what resctrl takes, or says why not.
+//! [`Targets`] are who is meant. Changes are made in a
+//! [`Transaction`](ringfence_resctrl::Transaction): [`make_group`] and [`move_into`] for limits,
+//! [`watch::groups`] for watching. A [`Loan`] gives them back, also if this program is killed.
 //!
-//! What is limited is what `ringfence-attach` finds: nothing that the system or the way in depends on. What is only
-//! watched may be that, too.
+//! What is limited is what `ringfence-attach` finds: nothing that the system or the way in depends
+//! on. What is only watched may be that, too.
 
 #![forbid(unsafe_code)]
 

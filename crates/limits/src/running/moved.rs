@@ -10,8 +10,8 @@ use crate::running::limits::{Checked, Limits, check};
 use crate::running::loan;
 use crate::running::targets::Targets;
 
-/// Checks limits for these processes: what they would have otherwise, which is what the first of them has, and what they
-/// are to have.
+/// Checks limits for these processes: what they would have otherwise, which is what the first of
+/// them has, and what they are to have.
 ///
 /// # Errors
 /// As of [`check`], and where the kernel's files cannot be read.
@@ -26,9 +26,9 @@ pub fn check_for(
     let mut checked = check(asked, &fs.info()?, state, &base)?;
     if !asked.is_none() && homes.iter().any(|(_, schemata)| *schemata != base) {
         let first = &homes[0].0;
-        checked
-            .notes
-            .push(format!("they are in groups with different limits: what is not named is as in {first}"));
+        checked.notes.push(format!(
+            "they are in groups with different limits: what is not named is as in {first}"
+        ));
     }
     Ok((base, checked))
 }
@@ -37,7 +37,11 @@ pub fn check_for(
 ///
 /// # Errors
 /// Where the kernel refuses.
-pub fn make_group(change: &mut Transaction, group: &GroupId, wanted: &Schemata) -> Result<(), Error> {
+pub fn make_group(
+    change: &mut Transaction,
+    group: &GroupId,
+    wanted: &Schemata,
+) -> Result<(), Error> {
     change.apply(Step::Create { group: group.clone() })?;
     let schemata = wanted.differing_from(&change.resctrl().group(group).schemata()?);
     if !schemata.is_empty() {
@@ -61,8 +65,8 @@ impl Moved {
         self.0.values().sum()
     }
 
-    /// Whether all have ended, and what they have started in this group, too. Who has left it counts as ended, unless it
-    /// is the default group, which holds others.
+    /// Whether all have ended, and what they have started in this group, too. Who has left it
+    /// counts as ended, unless it is the default group, which holds others.
     pub fn have_ended(&self, fs: &Resctrl, group: &GroupId) -> bool {
         if group.is_default() {
             return self.0.keys().all(|pid| fs.kernel().threads(*pid).is_empty());
@@ -74,8 +78,8 @@ impl Moved {
 // Looks for those who were started meanwhile.
 const LOOKS: usize = 20;
 
-/// Moves all processes into a group. Whoever is moved may start others meanwhile, which are born where it was: until a look
-/// finds no more of them. Nobody, where all have ended.
+/// Moves all processes into a group. Whoever is moved may start others meanwhile, which are born
+/// where it was: until a look finds no more of them. Nobody, where all have ended.
 ///
 /// # Errors
 /// Where the kernel refuses, or one that is not to be touched has joined: then all is as before.

@@ -109,7 +109,8 @@ mod tests {
             (600, "other", 1, 0x400_000),
         ] {
             let stat = format!(
-                "{pid} ({name}) S {parent} {pid} {pid} 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 {pid} 0 0\n"
+                "{pid} ({name}) S {parent} {pid} {pid} 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 1 0 {pid} \
+                 0 0\n"
             );
             tree.write(format!("/proc/{pid}/stat"), &stat);
             if pid == 401 {
@@ -133,7 +134,8 @@ mod tests {
 
     fn limited(tree: &FixtureTree, names: &[(&str, &str)]) -> Result<(String, Vec<u32>), String> {
         let root = tree.root();
-        let all: Result<Vec<Target>, Error> = names.iter().map(|(flag, name)| named(flag, name)).collect();
+        let all: Result<Vec<Target>, Error> =
+            names.iter().map(|(flag, name)| named(flag, name)).collect();
         let found = all.and_then(|all| Targets::to_limit(&root, &all));
         let mut found = found.map_err(|error| error.to_string())?;
         let processes = found.processes(&root).map_err(|error| error.to_string())?;
@@ -147,7 +149,10 @@ mod tests {
         assert_eq!(found, Ok(("process 500, 600".into(), vec![500, 501, 502, 600])));
         assert_eq!(limited(&tree, &[("pid", "500"), ("pid", "501")]).unwrap().1, [500, 501, 502]);
         let none = limited(&tree, &[("pid", "500"), ("pid", "9")]).unwrap_err();
-        assert_eq!(none, "pid:9 is not there: no process that lives has that number; nothing was changed");
+        assert_eq!(
+            none,
+            "pid:9 is not there: no process that lives has that number; nothing was changed"
+        );
     }
 
     #[test]
@@ -162,7 +167,9 @@ mod tests {
         }
         let found = limited(&tree, &[("container", "0123"), ("pid", "502")]);
         assert_eq!(found, Ok(("container 0123, process 502".into(), vec![502, 600])));
-        for (flag, name) in [("cgroup", "/b.slice"), ("unit", "c"), ("container", "f"), ("cgroup", "/")] {
+        for (flag, name) in
+            [("cgroup", "/b.slice"), ("unit", "c"), ("container", "f"), ("cgroup", "/")]
+        {
             assert!(limited(&tree, &[(flag, name)]).is_err());
         }
         let odd = limited(&tree, &[("container", "web")]).unwrap_err();
@@ -175,7 +182,11 @@ mod tests {
         for (pid, why) in [
             (1, "process 1 (systemd) is part of it, and it is process 1"),
             (2, "it is a thread of the kernel"),
-            (302, "process 302 (sshd-session) is part of it, and it may be your way into this machine"),
+            (
+                302,
+                "process 302 (sshd-session) is part of it, and it may be your way into this \
+                 machine",
+            ),
             (301, "this program runs below it"),
             (400, "process 400 (a) b (c) is part of it, and this program runs below it"),
             (401, "it is this program itself"),
@@ -184,7 +195,9 @@ mod tests {
             let said = found.unwrap_err();
             assert!(said.contains(why) && said.ends_with("; nothing was changed"), "{said}");
         }
-        assert!(limited(&tree, &[("cgroup", "/s.slice")]).unwrap_err().contains("302 (sshd-session)"));
+        assert!(
+            limited(&tree, &[("cgroup", "/s.slice")]).unwrap_err().contains("302 (sshd-session)")
+        );
     }
 
     #[test]

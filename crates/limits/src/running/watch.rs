@@ -15,15 +15,18 @@ use crate::running::targets::Targets;
 /// # Errors
 /// Where nothing is.
 pub fn missing(info: Option<&MonitoringInfo>) -> Result<Vec<String>, Error> {
-    let none = "not run, because resctrl monitors nothing here: there is no info/L3_MON, so the processor or the \
-                hypervisor above it shows no cache monitoring, or the kernel was started with rdt=!cmt,!mbmtotal,!mbmlocal";
+    let none = "not run, because resctrl monitors nothing here: there is no info/L3_MON, so the \
+                processor or the \
+                hypervisor above it shows no cache monitoring, or the kernel was started with \
+                rdt=!cmt,!mbmtotal,!mbmlocal";
     let Some(info) = info else { return Err(Error::Usage(none.into())) };
     let features = [
         ("occupancy of the cache", "llc_occupancy"),
         ("traffic to all memory", "mbm_total_bytes"),
         ("traffic to local memory", "mbm_local_bytes"),
     ];
-    let lacks = features.iter().filter(|(_, event)| !info.mon_features.iter().any(|known| known == event));
+    let lacks =
+        features.iter().filter(|(_, event)| !info.mon_features.iter().any(|known| known == event));
     let said = |(what, event): &(&str, &str)| {
         format!("{what}: not run, because info/L3_MON/mon_features names no {event}")
     };
@@ -68,8 +71,8 @@ impl Readings {
     }
 }
 
-/// Makes monitor groups of this name for what is watched, and moves it there: one below each group of control in which any
-/// of it is.
+/// Makes monitor groups of this name for what is watched, and moves it there: one below each group
+/// of control in which any of it is.
 ///
 /// # Errors
 /// Where the kernel refuses, or all has ended before it was moved.
@@ -106,7 +109,10 @@ pub fn groups(
         }
     }
     if moved.is_empty() {
-        return Err(Error::Usage(format!("{} has ended: there is nothing to watch", targets.name())));
+        return Err(Error::Usage(format!(
+            "{} has ended: there is nothing to watch",
+            targets.name()
+        )));
     }
     Ok(groups)
 }

@@ -8,8 +8,8 @@ use crate::html::table::{Align, table};
 use crate::html::{Digest, Section};
 use crate::numbers;
 
-/// The panel; none for experiments that compare something. `said` is whether the first screen says in
-/// words what it shows.
+/// The panel; none for experiments that compare something. `said` is whether the first screen says
+/// in words what it shows.
 pub(crate) fn section(digest: &Digest, said: bool) -> Option<Section> {
     let summary = digest.findings.aa.as_ref()?;
     let rows: Vec<RangeRow> = digest
@@ -25,7 +25,8 @@ pub(crate) fn section(digest: &Digest, said: bool) -> Option<Section> {
                 color: if alarm { "clflush" } else { "clwb" }.into(),
                 faint: false,
                 figure: interval.map(|interval| [interval.value, interval.low, interval.high]),
-                text: interval.map_or(String::new(), |interval| numbers::slowdown_figure(&interval).value),
+                text: interval
+                    .map_or(String::new(), |interval| numbers::slowdown_figure(&interval).value),
                 tip: Tip::new(&name)
                     .with("slowdown", numbers::slowdown_estimate(estimate))
                     .with("sees", if alarm { "an effect that is not there" } else { "no effect" }),
@@ -38,7 +39,9 @@ pub(crate) fn section(digest: &Digest, said: bool) -> Option<Section> {
         .aa_estimates
         .iter()
         .enumerate()
-        .map(|(number, estimate)| vec![(number + 1).to_string(), numbers::slowdown_estimate(estimate)])
+        .map(|(number, estimate)| {
+            vec![(number + 1).to_string(), numbers::slowdown_estimate(estimate)]
+        })
         .collect();
     let height = 64 + 20 * rows.len().min(100) as u32;
     let axis = format!("slowdown of {} against itself", digest.findings.plan.experiment.metric);
@@ -50,11 +53,14 @@ pub(crate) fn section(digest: &Digest, said: bool) -> Option<Section> {
         @if drawn {
             (Figure {
                 title: "What each experiment saw",
-                explanation: "In truth nothing changed: intervals that rule out 'no change' are false alarms.",
+                explanation: "In truth nothing changed: intervals that rule out 'no change' are \
+                              false alarms.",
                 chart: &chart,
                 height,
-                legend: crate::html::figure::legend([("dot", "clwb", "no effect"), ("dot", "clflush", "an effect that is not there")]),
-                table: table("What each experiment saw", &[("experiment", Align::Right), ("slowdown", Align::Right)], &lines),
+                legend: crate::html::figure::legend([("dot", "clwb", "no \
+                    effect"), ("dot", "clflush", "an effect that is not there")]),
+                table: table("What each experiment \
+                              saw", &[("experiment", Align::Right), ("slowdown", Align::Right)], &lines),
             }.render())
         }
     };

@@ -6,7 +6,8 @@ use crate::numbers;
 use crate::style::Style;
 use crate::text::{heading, paragraph};
 
-/// Renders how often experiments saw an effect that is not there, and the least effect that they see.
+/// Renders how often experiments saw an effect that is not there, and the least effect that they
+/// see.
 pub fn aa(summary: &AaSummary, style: &Style) -> String {
     let mut out = String::new();
     heading(&mut out, "A/A: the same task in both arms", style);
@@ -38,15 +39,20 @@ pub(crate) fn sentences(summary: &AaSummary) -> Vec<String> {
         None => say("no experiment was complete".into()),
     }
     if summary.not_estimable > 0 {
-        let how_many =
-            if of > 0 { format!("{} more have none: ", summary.not_estimable) } else { String::new() };
+        let how_many = if of > 0 {
+            format!("{} more have none: ", summary.not_estimable)
+        } else {
+            String::new()
+        };
         say(format!(
-            "{how_many}a figure needs at least {FEWEST_TRIALS} trials in each experiment, which must not differ too much"
+            "{how_many}a figure needs at least {FEWEST_TRIALS} trials in each experiment, which \
+             must not differ too much"
         ));
     }
     if let Some(effect) = summary.smallest_detectable {
         say(format!(
-            "experiments of this size find an effect of {} four times out of five; more trials find smaller ones",
+            "experiments of this size find an effect of {} four times out of five; more trials \
+             find smaller ones",
             numbers::percent(effect)
         ));
     }

@@ -71,7 +71,9 @@ pub fn census_run<'r>(told: &Told<'r>) -> impl Serialize + use<'r> {
         checked: Option<&'a Checked>,
     }
     let Told { run, saving, checked } = *told;
-    let (saving, no_saving) =
-        (saving.and_then(|saving| saving.as_ref().ok()), saving.and_then(|saving| saving.as_ref().err()));
+    let (saving, no_saving) = (
+        saving.and_then(|saving| saving.as_ref().ok()),
+        saving.and_then(|saving| saving.as_ref().err()),
+    );
     Document { schema: "ringfence/census-run/1", body: Body { run, saving, no_saving, checked } }
 }

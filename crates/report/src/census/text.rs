@@ -21,8 +21,8 @@ const MOST_UNFENCED: usize = 10;
 // Of one choice, unless all are asked for.
 const MOST_VARIANTS: usize = 20;
 
-/// What was found: in all files, then in each function that has something for durability, or with `all` in each that
-/// has anything.
+/// What was found: in all files, then in each function that has something for durability, or with
+/// `all` in each that has anything.
 pub fn census(census: &Census, all: bool, style: &Style) -> String {
     let mut out = String::new();
     let total = census.total();
@@ -44,8 +44,11 @@ pub fn census(census: &Census, all: bool, style: &Style) -> String {
         }
     }
     not_detected(&mut out, census, style);
-    let hidden =
-        census.files.iter().flat_map(|file| &file.functions).any(|function| !shown(&function.counts));
+    let hidden = census
+        .files
+        .iter()
+        .flat_map(|file| &file.functions)
+        .any(|function| !shown(&function.counts));
     if hidden {
         out.push('\n');
         faint(
@@ -55,19 +58,31 @@ pub fn census(census: &Census, all: bool, style: &Style) -> String {
         );
     }
     for unread in &census.unread {
-        hanging(&mut out, "not read  ", None, &format!("{}: {}", unread.path.display(), unread.why), style);
+        hanging(
+            &mut out,
+            "not read  ",
+            None,
+            &format!("{}: {}", unread.path.display(), unread.why),
+            style,
+        );
     }
     out
 }
 
 fn files(out: &mut String, census: &Census, total: &Counts, style: &Style) {
     let bytes: u64 = census.files.iter().map(|file| file.code_bytes).sum();
-    heading(out, &format!("{}, {} of code", plural(census.files.len(), "file"), Bytes(bytes)), style);
+    heading(
+        out,
+        &format!("{}, {} of code", plural(census.files.len(), "file"), Bytes(bytes)),
+        style,
+    );
     if !total.are_for_durability() {
         paragraph(out, 0, &format!("There is {NONE} in any of them."), style);
     }
-    let with: Vec<&File> = census.files.iter().filter(|file| file.counts.are_for_durability()).collect();
-    let mut rows: Vec<(String, &Counts)> = with.iter().map(|file| (file.name(), &file.counts)).collect();
+    let with: Vec<&File> =
+        census.files.iter().filter(|file| file.counts.are_for_durability()).collect();
+    let mut rows: Vec<(String, &Counts)> =
+        with.iter().map(|file| (file.name(), &file.counts)).collect();
     rows.push(("all files".into(), total));
     render(out, "file", &rows, style);
 }
@@ -86,7 +101,8 @@ fn functions(out: &mut String, file: &File, shown: &dyn Fn(&Counts) -> bool, sty
 
 // Stores that no fence follows within their function.
 fn unfenced(out: &mut String, file: &File, most: usize, style: &Style) {
-    let with: Vec<&Function> = file.functions.iter().filter(|function| function.unfenced > 0).collect();
+    let with: Vec<&Function> =
+        file.functions.iter().filter(|function| function.unfenced > 0).collect();
     if with.is_empty() {
         return;
     }
@@ -96,7 +112,8 @@ fn unfenced(out: &mut String, file: &File, most: usize, style: &Style) {
         names.push(format!("{} more (--all)", with.len() - most));
     }
     let text = format!(
-        "Non-temporal stores with no fence on any path out of their function, so that callers have to fence: {}.",
+        "Non-temporal stores with no fence on any path out of their function, so that callers have \
+         to fence: {}.",
         listed(&names, "and")
     );
     paragraph(out, 0, &text, style);
@@ -118,9 +135,14 @@ fn not_detected(out: &mut String, census: &Census, style: &Style) {
 fn chosen(out: &mut String, choices: &[Choice], most: usize, style: &Style) {
     for choice in choices {
         section(out);
-        heading(out, &format!("Chosen at run time: {choice}, one of {}", choice.variants.len()), style);
+        heading(
+            out,
+            &format!("Chosen at run time: {choice}, one of {}", choice.variants.len()),
+            style,
+        );
         let heads = [("function", 20), ("has", 16), ("needs", 12), ("this machine", 12)];
-        let mut table = Table::new(heads.map(|(head, narrowest)| Column::text(head, narrowest)).into());
+        let mut table =
+            Table::new(heads.map(|(head, narrowest)| Column::text(head, narrowest)).into());
         let alone = choice.variants.iter().filter(|variant| variant.can_run()).count() == 1;
         for variant in choice.variants.iter().take(most) {
             let some = variant.counts.iter().filter(|(_, many)| *many > 0);
@@ -133,7 +155,11 @@ fn chosen(out: &mut String, choices: &[Choice], most: usize, style: &Style) {
                 Some(_) => "can run it".into(),
             };
             let row = [variant.function.clone(), has.join(", "), variant.needs.join(", "), here];
-            table.row(row.iter().map(|text| Cell::new(if text.is_empty() { "." } else { text })).collect());
+            table.row(
+                row.iter()
+                    .map(|text| Cell::new(if text.is_empty() { "." } else { text }))
+                    .collect(),
+            );
         }
         if choice.variants.len() > most {
             table.row(vec![Cell::new(format!("{} more: --all", choice.variants.len() - most))]);
@@ -143,7 +169,8 @@ fn chosen(out: &mut String, choices: &[Choice], most: usize, style: &Style) {
     if choices.iter().any(|choice| choice.variants.iter().filter(|one| one.can_run()).count() > 1) {
         faint(
             out,
-            "Where this machine can run several, which one is taken is up to the program, and not told here.",
+            "Where this machine can run several, which one is taken is up to the program, and not \
+             told here.",
             style,
         );
     }
@@ -151,8 +178,10 @@ fn chosen(out: &mut String, choices: &[Choice], most: usize, style: &Style) {
 
 // A column for each instruction that any row has; nothing where none has any.
 fn render(out: &mut String, head: &str, rows: &[(String, &Counts)], style: &Style) {
-    let there: Vec<Operation> =
-        Operation::ALL.into_iter().filter(|one| rows.iter().any(|(_, counts)| counts.of(*one) > 0)).collect();
+    let there: Vec<Operation> = Operation::ALL
+        .into_iter()
+        .filter(|one| rows.iter().any(|(_, counts)| counts.of(*one) > 0))
+        .collect();
     if there.is_empty() {
         return;
     }
@@ -176,13 +205,19 @@ pub fn census_diff(changes: &[Change], style: &Style) -> String {
         paragraph(
             &mut out,
             0,
-            "No function differs in its flushes, fences, non-temporal stores or locked instructions.",
+            "No function differs in its flushes, fences, non-temporal stores or locked \
+             instructions.",
             style,
         );
         return out;
     }
-    heading(&mut out, &format!("{} that differ, before and after", plural(changes.len(), "function")), style);
-    let rows: Vec<_> = changes.iter().map(|one| (one.function.as_str(), one.before, one.after)).collect();
+    heading(
+        &mut out,
+        &format!("{} that differ, before and after", plural(changes.len(), "function")),
+        style,
+    );
+    let rows: Vec<_> =
+        changes.iter().map(|one| (one.function.as_str(), one.before, one.after)).collect();
     let figures = Operation::ALL.map(|one| (one.name(), move |counts: &Counts| counts.of(one)));
     out.push_str(&differences("function", &rows, &figures, style));
     out

@@ -29,10 +29,10 @@ fn body(table: &Table) -> Body {
                 .map(|(place, outcome)| Result {
                     on: named(&outcome.verdict, place),
                     figure: outcome.figure,
-                    on_dram: outcome
-                        .instead
-                        .as_ref()
-                        .map(|(figure, verdict)| OnDram { figure: *figure, verdict: word(verdict) }),
+                    on_dram: outcome.instead.as_ref().map(|(figure, verdict)| OnDram {
+                        figure: *figure,
+                        verdict: word(verdict),
+                    }),
                 })
                 .collect(),
         };
@@ -45,7 +45,12 @@ fn body(table: &Table) -> Body {
             because: because(&judged.verdict),
             basis: judged.basis,
             published: judged.published.as_ref().map(word),
-            by_machine: judged.by_machine.iter().enumerate().map(|(place, one)| named(one, place)).collect(),
+            by_machine: judged
+                .by_machine
+                .iter()
+                .enumerate()
+                .map(|(place, one)| named(one, place))
+                .collect(),
             tests: judged.tests.iter().map(test).collect(),
         }
     };

@@ -10,13 +10,16 @@ use ringfence_studies::claims::{Basis, Judged, Outcome, Table, Tested, Verdict};
 pub fn markdown(table: &Table) -> String {
     let mut out = String::from(
         "# Which claims hold?\n\n\
-         Every claim, hypothesis and question of the documents that Ringfence began with, what tests it, and what came out. \
+         Every claim, hypothesis and question of the documents that Ringfence began with, what \
+         tests it, and what came out. \
          `ringfence claims --markdown docs/claims.md` writes this page\n\
-         from [the ledger](../experiments/claims/claims.toml) and the datasets in `results/`, which `ringfence contribute` packs. \
+         from [the ledger](../experiments/claims/claims.toml) and the datasets in `results/`, \
+         which `ringfence contribute` packs. \
          No verdict is written by hand. Figures are the time of a case\n\
          over that of another; 1.05 is 5 % longer. *Simulated* figures are of described machines, \
          and say what [the simulator](simulator.md) makes of them, not what a machine did.\n\n\
-         A verdict rests on measured figures where there are any, and otherwise says that it is simulated. \
+         A verdict rests on measured figures where there are any, and otherwise says that it is \
+         simulated. \
          Where machines contradict each other, it is undecided. What was measured on DRAM in\n\
          place of persistent memory stands beside it, and decides nothing.\n\n",
     );
@@ -24,7 +27,8 @@ pub fn markdown(table: &Table) -> String {
     summary(&mut out, table);
     for document in &table.ledger.documents {
         let _ = write!(out, "## {}\n\n", document.title);
-        let own: Vec<&Judged> = table.claims.iter().filter(|judged| judged.claim.is_of(document)).collect();
+        let own: Vec<&Judged> =
+            table.claims.iter().filter(|judged| judged.claim.is_of(document)).collect();
         for judged in own {
             claim(&mut out, table, judged);
         }
@@ -36,7 +40,9 @@ pub fn markdown(table: &Table) -> String {
 fn machines(out: &mut String, table: &Table) {
     out.push_str("## Which machines?\n\n");
     if table.machines.is_empty() {
-        out.push_str("None yet: there are no datasets, so no claim has been measured or simulated.\n\n");
+        out.push_str(
+            "None yet: there are no datasets, so no claim has been measured or simulated.\n\n",
+        );
         return;
     }
     out.push_str("| name | what it is | |\n|---|---|---|\n");
@@ -46,7 +52,9 @@ fn machines(out: &mut String, table: &Table) {
     }
     let older = match table.older {
         0 => String::new(),
-        more => format!(" Older ones of the same experiment on the same machine do not count: {more}."),
+        more => {
+            format!(" Older ones of the same experiment on the same machine do not count: {more}.")
+        }
     };
     let _ = write!(out, "\nDatasets: {}.{older}\n\n", table.datasets);
 }
@@ -54,10 +62,17 @@ fn machines(out: &mut String, table: &Table) {
 fn summary(out: &mut String, table: &Table) {
     out.push_str("## How many?\n\n| verdict | measured | simulated alone |\n|---|---|---|\n");
     let count = |wanted: &str, basis: Basis| {
-        table.claims.iter().filter(|one| one.basis == basis && one.verdict.words() == wanted).count()
+        table
+            .claims
+            .iter()
+            .filter(|one| one.basis == basis && one.verdict.words() == wanted)
+            .count()
     };
-    for words in [Verdict::Holds, Verdict::DoesNot, Verdict::Undecided].map(|verdict| verdict.words()) {
-        let (measured, simulated) = (count(&words, Basis::Measured), count(&words, Basis::Simulated));
+    for words in
+        [Verdict::Holds, Verdict::DoesNot, Verdict::Undecided].map(|verdict| verdict.words())
+    {
+        let (measured, simulated) =
+            (count(&words, Basis::Measured), count(&words, Basis::Simulated));
         let _ = writeln!(out, "| {words} | {measured} | {simulated} |");
     }
     let none = table.claims.iter().filter(|judged| judged.basis == Basis::Nothing);
@@ -96,8 +111,11 @@ fn claim(out: &mut String, table: &Table, judged: &Judged) {
     for tested in &judged.tests {
         row(out, tested);
     }
-    let names: Vec<String> =
-        claim.experiments().iter().map(|name| format!("[{name}](../experiments/{name}.toml)")).collect();
+    let names: Vec<String> = claim
+        .experiments()
+        .iter()
+        .map(|name| format!("[{name}](../experiments/{name}.toml)"))
+        .collect();
     let _ = write!(out, "\nTested by {}.\n\n", names.join(", "));
 }
 
@@ -109,7 +127,9 @@ fn row(out: &mut String, tested: &Tested) {
     }
     let published = match &tested.published[..] {
         [] => "no figure".to_owned(),
-        figures => figures.iter().map(|figure| format!("{figure:.3}")).collect::<Vec<_>>().join(", "),
+        figures => {
+            figures.iter().map(|figure| format!("{figure:.3}")).collect::<Vec<_>>().join(", ")
+        }
     };
     let _ = write!(out, "| {comparison} | {} | {published} |", test.expect);
     for outcome in &tested.by_machine {
@@ -120,7 +140,8 @@ fn row(out: &mut String, tested: &Tested) {
 
 /// The figure and whether it is as claimed, or why there is none.
 pub(crate) fn words(outcome: &Outcome) -> String {
-    let figure = |figure: &Interval| format!("{:.3} [{:.3}, {:.3}]", figure.value, figure.low, figure.high);
+    let figure =
+        |figure: &Interval| format!("{:.3} [{:.3}, {:.3}]", figure.value, figure.low, figure.high);
     match (&outcome.figure, &outcome.instead) {
         (Some(own), _) => format!("{}: {}", figure(own), outcome.verdict.words()),
         (None, Some((other, verdict))) => {

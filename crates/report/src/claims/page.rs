@@ -12,11 +12,13 @@ use crate::claims::text::{summary, verdict};
 /// Every claim with its verdict and figures, document by document.
 pub fn page(table: &Table) -> Page {
     let of_document = |document: &Document| {
-        let own: Vec<&Judged> = table.claims.iter().filter(|judged| judged.claim.is_of(document)).collect();
+        let own: Vec<&Judged> =
+            table.claims.iter().filter(|judged| judged.claim.is_of(document)).collect();
         let body = html! {
             @for judged in own {
                 h4 { (clean(&judged.claim.says)) }
-                p { (clean(&format!("{}; {}. {}.", judged.claim.kind, judged.claim.place, verdict(table, judged)))) }
+                p { (clean(&format!("{}; {}. \
+                                     {}.", judged.claim.kind, judged.claim.place, verdict(table, judged)))) }
                 @if !judged.tests.is_empty() && !table.machines.is_empty() { (figures(table, judged)) }
             }
         };
@@ -57,9 +59,11 @@ fn figures(table: &Table, judged: &Judged) -> maud::Markup {
         }))
         .map(|head| (head, Align::Left))
         .collect();
-    let heads: Vec<(&str, Align)> = heads.iter().map(|(head, align)| (head.as_str(), *align)).collect();
+    let heads: Vec<(&str, Align)> =
+        heads.iter().map(|(head, align)| (head.as_str(), *align)).collect();
     let row = |tested: &Tested| {
-        let published: Vec<String> = tested.published.iter().map(|figure| format!("{figure:.3}")).collect();
+        let published: Vec<String> =
+            tested.published.iter().map(|figure| format!("{figure:.3}")).collect();
         let mut cells = vec![
             format!("{} / {}", tested.test.case, tested.test.against),
             tested.test.expect.to_string(),

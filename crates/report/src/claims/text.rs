@@ -8,7 +8,8 @@ use ringfence_studies::claims::{Basis, Judged, Table, Verdict};
 
 use crate::claims::markdown::words;
 
-/// Claim by claim, document by document: the verdict, and each figure that it rests on. Without results that is said first.
+/// Claim by claim, document by document: the verdict, and each figure that it rests on. Without
+/// results that is said first.
 pub fn text(table: &Table, style: &Style) -> String {
     let mut out = String::new();
     if table.has_no_results() {
@@ -70,21 +71,26 @@ pub(crate) fn verdict(table: &Table, judged: &Judged) -> String {
 
 /// How many claims came out how, and what that rests on.
 pub fn summary(table: &Table) -> String {
-    let count = |of: &dyn Fn(&Judged) -> bool| table.claims.iter().filter(|judged| of(judged)).count();
+    let count =
+        |of: &dyn Fn(&Judged) -> bool| table.claims.iter().filter(|judged| of(judged)).count();
     if table.has_no_results() {
         let by = |verdict: Verdict| count(&|judged| judged.published.as_ref() == Some(&verdict));
         return format!(
-            "There are no results here: no claim was compared with measured or simulated figures. By the published figures, \
-             of {} claims {} hold and {} do not; {} have no experiment. 'ringfence reproduce' measures, \
-             'ringfence contribute DATASET' packs what it measured into the folder results/, and --results names another folder.",
+            "There are no results here: no claim was compared with measured or simulated figures. \
+             By the published figures, \
+             of {} claims {} hold and {} do not; {} have no experiment. 'ringfence reproduce' \
+             measures, \
+             'ringfence contribute DATASET' packs what it measured into the folder results/, and \
+             --results names another folder.",
             table.claims.len(),
             by(Verdict::Holds),
             by(Verdict::DoesNot),
             count(&|judged| judged.claim.untested.is_some())
         );
     }
-    let by =
-        |basis: Basis, verdict: Verdict| count(&|judged| judged.basis == basis && judged.verdict == verdict);
+    let by = |basis: Basis, verdict: Verdict| {
+        count(&|judged| judged.basis == basis && judged.verdict == verdict)
+    };
     let decided = |basis: Basis| {
         format!(
             "{} hold, {} do not, {} are undecided",
@@ -94,7 +100,8 @@ pub fn summary(table: &Table) -> String {
         )
     };
     format!(
-        "Of {} claims, by what was measured {}; by what was simulated alone {}; {} were not run. Datasets in results/: {}.",
+        "Of {} claims, by what was measured {}; by what was simulated alone {}; {} were not run. \
+         Datasets in results/: {}.",
         table.claims.len(),
         decided(Basis::Measured),
         decided(Basis::Simulated),

@@ -20,7 +20,11 @@ pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
     let figures: Vec<Markup> =
         digests.iter().filter_map(|digest| figure(digest, digests.len() > 1)).collect();
     let body = html! { div class="row one" { @for figure in &figures { (figure) } } };
-    (!figures.is_empty()).then(|| Section { id: "commits", title: "What a commit takes".into(), body })
+    (!figures.is_empty()).then(|| Section {
+        id: "commits",
+        title: "What a commit takes".into(),
+        body,
+    })
 }
 
 fn figure(digest: &Digest, several: bool) -> Option<Markup> {
@@ -48,7 +52,9 @@ fn figure(digest: &Digest, several: bool) -> Option<Markup> {
             tip: tip(column),
         }));
         let figures = told.iter().map(|told| told.whole.clone());
-        lines.push([name.clone(), count(one.histogram.total())].into_iter().chain(figures).collect());
+        lines.push(
+            [name.clone(), count(one.histogram.total())].into_iter().chain(figures).collect(),
+        );
     }
     let values: Vec<f64> = cells.iter().filter_map(|cell: &HeatCell| cell.value).collect();
     let least = values.iter().copied().min_by(f64::total_cmp).unwrap_or(1.0);
@@ -56,18 +62,30 @@ fn figure(digest: &Digest, several: bool) -> Option<Markup> {
     let mut heads = vec![("", Align::Left), ("commits", Align::Right)];
     heads.extend(names.iter().map(|name| (*name, Align::Right)));
     let title = match several {
-        true => format!("What a commit takes, by way and quantile, {}", digest.findings.plan.experiment.name),
+        true => format!(
+            "What a commit takes, by way and quantile, {}",
+            digest.findings.plan.experiment.name
+        ),
         false => "What a commit takes, by way and quantile".into(),
     };
     let numbers = table(&title, &heads, &lines);
     let columns = names.iter().map(|name| (*name).to_owned()).collect();
     let height = 44 + 34 * rows.len() as u32;
-    let chart = Chart::new("heat", Heat { columns, rows: row_names, cells, scale: Scale::More, range });
-    let explanation = "The stronger the colour, the longer, on a logarithmic scale. p99: 99 of 100 commits take at most as long. Max is the \
-                       lower end of the bucket that the longest lies in. ~: trials differ too much for an interval; the table \
+    let chart =
+        Chart::new("heat", Heat { columns, rows: row_names, cells, scale: Scale::More, range });
+    let explanation = "The stronger the colour, the longer, on a logarithmic scale. p99: 99 of 100 \
+                       commits take at most as long. Max is the \
+                       lower end of the bucket that the longest lies in. ~: trials differ too much \
+                       for an interval; the table \
                        has the range over trials. A quantile of too few commits is not shown.";
-    let figure =
-        Figure { title: &title, explanation, chart: &chart, height, legend: html! {}, table: numbers };
+    let figure = Figure {
+        title: &title,
+        explanation,
+        chart: &chart,
+        height,
+        legend: html! {},
+        table: numbers,
+    };
     Some(figure.render())
 }
 
@@ -83,8 +101,8 @@ fn row_names(plan: &Plan, rows: &[&CaseLatencies], all: &[CaseLatencies]) -> Vec
     names.collect()
 }
 
-/// Ways to commit by what they differ in, without the parameters' names, so that there is room for figures: `fsync direct`.
-/// Nothing where that does not tell them apart.
+/// Ways to commit by what they differ in, without the parameters' names, so that there is room for
+/// figures: `fsync direct`. Nothing where that does not tell them apart.
 pub(crate) fn by_difference(tasks: &[&Commit]) -> Option<Vec<String>> {
     let words = |task: &&Commit| {
         let Commit { sync, io, layout, record, batch, writers, size, .. } = *task;
@@ -100,8 +118,9 @@ pub(crate) fn by_difference(tasks: &[&Commit]) -> Option<Vec<String>> {
     let all: Vec<Vec<String>> = tasks.iter().map(words).collect();
     let varies = |place: &usize| all.iter().any(|words| words[*place] != all[0][*place]);
     let places: Vec<usize> = (0..7).filter(varies).collect();
-    let short =
-        |words: &Vec<String>| places.iter().map(|place| words[*place].as_str()).collect::<Vec<_>>().join(" ");
+    let short = |words: &Vec<String>| {
+        places.iter().map(|place| words[*place].as_str()).collect::<Vec<_>>().join(" ")
+    };
     let shorts: Vec<String> = all.iter().map(short).collect();
     let distinct = shorts.iter().collect::<BTreeSet<_>>().len() == tasks.len();
     (distinct && tasks.len() > 1).then_some(shorts)
@@ -134,7 +153,10 @@ fn told(one: &CaseLatencies) -> Vec<Told> {
         },
     });
     let most = one.histogram.most().unwrap_or_default();
-    let max =
-        Told { ns: Some(most.max(1) as f64), short: time(most), whole: format!("{} or more", time(most)) };
+    let max = Told {
+        ns: Some(most.max(1) as f64),
+        short: time(most),
+        whole: format!("{} or more", time(most)),
+    };
     quantiles.chain([max]).collect()
 }

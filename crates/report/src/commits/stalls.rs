@@ -19,8 +19,8 @@ pub(crate) struct Drawn {
     cases: Vec<(String, &'static str, &'static str)>,
     /// What a latency is that of.
     unit: String,
-    /// Start and length in s, case, longest in ns, dirty and written-back bytes, share of time that the disk was busy; -1 for
-    /// what is not known.
+    /// Start and length in s, case, longest in ns, dirty and written-back bytes, share of time that
+    /// the disk was busy; -1 for what is not known.
     points: Vec<[f64; 7]>,
     /// When the others stopped, s.
     stops: Vec<f64>,
@@ -61,14 +61,17 @@ fn figure(digest: &Digest, several: bool) -> Option<Markup> {
     };
     explanation += match watched {
         true => {
-            "Below, at the end of each stretch the bytes that are dirty or being written back in the whole machine, and the share of \
-             its time in which the busiest disk had a request under way, by the kernel's counts: they are of everybody."
+            "Below, at the end of each stretch the bytes that are dirty or being written back in \
+             the whole machine, and the share of \
+             its time in which the busiest disk had a request under way, by the kernel's counts: \
+             they are of everybody."
         }
         false => "What the disk did was not recorded: this dataset is of an earlier version.",
     };
     if *per_point > 1 {
         explanation += &format!(
-            " A point is {per_point} stretches in a row of the same case, and the most of each; busy is their mean."
+            " A point is {per_point} stretches in a row of the same case, and the most of each; \
+             busy is their mean."
         );
     }
     if !stops_s.is_empty() {
@@ -84,9 +87,10 @@ fn figure(digest: &Digest, several: bool) -> Option<Markup> {
         },
     );
     let mut entries: Vec<(&str, &str, &str)> = match shown.len() {
-        few if few <= LOOKS.len() => {
-            shown.iter().map(|case| (cases[*case].2, cases[*case].1, cases[*case].0.as_str())).collect()
-        }
+        few if few <= LOOKS.len() => shown
+            .iter()
+            .map(|case| (cases[*case].2, cases[*case].1, cases[*case].0.as_str()))
+            .collect(),
         _ => Vec::new(),
     };
     if watched {
@@ -95,7 +99,11 @@ fn figure(digest: &Digest, several: bool) -> Option<Markup> {
             ("line", "msync", "being written back"),
         ]);
     }
-    let title = if counted { format!("The longest {unit}s over time") } else { "The disk over time".into() };
+    let title = if counted {
+        format!("The longest {unit}s over time")
+    } else {
+        "The disk over time".into()
+    };
     let title = if several { format!("{title}, {}", plan.experiment.name) } else { title };
     let height = 20 + if counted { 200 } else { 0 } + if watched { 220 } else { 0 };
     let figure = Figure {
@@ -124,7 +132,12 @@ fn drawn(point: &Stall) -> [f64; 7] {
 }
 
 // By case: a row for each point would be longer than the page.
-fn by_case(cases: &[(String, &str, &str)], shown: &[usize], points: &[Stall], unit: &str) -> Markup {
+fn by_case(
+    cases: &[(String, &str, &str)],
+    shown: &[usize],
+    points: &[Stall],
+    unit: &str,
+) -> Markup {
     let longest = format!("longest {unit}");
     let heads = [
         ("case", Align::Left),
@@ -136,7 +149,10 @@ fn by_case(cases: &[(String, &str, &str)], shown: &[usize], points: &[Stall], un
     let row = |case: &usize| {
         let own = || points.iter().filter(|point| point.case == *case);
         let bytes = |of: fn(&Stall) -> Option<u64>| {
-            own().filter_map(of).max().map_or(NO_FIGURE.into(), |bytes| Bytes(rounded(bytes)).to_string())
+            own()
+                .filter_map(of)
+                .max()
+                .map_or(NO_FIGURE.into(), |bytes| Bytes(rounded(bytes)).to_string())
         };
         let busy = || own().filter_map(|point| Some((point.busy?, point.length_s)));
         let all: f64 = busy().map(|(_, length)| length).sum();

@@ -94,7 +94,8 @@ impl<'a> Ways<'a> {
             match known.others.iter().find(|other| other.case == way.case) {
                 _ if way.case == known.case => (way.ratio, way.first) = (1.0, true),
                 Some(other) => {
-                    (way.ratio, way.dearer, way.by_median) = (other.ratio, other.dearer, other.by_median);
+                    (way.ratio, way.dearer, way.by_median) =
+                        (other.ratio, other.dearer, other.by_median);
                 }
                 None => return false,
             }
@@ -121,13 +122,19 @@ pub(crate) fn said(found: &Findings) -> impl Iterator<Item = String> {
     let mut without = Ways::of(found).map_or_else(Vec::new, |ways| ways.without);
     without.dedup();
     if !without.is_empty() {
-        let compared = [": there is no durable commit in such a figure", ", and is there to compare with"];
-        parts.push(format!("sync={} makes nothing durable{}.", without.join(", "), compared[parts.len()]));
+        let compared =
+            [": there is no durable commit in such a figure", ", and is there to compare with"];
+        parts.push(format!(
+            "sync={} makes nothing durable{}.",
+            without.join(", "),
+            compared[parts.len()]
+        ));
     }
     (!parts.is_empty()).then(|| parts.join(" ")).into_iter().chain(unreached(found))
 }
 
-/// Why no way is advised, and what would help. Nothing where two durable ones have figures, or all that were measured.
+/// Why no way is advised, and what would help. Nothing where two durable ones have figures, or all
+/// that were measured.
 pub(crate) fn none_advised(found: &Findings) -> Option<String> {
     let ways = Ways::of(found)?;
     let which = match (ways.costs.len(), ways.unknown.len()) {
@@ -136,11 +143,15 @@ pub(crate) fn none_advised(found: &Findings) -> Option<String> {
         (1, others) => format!("only one of the {} durable ones has a figure", others + 1),
         _ => return None,
     };
-    Some(format!("No way is advised, because {which}: {}.", NotEstimable::hardest(&ways.unknown)?.why()))
+    Some(format!(
+        "No way is advised, because {which}: {}.",
+        NotEstimable::hardest(&ways.unknown)?.why()
+    ))
 }
 
-/// The cheapest of those that are durable; nothing where less than two were measured, or where they wrote different
-/// amounts or by different numbers of writers, which no program can choose as it likes.
+/// The cheapest of those that are durable; nothing where less than two were measured, or where they
+/// wrote different amounts or by different numbers of writers, which no program can choose as it
+/// likes.
 fn advice(found: &Findings) -> Option<String> {
     let mut ways = Ways::of(found)?;
     if ways.costs.len() < 2 || !ways.alike() {
@@ -150,7 +161,8 @@ fn advice(found: &Findings) -> Option<String> {
     let (least, more) = ways.costs.split_at(tied);
     let quantile = found.plan.experiment.measure.quantity.quantile();
     let at = quantile.map_or(String::new(), |quantile| format!(" at {quantile}"));
-    let name = |way: &Way| format!("{} ({}{at})", words(&found.plan, way.case), ns_interval(&way.cost));
+    let name =
+        |way: &Way| format!("{} ({}{at})", words(&found.plan, way.case), ns_interval(&way.cost));
     let named: Vec<String> = least.iter().map(name).collect();
     let mut said = match named.len() {
         1 => format!("Use {}: no other durable way that was measured is as cheap", named[0]),
@@ -187,14 +199,16 @@ fn unreached(found: &Findings) -> Option<String> {
     };
     let named: Vec<String> = found.unreached.iter().map(name).collect();
     Some(format!(
-        "Not every commit reached the disk, which ended fewer writes than there were commits: {}. Something above it answers \
+        "Not every commit reached the disk, which ended fewer writes than there were commits: {}. \
+         Something above it answers \
          without it: 'ringfence explain DIR' says what stands between.",
         listed(&named, "and")
     ))
 }
 
-/// The answer in a sentence: the cheapest durable way, its batch and its cost. Where batches differ that is the cost of a
-/// record. Nothing where records or writers differ, or no durable way has a figure.
+/// The answer in a sentence: the cheapest durable way, its batch and its cost. Where batches differ
+/// that is the cost of a record. Nothing where records or writers differ, or no durable way has a
+/// figure.
 pub(crate) fn headline(found: &Findings) -> Option<String> {
     let mut ways = Ways::of(found)?;
     let (alike, quantile) = (ways.alike(), found.plan.experiment.measure.quantity.quantile());
@@ -242,17 +256,19 @@ fn way(task: &Commit) -> String {
         Layout::Allocated => "into reserved blocks",
         Layout::Written => "on a file written before",
     };
-    let writers = if task.writers > 1 { format!("; {} writers", task.writers) } else { String::new() };
+    let writers =
+        if task.writers > 1 { format!("; {} writers", task.writers) } else { String::new() };
     format!("{}{io} {layout}; batch {}{writers}", task.sync.name(), task.batch)
 }
 
-/// Of a proof whose victim commits: what to expect beside the writer, which lever helps, and what that costs the writer.
-/// Nothing where the verdict leaves it open.
+/// Of a proof whose victim commits: what to expect beside the writer, which lever helps, and what
+/// that costs the writer. Nothing where the verdict leaves it open.
 pub(crate) fn of_proof(proof: &Proof) -> Option<String> {
     let question = &proof.record.question;
     let Ok(Task::Commit(task)) = question.victim() else { return None };
     let beside = (*proof.judged_beside()).ok()?;
-    let quantile = question.measure.quantity.quantile().map_or(String::new(), |of| format!("{of} at "));
+    let quantile =
+        question.measure.quantity.quantile().map_or(String::new(), |of| format!("{of} at "));
     let budget = budget::text(question.budget);
     let told = |figure: &Interval| judged_figure(question.budget, figure).to_string();
     let writer = writer(&question.aggressor().ok()?, &text::print(&question.aggressor));
@@ -281,14 +297,16 @@ pub(crate) fn of_proof(proof: &Proof) -> Option<String> {
         (Verdict::Missed, _) if proof.tried.is_empty() => {
             format!(", over the budget of {budget}; no lever was tried")
         }
-        (Verdict::Missed, _) => format!("; no lever that was tried keeps it within the budget of {budget}"),
+        (Verdict::Missed, _) => {
+            format!("; no lever that was tried keeps it within the budget of {budget}")
+        }
         _ => return None,
     };
     Some(format!("{expect}{more}."))
 }
 
-/// Of a victim that commits in one way: what to expect beside the neighbour that is known to slow it down most. Nothing where none
-/// is.
+/// Of a victim that commits in one way: what to expect beside the neighbour that is known to slow
+/// it down most. Nothing where none is.
 pub(crate) fn beside(found: &Findings) -> Option<String> {
     let plan = &found.plan;
     let slowed = found.results.iter().filter_map(|result| {
@@ -301,9 +319,11 @@ pub(crate) fn beside(found: &Findings) -> Option<String> {
     if found.results.iter().any(|result| plan.metric_task(result.case) != own) {
         return None;
     }
-    let mut others = plan.cases[worst.case].active.iter().filter(|active| active.role != plan.metric);
+    let mut others =
+        plan.cases[worst.case].active.iter().filter(|active| active.role != plan.metric);
     let (Some(other), None) = (others.next(), others.next()) else { return None };
-    let writer = writer(&plan.variants[other.role].get(other.variant)?.task, &words(plan, worst.case));
+    let writer =
+        writer(&plan.variants[other.role].get(other.variant)?.task, &words(plan, worst.case));
     let quantile =
         plan.experiment.measure.quantity.quantile().map_or(String::new(), |of| format!("{of} at "));
     Some(format!("{}; beside {writer} expect {quantile}{}.", way(task), slowdown(&expected)))

@@ -35,8 +35,8 @@ pub struct Compared {
     pub comparison: Comparison,
 }
 
-/// The page of a comparison, or of several, such as those of two surveys; and what was left out, a line
-/// each.
+/// The page of a comparison, or of several, such as those of two surveys; and what was left out, a
+/// line each.
 pub fn comparisons(all: &[Compared], left_out: &[String]) -> Page {
     let one = if let [one] = all { Some(&one.comparison) } else { None };
     let mut groups: Vec<Group> = all
@@ -183,8 +183,10 @@ fn sections(comparison: &Comparison, several: bool) -> Vec<Section> {
 // The second figure over the first, cell by cell.
 fn changes(comparison: &Comparison) -> maud::Markup {
     let rows: Vec<RangeRow> = comparison.cells.iter().map(row).collect();
-    let explanation = "The figure after over the figure before: more is more time or more harm. Bars are intervals that hold \
-                       for all cells at once, with an arrow where they go on beyond the frame; faint ones may be no change.";
+    let explanation = "The figure after over the figure before: more is more time or more harm. \
+                       Bars are intervals that hold \
+                       for all cells at once, with an arrow where they go on beyond the frame; \
+                       faint ones may be no change.";
     let ranges = Ranges { axis: "after over before".into(), unit: "slowdown", rows, mark: None };
     ranges.figure("Change of each cell", explanation, cells(comparison))
 }
@@ -192,12 +194,15 @@ fn changes(comparison: &Comparison) -> maud::Markup {
 fn row(cell: &Cell) -> RangeRow {
     let name = clean(&name(&cell.arm, &cell.label));
     let known = cell.change.slowdown;
-    let shown = |figure: Option<numbers::Figure>| figure.map_or(numbers::NO_FIGURE.into(), |f| f.to_string());
+    let shown = |figure: Option<numbers::Figure>| {
+        figure.map_or(numbers::NO_FIGURE.into(), |f| f.to_string())
+    };
     RangeRow {
         color: color(cell).into(),
         faint: !changed(cell),
         figure: known.map(|change| [change.value, change.low, change.high]),
-        text: known.map_or(numbers::NO_FIGURE.into(), |change| numbers::slowdown_figure(&change).value),
+        text: known
+            .map_or(numbers::NO_FIGURE.into(), |change| numbers::slowdown_figure(&change).value),
         tip: Tip::new(&name)
             .with("figure", figure_name(cell))
             .with("before", shown(figure(cell, &cell.before)))
@@ -209,7 +214,9 @@ fn row(cell: &Cell) -> RangeRow {
 }
 
 fn cells(comparison: &Comparison) -> maud::Markup {
-    let shown = |figure: Option<numbers::Figure>| figure.map_or(numbers::NO_FIGURE.into(), |f| f.to_string());
+    let shown = |figure: Option<numbers::Figure>| {
+        figure.map_or(numbers::NO_FIGURE.into(), |f| f.to_string())
+    };
     let lines: Vec<Vec<String>> = comparison
         .cells
         .iter()

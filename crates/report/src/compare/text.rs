@@ -71,9 +71,15 @@ fn cells(comparison: &Comparison) -> Table {
 
 /// For narrow terminals: a few lines for each cell.
 fn list(out: &mut String, comparison: &Comparison, style: &Style) {
-    let shown = |figure: Option<crate::numbers::Figure>| figure.map_or(NO_FIGURE.into(), |f| f.to_string());
+    let shown =
+        |figure: Option<crate::numbers::Figure>| figure.map_or(NO_FIGURE.into(), |f| f.to_string());
     for cell in &comparison.cells {
-        paragraph(out, 0, &format!("{}, {}", name(&cell.arm, &cell.label), figure_name(cell)), style);
+        paragraph(
+            out,
+            0,
+            &format!("{}, {}", name(&cell.arm, &cell.label), figure_name(cell)),
+            style,
+        );
         let sides = format!(
             "before {}, after {}",
             shown(figure(cell, &cell.before)),
@@ -95,7 +101,10 @@ fn missing(comparison: &Comparison) -> Vec<String> {
     let mut groups: Vec<(Side, String, Vec<String>)> = Vec::new();
     for missing in &comparison.missing {
         let (name, why) = (name(&missing.arm, &missing.label), reason(missing));
-        match groups.iter_mut().find(|(side, known, _)| *side == missing.missing_from && *known == why) {
+        match groups
+            .iter_mut()
+            .find(|(side, known, _)| *side == missing.missing_from && *known == why)
+        {
             Some((.., names)) => names.push(name),
             None => groups.push((missing.missing_from, why, vec![name])),
         }
@@ -114,7 +123,8 @@ fn missing(comparison: &Comparison) -> Vec<String> {
 
 /// The verdict of a whole comparison in a sentence: how many cells changed, and which most.
 pub fn compare_answer(comparison: &Comparison) -> String {
-    let count = |paint: fn(&Compared) -> bool| comparison.cells.iter().filter(|cell| paint(cell)).count();
+    let count =
+        |paint: fn(&Compared) -> bool| comparison.cells.iter().filter(|cell| paint(cell)).count();
     let changed = count(words::changed);
     let undecided = count(|cell| verdict(cell).1 == Paint::Caution);
     let same = comparison.cells.len() - changed - undecided;
@@ -123,11 +133,13 @@ pub fn compare_answer(comparison: &Comparison) -> String {
         (1, _, 1) => "The one cell did not change by more than the margin.".into(),
         (1, ..) => "The one cell is undecided.".into(),
         (cells, ..) => format!(
-            "Of {cells} cells {changed} changed, {same} did not change by more than the margin, and {undecided} {} undecided.",
+            "Of {cells} cells {changed} changed, {same} did not change by more than the margin, \
+             and {undecided} {} undecided.",
             if undecided == 1 { "is" } else { "are" }
         ),
     };
-    let size = |cell: &&Compared| cell.change.slowdown.map_or(0.0, |change| change.value.ln().abs());
+    let size =
+        |cell: &&Compared| cell.change.slowdown.map_or(0.0, |change| change.value.ln().abs());
     let most = comparison.cells.iter().filter(|cell| words::changed(cell));
     if let Some(most) = most.max_by(|a, b| size(a).total_cmp(&size(b))) {
         let shown = change(most).map_or_else(String::new, |figure| figure.to_string());

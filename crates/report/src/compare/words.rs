@@ -47,7 +47,9 @@ pub(crate) fn verdict(cell: &Cell) -> (String, Paint) {
     match &cell.change.verdict {
         Verdict::Slower => (more.into(), Paint::Bad),
         Verdict::Faster => (less.into(), Paint::Good),
-        Verdict::NoChangeLargerThanMargin => (format!("within {}", percent(cell.change.margin)), Paint::Good),
+        Verdict::NoChangeLargerThanMargin => {
+            (format!("within {}", percent(cell.change.margin)), Paint::Good)
+        }
         Verdict::Undecided { trials_needed: Some(trials) } => {
             (format!("undecided: about {trials} trials in both would tell"), Paint::Caution)
         }
@@ -82,25 +84,33 @@ pub(crate) fn reading(comparison: &Comparison) -> Vec<String> {
     let holds = match comparison.cells.len() {
         1 => format!("The interval holds with {}", percent(comparison.confidence)),
         cells => format!(
-            "Each of the {cells} intervals holds with {}, so that all of them together hold with {}",
+            "Each of the {cells} intervals holds with {}, so that all of them together hold with \
+             {}",
             percent(comparison.level),
             percent(comparison.confidence)
         ),
     };
     let mut lines = vec![format!(
-        "change: the figure after over the figure before; +3 % is 3 % more, 3x three times as much. {holds}"
+        "change: the figure after over the figure before; +3 % is 3 % more, 3x three times as \
+         much. {holds}"
     )];
     if comparison.looks > 1 {
         lines[0] += ", whichever look was the last";
     }
     let has = |what: What| comparison.cells.iter().any(|cell| cell.figure == what);
     if has(What::Slowdown) {
-        lines.push("slowdown: against the case's baseline, measured next to it, so that the machine's own speed cancels".into());
+        lines.push(
+            "slowdown: against the case's baseline, measured next to it, so that the \
+                    machine's own speed cancels"
+                .into(),
+        );
     }
     // No clock and no guests are simulated.
     if has(What::Cost) && !comparison.simulated {
         lines.push(
-            "time: what was different about the machine on the two occasions, such as its clock or its other guests, is part of the change; the interval only knows how much trials differ".into(),
+            "time: what was different about the machine on the two occasions, such as its clock or \
+             its other guests, is part of the change; the interval only knows how much trials \
+             differ".into(),
         );
     }
     lines

@@ -71,7 +71,10 @@ pub fn calibrated(fit: &Fit) -> impl Serialize + use<> {
 }
 
 /// `machine sensitivity`: which cell moves by how much.
-pub fn machine_sensitivity(description: &Description, found: &Sensitivity) -> impl Serialize + use<> {
+pub fn machine_sensitivity(
+    description: &Description,
+    found: &Sensitivity,
+) -> impl Serialize + use<> {
     #[derive(Serialize)]
     struct NotMoved {
         path: String,
@@ -86,7 +89,8 @@ pub fn machine_sensitivity(description: &Description, found: &Sensitivity) -> im
         rows: Vec<ringfence_studies::describe::sensitivity::Row>,
         not_moved: Vec<NotMoved>,
     }
-    let not_moved = found.left_out.iter().cloned().map(|(path, because)| NotMoved { path, because });
+    let not_moved =
+        found.left_out.iter().cloned().map(|(path, because)| NotMoved { path, because });
     let body = Body {
         machine: description.name.clone(),
         by: MOVED,

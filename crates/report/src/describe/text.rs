@@ -9,10 +9,13 @@ use ringfence_studies::describe::fit::{Fit, Worse};
 use ringfence_studies::describe::sensitivity::{MOVED, Sensitivity};
 use ringfence_studies::describe::{Outcome, Predicted};
 
-/// What a described machine predicts: the cells that it rests on, the others, and the errors of each.
+/// What a described machine predicts: the cells that it rests on, the others, and the errors of
+/// each.
 pub fn check(found: &Predicted, style: &Style) -> String {
     let mut out = String::new();
-    for (title, outcomes) in [("Used for the machine file", &found.used), ("Left out", &found.left_out)] {
+    for (title, outcomes) in
+        [("Used for the machine file", &found.used), ("Left out", &found.left_out)]
+    {
         if outcomes.is_empty() {
             continue;
         }
@@ -53,7 +56,12 @@ pub fn fitted(fit: &Fit, style: &Style) -> String {
                 format!("median {}, mean {}", percent(median), percent(mean))
             })
         };
-        out += &format!("{name} ({}): error before {}; after {}\n", before.len(), of(before), of(after));
+        out += &format!(
+            "{name} ({}): error before {}; after {}\n",
+            before.len(),
+            of(before),
+            of(after)
+        );
     }
     out += &format!("machines tried: {}\n\n", fit.tried);
     for worse in fit.worse() {
@@ -75,9 +83,10 @@ pub fn fitted(fit: &Fit, style: &Style) -> String {
 // Values that make some cells worse are said to.
 fn told(worse: &Worse) -> String {
     let (whose, why) = match worse.used {
-        true => {
-            ("that were used", "The search goes by ratios, so that it may take what is worse as an error.")
-        }
+        true => (
+            "that were used",
+            "The search goes by ratios, so that it may take what is worse as an error.",
+        ),
         false => (
             "that were left out",
             "These values are fitted to the others, and are no better for it: keep those before.",
@@ -85,7 +94,8 @@ fn told(worse: &Worse) -> String {
     };
     let ((old_median, old_mean), (median, mean)) = (worse.before, worse.after);
     format!(
-        "WORSE: the {} cells {whose} come out worse than before: error {} in the median, before {}; {} in the mean, before {}. {why}",
+        "WORSE: the {} cells {whose} come out worse than before: error {} in the median, before \
+         {}; {} in the mean, before {}. {why}",
         worse.cells,
         percent(median),
         percent(old_median),
@@ -97,7 +107,11 @@ fn told(worse: &Worse) -> String {
 /// Which cell moves by how much.
 pub fn sensitivity(found: &Sensitivity, style: &Style) -> String {
     let mut out = String::new();
-    heading(&mut out, &format!("What each cell does when a value grows by {}", percent(MOVED)), style);
+    heading(
+        &mut out,
+        &format!("What each cell does when a value grows by {}", percent(MOVED)),
+        style,
+    );
     for (number, (cell, figure)) in found.cells.iter().zip(&found.figures).enumerate() {
         let figure = figure.map_or("not simulated".into(), ns);
         out += &format!("{:>3}  {cell}: {figure}\n", number + 1);
@@ -186,7 +200,8 @@ fn summed(outcomes: &[Outcome]) -> String {
                 })
                 .count();
             format!(
-                "{} cells: error {} in the median, {} in the mean; {inside} within the measured interval\n",
+                "{} cells: error {} in the median, {} in the mean; {inside} within the measured \
+                 interval\n",
                 outcomes.len(),
                 percent(median),
                 percent(mean)

@@ -11,7 +11,8 @@ use crate::text::{faint, hanging, heading, paragraph, section};
 pub(crate) fn saving(out: &mut String, saving: &Saving, style: &Style) {
     section(out);
     heading(out, &title(saving), style);
-    let mut table = Table::new(vec![Column::left("method"), Column::right("time"), Column::right("bounds")]);
+    let mut table =
+        Table::new(vec![Column::left("method"), Column::right("time"), Column::right("bounds")]);
     for Predicted { method, cost } in &saving.predicted {
         let name = method.as_deref().unwrap_or("as recorded");
         let bounds = format!("[{}, {}]", signed(cost.low), signed(cost.high));
@@ -30,15 +31,20 @@ pub(crate) fn saving(out: &mut String, saving: &Saving, style: &Style) {
             "No flush and no fence was needless.".into()
         }
         Some(ns) => {
-            format!("{needless} cost about {} more, by the prices of RINGFENCE_POLICY.", numbers::ns(ns))
+            format!(
+                "{needless} cost about {} more, by the prices of RINGFENCE_POLICY.",
+                numbers::ns(ns)
+            )
         }
         None => format!(
-            "What {needless} cost besides is not measured: set RINGFENCE_POLICY to a policy file of 'ringfence tune'."
+            "What {needless} cost besides is not measured: set RINGFENCE_POLICY to a policy file \
+             of 'ringfence tune'."
         ),
     };
     paragraph(out, 0, &text, style);
     if !saving.predicted.is_empty() {
-        let how = "Lines are priced one by one and fences by the lines that they wait for, each as in a row of \
+        let how = "Lines are priced one by one and fences by the lines that they wait for, each as \
+                   in a row of \
                    thousands: the program may hide a part of it behind other work.";
         faint(out, how, style);
     }
@@ -56,7 +62,8 @@ pub(crate) fn checked(out: &mut String, checked: &Checked, style: &Style) {
         Column::left(""),
     ]);
     for one in &checked.changes {
-        let cell = |figure: &Figure| Cell::new(figure.known().map_or_else(|| "not run".into(), change));
+        let cell =
+            |figure: &Figure| Cell::new(figure.known().map_or_else(|| "not run".into(), change));
         table.row(vec![
             Cell::new(one.change.words()),
             cell(&one.predicted),
@@ -77,7 +84,8 @@ pub(crate) fn checked(out: &mut String, checked: &Checked, style: &Style) {
 
 /// What is priced, and where.
 pub fn title(saving: &Saving) -> String {
-    let (lines, fences) = (many(saving.lines, "line", "lines"), many(saving.fences, "fence", "fences"));
+    let (lines, fences) =
+        (many(saving.lines, "line", "lines"), many(saving.fences, "fence", "fences"));
     format!("What {lines} and {fences} cost on {}", saving.measured_on)
 }
 
@@ -95,7 +103,10 @@ pub fn in_words(checked: &Checked) -> String {
     };
     let durability = match &checked.durability {
         Figure::Known(cost) => {
-            format!("its flushes and fences, {by}, take {} when they are played back alone", time(cost))
+            format!(
+                "its flushes and fences, {by}, take {} when they are played back alone",
+                time(cost)
+            )
         }
         Figure::NotRun { not_run } => {
             format!("its flushes and fences, {by}, were not played back: {not_run}")
@@ -118,16 +129,23 @@ fn reasons(changed: &Changed) -> Vec<String> {
 
 /// Where the figures come from.
 pub fn how(checked: &Checked) -> String {
-    let variables: Vec<&str> =
-        checked.changes.iter().map(|one| one.environment.as_str()).filter(|text| !text.is_empty()).collect();
+    let variables: Vec<&str> = checked
+        .changes
+        .iter()
+        .map(|one| one.environment.as_str())
+        .filter(|text| !text.is_empty())
+        .collect();
     let variables = match variables.is_empty() {
         true => String::new(),
         false => format!(", set to it by {}", variables.join("; ")),
     };
     format!(
-        "Predicted: the trace's stores, flushes and fences, executed again in memory by one thread with nothing in between, in \
-         {} mappings. Measured: {} runs of the program in each way{variables}, in turn, on copies of its files. Both are \
-         differences of processor time from as recorded, with 95 % intervals; 'agree' says that these overlap.",
+        "Predicted: the trace's stores, flushes and fences, executed again in memory by one thread \
+         with nothing in between, in \
+         {} mappings. Measured: {} runs of the program in each way{variables}, in turn, on copies \
+         of its files. Both are \
+         differences of processor time from as recorded, with 95 % intervals; 'agree' says that \
+         these overlap.",
         checked.mappings, checked.runs
     )
 }

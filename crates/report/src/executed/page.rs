@@ -1,5 +1,5 @@
-//! The page of a trace: what a recorded program executed, what of it was needless or missing, and what other
-//! instructions would change.
+//! The page of a trace: what a recorded program executed, what of it was needless or missing, and
+//! what other instructions would change.
 
 use crate::executed::text as executed;
 use crate::executed::text::{FIGURES, Told};
@@ -36,7 +36,8 @@ pub fn page(told: &Told) -> Page {
         needless_lines(run),
         findings(run),
     ];
-    let footer = "Counted over a whole recording, so that counts have no intervals; times have, at 95 %.";
+    let footer =
+        "Counted over a whole recording, so that counts have no intervals; times have, at 95 %.";
     Page {
         title: "Census".into(),
         subtitle: executed::ending(run),
@@ -84,7 +85,8 @@ fn answer(command: &str, told: &Told) -> Answer {
             },
         ),
     ];
-    let headline = if run.events == 0 { executed::nothing(run).into() } else { executed::sentence(total) };
+    let headline =
+        if run.events == 0 { executed::nothing(run).into() } else { executed::sentence(total) };
     let needless = executed::needless(total).into_iter().map(|text| format!("{}.", capital(&text)));
     let notes = run.notes.iter().map(|note| format!("{}.", capital(note)));
     let sentences = needless.chain(told.checked.map(executed::in_words)).chain(notes);
@@ -113,7 +115,8 @@ fn checked(checked: &Checked) -> Section {
             faint: ratio.is_none_or(|[_, low, high]| low <= 1.0 && 1.0 <= high),
             figure: ratio,
             text: ratio.map_or("?".into(), |[ratio, ..]| numbers::change(ratio)),
-            tip: Tip::new(&name).with("of a run", cost.map_or("not known".into(), executed::change)),
+            tip: Tip::new(&name)
+                .with("of a run", cost.map_or("not known".into(), executed::change)),
             name,
         }
     };
@@ -154,8 +157,12 @@ fn checked(checked: &Checked) -> Section {
     ];
     let title = "Processor time of a run, to that as recorded";
     let numbers = table(title, &heads, &lines);
-    let ranges =
-        Ranges { axis: "processor time, to that as recorded".into(), unit: "slowdown", rows, mark: None };
+    let ranges = Ranges {
+        axis: "processor time, to that as recorded".into(),
+        unit: "slowdown",
+        rows,
+        mark: None,
+    };
     let body = html! {
         p { (executed::how(checked)) }
         (ranges.figure(title, "Bars are intervals; faint ones may be no change.", numbers))
@@ -169,13 +176,22 @@ fn costs(saving: &Saving) -> Section {
         .predicted
         .iter()
         .map(|one| {
-            let bounds = format!("{} to {}", executed::signed(one.cost.low), executed::signed(one.cost.high));
-            vec![one.method.clone().unwrap_or("as recorded".into()), executed::signed(one.cost.ns), bounds]
+            let bounds = format!(
+                "{} to {}",
+                executed::signed(one.cost.low),
+                executed::signed(one.cost.high)
+            );
+            vec![
+                one.method.clone().unwrap_or("as recorded".into()),
+                executed::signed(one.cost.ns),
+                bounds,
+            ]
         })
         .collect();
     let title = executed::title(saving);
     let body = html! {
-        p { "By the survey's costs, line by line and fence by fence; what was needless is left out." }
+        p { "By the survey's costs, line by line and fence by fence; what was needless is left \
+             out." }
         (table(&title, &heads, &rows))
     };
     Section { id: "costs", title, body }
@@ -186,7 +202,11 @@ fn files(run: &Run) -> Option<Section> {
         ul { @for file in executed::files(run) { li { (file) } } }
         @if let Some(note) = executed::medium_note(run) { p { (note) } }
     };
-    (!run.files.is_empty()).then(|| Section { id: "files", title: "Which files were recorded".into(), body })
+    (!run.files.is_empty()).then(|| Section {
+        id: "files",
+        title: "Which files were recorded".into(),
+        body,
+    })
 }
 
 fn operations(run: &Run) -> Option<Section> {
@@ -198,7 +218,11 @@ fn operations(run: &Run) -> Option<Section> {
         })
         .collect();
     let body = html! { (table("What was executed", &heads, &rows)) };
-    (!rows.is_empty()).then(|| Section { id: "operations", title: "What was executed".into(), body })
+    (!rows.is_empty()).then(|| Section {
+        id: "operations",
+        title: "What was executed".into(),
+        body,
+    })
 }
 
 fn places(id: &'static str, title: &str, head: &str, rows: &[AtPlace]) -> Option<Section> {
@@ -212,7 +236,8 @@ fn places(id: &'static str, title: &str, head: &str, rows: &[AtPlace]) -> Option
         .iter()
         .take(MOST_PLACES)
         .map(|row| {
-            let name = row.location.as_ref().map_or_else(|| "not known".into(), Location::to_string);
+            let name =
+                row.location.as_ref().map_or_else(|| "not known".into(), Location::to_string);
             let figures = there.iter().map(|(_, get)| match get(&row.executed) {
                 0 => ".".into(),
                 many => count(many),
@@ -223,7 +248,9 @@ fn places(id: &'static str, title: &str, head: &str, rows: &[AtPlace]) -> Option
     let more = rows.len().saturating_sub(MOST_PLACES);
     let body = html! {
         (table(title, &heads, &lines))
-        @if more > 0 { p { "The busiest " (MOST_PLACES) " of " (count(rows.len() as u64)) "; --json has all." } }
+        @if more > 0 { p { "The \
+                            busiest " (MOST_PLACES) " of " (count(rows.len() as u64)) "; --json \
+                                has all." } }
     };
     (!rows.is_empty()).then(|| Section { id, title: title.into(), body })
 }
@@ -276,7 +303,8 @@ fn findings(run: &Run) -> Option<Section> {
     };
     let body = html! {
         @if !run.findings.is_empty() {
-            p { "What the crash checker finds, by the rules of " (run.rules.whose()) ". " (executed::SCOPE) " " (executed::ORDER) }
+            p { "What the crash checker finds, by the rules \
+                 of " (run.rules.whose()) ". " (executed::SCOPE) " " (executed::ORDER) }
             ul { @for finding in own.iter().take(MOST_PLACES) { li { (with_confidence(finding)) } } }
             @if !making.is_empty() {
                 p { (executed::making_findings(making.len())) ":" }

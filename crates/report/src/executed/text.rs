@@ -7,7 +7,9 @@ use ringfence_machine::text::printable;
 use ringfence_machine::units::Bytes;
 use ringfence_trace::census::dynamic::checked::Checked;
 use ringfence_trace::census::dynamic::saving::Saving;
-use ringfence_trace::census::dynamic::{AtPlace, BLOCK, Confidence, Executed, Finding, Race, Run, RunDiff};
+use ringfence_trace::census::dynamic::{
+    AtPlace, BLOCK, Confidence, Executed, Finding, Race, Run, RunDiff,
+};
 use ringfence_trace::events::{Ended, Location, Medium, TracedFile};
 
 use super::costs::many;
@@ -33,8 +35,8 @@ pub struct Told<'a> {
     pub checked: Option<&'a Checked>,
 }
 
-/// What was executed: everything together, what was needless or missing, and the busiest places, or with `all` every
-/// place.
+/// What was executed: everything together, what was needless or missing, and the busiest places, or
+/// with `all` every place.
 pub fn executed(told: &Told, all: bool, style: &Style) -> String {
     let Told { run, saving, checked } = *told;
     let mut out = String::new();
@@ -66,7 +68,11 @@ pub fn executed(told: &Told, all: bool, style: &Style) -> String {
     }
     if hidden {
         section(&mut out);
-        faint(&mut out, "The busiest places and the first findings are shown: --all shows every one.", style);
+        faint(
+            &mut out,
+            "The busiest places and the first findings are shown: --all shows every one.",
+            style,
+        );
     }
     out
 }
@@ -75,7 +81,8 @@ fn beginning(out: &mut String, run: &Run, style: &Style) {
     let (command, events) = (run.command.join(" "), run.events.try_into().unwrap_or(usize::MAX));
     let command = if command.is_empty() { "a program".into() } else { command };
     let threads = plural(run.threads.try_into().unwrap_or(usize::MAX), "thread");
-    let events = if events == 1 { "1 event".into() } else { format!("{} events", count(run.events)) };
+    let events =
+        if events == 1 { "1 event".into() } else { format!("{} events", count(run.events)) };
     heading(out, &format!("{command}: {events} of {threads}"), style);
     paragraph(out, 0, &ending(run), style);
     list(out, "files", &files(run), style);
@@ -90,7 +97,8 @@ pub fn medium_note(run: &Run) -> Option<&'static str> {
     let is_direct = |file: &TracedFile| file.medium.is_none_or(|medium| medium == Medium::Dax);
     let flushes = run.total.flushes() + run.total.nt_stores > 0;
     (flushes && !run.files.iter().all(is_direct)).then_some(
-        "Lines count as durable as on persistent memory. In the page cache only msync, fsync and related calls make stores \
+        "Lines count as durable as on persistent memory. In the page cache only msync, fsync and \
+         related calls make stores \
          durable; in memory nothing does.",
     )
 }
@@ -112,7 +120,8 @@ pub fn files(run: &Run) -> Vec<String> {
 }
 
 /// What advice about a recorded program rests on.
-pub const SCOPE: &str = "Findings and advice are about the recorded files alone: what the program does to other memory is not in the trace.";
+pub const SCOPE: &str = "Findings and advice are about the recorded files alone: what the program \
+                         does to other memory is not in the trace.";
 
 /// What is said of a run without events.
 pub fn nothing(run: &Run) -> &'static str {
@@ -136,7 +145,8 @@ pub fn ending(run: &Run) -> String {
         Some(Ended::Signal(signal)) => format!("Signal {signal} ended it."),
         Some(Ended::Stopped(why)) => format!("Recording stopped: {}.", why.trim_end_matches('.')),
         None => {
-            "The recorder did not finish the trace (it was killed, or the disk was full): the end is missing."
+            "The recorder did not finish the trace (it was killed, or the disk was full): the end \
+             is missing."
                 .into()
         }
     };
@@ -166,7 +176,8 @@ pub fn operations(total: &Executed) -> impl Iterator<Item = (&'static str, u64, 
 fn executed_in_all(out: &mut String, run: &Run, style: &Style) {
     let total = &run.total;
     section(out);
-    let mut table = Table::new(vec![Column::left("what"), Column::right("times"), Column::right("bytes")]);
+    let mut table =
+        Table::new(vec![Column::left("what"), Column::right("times"), Column::right("bytes")]);
     for (name, times, bytes) in operations(total) {
         let bytes = bytes.map_or_else(String::new, |bytes| Bytes(bytes).to_string());
         table.row(vec![Cell::new(name), Cell::new(count(times)), Cell::new(bytes)]);
@@ -186,7 +197,8 @@ pub fn needless(total: &Executed) -> Vec<String> {
     let (flushes, fences) = (total.flushes(), total.sfence + total.mfence);
     let mut needless = Vec::new();
     if total.clean_flushes > 0 {
-        needless.push(format!("{} were of clean lines", of(total.clean_flushes, flushes, "flushes")));
+        needless
+            .push(format!("{} were of clean lines", of(total.clean_flushes, flushes, "flushes")));
     }
     if total.flushed_again > 0 {
         let unchanged = match total.flushed_again_unchanged {
@@ -195,8 +207,9 @@ pub fn needless(total: &Executed) -> Vec<String> {
             many => format!("nothing was stored to {} of them meanwhile", count(many)),
         };
         let again = of(total.flushed_again, flushes, "flushes");
-        needless
-            .push(format!("{again} were of lines that had been flushed since the last fence; {unchanged}"));
+        needless.push(format!(
+            "{again} were of lines that had been flushed since the last fence; {unchanged}"
+        ));
     }
     if total.idle_fences > 0 {
         let idle = of(total.idle_fences, fences, "fences");
@@ -204,7 +217,8 @@ pub fn needless(total: &Executed) -> Vec<String> {
     }
     if needless.is_empty() && flushes + fences > 0 {
         needless.push(
-            "no flush of a clean line, no line flushed twice, no fence with nothing to wait for".into(),
+            "no flush of a clean line, no line flushed twice, no fence with nothing to wait for"
+                .into(),
         );
     }
     needless
@@ -238,15 +252,18 @@ fn missing_or_not(run: &Run) -> Vec<String> {
         return if missing.is_empty() { vec![ALL_DURABLE.into()] } else { missing };
     }
     let reasons = run.uncertain.iter().map(|why| format!("not known, as {why}"));
-    reasons.chain(missing.into_iter().map(|what| format!("as far as the trace goes, {what}"))).collect()
+    reasons
+        .chain(missing.into_iter().map(|what| format!("as far as the trace goes, {what}")))
+        .collect()
 }
 
 /// What was needless, in a sentence.
 pub fn sentence(total: &Executed) -> String {
     let share = |part: u64, whole: u64, what: &str| {
         let share = percent(part as f64 / whole as f64);
-        (whole > 0)
-            .then(|| format!("{} of {} {what}", if part == 0 { "none".into() } else { share }, count(whole)))
+        (whole > 0).then(|| {
+            format!("{} of {} {what}", if part == 0 { "none".into() } else { share }, count(whole))
+        })
     };
     let flushes = share(total.needless_flushes(), total.flushes(), "flushes");
     let fences = share(total.idle_fences, total.sfence + total.mfence, "fences");
@@ -266,7 +283,12 @@ fn findings(out: &mut String, run: &Run, style: &Style) {
         let blocks = format!("{partial} of {BLOCK} bytes were covered in part when a fence came");
         list(out, "blocks", &[blocks], style);
     }
-    list(out, "at once", &[format!("at most {} not flushed yet", lines(run.most_dirty_lines))], style);
+    list(
+        out,
+        "at once",
+        &[format!("at most {} not flushed yet", lines(run.most_dirty_lines))],
+        style,
+    );
     let races: Vec<String> = run.races.iter().take(BUSIEST).map(|one| race(run, one)).collect();
     list(out, "races", &races, style);
 }
@@ -287,9 +309,11 @@ fn list(out: &mut String, head: &str, all: &[String], style: &Style) {
 pub fn race(run: &Run, race: &Race) -> String {
     let file = run.files.iter().find(|file| file.id == race.file);
     let file = file.map_or_else(|| format!("file {}", race.file), |file| file.path.clone());
-    let times = if race.count == 1 { "once".into() } else { format!("{} times", count(race.count)) };
+    let times =
+        if race.count == 1 { "once".into() } else { format!("{} times", count(race.count)) };
     format!(
-        "{times}, {} and then {} stored to one line, by two threads with no fence between: first at {file}+{:#x}",
+        "{times}, {} and then {} stored to one line, by two threads with no fence between: first \
+         at {file}+{:#x}",
         name(race.first.as_ref()),
         name(race.second.as_ref()),
         race.offset
@@ -310,7 +334,8 @@ pub fn confidence(confidence: Confidence) -> &'static str {
 }
 
 /// What the order of findings means.
-pub const ORDER: &str = "The program's own code first, then libraries; by confidence, then by frequency.";
+pub const ORDER: &str =
+    "The program's own code first, then libraries; by confidence, then by frequency.";
 
 // Whether some were left out.
 fn lints(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
@@ -327,7 +352,11 @@ fn lints(out: &mut String, run: &Run, all: bool, style: &Style) -> bool {
         }
     };
     section(out);
-    heading(out, &format!("What the crash checker finds, by the rules of {}", run.rules.whose()), style);
+    heading(
+        out,
+        &format!("What the crash checker finds, by the rules of {}", run.rules.whose()),
+        style,
+    );
     faint(out, SCOPE, style);
     faint(out, ORDER, style);
     list(out, &own);
@@ -387,7 +416,8 @@ fn needless_lines(out: &mut String, run: &Run, all: bool, style: &Style) -> bool
 /// What the making of pools executed.
 pub fn pool_making(making: &Executed) -> String {
     format!(
-        "Pool creation by PMDK: {}. Included in the figures above, but not in the lines with needless flushes.",
+        "Pool creation by PMDK: {}. Included in the figures above, but not in the lines with \
+         needless flushes.",
         of(making.needless_flushes(), making.flushes(), "flushes were needless")
     )
 }
@@ -436,24 +466,34 @@ pub const FIGURES: [Figure; 10] = [
     ("left", |executed| executed.unflushed_lines + executed.unfenced_lines),
 ];
 
-/// What differs between two runs: everything together, then by function, by instruction and by caller.
+/// What differs between two runs: everything together, then by function, by instruction and by
+/// caller.
 pub fn executed_diff(diff: &RunDiff, style: &Style) -> String {
     let mut out = String::new();
     for (head, run) in [("before    ", &diff.before), ("after     ", &diff.after)] {
-        let (events, threads) = (many(run.events, "event", "events"), many(run.threads, "thread", "threads"));
+        let (events, threads) =
+            (many(run.events, "event", "events"), many(run.threads, "thread", "threads"));
         let text = format!("{}: {events} of {threads}", run.command.join(" "));
         hanging(&mut out, head, None, &text, style);
     }
     section(&mut out);
-    let mut table = Table::new(vec![Column::left("what"), Column::right("before"), Column::right("after")]);
+    let mut table =
+        Table::new(vec![Column::left("what"), Column::right("before"), Column::right("after")]);
     let totals = diff.before.total.figures().into_iter().zip(diff.after.total.figures());
-    for ((name, before), (_, after)) in totals.filter(|((_, before), (_, after))| before + after > 0) {
+    for ((name, before), (_, after)) in
+        totals.filter(|((_, before), (_, after))| before + after > 0)
+    {
         table.row(vec![Cell::new(name), figure(before), figure(after)]);
     }
     out.push_str(&table.render(style));
-    let all = [("function", &diff.functions), ("instruction", &diff.sites), ("called from", &diff.callers)];
+    let all = [
+        ("function", &diff.functions),
+        ("instruction", &diff.sites),
+        ("called from", &diff.callers),
+    ];
     for (head, places) in all.into_iter().filter(|(_, places)| !places.is_empty()) {
-        let rows: Vec<_> = places.iter().map(|one| (one.place.as_str(), one.before, one.after)).collect();
+        let rows: Vec<_> =
+            places.iter().map(|one| (one.place.as_str(), one.before, one.after)).collect();
         section(&mut out);
         out.push_str(&differences(head, &rows, &FIGURES, style));
     }
@@ -478,7 +518,8 @@ fn places(out: &mut String, head: &str, rows: &[AtPlace], all: bool, style: &Sty
         let mut table = Table::new(columns);
         for row in shown {
             let figures = figures.iter().map(|(_, get)| figure(get(&row.executed)));
-            let name = row.location.as_ref().map_or_else(|| "not known".into(), Location::to_string);
+            let name =
+                row.location.as_ref().map_or_else(|| "not known".into(), Location::to_string);
             table.row(std::iter::once(Cell::new(name)).chain(figures).collect());
         }
         table
@@ -486,7 +527,8 @@ fn places(out: &mut String, head: &str, rows: &[AtPlace], all: bool, style: &Sty
     // Where there is no room, what has least to do with flushes is left to --json.
     let mut figures = there;
     while !table(&figures).fits(style)
-        && let Some(least) = figures.iter().rposition(|(name, _)| ["kernel", "loads", "msync"].contains(name))
+        && let Some(least) =
+            figures.iter().rposition(|(name, _)| ["kernel", "loads", "msync"].contains(name))
     {
         figures.remove(least);
     }

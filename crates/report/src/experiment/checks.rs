@@ -7,8 +7,8 @@ use crate::experiment::too_long::too_long;
 use crate::numbers::{bytes_per_s, units_per_s};
 use crate::text::clean;
 
-/// What tells whether the measurement means anything, in sentences: the control of the victim, and what the
-/// aggressor did.
+/// What tells whether the measurement means anything, in sentences: the control of the victim, and
+/// what the aggressor did.
 pub(crate) fn checks(proof: &Proof) -> Vec<String> {
     let control = proof.record.control.as_ref().map(|control| match control.ratio() {
         Some(ratio) => format!(
@@ -16,13 +16,15 @@ pub(crate) fn checks(proof: &Proof) -> Vec<String> {
             if ratio >= LEAST_RATIO { "." } else { ", which should be about 2." }
         ),
         None => format!(
-            "Control: not possible, because the victim's {} are too short or too few to be stopped half of the time.",
+            "Control: not possible, because the victim's {} are too short or too few to be stopped \
+             half of the time.",
             clean(&control.unit)
         ),
     });
     let worked = proof.record.worked.and_then(|worked| {
         let share = worked.cpu_share()? * 100.0;
-        let mut text = format!("The aggressor used {} % of a CPU beside the victim", two_digits(share));
+        let mut text =
+            format!("The aggressor used {} % of a CPU beside the victim", two_digits(share));
         if let Some(bytes) = worked.bytes_per_s().filter(|bytes| *bytes >= LEAST_BYTES_PER_S) {
             text += &format!(", and read or wrote {}", bytes_per_s(bytes));
         }
@@ -31,7 +33,10 @@ pub(crate) fn checks(proof: &Proof) -> Vec<String> {
             text += &format!(", at {}", units_per_s(per_s, "units of its work"));
         }
         if let Some(starts) = worked.restarts_per_s().filter(|_| worked.used.restarts > 0) {
-            text += &format!("; it had ended and was started again {} times a second", two_digits(starts));
+            text += &format!(
+                "; it had ended and was started again {} times a second",
+                two_digits(starts)
+            );
         }
         Some(text + ".")
     });
@@ -47,5 +52,9 @@ fn two_digits(value: f64) -> String {
 }
 
 fn trimmed_zeros(text: String) -> String {
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }

@@ -18,10 +18,16 @@ pub fn classes_legend(classes: impl IntoIterator<Item = Class>, style: &Style) -
 
 fn meaning(class: Class) -> String {
     match class {
-        Class::Sharing => format!("the CPUs shared a last-level cache (round trip < {SHARING_BELOW_NS} ns)"),
-        Class::Apart => format!("the CPUs shared no last-level cache (round trip > {APART_ABOVE_NS} ns)"),
+        Class::Sharing => {
+            format!("the CPUs shared a last-level cache (round trip < {SHARING_BELOW_NS} ns)")
+        }
+        Class::Apart => {
+            format!("the CPUs shared no last-level cache (round trip > {APART_ABOVE_NS} ns)")
+        }
         Class::Unclear => {
-            format!("the round trip does not tell which ({SHARING_BELOW_NS} to {APART_ABOVE_NS} ns)")
+            format!(
+                "the round trip does not tell which ({SHARING_BELOW_NS} to {APART_ABOVE_NS} ns)"
+            )
         }
         Class::Mixed => "the CPUs moved between the two during the pair".into(),
         Class::Unprobed => "no round trip was measured before and after the pair".into(),

@@ -99,8 +99,12 @@ pub fn datasets(all: &[(PathBuf, Digest)]) -> impl Serialize {
     Document { schema: "ringfence/datasets/2", body: Datasets { datasets } }
 }
 
-/// What keeps a region in the cache: what was said beforehand, and an experiment or several, each with its folder.
-pub fn lock_measured<'a>(notes: &'a [String], all: &'a [(PathBuf, Findings)]) -> impl Serialize + use<'a> {
+/// What keeps a region in the cache: what was said beforehand, and an experiment or several, each
+/// with its folder.
+pub fn lock_measured<'a>(
+    notes: &'a [String],
+    all: &'a [(PathBuf, Findings)],
+) -> impl Serialize + use<'a> {
     #[derive(Serialize)]
     struct Measured<'a> {
         notes: &'a [String],
@@ -181,7 +185,9 @@ impl<'a> From<&'a reproduce::Measured> for Measured<'a> {
                 not_run: None,
             },
             reproduce::Measured::NotRun(why) => Self { not_run: Some(why), ..Self::default() },
-            reproduce::Measured::NotEstimable(why) => Self { ratio: Some(Err(*why)), ..Self::default() },
+            reproduce::Measured::NotEstimable(why) => {
+                Self { ratio: Some(Err(*why)), ..Self::default() }
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) fn said(found: &Findings) -> Option<String> {
     };
     let all: Vec<String> = found.judged.iter().map(one).collect();
     let (all, margin) = (all.join(", "), percent(measure.margin.0));
-    (!all.is_empty())
-        .then(|| format!("Verdict: {all}. Verdicts in the table are about changes larger than {margin}."))
+    (!all.is_empty()).then(|| {
+        format!("Verdict: {all}. Verdicts in the table are about changes larger than {margin}.")
+    })
 }

@@ -4,18 +4,22 @@ use std::path::Path;
 
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
-use ringfence_studies::prove::{Kept, KeptByResctrl, KeptLimit, Question, VICTIM, started_in_group};
+use ringfence_studies::prove::{
+    Kept, KeptByResctrl, KeptLimit, Question, VICTIM, started_in_group,
+};
 
 use crate::style::Style;
 use crate::text::{clean, command, hanging, heading, paragraph};
 
-/// Renders what `--keep` has left in place, or that there was nothing to keep. An error is told elsewhere.
+/// Renders what `--keep` has left in place, or that there was nothing to keep. An error is told
+/// elsewhere.
 pub fn kept(kept: Result<&Option<Kept>, String>, question: &Question, style: &Style) -> String {
     let mut out = String::from("\n");
     match kept {
         Err(_) => return String::new(),
         Ok(None) => {
-            let text = "Nothing is kept: no setting of resctrl was confirmed, nor one of the control group of an aggressor \
+            let text = "Nothing is kept: no setting of resctrl was confirmed, nor one of the \
+                        control group of an aggressor \
                         that runs already.";
             paragraph(&mut out, 0, text, style);
         }
@@ -40,7 +44,8 @@ fn kept_by_resctrl(out: &mut String, kept: &KeptByResctrl, question: &Question, 
     }
     for (role, group) in &kept.groups {
         if let Some(count) = kept.moved.get(role) {
-            let processes = if *count == 1 { "1 process".into() } else { format!("{count} processes") };
+            let processes =
+                if *count == 1 { "1 process".into() } else { format!("{count} processes") };
             hanging(
                 out,
                 "  • ",
@@ -69,7 +74,13 @@ fn kept_by_group(out: &mut String, limits: &[KeptLimit], question: &Question, st
         let text = "systemd does not know of it and may overwrite it: the command above tells it";
         hanging(out, "  • ", None, text, style);
     }
-    hanging(out, "  • ", None, "'ringfence restore' leaves it; what was there before comes back by:", style);
+    hanging(
+        out,
+        "  • ",
+        None,
+        "'ringfence restore' leaves it; what was there before comes back by:",
+        style,
+    );
     for limit in limits.iter().rev() {
         command(out, 4, &shell::write(&limit.was, &limit.file));
     }

@@ -17,7 +17,8 @@ use crate::text::{heading, painted, paragraph};
 /// What figures say that nobody has measured.
 pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
 
-/// An experiment's tables, or its curves where it was made for them; then what it says of noise, and latencies.
+/// An experiment's tables, or its curves where it was made for them; then what it says of noise,
+/// and latencies.
 pub fn experiment(found: &Findings, style: &Style) -> String {
     let early = found.ended.as_ref().and_then(Ended::early).map(|why| ended_early(why, style));
     let mut parts: Vec<String> = early.into_iter().chain([tables(found, style)]).collect();

@@ -9,7 +9,8 @@ pub(crate) fn too_long(missing: TooLong) -> Option<String> {
     let TooLong { steps, of } = missing;
     (steps > 0).then(|| {
         format!(
-            "Left out: {steps} of {of} steps hold a window of more than {LONGEST_WINDOW} times the length asked for, or a pause that \
+            "Left out: {steps} of {of} steps hold a window of more than {LONGEST_WINDOW} times the \
+             length asked for, or a pause that \
              ended early, because this program was kept from running."
         )
     })

@@ -14,7 +14,11 @@ pub(crate) const MOST_FIGURES: usize = 24;
 pub(crate) fn more_figures(out: &mut String, left: usize, style: &Style) {
     if left > 0 {
         let left = plural(left, "figure");
-        faint(out, &format!("{left} more: --figure TEXT chooses, --html and --json have all"), style);
+        faint(
+            out,
+            &format!("{left} more: --figure TEXT chooses, --html and --json have all"),
+            style,
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! What an update changed: groups of hosts of one fleet, or two fleets, of the same hosts or of others.
+//! What an update changed: groups of hosts of one fleet, or two fleets, of the same hosts or of
+//! others.
 
 use std::collections::BTreeMap;
 
@@ -61,12 +62,14 @@ pub struct Change {
 
 type Values<'a> = BTreeMap<&'a Figure, BTreeMap<String, OnHost>>;
 
-/// Compares hosts of which a fact begins with one value with those of which it begins with another: `FACT=BEFORE:AFTER`.
+/// Compares hosts of which a fact begins with one value with those of which it begins with another:
+/// `FACT=BEFORE:AFTER`.
 ///
 /// # Errors
 /// One sentence: a fact that is not known, or a value that no host has.
 pub fn compare_facts(read: &Read, what: &str, asked: &Question) -> Result<Compared, String> {
-    let parts = what.split_once('=').and_then(|(fact, values)| Some((fact, values.split_once(':')?)));
+    let parts =
+        what.split_once('=').and_then(|(fact, values)| Some((fact, values.split_once(':')?)));
     let Some((fact, (before, after))) = parts else {
         return Err("name the folder of another fleet, or two groups, as in kernel=6.1:6.6".into());
     };
@@ -75,7 +78,8 @@ pub fn compare_facts(read: &Read, what: &str, asked: &Question) -> Result<Compar
     };
     let group = |wanted: &str| -> Result<Vec<usize>, String> {
         let has = |facts: &Facts| value(facts).is_some_and(|value| begins(&value, wanted));
-        let hosts: Vec<usize> = (0..read.hosts.len()).filter(|host| has(&read.hosts[*host])).collect();
+        let hosts: Vec<usize> =
+            (0..read.hosts.len()).filter(|host| has(&read.hosts[*host])).collect();
         if hosts.is_empty() {
             let mut known: Vec<String> = read.hosts.iter().filter_map(value).collect();
             known.sort();
@@ -90,7 +94,8 @@ pub fn compare_facts(read: &Read, what: &str, asked: &Question) -> Result<Compar
     let groups = [group(before)?, group(after)?];
     if groups[0].iter().any(|host| groups[1].contains(host)) {
         return Err(format!(
-            "{fact}={before} and {fact}={after} have hosts in common: name two groups that have none"
+            "{fact}={before} and {fact}={after} have hosts in common: name two groups that have \
+             none"
         ));
     }
     let [a, b] = groups.each_ref().map(|hosts| values(read, hosts, asked));
@@ -113,14 +118,23 @@ pub fn compare_fleets(
     }
     let all = |read: &Read| (0..read.hosts.len()).collect::<Vec<_>>();
     let (a, b) = (values(earlier, &all(earlier), asked), values(later, &all(later), asked));
-    let same =
-        earlier.hosts.iter().filter(|host| later.hosts.iter().any(|other| other.node == host.node)).count();
+    let same = earlier
+        .hosts
+        .iter()
+        .filter(|host| later.hosts.iter().any(|other| other.node == host.node))
+        .count();
     // A few new hosts do not make it another fleet.
     let most = 2 * same > earlier.hosts.len().max(later.hosts.len());
     // That a run has the number of another means nothing.
     let one_machine = earlier.one_machine && later.one_machine;
     let by = if most && !one_machine { By::Host } else { By::Group };
-    let found = compared([before.into(), after.into()], [earlier.hosts.len(), later.hosts.len()], by, &a, &b);
+    let found = compared(
+        [before.into(), after.into()],
+        [earlier.hosts.len(), later.hosts.len()],
+        by,
+        &a,
+        &b,
+    );
     if found.changes.is_empty() {
         return Err("these cannot be compared: they have no figure in common".into());
     }
@@ -130,7 +144,8 @@ pub fn compare_fleets(
 // `6.1` stands for 6.1.0 and not for 6.12.
 fn begins(value: &str, wanted: &str) -> bool {
     value.strip_prefix(wanted).is_some_and(|rest| {
-        !(rest.starts_with(|c: char| c.is_ascii_digit()) && wanted.ends_with(|c: char| c.is_ascii_digit()))
+        !(rest.starts_with(|c: char| c.is_ascii_digit())
+            && wanted.ends_with(|c: char| c.is_ascii_digit()))
     })
 }
 
@@ -160,21 +175,39 @@ fn compared(
         let (before, after) = (&a[figure], &b[figure]);
         let (hosts, change): ([usize; 2], Estimate) = match by {
             By::Host => {
-                let pairs: Vec<(OnHost, OnHost)> =
-                    before.iter().filter_map(|(node, before)| Some((*before, *after.get(node)?))).collect();
+                let pairs: Vec<(OnHost, OnHost)> = before
+                    .iter()
+                    .filter_map(|(node, before)| Some((*before, *after.get(node)?)))
+                    .collect();
                 ([pairs.len(); 2], same_hosts(&pairs, level))
             }
             By::Group => {
-                let all = |group: &BTreeMap<String, OnHost>| group.values().copied().collect::<Vec<_>>();
+                let all =
+                    |group: &BTreeMap<String, OnHost>| group.values().copied().collect::<Vec<_>>();
                 ([before.len(), after.len()], between_groups(&all(before), &all(after), level))
             }
         };
         let [hosts_before, hosts_after] = hosts;
-        Change { name: names::name(figure), hosts_before, hosts_after, change: Finding::new(&change, MARGIN) }
+        Change {
+            name: names::name(figure),
+            hosts_before,
+            hosts_after,
+            change: Finding::new(&change, MARGIN),
+        }
     };
     let changes = both.into_iter().map(change).collect();
     let one_machine = false;
-    Compared { before, after, by, one_machine, hosts_before, hosts_after, changes, confidence: LEVEL, level }
+    Compared {
+        before,
+        after,
+        by,
+        one_machine,
+        hosts_before,
+        hosts_after,
+        changes,
+        confidence: LEVEL,
+        level,
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Hosts too few to say anything of others: each figure in a row, the hosts beside each other. And why figures are lacking.
+//! Hosts too few to say anything of others: each figure in a row, the hosts beside each other. And
+//! why figures are lacking.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +14,19 @@ use crate::fleet::overview::{Known, Overview, Summary};
 const MOST_REASONS: usize = 6;
 
 /// The figures of a few hosts that have any, in the order in which they were measured.
-pub(crate) fn side_by_side(overview: &Overview, place: usize, all: &[&Summary], style: &Style) -> String {
+pub(crate) fn side_by_side(
+    overview: &Overview,
+    place: usize,
+    all: &[&Summary],
+    style: &Style,
+) -> String {
     let hosts = &overview.groups[place].hosts;
     let mut heads = vec![Column::text("figure", 24)];
     heads.extend(hosts.iter().map(|host| Column::text(&overview.hosts[*host].node, 16)));
     let mut table = Table::new(heads);
-    let has = |summary: &&&Summary| summary.hosts.iter().any(|one| matches!(one.figure, Known::Figure(_)));
+    let has = |summary: &&&Summary| {
+        summary.hosts.iter().any(|one| matches!(one.figure, Known::Figure(_)))
+    };
     let known: Vec<&&Summary> = all.iter().filter(has).collect();
     if known.is_empty() {
         return String::new();

@@ -20,7 +20,10 @@ pub fn fleet_report<'a>(
     overview: &'a Overview,
     compared: Option<&'a Compared>,
 ) -> impl Serialize + 'a {
-    Document { schema: "ringfence/fleet-report/1", body: Report { fleet: fleet(spec), overview, compared } }
+    Document {
+        schema: "ringfence/fleet-report/1",
+        body: Report { fleet: fleet(spec), overview, compared },
+    }
 }
 
 fn fleet(spec: &Spec) -> Fleet {

@@ -1,6 +1,7 @@
 //! What a fleet shows: which hosts differ, in what, and what to expect of the next one of a kind.
 //!
-//! An [`Overview`] is made of the figures of all hosts; [`text`] and [`page`] show it. Nothing here reads a file or a clock.
+//! An [`Overview`] is made of the figures of all hosts; [`text`] and [`page`] show it. Nothing here
+//! reads a file or a clock.
 
 mod cells;
 mod compared;
@@ -13,8 +14,8 @@ mod text;
 
 pub use compared::{By, Change, Compared, compare_facts, compare_fleets};
 pub use overview::{
-    Claim, Counts, Group, Host, HostFigure, Known, Lost, NotRun, Outlying, Overview, Question, Summary,
-    overview,
+    Claim, Counts, Group, Host, HostFigure, Known, Lost, NotRun, Outlying, Overview, Question,
+    Summary, overview,
 };
 pub use page::page;
 pub use text::{left_out, states, status, text};

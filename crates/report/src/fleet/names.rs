@@ -40,7 +40,15 @@ pub(crate) fn next(expected: &Expected) -> Interval {
 
 fn interval(expected: &Expected, [value, low, high]: [f64; 3]) -> Interval {
     let trials = u32::try_from(expected.hosts).unwrap_or(u32::MAX);
-    Interval { value, low, high, level: expected.level, trials, spread: expected.between, slack: 0.0 }
+    Interval {
+        value,
+        low,
+        high,
+        level: expected.level,
+        trials,
+        spread: expected.between,
+        slack: 0.0,
+    }
 }
 
 /// A standard deviation of logarithms as a share.

@@ -1,4 +1,5 @@
-//! All hosts at once: groups, a summary of each figure in each group, outliers, and how many reach a bound.
+//! All hosts at once: groups, a summary of each figure in each group, outliers, and how many reach
+//! a bound.
 
 use std::collections::BTreeMap;
 
@@ -28,13 +29,22 @@ impl Question {
     ///
     /// # Errors
     /// One sentence where a fact or a figure is not there, or it is not a slowdown.
-    pub fn new(by: Vec<String>, figure: Option<String>, at_least: &str, read: &Read) -> Result<Self, String> {
+    pub fn new(
+        by: Vec<String>,
+        figure: Option<String>,
+        at_least: &str,
+        read: &Read,
+    ) -> Result<Self, String> {
         let facts = facts();
         if let Some(unknown) = by.iter().find(|fact| !facts.contains(&fact.as_str())) {
-            return Err(format!("--by: there is no fact '{unknown}'; there are {}", facts.join(", ")));
+            return Err(format!(
+                "--by: there is no fact '{unknown}'; there are {}",
+                facts.join(", ")
+            ));
         }
         let asked = Self { by, figure, at_least: factor(at_least)? };
-        let has = read.figures.is_empty() || read.figures.iter().any(|(figure, _)| is_wanted(figure, &asked));
+        let has = read.figures.is_empty()
+            || read.figures.iter().any(|(figure, _)| is_wanted(figure, &asked));
         match &asked.figure {
             Some(text) if !has => Err(format!("--figure: no figure has '{text}' in its name")),
             _ => Ok(asked),
@@ -259,7 +269,8 @@ impl Overview {
         const MOST: usize = 4;
         let busy = |host: &&Host| host.busy.is_some();
         let all = self.hosts.iter().filter(busy).count();
-        let told = self.hosts.iter().filter_map(|host| Some((host.node.as_str(), host.busy.as_deref()?)));
+        let told =
+            self.hosts.iter().filter_map(|host| Some((host.node.as_str(), host.busy.as_deref()?)));
         (told.take(MOST).collect(), all.saturating_sub(MOST))
     }
 }
@@ -272,7 +283,9 @@ pub(crate) fn noun(one_machine: bool) -> &'static str {
 /// Puts everything together.
 pub fn overview(read: &Read, tasks: &[Task], asked: &Question) -> Overview {
     let groups = groups(&read.hosts, &asked.by);
-    let of = |host: usize| groups.iter().position(|group| group.hosts.contains(&host)).unwrap_or_default();
+    let of = |host: usize| {
+        groups.iter().position(|group| group.hosts.contains(&host)).unwrap_or_default()
+    };
     let places: Vec<usize> = (0..read.hosts.len()).map(of).collect();
     let wanted: Vec<&(Figure, Vec<ringfence_fleet::OnHost>)> =
         read.figures.iter().filter(|(figure, _)| is_wanted(figure, asked)).collect();
@@ -367,12 +380,14 @@ fn groups(all: &[Facts], by: &[String]) -> Vec<Group> {
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (host, facts) in all.iter().enumerate() {
         let columns = facts.columns();
-        let value =
-            |name: &String| columns.iter().find(|(known, _)| known == name).map(|(_, fact)| fact.words());
+        let value = |name: &String| {
+            columns.iter().find(|(known, _)| known == name).map(|(_, fact)| fact.words())
+        };
         let name: Vec<String> = by.iter().filter_map(value).collect();
         groups.entry(name.join(", ")).or_default().push(host);
     }
-    let mut groups: Vec<Group> = groups.into_iter().map(|(name, hosts)| Group { name, hosts }).collect();
+    let mut groups: Vec<Group> =
+        groups.into_iter().map(|(name, hosts)| Group { name, hosts }).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.hosts.len()));
     groups
 }
@@ -386,12 +401,14 @@ fn claim(
     read: &Read,
     own: &[&ringfence_fleet::OnHost],
 ) -> Option<Claim> {
-    let places = |found: &[usize]| -> Vec<usize> { found.iter().map(|found| known[*found].0).collect() };
+    let places =
+        |found: &[usize]| -> Vec<usize> { found.iter().map(|found| known[*found].0).collect() };
     let (above, undecided) = (places(&reached.above), places(&reached.undecided));
     if above.is_empty() && undecided.is_empty() {
         return None;
     }
-    let without: Vec<usize> = own.iter().filter(|one| one.figure.is_err()).map(|one| one.host).collect();
+    let without: Vec<usize> =
+        own.iter().filter(|one| one.figure.is_err()).map(|one| one.host).collect();
     let names = |hosts: &[usize]| match hosts {
         [] => String::new(),
         few if few.len() <= 6 => {
@@ -414,7 +431,8 @@ fn claim(
         sentence += &format!("; on {} it is not known{}", undecided.len(), names(&undecided));
     }
     if !without.is_empty() {
-        sentence += &format!("; {} without a figure", crate::print::text::plural(without.len(), noun));
+        sentence +=
+            &format!("; {} without a figure", crate::print::text::plural(without.len(), noun));
     }
     Some(Claim {
         sentence: sentence + ".",
@@ -430,7 +448,11 @@ fn claim(
 
 // As it was typed.
 fn bound(at_least: f64) -> String {
-    if at_least >= 2.0 { format!("{at_least}x") } else { crate::print::numbers::percent(at_least - 1.0) }
+    if at_least >= 2.0 {
+        format!("{at_least}x")
+    } else {
+        crate::print::numbers::percent(at_least - 1.0)
+    }
 }
 
 pub(crate) fn counts(tasks: &[Task]) -> Counts {
@@ -451,7 +473,12 @@ fn is_without(state: State) -> bool {
 }
 
 fn lost(task: &Task) -> Lost {
-    Lost { task: task.number, state: task.state, node: task.node.clone(), reason: task.reason.clone() }
+    Lost {
+        task: task.number,
+        state: task.state,
+        node: task.node.clone(),
+        reason: task.reason.clone(),
+    }
 }
 
 fn not_run(read: &Read) -> Vec<NotRun> {

@@ -1,6 +1,8 @@
 //! A fleet as an HTML page.
 
-use crate::html::{Align, Answer, Card, Group, Layout, Page, RangeRow, Ranges, Section, Tip, table};
+use crate::html::{
+    Align, Answer, Card, Group, Layout, Page, RangeRow, Ranges, Section, Tip, table,
+};
 use crate::print::text::{capital, clean, plural};
 use maud::{Markup, html};
 use ringfence_fleet::Spec;
@@ -56,8 +58,10 @@ fn footer(overview: &Overview) -> String {
         return "Bars are intervals of 95 %.".into();
     }
     format!(
-        "The middle of {noun}s of a kind has the interval of Hartung and Knapp, what to expect of the next {noun} is a \
-         prediction interval for its true figure; both are of 95 %. Outliers are found by the generalized extreme studentized \
+        "The middle of {noun}s of a kind has the interval of Hartung and Knapp, what to expect of \
+         the next {noun} is a \
+         prediction interval for its true figure; both are of 95 %. Outliers are found by the \
+         generalized extreme studentized \
          deviate, at 5 % for the whole page."
     )
 }
@@ -80,18 +84,22 @@ fn answer(overview: &Overview) -> Answer {
         (0, _) => format!("No {noun} has figures yet."),
         (hosts, _) if overview.are_few() => few(hosts, noun),
         (hosts, 0) => format!("No {noun} of {hosts} is an outlier among its kind."),
-        (hosts, some) => format!("{some} of {} differ from others of their kind.", plural(hosts, noun)),
+        (hosts, some) => {
+            format!("{some} of {} differ from others of their kind.", plural(hosts, noun))
+        }
     };
     let lost = overview.lost.iter().map(|lost| {
         let node = lost.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
         let why = lost.reason.as_deref().unwrap_or("nobody knows why");
         clean(&format!("Task {}{node} {}: {why}.", lost.task, lost.state.word()))
     });
-    let left_out = overview.left_out.iter().map(|left| clean(&format!("Left out: {}.", left_out(left))));
+    let left_out =
+        overview.left_out.iter().map(|left| clean(&format!("Left out: {}.", left_out(left))));
     let (busy, more) = overview.busy();
-    let more =
-        (more > 0).then(|| format!("{more} more of the {noun}s were busy too: see what the hosts are."));
-    let busy = busy.into_iter().map(|(node, why)| clean(&format!("{node} was busy: {why}."))).chain(more);
+    let more = (more > 0)
+        .then(|| format!("{more} more of the {noun}s were busy too: see what the hosts are."));
+    let busy =
+        busy.into_iter().map(|(node, why)| clean(&format!("{node} was busy: {why}."))).chain(more);
     let not_run = overview.not_run.iter().map(|not_run| {
         clean(&format!(
             "{} on {} not run: {}.",
@@ -141,7 +149,8 @@ fn answer(overview: &Overview) -> Answer {
 }
 
 fn of_group(overview: &Overview, place: usize) -> Vec<Section> {
-    let all: Vec<&Summary> = overview.figures.iter().filter(|summary| summary.group == place).collect();
+    let all: Vec<&Summary> =
+        overview.figures.iter().filter(|summary| summary.group == place).collect();
     let mut sorted = all.clone();
     sorted.sort_by(|a, b| notable(b).total_cmp(&notable(a)));
     let noun = overview.noun();
@@ -252,7 +261,8 @@ fn hosts(overview: &Overview, place: usize, sorted: &[&Summary]) -> Section {
     }
     for (column, summary) in columns.iter().enumerate() {
         for one in &summary.hosts {
-            if let (Ok(row), Known::Figure(interval)) = (own.binary_search(&one.host), &one.figure) {
+            if let (Ok(row), Known::Figure(interval)) = (own.binary_search(&one.host), &one.figure)
+            {
                 cells[row][column + 1] = shown(&summary.of, interval).to_string();
             }
         }

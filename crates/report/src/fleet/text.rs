@@ -41,7 +41,8 @@ pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
             0 | 1 => String::new(),
             more => format!("{more} attempts"),
         };
-        let said: Vec<&str> = [task.reason.as_deref(), Some(tried.as_str())].into_iter().flatten().collect();
+        let said: Vec<&str> =
+            [task.reason.as_deref(), Some(tried.as_str())].into_iter().flatten().collect();
         let said: Vec<&str> = said.into_iter().filter(|text| !text.is_empty()).collect();
         let since = task.ended.as_ref().or(task.started.as_ref());
         table.row(vec![
@@ -49,7 +50,9 @@ pub fn status(spec: &Spec, tasks: &[Task], style: &Style) -> String {
             Cell::painted(task.state.word(), paint),
             Cell::new(task.node.as_deref().unwrap_or(NO_FIGURE)),
             // To the second; UTC.
-            Cell::new(since.map_or(NO_FIGURE.into(), |at| at.get(..19).unwrap_or(at).replace('T', " "))),
+            Cell::new(
+                since.map_or(NO_FIGURE.into(), |at| at.get(..19).unwrap_or(at).replace('T', " ")),
+            ),
             Cell::new(said.join("; ")),
         ]);
     }
@@ -122,13 +125,15 @@ pub fn text(overview: &Overview, compared: Option<&Compared>, style: &Style) -> 
 
 fn legend(overview: &Overview) -> String {
     let noun = overview.noun();
-    let counts =
-        format!("Outliers, and the counts of {noun}s, have intervals that hold for all {noun}s at once.");
+    let counts = format!(
+        "Outliers, and the counts of {noun}s, have intervals that hold for all {noun}s at once."
+    );
     if overview.are_few() {
         return format!("[lo, hi]: 95 %. {counts}");
     }
     format!(
-        "[lo, hi]: 95 %. middle: of {noun}s of this kind; next {noun}: where its true figure will be; \
+        "[lo, hi]: 95 %. middle: of {noun}s of this kind; next {noun}: where its true figure will \
+         be; \
          between: how much {noun}s differ; within: how well one {noun}'s figure is known. {counts}"
     )
 }
@@ -137,7 +142,8 @@ fn legend(overview: &Overview) -> String {
 pub(crate) fn few(hosts: usize, noun: &str) -> String {
     let say = if hosts == 1 { "says" } else { "say" };
     format!(
-        "{} {say} nothing of the next {noun}, nor which {noun} differs from the others: that takes {FEWEST_HOSTS}.",
+        "{} {say} nothing of the next {noun}, nor which {noun} differs from the others: that takes \
+         {FEWEST_HOSTS}.",
         capital(&plural(hosts, noun)),
     )
 }
@@ -168,12 +174,19 @@ fn head(out: &mut String, overview: &Overview, style: &Style) {
         let runs = format!("{} of one machine", plural(overview.hosts.len(), "run"));
         hanging(out, "runs         ", None, &runs, style);
     } else {
-        let hosts = format!("{} in {}", overview.hosts.len(), plural(overview.groups.len(), "group"));
-        hanging(out, "hosts        ", None, &format!("{hosts} by {}", overview.by.join(", ")), style);
+        let hosts =
+            format!("{} in {}", overview.hosts.len(), plural(overview.groups.len(), "group"));
+        hanging(
+            out,
+            "hosts        ",
+            None,
+            &format!("{hosts} by {}", overview.by.join(", ")),
+            style,
+        );
     }
     let (busy, more) = overview.busy();
-    let more =
-        (more > 0).then(|| format!("{more} more {}s: see column 'busy' of the table", overview.noun()));
+    let more = (more > 0)
+        .then(|| format!("{more} more {}s: see column 'busy' of the table", overview.noun()));
     for line in busy.into_iter().map(|(node, why)| format!("{node}: {why}")).chain(more) {
         hanging(out, "busy         ", Some(Paint::Caution), &line, style);
     }
@@ -198,7 +211,8 @@ pub fn left_out(left: &LeftOut) -> String {
 fn nodes(overview: &Overview, hosts: &[usize]) -> String {
     match hosts {
         few if few.len() <= 6 => {
-            let names: Vec<&str> = few.iter().map(|host| overview.hosts[*host].node.as_str()).collect();
+            let names: Vec<&str> =
+                few.iter().map(|host| overview.hosts[*host].node.as_str()).collect();
             listed(&names, "and")
         }
         many => plural(many.len(), overview.noun()),
@@ -207,7 +221,11 @@ fn nodes(overview: &Overview, hosts: &[usize]) -> String {
 
 pub(crate) fn group_title(overview: &Overview, place: usize) -> String {
     let group = &overview.groups[place];
-    let name = if group.name.is_empty() { format!("all {}s", overview.noun()) } else { group.name.clone() };
+    let name = if group.name.is_empty() {
+        format!("all {}s", overview.noun())
+    } else {
+        group.name.clone()
+    };
     format!("{name}: {}", plural(group.hosts.len(), overview.noun()))
 }
 
@@ -250,12 +268,14 @@ pub(crate) fn too_few(overview: &Overview, place: usize) -> Option<String> {
     (figures > 0).then(|| {
         let figures = plural(figures, "figure");
         format!(
-            "Nothing is said of the next {noun} where fewer than {FEWEST_HOSTS} have the figure: {figures}."
+            "Nothing is said of the next {noun} where fewer than {FEWEST_HOSTS} have the figure: \
+             {figures}."
         )
     })
 }
 
-/// The cells of a summary: what it is, hosts, middle, its interval, next host, between, within, outliers.
+/// The cells of a summary: what it is, hosts, middle, its interval, next host, between, within,
+/// outliers.
 pub(crate) fn summary_row(summary: &Summary) -> Vec<String> {
     let mut row = vec![summary.name.clone(), known(summary).to_string()];
     match &summary.expected {
@@ -278,7 +298,11 @@ pub(crate) fn summary_row(summary: &Summary) -> Vec<String> {
             NO_FIGURE.into(),
         ]),
     }
-    row.push(if summary.outliers.is_empty() { String::new() } else { summary.outliers.len().to_string() });
+    row.push(if summary.outliers.is_empty() {
+        String::new()
+    } else {
+        summary.outliers.len().to_string()
+    });
     row
 }
 
@@ -296,14 +320,22 @@ fn by_host(overview: &Overview, all: &[&Summary], style: &Style) -> String {
         for column in columns {
             let outlying = column.outliers.iter().any(|outlier| outlier.host == *host);
             let cell = figure_cell(column, *host);
-            row.push(if outlying { Cell::painted(cell + " !", Paint::Bad) } else { Cell::new(cell) });
+            row.push(if outlying {
+                Cell::painted(cell + " !", Paint::Bad)
+            } else {
+                Cell::new(cell)
+            });
         }
         table.row(row);
     }
     let mut out = table.render(style);
     let left = overview.groups[first.group].hosts.len().saturating_sub(MOST_HOSTS);
     if left > 0 {
-        faint(&mut out, &format!("{left} {}s more: --html and --json have all", overview.noun()), style);
+        faint(
+            &mut out,
+            &format!("{left} {}s more: --html and --json have all", overview.noun()),
+            style,
+        );
     }
     out
 }
@@ -356,7 +388,8 @@ pub(crate) fn outlier_lines(overview: &Overview) -> Vec<String> {
 /// How two groups were compared, in a sentence.
 pub(crate) fn compared_how(compared: &Compared) -> String {
     let Compared { before, after, by, one_machine, hosts_before, hosts_after, .. } = compared;
-    let [first, second] = [hosts_before, hosts_after].map(|count| plural(*count, noun(*one_machine)));
+    let [first, second] =
+        [hosts_before, hosts_after].map(|count| plural(*count, noun(*one_machine)));
     let how = match by {
         By::Host => "each host against itself",
         By::Group => "group against group",
@@ -368,12 +401,14 @@ pub(crate) fn compared_how(compared: &Compared) -> String {
 pub(crate) fn change_rows(compared: &Compared) -> Vec<Vec<String>> {
     let row = |change: &crate::fleet::compared::Change| {
         let figure = change.change.slowdown.as_ref().map(numbers::slowdown_figure);
-        let (value, interval) =
-            figure.map_or((NO_FIGURE.into(), String::new()), |figure| (figure.value, figure.interval));
+        let (value, interval) = figure
+            .map_or((NO_FIGURE.into(), String::new()), |figure| (figure.value, figure.interval));
         let verdict = match &change.change.verdict {
             Verdict::Slower => "more".into(),
             Verdict::Faster => "less".into(),
-            Verdict::NoChangeLargerThanMargin => format!("within {}", numbers::percent(change.change.margin)),
+            Verdict::NoChangeLargerThanMargin => {
+                format!("within {}", numbers::percent(change.change.margin))
+            }
             Verdict::Undecided { .. } => "undecided".into(),
             Verdict::NotEstimable(_) => format!("too few {}s", noun(compared.one_machine)),
         };

@@ -18,8 +18,9 @@ use crate::text::{capital, listed};
 /// Which flush to use, and what it does to others: a card for each thing that is written.
 pub(crate) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
     let found = survey.answer.as_ref();
-    let cards =
-        found.into_iter().flat_map(|answer| answer.blocks.iter().filter_map(|of| written(answer, of)));
+    let cards = found
+        .into_iter()
+        .flat_map(|answer| answer.blocks.iter().filter_map(|of| written(answer, of)));
     // The cards say what is cheapest.
     let beyond_cost = survey.advice.iter().filter(|said| !matches!(said, Advice::Cheapest(_)));
     let mut sentences: Vec<String> = beyond_cost.map(crate::survey::advice::advice).collect();
@@ -27,13 +28,17 @@ pub(crate) fn of_survey(survey: &Survey, shown: Option<&Frontier>) -> Answer {
     sentences.extend(commits.map(|text| format!("Durable commits to files: {text}")));
     sentences.extend(crate::survey::text::perhaps(survey).map(|text| capital(&text) + "."));
     if let Some(why) = &survey.ended_early {
-        sentences
-            .insert(0, format!("The survey ended early: {why}; what depends on the rest is missing here."));
+        sentences.insert(
+            0,
+            format!("The survey ended early: {why}; what depends on the rest is missing here."),
+        );
     }
     Answer {
         question: "Which flush should I use here, and what does it do to others?".into(),
-        headline: found
-            .map_or_else(|| "Nothing was measured to advise on.".into(), crate::survey::text::cheapest),
+        headline: found.map_or_else(
+            || "Nothing was measured to advise on.".into(),
+            crate::survey::text::cheapest,
+        ),
         cards: cards.collect(),
         sentences,
         figure: shown.and_then(|shown| frontier::figure(shown, 440)),
@@ -46,7 +51,8 @@ fn written(answer: &Found, of: &ForBlock) -> Option<Card> {
     let cheapest = of.cheapest();
     let [first, others @ ..] = &cheapest[..] else { return None };
     let cost = |method: &Method| crate::survey::text::ns(method.cost.value);
-    let harm = |method: &Method| crate::survey::text::to_others(answer.harm(method.instruction, of.block));
+    let harm =
+        |method: &Method| crate::survey::text::to_others(answer.harm(method.instruction, of.block));
     let names: Vec<&str> = cheapest.iter().map(|method| method.instruction).collect();
     let note = if others.is_empty() {
         format!("{} a line", cost(first))
@@ -68,7 +74,10 @@ fn written(answer: &Found, of: &ForBlock) -> Option<Card> {
     facts.push(("next best", next.unwrap_or_else(|| "no method is known to cost more".into())));
     let gentler = crate::survey::text::gentler(answer).filter(|(what, ..)| *what == of.what);
     facts.extend(gentler.map(|(_, method, left)| {
-        ("gentlest", format!("{}, {} a line; no slowdown seen; {left}", method.instruction, cost(method)))
+        (
+            "gentlest",
+            format!("{}, {} a line; no slowdown seen; {left}", method.instruction, cost(method)),
+        )
     }));
     Some(Card {
         label: format!("{} · {} blocks, each made durable", capital(of.what), of.block),
@@ -81,15 +90,14 @@ fn written(answer: &Found, of: &ForBlock) -> Option<Card> {
 
 /// What one dataset answers.
 pub(crate) fn of_dataset(digest: &Digest) -> Answer {
-    let mut answer = digest
-        .findings
-        .sensitivity
-        .as_ref()
-        .map_or_else(|| of_experiment(digest), |found| crate::sensitivity::page::answer(found, digest));
+    let mut answer = digest.findings.sensitivity.as_ref().map_or_else(
+        || of_experiment(digest),
+        |found| crate::sensitivity::page::answer(found, digest),
+    );
     if digest.unfinished {
-        answer
-            .sentences
-            .push("The program that measured this was killed; this is what it had recorded.".into());
+        answer.sentences.push(
+            "The program that measured this was killed; this is what it had recorded.".into(),
+        );
     }
     answer
 }
@@ -133,12 +141,17 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
     let metric = &experiment.metric;
     let finding = |result: &CaseResult| result.effect.as_ref().map(|effect| effect.finding);
     let count = |is: fn(&Verdict) -> bool| {
-        effects.iter().filter(|result| finding(result).is_some_and(|found| is(&found.verdict))).count()
+        effects
+            .iter()
+            .filter(|result| finding(result).is_some_and(|found| is(&found.verdict)))
+            .count()
     };
     let slower = count(|verdict| matches!(verdict, Verdict::Slower));
     let same = count(|verdict| matches!(verdict, Verdict::NoChangeLargerThanMargin));
-    let mut sorted: Vec<(&CaseResult, f64)> =
-        effects.iter().filter_map(|result| Some((*result, finding(result)?.slowdown?.low))).collect();
+    let mut sorted: Vec<(&CaseResult, f64)> = effects
+        .iter()
+        .filter_map(|result| Some((*result, finding(result)?.slowdown?.low)))
+        .collect();
     sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
     let of = effects.len();
     let metric = if metric == "victim" { "the victim".into() } else { format!("'{metric}'") };
@@ -159,7 +172,9 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
         finding(result).is_some_and(|found| {
             matches!(
                 found.verdict,
-                Verdict::NotEstimable(NotEstimable::NothingMeasured | NotEstimable::TooFewTrials { .. })
+                Verdict::NotEstimable(
+                    NotEstimable::NothingMeasured | NotEstimable::TooFewTrials { .. }
+                )
             )
         })
     };
@@ -171,7 +186,8 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
         (0, _) if same == of => format!("Nothing changed {metric} by more than the margin."),
         (0, _) if undecided == 0 => format!("No case slows {metric} down{faster_told}."),
         (0, _) => format!(
-            "No case is known to slow {metric} down; {undecided} of {of} {} undecided{faster_told}.",
+            "No case is known to slow {metric} down; {undecided} of {of} {} \
+             undecided{faster_told}.",
             if undecided == 1 { "is" } else { "are" }
         ),
         (_, Some((worst, _))) => format!(
@@ -195,8 +211,10 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
             ..Card::default()
         });
     }
-    let missing =
-        effects.iter().filter(|result| finding(result).is_none_or(|f| f.slowdown.is_none())).count();
+    let missing = effects
+        .iter()
+        .filter(|result| finding(result).is_none_or(|f| f.slowdown.is_none()))
+        .count();
     if missing > 0 {
         answer.sentences.push(format!(
             "{missing} of {} no figure: the table says why.",
@@ -258,7 +276,10 @@ fn costs(answer: &mut Answer, digest: &Digest) {
             } else {
                 what.replacen("method", "methods", 1).replacen("case", "cases", 1)
             };
-            format!("{among} {methods}: {best_words}, {cost} {}{told}.", quantity.per(one(best.unit)))
+            format!(
+                "{among} {methods}: {best_words}, {cost} {}{told}.",
+                quantity.per(one(best.unit))
+            )
         }
         Some(_) => format!("{} cases were measured; they count different units.", sorted.len()),
         None => "No case has a figure: the table says why.".into(),
@@ -269,7 +290,11 @@ fn costs(answer: &mut Answer, digest: &Digest) {
             let figure = numbers::ns_figure(ns);
             let name = words(plan, result.case);
             answer.cards.push(Card {
-                color: name.split(' ').map(color).find(|color| *color != "other").map(str::to_owned),
+                color: name
+                    .split(' ')
+                    .map(color)
+                    .find(|color| *color != "other")
+                    .map(str::to_owned),
                 label: name,
                 value: figure.value,
                 note: format!("{} {}", figure.interval, quantity.per(one(result.unit))),
@@ -282,7 +307,9 @@ fn costs(answer: &mut Answer, digest: &Digest) {
 // Those whose interval no other one's lies below, the smallest figure first.
 fn tied<'a>(sorted: &[(&'a CaseResult, f64)]) -> Vec<&'a CaseResult> {
     let of = |result: &CaseResult| result.ns_per_unit.ok();
-    let lowest = sorted.iter().filter_map(|(result, _)| Some(of(result)?.high)).min_by(f64::total_cmp);
-    let meets = |result: &&CaseResult| of(result).zip(lowest).is_some_and(|(cost, high)| cost.low <= high);
+    let lowest =
+        sorted.iter().filter_map(|(result, _)| Some(of(result)?.high)).min_by(f64::total_cmp);
+    let meets =
+        |result: &&CaseResult| of(result).zip(lowest).is_some_and(|(cost, high)| cost.low <= high);
     sorted.iter().map(|(result, _)| *result).filter(meets).collect()
 }

@@ -14,7 +14,8 @@ const CHARTS: &str = include_str!("../../assets/echarts.min.js");
 const NOTICE: &str = include_str!("../../assets/NOTICE");
 
 // Nothing may be fetched, sent or framed; what runs and how it looks is in the page.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+                      img-src data:; form-action 'none'; base-uri 'none'";
 
 /// The whole file.
 pub fn page(page: &Page) -> String {
@@ -42,8 +43,8 @@ pub fn page(page: &Page) -> String {
     markup.into_string()
 }
 
-// Characters that turn the direction of others round, or cannot be seen, deceive in a name. They stay in
-// experiment files, which are to be copied as they are; nothing else is preformatted.
+// Characters that turn the direction of others round, or cannot be seen, deceive in a name. They
+// stay in experiment files, which are to be copied as they are; nothing else is preformatted.
 fn harmless(markup: &str) -> String {
     let plain = |text: &str| -> String {
         let seen = |c: char| match c {
@@ -74,7 +75,8 @@ pub(crate) fn content(page: &Page) -> Markup {
                 span class="what" { (page.title) }
                 @if page.simulated { strong class="simulated" { (SIMULATED) } }
             }
-            button type="button" id="theme" title="Light or dark" aria-label="Switch between light and dark" { "◐" }
+            button type="button" id="theme" title="Light or \
+                dark" aria-label="Switch between light and dark" { "◐" }
         }
         main class=[page.simulated.then_some("simulated")] {
             (answer(&page.answer, &page.subtitle))

@@ -161,7 +161,8 @@ fn json(value: &impl Serialize) -> Markup {
     let safe: String = text
         .chars()
         .map(|c| match c {
-            // Inside JSON these occur in texts alone, where an escape stands for the same character.
+            // Inside JSON these occur in texts alone, where an escape stands for the same
+            // character.
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", u32::from(c)),
             c => c.to_string(),
         })
@@ -169,7 +170,8 @@ fn json(value: &impl Serialize) -> Markup {
     PreEscaped(safe)
 }
 
-/// Colours and shapes of cases that are compared with each other; of more than these, colours and shapes say nothing.
+/// Colours and shapes of cases that are compared with each other; of more than these, colours and
+/// shapes say nothing.
 pub(crate) const LOOKS: [(&str, &str); 7] = [
     ("plain", "dot"),
     ("clflush", "triangle"),

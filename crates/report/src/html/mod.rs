@@ -1,13 +1,13 @@
-//! The report as one HTML file: it opens offline from disk, asks nothing of any network, and has its
-//! figures, their numbers as tables, and all that is needed to measure again.
+//! The report as one HTML file: it opens offline from disk, asks nothing of any network, and has
+//! its figures, their numbers as tables, and all that is needed to measure again.
 //!
-//! A [`Page`] is a title, an [`Answer`] that fills the first screen, and [`Section`]s, each made by a
-//! function of values in a file of its own. Another kind of page is another function that puts an answer
-//! and sections together, as [`survey`] and [`datasets`] do; [`page`] turns it into text.
+//! A [`Page`] is a title, an [`Answer`] that fills the first screen, and [`Section`]s, each made by
+//! a function of values in a file of its own. Another kind of page is another function that puts an
+//! answer and sections together, as [`survey`] and [`datasets`] do; [`page`] turns it into text.
 //!
 //! Whatever comes from a file (names, questions, command lines) is text to the page, never markup:
-//! [`maud`] escapes it in HTML, `figure` in the JSON that figures are drawn from, and the script builds
-//! hover texts from text nodes. A content security policy in the page forbids every request.
+//! [`maud`] escapes it in HTML, `figure` in the JSON that figures are drawn from, and the script
+//! builds hover texts from text nodes. A content security policy in the page forbids every request.
 
 pub(crate) mod answer;
 pub(crate) mod document;
@@ -74,7 +74,8 @@ pub enum Layout {
     /// Words to the left, the figure to the right.
     #[default]
     Beside,
-    /// The answer and its cards across the page, then sentences to the left and the figure to the right.
+    /// The answer and its cards across the page, then sentences to the left and the figure to the
+    /// right.
     Across,
     /// One below the other, all across the page.
     Stacked,

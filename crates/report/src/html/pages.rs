@@ -99,7 +99,8 @@ pub fn datasets(digests: &[Digest]) -> Page {
     Page { title, subtitle: subtitle(machine, digests.first()), answer, groups, footer, simulated }
 }
 
-/// The page of a proof, with the datasets of its stages; where it was cut short, why, and how it goes on.
+/// The page of a proof, with the datasets of its stages; where it was cut short, why, and how it
+/// goes on.
 pub fn proof(proof: &Proof, cut_short: Option<&str>, digests: &[Digest]) -> Page {
     let (answer, section) =
         (crate::prove::page::answer(proof, cut_short), crate::prove::page::section(proof));
@@ -116,7 +117,9 @@ pub fn pairs(outcome: &Outcome, digests: &[Digest]) -> Page {
         digests,
     );
     // Each writer is beside another task: their slowdowns are not choice between ways of writing.
-    page.groups.iter_mut().for_each(|group| group.sections.retain(|section| section.id != "frontier"));
+    page.groups
+        .iter_mut()
+        .for_each(|group| group.sections.retain(|section| section.id != "frontier"));
     page
 }
 
@@ -124,11 +127,19 @@ pub fn pairs(outcome: &Outcome, digests: &[Digest]) -> Page {
 fn with_datasets(title: &str, answer: Answer, first: Option<Section>, digests: &[Digest]) -> Page {
     let all: Vec<&Digest> = digests.iter().collect();
     let mut groups = vec![Group { title: None, sections: first.into_iter().collect() }];
-    groups.extend(digests.iter().map(|digest| Group {
-        title: Some(
-            digest.findings.plan.experiment.question.clone().unwrap_or_else(|| digest.folder.clone()),
-        ),
-        sections: sections(digest, true),
+    groups.extend(digests.iter().map(|digest| {
+        Group {
+            title: Some(
+                digest
+                    .findings
+                    .plan
+                    .experiment
+                    .question
+                    .clone()
+                    .unwrap_or_else(|| digest.folder.clone()),
+            ),
+            sections: sections(digest, true),
+        }
     }));
     let machine = digests.iter().find_map(|digest| digest.machine.as_ref());
     Page {

@@ -15,8 +15,8 @@ use crate::experiment::cases::json::{Case, cases};
 use crate::html::Compared;
 use crate::json::Document;
 
-/// A proof, its datasets in `dir`; and, where it was made just now, why that ended early, the setting that was
-/// left in place, and what somebody else has set in resctrl meanwhile.
+/// A proof, its datasets in `dir`; and, where it was made just now, why that ended early, the
+/// setting that was left in place, and what somebody else has set in resctrl meanwhile.
 pub fn proof<'a>(
     proof: &'a prove::Proof,
     dir: &Path,
@@ -33,11 +33,18 @@ pub fn proof<'a>(
         left: &'a [String],
     }
     let dataset = dir.display().to_string();
-    Document { schema: "ringfence/proof/3", body: Proof { dataset, ended_early, proof, kept, left } }
+    Document {
+        schema: "ringfence/proof/3",
+        body: Proof { dataset, ended_early, proof, kept, left },
+    }
 }
 
 /// Who bears whom, the datasets in `dir`.
-pub fn pairs<'a>(question: &'a Question, outcome: &'a Outcome, dir: &Path) -> impl Serialize + use<'a> {
+pub fn pairs<'a>(
+    question: &'a Question,
+    outcome: &'a Outcome,
+    dir: &Path,
+) -> impl Serialize + use<'a> {
     #[derive(Serialize)]
     struct Pairs<'a> {
         dataset: String,
@@ -48,7 +55,8 @@ pub fn pairs<'a>(question: &'a Question, outcome: &'a Outcome, dir: &Path) -> im
     Document { schema: "ringfence/pairs/3", body: Pairs { dataset, question, outcome } }
 }
 
-/// A policy and how it was found, the datasets in `dir`; and the file that holds it, where it was written.
+/// A policy and how it was found, the datasets in `dir`; and the file that holds it, where it was
+/// written.
 pub fn tuned(found: &tune::Tuned, dir: &Path, policy_file: Option<&Path>) -> impl Serialize {
     #[derive(Serialize)]
     struct Policy<'a> {
@@ -86,7 +94,8 @@ pub fn tuned(found: &tune::Tuned, dir: &Path, policy_file: Option<&Path>) -> imp
     Document { schema: "ringfence/tuned/3", body }
 }
 
-/// A policy for files and how it was found, the datasets in `dir`; and the file that holds it, where it was written.
+/// A policy for files and how it was found, the datasets in `dir`; and the file that holds it,
+/// where it was written.
 pub fn tuned_files(found: &files::Tuned, dir: &Path, policy_file: Option<&Path>) -> impl Serialize {
     #[derive(Serialize)]
     struct Policy<'a> {
@@ -140,7 +149,8 @@ pub fn whatif<'a>(found: &'a WhatIf, dir: &Path) -> impl Serialize + use<'a> {
     Document { schema: "ringfence/whatif/1", body: Found { dataset, whatif: found } }
 }
 
-/// Datasets cell by cell; those that could not be compared, with the reason; and those that only one folder has.
+/// Datasets cell by cell; those that could not be compared, with the reason; and those that only
+/// one folder has.
 pub fn comparisons<'a>(
     compared: &'a [Compared],
     refused: &'a [(String, String)],
@@ -175,7 +185,10 @@ pub fn comparisons<'a>(
     let body = Comparisons {
         compared: compared.iter().map(one).collect(),
         refused: refused.iter().map(|(name, why)| Refused { name, why }).collect(),
-        alone: alone.iter().map(|(missing_from, name)| Alone { name, missing_from: *missing_from }).collect(),
+        alone: alone
+            .iter()
+            .map(|(missing_from, name)| Alone { name, missing_from: *missing_from })
+            .collect(),
     };
     Document { schema: "ringfence/comparison/3", body }
 }

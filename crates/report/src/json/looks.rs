@@ -143,7 +143,8 @@ pub struct LeftBehind {
     pub waiting: Vec<String>,
 }
 
-/// What runs that were killed have left behind, put back or only looked at; what stays, and what failed.
+/// What runs that were killed have left behind, put back or only looked at; what stays, and what
+/// failed.
 pub fn restored<'a>(
     runs: &'a [LeftBehind],
     dry_run: bool,
@@ -160,7 +161,10 @@ pub fn restored<'a>(
         failed: &'a [String],
     }
     let (put_back, would_put_back) = if dry_run { (None, Some(runs)) } else { (Some(runs), None) };
-    Document { schema: "ringfence/restored/1", body: All { put_back, would_put_back, stays, failed } }
+    Document {
+        schema: "ringfence/restored/1",
+        body: All { put_back, would_put_back, stays, failed },
+    }
 }
 
 /// Regions that are locked into caches.
@@ -218,5 +222,8 @@ pub fn machines(all: &[Description]) -> impl Serialize + use<> {
         machines: Vec<One>,
     }
     let one = |one: &Description| One { name: one.name.clone(), title: one.title.clone() };
-    Document { schema: "ringfence/machines/1", body: All { machines: all.iter().map(one).collect() } }
+    Document {
+        schema: "ringfence/machines/1",
+        body: All { machines: all.iter().map(one).collect() },
+    }
 }

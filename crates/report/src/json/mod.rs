@@ -1,8 +1,9 @@
 //! What `--json` prints: a document for each kind of answer, of the same values as text and pages.
 //!
-//! Each says in `schema` what it is, such as `ringfence/experiment/3`: one string, so that a file which is found a
-//! year later tells its kind and its version, and one comparison refuses what a reader does not know. The kinds
-//! are described in `docs/schema`, and `docs/json.md` says what a version promises.
+//! Each says in `schema` what it is, such as `ringfence/experiment/3`: one string, so that a file
+//! which is found a year later tells its kind and its version, and one comparison refuses what a
+//! reader does not know. The kinds are described in `docs/schema`, and `docs/json.md` says what a
+//! version promises.
 
 mod answers;
 mod looks;
@@ -19,8 +20,8 @@ pub use crate::survey::json::survey;
 pub use crate::versus::json::versus;
 pub use answers::{comparisons, pairs, proof, tuned, tuned_files, whatif};
 pub use looks::{
-    Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, machine, machines,
-    put_back, resctrl, resctrl_watch, restored, topology,
+    Explanation, Gone, LeftBehind, PutBack, doctor, explanation, lock_list, lock_misses, machine,
+    machines, put_back, resctrl, resctrl_watch, restored, topology,
 };
 
 #[derive(Serialize)]

@@ -1,4 +1,5 @@
-//! Latencies of single operations: a table of the cases, and a figure for each on a logarithmic axis.
+//! Latencies of single operations: a table of the cases, and a figure for each on a logarithmic
+//! axis.
 
 use maud::html;
 use ringfence_analysis::latency::CaseLatencies;
@@ -54,7 +55,9 @@ fn summary(all: &[CaseLatencies]) -> maud::Markup {
         let share = one.misses.as_ref();
         row.push(share.map_or(numbers::NO_FIGURE.into(), |share| numbers::percent(share.value)));
         row.push(share.map(interval).unwrap_or_default());
-        row.push(one.counted_misses.map_or(numbers::NO_FIGURE.into(), |misses| format!("{misses:.3}")));
+        row.push(
+            one.counted_misses.map_or(numbers::NO_FIGURE.into(), |misses| format!("{misses:.3}")),
+        );
         row
     };
     table("Latencies of each case", &heads, &all.iter().map(row).collect::<Vec<_>>())
@@ -69,8 +72,13 @@ fn figure(one: &CaseLatencies, all: &[CaseLatencies]) -> maud::Markup {
         .iter()
         .map(|(floor, count)| {
             let end = end(*floor);
-            let text =
-                format!("{} to {}: {}, {}", time(*floor), time(end), numbers::count(*count), share(*count));
+            let text = format!(
+                "{} to {}: {}, {}",
+                time(*floor),
+                time(end),
+                numbers::count(*count),
+                share(*count)
+            );
             ((*floor).max(1), end, *count, text)
         })
         .collect();
@@ -80,15 +88,22 @@ fn figure(one: &CaseLatencies, all: &[CaseLatencies]) -> maud::Markup {
     let marks = quantiles.chain(threshold).collect();
     let rows: Vec<Vec<String>> = buckets
         .iter()
-        .map(|(floor, count)| vec![time(*floor), time(end(*floor)), numbers::count(*count), share(*count)])
+        .map(|(floor, count)| {
+            vec![time(*floor), time(end(*floor)), numbers::count(*count), share(*count)]
+        })
         .collect();
-    let heads =
-        [("from", Align::Right), ("to", Align::Right), ("count", Align::Right), ("share", Align::Right)];
+    let heads = [
+        ("from", Align::Right),
+        ("to", Align::Right),
+        ("count", Align::Right),
+        ("share", Align::Right),
+    ];
     let chart = Chart::new("histogram", Drawn { bars, marks });
     let title = format!("{}: latency of {}", name(one, all), one.unit);
     Figure {
         title: &title,
-        explanation: "Both axes are logarithmic; marks are the lower ends of the buckets in which the quantiles lie, and of the first that counts as a miss.",
+        explanation: "Both axes are logarithmic; marks are the lower ends of the buckets in which \
+                      the quantiles lie, and of the first that counts as a miss.",
         chart: &chart,
         height: 260,
         legend: html! {},

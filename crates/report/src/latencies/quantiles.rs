@@ -1,5 +1,5 @@
-//! Quantiles of latencies on an axis on which each power of ten is as wide as the last: a line for each case, and a point with its
-//! interval where there is a figure.
+//! Quantiles of latencies on an axis on which each power of ten is as wide as the last: a line for
+//! each case, and a point with its interval where there is a figure.
 
 use std::collections::BTreeSet;
 
@@ -71,11 +71,16 @@ fn figures(digest: &Digest, several: bool) -> Vec<Markup> {
 
 fn figure(digest: &Digest, title: &str, own: &[CaseLatencies]) -> Option<Markup> {
     let plan = &digest.findings.plan;
-    let chosen =
-        plan.experiment.measure.quantity.quantile().filter(|_| own[0].role == plan.experiment.metric);
+    let chosen = plan
+        .experiment
+        .measure
+        .quantity
+        .quantile()
+        .filter(|_| own[0].role == plan.experiment.metric);
     let told = own.len() <= LOOKS.len();
     let look = |place: usize| if told { LOOKS[place] } else { ("other", "dot") };
-    let lines: Vec<Line> = own.iter().enumerate().map(|(place, one)| line(one, look(place).0)).collect();
+    let lines: Vec<Line> =
+        own.iter().enumerate().map(|(place, one)| line(one, look(place).0)).collect();
     if lines.iter().all(|line| line.borne.is_empty() && line.rest.is_empty()) {
         return None;
     }
@@ -124,7 +129,8 @@ fn figure(digest: &Digest, title: &str, own: &[CaseLatencies]) -> Option<Markup>
 fn line(one: &CaseLatencies, color: &'static str) -> Line {
     let curve = one.curve();
     let ends = |borne: bool| curve.iter().filter(move |point| point.borne == borne);
-    let place = |point: &ringfence_analysis::latency::CurvePoint| [short(point.one_in), short(point.ns)];
+    let place =
+        |point: &ringfence_analysis::latency::CurvePoint| [short(point.one_in), short(point.ns)];
     let borne: Vec<[f64; 2]> = ends(true).map(place).collect();
     // Both parts meet.
     let rest: Vec<[f64; 2]> = match ends(false).next() {
@@ -136,11 +142,15 @@ fn line(one: &CaseLatencies, color: &'static str) -> Line {
 
 fn explanation(own: &[CaseLatencies], lines: &[Line], points: &[Point], told: bool) -> String {
     let mut text = format!("Of 100 {}, 99 take at most as long as p99.", own[0].unit);
-    let level =
-        own.iter().flat_map(|one| &one.quantiles).find_map(|of| of.ns.as_ref().ok().map(|ns| ns.level));
+    let level = own
+        .iter()
+        .flat_map(|one| &one.quantiles)
+        .find_map(|of| of.ns.as_ref().ok().map(|ns| ns.level));
     if let Some(level) = level {
-        text +=
-            &format!(" Points are figures with their {} intervals, each of its case alone", percent(level));
+        text += &format!(
+            " Points are figures with their {} intervals, each of its case alone",
+            percent(level)
+        );
         text += match points.iter().any(|point| point.chosen) {
             true => "; the larger ones are those that verdicts are about.",
             false => ".",

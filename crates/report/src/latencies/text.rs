@@ -11,10 +11,12 @@ use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};
 
 /// The quantiles in a row, and the highest latency besides.
-const QUANTILES: [(f64, &str); 4] = [(0.5, "median"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
+const QUANTILES: [(f64, &str); 4] =
+    [(0.5, "median"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
 
 /// What the mark of figures without an interval says.
-pub(crate) const MARKED: &str = "~: no interval and no verdict, because trials differ too much or are fewer than four; in round brackets \
+pub(crate) const MARKED: &str = "~: no interval and no verdict, because trials differ too much or \
+                                 are fewer than four; in round brackets \
     the least and the most of any trial";
 
 /// The latencies of all cases that counted any: a table, what its figures mean, and the histograms.
@@ -39,7 +41,12 @@ pub fn latencies(all: &[CaseLatencies], scale: Option<&Scale>, style: &Style) ->
     out += &found.as_ref().map_or_else(|| list(all, style), |(table, _)| table.render(style));
     out.push('\n');
     if found.is_some_and(|(_, intervals)| !intervals) {
-        paragraph(&mut out, 0, "a wider terminal, and --json, have the intervals of the quantiles", style);
+        paragraph(
+            &mut out,
+            0,
+            "a wider terminal, and --json, have the intervals of the quantiles",
+            style,
+        );
     }
     for note in notes(all, scale) {
         paragraph(&mut out, 0, &note, style);
@@ -73,7 +80,8 @@ fn is_marked(one: &CaseLatencies) -> bool {
 /// A case in a few words: its arm where that is enough, and its role where several are told of.
 pub(crate) fn name(one: &CaseLatencies, all: &[CaseLatencies]) -> String {
     let role = all.iter().any(|other| other.role != one.role).then_some(one.role.as_str());
-    let same_arm = all.iter().filter(|other| (&other.arm, &other.role) == (&one.arm, &one.role)).count() > 1;
+    let same_arm =
+        all.iter().filter(|other| (&other.arm, &other.role) == (&one.arm, &one.role)).count() > 1;
     let label = (same_arm && !one.label.is_empty()).then_some(one.label.as_str());
     let arms = all.iter().any(|other| other.arm != one.arm);
     let arm = (arms || label.is_none()).then_some(one.arm.as_str());
@@ -110,8 +118,9 @@ fn table(all: &[CaseLatencies], whole: bool, intervals: bool, quantiles: &[(f64,
     table
 }
 
-/// A quantile as it stands in the cell of a table, with its interval where there is room. Where trials differ too much for an
-/// interval it is marked, and has its range over trials. Too few latencies are no figure, here as in pictures.
+/// A quantile as it stands in the cell of a table, with its interval where there is room. Where
+/// trials differ too much for an interval it is marked, and has its range over trials. Too few
+/// latencies are no figure, here as in pictures.
 pub(crate) fn quantile(one: &CaseLatencies, share: f64, interval: bool) -> String {
     let of = one.quantiles.iter().find(|of| of.quantile.share() == share);
     if let Some(observed) = of.and_then(|of| of.observed.as_ref()) {
@@ -142,7 +151,8 @@ fn list(all: &[CaseLatencies], style: &Style) -> String {
         let named = |(share, name)| format!("{name} {}", quantile(one, share, true));
         let mut parts: Vec<String> = QUANTILES.into_iter().map(named).collect();
         parts.push(format!("max {}", figure(one.histogram.most())));
-        let share = |share: &MissShare| format!("misses {} {}", percent(share.value), interval(share));
+        let share =
+            |share: &MissShare| format!("misses {} {}", percent(share.value), interval(share));
         parts.extend(one.misses.as_ref().map(share));
         paragraph(&mut out, 2, &parts.join(", "), style);
     }
@@ -171,14 +181,16 @@ pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String>
         return Vec::new();
     }
     let mut notes = vec![format!(
-        "latencies are counted in buckets, {} to each power of two; a quantile is interpolated in its bucket, and not given where there \
+        "latencies are counted in buckets, {} to each power of two; a quantile is interpolated in \
+         its bucket, and not given where there \
              are too few latencies; max is the lower end of one",
         parts(all)
     )];
     notes.extend(all.iter().any(is_marked).then(|| MARKED.to_owned()));
     if let Some(scale) = scale {
         notes.push(format!(
-            "every latency includes reading the clock, which takes {:.0} ns here (the median of readings with nothing in between)",
+            "every latency includes reading the clock, which takes {:.0} ns here (the median of \
+             readings with nothing in between)",
             scale.clock_ns
         ));
     }
@@ -187,7 +199,8 @@ pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String>
         notes.push(told_apart(scale, all));
     } else {
         notes.push(
-            "hits and misses are not told apart, because how long they take here was not measured".into(),
+            "hits and misses are not told apart, because how long they take here was not measured"
+                .into(),
         );
     }
     if let Some(share) = all.iter().find_map(|one| one.misses.filter(|share| share.low.is_some())) {
@@ -199,10 +212,13 @@ pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String>
     }
     notes.push(match all.iter().any(|one| one.counted_misses.is_some()) {
         true => format!(
-            "LLC misses: what the processor counted, per one of the {}, everything that the task did in its windows included",
+            "LLC misses: what the processor counted, per one of the {}, everything that the task \
+             did in its windows included",
             loads.unit
         ),
-        false => "the processor's own count of misses is absent, because there are no hardware counters here ('ringfence doctor' says why)".into(),
+        false => "the processor's own count of misses is absent, because there are no hardware \
+                  counters here ('ringfence doctor' says why)"
+            .into(),
     });
     notes
 }
@@ -210,16 +226,21 @@ pub(crate) fn notes(all: &[CaseLatencies], scale: Option<&Scale>) -> Vec<String>
 fn told_apart(scale: &Scale, all: &[CaseLatencies]) -> String {
     let Scale { hit_ns, hit_high_ns, miss_ns, miss_low_ns, .. } = scale;
     let measured = format!(
-        "a read of a line just read took {hit_ns:.0} ns (99 of 100 at most {hit_high_ns:.0} ns), one of a line just flushed to memory \
+        "a read of a line just read took {hit_ns:.0} ns (99 of 100 at most {hit_high_ns:.0} ns), \
+         one of a line just flushed to memory \
          {miss_ns:.0} ns (99 of 100 at least {miss_low_ns:.0} ns)"
     );
-    let from = all.iter().find_map(|one| one.misses).map(|share| share.from_ns).or(scale.threshold_ns());
+    let from =
+        all.iter().find_map(|one| one.misses).map(|share| share.from_ns).or(scale.threshold_ns());
     match from {
         Some(from) => {
             format!("misses: by latency, from {} on: before the measurement {measured}", time(from))
         }
         None => {
-            format!("hits and misses cannot be told apart by latency here: before the measurement {measured}")
+            format!(
+                "hits and misses cannot be told apart by latency here: before the measurement \
+                 {measured}"
+            )
         }
     }
 }

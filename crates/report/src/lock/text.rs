@@ -25,14 +25,16 @@ pub fn lock_created(plan: &RegionPlan, tried_out: bool, style: &Style) -> String
     heading(&mut out, &format!("{name}: {bytes} are locked into ways {}", plan.mask), style);
     let cpus = if plan.cpus.is_empty() { "its cache".into() } else { plan.cpus.to_string() };
     let use_it = format!(
-        "map /dev/pseudo_lock/{name} shared, from a process that may run on CPUs {cpus} only; each mapping \
+        "map /dev/pseudo_lock/{name} shared, from a process that may run on CPUs {cpus} only; each \
+         mapping \
          fills it with zeros"
     );
     for (lead, text) in [
         ("to use it", use_it),
         (
             "caution",
-            "flush instructions evict its lines for good: 'ringfence lock measure' shows how many".into(),
+            "flush instructions evict its lines for good: 'ringfence lock measure' shows how many"
+                .into(),
         ),
         ("to undo it", format!("ringfence lock remove {name}")),
     ] {
@@ -57,8 +59,11 @@ pub fn locked(regions: &[Region], style: &Style) -> String {
     ]);
     for region in regions {
         let users: Vec<String> = region.users.iter().map(u32::to_string).collect();
-        let users =
-            if users.is_empty() { "nobody seen".into() } else { format!("process {}", users.join(", ")) };
+        let users = if users.is_empty() {
+            "nobody seen".into()
+        } else {
+            format!("process {}", users.join(", "))
+        };
         let cells = [
             region.name.as_str(),
             &region.cache,
@@ -77,12 +82,14 @@ pub fn locked(regions: &[Region], style: &Style) -> String {
     out
 }
 
-/// How reads fared by what is read and under which condition: the share that missed, or where hits and
-/// misses cannot be told apart, the median and the 99th percentile. Empty where nothing was counted.
+/// How reads fared by what is read and under which condition: the share that missed, or where hits
+/// and misses cannot be told apart, the median and the 99th percentile. Empty where nothing was
+/// counted.
 pub fn lock_table(all: &[CaseLatencies], style: &Style) -> String {
     let conditions = ["idle", "noise"].into_iter().chain(Flush::ALL.map(Flush::name));
-    let conditions: Vec<&str> =
-        conditions.filter(|condition| all.iter().any(|one| parts(&one.arm).1 == *condition)).collect();
+    let conditions: Vec<&str> = conditions
+        .filter(|condition| all.iter().any(|one| parts(&one.arm).1 == *condition))
+        .collect();
     let mut rows: Vec<&str> = Vec::new();
     for one in all {
         let row = parts(&one.arm).0;
@@ -97,7 +104,8 @@ pub fn lock_table(all: &[CaseLatencies], style: &Style) -> String {
     }
     heading(&mut out, if told { "Reads that missed" } else { "Reads: median, p99" }, style);
     let columns = std::iter::once(Column::text("read from", 14));
-    let mut table = Table::new(columns.chain(conditions.iter().map(|name| Column::right(*name))).collect());
+    let mut table =
+        Table::new(columns.chain(conditions.iter().map(|name| Column::right(*name))).collect());
     for row in rows {
         let cell = |condition: &&str| {
             let one = all.iter().find(|one| parts(&one.arm) == (row, *condition));
@@ -140,7 +148,8 @@ pub fn lock_misses(all: &[Misses], style: &Style) -> String {
     }
     let mut out = table.render(style);
     let text = format!(
-        "misses of one pass over a locked region, as the kernel counts them with prefetchers off; regions are \
+        "misses of one pass over a locked region, as the kernel counts them with prefetchers off; \
+         regions are \
          whole ways, so that {} came to {}",
         plural(all.iter().map(|one| one.asked.len()).sum(), "size"),
         plural(all.len(), "region")

@@ -15,7 +15,8 @@ pub fn machines(all: &[Description], style: &Style) -> String {
     }
     let mut out = table.render(style);
     out.push('\n');
-    let how = "'ringfence machine NAME' shows one, and 'ringfence write --machine NAME' simulates it. With --file, it prints the file, \
+    let how = "'ringfence machine NAME' shows one, and 'ringfence write --machine NAME' simulates \
+               it. With --file, it prints the file, \
                as a beginning of your own.";
     faint(&mut out, how, style);
     out

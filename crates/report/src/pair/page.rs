@@ -81,7 +81,8 @@ fn cards(outcome: &Outcome) -> Vec<Card> {
         }
         Some(confirmed) => {
             let (value, note) = figure(&confirmed.gain);
-            let color = (outcome.verdict == ringfence_studies::pair::Verdict::Change).then_some("nt");
+            let color =
+                (outcome.verdict == ringfence_studies::pair::Verdict::Change).then_some("nt");
             let trials = confirmed.gain.as_ref().map_or(String::new(), |gain| {
                 format!("{note} of total progress, on {} fresh trials", gain.trials)
             });
@@ -90,7 +91,9 @@ fn cards(outcome: &Outcome) -> Vec<Card> {
         }
         None => {
             let (value, interval) = figure(&advice.gain);
-            let note = format!("{interval} of total progress; not confirmed, and the best of many flatters");
+            let note = format!(
+                "{interval} of total progress; not confirmed, and the best of many flatters"
+            );
             cards.push(card("gain, not confirmed", value, note, None));
         }
     }
@@ -132,7 +135,10 @@ fn sides(outcome: &Outcome) -> Vec<Side<'_>> {
 
 // `A chase footprint=64MiB`.
 fn name(outcome: &Outcome, kind: usize) -> String {
-    outcome.kinds.get(kind).map_or("?".into(), |kind| format!("{} {}", kind.letter, clean(&kind.text)))
+    outcome
+        .kinds
+        .get(kind)
+        .map_or("?".into(), |kind| format!("{} {}", kind.letter, clean(&kind.text)))
 }
 
 fn stands_still(finding: &Finding) -> bool {
@@ -168,8 +174,8 @@ fn verdict_words(finding: &Finding) -> String {
 // What is kept of the rate alone.
 fn kept(finding: &Finding) -> Option<String> {
     let slowdown = finding.slowdown?;
-    let [value, low, high] =
-        [slowdown.value, slowdown.high, slowdown.low].map(|slowdown| format!("{:.1}", 100.0 / slowdown));
+    let [value, low, high] = [slowdown.value, slowdown.high, slowdown.low]
+        .map(|slowdown| format!("{:.1}", 100.0 / slowdown));
     Some(format!("{value} % [{low}, {high}]"))
 }
 
@@ -188,13 +194,15 @@ fn matrix(outcome: &Outcome) -> Option<maud::Markup> {
     if sides.is_empty() {
         return None;
     }
-    let said = sides.iter().filter_map(|side| borne_out(side.finding)).map(|value| value.ln().abs());
+    let said =
+        sides.iter().filter_map(|side| borne_out(side.finding)).map(|value| value.ln().abs());
     let most = said.fold(NOTABLE.ln(), f64::max).exp();
     let cells = sides
         .iter()
         .map(|side| {
             // Nothing is worse than to stand still.
-            let value = borne_out(side.finding).or_else(|| stands_still(side.finding).then_some(most));
+            let value =
+                borne_out(side.finding).or_else(|| stands_still(side.finding).then_some(most));
             HeatCell {
                 column: side.beside,
                 row: side.of,
@@ -223,12 +231,19 @@ fn matrix(outcome: &Outcome) -> Option<maud::Markup> {
     let height = 50 + (48 * names.len() as u32).max(96);
     let chart = Chart::new(
         "heat",
-        Heat { columns: names.clone(), rows: names, cells, scale: Scale::Around, range: (1.0 / most, most) },
+        Heat {
+            columns: names.clone(),
+            rows: names,
+            cells,
+            scale: Scale::Around,
+            range: (1.0 / most, most),
+        },
     );
     let title = "How much longer each row takes beside each column";
     let figure = Figure {
         title,
-        explanation: "Compared with running alone, per unit of work. A cell is coloured where its interval shows a change.",
+        explanation: "Compared with running alone, per unit of work. A cell is coloured where its \
+                      interval shows a change.",
         chart: &chart,
         height,
         legend: html! {},
@@ -267,7 +282,13 @@ pub(crate) fn section(outcome: &Outcome) -> Option<Section> {
         .zip(&rows)
         .map(|(side, row)| {
             let kept = kept(side.finding).unwrap_or_else(|| numbers::NO_FIGURE.into());
-            vec![row.name.clone(), text(side.finding), kept, verdict_words(side.finding), progress(side.pair)]
+            vec![
+                row.name.clone(),
+                text(side.finding),
+                kept,
+                verdict_words(side.finding),
+                progress(side.pair),
+            ]
         })
         .collect();
     let heads = [
@@ -277,19 +298,22 @@ pub(crate) fn section(outcome: &Outcome) -> Option<Section> {
         ("verdict", Align::Left),
         ("progress of the pair", Align::Right),
     ];
-    let level = sides.iter().find_map(|side| side.finding.slowdown).map_or(String::new(), |interval| {
-        format!(
-            "Brackets are {} intervals over {} trials. ",
-            numbers::percent(interval.level),
-            interval.trials
-        )
-    });
+    let level =
+        sides.iter().find_map(|side| side.finding.slowdown).map_or(String::new(), |interval| {
+            format!(
+                "Brackets are {} intervals over {} trials. ",
+                numbers::percent(interval.level),
+                interval.trials
+            )
+        });
     let title = "Every task beside every other";
     let table = table(title, &heads, &lines);
-    let ranges = Ranges { axis: "slowdown against alone".into(), unit: "slowdown", rows, mark: None };
+    let ranges =
+        Ranges { axis: "slowdown against alone".into(), unit: "slowdown", rows, mark: None };
     let body = html! {
         p {
-            (level) "Progress is what both keep of their rates alone, 2 where neither disturbs the other; \
+            (level) "Progress is what both keep of their rates alone, 2 where neither disturbs the \
+                     other; \
             that of an assignment is the sum over its pairs, and 1 for a task that runs alone."
         }
         p class="said" {

@@ -29,8 +29,10 @@ pub fn pair(outcome: &Outcome, style: &Style) -> String {
     out.push('\n');
     if let Some(interval) = outcome.pairs.iter().find_map(|pair| pair.first.slowdown) {
         let text = format!(
-            "first, second: how much longer each takes per unit of work beside the other than alone; [lo, hi]: \
-             {} intervals over {} trials; progress: what both keep of their rates alone, 2 where neither \
+            "first, second: how much longer each takes per unit of work beside the other than \
+             alone; [lo, hi]: \
+             {} intervals over {} trials; progress: what both keep of their rates alone, 2 where \
+             neither \
              disturbs the other, and more only if they help each other, so intervals end there",
             percent(interval.level),
             interval.trials,
@@ -88,7 +90,9 @@ fn side(finding: &Finding) -> [Cell; 2] {
     let figure = slowdown_figure(slowdown);
     let value = match finding.verdict {
         Slower::Slower => Cell::painted(figure.value, Paint::Bad),
-        Slower::Faster | Slower::NoChangeLargerThanMargin => Cell::painted(figure.value, Paint::Good),
+        Slower::Faster | Slower::NoChangeLargerThanMargin => {
+            Cell::painted(figure.value, Paint::Good)
+        }
         _ => Cell::new(figure.value),
     };
     [value, Cell::new(figure.interval)]
@@ -99,8 +103,8 @@ pub(crate) fn progress(pair: &PairEntry) -> String {
     total(&pair.total, 2).to_string()
 }
 
-/// A total progress of which no more than `most` is possible, unless tasks help each other: beyond that no
-/// figure is claimed, only how far its interval leaves it open.
+/// A total progress of which no more than `most` is possible, unless tasks help each other: beyond
+/// that no figure is claimed, only how far its interval leaves it open.
 pub(crate) fn total(total: &Estimate, most: usize) -> Figure {
     let limit = most as f64;
     match total {
@@ -112,9 +116,10 @@ pub(crate) fn total(total: &Estimate, most: usize) -> Figure {
         Ok(total) if total.low <= limit => {
             Figure { value: format!("{:.2} to {most}", total.low), interval: String::new() }
         }
-        Ok(_) => {
-            Figure { value: format!("above {most}"), interval: "(noise, or they help each other)".into() }
-        }
+        Ok(_) => Figure {
+            value: format!("above {most}"),
+            interval: "(noise, or they help each other)".into(),
+        },
     }
 }
 
@@ -142,17 +147,25 @@ pub(crate) fn takes(verdict: &Verdict) -> String {
 
 /// The answer in a line.
 pub(crate) fn answer(outcome: &Outcome) -> String {
-    let advised =
-        outcome.advice.as_ref().map(|advice| named(&advice.assignment, outcome)).unwrap_or_default();
+    let advised = outcome
+        .advice
+        .as_ref()
+        .map(|advice| named(&advice.assignment, outcome))
+        .unwrap_or_default();
     let margin = percent(outcome.margin);
     match &outcome.verdict {
-        Verdict::AllAlike => "Nothing to gain: the tasks are all the same, whoever runs beside whom".into(),
+        Verdict::AllAlike => {
+            "Nothing to gain: the tasks are all the same, whoever runs beside whom".into()
+        }
         Verdict::OnlyOne => "Nothing to choose: there is only one way to pair these tasks".into(),
         Verdict::PresentIsBest | Verdict::NoRoom | Verdict::NoGain => {
             format!("Nothing to gain: no other assignment gains more than {margin}")
         }
         Verdict::NoGainByIt => {
-            format!("Nothing to gain by what looked best: on fresh trials it gains no more than {margin}")
+            format!(
+                "Nothing to gain by what looked best: on fresh trials it gains no more than \
+                 {margin}"
+            )
         }
         verdict @ Verdict::NotShown { .. } => {
             let gain = undecided(outcome).map_or(String::new(), |gain| {
@@ -223,7 +236,8 @@ pub(crate) fn reasons(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// Why it is the one that is named: without an interval its total is no more than what it looked like.
+/// Why it is the one that is named: without an interval its total is no more than what it looked
+/// like.
 pub(crate) fn picked_by(advice: &Advice) -> &'static str {
     match advice.total {
         Ok(_) => "best in the first measurement",

@@ -10,7 +10,8 @@ use crate::print::text::{paragraph, width};
 const MOST_ROWS: usize = 24;
 
 /// Shares of which the quantile is shown.
-pub const QUANTILES: [(f64, &str); 4] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
+pub const QUANTILES: [(f64, &str); 4] =
+    [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")];
 
 /// The floor of a row that stands for a stretch without latencies.
 const GAP: u64 = u64::MAX;
@@ -24,27 +25,31 @@ struct Row {
 
 /// A latency histogram. Buckets are (lowest latency in ns, count), in any order; a bucket reaches
 /// up to the next one's floor. Rows divide powers of two, stretches without latencies are one row,
-/// and bars are as long as the logarithm of the count, so that the tail can be seen. Of the quantiles those are marked
-/// that the latencies bear.
+/// and bars are as long as the logarithm of the count, so that the tail can be seen. Of the
+/// quantiles those are marked that the latencies bear.
 pub fn histogram(buckets: &[(u64, u64)], bear: impl Fn(f64) -> bool, style: &Style) -> String {
-    let mut buckets: Vec<(u64, u64)> = buckets.iter().copied().filter(|(_, count)| *count > 0).collect();
+    let mut buckets: Vec<(u64, u64)> =
+        buckets.iter().copied().filter(|(_, count)| *count > 0).collect();
     buckets.sort_unstable();
     if buckets.is_empty() {
         return "no latencies were recorded\n".into();
     }
     let total: u128 = buckets.iter().map(|(_, count)| u128::from(*count)).sum();
     let borne = QUANTILES.into_iter().filter(|(share, _)| bear(*share));
-    let quantiles: Vec<_> = borne.map(|(share, name)| (name, quantile(&buckets, total, share))).collect();
+    let quantiles: Vec<_> =
+        borne.map(|(share, name)| (name, quantile(&buckets, total, share))).collect();
     let rows = rows(&buckets, &quantiles);
 
     let gap = if style.unicode { "⋮" } else { ":" };
     let label = |row: &Row| if row.floor == GAP { gap.into() } else { time(row.floor) };
     let floors: Vec<String> = rows.iter().map(label).collect();
-    let shares: Vec<String> = rows.iter().map(|row| percent(row.count as f64 / total as f64)).collect();
+    let shares: Vec<String> =
+        rows.iter().map(|row| percent(row.count as f64 / total as f64)).collect();
     let widest = |texts: &[String]| texts.iter().map(|text| width(text)).max().unwrap_or(0);
     let (floor_width, share_width) = (widest(&floors), widest(&shares));
     let marks_width = rows.iter().map(|row| width(&row.marks.join(" "))).max().unwrap_or(0);
-    let room = style.columns().saturating_sub(floor_width + share_width + marks_width + 6).clamp(4, 60);
+    let room =
+        style.columns().saturating_sub(floor_width + share_width + marks_width + 6).clamp(4, 60);
     let most = rows.iter().map(|row| row.count).max().unwrap_or(1);
 
     let mut out = String::new();
@@ -107,7 +112,9 @@ fn rows(buckets: &[(u64, u64)], quantiles: &[(&'static str, u64)]) -> Vec<Row> {
         for (place, row) in places {
             // A gap of one is shown as what it is; a longer one as one row.
             match next.map(|next| place - next) {
-                Some(1) => rows.push(Row { floor: scale.floor(place - 1), count: 0, marks: Vec::new() }),
+                Some(1) => {
+                    rows.push(Row { floor: scale.floor(place - 1), count: 0, marks: Vec::new() })
+                }
                 Some(gap) if gap > 1 => rows.push(Row { floor: GAP, count: 0, marks: Vec::new() }),
                 _ => {}
             }
@@ -116,8 +123,13 @@ fn rows(buckets: &[(u64, u64)], quantiles: &[(&'static str, u64)]) -> Vec<Row> {
         }
         rows
     };
-    let scales = [Scale::Parts(8), Scale::Parts(4), Scale::Parts(2), Scale::Parts(1), Scale::Octaves(2)];
-    scales.into_iter().map(at).find(|rows| rows.len() <= MOST_ROWS).unwrap_or_else(|| at(Scale::Octaves(4)))
+    let scales =
+        [Scale::Parts(8), Scale::Parts(4), Scale::Parts(2), Scale::Parts(1), Scale::Octaves(2)];
+    scales
+        .into_iter()
+        .map(at)
+        .find(|rows| rows.len() <= MOST_ROWS)
+        .unwrap_or_else(|| at(Scale::Octaves(4)))
 }
 
 /// Where rows begin.

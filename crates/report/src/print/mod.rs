@@ -1,7 +1,9 @@
-//! What all that people read is made of: figures with their units and intervals ([`numbers`]), words as wide as a
-//! terminal ([`text`]), what a finding says ([`sentence`]), tables that fit into it ([`table`]), and how it wants them ([`Style`]).
+//! What all that people read is made of: figures with their units and intervals ([`numbers`]),
+//! words as wide as a terminal ([`text`]), what a finding says ([`sentence`]), tables that fit into
+//! it ([`table`]), and how it wants them ([`Style`]).
 //!
-//! Every function is a pure function of values; nothing prints, asks the terminal or reads the environment.
+//! Every function is a pure function of values; nothing prints, asks the terminal or reads the
+//! environment.
 //!
 //! ```
 //! use std::time::Duration;

@@ -47,7 +47,8 @@ pub fn sentence(finding: &Finding) -> String {
     }
 }
 
-/// An interval above 1, as a factor or a percentage, with so many decimals that it reads as above 1.
+/// An interval above 1, as a factor or a percentage, with so many decimals that it reads as above
+/// 1.
 fn effect(change: &Interval, word: &str) -> String {
     let as_factor = change.value >= FACTOR_FROM;
     let (none, show): (f64, fn(f64) -> f64) = if as_factor { (1.0, |x| x) } else { (0.0, percent) };
@@ -66,7 +67,8 @@ fn effect(change: &Interval, word: &str) -> String {
 fn signed(interval: &Interval) -> String {
     let (low, high) = (percent(interval.low), percent(interval.high));
     let d = decimals(high - low);
-    let bound = |x: f64| if round(x, d) == 0.0 { format!("{:.d$}", 0.0) } else { format!("{x:+.d$}") };
+    let bound =
+        |x: f64| if round(x, d) == 0.0 { format!("{:.d$}", 0.0) } else { format!("{x:+.d$}") };
     format!("[{}, {}]", bound(low), bound(high))
 }
 
@@ -92,7 +94,8 @@ mod tests {
     use ringfence_analysis::estimate::NotEstimable;
 
     fn said(value: f64, low: f64, high: f64) -> String {
-        let interval = Interval { value, low, high, level: 0.95, trials: 10, spread: 0.02, slack: 0.0 };
+        let interval =
+            Interval { value, low, high, level: 0.95, trials: 10, spread: 0.02, slack: 0.0 };
         sentence(&Finding::new(&Ok(interval), 0.01))
     }
 
@@ -124,9 +127,19 @@ mod tests {
     #[test]
     fn undecided_says_what_it_takes() {
         // Spread 0.02 at 95 %, half of ln 1.01: 65 trials (t = 1.9977, half-width 0.004956).
-        assert_eq!(said(1.01, 0.97, 1.05), "undecided: [-3, +5] %; about 65 trials would settle it");
-        let wide =
-            Interval { value: 1.0, low: 0.1, high: 10.0, level: 0.95, trials: 3, spread: 9.0, slack: 0.0 };
+        assert_eq!(
+            said(1.01, 0.97, 1.05),
+            "undecided: [-3, +5] %; about 65 trials would settle it"
+        );
+        let wide = Interval {
+            value: 1.0,
+            low: 0.1,
+            high: 10.0,
+            level: 0.95,
+            trials: 3,
+            spread: 9.0,
+            slack: 0.0,
+        };
         let finding = Finding::new(&Ok(wide), 0.01);
         assert_eq!(
             sentence(&finding),
@@ -139,7 +152,8 @@ mod tests {
         let stalled = NotEstimable::Stalled { baseline: 0, arm: 2, of: 10 };
         assert_eq!(
             sentence(&Finding::new(&Err(stalled), 0.01)),
-            "not estimable: no work was done in whole trials: baseline stalled in 0, arm in 2 of 10 trials"
+            "not estimable: no work was done in whole trials: baseline stalled in 0, arm in 2 of \
+             10 trials"
         );
     }
 
@@ -147,19 +161,21 @@ mod tests {
     fn interval() -> impl proptest::strategy::Strategy<Value = Interval> {
         use proptest::prelude::*;
         let size = prop_oneof![6 => -3.0..3.0f64, 1 => -700.0..700.0f64];
-        (size, prop_oneof![0.0..1.0f64, 0.0..700.0f64], 0.0..1.0f64).prop_map(|(low, width, part)| {
-            let high = (low + width).min(709.0);
-            let [low, value, high] = [low, low + part * (high - low), high].map(f64::exp);
-            Interval {
-                value: value.clamp(low, high),
-                low,
-                high,
-                level: 0.95,
-                trials: 10,
-                spread: 0.02,
-                slack: 0.0,
-            }
-        })
+        (size, prop_oneof![0.0..1.0f64, 0.0..700.0f64], 0.0..1.0f64).prop_map(
+            |(low, width, part)| {
+                let high = (low + width).min(709.0);
+                let [low, value, high] = [low, low + part * (high - low), high].map(f64::exp);
+                Interval {
+                    value: value.clamp(low, high),
+                    low,
+                    high,
+                    level: 0.95,
+                    trials: 10,
+                    spread: 0.02,
+                    slack: 0.0,
+                }
+            },
+        )
     }
 
     proptest::proptest! {

@@ -31,7 +31,8 @@ pub enum Paint {
 
 impl Paint {
     /// All of them.
-    pub const ALL: [Paint; 5] = [Paint::Strong, Paint::Faint, Paint::Bad, Paint::Caution, Paint::Good];
+    pub const ALL: [Paint; 5] =
+        [Paint::Strong, Paint::Faint, Paint::Bad, Paint::Caution, Paint::Good];
 
     /// The escape sequence that begins it; [`Paint::END`] ends each.
     pub fn begin(self) -> &'static str {

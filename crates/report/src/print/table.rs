@@ -5,7 +5,8 @@
 //! [`clean`] lets nobody else bring in. They become escape sequences at the end.
 
 use comfy_table::{
-    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Grid, TableStyle, Width,
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Grid, TableStyle,
+    Width,
 };
 
 use crate::print::style::{Paint, Style};
@@ -126,7 +127,11 @@ impl Table {
             let padding = if index < last { GAP } else { 0 };
             let Some(shown) = grid.column_mut(index) else { continue };
             shown.set_padding((0, padding as u16));
-            shown.set_cell_alignment(if column.right { CellAlignment::Right } else { CellAlignment::Left });
+            shown.set_cell_alignment(if column.right {
+                CellAlignment::Right
+            } else {
+                CellAlignment::Left
+            });
             if fits {
                 let constraint = match column.narrowest {
                     None => ColumnConstraint::ContentWidth,
@@ -150,7 +155,11 @@ impl Table {
     /// The widest line of a column, head included.
     fn natural(&self, index: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(index));
-        cells.map(|cell| width(&cell.text)).chain([width(&self.columns[index].head)]).max().unwrap_or(0)
+        cells
+            .map(|cell| width(&cell.text))
+            .chain([width(&self.columns[index].head)])
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -179,7 +188,11 @@ mod tests {
     fn table() -> Table {
         let mut table =
             Table::new(vec![Column::left("name"), Column::right("size"), Column::text("why", 10)]);
-        table.row(vec![Cell::new("dram"), Cell::new("8GiB"), Cell::new("ordinary memory, not durable")]);
+        table.row(vec![
+            Cell::new("dram"),
+            Cell::new("8GiB"),
+            Cell::new("ordinary memory, not durable"),
+        ]);
         table.row(vec![Cell::painted("  x", Paint::Faint), Cell::new("64B")]);
         table
     }

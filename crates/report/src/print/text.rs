@@ -6,8 +6,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use crate::print::numbers::{NO_BREAK, unbroken};
 use crate::print::style::{Paint, Style};
 
-/// A text from outside, made harmless to a terminal and to [`crate::print::table`]: one line, without
-/// control characters and without characters that take no column but may change others.
+/// A text from outside, made harmless to a terminal and to [`crate::print::table`]: one line,
+/// without control characters and without characters that take no column but may change others.
 pub fn clean(text: &str) -> String {
     let harmless = |c: char| match c {
         '\n' | '\t' => ' ',
@@ -74,8 +74,8 @@ pub fn paragraph(out: &mut String, indent: usize, text: &str, style: &Style) {
     }
 }
 
-/// Appends a command to be pasted into a shell, on a line of its own however long: broken in two it would
-/// be two commands.
+/// Appends a command to be pasted into a shell, on a line of its own however long: broken in two it
+/// would be two commands.
 pub fn command(out: &mut String, indent: usize, command: &str) {
     out.push_str(&" ".repeat(indent));
     out.push_str(&clean(command));
@@ -147,7 +147,10 @@ fn wrap(text: &str, indent: &str, style: &Style) -> Vec<String> {
 // A line does not end within a figure either.
 fn lines(text: &str, options: Options) -> Vec<String> {
     let text = unbroken(&clean(text));
-    textwrap::wrap(&text, options).iter().map(|line| line.trim_end().replace(NO_BREAK, " ")).collect()
+    textwrap::wrap(&text, options)
+        .iter()
+        .map(|line| line.trim_end().replace(NO_BREAK, " "))
+        .collect()
 }
 
 // Words are broken only where a single one is wider than the line: commands and paths stay whole.
@@ -209,6 +212,9 @@ mod tests {
         let mut out = String::new();
         let items: Vec<String> = (0..5).map(|i| format!("core {i}: {i}+{}", i + 8)).collect();
         grid(&mut out, 2, &items, &Style::plain(40));
-        assert_eq!(out, "  core 0: 0+8    core 1: 1+9\n  core 2: 2+10   core 3: 3+11\n  core 4: 4+12\n");
+        assert_eq!(
+            out,
+            "  core 0: 0+8    core 1: 1+9\n  core 2: 2+10   core 3: 3+11\n  core 4: 4+12\n"
+        );
     }
 }

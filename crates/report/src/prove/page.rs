@@ -1,4 +1,5 @@
-//! A proof: the verdict, how it is kept, and every lever with what it does to the victim and what it costs.
+//! A proof: the verdict, how it is kept, and every lever with what it does to the victim and what
+//! it costs.
 
 use maud::{Markup, html};
 use ringfence_analysis::estimate::Estimate;
@@ -56,7 +57,11 @@ fn asked(question: &Question) -> String {
         [&question.aggressor, &question.victim].map(|task| clean(&task_text::print(task)));
     match question.budget {
         Budget::Slowdown(share) => {
-            let at = question.measure.quantity.quantile().map_or(String::new(), |of| format!(" at {of}"));
+            let at = question
+                .measure
+                .quantity
+                .quantile()
+                .map_or(String::new(), |of| format!(" at {of}"));
             let share = numbers::percent(share.0);
             format!("Does '{aggressor}' slow '{victim}' down by more than {share}{at}?")
         }
@@ -122,7 +127,8 @@ fn victims(proof: &Proof) -> Option<Markup> {
     let budget = question.budget;
     let named = judged_name(question);
     let row = |name: &str, estimate: &Estimate| row(name, estimate, budget, named);
-    let mut rows: Vec<RangeRow> = proof.reached.iter().map(|reached| row("alone", &reached.alone)).collect();
+    let mut rows: Vec<RangeRow> =
+        proof.reached.iter().map(|reached| row("alone", &reached.alone)).collect();
     rows.push(row("no lever", proof.judged_beside()));
     rows.extend(proof.tried.iter().map(|tried| row(&tried.candidate.arm.name, tried.judged())));
     rows.extend(proof.confirmations.iter().map(|again| {
@@ -131,8 +137,10 @@ fn victims(proof: &Proof) -> Option<Markup> {
     rows.iter().find(|row| row.figure.is_some())?;
     let lines: Vec<Vec<String>> =
         rows.iter().map(|row| vec![row.name.clone(), row.tip.1[0].1.clone()]).collect();
-    let title = format!("{} of the victim against its budget of {}", capital(named), budget::text(budget));
-    let table = table(&title, &[("beside the aggressor", Align::Left), (named, Align::Right)], &lines);
+    let title =
+        format!("{} of the victim against its budget of {}", capital(named), budget::text(budget));
+    let table =
+        table(&title, &[("beside the aggressor", Align::Left), (named, Align::Right)], &lines);
     let ranges = Ranges {
         axis: format!("{named} of the victim"),
         unit: if budget.is_absolute() { "ns" } else { "slowdown" },
@@ -140,13 +148,15 @@ fn victims(proof: &Proof) -> Option<Markup> {
         mark: Some((budget.limit(), "budget")),
     };
     let of = question.measure.quantity.quantile();
-    let what = of.map_or("a unit of its work takes".into(), |of| format!("{of} of a unit's latency is"));
+    let what =
+        of.map_or("a unit of its work takes".into(), |of| format!("{of} of a unit's latency is"));
     let what = match budget {
         Budget::Slowdown(_) => format!("How much longer {what} than when it runs alone."),
         Budget::AtMost(..) => format!("How long {what}."),
     };
     let explanation = format!(
-        "{what} Bars are intervals, with an arrow where they go on beyond the frame; faint ones may be on either side of the budget."
+        "{what} Bars are intervals, with an arrow where they go on beyond the frame; faint ones \
+         may be on either side of the budget."
     );
     Some(ranges.figure(&title, &explanation, table))
 }
@@ -170,7 +180,8 @@ fn row(name: &str, estimate: &Estimate, budget: Budget, named: &'static str) -> 
         faint: color == "other",
         figure: known.map(|known| [known.value, known.low, known.high]),
         text: known.map_or(numbers::NO_FIGURE.into(), |known| judged_figure(budget, known).value),
-        tip: Tip::new(clean(name)).with(if budget.is_absolute() { named } else { "slowdown" }, text),
+        tip: Tip::new(clean(name))
+            .with(if budget.is_absolute() { named } else { "slowdown" }, text),
     }
 }
 
@@ -179,8 +190,11 @@ pub(crate) fn section(proof: &Proof) -> Option<Section> {
     if proof.tried.is_empty() {
         return None;
     }
-    let mut heads =
-        vec![("lever", Align::Left), ("victim", Align::Right), ("cost to the aggressor", Align::Right)];
+    let mut heads = vec![
+        ("lever", Align::Left),
+        ("victim", Align::Right),
+        ("cost to the aggressor", Align::Right),
+    ];
     if !proof.simulated {
         heads.push(("how to keep it", Align::Left));
     }
@@ -205,7 +219,8 @@ pub(crate) fn section(proof: &Proof) -> Option<Section> {
             "The one that was chosen was measured again, and only that figure is its effect."
         }
         _ => {
-            "The best of many tried at once looks better than it is: whoever picks one should measure it again."
+            "The best of many tried at once looks better than it is: whoever picks one should \
+             measure it again."
         }
     };
     let victim = match proof.record.question.budget.is_absolute() {

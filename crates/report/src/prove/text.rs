@@ -22,10 +22,11 @@ use crate::text::{clean, command, hanging, heading, paragraph};
 /// The narrowest that a setting's name is wrapped to.
 const NARROWEST_SETTING: usize = 14;
 
-/// Whether there was a baseline: where the control has refused a verdict, nothing was measured beside the aggressor. What runs
-/// already has no CPU from us.
+/// Whether there was a baseline: where the control has refused a verdict, nothing was measured
+/// beside the aggressor. What runs already has no CPU from us.
 pub(crate) fn was_measured_beside(proof: &Proof) -> bool {
-    !proof.cpus[1].is_empty() || proof.record.question.aggressor().is_ok_and(|task| task.is_attached())
+    !proof.cpus[1].is_empty()
+        || proof.record.question.aggressor().is_ok_and(|task| task.is_attached())
 }
 
 /// Renders an answer; the verdict comes last, where the eye rests.
@@ -38,8 +39,12 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     let on = |cpus: &[u32]| {
         let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
         if cpus.is_empty() {
-            return if was_measured_beside(proof) { "where it runs already" } else { "not started" }
-                .to_string();
+            return if was_measured_beside(proof) {
+                "where it runs already"
+            } else {
+                "not started"
+            }
+            .to_string();
         }
         format!("on CPU{} {}", if cpus.len() == 1 { "" } else { "s" }, list.join(", "))
     };
@@ -58,7 +63,11 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
         of_what(proof, judged),
         judged_estimate(question.budget, judged),
         trials(judged),
-        if proof.verdict == Verdict::NothingHappened { "" } else { side_of(judged, question.budget) }
+        if proof.verdict == Verdict::NothingHappened {
+            ""
+        } else {
+            side_of(judged, question.budget)
+        }
     );
     if was_measured_beside(proof) {
         paragraph(&mut out, 0, &beside, style);
@@ -113,8 +122,9 @@ pub fn warnings(left: &[String], style: &Style) -> String {
     out
 }
 
-/// Renders what should be known of resctrl after a measurement: what somebody else has changed meanwhile, what
-/// could not be put back, which tasks were not in their groups. Nothing where there is nothing of the kind.
+/// Renders what should be known of resctrl after a measurement: what somebody else has changed
+/// meanwhile, what could not be put back, which tasks were not in their groups. Nothing where there
+/// is nothing of the kind.
 pub fn left(left: &[String], style: &Style) -> String {
     let mut out = String::new();
     for sentence in warning::split(left).1 {
@@ -192,7 +202,8 @@ fn table(proof: &Proof, style: &Style) -> String {
     let mut out = table.render(style);
     let victim = if budget.is_absolute() { "beside it" } else { "compared with running alone" };
     let what = format!(
-        "victim: {victim}; aggressor: what the lever costs it, compared with running unchanged; {}. The best \
+        "victim: {victim}; aggressor: what the lever costs it, compared with running unchanged; \
+         {}. The best \
          of many tried at once looks better than it is: the one that is chosen is measured again.",
         told_as(&proof.record.question)
     );
@@ -203,7 +214,8 @@ fn table(proof: &Proof, style: &Style) -> String {
     });
     if let Some(why) = unseen {
         let text = format!(
-            "not seen: what the lever costs the aggressor, because {why}; --aggressor-progress lines or counter shows it"
+            "not seen: what the lever costs the aggressor, because {why}; --aggressor-progress \
+             lines or counter shows it"
         );
         paragraph(&mut out, 0, &text, style);
     }
@@ -220,7 +232,13 @@ fn figure(estimate: &Estimate, told: impl Fn(&Interval) -> Figure) -> (String, S
     }
 }
 
-fn confirmed(out: &mut String, confirmation: &Confirmation, of: &str, budget: Budget, style: &Style) {
+fn confirmed(
+    out: &mut String,
+    confirmation: &Confirmation,
+    of: &str,
+    budget: Budget,
+    style: &Style,
+) {
     let Tried { candidate, .. } = &confirmation.tried;
     let victim = confirmation.tried.judged();
     let text = format!(
@@ -231,8 +249,10 @@ fn confirmed(out: &mut String, confirmation: &Confirmation, of: &str, budget: Bu
         side_of(victim, budget)
     );
     paragraph(out, 0, &text, style);
-    let beside =
-        format!("without it, on the same trials: {}", judged_estimate(budget, confirmation.judged_beside()));
+    let beside = format!(
+        "without it, on the same trials: {}",
+        judged_estimate(budget, confirmation.judged_beside())
+    );
     paragraph(out, 2, &beside, style);
 }
 
@@ -271,13 +291,15 @@ pub(crate) fn word(proof: &Proof) -> (&'static str, &'static str) {
 // Of a victim that is clearly faster with its aggressor than alone.
 fn something_else_changed(slowdown: &Estimate) -> String {
     format!(
-        "The victim is clearly faster with the aggressor than alone ({} time): something else changed between the windows, such as \
+        "The victim is clearly faster with the aggressor than alone ({} time): something else \
+         changed between the windows, such as \
          clock frequency, power saving or what the victim does.",
         slowdown_estimate(slowdown)
     )
 }
 
-const MEASURE_AGAIN: &str = "Check that the victim does the same work alone, and that clocks are steady ('ringfence doctor'), and measure again.";
+const MEASURE_AGAIN: &str = "Check that the victim does the same work alone, and that clocks are \
+                             steady ('ringfence doctor'), and measure again.";
 
 // Why there is no verdict, and what to do about it.
 fn nothing(proof: &Proof) -> [String; 2] {
@@ -286,11 +308,13 @@ fn nothing(proof: &Proof) -> [String; 2] {
         let advice = if control.whole_runs {
             "Let a run take 20 ms or more (do its work several times over)."
         } else {
-            "Let it show its work in smaller units, or give longer windows (--window) that hold several."
+            "Let it show its work in smaller units, or give longer windows (--window) that hold \
+             several."
         };
         return [
             format!(
-                "Nothing can be said: the victim's {} are too short or too few to be stopped half of the time, which would \
+                "Nothing can be said: the victim's {} are too short or too few to be stopped half \
+                 of the time, which would \
                  show whether its figure depends on how much it may run.",
                 clean(&control.unit)
             ),
@@ -302,11 +326,13 @@ fn nothing(proof: &Proof) -> [String; 2] {
         let what = whats[usize::from(control.whole_runs) + usize::from(control.runs.is_some())];
         return [
             format!(
-                "Nothing can be said: stopped half of the time, {what} of the victim takes {:.2} times as long instead of \
+                "Nothing can be said: stopped half of the time, {what} of the victim takes {:.2} \
+                 times as long instead of \
                  about twice.",
                 control.ratio().unwrap_or(1.0)
             ),
-            "It ends after a fixed time, catches up on what it missed, or waits for others, so a slowdown would not show. Give \
+            "It ends after a fixed time, catches up on what it missed, or waits for others, so a \
+             slowdown would not show. Give \
              it a fixed amount of work (pgbench -t, fio --size, ab -n)."
                 .into(),
         ];
@@ -354,11 +380,15 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
     said.answer = match (verdict, proof.confirmations.last()) {
         (Verdict::Undecided, _) if proof.faster => {
             said.besides.push(MEASURE_AGAIN.into());
-            format!("{} So its figure alone is no measure of harm.", something_else_changed(&proof.beside))
+            format!(
+                "{} So its figure alone is no measure of harm.",
+                something_else_changed(&proof.beside)
+            )
         }
         (Verdict::Undecided, _) if proof.unhelpful().is_some() => {
             said.besides.push(
-                "No lever is recommended. More time (--time) or trials (--trials) may settle it.".into(),
+                "No lever is recommended. More time (--time) or trials (--trials) may settle it."
+                    .into(),
             );
             proof.unhelpful().map_or_else(String::new, |one| unhelpful(one, proof))
         }
@@ -368,7 +398,8 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                 said.besides.push(MEASURE_AGAIN.into());
             }
             format!(
-                "Nothing is needed: beside the unchanged aggressor the victim's {figure} is {}, within the budget of {budget}.",
+                "Nothing is needed: beside the unchanged aggressor the victim's {figure} is {}, \
+                 within the budget of {budget}.",
                 beside
             )
         }
@@ -382,11 +413,13 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             if !proof.baseline_is_decided() {
                 said.besides.push(match proof.judged_beside() {
                     Ok(_) => format!(
-                        "Perhaps nothing is needed: without it the victim's {figure} of {beside} may be on either side of the \
+                        "Perhaps nothing is needed: without it the victim's {figure} of {beside} \
+                         may be on either side of the \
                          budget."
                     ),
                     Err(reason) => format!(
-                        "Perhaps nothing is needed: without it the victim's {figure} is not known, because {}.",
+                        "Perhaps nothing is needed: without it the victim's {figure} is not known, \
+                         because {}.",
                         reason.why()
                     ),
                 });
@@ -399,7 +432,8 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             said.notes.extend(tried.candidate.caveat.as_deref().map(clean));
             if side(confirmation.judged_beside(), limit) == Some(true) {
                 said.notes.push(format!(
-                    "on the same trials the unchanged aggressor was within the budget too, {}: what the baseline showed did not \
+                    "on the same trials the unchanged aggressor was within the budget too, {}: \
+                     what the baseline showed did not \
                      happen again",
                     told(confirmation.judged_beside())
                 ));
@@ -416,13 +450,17 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
         (Verdict::Missed, _) if proof.misses_alone() => {
             said.besides.push("No lever on the aggressor can help: none was tried.".into());
             let alone = proof.reached.as_ref().map_or(beside, |reached| told(&reached.alone));
-            format!("The victim is over the budget of {budget} by itself: its {figure} alone is {alone}.")
+            format!(
+                "The victim is over the budget of {budget} by itself: its {figure} alone is \
+                 {alone}."
+            )
         }
         // Of a missed budget: what a version wrote that called this so.
         (Verdict::Missed | Verdict::Undecided, None) if harmed_and_nothing_tried(proof) => {
             said.besides.push(why_nothing_was_tried(proof).into());
             format!(
-                "Over the budget of {budget}: beside the unchanged aggressor the victim's {figure} is {}, and no lever was tried.",
+                "Over the budget of {budget}: beside the unchanged aggressor the victim's {figure} \
+                 is {}, and no lever was tried.",
                 beside
             )
         }
@@ -443,7 +481,8 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             let more = match proof.simulated {
                 true => "More trials (--trials) would tell.",
                 false => {
-                    "More time (--time), more trials (--trials) or a quieter machine ('ringfence doctor') would tell."
+                    "More time (--time), more trials (--trials) or a quieter machine ('ringfence \
+                     doctor') would tell."
                 }
             };
             said.besides.push(match &proof.record.unconfirmed {
@@ -459,21 +498,31 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             };
             match proof.open() {
                 None => format!(
-                    "Over the budget of {budget}: beside the unchanged aggressor the victim's {figure} is {}. Which lever helps is \
+                    "Over the budget of {budget}: beside the unchanged aggressor the victim's \
+                     {figure} is {}. Which lever helps is \
                      not known yet.",
                     beside
                 ),
                 Some((lever, Err(reason))) => {
-                    format!("{}, the victim's {figure} is not known: {}.", with(lever), reason.why())
+                    format!(
+                        "{}, the victim's {figure} is not known: {}.",
+                        with(lever),
+                        reason.why()
+                    )
                 }
                 Some((lever, Ok(known))) if side(&Ok(*known), limit) == Some(true) => format!(
                     "{}, the victim's {figure} of {} seems to be within the budget of {budget}{}.",
                     with(lever),
                     told(&Ok(*known)),
-                    if proof.record.unconfirmed.is_some() { "" } else { "; it was not measured again" }
+                    if proof.record.unconfirmed.is_some() {
+                        ""
+                    } else {
+                        "; it was not measured again"
+                    }
                 ),
                 Some((lever, known)) => format!(
-                    "{}, the victim's {figure} of {} may be on either side of the budget of {budget}.",
+                    "{}, the victim's {figure} of {} may be on either side of the budget of \
+                     {budget}.",
                     with(lever),
                     told(known)
                 ),
@@ -482,7 +531,9 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
     };
     if proof.simulated {
         said.besides.push(
-            "All of this was simulated: it says what to measure on such a machine, and is no proof.".into(),
+            "All of this was simulated: it says what to measure on such a machine, and is no \
+             proof."
+                .into(),
         );
     }
     said
@@ -512,7 +563,8 @@ fn unhelpful(one: &Confirmation, proof: &Proof) -> String {
         Err(reason) => format!("how they compare is not known: {}", reason.why()),
     };
     format!(
-        "'{}' is not known to help: with it the victim's {} is {}, within the budget of {}, but without it, on the same trials, {} \
+        "'{}' is not known to help: with it the victim's {} is {}, within the budget of {}, but \
+         without it, on the same trials, {} \
          ({compared}).",
         clean(&one.tried.candidate.arm.name),
         judged_name(&proof.record.question),
@@ -540,7 +592,9 @@ fn closest(proof: &Proof, lead: &str) -> String {
 fn price(price: &Price) -> String {
     match price {
         Price::Unseen(why) => format!("What it costs the aggressor cannot be seen, because {why}."),
-        Price::Slowdown(Err(none)) => format!("What it costs the aggressor is not known: {}.", none.why()),
+        Price::Slowdown(Err(none)) => {
+            format!("What it costs the aggressor is not known: {}.", none.why())
+        }
         Price::Slowdown(Ok(slowdown)) => {
             let what = match slowdown {
                 slowdown if slowdown.low > 1.0 => "What it costs the aggressor",

@@ -11,7 +11,8 @@ use serde::Serialize;
 use crate::experiment::json::Measured;
 use crate::json::Document;
 
-/// Published figures beside simulated ones, the datasets in `dir`; `here` is what was measured of an experiment on this host.
+/// Published figures beside simulated ones, the datasets in `dir`; `here` is what was measured of
+/// an experiment on this host.
 pub fn simulated<'a>(
     all: &'a [Simulated],
     here: &dyn Fn(&str) -> Option<&'a Reproduced>,
@@ -32,7 +33,8 @@ pub fn simulated<'a>(
         }
     }
     let score = |reading: Option<&'a str>| {
-        let of = |one: &&Simulated| one.alternative.as_ref().map(|known| known.name.as_str()) == reading;
+        let of =
+            |one: &&Simulated| one.alternative.as_ref().map(|known| known.name.as_str()) == reading;
         OfReading { reading, score: Score::new(all.iter().filter(of)) }
     };
     let body = Body {

@@ -12,10 +12,13 @@ use crate::reproduce::text::{HEADS, TIME_HEADS, Tabled, tabled, verdicts};
 pub fn page<'a>(all: &[Simulated], here: &dyn Fn(&str) -> Option<&'a Reproduced>) -> Page {
     let mut verdicts = verdicts(all).into_iter();
     let first = verdicts.next().map(|(_, lines)| lines).unwrap_or_default();
-    let others = verdicts.flat_map(|(of, lines)| lines.into_iter().map(move |line| format!("{of} {line}")));
+    let others =
+        verdicts.flat_map(|(of, lines)| lines.into_iter().map(move |line| format!("{of} {line}")));
     let others: Vec<String> = others.collect();
-    let group =
-        |one: &Simulated| Group { title: None, sections: vec![section(tabled(one, here(&one.experiment)))] };
+    let group = |one: &Simulated| Group {
+        title: None,
+        sections: vec![section(tabled(one, here(&one.experiment)))],
+    };
     Page {
         title: "Published and simulated".into(),
         subtitle: format!("{} simulations of published experiments", all.len()),
@@ -35,7 +38,8 @@ pub fn page<'a>(all: &[Simulated], here: &dyn Fn(&str) -> Option<&'a Reproduced>
 }
 
 fn section(tabled: Tabled) -> Section {
-    let aligned = |heads: &[&'static str]| heads.iter().map(|head| (*head, Align::Left)).collect::<Vec<_>>();
+    let aligned =
+        |heads: &[&'static str]| heads.iter().map(|head| (*head, Align::Left)).collect::<Vec<_>>();
     let body = html! {
         @for (source, rows) in &tabled.tables {
             p { (source) }

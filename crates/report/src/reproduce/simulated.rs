@@ -75,7 +75,8 @@ pub(crate) fn tabled(one: &Simulated, here: Option<&Reproduced>) -> Tabled {
     remarks.for_each(|remark| add(format!("published: {remark}")));
     for row in &outcome.reproduced.rows {
         let published = &row.published;
-        let heading = format!("{}, {}; {}", published.source, published.quantity, published.machine);
+        let heading =
+            format!("{}, {}; {}", published.source, published.quantity, published.machine);
         let cells = cells(row, here);
         match tabled.tables.iter_mut().find(|(known, _)| *known == heading) {
             Some((_, rows)) => rows.push(cells),
@@ -90,7 +91,8 @@ fn cells(row: &Row, here: Option<&Reproduced>) -> Vec<String> {
     let mut cells = vec![case(&row.published.case), published_times(row), change(row.ratio)];
     let [value, interval, error, direction, magnitude] = match &row.measured {
         Measured::Ratio { interval, direction, magnitude } => {
-            let (figure, error) = (slowdown_figure(interval), row.error().map(percent).unwrap_or_default());
+            let (figure, error) =
+                (slowdown_figure(interval), row.error().map(percent).unwrap_or_default());
             [figure.value, figure.interval, error, word(*direction).into(), word(*magnitude).into()]
         }
         Measured::NotRun(_) => ["not run", "", "", "", ""].map(String::from),
@@ -182,7 +184,8 @@ pub(crate) fn verdicts(all: &[Simulated]) -> Vec<(String, Vec<String>)> {
     let first = all.iter().filter(|one| one.alternative.is_none());
     let mut found = vec![("In the first reading:".to_string(), told(&Score::new(first)))];
     for reading in left_open(all) {
-        let of = |one: &&Simulated| one.alternative.as_ref().is_some_and(|known| known.name == reading);
+        let of =
+            |one: &&Simulated| one.alternative.as_ref().is_some_and(|known| known.name == reading);
         let runs: Vec<&Simulated> = all.iter().filter(of).collect();
         let lines = match runs.iter().find_map(|one| one.outcome.as_ref().err()) {
             Some(why) => vec![format!("not run, because {why}")],
@@ -205,13 +208,16 @@ fn left_open(all: &[Simulated]) -> Vec<&str> {
 }
 
 fn told(score: &Score) -> Vec<String> {
-    let mut lines =
-        vec![format!("of {} published comparisons {} were simulated", score.cells, score.simulated)];
+    let mut lines = vec![format!(
+        "of {} published comparisons {} were simulated",
+        score.cells, score.simulated
+    )];
     lines.extend(score.times.iter().map(errors));
     let near = &score.neighbours;
     if near.published > 0 {
         lines.push(format!(
-            "neighbours: {} of {} simulated; of {} with a published change above 5 % the direction is right in {}, the effect \
+            "neighbours: {} of {} simulated; of {} with a published change above 5 % the direction \
+             is right in {}, the effect \
              within a factor of 1.3 in {}, the ratio of times in {}",
             near.simulated, near.published, near.large, near.right, near.near, near.near_ratio
         ));

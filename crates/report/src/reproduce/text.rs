@@ -65,9 +65,11 @@ fn table(groups: &[Vec<&Row>], one_quantity: bool) -> Table {
     ]);
     for group in groups {
         for (place, row) in group.iter().enumerate() {
-            let named = if place == 0 { name(row, one_quantity) } else { row.published.quantity.clone() };
+            let named =
+                if place == 0 { name(row, one_quantity) } else { row.published.quantity.clone() };
             let published = [named, times(row), change(row.ratio)].map(Cell::new);
-            let here = if place == 0 { measured(group, |row| Some(&row.measured)) } else { Vec::new() };
+            let here =
+                if place == 0 { measured(group, |row| Some(&row.measured)) } else { Vec::new() };
             table.row([&published[..], &here].concat());
         }
         if let Some(name) = instead_name(group[0]) {
@@ -96,7 +98,11 @@ fn instead_name(row: &Row) -> Option<String> {
 type Which = fn(&Row) -> Option<&Measured>;
 
 // What the rows of one figure say of it together; none where they differ.
-fn together(group: &[&Row], which: Which, of: fn(&Measured) -> Option<Agreement>) -> Option<Agreement> {
+fn together(
+    group: &[&Row],
+    which: Which,
+    of: fn(&Measured) -> Option<Agreement>,
+) -> Option<Agreement> {
     let mut says = group.iter().filter_map(|row| of(which(row)?));
     let first = says.next()?;
     says.all(|other| other == first).then_some(first)
@@ -123,13 +129,24 @@ fn measured(group: &[&Row], which: Which) -> Vec<Cell> {
 fn list(out: &mut String, groups: &[Vec<&Row>], one_quantity: bool, style: &Style) {
     for group in groups {
         let alone = group.len() == 1;
-        let named = if alone { name(group[0], one_quantity) } else { case(&group[0].published.case) };
+        let named =
+            if alone { name(group[0], one_quantity) } else { case(&group[0].published.case) };
         paragraph(out, 0, &named, style);
         for row in group {
             let of = if alone { String::new() } else { format!(", {}", row.published.quantity) };
-            paragraph(out, 2, &format!("published{of}: {}, {}", times(row), change(row.ratio)), style);
+            paragraph(
+                out,
+                2,
+                &format!("published{of}: {}, {}", times(row), change(row.ratio)),
+                style,
+            );
         }
-        paragraph(out, 2, &format!("here: {}", together_line(group, |row| Some(&row.measured))), style);
+        paragraph(
+            out,
+            2,
+            &format!("here: {}", together_line(group, |row| Some(&row.measured))),
+            style,
+        );
         if let Some(name) = instead_name(group[0]) {
             paragraph(out, 2, &format!("{name}: {}", together_line(group, instead)), style);
         }
@@ -196,7 +213,11 @@ pub fn reproduced_summary(rows: &[Row], style: &Style) -> String {
     let mut out = String::new();
     paragraph(&mut out, 0, &text, style);
     let text = format!(
-        "published: time / time of the case that it is compared with. change: 100 (time / time against - 1), in percent, or as a factor from 2 on. direction: longer, shorter, or the same within the experiment's margin. magnitude agrees where the interval holds an effect between 1/{WIDENED_BY} and {WIDENED_BY} times the published one, on a log scale. in part: it agrees with some of what was published of the case. Each interval holds by itself"
+        "published: time / time of the case that it is compared with. change: 100 (time / time \
+         against - 1), in percent, or as a factor from 2 on. direction: longer, shorter, or the \
+         same within the experiment's margin. magnitude agrees where the interval holds an effect \
+         between 1/{WIDENED_BY} and {WIDENED_BY} times the published one, on a log scale. in part: \
+         it agrees with some of what was published of the case. Each interval holds by itself"
     );
     paragraph(&mut out, 0, &text, style);
     out
@@ -214,15 +235,18 @@ fn tell(groups: &[Vec<&Row>], which: Which) -> String {
         return ".".into();
     }
     let count = |name: &str, of: fn(&Measured) -> Option<Agreement>| {
-        let says: Vec<Option<Agreement>> = figures.iter().map(|group| together(group, which, of)).collect();
+        let says: Vec<Option<Agreement>> =
+            figures.iter().map(|group| together(group, which, of)).collect();
         let count = |wanted: Option<Agreement>| says.iter().filter(|one| **one == wanted).count();
-        let [agree, differ, open] =
-            [Agreement::Agrees, Agreement::Differs, Agreement::Undecided].map(|says| count(Some(says)));
+        let [agree, differ, open] = [Agreement::Agrees, Agreement::Differs, Agreement::Undecided]
+            .map(|says| count(Some(says)));
         let in_part = match count(None) {
             0 => String::new(),
             count => format!("agrees in part in {count}, "),
         };
-        format!("the {name} agrees in {agree}, {in_part}differs in {differ}, is undecided in {open}")
+        format!(
+            "the {name} agrees in {agree}, {in_part}differs in {differ}, is undecided in {open}"
+        )
     };
     let figures = match figures.len() {
         1 => "one measured figure".into(),
@@ -256,7 +280,8 @@ pub(crate) fn case(text: &str) -> String {
     text.split("; ").map(word).collect::<Vec<_>>().join(" ")
 }
 
-// As published: with the digits of a time that was printed to microseconds no more than make sense here.
+// As published: with the digits of a time that was printed to microseconds no more than make sense
+// here.
 pub(crate) fn times(row: &Row) -> String {
     format!("{:.2} / {:.2} s", row.published.value, row.against)
 }

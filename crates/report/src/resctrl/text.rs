@@ -30,8 +30,10 @@ pub fn resctrl(seen: &Overview, left: &[Left], style: &Style) -> String {
     }
     let features = seen.info.monitoring.as_ref().map(|info| info.mon_features.join(", "));
     let mode = seen.info.monitoring.as_ref().and_then(|info| info.mbm_assign_mode.as_ref());
-    let mode = mode.map_or(String::new(), |mode| format!("; counters of bandwidth by mode '{mode}'"));
-    let monitored = features.filter(|features| !features.is_empty()).unwrap_or_else(|| "nothing".into());
+    let mode =
+        mode.map_or(String::new(), |mode| format!("; counters of bandwidth by mode '{mode}'"));
+    let monitored =
+        features.filter(|features| !features.is_empty()).unwrap_or_else(|| "nothing".into());
     line("monitored", monitored + &mode);
     for left in left {
         let (lead, text) = journal(left);
@@ -57,9 +59,12 @@ pub fn resctrl(seen: &Overview, left: &[Left], style: &Style) -> String {
 /// Of what could not be read.
 const SHOWN: usize = 8;
 
-const LEGEND: &str = "a character for each way, the highest first: # may be used, . may not. In use by all together: \
-                      0 by nobody, S by software, X by software and devices, H by devices, E by one group \
-                      exclusively, P by a pseudo-locked region. Traffic is counted from some time on: compare two \
+const LEGEND: &str = "a character for each way, the highest first: # may be used, . may not. In \
+                      use by all together: \
+                      0 by nobody, S by software, X by software and devices, H by devices, E by \
+                      one group \
+                      exclusively, P by a pseudo-locked region. Traffic is counted from some time \
+                      on: compare two \
                       readings.";
 
 /// What was put back, or would be.
@@ -78,7 +83,8 @@ pub fn restored(restored: &Restored, tried_out: bool, style: &Style) -> String {
     list("Somebody else has changed since, and it stays:".into(), restored.left.clone());
     list("Not known for certain:".into(), restored.notes.clone());
     list(
-        "Cannot be put back yet, and stays in the journal until 'ringfence resctrl recover' can:".into(),
+        "Cannot be put back yet, and stays in the journal until 'ringfence resctrl recover' can:"
+            .into(),
         restored.waiting.clone(),
     );
     if none && restored.waiting.is_empty() {
@@ -117,9 +123,12 @@ fn cache(info: &CacheInfo) -> String {
     }
     match &info.io_alloc {
         IoAlloc::Unsupported => {}
-        IoAlloc::Disabled => text += "; which ways devices use can be chosen (io_alloc), and is not",
+        IoAlloc::Disabled => {
+            text += "; which ways devices use can be chosen (io_alloc), and is not"
+        }
         IoAlloc::Enabled(masks) => {
-            let masks: Vec<String> = masks.iter().map(|(domain, mask)| format!("{domain}={mask}")).collect();
+            let masks: Vec<String> =
+                masks.iter().map(|(domain, mask)| format!("{domain}={mask}")).collect();
             text += &format!("; devices were given {} (io_alloc), and a CLOSID", masks.join(", "));
         }
     }
@@ -142,7 +151,8 @@ fn journal(left: &Left) -> (&'static str, String) {
     }
     if let Some(past) = &left.past {
         let text = format!(
-            "{purpose}: of {past}, and nothing of it is left; 'ringfence resctrl {}' removes its journal ({folder})",
+            "{purpose}: of {past}, and nothing of it is left; 'ringfence resctrl {}' removes its \
+             journal ({folder})",
             match (left.what, &left.name) {
                 (Pending::Kept, None) => "undo",
                 _ => "recover",
@@ -150,34 +160,43 @@ fn journal(left: &Left) -> (&'static str, String) {
         );
         return ("gone", text);
     }
-    if left.is_others() && matches!(left.what, Pending::Unfinished | Pending::Lent) && !left.under_way {
+    if left.is_others()
+        && matches!(left.what, Pending::Unfinished | Pending::Lent)
+        && !left.under_way
+    {
         return ("left over", left.others());
     }
     match left.what {
         Pending::Waiting => (
             "waiting",
             format!(
-                "{purpose}: 'ringfence resctrl recover' puts back what belongs to a CPU or cache that was offline, \
+                "{purpose}: 'ringfence resctrl recover' puts back what belongs to a CPU or cache \
+                 that was offline, \
                  once it is online ({folder})"
             ),
         ),
         Pending::Damaged => (
             "damaged",
             format!(
-                "{purpose}: what some lines of its journal said is not known; 'ringfence resctrl forget' removes it \
+                "{purpose}: what some lines of its journal said is not known; 'ringfence resctrl \
+                 forget' removes it \
                  ({folder})"
             ),
         ),
-        Pending::Kept => {
-            ("kept", format!("{purpose}: '{}' puts back what was there before ({folder})", left.undone_by()))
+        Pending::Kept => (
+            "kept",
+            format!("{purpose}: '{}' puts back what was there before ({folder})", left.undone_by()),
+        ),
+        Pending::Lent if left.under_way => {
+            ("in force", format!("{purpose}: until it ends ({folder})"))
         }
-        Pending::Lent if left.under_way => ("in force", format!("{purpose}: until it ends ({folder})")),
         Pending::Unfinished if left.under_way => {
             ("changing", format!("{purpose}: under way, {} so far", plural(left.steps, "step")))
         }
         Pending::Unfinished | Pending::Lent => {
             let text = format!(
-                "{purpose}, killed after {}: 'ringfence resctrl recover' puts back what was there before ({folder})",
+                "{purpose}, killed after {}: 'ringfence resctrl recover' puts back what was there \
+                 before ({folder})",
                 plural(left.steps, "step")
             );
             ("left over", text)
@@ -256,13 +275,18 @@ fn rows(seen: &Overview, group: &GroupOverview) -> Vec<Row> {
         let mut row = Row { what: format!("{resource}:{domain}"), ..Row::default() };
         match setting {
             Setting::Mask(mask) => {
-                row.ways = seen.info.cache(resource).map_or(mask.to_string(), |cache| drawn(*mask, cache));
+                row.ways =
+                    seen.info.cache(resource).map_or(mask.to_string(), |cache| drawn(*mask, cache));
                 row.size = group
                     .bytes(resource.name(), domain)
                     .map_or(String::new(), |bytes| Bytes(bytes).to_string());
             }
             Setting::Amount(amount) => {
-                let unit = seen.info.bandwidths.get(resource.name()).map_or(Unit::Percent, |info| info.unit);
+                let unit = seen
+                    .info
+                    .bandwidths
+                    .get(resource.name())
+                    .map_or(Unit::Percent, |info| info.unit);
                 row.ways = unit.say(*amount);
             }
             Setting::Text(text) => row.ways = text.clone(),

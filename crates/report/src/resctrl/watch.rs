@@ -14,7 +14,8 @@ fn bandwidth(bytes: Option<u64>) -> String {
     bytes.map_or(NO_FIGURE.into(), |bytes| format!("{:.1} MB/s", bytes as f64 / 1e6))
 }
 
-/// A table of the last readings, `seconds` after watching began; `missing` are sentences on what is not counted here.
+/// A table of the last readings, `seconds` after watching began; `missing` are sentences on what is
+/// not counted here.
 pub fn watched(seconds: f64, used: &[Used], missing: &[String], style: &Style) -> String {
     let mut columns = vec![Column::text("group", 14), Column::left("cache")];
     columns.extend(["holds", "traffic", "local", "remote"].map(Column::right));
@@ -45,7 +46,8 @@ pub fn watched(seconds: f64, used: &[Used], missing: &[String], style: &Style) -
 pub const WATCHED_HEADS: &str =
     "seconds\tgroup\tcache\toccupancy_bytes\ttotal_bytes_per_second\tlocal_bytes_per_second\n";
 
-/// The same as a line for each group and cache, with tabs in between; what there is no figure for is `-`.
+/// The same as a line for each group and cache, with tabs in between; what there is no figure for
+/// is `-`.
 pub fn watched_lines(seconds: f64, used: &[Used]) -> String {
     let figure = |figure: Option<u64>| figure.map_or("-".to_owned(), |figure| figure.to_string());
     let line = |one: &Used| {

@@ -64,23 +64,32 @@ pub(crate) fn answer(found: &Sensitivity, digest: &Digest) -> Answer {
 }
 
 fn card((number, curve): (usize, &Curve)) -> Option<Card> {
-    let (value, note) = match (curve.points.iter().find(|point| stalled(point)), curve.worst_point()) {
-        (Some(point), _) => ("stands still".into(), format!("at {}", point.footprint)),
-        (None, Some(point)) => {
-            let figure = numbers::slowdown_figure(point.finding.slowdown.as_ref()?);
-            let from = curve.from.map_or(String::new(), |from| format!("; slower from {from} on"));
-            (figure.value, format!("{} at {}{from}", figure.interval, point.footprint))
-        }
-        (None, None) => match (curve.at_most(), curve.missing()) {
-            (Some(most), _) => {
-                let value = if curve.perhaps.is_empty() { "none seen" } else { "none for certain" };
-                (value.into(), format!("up to {} cannot be ruled out", numbers::change(most)))
+    let (value, note) =
+        match (curve.points.iter().find(|point| stalled(point)), curve.worst_point()) {
+            (Some(point), _) => ("stands still".into(), format!("at {}", point.footprint)),
+            (None, Some(point)) => {
+                let figure = numbers::slowdown_figure(point.finding.slowdown.as_ref()?);
+                let from =
+                    curve.from.map_or(String::new(), |from| format!("; slower from {from} on"));
+                (figure.value, format!("{} at {}{from}", figure.interval, point.footprint))
             }
-            (None, Some((_, reason))) => (reason.short().into(), reason.told()),
-            (None, None) => (numbers::NO_FIGURE.into(), "nothing was measured".into()),
-        },
-    };
-    Some(Card { label: name(curve), value, note, color: Some(color(number).into()), ..Card::default() })
+            (None, None) => match (curve.at_most(), curve.missing()) {
+                (Some(most), _) => {
+                    let value =
+                        if curve.perhaps.is_empty() { "none seen" } else { "none for certain" };
+                    (value.into(), format!("up to {} cannot be ruled out", numbers::change(most)))
+                }
+                (None, Some((_, reason))) => (reason.short().into(), reason.told()),
+                (None, None) => (numbers::NO_FIGURE.into(), "nothing was measured".into()),
+            },
+        };
+    Some(Card {
+        label: name(curve),
+        value,
+        note,
+        color: Some(color(number).into()),
+        ..Card::default()
+    })
 }
 
 /// The curves; none where no point has a figure.
@@ -111,14 +120,19 @@ fn figure(found: &Sensitivity, digest: &Digest) -> Option<maud::Markup> {
     if curves.iter().all(|curve| curve.points.is_empty()) {
         return None;
     }
-    let names: Vec<(&str, String)> = curves.iter().map(|curve| (curve.color, curve.name.clone())).collect();
+    let names: Vec<(&str, String)> =
+        curves.iter().map(|curve| (curve.color, curve.name.clone())).collect();
     let entries = names.iter().map(|(color, name)| ("dot", *color, name.as_str()));
     let level = numbers::percent(found.confidence);
     let explanation = format!(
-        "How much longer the victim takes per unit of work than alone. Bands and bars are {level} intervals over trials, with an arrow where they go on beyond the frame; full points are those whose interval shows a change."
+        "How much longer the victim takes per unit of work than alone. Bands and bars are {level} \
+         intervals over trials, with an arrow where they go on beyond the frame; full points are \
+         those whose interval shows a change."
     );
-    let chart =
-        Chart::new("sensitivity", Drawn { axis: "footprint of the polluter", curves, marks: caches(digest) });
+    let chart = Chart::new(
+        "sensitivity",
+        Drawn { axis: "footprint of the polluter", curves, marks: caches(digest) },
+    );
     let lines: Vec<Vec<String>> = found
         .curves
         .iter()
@@ -175,7 +189,8 @@ fn caches(digest: &Digest) -> Vec<(String, u64)> {
     let cpu = victim.and_then(|role| digest.findings.plan.placed.cpus.get(role)?.first().copied());
     let (Some(cpu), Some(machine)) = (cpu, &digest.machine) else { return Vec::new() };
     let (l2, last) = (machine.topology.l2_size(cpu), machine.topology.llc_size(cpu));
-    let mut marks: Vec<(String, u64)> = l2.map(|size| (format!("L2 {size}"), size.0)).into_iter().collect();
+    let mut marks: Vec<(String, u64)> =
+        l2.map(|size| (format!("L2 {size}"), size.0)).into_iter().collect();
     marks.extend(last.filter(|_| l2 != last).map(|size| (format!("last level {size}"), size.0)));
     marks
 }

@@ -17,7 +17,8 @@ const BAR: usize = 24;
 pub fn sensitivity(found: &Sensitivity, style: &Style) -> String {
     let mut out = String::new();
     // One scale for all, so that curves can be compared.
-    let most = found.curves.iter().flat_map(|curve| &curve.points).filter_map(excess).fold(0.0, f64::max);
+    let most =
+        found.curves.iter().flat_map(|curve| &curve.points).filter_map(excess).fold(0.0, f64::max);
     for curve in &found.curves {
         heading(&mut out, &format!("{} beside {}", curve.victim, polluter(curve)), style);
         out += &table(curve, most, style).render(style);
@@ -31,8 +32,10 @@ pub fn sensitivity(found: &Sensitivity, style: &Style) -> String {
     }
     let level = percent(found.confidence);
     let text = format!(
-        "slowdown: how much longer the victim takes per unit of work than alone; [lo, hi]: {level} intervals over \
-         trials; the full part of a bar ends at lo; the sentences rest on wider intervals, which hold for all at once"
+        "slowdown: how much longer the victim takes per unit of work than alone; [lo, hi]: {level} \
+         intervals over \
+         trials; the full part of a bar ends at lo; the sentences rest on wider intervals, which \
+         hold for all at once"
     );
     out.push('\n');
     paragraph(&mut out, 0, &text, style);
@@ -43,21 +46,34 @@ pub fn sensitivity(found: &Sensitivity, style: &Style) -> String {
 pub(crate) fn conclusion(found: &Sensitivity) -> Option<String> {
     Some(match found.ranking.as_ref()? {
         Ranking::Most { victim, at_least, others_at_most } => format!(
-            "The most sensitive of these is {victim}: at its worst it is slowed by {} at least, the others by {} at most.",
+            "The most sensitive of these is {victim}: at its worst it is slowed by {} at least, \
+             the others by {} at most.",
             change(*at_least),
             change(*others_at_most)
         ),
         Ranking::NotKnown { among, at_most, trials_needed } => {
-            let which = format!("Which of these is the most sensitive is not known: {}", listed(among, "or"));
+            let which = format!(
+                "Which of these is the most sensitive is not known: {}",
+                listed(among, "or")
+            );
             match at_most {
                 Some(most) => {
-                    format!("{which} may be, by up to {}; {}.", change(*most), WouldSettle(*trials_needed))
+                    format!(
+                        "{which} may be, by up to {}; {}.",
+                        change(*most),
+                        WouldSettle(*trials_needed)
+                    )
                 }
-                None => format!("{which} may be, and not every footprint has a figure{}.", why(found)),
+                None => {
+                    format!("{which} may be, and not every footprint has a figure{}.", why(found))
+                }
             }
         }
         Ranking::NoneSeen { at_most: Some(most) } => {
-            format!("None of these was seen to be sensitive; up to {} cannot be ruled out.", change(*most))
+            format!(
+                "None of these was seen to be sensitive; up to {} cannot be ruled out.",
+                change(*most)
+            )
         }
         Ranking::NoneSeen { at_most: None } => {
             format!(
@@ -115,7 +131,10 @@ fn table(curve: &Curve, most: f64, style: &Style) -> Table {
 
 /// Beside the polluter, but not alone.
 pub(crate) fn stalled(point: &Point) -> bool {
-    matches!(point.finding.verdict, Verdict::NotEstimable(NotEstimable::Stalled { baseline: 0, .. }))
+    matches!(
+        point.finding.verdict,
+        Verdict::NotEstimable(NotEstimable::Stalled { baseline: 0, .. })
+    )
 }
 
 // How much longer it takes, where it does.
@@ -125,7 +144,9 @@ fn excess(point: &Point) -> Option<f64> {
 
 // As far as the lower bound it is certain, from there to the figure itself it is not.
 fn bar(point: &Point, most: f64, style: &Style) -> String {
-    let Some(slowdown) = point.finding.slowdown.filter(|_| most > 0.0) else { return String::new() };
+    let Some(slowdown) = point.finding.slowdown.filter(|_| most > 0.0) else {
+        return String::new();
+    };
     let columns = |value: f64| ((value - 1.0).max(0.0) / most * BAR as f64).round() as usize;
     let (certain, all) = (columns(slowdown.low), columns(slowdown.value));
     let [full, light] = if style.unicode { ["█", "░"] } else { ["#", "-"] };
@@ -136,9 +157,13 @@ fn bar(point: &Point, most: f64, style: &Style) -> String {
 pub(crate) fn sentence(curve: &Curve) -> String {
     let subject = format!("{} beside {}", curve.victim, polluter(curve));
     if let Some(point) = curve.points.iter().find(|point| stalled(point)) {
-        return format!("{subject}: it came to a standstill at {}, for whole trials.", point.footprint);
+        return format!(
+            "{subject}: it came to a standstill at {}, for whole trials.",
+            point.footprint
+        );
     }
-    let worst = curve.worst_point().and_then(|point| Some((point.footprint, point.finding.slowdown?)));
+    let worst =
+        curve.worst_point().and_then(|point| Some((point.footprint, point.finding.slowdown?)));
     let at = |footprint: Bytes, slowdown: &Interval| {
         if curve.from == Some(footprint) || curve.points.len() == 1 {
             format!("there by {}", slowdown_figure(slowdown))
@@ -156,10 +181,16 @@ pub(crate) fn sentence(curve: &Curve) -> String {
         ),
         (None, _) => match (curve.at_most(), &curve.perhaps[..]) {
             (Some(most), []) => {
-                format!("no footprint was seen to slow it down; up to {} cannot be ruled out.", change(most))
+                format!(
+                    "no footprint was seen to slow it down; up to {} cannot be ruled out.",
+                    change(most)
+                )
             }
             (Some(most), _) => {
-                format!("no footprint slows it down for certain; up to {} cannot be ruled out.", change(most))
+                format!(
+                    "no footprint slows it down for certain; up to {} cannot be ruled out.",
+                    change(most)
+                )
             }
             (None, _) => "whether it is slowed down is not known.".into(),
         },
@@ -169,8 +200,10 @@ pub(crate) fn sentence(curve: &Curve) -> String {
         said += &format!(" Perhaps slower at {}, {CHANCE}.", sizes.join(", "));
     }
     if let Some((footprint, reason)) = curve.missing() {
-        let alone =
-            curve.points.iter().any(|point| point.footprint == footprint && point.finding.slowdown.is_some());
+        let alone = curve
+            .points
+            .iter()
+            .any(|point| point.footprint == footprint && point.finding.slowdown.is_some());
         let what = if alone { "No figure once all are taken into account" } else { "No figure" };
         said += &format!(" {what} at {footprint}: {}.", reason.told());
     }

@@ -11,33 +11,46 @@ use crate::text::{capital, listed};
 pub fn advice(said: &Advice) -> String {
     match said {
         Advice::Cheapest(block) => cheapest(block),
-        Advice::FenceOnce { instruction, per_line, per_block } => fence_once(instruction, per_line, per_block),
+        Advice::FenceOnce { instruction, per_line, per_block } => {
+            fence_once(instruction, per_line, per_block)
+        }
         Advice::Reload { line, clwb_ns, cached_ns, evicting_ns } => {
             reload(*line, [*clwb_ns, *cached_ns, *evicting_ns])
         }
         Advice::Beside { victim, writers, at_most } => beside(victim, writers, *at_most),
-        Advice::Paced { victim, writer: name, pacing: Pacing::Helps, at_most: most, .. } => format!(
-            "Paced to the slowest writer's rate, {name} is not seen to slow {victim} ({}): pacing helps.",
-            left(Some(*most))
-        ),
+        Advice::Paced { victim, writer: name, pacing: Pacing::Helps, at_most: most, .. } => {
+            format!(
+                "Paced to the slowest writer's rate, {name} is not seen to slow {victim} ({}): pacing \
+             helps.",
+                left(Some(*most))
+            )
+        }
         Advice::Paced { victim, writer: name, pacing, slowdown, .. } => {
             let what = match pacing {
                 Pacing::HelpsInPart => "its speed is part of the cause, not all of it",
                 _ => "its speed alone is not the cause",
             };
             let how = slower(slowdown);
-            format!("Paced to the slowest writer's rate, {name} still slows {victim} ({how}): {what}.")
+            format!(
+                "Paced to the slowest writer's rate, {name} still slows {victim} ({how}): \
+                     {what}."
+            )
         }
         Advice::Moved => {
-            "The CPUs did not stay where they were: by their round trip they shared a cache at some times and did not at others. Compare the figures by class: the host moves what this machine sees as cores.".into()
+            "The CPUs did not stay where they were: by their round trip they shared a cache at \
+             some times and did not at others. Compare the figures by class: the host moves what \
+             this machine sees as cores."
+                .into()
         }
     }
 }
 
 fn cheapest(block: &ForBlock) -> String {
     let methods = block.cheapest();
-    let costs: Vec<String> =
-        methods.iter().map(|method| format!("{} at {}", method.instruction, ns(method.cost.value))).collect();
+    let costs: Vec<String> = methods
+        .iter()
+        .map(|method| format!("{} at {}", method.instruction, ns(method.cost.value)))
+        .collect();
     let mut text = format!(
         "{} ({} blocks made durable one by one) cost least with {} a line",
         capital(block.what),
@@ -64,7 +77,8 @@ fn cheapest(block: &ForBlock) -> String {
 
 fn fence_once(instruction: &str, per_line: &Interval, per_block: &Interval) -> String {
     format!(
-        "A fence after every line makes a 4KiB {instruction} write {:.1} times as expensive as one fence at its end ({} against {} a line): flush first, fence once.",
+        "A fence after every line makes a 4KiB {instruction} write {:.1} times as expensive as one \
+         fence at its end ({} against {} a line): flush first, fence once.",
         per_line.value / per_block.value,
         ns(per_line.value),
         ns(per_block.value),
@@ -80,13 +94,17 @@ fn reload(line: AfterClwb, [clwb, cached, evicting]: [f64; 3]) -> String {
     );
     match line {
         AfterClwb::Kept => format!(
-            "clwb keeps the line in the cache here ({figures}): use it for lines that are soon used again."
+            "clwb keeps the line in the cache here ({figures}): use it for lines that are soon \
+             used again."
         ),
         AfterClwb::Evicted => {
-            format!("clwb evicts the line here, as clflushopt does ({figures}): it saves no reload.")
+            format!(
+                "clwb evicts the line here, as clflushopt does ({figures}): it saves no reload."
+            )
         }
         AfterClwb::Farther => format!(
-            "clwb leaves the line in a farther cache here ({figures}): using it again costs less than after clflushopt, but is not free."
+            "clwb leaves the line in a farther cache here ({figures}): using it again costs less \
+             than after clflushopt, but is not free."
         ),
     }
 }

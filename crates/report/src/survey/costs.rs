@@ -11,11 +11,18 @@ use crate::table::{Cell, Column, Table};
 use crate::text::{faint, heading};
 
 const BLOCKS: [u64; 3] = [64, 4096, 1 << 20];
-const PLACES: [(FenceAt, &str); 3] =
-    [(FenceAt::None, "no fence"), (FenceAt::Block, "a fence a block"), (FenceAt::Line, "a fence a line")];
+const PLACES: [(FenceAt, &str); 3] = [
+    (FenceAt::None, "no fence"),
+    (FenceAt::Block, "a fence a block"),
+    (FenceAt::Line, "a fence a line"),
+];
 
 /// What the columns of parts are.
-pub(crate) const PARTS: &str = "copy: plain stores to cached lines; ownership: what cold lines add, because they are read first; instruction: what flushing adds without fences (for nt: compared with the copy); fence: what fences add; reload: how much longer it takes to load the line again than a cached one";
+pub(crate) const PARTS: &str = "copy: plain stores to cached lines; ownership: what cold lines \
+                                add, because they are read first; instruction: what flushing adds \
+                                without fences (for nt: compared with the copy); fence: what \
+                                fences add; reload: how much longer it takes to load the line \
+                                again than a cached one";
 
 pub(crate) fn section(out: &mut String, survey: &Survey, style: &Style) {
     if survey.cost.is_empty() {
@@ -26,7 +33,8 @@ pub(crate) fn section(out: &mut String, survey: &Survey, style: &Style) {
     for block in BLOCKS {
         out.push_str(&cost_table(&survey.cost, block).render(style));
     }
-    let note = "without a fence, and with plain stores, nothing is durable when the writer moves on";
+    let note =
+        "without a fence, and with plain stores, nothing is durable when the writer moves on";
     faint(out, note, style);
     out.push('\n');
     if !survey.parts.is_empty() {
@@ -57,14 +65,16 @@ fn cost_table(rows: &[CostRow], block: u64) -> Table {
         for (place, _) in PLACES {
             let (ns, rate) = match cell(place).map(|cell| &cell.result.ns_per_unit) {
                 // The headings have the units.
-                Some(Ok(cost)) => {
-                    (numbers::ns_interval(cost).replacen(" ns", "", 1), format!("{:.2}", 64.0 / cost.value))
-                }
+                Some(Ok(cost)) => (
+                    numbers::ns_interval(cost).replacen(" ns", "", 1),
+                    format!("{:.2}", 64.0 / cost.value),
+                ),
                 Some(Err(reason)) => (reason.short().into(), String::new()),
                 None => ("not run".into(), String::new()),
             };
             let durable = place != FenceAt::None && instruction != Instruction::None;
-            let paint = |text| if durable { Cell::new(text) } else { Cell::painted(text, Paint::Faint) };
+            let paint =
+                |text| if durable { Cell::new(text) } else { Cell::painted(text, Paint::Faint) };
             row.extend([paint(ns), paint(rate)]);
         }
         table.row(row);
@@ -84,9 +94,10 @@ fn parts(out: &mut String, survey: &Survey, style: &Style) {
             Err(reason) => reason.short().into(),
         };
         let copy = match &row.copy {
-            Ok(copy) => {
-                numbers::difference(copy).trim_start_matches('+').replace("[+", "[").replace(", +", ", ")
-            }
+            Ok(copy) => numbers::difference(copy)
+                .trim_start_matches('+')
+                .replace("[+", "[")
+                .replace(", +", ", "),
             Err(reason) => reason.short().into(),
         };
         table.row(vec![

@@ -6,10 +6,12 @@ use ringfence_studies::survey::answer::{Answer, BESIDE, ForBlock, Harm, Method, 
 use crate::sentence::sentence;
 use crate::text::listed;
 
-/// What is said of a slowdown that its own interval shows, but not the one that holds for all at once.
+/// What is said of a slowdown that its own interval shows, but not the one that holds for all at
+/// once.
 pub(crate) const CHANCE: &str = "which may be chance among so many comparisons";
 
-/// What is cheapest to make durable, by what is written, and what that does to others: in a few sentences.
+/// What is cheapest to make durable, by what is written, and what that does to others: in a few
+/// sentences.
 pub fn headline(answer: &Answer) -> String {
     let mut text = cheapest(answer);
     let named: Vec<(&ForBlock, &Method)> = answer
@@ -36,7 +38,8 @@ pub(crate) fn cheapest(answer: &Answer) -> String {
     // Blocks that have the same answer are told together.
     let mut groups: Vec<(Vec<&'static str>, Vec<String>)> = Vec::new();
     for of in &answer.blocks {
-        let names: Vec<&'static str> = of.cheapest().iter().map(|method| method.instruction).collect();
+        let names: Vec<&'static str> =
+            of.cheapest().iter().map(|method| method.instruction).collect();
         let what = format!("{} ({} blocks)", of.what, of.block);
         match groups.iter_mut().find(|(known, _)| *known == names) {
             Some((_, all)) => all.push(what),
@@ -46,7 +49,10 @@ pub(crate) fn cheapest(answer: &Answer) -> String {
     let group = |(names, what): &(Vec<&str>, Vec<String>)| {
         format!("with {} for {}", listed(names, "or"), listed(what, "and"))
     };
-    format!("Durable stores cost least here {}.", groups.iter().map(group).collect::<Vec<_>>().join("; "))
+    format!(
+        "Durable stores cost least here {}.",
+        groups.iter().map(group).collect::<Vec<_>>().join("; ")
+    )
 }
 
 /// What a method does to other tasks, by its name or without it.
@@ -56,13 +62,16 @@ pub(crate) fn to_others(harm: Option<&Harm>) -> String {
         Some(worst) if worst.seen == Seen::Slows => {
             format!("slows {} most: {}", worst.victim, slower(&worst.slowdown))
         }
-        Some(worst) => format!("perhaps slows {}: {}, {CHANCE}", worst.victim, slower(&worst.slowdown)),
+        Some(worst) => {
+            format!("perhaps slows {}: {}, {CHANCE}", worst.victim, slower(&worst.slowdown))
+        }
         None if harm.none_seen() => format!("no slowdown seen; {}", left(harm.at_most())),
         None => "not known: a figure is missing".into(),
     }
 }
 
-// Those that harm, each by itself; those that were not seen to, and those of which it is not known, together.
+// Those that harm, each by itself; those that were not seen to, and those of which it is not known,
+// together.
 fn harms_of(answer: &Answer, named: &[(&ForBlock, &Method)]) -> Vec<String> {
     let (mut said, mut calm, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     let mut most: Option<f64> = Some(0.0);
@@ -76,7 +85,10 @@ fn harms_of(answer: &Answer, named: &[(&ForBlock, &Method)]) -> Vec<String> {
             let (how, victim) = (slower(&worst.slowdown), &worst.victim);
             said.push(match worst.seen {
                 Seen::Slows => format!("writing {} with {} slows {victim} ({how})", name.0, name.1),
-                _ => format!("writing {} with {} may slow {victim} ({how}, {CHANCE})", name.0, name.1),
+                _ => format!(
+                    "writing {} with {} may slow {victim} ({how}, {CHANCE})",
+                    name.0, name.1
+                ),
             });
         } else if harm.none_seen() {
             calm.push(name);
@@ -90,7 +102,10 @@ fn harms_of(answer: &Answer, named: &[(&ForBlock, &Method)]) -> Vec<String> {
         said.push(format!("writing {calm} was not seen to slow anybody ({})", left(most)));
     }
     if !unknown.is_empty() {
-        said.push(format!("whether writing {} slows anybody is not known", listed(&by_what(&unknown), "or")));
+        said.push(format!(
+            "whether writing {} slows anybody is not known",
+            listed(&by_what(&unknown), "or")
+        ));
     }
     said
 }
@@ -105,12 +120,14 @@ fn by_what(names: &[(&'static str, &'static str)]) -> Vec<String> {
     .collect()
 }
 
-/// Where what is cheapest in the blocks that every instruction writes does harm: one that was not seen to, with
-/// what is written and what cannot be ruled out.
+/// Where what is cheapest in the blocks that every instruction writes does harm: one that was not
+/// seen to, with what is written and what cannot be ruled out.
 pub(crate) fn gentler(answer: &Answer) -> Option<(&'static str, &Method, String)> {
     let of = answer.blocks.iter().find(|of| of.block == BESIDE)?;
     let harm = |method: &Method| answer.harm(method.instruction, BESIDE);
-    of.cheapest().into_iter().find(|method| harm(method).is_some_and(|harm| harm.worst().is_some()))?;
+    of.cheapest()
+        .into_iter()
+        .find(|method| harm(method).is_some_and(|harm| harm.worst().is_some()))?;
     let gentle = of.methods.iter().find(|method| harm(method).is_some_and(Harm::none_seen))?;
     // Where it is one of the cheapest it was named already.
     let most = harm(gentle).filter(|_| !gentle.cheapest)?.at_most()?;

@@ -20,7 +20,8 @@ pub fn machine_line(machine: &Machine, style: &Style) -> String {
 pub(crate) fn describe(machine: &Machine) -> String {
     let processor = machine.processor.brand.clone().or_else(|| machine.processor.vendor.clone());
     let processor = processor.unwrap_or_else(|| "unknown processor".into());
-    let kernel = machine.kernel.as_ref().map_or(String::new(), |kernel| format!(", Linux {kernel}"));
+    let kernel =
+        machine.kernel.as_ref().map_or(String::new(), |kernel| format!(", Linux {kernel}"));
     let hypervisor = machine.features.as_ref().and_then(|features| features.hypervisor.clone());
     let hypervisor = hypervisor.map_or(String::new(), |name| format!(", virtual machine ({name})"));
     format!("{processor}: {}{kernel}{hypervisor}", machine.topology.summary())
@@ -32,11 +33,15 @@ pub(crate) fn section(out: &mut String, survey: &Survey, style: &Style) {
     let probes = &survey.probes;
     let mut caches: Vec<String> = probes.caches.iter().map(cache).collect();
     caches.extend(
-        probes.memory.map(|memory| format!("memory from {} on: {}", memory.from, numbers::ns(memory.ns))),
+        probes
+            .memory
+            .map(|memory| format!("memory from {} on: {}", memory.from, numbers::ns(memory.ns))),
     );
     if !caches.is_empty() {
-        let pages =
-            probes.latency.as_ref().map_or(String::new(), |curve| format!(", {}", curve.pages_in_words()));
+        let pages = probes
+            .latency
+            .as_ref()
+            .map_or(String::new(), |curve| format!(", {}", curve.pages_in_words()));
         let text = format!("CPU {}{pages}: {}", probes.cpu, caches.join("; "));
         hanging(out, "caches       ", Some(Paint::Strong), &text, style);
     }
@@ -45,7 +50,8 @@ pub(crate) fn section(out: &mut String, survey: &Survey, style: &Style) {
     {
         hanging(out, "page walks   ", Some(Paint::Strong), &text, style);
     }
-    let trips: Vec<String> = survey.probes.round_trips.iter().map(|trip| round_trip(trip, machine)).collect();
+    let trips: Vec<String> =
+        survey.probes.round_trips.iter().map(|trip| round_trip(trip, machine)).collect();
     let trips = match (trips.is_empty(), machine.topology.usable().len()) {
         (true, 0 | 1) => "there is one CPU only".into(),
         (true, _) => "could not be measured, see below".into(),
@@ -83,7 +89,8 @@ fn page_walks(huge: &Footprints, small: &Footprints) -> Option<String> {
         Some(format!("{} against {} at {size}", numbers::ns(in_small), numbers::ns(in_huge)))
     };
     let largest = small.points.last()?.0.min(huge.points.last()?.0);
-    let some: Vec<String> = [Bytes::mib(1), Bytes::mib(16), largest].into_iter().filter_map(add).collect();
+    let some: Vec<String> =
+        [Bytes::mib(1), Bytes::mib(16), largest].into_iter().filter_map(add).collect();
     (!some.is_empty()).then(|| format!("a load in {}: {}", small.pages_in_words(), some.join("; ")))
 }
 
@@ -98,9 +105,13 @@ pub(crate) fn round_trip(trip: &PingPong, machine: &Machine) -> String {
         (Some(false), None) => "caches unknown",
         (None, None) => "cores and caches unknown",
     };
-    let doubtful = if topology.doubtful(a, b) { ", by a map of CPUs that contradicts itself" } else { "" };
+    let doubtful =
+        if topology.doubtful(a, b) { ", by a map of CPUs that contradicts itself" } else { "" };
     if trip.round_trips == 0 {
-        return format!("CPUs {a} and {b} {} as described, {nominal}{doubtful}", numbers::ns(trip.median_ns));
+        return format!(
+            "CPUs {a} and {b} {} as described, {nominal}{doubtful}",
+            numbers::ns(trip.median_ns)
+        );
     }
     format!(
         "CPUs {a} and {b} {} [p10 {}, p90 {}], {nominal}{doubtful}",

@@ -36,12 +36,14 @@ pub(crate) fn perhaps(survey: &Survey) -> Option<String> {
         _ => "a change",
     };
     Some(format!(
-        "{}: this comparison's own interval shows {what}, but among {seen} comparisons a few do so by chance; with intervals wide enough to hold for all {seen} at once, there may be none",
+        "{}: this comparison's own interval shows {what}, but among {seen} comparisons a few do so \
+         by chance; with intervals wide enough to hold for all {seen} at once, there may be none",
         words.join(", ")
     ))
 }
 
-// Whether a victim gains by its own interval, and not by one that holds together with all the others.
+// Whether a victim gains by its own interval, and not by one that holds together with all the
+// others.
 fn perhaps_faster(row: &NeighbourRow) -> bool {
     let verdict = row.result.effect.as_ref().map(|effect| &effect.finding.verdict);
     verdict == Some(&Verdict::Faster) && row.together.is_none_or(|all| all.high >= 1.0)
@@ -50,7 +52,10 @@ fn perhaps_faster(row: &NeighbourRow) -> bool {
 fn title(table: &Neighbours, survey: &Survey) -> String {
     let what = match &table.task {
         Task::Chase(chase) => {
-            format!("a pointer chase through {} ({})", chase.footprint, survey.probes.victim_footprint_from)
+            format!(
+                "a pointer chase through {} ({})",
+                chase.footprint, survey.probes.victim_footprint_from
+            )
         }
         Task::Mcf(mcf) => format!("mcf, a network simplex of {}", mcf.footprint),
         Task::Alu(_) => "alu, arithmetic in registers".into(),
@@ -75,7 +80,8 @@ fn render(neighbours: &Neighbours, pace: Option<&str>, style: &Style) -> String 
     let mut table = Table::new(columns);
     for row in neighbours.rows.iter().filter(|row| !row.paced) {
         let paced = neighbours.rows.iter().find(|other| other.paced && other.label == row.label);
-        let mut cells = vec![Cell::new(&row.label), slowdown(row), verdict(row), Cell::new(rate(row))];
+        let mut cells =
+            vec![Cell::new(&row.label), slowdown(row), verdict(row), Cell::new(rate(row))];
         if any_paced {
             cells.push(paced.map_or_else(Cell::default, slowdown));
             cells.push(Cell::new(paced.map_or_else(String::new, rate)));
@@ -83,8 +89,10 @@ fn render(neighbours: &Neighbours, pace: Option<&str>, style: &Style) -> String 
         cells.push(Cell::new(classes(row)));
         table.row(cells);
         for (class, pairs, figure) in by_class(row) {
-            let mut cells =
-                vec![Cell::painted(format!("  {class}"), Paint::Faint), Cell::painted(figure, Paint::Faint)];
+            let mut cells = vec![
+                Cell::painted(format!("  {class}"), Paint::Faint),
+                Cell::painted(figure, Paint::Faint),
+            ];
             cells.push(Cell::painted(plural(pairs, "pair"), Paint::Faint));
             table.row(cells);
         }
@@ -118,9 +126,10 @@ fn verdict(row: &NeighbourRow) -> Cell {
         Verdict::Slower => Cell::painted("slower", Paint::Bad),
         Verdict::Faster if perhaps_faster(row) => Cell::painted("faster?", Paint::Caution),
         Verdict::Faster => Cell::new("faster"),
-        Verdict::NoChangeLargerThanMargin => {
-            Cell::painted(format!("within {}", numbers::percent(effect.finding.margin)), Paint::Good)
-        }
+        Verdict::NoChangeLargerThanMargin => Cell::painted(
+            format!("within {}", numbers::percent(effect.finding.margin)),
+            Paint::Good,
+        ),
         Verdict::Undecided { .. } => Cell::painted("undecided", Paint::Caution),
         Verdict::NotEstimable(reason) => Cell::new(reason.short()),
     }
@@ -146,8 +155,8 @@ fn classes(row: &NeighbourRow) -> String {
     }
 }
 
-// Slowdowns by class, where several were seen; classes too rare for a figure are in the dataset and in the
-// figure over all, but not on the screen.
+// Slowdowns by class, where several were seen; classes too rare for a figure are in the dataset and
+// in the figure over all, but not on the screen.
 fn by_class(row: &NeighbourRow) -> Vec<(String, usize, String)> {
     let Some(effect) = &row.result.effect else { return Vec::new() };
     let classes = &effect.by_class.classes;

@@ -18,7 +18,8 @@ pub(crate) use super::machine::{describe, holds, round_trip};
 pub(crate) use super::neighbours::perhaps;
 
 /// What an interval is.
-pub(crate) const INTERVALS: &str = "95 % intervals over trials, each trial a new start of the victim.";
+pub(crate) const INTERVALS: &str =
+    "95 % intervals over trials, each trial a new start of the victim.";
 
 /// How precise the slowdowns are.
 pub(crate) fn precision(median: f64, worst: f64) -> String {
@@ -33,7 +34,8 @@ pub(crate) fn precision(median: f64, worst: f64) -> String {
 pub(crate) fn outside(starts: &Outside) -> String {
     let Outside { experiment, footprint, level, starts, outside } = starts;
     format!(
-        "{experiment}: at {} of {starts} starts the chase of {footprint} did not wait for {}, which takes {:.1} to {:.1} ns a load: {}",
+        "{experiment}: at {} of {starts} starts the chase of {footprint} did not wait for {}, \
+         which takes {:.1} to {:.1} ns a load: {}",
         outside.len(),
         level.name,
         level.from_ns,
@@ -60,7 +62,8 @@ pub fn survey(survey: &Survey, style: &Style) -> String {
     }
     if !survey.advice.is_empty() {
         mark(&mut out);
-        let machine = if survey.is_simulated() { "On the described machine:" } else { "On this machine:" };
+        let machine =
+            if survey.is_simulated() { "On the described machine:" } else { "On this machine:" };
         heading(&mut out, machine, style);
         if let Some(answer) = &survey.answer {
             paragraph(&mut out, 2, &headline::headline(answer), style);

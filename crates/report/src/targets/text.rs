@@ -27,7 +27,8 @@ pub fn targets(targets: &[Target], style: &Style) -> String {
             true => Cell::new(text),
             false => Cell::painted(text, Paint::Faint),
         };
-        let mut row = vec![cell(target.name.clone()), cell(size(target.size)), cell(size(target.free))];
+        let mut row =
+            vec![cell(target.name.clone()), cell(size(target.size)), cell(size(target.free))];
         if nodes {
             row.push(cell(target.node.map(|node| node.to_string()).unwrap_or_default()));
         }

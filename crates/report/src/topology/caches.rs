@@ -45,12 +45,14 @@ pub(crate) fn caches(out: &mut String, topology: &Topology, style: &Style) {
 }
 
 fn equal(topology: &Topology, a: &Cache, b: &Cache) -> bool {
-    let looks =
-        |cache: &Cache| (cache.level, cache.kind, cache.size, cache.line, cache.ways, cache.cpus.len());
+    let looks = |cache: &Cache| {
+        (cache.level, cache.kind, cache.size, cache.line, cache.ways, cache.cpus.len())
+    };
     looks(a) == looks(b) && owners(topology, a) == owners(topology, b)
 }
 
-/// The kinds of cores that a cache serves: `P-cores`, `E-cores, LP-E-cores`, or `all` of those that there are.
+/// The kinds of cores that a cache serves: `P-cores`, `E-cores, LP-E-cores`, or `all` of those that
+/// there are.
 fn owners(topology: &Topology, cache: &Cache) -> String {
     let kinds = |cpus: &CpuSet| -> Vec<CoreKind> {
         let has = |kind: &CoreKind| {

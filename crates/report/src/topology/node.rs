@@ -44,7 +44,8 @@ fn describe(topology: &Topology, node: &Node) -> String {
     } else if node.cpus.is_empty() {
         parts.push(format!("no CPU online ({} offline)", cpus::named(&node.offline)));
     }
-    let packages: BTreeSet<u32> = node.cpus.iter().filter_map(|cpu| topology.cpu(cpu)?.package).collect();
+    let packages: BTreeSet<u32> =
+        node.cpus.iter().filter_map(|cpu| topology.cpu(cpu)?.package).collect();
     match packages.len() {
         0 => {}
         1 => parts.push(format!("package {}", join(&packages))),
@@ -115,8 +116,9 @@ fn processors(out: &mut String, topology: &Topology, all: &CpuSet, folded: bool,
 
 /// `CPUs 4-7 of other nodes and CPUs 8-9 of no known node` for CPUs outside of those listed here.
 fn outsiders(topology: &Topology, here: &CpuSet, elsewhere: &CpuSet) -> String {
-    let of_a_node =
-        |set: &CpuSet| -> CpuSet { set.iter().filter(|&cpu| topology.node_of(cpu).is_some()).collect() };
+    let of_a_node = |set: &CpuSet| -> CpuSet {
+        set.iter().filter(|&cpu| topology.node_of(cpu).is_some()).collect()
+    };
     let (inside, outside) = (of_a_node(elsewhere), elsewhere.difference(&of_a_node(elsewhere)));
     let nodes: CpuSet = inside.iter().filter_map(|cpu| topology.node_of(cpu)).collect();
     let of = match (of_a_node(here).is_empty(), nodes.len()) {
@@ -125,7 +127,8 @@ fn outsiders(topology: &Topology, here: &CpuSet, elsewhere: &CpuSet) -> String {
         (true, _) => format!("nodes {nodes}"),
     };
     let inside = (!inside.is_empty()).then(|| format!("{} of {of}", cpus::named(&inside)));
-    let outside = (!outside.is_empty()).then(|| format!("{} of no known node", cpus::named(&outside)));
+    let outside =
+        (!outside.is_empty()).then(|| format!("{} of no known node", cpus::named(&outside)));
     inside.into_iter().chain(outside).collect::<Vec<_>>().join(" and ")
 }
 
@@ -159,7 +162,8 @@ fn clusters(out: &mut String, topology: &Topology, here: &CpuSet, last: u8, styl
         by_cache.entry(name).or_default().push(cpus::list(&cache.cpus.intersection(here)));
     }
     for (name, clusters) in by_cache {
-        let (noun, each) = if clusters.len() == 1 { ("cluster", "") } else { ("clusters", "each ") };
+        let (noun, each) =
+            if clusters.len() == 1 { ("cluster", "") } else { ("clusters", "each ") };
         let text = format!("{noun} of CPUs {}, {each}with an {name}", clusters.join(" and "));
         hanging(out, "    ", None, &text, style);
     }

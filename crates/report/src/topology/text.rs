@@ -22,7 +22,8 @@ pub fn topology(topology: &Topology, style: &Style) -> String {
     let regular = cpus::regular_siblings(topology);
     node::nodes(&mut out, topology, folded && regular.is_some(), style);
     if folded && let Some(offset) = regular {
-        let example = topology.cores.first().map(|core| cpus::siblings(&core.cpus)).unwrap_or_default();
+        let example =
+            topology.cores.first().map(|core| cpus::siblings(&core.cpus)).unwrap_or_default();
         let text = format!("SMT siblings are CPUs n and n+{offset}, as {example}.");
         paragraph(&mut out, 0, &text, style);
     }
@@ -61,7 +62,11 @@ fn away(out: &mut String, topology: &Topology, style: &Style) {
         let text = format!(
             "{}: this process may run on {}",
             cpus::named(&denied),
-            if topology.usable().is_empty() { "none".into() } else { cpus::named(&topology.usable()) }
+            if topology.usable().is_empty() {
+                "none".into()
+            } else {
+                cpus::named(&topology.usable())
+            }
         );
         hanging(out, "not allowed  ", Some(Paint::Caution), &text, style);
     }
@@ -71,7 +76,10 @@ fn away(out: &mut String, topology: &Topology, style: &Style) {
 fn clock(topology: &Topology) -> Option<String> {
     let highest = |kind: Option<CoreKind>| {
         let of_kind = topology.cpus.iter().filter(|cpu| kind.is_none() || cpu.kind == kind);
-        of_kind.filter_map(|cpu| cpu.max_khz).max().map(|khz| format!("{:.2} GHz", khz as f64 / 1e6))
+        of_kind
+            .filter_map(|cpu| cpu.max_khz)
+            .max()
+            .map(|khz| format!("{:.2} GHz", khz as f64 / 1e6))
     };
     let by_kind: Vec<String> = CoreKind::ALL
         .into_iter()
@@ -90,8 +98,9 @@ fn legend(texts: &[&str]) -> Option<&'static str> {
         let list = digits > 0 && text[..at].ends_with(|c: char| c.is_ascii_digit());
         list.then(|| text[at + 1..][..digits].to_string())
     };
-    let steps =
-        |text: &&str| text.match_indices(':').filter_map(|(at, _)| step(text, at)).collect::<Vec<_>>();
+    let steps = |text: &&str| {
+        text.match_indices(':').filter_map(|(at, _)| step(text, at)).collect::<Vec<_>>()
+    };
     let steps: Vec<String> = texts.iter().flat_map(steps).collect();
     match steps.iter().all(|step| step == "2") {
         _ if steps.is_empty() => None,

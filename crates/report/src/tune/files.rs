@@ -1,6 +1,7 @@
 //! What `tune file:DIR` found: the policy, and what it gains.
 //!
-//! As in `ringfence-report`, which hands this on, it is a pure function from a value and a `Style` to text.
+//! As in `ringfence-report`, which hands this on, it is a pure function from a value and a `Style`
+//! to text.
 
 use ringfence_analysis::estimate::Verdict;
 use ringfence_experiment::task::{Io, Sync};
@@ -25,7 +26,12 @@ pub fn tune_files(tuned: &Tuned, style: &Style) -> String {
     }
     out.push('\n');
     let chosen = words(&tuned.choice.way);
-    paragraph(&mut out, 0, &format!("smallest figure, or plainest of those as small: {chosen}"), style);
+    paragraph(
+        &mut out,
+        0,
+        &format!("smallest figure, or plainest of those as small: {chosen}"),
+        style,
+    );
     if !tuned.batches.0.is_empty() {
         out.push('\n');
         heading(&mut out, &format!("What a batch saves, by {chosen}"), style);
@@ -33,7 +39,9 @@ pub fn tune_files(tuned: &Tuned, style: &Style) -> String {
         out.push('\n');
         let text = match tuned.choice.batch {
             1 => "one sync for more than one record brings little".into(),
-            batch => format!("one sync for {batch} records where that is allowed; for more it brings little"),
+            batch => format!(
+                "one sync for {batch} records where that is allowed; for more it brings little"
+            ),
         };
         paragraph(&mut out, 0, &text, style);
     }
@@ -65,7 +73,11 @@ fn words(way: &Way) -> String {
     let Way { sync, io, layout } = way;
     let onto = format!("layout={layout}");
     // Nobody has to be told that writes go through the page cache.
-    if *io == PLAIN.way.io { format!("sync={sync} {onto}") } else { format!("sync={sync} io={io} {onto}") }
+    if *io == PLAIN.way.io {
+        format!("sync={sync} {onto}")
+    } else {
+        format!("sync={sync} io={io} {onto}")
+    }
 }
 
 fn name(compared: &Compared, choice: &Choice) -> String {
@@ -98,13 +110,16 @@ fn conclusion(tuned: &Tuned, settled: &Choice) -> String {
             (true, false) => "the call with the layout",
             (false, _) => "the batch",
         };
-        let unknown = |compared: &Compared| compared.what != Compares::Mapped && compared.ratio.is_err();
+        let unknown =
+            |compared: &Compared| compared.what != Compares::Mapped && compared.ratio.is_err();
         let why = if tuned.confirmed.iter().any(unknown) {
             "a figure is missing, and above is what it would take"
         } else {
             "undecided, or too small to matter"
         };
-        format!("The fresh trials do not show that {what} is cheaper: {why}, so the policy is {policy}.")
+        format!(
+            "The fresh trials do not show that {what} is cheaper: {why}, so the policy is {policy}."
+        )
     };
     let asked = tuned.confirmed.iter().find(|compared| compared.what == Compares::Mapped);
     if asked.is_some_and(|compared| compared.finding.verdict != Verdict::Faster) {
@@ -129,7 +144,8 @@ fn costs(costs: &Costs, style: &Style) -> String {
     columns.extend(LAYOUTS.map(|layout| Column::right(layout.name())));
     let mut table = Table::new(columns);
     for (sync, io) in rows {
-        let name = if io == PLAIN.way.io { sync.to_string() } else { format!("{sync}, of a mapping") };
+        let name =
+            if io == PLAIN.way.io { sync.to_string() } else { format!("{sync}, of a mapping") };
         let mut cells = vec![Cell::new(name)];
         cells.extend(LAYOUTS.map(|layout| cell(costs.of(Way { sync, io, layout }, 1))));
         table.row(cells);

@@ -24,13 +24,19 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
     heading(&mut out, "What each method costs", style);
     out.push_str(&costs(&tuned.costs, style));
     out.push('\n');
-    paragraph(&mut out, 0, &format!("smallest figures over all sizes: {}", words(&tuned.choice)), style);
+    paragraph(
+        &mut out,
+        0,
+        &format!("smallest figures over all sizes: {}", words(&tuned.choice)),
+        style,
+    );
     paragraph(&mut out, 0, &format!("PMDK's fixed rule here: {}", words(&tuned.pmdk)), style);
     if !tuned.confirmed.is_empty() {
         out.push('\n');
         mark(&mut out);
         heading(&mut out, "The choice against PMDK's rule, on fresh trials", style);
-        let compared = tuned.confirmed.iter().filter_map(|result| Some((result, result.effect.as_ref()?)));
+        let compared =
+            tuned.confirmed.iter().filter_map(|result| Some((result, result.effect.as_ref()?)));
         for (result, effect) in compared {
             let block = result.arm.strip_prefix("policy ").unwrap_or(&result.arm);
             let text = format!(
@@ -42,7 +48,12 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
         }
         paragraph(&mut out, 0, confirmed(tuned), style);
     } else if tuned.ended_early.is_none() {
-        paragraph(&mut out, 0, "The two rules agree at every size: nothing was chosen over PMDK's.", style);
+        paragraph(
+            &mut out,
+            0,
+            "The two rules agree at every size: nothing was chosen over PMDK's.",
+            style,
+        );
     }
     if let Some(proof) = &tuned.proof {
         out.push('\n');
@@ -54,7 +65,12 @@ pub fn tune(tuned: &Tuned, style: &Style) -> String {
         out.push_str(&self::policy(policy, style));
     }
     if let Some(why) = &tuned.unpriced {
-        paragraph(&mut out, 0, &format!("It does not say what single instructions cost: {why}."), style);
+        paragraph(
+            &mut out,
+            0,
+            &format!("It does not say what single instructions cost: {why}."),
+            style,
+        );
     }
     out
 }
@@ -72,7 +88,8 @@ pub fn policy(text: &str, style: &Style) -> String {
 // What the fresh trials say of the choice.
 fn confirmed(tuned: &Tuned) -> &'static str {
     let any = |verdict: Verdict| {
-        let findings = tuned.confirmed.iter().filter_map(|result| Some(result.effect.as_ref()?.finding));
+        let findings =
+            tuned.confirmed.iter().filter_map(|result| Some(result.effect.as_ref()?.finding));
         findings.into_iter().any(|finding| finding.verdict == verdict)
     };
     let same = |result: &CaseResult| {
@@ -82,15 +99,19 @@ fn confirmed(tuned: &Tuned) -> &'static str {
     let all_same = tuned.confirmed.iter().all(same);
     match (tuned.fell_back, any(Verdict::Faster), any(Verdict::Slower)) {
         (true, ..) => "The fresh trials speak against the choice, so the policy is PMDK's rule.",
-        (_, true, false) => "The fresh trials confirm that the choice is cheaper where they differ.",
+        (_, true, false) => {
+            "The fresh trials confirm that the choice is cheaper where they differ."
+        }
         (_, true, true) => {
-            "The fresh trials confirm that the choice is cheaper at some sizes, and dearer at others."
+            "The fresh trials confirm that the choice is cheaper at some sizes, and dearer at \
+             others."
         }
         _ if all_same => {
             "The fresh trials show no difference from PMDK's rule that is larger than the margin."
         }
         (_, false, _) => {
-            "The fresh trials show neither that the choice is cheaper than PMDK's rule nor that it is dearer: undecided."
+            "The fresh trials show neither that the choice is cheaper than PMDK's rule nor that it \
+             is dearer: undecided."
         }
     }
 }
@@ -104,7 +125,10 @@ fn words(choice: &Choice) -> String {
         None => format!("{} at every size{batch}", choice.instruction),
         Some(64) => format!("non-temporal stores at every size{batch}"),
         Some(threshold) => {
-            format!("{} below {threshold} B, non-temporal stores from there on{batch}", choice.instruction)
+            format!(
+                "{} below {threshold} B, non-temporal stores from there on{batch}",
+                choice.instruction
+            )
         }
     }
 }

@@ -40,7 +40,8 @@ struct Drawn {
     cases: Vec<(String, &'static str, &'static str)>,
     /// So many rounds are warm-up.
     warm_up: u32,
-    /// Command, first round, ns of the median, least and greatest run, runs, and how many of these failed.
+    /// Command, first round, ns of the median, least and greatest run, runs, and how many of these
+    /// failed.
     points: Vec<[u64; 7]>,
 }
 
@@ -66,8 +67,9 @@ fn answer(findings: &Findings) -> Answer {
     let alike = findings.comparisons.iter().all(|one| one.verdict == findings.verdict);
     let (mut sentences, open) = (warnings(findings), undecided(findings));
     let few = open.len() <= MOST_OPEN;
-    let folded =
-        (!few).then(|| (format!("What would settle the {} that are undecided", open.len()), open.clone()));
+    let folded = (!few).then(|| {
+        (format!("What would settle the {} that are undecided", open.len()), open.clone())
+    });
     sentences.extend(open.into_iter().filter(|_| few));
     Answer {
         badge: (budget || alike && !findings.comparisons.is_empty()).then(|| Badge {
@@ -126,9 +128,11 @@ fn card(findings: &Findings, measure: &Measure) -> Card {
 
 fn ratios(findings: &Findings) -> Option<Markup> {
     let than = &findings.comparisons.iter().find(|one| one.ratio.estimate().is_ok())?.than;
-    let whole = |one: &Compared| one.whole.estimate().map_or(NO_FIGURE.into(), |whole| slowdown(&whole));
-    let told =
-        |one: &Compared| one.ratio.estimate().map_or_else(|_| said(findings, one), |ratio| slowdown(&ratio));
+    let whole =
+        |one: &Compared| one.whole.estimate().map_or(NO_FIGURE.into(), |whole| slowdown(&whole));
+    let told = |one: &Compared| {
+        one.ratio.estimate().map_or_else(|_| said(findings, one), |ratio| slowdown(&ratio))
+    };
     let row = |one: &Compared| {
         let ratio = one.ratio.estimate();
         let measure = findings.commands.iter().find(|measure| is_of(measure, &one.of, one));
@@ -145,7 +149,8 @@ fn ratios(findings: &Findings) -> Option<Markup> {
         }
     };
     let line = |one: &Compared| {
-        let rounds = one.ratio.estimate().map_or(NO_FIGURE.into(), |ratio| ratio.trials.to_string());
+        let rounds =
+            one.ratio.estimate().map_or(NO_FIGURE.into(), |ratio| ratio.trials.to_string());
         vec![title(findings, one), told(one), verdict(findings, one.verdict), whole(one), rounds]
     };
     let lines: Vec<Vec<String>> = findings.comparisons.iter().map(line).collect();
@@ -165,7 +170,8 @@ fn ratios(findings: &Findings) -> Option<Markup> {
     };
     let green = if findings.settings.budget.is_some() { " Green: within the budget." } else { "" };
     let explanation = format!(
-        "Bars are intervals, which hold together in {} of such measurements, with an arrow where they go on beyond the frame; faint ones are undecided.{green}",
+        "Bars are intervals, which hold together in {} of such measurements, with an arrow where \
+         they go on beyond the frame; faint ones are undecided.{green}",
         percent(findings.settings.confidence)
     );
     Some(ranges.figure(&heading, &explanation, table(&heading, &heads, &lines)))
@@ -183,9 +189,19 @@ fn every_run(findings: &Findings, runs: &[Run]) -> Section {
     Section { id: "runs", title: "Every run".into(), body }
 }
 
-fn by_round(findings: &Findings, all: &[Stretch], warm_up: u32, group: usize, several: bool) -> Markup {
-    let own: Vec<(usize, &Measure)> =
-        findings.commands.iter().enumerate().filter(|(_, measure)| measure.case.group == group).collect();
+fn by_round(
+    findings: &Findings,
+    all: &[Stretch],
+    warm_up: u32,
+    group: usize,
+    several: bool,
+) -> Markup {
+    let own: Vec<(usize, &Measure)> = findings
+        .commands
+        .iter()
+        .enumerate()
+        .filter(|(_, measure)| measure.case.group == group)
+        .collect();
     let look = |(place, (_, measure)): (usize, &(usize, &Measure))| {
         (label(measure, LONGEST_IN_ROW), LOOKS[place % LOOKS.len()].0, SHAPES[place % SHAPES.len()])
     };
@@ -200,13 +216,14 @@ fn by_round(findings: &Findings, all: &[Stretch], warm_up: u32, group: usize, se
         None | Some(1) => "A point for each run.".to_string(),
         Some(most) => {
             format!(
-                "A point is the median of up to {most} runs in a row, its bar reaches from the least to the greatest."
+                "A point is the median of up to {most} runs in a row, its bar reaches from the \
+                 least to the greatest."
             )
         }
     };
     if own.len() > 1 {
-        explanation +=
-            " Where all commands rise and fall together, the machine does; what one does alone is its own.";
+        explanation += " Where all commands rise and fall together, the machine does; what one \
+                        does alone is its own.";
     }
     if warm_up > 0 {
         explanation += " Faint, left of the line: warm-up, which is in no figure.";
@@ -216,13 +233,16 @@ fn by_round(findings: &Findings, all: &[Stretch], warm_up: u32, group: usize, se
     }
     let set = own.first().map_or(String::new(), |(_, measure)| parameters(&measure.case));
     let title = if several { format!("Time by round, {set}") } else { "Time by round".into() };
-    let heads = ["command", "runs", "a run takes", "mean", "deviation", "median", "least", "greatest"];
-    let heads = heads.map(|head| (head, if head == "command" { Align::Left } else { Align::Right }));
+    let heads =
+        ["command", "runs", "a run takes", "mean", "deviation", "median", "least", "greatest"];
+    let heads =
+        heads.map(|head| (head, if head == "command" { Align::Left } else { Align::Right }));
     let line = |(_, measure): &(usize, &Measure)| {
-        let time = measure.time.estimate().map_or(NO_FIGURE.into(), |time| numbers::ns_interval(&time));
-        let all = measure
-            .described
-            .map(|all| [Some(all.mean), all.stddev, Some(all.median), Some(all.min), Some(all.max)]);
+        let time =
+            measure.time.estimate().map_or(NO_FIGURE.into(), |time| numbers::ns_interval(&time));
+        let all = measure.described.map(|all| {
+            [Some(all.mean), all.stddev, Some(all.median), Some(all.min), Some(all.max)]
+        });
         let shown = |time: Option<f64>| time.map_or(NO_FIGURE.into(), numbers::ns);
         let first = [label(measure, LONGEST_IN_ROW), measure.runs.to_string(), time];
         first.into_iter().chain(all.unwrap_or_default().map(shown)).collect()
@@ -242,24 +262,29 @@ fn by_round(findings: &Findings, all: &[Stretch], warm_up: u32, group: usize, se
 fn besides(findings: &Findings) -> Section {
     let mut found = Quantity::OTHERS.to_vec();
     found.retain(|quantity| findings.commands.iter().any(|one| mean(one, *quantity).is_some()));
-    let means = by_quantity("command", &found, &findings.commands, |measure, quantity| match quantity {
-        None => Some(label(measure, LONGEST_IN_ROW)),
-        Some(quantity) => mean(measure, quantity).or(Some(NO_FIGURE.into())),
-    });
+    let means =
+        by_quantity("command", &found, &findings.commands, |measure, quantity| match quantity {
+            None => Some(label(measure, LONGEST_IN_ROW)),
+            Some(quantity) => mean(measure, quantity).or(Some(NO_FIGURE.into())),
+        });
     let ratio = |one: &Compared, quantity| {
         differing(one).find(|(other, _)| *other == quantity).map(|(_, ratio)| slowdown(&ratio))
     };
     found.retain(|quantity| findings.comparisons.iter().any(|one| ratio(one, *quantity).is_some()));
-    let ratios = by_quantity("comparison", &found, &findings.comparisons, |one, quantity| match quantity {
-        None => Some(title(findings, one)),
-        Some(quantity) => ratio(one, quantity),
-    });
-    let at_most = |one: &Measure| mean(one, Quantity::PeakMemory).is_some_and(|mean| mean.starts_with("<="));
+    let ratios =
+        by_quantity("comparison", &found, &findings.comparisons, |one, quantity| match quantity {
+            None => Some(title(findings, one)),
+            Some(quantity) => ratio(one, quantity),
+        });
+    let at_most =
+        |one: &Measure| mean(one, Quantity::PeakMemory).is_some_and(|mean| mean.starts_with("<="));
     let body = html! {
         p {
-            "Means over runs" @if findings.shell_start.is_some() { "; times without the shell's start" } "."
+            "Means over runs" @if findings.shell_start.is_some() { "; times without the shell's \
+                start" } "."
             @if findings.commands.iter().any(at_most) {
-                " <= is before a peak of memory that is no higher than that of the process that starts a command."
+                " <= is before a peak of memory that is no higher than that of the process that \
+                 starts a command."
             }
         }
         (means)
@@ -270,7 +295,8 @@ fn besides(findings: &Findings) -> Section {
             (ratios)
         }
     };
-    let title = if findings.comparisons.is_empty() { "What else was counted" } else { "What else differs" };
+    let title =
+        if findings.comparisons.is_empty() { "What else was counted" } else { "What else differs" };
     Section { id: "besides", title: title.into(), body }
 }
 
@@ -294,7 +320,8 @@ fn measured(findings: &Findings) -> Section {
     let rounds = match findings.commands.len() {
         1 => format!("{} in {time}, warm-up included", plural(findings.rounds as usize, "run")),
         _ => format!(
-            "{} in {time}, warm-up included; in each, every command ran once, next to what it is compared with, in random order",
+            "{} in {time}, warm-up included; in each, every command ran once, next to what it is \
+             compared with, in random order",
             plural(findings.rounds as usize, "round")
         ),
     };

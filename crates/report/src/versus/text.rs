@@ -31,10 +31,14 @@ const NAMED: usize = 5;
 pub fn note(note: &Note) -> String {
     match note {
         Note::Unread(role) => format!(
-            "{role}: no shell reads this command, and what means something to a shell is passed on as it is"
+            "{role}: no shell reads this command, and what means something to a shell is passed on \
+             as it is"
         ),
         Note::NotWritten(file, error) => {
-            format!("writing {file}: {error}; runs are kept at the end only, so free some space before that")
+            format!(
+                "writing {file}: {error}; runs are kept at the end only, so free some space before \
+                 that"
+            )
         }
         Note::WarmedUp(found) => warmed(found),
         Note::Announced(announced, settings) => announcement(announced, settings),
@@ -65,7 +69,8 @@ pub fn announcement(announced: &Announced, settings: &Settings) -> String {
                 None => "no sensible time would do for that".into(),
             };
             format!(
-                "{told}, and not one of {}, the budget: {takes}; there is a verdict only if the interval bears one",
+                "{told}, and not one of {}, the budget: {takes}; there is a verdict only if the \
+                 interval bears one",
                 share(budget)
             )
         }
@@ -83,7 +88,10 @@ pub fn warmed(warmed: &Warmed) -> String {
         n => format!("{} dropped as warm-up", plural(n as usize, "round")),
     };
     if warmed.unknown {
-        format!("{dropped}: there were too few runs to tell, which takes more than {LATEST} of each command")
+        format!(
+            "{dropped}: there were too few runs to tell, which takes more than {LATEST} of each \
+             command"
+        )
     } else if warmed.still_falling {
         format!("{dropped}, and some command still became faster from run to run after that")
     } else {
@@ -94,7 +102,8 @@ pub fn warmed(warmed: &Warmed) -> String {
 /// The whole answer.
 pub fn versus(findings: &Findings, style: &Style) -> String {
     let mut out = String::new();
-    let rounds = findings.rounds - findings.warm_up.map_or(0, |warmed| warmed.dropped.min(findings.rounds));
+    let rounds =
+        findings.rounds - findings.warm_up.map_or(0, |warmed| warmed.dropped.min(findings.rounds));
     let time = duration(Duration::from_secs_f64(findings.seconds));
     let rounds = match findings.commands.len() {
         1 => plural(rounds as usize, "run"),
@@ -103,7 +112,8 @@ pub fn versus(findings: &Findings, style: &Style) -> String {
     let head = format!("{}, {rounds} in {time}", plural(findings.commands.len(), "command"));
     heading(&mut out, &head, style);
     out.push_str(&times(findings, style));
-    let warnings = failures(findings).into_iter().chain(too_few(findings)).chain(left_behind(findings));
+    let warnings =
+        failures(findings).into_iter().chain(too_few(findings)).chain(left_behind(findings));
     warnings.for_each(|text| paragraph(&mut out, 0, &text, style));
     notes(findings).iter().for_each(|text| faint(&mut out, text, style));
     for one in &findings.comparisons {
@@ -118,7 +128,12 @@ pub fn versus(findings: &Findings, style: &Style) -> String {
         faint(&mut out, &told(reached), style);
     }
     if let Some(why) = &findings.ended_early {
-        paragraph(&mut out, 0, &format!("Ended early: {why}. This is what was measured until then."), style);
+        paragraph(
+            &mut out,
+            0,
+            &format!("Ended early: {why}. This is what was measured until then."),
+            style,
+        );
     }
     if let Some(budget) = findings.settings.budget {
         let (text, paint) = verdict(findings, budget);
@@ -165,7 +180,9 @@ fn times(findings: &Findings, style: &Style) -> String {
     for measure in &findings.commands {
         let figure = match measure.time.estimate() {
             Ok(interval) => ns_figure(&interval),
-            Err(_) => crate::print::numbers::Figure { value: NO_FIGURE.into(), interval: String::new() },
+            Err(_) => {
+                crate::print::numbers::Figure { value: NO_FIGURE.into(), interval: String::new() }
+            }
         };
         let first = [
             Cell::painted(&measure.case.role, Paint::Strong),
@@ -177,7 +194,8 @@ fn times(findings: &Findings, style: &Style) -> String {
         let plain = |get: fn(&ringfence_versus::findings::Plain) -> f64| {
             Cell::new(measure.described.as_ref().map_or(NO_FIGURE.into(), |all| ns(get(all))))
         };
-        let other = |quantity| Cell::new(mean(measure, quantity).unwrap_or_else(|| NO_FIGURE.into()));
+        let other =
+            |quantity| Cell::new(mean(measure, quantity).unwrap_or_else(|| NO_FIGURE.into()));
         let mut rest = vec![plain(|all| all.median), plain(|all| all.min), plain(|all| all.max)];
         rest.extend([Quantity::User, Quantity::System, Quantity::PeakMemory].map(other));
         wide.row([&first[..], &rest].concat());
@@ -254,9 +272,12 @@ pub fn alone(findings: &Findings) -> Option<String> {
             plural(time.trials as usize, "run")
         ),
         Err(NotEstimable::NoWork { trials, of }) => format!(
-            "a run of '{name}' has no figure: {trials} of {of} took no longer than the shell takes to start; give --shell none, or let it do more"
+            "a run of '{name}' has no figure: {trials} of {of} took no longer than the shell takes \
+             to start; give --shell none, or let it do more"
         ),
-        Err(why) => format!("a run of '{name}' has no figure: {}", why.told().replace(" trials", " runs")),
+        Err(why) => {
+            format!("a run of '{name}' has no figure: {}", why.told().replace(" trials", " runs"))
+        }
     })
 }
 
@@ -276,7 +297,8 @@ pub fn left_behind(findings: &Findings) -> Vec<String> {
         let left = measure.left_behind.as_ref()?;
         let names = left.names.iter().take(NAMED).map(|name| printable(name).into_owned());
         Some(format!(
-            "{}: {} left processes running ({}), which can slow later runs: wait for them in the command, or stop them with --conclude.",
+            "{}: {} left processes running ({}), which can slow later runs: wait for them in the \
+             command, or stop them with --conclude.",
             measure.case.role,
             plural(left.runs as usize, "run"),
             names.collect::<Vec<_>>().join(", "),
@@ -287,13 +309,17 @@ pub fn left_behind(findings: &Findings) -> Vec<String> {
 
 /// How it was measured: warm-up, the shell, and what was not counted, a sentence each.
 pub fn notes(findings: &Findings) -> Vec<String> {
-    let warm_up = findings.warm_up.as_ref().map(|warm_up| format!("{}.", capital(&warmed(warm_up))));
+    let warm_up =
+        findings.warm_up.as_ref().map(|warm_up| format!("{}.", capital(&warmed(warm_up))));
     let shell = findings.shell_start.as_ref().map(|start| {
         let known = match start.estimate() {
             Ok(start) => format!("takes {} to start, which is subtracted", ns_figure(&start)),
             Err(reason) => {
                 let why = reason.told().replace(" trials", " rounds");
-                format!("takes a time to start that has no interval ({why}); its mean is subtracted from means, medians, minima and maxima")
+                format!(
+                    "takes a time to start that has no interval ({why}); its mean is \
+                         subtracted from means, medians, minima and maxima"
+                )
             }
         };
         let shell = &findings.shell;
@@ -324,7 +350,8 @@ fn comparison(out: &mut String, findings: &Findings, one: &Compared, style: &Sty
     if let Some(text) = apart(findings, one) {
         paragraph(out, crate::print::text::width(&head), &text, style);
     }
-    let others = differing(one).map(|(quantity, ratio)| format!("{} {}", quantity.name(), slowdown(&ratio)));
+    let others =
+        differing(one).map(|(quantity, ratio)| format!("{} {}", quantity.name(), slowdown(&ratio)));
     let others: Vec<String> = others.collect();
     if !others.is_empty() {
         let indent = crate::print::text::width(&head);
@@ -339,10 +366,13 @@ pub fn longer(findings: &Findings, one: &Compared) -> Option<String> {
     let over = findings.settings.budget.is_some_and(|budget| whole.value > 1.0 + budget);
     let shown = slowdown(&whole);
     if one.rare_long_runs {
-        Some(format!("but some of its runs are much longer: over all rounds, none left out, {shown}"))
+        Some(format!(
+            "but some of its runs are much longer: over all rounds, none left out, {shown}"
+        ))
     } else if over && one.verdict == Verdict::WithinBudget {
         Some(format!(
-            "but over all rounds, none left out, {shown}: too few to tell whether long runs are the command's own"
+            "but over all rounds, none left out, {shown}: too few to tell whether long runs are \
+             the command's own"
         ))
     } else {
         None
@@ -361,7 +391,8 @@ pub fn apart(findings: &Findings, one: &Compared) -> Option<String> {
     let (table, paired) = (time(&one.of)? / time(&one.than)?, one.ratio.estimate().ok()?.value);
     differ(table, paired, findings.settings.margin).then(|| {
         format!(
-            "the times in the table are {:+.1} % apart: each is of all runs of one command, and the figure is of runs next to each other, where what slows the machine slows both",
+            "the times in the table are {:+.1} % apart: each is of all runs of one command, and \
+             the figure is of runs next to each other, where what slows the machine slows both",
             (table - 1.0) * 100.0
         )
     })
@@ -374,7 +405,10 @@ fn differ(table: f64, paired: f64, margin: f64) -> bool {
 
 /// What else differs, as far as the intervals bear it.
 pub fn differing(one: &Compared) -> impl Iterator<Item = (Quantity, Interval)> {
-    let known = one.others.iter().filter_map(|(quantity, figure)| Some((*quantity, figure.estimate().ok()?)));
+    let known = one
+        .others
+        .iter()
+        .filter_map(|(quantity, figure)| Some((*quantity, figure.estimate().ok()?)));
     known.filter(|(_, ratio)| !ratio.contains(1.0))
 }
 
@@ -410,15 +444,19 @@ pub fn said(findings: &Findings, one: &Compared) -> String {
     let estimate: Estimate = one.ratio.estimate();
     if let Err(NotEstimable::Stalled { baseline, arm, of }) = estimate {
         return format!(
-            "not known: in {} of {of} rounds a command took no longer than the shell takes to start; give --shell none, or let it do more",
+            "not known: in {} of {of} rounds a command took no longer than the shell takes to \
+             start; give --shell none, or let it do more",
             baseline.max(arm)
         );
     }
     let finding = Finding::new(&estimate, findings.settings.margin);
     let Ok(interval) = &estimate else { return sentence(&finding).replace(" trials", " rounds") };
     let needed = WouldSettle(one.rounds_needed).to_string().replace(" trials", " rounds");
-    let over =
-        format!("{} interval over {}", percent(interval.level), plural(interval.trials as usize, "round"));
+    let over = format!(
+        "{} interval over {}",
+        percent(interval.level),
+        plural(interval.trials as usize, "round")
+    );
     let figure = slowdown_figure(interval);
     match (findings.settings.budget, one.verdict) {
         (None, Verdict::Undecided) => {
@@ -457,7 +495,8 @@ pub fn summary(findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
         text += &format!("- {}\n", takes.replace('&', "&amp;").replace('<', "&lt;"));
     }
     text += &format!("\n{}\n", table(findings, unit, sort, Markup::Markdown));
-    let warm_up = findings.warm_up.map_or(String::new(), |warm_up| format!(", {}", warmed(&warm_up)));
+    let warm_up =
+        findings.warm_up.map_or(String::new(), |warm_up| format!(", {}", warmed(&warm_up)));
     let time = duration(Duration::from_secs_f64(findings.seconds));
     text += &format!("{} in {time}{warm_up}", plural(findings.rounds as usize, "round"));
     if let Some(reached) = &findings.reached {

@@ -46,15 +46,17 @@ pub fn word(verdict: Verdict) -> &'static str {
 /// What was asked.
 pub fn question(findings: &Findings) -> String {
     match (findings.settings.budget.map(percent), &findings.comparisons[..]) {
-        (Some(budget), [one]) => format!("Is {} slower than {} by more than {budget}?", one.of, one.than),
+        (Some(budget), [one]) => {
+            format!("Is {} slower than {} by more than {budget}?", one.of, one.than)
+        }
         (Some(budget), _) => format!("Is one of these commands slower by more than {budget}?"),
         (None, []) => "How long does this command take?".into(),
         (None, _) => "Which of these commands is slower?".into(),
     }
 }
 
-/// The answer in a sentence: of one comparison the figure and what is said of it, of several how many have each verdict, and the
-/// one whose ratio is largest.
+/// The answer in a sentence: of one comparison the figure and what is said of it, of several how
+/// many have each verdict, and the one whose ratio is largest.
 pub fn headline(findings: &Findings) -> String {
     let host = &findings.host;
     if let Some(takes) = alone(findings) {
@@ -88,8 +90,10 @@ pub fn headline(findings: &Findings) -> String {
         };
         // The budget is named once.
         let said = verdict(findings, *of);
-        let short =
-            said.split(" the budget of ").next().filter(|_| place > 0 && said.contains(" the budget of "));
+        let short = said
+            .split(" the budget of ")
+            .next()
+            .filter(|_| place > 0 && said.contains(" the budget of "));
         format!("{count} {verb} {}", short.map_or(said.clone(), |short| format!("{short} it")))
     });
     let counts: Vec<String> = counts.collect();
@@ -104,7 +108,8 @@ fn takes(findings: &Findings, one: &Compared, ratio: &Interval) -> String {
     let who = |role: &str| {
         let measure = findings.commands.iter().find(|measure| is_of(measure, role, one));
         // Settings that are compared with each other are what tells them apart.
-        let set = measure.map(|measure| parameters(&measure.case)).filter(|_| one.parameters.is_empty());
+        let set =
+            measure.map(|measure| parameters(&measure.case)).filter(|_| one.parameters.is_empty());
         let set = set.filter(|set| (1..=LONGEST_IN_HEADING).contains(&set.chars().count()));
         let name = set.or_else(|| name(measure?, LONGEST_IN_HEADING));
         name.map_or(role.to_owned(), |name| format!("{role} ({name})"))
@@ -159,7 +164,8 @@ pub fn warnings(findings: &Findings) -> Vec<String> {
     for one in &findings.comparisons {
         let figure = || slowdown_estimate(&one.ratio.estimate());
         all.extend(
-            longer(findings, one).map(|text| format!("{}: {}, {text}.", title(findings, one), figure())),
+            longer(findings, one)
+                .map(|text| format!("{}: {}, {text}.", title(findings, one), figure())),
         );
     }
     let warm_up = findings.warm_up.filter(|warm_up| warm_up.still_falling || warm_up.unknown);

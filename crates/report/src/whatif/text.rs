@@ -36,7 +36,9 @@ pub(crate) fn conclusions(found: &WhatIf) -> Vec<String> {
     let mut all = vec![clean(&compare_answer(&found.comparison))];
     if !found.elided.is_empty() {
         all.push(
-            "With eADR, what caches hold survives: plain stores and a fence are durable, and no flush is needed.".into(),
+            "With eADR, what caches hold survives: plain stores and a fence are durable, and no \
+             flush is needed."
+                .into(),
         );
         all.extend(found.elided.iter().map(elided));
     }

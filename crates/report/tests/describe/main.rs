@@ -29,7 +29,8 @@ fn laptop() -> Description {
 
 // What a machine would measure if it were as described.
 fn measured_on(description: &Description) -> Measured {
-    let plan = Plan::new(&Experiment::parse(COSTS).unwrap(), &description.machine().topology, None).unwrap();
+    let plan = Plan::new(&Experiment::parse(COSTS).unwrap(), &description.machine().topology, None)
+        .unwrap();
     let mut cells = Measured::planned(&plan);
     let all: Vec<usize> = (0..cells.cells.len()).collect();
     let figures = cells.simulate(description, &all).unwrap();
@@ -63,7 +64,8 @@ fn a_planted_value_is_found_again_and_the_cells_left_out_follow() {
     let keys = ["uncore.flush_ns".to_owned()];
     let run = || fit(&laptop(), &cells, &used, &keys, "what was planted", &mut |_| {}).unwrap();
     let found = run();
-    let value = |fit: &ringfence_studies::describe::Fit| -> f64 { fit.changes[0].after.parse().unwrap() };
+    let value =
+        |fit: &ringfence_studies::describe::Fit| -> f64 { fit.changes[0].after.parse().unwrap() };
     assert!((value(&found) - 80.0).abs() < 8.0, "{:?}", found.changes);
     let error = |outcomes| errors(outcomes).unwrap().1;
     assert!(error(&found.after.left_out) < error(&found.before.left_out) / 3.0);
@@ -77,9 +79,10 @@ fn a_planted_value_is_found_again_and_the_cells_left_out_follow() {
 
 #[test]
 fn a_fit_that_makes_cells_worse_says_so() {
-    // Cells of blocks of 64 bytes are as on another machine, all others as on this one: what is fitted to the former
-    // makes the latter worse.
-    let (own, other) = (measured_on(&laptop()), laptop().changed("uncore.flush_ns", "80.0").unwrap());
+    // Cells of blocks of 64 bytes are as on another machine, all others as on this one: what is
+    // fitted to the former makes the latter worse.
+    let (own, other) =
+        (measured_on(&laptop()), laptop().changed("uncore.flush_ns", "80.0").unwrap());
     let mut cells = measured_on(&other);
     let used = places(&cells, "64B");
     for place in (0..cells.cells.len()).filter(|place| !used.contains(place)) {
@@ -89,26 +92,34 @@ fn a_fit_that_makes_cells_worse_says_so() {
     let found = fit(&laptop(), &cells, &used, &keys, "what was planted", &mut |_| {}).unwrap();
     let [worse] = &found.worse()[..] else { panic!("{:?}", found.worse()) };
     assert!(!worse.used && worse.before == (0.0, 0.0) && worse.after.1 > 0.01, "{worse:?}");
-    let text = ringfence_report::describe::fitted(&found, &ringfence_report::print::Style::plain(80));
+    let text =
+        ringfence_report::describe::fitted(&found, &ringfence_report::print::Style::plain(80));
     let told = text.replace('\n', " ");
-    assert!(told.contains("WORSE: the 3 cells that were left out come out worse than before"), "{text}");
+    assert!(
+        told.contains("WORSE: the 3 cells that were left out come out worse than before"),
+        "{text}"
+    );
     // Where all were planted alike, there is nothing to say; with no cell left out, that is said.
     let cells = measured_on(&other);
     let good = fit(&laptop(), &cells, &used, &keys, "what was planted", &mut |_| {}).unwrap();
     assert!(good.worse().is_empty(), "{:?}", good.worse());
     let all: Vec<usize> = (0..cells.cells.len()).collect();
     let good = fit(&laptop(), &cells, &all, &keys, "what was planted", &mut |_| {}).unwrap();
-    let text = ringfence_report::describe::fitted(&good, &ringfence_report::print::Style::plain(80));
+    let text =
+        ringfence_report::describe::fitted(&good, &ringfence_report::print::Style::plain(80));
     assert!(text.contains("No cell was left out") && !text.contains("WORSE"), "{text}");
 }
 
 #[test]
 fn what_cannot_be_fitted_is_refused() {
     let cells = measured_on(&laptop());
-    let refused = |key: &str| fit(&laptop(), &cells, &[0], &[key.to_owned()], "x", &mut |_| {}).unwrap_err();
+    let refused =
+        |key: &str| fit(&laptop(), &cells, &[0], &[key.to_owned()], "x", &mut |_| {}).unwrap_err();
     assert!(refused("core.nothing").contains("has no value core.nothing"));
     assert!(refused("l1.replacement").contains("is not a number"));
-    assert!(cells.named(&["movsb".to_owned()]).unwrap_err().contains("no cell's label has 'movsb'"));
+    assert!(
+        cells.named(&["movsb".to_owned()]).unwrap_err().contains("no cell's label has 'movsb'")
+    );
 }
 
 #[test]
@@ -119,12 +130,14 @@ fn what_a_figure_waits_for_moves_it() {
         cells
     };
     let found = sensitivity::sensitivity(&laptop(), &cells, &mut |_| {}).unwrap();
-    let change = |path: &str| found.rows.iter().find(|row| row.path == path).unwrap().changes[0].unwrap();
+    let change =
+        |path: &str| found.rows.iter().find(|row| row.path == path).unwrap().changes[0].unwrap();
     // A fenced flush of each line waits for the way to memory, and not for arithmetic.
     assert!(change("uncore.to_memory_ns") > 0.01, "{}", change("uncore.to_memory_ns"));
     assert_eq!(change("processor.multiply_ns"), 0.0);
     let all = found.rows.len() + found.left_out.len();
-    let numbers = laptop().values().into_iter().filter(|value| value.value.parse::<f64>().is_ok()).count();
+    let numbers =
+        laptop().values().into_iter().filter(|value| value.value.parse::<f64>().is_ok()).count();
     assert!(all > 30 && all <= numbers, "{all} of {numbers}");
 }
 
@@ -141,7 +154,8 @@ fn every_known_machine_gets_a_file_that_parses_and_names_each_source() {
         assert_eq!(cores as usize, machine.topology.cores.len());
         let values = written.description.values();
         assert!(values.iter().all(|value| !value.source.is_empty()));
-        let kind = |start: &str| values.iter().filter(|value| value.source.starts_with(start)).count();
+        let kind =
+            |start: &str| values.iter().filter(|value| value.source.starts_with(start)).count();
         assert!(kind("probed: ") > 5 && kind("assumed: ") > 20, "{}", written.description.text);
         assert_eq!(kind("measured "), 0, "nothing was measured");
         // It simulates.
@@ -149,8 +163,9 @@ fn every_known_machine_gets_a_file_that_parses_and_names_each_source() {
         assert!(cells.cells.iter().all(|cell| cell.value > 0.0));
     }
     let mut machine = Machine::examine(&fixtures::zen_multi_llc().root()).unwrap();
-    let store_buffer =
-        |machine: &Machine| host(machine, None, &mut |_| {}).unwrap().description.parts.core.store_buffer;
+    let store_buffer = |machine: &Machine| {
+        host(machine, None, &mut |_| {}).unwrap().description.parts.core.store_buffer
+    };
     (machine.processor.vendor, machine.processor.family) = (Some("AuthenticAMD".into()), Some(25));
     assert_eq!(store_buffer(&machine), 64);
     machine.processor.family = Some(26);
@@ -161,10 +176,12 @@ fn every_known_machine_gets_a_file_that_parses_and_names_each_source() {
 
 #[test]
 fn the_file_of_a_surveyed_guest_parses_and_says_what_was_fitted() {
-    // Fitted by `calibrate` to a survey of 25 November 2026; docs/simulator.md has what it predicted before that was measured.
+    // Fitted by `calibrate` to a survey of 25 November 2026; docs/simulator.md has what it
+    // predicted before that was measured.
     let description = Description::parse(include_str!("host/zen5-guest.toml")).unwrap();
     let values = description.values();
-    let fitted = values.iter().filter(|value| value.source.starts_with("fitted to 11 of 59 cells")).count();
+    let fitted =
+        values.iter().filter(|value| value.source.starts_with("fitted to 11 of 59 cells")).count();
     assert_eq!(fitted, 7);
     let cells = measured_on(&description);
     assert!(cells.cells.iter().all(|cell| cell.value > 0.0));

@@ -47,7 +47,11 @@ fn advice_names_the_cheapest_the_worst_and_the_gentler() {
 #[test]
 fn advice_finds_no_harm_where_there_is_none() {
     let survey = survey(harmless);
-    assert!(!said(&survey).iter().any(|sentence| sentence.contains("slower by")), "{:#?}", said(&survey));
+    assert!(
+        !said(&survey).iter().any(|sentence| sentence.contains("slower by")),
+        "{:#?}",
+        said(&survey)
+    );
     for victim in ["chase", "mcf", "alu"] {
         assert!(says(&survey, &["No writer was seen to slow", victim]));
     }
@@ -69,26 +73,32 @@ fn headline(survey: &Survey) -> String {
 fn the_headline_is_by_what_is_written_and_says_what_that_does() {
     // ns a line in 4 KiB blocks: nt 3 and a fence in 64 lines, 4.25; clflushopt and clwb 13.25.
     let calm = headline(&survey(harmless));
-    let cheapest = "Durable stores cost least here with nt for small appends (64B blocks), pages (4KiB blocks) and bulk (1MiB blocks).";
+    let cheapest = "Durable stores cost least here with nt for small appends (64B blocks), pages \
+                    (4KiB blocks) and bulk (1MiB blocks).";
     assert!(calm.starts_with(cheapest), "{calm}");
     assert!(
         calm.contains(
-            ": writing small appends with nt, pages with nt and bulk with nt was not seen to slow anybody (up to +0."
+            ": writing small appends with nt, pages with nt and bulk with nt was not seen to slow \
+             anybody (up to +0."
         ) && calm.ends_with("cannot be ruled out)."),
         "{calm}"
     );
-    let nt_harms = survey(
-        |victim, instruction, _| {
-            if (victim, instruction) == ("mcf", Instruction::Nt) { 3.0 } else { 1.0 }
-        },
-    );
+    let nt_harms =
+        survey(
+            |victim, instruction, _| {
+                if (victim, instruction) == ("mcf", Instruction::Nt) { 3.0 } else { 1.0 }
+            },
+        );
     let text = headline(&nt_harms);
     assert!(
         text.contains("writing pages with nt slows mcf (")
             && text.contains("writing bulk with nt slows mcf ("),
         "{text}"
     );
-    assert!(text.contains("Writing pages with clflushopt was not seen to slow anybody ("), "{text}");
+    assert!(
+        text.contains("Writing pages with clflushopt was not seen to slow anybody ("),
+        "{text}"
+    );
     assert!(text.ends_with("at 13 ns a line."), "{text}");
     let all_harm = headline(&survey(|_, _, _| 1.5));
     assert!(all_harm.contains("nt slows ") && !all_harm.contains("not seen"), "{all_harm}");

@@ -59,14 +59,22 @@ fn effect(slowdown: Estimate, classes: &[(Class, u32, Estimate)]) -> Option<Effe
     let estimate = |pairs, slowdown| ClassEstimate { pairs, trials: 20, slowdown };
     let by_class = ByClass {
         all: estimate(pairs, slowdown),
-        classes: classes.iter().map(|(class, pairs, one)| (*class, estimate(*pairs, *one))).collect(),
+        classes: classes
+            .iter()
+            .map(|(class, pairs, one)| (*class, estimate(*pairs, *one)))
+            .collect(),
     };
     Some(Effect { finding, by_class, diagnostics: diagnostics(&[]), parts: None })
 }
 
 fn writer(bytes_per_s: f64) -> Vec<CoRunner> {
     let units_per_s = bytes_per_s / 64.0;
-    vec![CoRunner { role: "aggressor".into(), unit: "lines", units_per_s, bytes_per_s: Some(bytes_per_s) }]
+    vec![CoRunner {
+        role: "aggressor".into(),
+        unit: "lines",
+        units_per_s,
+        bytes_per_s: Some(bytes_per_s),
+    }]
 }
 
 const WRITES: &str = "
@@ -81,10 +89,19 @@ const WRITES: &str = "
 #[test]
 fn writes() {
     let plan = plan(WRITES);
-    let times =
-        [(412.0, 0.004), (107.3, 0.011), (180.2, 0.02), (24.31, 0.018), (31.8, 0.003), (9.83, 0.0004)];
-    let results: Vec<CaseResult> =
-        times.iter().enumerate().map(|(case, (ns, half))| result(&plan, case, around(*ns, *half))).collect();
+    let times = [
+        (412.0, 0.004),
+        (107.3, 0.011),
+        (180.2, 0.02),
+        (24.31, 0.018),
+        (31.8, 0.003),
+        (9.83, 0.0004),
+    ];
+    let results: Vec<CaseResult> = times
+        .iter()
+        .enumerate()
+        .map(|(case, (ns, half))| result(&plan, case, around(*ns, *half)))
+        .collect();
     check("cases-write", |style| ringfence_report::cases(&plan, &results, style));
 }
 
@@ -108,7 +125,8 @@ fn some_writes_fail_and_some_are_not_run() {
 #[test]
 fn nothing_was_run() {
     let mut plan = plan(WRITES);
-    let not_run = |case| NotRun { case, reason: "there is no second core on this last-level cache".into() };
+    let not_run =
+        |case| NotRun { case, reason: "there is no second core on this last-level cache".into() };
     plan.not_run = (0..plan.cases.len()).map(not_run).collect();
     check("cases-none", |style| ringfence_report::cases(&plan, &[], style));
     plan.cases.clear();
@@ -122,7 +140,8 @@ const NEIGHBOURS: &str = "
     task = { workload = 'chase' }
     [[role]]
     name = 'aggressor'
-    task = [{ workload = 'write', instruction = ['clwb', 'clflush', 'nt'] }, { workload = 'alu' }, { workload = 'idle' }]
+    task = [{ workload = 'write', instruction = ['clwb', 'clflush', 'nt'] }, { workload = 'alu' }, \
+    { workload = 'idle' }]
     [[arm]]
     name = 'alone'
     active = ['victim']
@@ -138,7 +157,12 @@ fn episodes() {
     plan.experiment.measure.episode = Some(Episode::default());
     let few = Err(NotEstimable::TooFewTrials { trials: 3 });
     let parts = [
-        Parts { beside: around(3.1, 0.1), tail: around(12.2, 0.3), longest: around(9.1, 0.3), ran_s: 39.8 },
+        Parts {
+            beside: around(3.1, 0.1),
+            tail: around(12.2, 0.3),
+            longest: around(9.1, 0.3),
+            ran_s: 39.8,
+        },
         Parts {
             beside: around(4.4, 0.1),
             tail: around(1.004, 0.02),
@@ -182,7 +206,12 @@ fn neighbours() {
         ),
         (
             sharing(Err(NotEstimable::Stalled { baseline: 0, arm: 2, of: 20 })),
-            vec![CoRunner { role: "aggressor".into(), unit: "none", units_per_s: 0.0, bytes_per_s: None }],
+            vec![CoRunner {
+                role: "aggressor".into(),
+                unit: "none",
+                units_per_s: 0.0,
+                bytes_per_s: None,
+            }],
         ),
     ];
     let results: Vec<CaseResult> = effects
@@ -233,8 +262,9 @@ const COMMANDS: &str = "
 
 #[test]
 fn long_labels_many_arms_and_looks() {
-    let mut plan =
-        plan(&COMMANDS.replace('\u{1b}', "\\u001b").replace("'a\\u001b[31mb'", "\"a\\u001b[31mb\""));
+    let mut plan = plan(
+        &COMMANDS.replace('\u{1b}', "\\u001b").replace("'a\\u001b[31mb'", "\"a\\u001b[31mb\""),
+    );
     plan.experiment.measure.looks = vec![10, 20, 40];
     let mut results = Vec::new();
     for case in 2..plan.cases.len() {
@@ -252,7 +282,10 @@ fn long_labels_many_arms_and_looks() {
             let slowdown = ns.map(|ns| Interval { value: 2.32, low: 1.06, high: 5.1, ..ns });
             result.effect = effect(
                 slowdown,
-                &[(Class::Unclear, 11, slowdown), (Class::Unprobed, 9, Err(NotEstimable::OutOfRange))],
+                &[
+                    (Class::Unclear, 11, slowdown),
+                    (Class::Unprobed, 9, Err(NotEstimable::OutOfRange)),
+                ],
             );
             result.co_runners = writer(1e9);
             if let Some(effect) = &mut result.effect {
@@ -266,7 +299,8 @@ fn long_labels_many_arms_and_looks() {
 
 #[test]
 fn classes() {
-    let all = [Class::Unprobed, Class::Mixed, Class::Unclear, Class::Apart, Class::Sharing, Class::Apart];
+    let all =
+        [Class::Unprobed, Class::Mixed, Class::Unclear, Class::Apart, Class::Sharing, Class::Apart];
     check("classes", |style| ringfence_report::classes_legend(all, style));
     check("classes-none", |style| ringfence_report::classes_legend([], style));
 }

@@ -45,7 +45,8 @@ fn store() -> File {
         &[
             ("store_persist", counts(&[(CLWB, 2), (Operation::Sfence, 1)])),
             (
-                "store_copy(std::vector<unsigned char, std::allocator<unsigned char> > const&, unsigned long)",
+                "store_copy(std::vector<unsigned char, std::allocator<unsigned char> > const&, \
+                 unsigned long)",
                 counts(&[(Operation::NonTemporal, 1208), (Operation::Sfence, 3)]),
             ),
             ("store_lock", counts(&[(Operation::Locked, 14)])),
@@ -64,8 +65,11 @@ fn one_file_and_its_functions() {
 fn what_is_chosen_at_run_time() {
     let clwb = ("flush_clwb", counts(&[(CLWB, 1), (Operation::Sfence, 1)]), "clwb");
     let clflush = ("flush_clflush", counts(&[(Operation::Flush(Flush::Clflush), 1)]), "clflush");
-    let avx512f =
-        ("copy_avx512f_clwb", counts(&[(CLWB, 4), (Operation::NonTemporal, 134)]), "avx avx512f clwb");
+    let avx512f = (
+        "copy_avx512f_clwb",
+        counts(&[(CLWB, 4), (Operation::NonTemporal, 134)]),
+        "avx avx512f clwb",
+    );
     let choice = |holder, name: &str, of: &[&(&str, Counts, &str)], here: Option<&str>| Choice {
         holder,
         name: name.into(),
@@ -73,9 +77,15 @@ fn what_is_chosen_at_run_time() {
             .iter()
             .map(|(function, counts, needs)| {
                 let needs: Vec<String> = needs.split_whitespace().map(Into::into).collect();
-                let lacks =
-                    here.map(|here| needs.iter().filter(|one| !here.contains(*one)).cloned().collect());
-                Variant { function: (*function).into(), address: 0x1000, counts: *counts, needs, lacks }
+                let lacks = here
+                    .map(|here| needs.iter().filter(|one| !here.contains(*one)).cloned().collect());
+                Variant {
+                    function: (*function).into(),
+                    address: 0x1000,
+                    counts: *counts,
+                    needs,
+                    lacks,
+                }
             })
             .collect(),
     };
@@ -97,12 +107,15 @@ fn what_is_chosen_at_run_time() {
     let many: Vec<_> = [&clflush, &clwb].into_iter().cycle().take(22).collect();
     let many = vec![choice(Holder::Table, "methods", &many, None)];
     let many = Census { files: vec![File { chosen: many, ..store() }], unread: vec![] };
-    let lines = |all| ringfence_report::census(&many, all, &Style::plain(80)).matches("not known").count();
+    let lines =
+        |all| ringfence_report::census(&many, all, &Style::plain(80)).matches("not known").count();
     assert_eq!((lines(false), lines(true)), (20, 22));
     assert!(show(&many, &Style::plain(80)).contains("2 more: --all"));
     // Beside other files it is shown when everything is.
     let two = Census { files: vec![file(None), file(None)], unread: vec![] };
-    assert!(!ringfence_report::census(&two, false, &Style::plain(80)).contains("Chosen at run time"));
+    assert!(
+        !ringfence_report::census(&two, false, &Style::plain(80)).contains("Chosen at run time")
+    );
     assert!(ringfence_report::census(&two, true, &Style::plain(80)).contains("Chosen at run time"));
 }
 
@@ -113,8 +126,10 @@ fn several_files_and_what_cannot_be_read() {
         choices_not_detected: Some("object files".into()),
         ..file("/usr/lib/libstore.a", Some("flush.o"), &[("flush", counts(&[(CLWB, 1)]))])
     };
-    let unread =
-        Unread { path: "/usr/lib/libarm.so".into(), why: "its code is for Aarch64, not for x86".into() };
+    let unread = Unread {
+        path: "/usr/lib/libarm.so".into(),
+        why: "its code is for Aarch64, not for x86".into(),
+    };
     let census = Census { files: vec![none, member, store()], unread: vec![unread] };
     check("census-several", |style| ringfence_report::census(&census, false, style));
 }
@@ -129,9 +144,12 @@ fn stores_past_the_caches_that_no_fence_follows() {
         counts: one.counts,
         sites: vec![],
     });
-    let census = |functions| Census { files: vec![File { functions, ..store.clone() }], unread: vec![] };
+    let census =
+        |functions| Census { files: vec![File { functions, ..store.clone() }], unread: vec![] };
     let many = census(many.collect());
-    check("census-unfenced", |style| ringfence_report::census(&census(vec![one.clone()]), false, style));
+    check("census-unfenced", |style| {
+        ringfence_report::census(&census(vec![one.clone()]), false, style)
+    });
     check("census-unfenced-many", |style| ringfence_report::census(&many, false, style));
     assert!(ringfence_report::census(&many, true, &Style::plain(80)).contains("copy_10"));
 }

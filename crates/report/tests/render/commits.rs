@@ -13,9 +13,11 @@ use crate::html::{check, digest, measured, spaced};
 use crate::latencies::quantiles;
 use crate::prove::interval;
 
-const EXPERIMENT: &str = "schema = 2\nname = 'commit'\nquestion = 'What does a durable commit to a file cost here?'\n\
+const EXPERIMENT: &str = "schema = 2\nname = 'commit'\nquestion = 'What does a durable commit to a \
+                          file cost here?'\n\
     metric = 'committer'\n[measure]\nlooks = [6]\nrounds = 1\nwindow = '400ms'\n\
-    [[role]]\nname = 'committer'\ntask = { workload = 'commit', sync = ['fdatasync', 'none'], batch = [1, 16], dir = '.' }\n\
+    [[role]]\nname = 'committer'\ntask = \
+    { workload = 'commit', sync = ['fdatasync', 'none'], batch = [1, 16], dir = '.' }\n\
     [[arm]]\nname = 'commit'\nactive = ['committer']\n";
 
 // Of four cases: fdatasync and nothing, of 1 and 16 records; the second has too few for p99.
@@ -52,9 +54,27 @@ fn commits(folder: &std::path::Path) -> Digest {
         against: Against::P99,
         alone: Some(3e5),
         points: [
-            (0, true, interval(4000.0, 3800.0, 4200.0), interval(4e6, 3e6, 5e6), Standing::Efficient),
-            (1, true, interval(52_000.0, 50e3, 54e3), interval(9e6, 7e6, 12e6), Standing::Efficient),
-            (2, false, interval(400e3, 390e3, 410e3), interval(1e6, 9e5, 1.1e6), Standing::Unfenced),
+            (
+                0,
+                true,
+                interval(4000.0, 3800.0, 4200.0),
+                interval(4e6, 3e6, 5e6),
+                Standing::Efficient,
+            ),
+            (
+                1,
+                true,
+                interval(52_000.0, 50e3, 54e3),
+                interval(9e6, 7e6, 12e6),
+                Standing::Efficient,
+            ),
+            (
+                2,
+                false,
+                interval(400e3, 390e3, 410e3),
+                interval(1e6, 9e5, 1.1e6),
+                Standing::Unfenced,
+            ),
             (
                 3,
                 false,
@@ -76,7 +96,8 @@ fn commits(folder: &std::path::Path) -> Digest {
     digest
 }
 
-// Two windows, of which the second was beside a stall; then one of which nothing is known of the disk.
+// Two windows, of which the second was beside a stall; then one of which nothing is known of the
+// disk.
 fn stalls() -> Stalls {
     let point = |at_s: f64, case, longest_ns, mib: Option<u64>, busy| Stall {
         at_s,
@@ -105,9 +126,11 @@ fn the_longest_commits_stand_over_what_the_disk_did() {
         "The longest commits over time",
         "Dashed lines: there the writers stopped.",
         // Case 1: the longest of its stretches, the most bytes, the mean of the disk's time.
-        ">1.07 s</td><td class=\"number\">700MiB</td><td class=\"number\">175MiB</td><td class=\"number\">75 %</td>",
+        ">1.07 s</td><td class=\"number\">700MiB</td><td class=\"number\">175MiB</td><td \
+         class=\"number\">75 %</td>",
         // What is not known of case 2 is not nothing.
-        ">4.10 us</td><td class=\"number\">-</td><td class=\"number\">-</td><td class=\"number\">-</td>",
+        ">4.10 us</td><td class=\"number\">-</td><td class=\"number\">-</td><td \
+         class=\"number\">-</td>",
         "[1.5,0.4,2.0,4096.0,-1.0,-1.0,-1.0]",
     ] {
         assert!(page.contains(said), "{said}: {page}");
@@ -117,7 +140,9 @@ fn the_longest_commits_stand_over_what_the_disk_did() {
         (point.dirty_bytes, point.writeback_bytes, point.busy) = (None, None, None);
     }
     let page = spaced(&html::datasets(std::slice::from_ref(&digest)));
-    assert!(page.contains("What the disk did was not recorded: this dataset is of an earlier version."));
+    assert!(
+        page.contains("What the disk did was not recorded: this dataset is of an earlier version.")
+    );
     digest.findings.stalls = Stalls::default();
     assert!(!spaced(&html::datasets(&[digest])).contains("id=\"stalls\""));
 }
@@ -148,7 +173,8 @@ fn each_way_has_its_quantiles_and_what_is_too_few_is_said() {
     let page = check("dataset-commits", &html::datasets(std::slice::from_ref(&digest)));
     for said in [
         "\"columns\":[\"p50\",\"p90\",\"p99\",\"p99.9\",\"max\"]",
-        "\"rows\":[\"fdatasync batch 1\",\"fdatasync batch 16\",\"none batch 1 (not durable)\",\"none batch 16 (not durable)\"]",
+        "\"rows\":[\"fdatasync batch 1\",\"fdatasync batch 16\",\"none batch 1 (not \
+         durable)\",\"none batch 16 (not durable)\"]",
         "\"text\":\"too few\"",
         "8.39 ms or more",
     ] {
@@ -169,7 +195,8 @@ fn the_first_sentence_names_a_way_its_batch_and_its_cost() {
         let page = spaced(&html::datasets(std::slice::from_ref(digest)));
         page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0.to_owned()
     };
-    // 1 ms for about 3.1 commits of 16 records beats 1 ms for about 4.1 of one; what is not durable is no way.
+    // 1 ms for about 3.1 commits of 16 records beats 1 ms for about 4.1 of one; what is not durable
+    // is no way.
     let said = headline(&digest);
     assert!(said.starts_with("Use fdatasync at the end of a file; batch 16: "), "{said}");
     assert!(said.contains("per record of 4KiB."), "{said}");
@@ -181,34 +208,49 @@ fn the_first_sentence_names_a_way_its_batch_and_its_cost() {
     assert!(said.contains("per commit of 4KiB."), "{said}");
     // Nothing durable has a figure.
     digest.findings.results[0].ns_per_unit = Err(NotEstimable::TooFewTrials { trials: 2 });
-    let why = "No way is advised, because the only durable one has no figure: too few trials: 2, and a figure takes at least 4.";
+    let why = "No way is advised, because the only durable one has no figure: too few trials: 2, \
+               and a figure takes at least 4.";
     assert_eq!(headline(&digest), why);
 }
 
-// Means that a few stalls decide do not make all ways equal: in each trial one way is twice as quick.
+// Means that a few stalls decide do not make all ways equal: in each trial one way is twice as
+// quick.
 #[test]
 fn ways_are_compared_within_trials() {
     let dir = tempfile::tempdir().unwrap();
     let level = [1, 9, 2, 14, 3, 20];
-    let text = EXPERIMENT.replace("['fdatasync', 'none'], batch = [1, 16]", "['fdatasync', 'fsync']");
+    let text =
+        EXPERIMENT.replace("['fdatasync', 'none'], batch = [1, 16]", "['fdatasync', 'fsync']");
     let units = |trial: u32, case: usize| [2000, 1000][case] * level[trial as usize % 6];
     let folder = measured(dir.path(), &text, units);
     let mut digest = digest(&Dataset::open(&folder).unwrap());
     let text = |digest: &Digest| {
-        let text = ringfence_report::experiment(&digest.findings, &ringfence_report::Style::plain(80));
+        let text =
+            ringfence_report::experiment(&digest.findings, &ringfence_report::Style::plain(80));
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let said = text(&digest);
-    assert!(said.contains("Use sync=fdatasync (") && !said.contains("could not be told apart"), "{said}");
+    assert!(
+        said.contains("Use sync=fdatasync (") && !said.contains("could not be told apart"),
+        "{said}"
+    );
     assert!(said.contains("2.0 times as much as the first"), "{said}");
     // By their intervals alone they would be.
     let cheapest = digest.findings.cheapest.take().unwrap();
     assert!(text(&digest).contains("which could not be told apart"), "{}", text(&digest));
     digest.findings.cheapest = Some(Cheapest {
-        others: cheapest.others.iter().map(|other| Compared { by_median: true, ..*other }).collect(),
+        others: cheapest
+            .others
+            .iter()
+            .map(|other| Compared { by_median: true, ..*other })
+            .collect(),
         ..cheapest
     });
-    assert!(text(&digest).contains("medians of the same trials tell the ways apart"), "{}", text(&digest));
+    assert!(
+        text(&digest).contains("medians of the same trials tell the ways apart"),
+        "{}",
+        text(&digest)
+    );
 }
 
 // The page and the text have one sentence for it.
@@ -219,17 +261,24 @@ fn where_intervals_are_too_wide_it_says_why_no_way_is_advised_and_what_helps() {
     let too_wide = |needed| Err(NotEstimable::TooWide { trials: 6, needed });
     digest.findings.results[0].ns_per_unit = too_wide(Some(9));
     let text = |digest: &Digest| {
-        let text = ringfence_report::experiment(&digest.findings, &ringfence_report::Style::plain(80));
+        let text =
+            ringfence_report::experiment(&digest.findings, &ringfence_report::Style::plain(80));
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let only = "No way is advised, because only one of the 2 durable ones has a figure: the 6 trials differ so much that the \
-                interval reaches beyond a factor of 10 to either side; about 9 trials would narrow it to that. sync=none makes nothing durable, and is there to compare with.";
+    let only = "No way is advised, because only one of the 2 durable ones has a figure: the 6 \
+                trials differ so much that the \
+                interval reaches beyond a factor of 10 to either side; about 9 trials would narrow \
+                it to that. sync=none makes nothing durable, and is there to compare with.";
     assert!(text(&digest).contains(only), "{}", text(&digest));
     let page = spaced(&html::datasets(std::slice::from_ref(&digest)));
-    assert!(page.contains("<h1>fdatasync at the end of a file; batch 16: ") && page.contains(only), "{page}");
+    assert!(
+        page.contains("<h1>fdatasync at the end of a file; batch 16: ") && page.contains(only),
+        "{page}"
+    );
     // The one that takes more trials is what it takes.
     digest.findings.results[1].ns_per_unit = too_wide(Some(40));
-    let none = "because none of the 2 durable ones has a figure: the 6 trials differ so much that the interval reaches beyond a \
+    let none = "because none of the 2 durable ones has a figure: the 6 trials differ so much that \
+                the interval reaches beyond a \
                 factor of 10 to either side; about 40 trials";
     assert!(text(&digest).contains(none), "{}", text(&digest));
     let page = spaced(&html::datasets(std::slice::from_ref(&digest)));
@@ -242,7 +291,8 @@ fn where_intervals_are_too_wide_it_says_why_no_way_is_advised_and_what_helps() {
 #[test]
 fn beside_a_neighbour_the_first_sentence_says_what_to_expect() {
     let dir = tempfile::tempdir().unwrap();
-    let text = "schema = 2\nname = 'n'\nmetric = 'victim'\n[measure]\nlooks = [6]\nrounds = 1\nwindow = '400ms'\n\
+    let text = "schema = 2\nname = 'n'\nmetric = 'victim'\n[measure]\nlooks = [6]\nrounds = \
+                1\nwindow = '400ms'\n\
         [[role]]\nname = 'victim'\ntask = { workload = 'commit', layout = 'written', batch = 16 }\n\
         [[role]]\nname = 'aggressor'\ntask = { workload = 'dirty', io = ['direct', 'dontcache'] }\n\
         [[arm]]\nname = 'alone'\nactive = ['victim']\n\
@@ -252,7 +302,8 @@ fn beside_a_neighbour_the_first_sentence_says_what_to_expect() {
     let folder = measured(dir.path(), text, units);
     let mut digest = digest(&Dataset::open(&folder).unwrap());
     let page = spaced(&html::datasets(std::slice::from_ref(&digest)));
-    let first = "<h1>fdatasync on a file written before; batch 16; beside a DONTCACHE writer expect 9.";
+    let first =
+        "<h1>fdatasync on a file written before; batch 16; beside a DONTCACHE writer expect 9.";
     assert!(page.contains(first), "{page}");
     assert!(page.contains("<li>2 of 2 cases slow the victim down, io=dontcache most"), "{page}");
     // Where none is known to, nothing is to be expected.
@@ -279,7 +330,8 @@ fn a_proof_says_in_one_sentence_what_to_expect_what_helps_and_what_it_costs() {
     last.tried.victim = interval(1.2, 1.1, 1.3);
     last.tried.price = Price::Slowdown(interval(9.1, 9.0, 9.2));
     let page = |proof: &ringfence_studies::prove::Proof| spaced(&html::proof(proof, None, &[]));
-    let headline = "<h1>fdatasync on a file written before; batch 16; beside a DONTCACHE writer expect 945x [800, 1100]; \
+    let headline = "<h1>fdatasync on a file written before; batch 16; beside a DONTCACHE writer \
+                    expect 945x [800, 1100]; \
                     'pace=50MB/s' keeps it at ";
     let text = page(&proof);
     assert!(text.contains(headline), "{text}");
@@ -294,7 +346,8 @@ fn a_proof_says_in_one_sentence_what_to_expect_what_helps_and_what_it_costs() {
         proof.confirmations.last_mut().unwrap().tried.price = Price::Slowdown(price);
         assert!(page(&proof).contains(" and no cost to the writer was seen.</h1>"));
     }
-    proof.confirmations.last_mut().unwrap().tried.price = Price::Unseen("it shows no progress".into());
+    proof.confirmations.last_mut().unwrap().tried.price =
+        Price::Unseen("it shows no progress".into());
     assert!(page(&proof).contains(" and what it costs the writer cannot be seen.</h1>"));
     (proof.verdict, proof.confirmations) = (Verdict::Missed, Vec::new());
     assert!(page(&proof).contains(

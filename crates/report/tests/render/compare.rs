@@ -11,7 +11,14 @@ fn around(value: f64, half: f64) -> Estimate {
     Ok(Interval { value, low, high, level: 0.95, trials: 12, spread: 0.02, slack: 0.0 })
 }
 
-fn cell(arm: &str, label: &str, figure: Figure, before: Estimate, after: Estimate, change: Estimate) -> Cell {
+fn cell(
+    arm: &str,
+    label: &str,
+    figure: Figure,
+    before: Estimate,
+    after: Estimate,
+    change: Estimate,
+) -> Cell {
     let unit = if figure == Figure::Cost { "lines" } else { "loads" };
     let change = Finding::new(&change, 0.01);
     Cell {
@@ -105,13 +112,19 @@ fn a_comparison() {
     check("compare", |style| ringfence_report::compare(&comparison(), style));
     assert_eq!(
         ringfence_report::compare_answer(&comparison()),
-        "Of 5 cells 2 changed, 1 did not change by more than the margin, and 2 are undecided. The largest change is that of beside clwb: slowed more, 11.9x [11.5, 12.3]."
+        "Of 5 cells 2 changed, 1 did not change by more than the margin, and 2 are undecided. The \
+         largest change is that of beside clwb: slowed more, 11.9x [11.5, 12.3]."
     );
 }
 
 #[test]
 fn nothing_differs_but_the_figures() {
-    let same =
-        Comparison { differences: Vec::new(), missing: Vec::new(), question: None, looks: 3, ..comparison() };
+    let same = Comparison {
+        differences: Vec::new(),
+        missing: Vec::new(),
+        question: None,
+        looks: 3,
+        ..comparison()
+    };
     check("compare-same", |style| ringfence_report::compare(&same, style));
 }

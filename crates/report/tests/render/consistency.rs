@@ -36,7 +36,8 @@ fn writer_rows<'a>(
     name: &'a str,
     block: Bytes,
 ) -> impl Iterator<Item = (&'a Neighbours, &'a NeighbourRow)> {
-    let rows = survey.neighbours.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
+    let rows =
+        survey.neighbours.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
     rows.filter(move |(_, row)| !row.paced && row.co_runner == name && row.block == Some(block))
 }
 
@@ -48,7 +49,8 @@ fn costs(survey: &Survey, block: u64) -> Vec<(&'static str, Interval)> {
             && row.write.line == LineState::AsIs
             && row.write.instruction != Instruction::None
     });
-    rows.filter_map(|row| Some((row.write.instruction.label(), row.result.ns_per_unit.ok()?))).collect()
+    rows.filter_map(|row| Some((row.write.instruction.label(), row.result.ns_per_unit.ok()?)))
+        .collect()
 }
 
 fn names(text: &str) -> Vec<String> {
@@ -92,14 +94,22 @@ fn calm(headline: &str) -> Vec<(Vec<String>, f64)> {
     ends.map(|(at, end)| {
         let before = &headline[..at];
         let before = before.strip_suffix(" was").unwrap();
-        let start =
-            ["; ", ": ", ". "].iter().filter_map(|mark| Some(before.rfind(mark)? + 2)).max().unwrap_or(0);
-        let most =
-            headline[at + end.len()..].split_once(" cannot be").unwrap().0.trim_start_matches("up to ");
+        let start = ["; ", ": ", ". "]
+            .iter()
+            .filter_map(|mark| Some(before.rfind(mark)? + 2))
+            .max()
+            .unwrap_or(0);
+        let most = headline[at + end.len()..]
+            .split_once(" cannot be")
+            .unwrap()
+            .0
+            .trim_start_matches("up to ");
         // `small appends with clflush or clwb` are two.
         let mut what = "";
-        let told =
-            before[start..].strip_prefix("writing ").or(before[start..].strip_prefix("Writing ")).unwrap();
+        let told = before[start..]
+            .strip_prefix("writing ")
+            .or(before[start..].strip_prefix("Writing "))
+            .unwrap();
         let all = names(told);
         let each = all.iter().map(|name| match name.split_once(" with ") {
             Some((of, _)) => {
@@ -125,7 +135,8 @@ fn check_headline(survey: &Survey, headline: &str) {
             }
         }
     }
-    let known = answer::WRITTEN.iter().filter(|(block, _)| !costs(survey, block.0).is_empty()).count();
+    let known =
+        answer::WRITTEN.iter().filter(|(block, _)| !costs(survey, block.0).is_empty()).count();
     assert_eq!(told, known, "{headline}");
     // Of each that is called cheapest it is said what it does to others, once.
     let Some((_, others)) = headline.split_once(" Beside other tasks: ") else {
@@ -137,17 +148,31 @@ fn check_headline(survey: &Survey, headline: &str) {
         for name in WRITERS {
             let named = format!("{what} with {name}");
             let rows: Vec<_> = writer_rows(survey, name, block).collect();
-            if let Some((_, most)) = calm.iter().find(|(calm, _)| calm.iter().any(|one| same(one, &named))) {
+            if let Some((_, most)) =
+                calm.iter().find(|(calm, _)| calm.iter().any(|one| same(one, &named)))
+            {
                 assert!(rows.len() == 3, "{named}: {headline}");
-                assert!(rows.iter().all(|(_, row)| own(row).unwrap().low <= 1.0), "{named}: {headline}");
-                assert!(rows.iter().all(|(_, row)| own(row).unwrap().high <= most + 1e-9), "{headline}");
+                assert!(
+                    rows.iter().all(|(_, row)| own(row).unwrap().low <= 1.0),
+                    "{named}: {headline}"
+                );
+                assert!(
+                    rows.iter().all(|(_, row)| own(row).unwrap().high <= most + 1e-9),
+                    "{headline}"
+                );
             }
             for (table, row) in rows {
                 if others.contains(&format!("{named} slows {} (", table.victim)) {
-                    assert!(own(row).unwrap().low > 1.0 && row.together.unwrap().low > 1.0, "{headline}");
+                    assert!(
+                        own(row).unwrap().low > 1.0 && row.together.unwrap().low > 1.0,
+                        "{headline}"
+                    );
                 }
                 if others.contains(&format!("{named} may slow {} (", table.victim)) {
-                    assert!(own(row).unwrap().low > 1.0 && row.together.unwrap().low <= 1.0, "{headline}");
+                    assert!(
+                        own(row).unwrap().low > 1.0 && row.together.unwrap().low <= 1.0,
+                        "{headline}"
+                    );
                 }
             }
         }
@@ -172,10 +197,16 @@ fn check_advice(survey: &Survey) {
         for table in &survey.neighbours {
             let rows: Vec<_> = table.rows.iter().filter(|row| !row.paced && row.writes()).collect();
             if said.contains(&format!("No writer was seen to slow {} ", table.victim)) {
-                assert!(rows.iter().all(|row| own(row).is_some_and(|own| own.low <= 1.0)), "{said}");
+                assert!(
+                    rows.iter().all(|row| own(row).is_some_and(|own| own.low <= 1.0)),
+                    "{said}"
+                );
             }
-            let victim =
-                format!("{}{} beside a writer", table.victim[..1].to_uppercase(), &table.victim[1..]);
+            let victim = format!(
+                "{}{} beside a writer",
+                table.victim[..1].to_uppercase(),
+                &table.victim[1..]
+            );
             if !said.starts_with(&victim) {
                 continue;
             }
@@ -200,7 +231,8 @@ fn check_advice(survey: &Survey) {
                 }
             }
         }
-        for paced in survey.neighbours.iter().flat_map(|table| &table.rows).filter(|row| row.paced) {
+        for paced in survey.neighbours.iter().flat_map(|table| &table.rows).filter(|row| row.paced)
+        {
             if said.contains(&format!("rate, {} is not seen to slow", paced.label)) {
                 let victims = survey
                     .neighbours
@@ -240,7 +272,10 @@ fn what_was_reported_is_not_said_again() {
     }
     check(&mut survey);
     let headline = ringfence_report::headline(survey.answer.as_ref().unwrap());
-    assert!(headline.contains("clflush, clflushopt or clwb for small appends (64B blocks)"), "{headline}");
+    assert!(
+        headline.contains("clflush, clflushopt or clwb for small appends (64B blocks)"),
+        "{headline}"
+    );
     assert!(headline.contains("nt for pages (4KiB blocks) and bulk (1MiB blocks)"), "{headline}");
     assert!(
         headline.contains("writing pages with nt may slow ") && headline.contains("[0.1, 6.8]"),

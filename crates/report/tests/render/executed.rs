@@ -13,7 +13,12 @@ use ringfence_trace::events::{Ended, Location, Medium, TracedFile};
 use crate::golden::check;
 use crate::html;
 
-fn executed(run: &Run, saving: Option<&Result<Saving, String>>, all: bool, style: &Style) -> String {
+fn executed(
+    run: &Run,
+    saving: Option<&Result<Saving, String>>,
+    all: bool,
+    style: &Style,
+) -> String {
     ringfence_report::executed(&Told { run, saving, checked: None }, all, style)
 }
 
@@ -28,7 +33,13 @@ fn at(location: Location, executed: Executed) -> AtPlace {
     AtPlace { location: Some(location), executed }
 }
 
-fn needless(place: &str, own: bool, confidence: Confidence, flushes: u64, needless: u64) -> NeedlessLine {
+fn needless(
+    place: &str,
+    own: bool,
+    confidence: Confidence,
+    flushes: u64,
+    needless: u64,
+) -> NeedlessLine {
     NeedlessLine { place: place.into(), own, confidence, flushes, needless }
 }
 
@@ -48,8 +59,12 @@ fn run() -> Run {
         partial_blocks: 8700,
         ..Executed::default()
     };
-    let stores =
-        Executed { stores: 1_200_000, stored_bytes: 9_600_000, unflushed_lines: 3, ..Executed::default() };
+    let stores = Executed {
+        stores: 1_200_000,
+        stored_bytes: 9_600_000,
+        unflushed_lines: 3,
+        ..Executed::default()
+    };
     let streams = Executed { nt_stores: 500, nt_bytes: 16_000, ..Executed::default() };
     let locked = Executed { locked: 77, locked_bytes: 8, ..Executed::default() };
     let kernel = Executed { writes: 1, written_bytes: 4096, msync: 2, ..Executed::default() };
@@ -68,7 +83,12 @@ fn run() -> Run {
         ended: Some(Ended::Exited(0)),
         uncertain: Vec::new(),
         notes: Vec::new(),
-        files: vec![TracedFile { id: 1, path: "/mnt/pmem/pool".into(), size: 8 << 20, medium: Some(Medium::Dax) }],
+        files: vec![TracedFile {
+            id: 1,
+            path: "/mnt/pmem/pool".into(),
+            size: 8 << 20,
+            medium: Some(Medium::Dax),
+        }],
         threads: 2,
         events: 1_253_582,
         recorded_ns: 3_210_000_000,
@@ -78,15 +98,23 @@ fn run() -> Run {
         most_dirty_lines: 17,
         waits: vec![Waits { lines: 3, fences: 12_000 }],
         nt_lines: 250,
-        sizes: [(1, 12, 0), (2, 5, 0), (8, 1_199_000, 0), (64, 983, 500), (4096, 0, 0), (65536, 1, 0)]
-            .map(|(up_to, stores, nt_stores)| SizesOf { up_to, stores, nt_stores })
-            .to_vec(),
+        sizes: [
+            (1, 12, 0),
+            (2, 5, 0),
+            (8, 1_199_000, 0),
+            (64, 983, 500),
+            (4096, 0, 0),
+            (65536, 1, 0),
+        ]
+        .map(|(up_to, stores, nt_stores)| SizesOf { up_to, stores, nt_stores })
+        .to_vec(),
         sites: vec![
             at(inlined.clone(), flushes),
             at(place("memory_barrier", 0x4, None), fences),
             at(
                 place(
-                    "memmove_mov_avx512f(std::vector<unsigned char, std::allocator<unsigned char> >&)",
+                    "memmove_mov_avx512f(std::vector<unsigned char, std::allocator<unsigned char> \
+                     >&)",
                     0x120,
                     None,
                 ),
@@ -105,7 +133,8 @@ fn run() -> Run {
             file: Some(1),
             offset: 960,
             size: 8,
-            text: "insert+0x52 (btree.c:120): never durable: the 8 bytes stored at 960 are never flushed, so that a \
+            text: "insert+0x52 (btree.c:120): never durable: the 8 bytes stored at 960 are never \
+                   flushed, so that a \
                    crash may lose them: flush them, then fence (3 times)"
                 .into(),
             confidence: Confidence::High,
@@ -118,7 +147,13 @@ fn run() -> Run {
         ],
         pool_making: None,
         rules: Profile::IntelAdr,
-        races: vec![Race { first: Some(insert), second: Some(inlined), count: 12, file: 1, offset: 0x3c0 }],
+        races: vec![Race {
+            first: Some(insert),
+            second: Some(inlined),
+            count: 12,
+            file: 1,
+            offset: 0x3c0,
+        }],
     }
 }
 
@@ -130,8 +165,9 @@ fn a_busy_program() {
 #[test]
 fn more_places_than_are_shown() {
     let mut run = run();
-    run.sites =
-        (0..14).map(|n| at(place("store", n, None), Executed { stores: 1, ..Executed::default() })).collect();
+    run.sites = (0..14)
+        .map(|n| at(place("store", n, None), Executed { stores: 1, ..Executed::default() }))
+        .collect();
     run.callers = run.sites.clone();
     (run.races, run.command) = (vec![], vec![]);
     run.findings = vec![run.findings[0].clone(); 12];
@@ -144,20 +180,34 @@ fn more_places_than_are_shown() {
 #[test]
 fn the_making_of_a_pool_stands_apart() {
     let mut run = run();
-    let making =
-        Finding { own: false, makes_pool: true, confidence: Confidence::Low, ..run.findings[0].clone() };
+    let making = Finding {
+        own: false,
+        makes_pool: true,
+        confidence: Confidence::Low,
+        ..run.findings[0].clone()
+    };
     run.findings.extend(vec![making; 60]);
     run.pool_making = Some(Executed { clwb: 49_000, clean_flushes: 43_000, ..Executed::default() });
     check("executed-pool", |style| executed(&run, None, false, style));
     let all = executed(&run, None, true, &Style::plain(80));
-    assert!(all.contains("60 findings are about pool creation by PMDK") && !all.contains("--all"), "{all}");
+    assert!(
+        all.contains("60 findings are about pool creation by PMDK") && !all.contains("--all"),
+        "{all}"
+    );
     let told = Told { run: &run, saving: None, checked: None };
     html::check("census-pool", &ringfence_report::html::executed(&told));
 }
 
 #[test]
 fn what_is_sound_or_did_nothing() {
-    let total = Executed { stores: 1, stored_bytes: 8, clwb: 1, sfence: 1, blocks: 1, ..Executed::default() };
+    let total = Executed {
+        stores: 1,
+        stored_bytes: 8,
+        clwb: 1,
+        sfence: 1,
+        blocks: 1,
+        ..Executed::default()
+    };
     let mut run = Run {
         total,
         events: 3,
@@ -194,7 +244,11 @@ fn two_runs() {
     };
     let mut after = run();
     after.total = fewer(after.total);
-    after.sites.iter_mut().chain(&mut after.callers).for_each(|row| row.executed = fewer(row.executed));
+    after
+        .sites
+        .iter_mut()
+        .chain(&mut after.callers)
+        .for_each(|row| row.executed = fewer(row.executed));
     (after.events, after.threads) = (1_233_079, 1);
     let diff = dynamic::diff(&before, &after);
     check("executed-diff", |style| ringfence_report::executed_diff(&diff, style));
@@ -220,15 +274,16 @@ fn what_it_would_cost() {
         needless_fences: 1,
         needless_ns: Some(18_123.0),
     };
-    let with =
-        |saving: Result<Saving, String>| move |style: &Style| executed(&run(), Some(&saving), false, style);
+    let with = |saving: Result<Saving, String>| {
+        move |style: &Style| executed(&run(), Some(&saving), false, style)
+    };
     check("executed-costs", with(Ok(saving.clone())));
     saving.needless_ns = None;
     check("executed-no-price", with(Ok(saving.clone())));
     (saving.needless_flushes, saving.needless_fences, saving.predicted) = (0, 0, vec![]);
     check("executed-no-lines", with(Ok(saving)));
-    let why =
-        "what clwb costs was not measured: 'ringfence survey' measures every method that the machine has";
+    let why = "what clwb costs was not measured: 'ringfence survey' measures every method that the \
+               machine has";
     check("executed-no-costs", with(Err(why.into())));
 }
 

@@ -25,8 +25,8 @@ pub fn spaced(page: &Page) -> String {
     html::page(page).replace('\u{a0}', " ")
 }
 
-/// Compares with `tests/golden-html/NAME.html`, an element a line; `RINGFENCE_BLESS=1` writes it anew. Hands back the
-/// page with ordinary spaces in its figures.
+/// Compares with `tests/golden-html/NAME.html`, an element a line; `RINGFENCE_BLESS=1` writes it
+/// anew. Hands back the page with ordinary spaces in its figures.
 #[track_caller]
 pub fn check(name: &str, page: &Page) -> String {
     let text = html::page(page);
@@ -67,22 +67,31 @@ fn sound(name: &str, text: &str) {
     let figures = text.matches("<div class=\"chart\"").count();
     assert_eq!(head.matches("<script").count(), figures, "{name}");
     assert_eq!(head.matches("<figure>").count(), figures, "{name}");
-    assert_eq!(head.matches("<details class=\"numbers\">").count(), figures, "{name}: each has its table");
+    assert_eq!(
+        head.matches("<details class=\"numbers\">").count(),
+        figures,
+        "{name}: each has its table"
+    );
     accessible(name, head);
 }
 
-// Headings go down one step at a time, tables say what they are, buttons have names, and no line ends in a figure.
+// Headings go down one step at a time, tables say what they are, buttons have names, and no line
+// ends in a figure.
 #[track_caller]
 fn accessible(name: &str, head: &str) {
     let levels: Vec<u8> = head
         .match_indices("<h")
         .filter_map(|(at, _)| {
             let level = head.as_bytes()[at + 2];
-            (level.is_ascii_digit() && matches!(head.as_bytes()[at + 3], b' ' | b'>')).then_some(level - b'0')
+            (level.is_ascii_digit() && matches!(head.as_bytes()[at + 3], b' ' | b'>'))
+                .then_some(level - b'0')
         })
         .collect();
     assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1, "{name}: {levels:?}");
-    assert!(levels[0] == 1 && levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{name}: {levels:?}");
+    assert!(
+        levels[0] == 1 && levels.windows(2).all(|pair| pair[1] <= pair[0] + 1),
+        "{name}: {levels:?}"
+    );
     assert_eq!(head.matches("<table>").count(), head.matches("<table><caption").count(), "{name}");
     assert_eq!(
         head.matches("<table>").count(),
@@ -91,7 +100,10 @@ fn accessible(name: &str, head: &str) {
     );
     for button in head.split("<button").skip(1) {
         let (tag, rest) = button.split_once('>').unwrap();
-        assert!(tag.contains("aria-label=") || !rest.starts_with("</button>"), "{name}: <button{button}");
+        assert!(
+            tag.contains("aria-label=") || !rest.starts_with("</button>"),
+            "{name}: <button{button}"
+        );
     }
     for (at, _) in head.match_indices(" %") {
         assert!(
@@ -201,7 +213,8 @@ pub fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> Pa
     let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
     let mut plan = Plan::new(&Experiment::parse(text).unwrap(), &topology, None).unwrap();
     plan.not_run.clear();
-    let machine = serde_json::to_value(Machine::examine(&fixtures::vm_2cpu().root()).unwrap()).unwrap();
+    let machine =
+        serde_json::to_value(Machine::examine(&fixtures::vm_2cpu().root()).unwrap()).unwrap();
     let folder = dir.join("made");
     let mut recorder = Recorder::create(&folder, &plan, &machine).unwrap();
     let mut start_ns = 0;
@@ -239,11 +252,14 @@ pub fn measured(dir: &Path, text: &str, units: impl Fn(u32, usize) -> u64) -> Pa
 #[test]
 fn an_aa_experiment() {
     let dir = tempfile::tempdir().unwrap();
-    let text = "schema = 2\nname = 'aa'\nmetric = 'victim'\naa = 5\n[measure]\nlooks = [10]\nrounds = 1\n\
+    let text = "schema = 2\nname = 'aa'\nmetric = 'victim'\naa = 5\n[measure]\nlooks = \
+                [10]\nrounds = 1\n\
         [[role]]\nname = 'victim'\ntask = { workload = 'alu' }\n\
-        [[arm]]\nname = 'first'\nactive = ['victim']\n[[arm]]\nname = 'again'\nactive = ['victim']\nbaseline = 'first'\n";
-    let folder =
-        measured(dir.path(), text, |trial, case| 1000 + (u64::from(trial) * 7 + case as u64 * 3) % 5);
+        [[arm]]\nname = 'first'\nactive = ['victim']\n[[arm]]\nname = 'again'\nactive = \
+        ['victim']\nbaseline = 'first'\n";
+    let folder = measured(dir.path(), text, |trial, case| {
+        1000 + (u64::from(trial) * 7 + case as u64 * 3) % 5
+    });
     let page = check("dataset-aa", &html::datasets(&[digest(&Dataset::open(&folder).unwrap())]));
     assert!(says(&page, "A/A: the same task in both arms"));
 }
@@ -253,18 +269,27 @@ fn names_from_files_are_text() {
     let dir = tempfile::tempdir().unwrap();
     let quoted = serde_json::to_string(HOSTILE).unwrap();
     let text = format!(
-        "schema = 2\nname = \"hostile\"\nquestion = {quoted}\nmetric = {quoted}\n[measure]\nlooks = [3]\nrounds = 1\n\
+        "schema = 2\nname = \"hostile\"\nquestion = {quoted}\nmetric = {quoted}\n[measure]\nlooks \
+         = [3]\nrounds = 1\n\
         [[role]]\nname = {quoted}\ntask = {{ workload = 'alu' }}\n\
-        [[role]]\nname = 'aggressor'\n[[role.task]]\nworkload = 'command'\nrun = [{run}]\n[[role.task]]\nworkload = 'write'\ninstruction = 'nt'\n\
-        [[arm]]\nname = {quoted}\nactive = [{quoted}]\n[[arm]]\nname = 'beside'\nactive = [{quoted}, 'aggressor']\nbaseline = {quoted}\n",
-        run = serde_json::to_string(&format!("echo '{}'", HOSTILE.replace(['\'', '"', '\\'], ""))).unwrap(),
+        [[role]]\nname = 'aggressor'\n[[role.task]]\nworkload = 'command'\nrun = \
+        [{run}]\n[[role.task]]\nworkload = 'write'\ninstruction = 'nt'\n\
+        [[arm]]\nname = {quoted}\nactive = [{quoted}]\n[[arm]]\nname = 'beside'\nactive = \
+        [{quoted}, 'aggressor']\nbaseline = {quoted}\n",
+        run = serde_json::to_string(&format!("echo '{}'", HOSTILE.replace(['\'', '"', '\\'], "")))
+            .unwrap(),
     );
-    let folder = measured(dir.path(), &text, |trial, case| 1000 + u64::from(trial) + 10 * case as u64);
+    let folder =
+        measured(dir.path(), &text, |trial, case| 1000 + u64::from(trial) + 10 * case as u64);
     let mut digest = digest(&Dataset::open(&folder).unwrap());
     digest.folder = HOSTILE.into();
     let one = crate::latencies::made_up().remove(0);
-    digest.findings.latencies =
-        vec![CaseLatencies { arm: HOSTILE.into(), label: HOSTILE.into(), role: HOSTILE.into(), ..one }];
+    digest.findings.latencies = vec![CaseLatencies {
+        arm: HOSTILE.into(),
+        label: HOSTILE.into(),
+        role: HOSTILE.into(),
+        ..one
+    }];
     digest.machine.as_mut().unwrap().findings[0].title = HOSTILE.into();
     let page = check("dataset-hostile", &html::datasets(&[digest.clone()]));
     let several = html::page(&html::datasets(&[digest.clone(), digest]));
@@ -275,6 +300,8 @@ fn names_from_files_are_text() {
         let (before, after) = own.split_once("<pre>").unwrap();
         let (file, after) = after.split_once("</pre>").unwrap();
         assert!(!before.contains('\u{202e}') && file.contains('\u{202e}'));
-        assert!(!after.split_once("<pre>").map_or(after, |(between, _)| between).contains('\u{202e}'));
+        assert!(
+            !after.split_once("<pre>").map_or(after, |(between, _)| between).contains('\u{202e}')
+        );
     }
 }

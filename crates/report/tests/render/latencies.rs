@@ -13,8 +13,11 @@ pub const SCALE: Scale =
 /// As of six trials that differ a little.
 pub fn quantiles(one: &Histogram) -> Vec<LatencyQuantile> {
     let of_trial = |trial: u64| {
-        let varied =
-            one.buckets().iter().zip(trial..).map(|((floor, count), n)| (*floor, count * (10 + n % 3)));
+        let varied = one
+            .buckets()
+            .iter()
+            .zip(trial..)
+            .map(|((floor, count), n)| (*floor, count * (10 + n % 3)));
         (trial as u32, Histogram::from(varied.collect::<Vec<_>>()))
     };
     let windows: Vec<(u32, Histogram)> = (0..6).map(of_trial).collect();
@@ -51,7 +54,11 @@ fn case(arm: &str, label: &str, buckets: &[(u64, u64)]) -> CaseLatencies {
 pub fn made_up() -> Vec<CaseLatencies> {
     vec![
         case("idle", "", &[(20, 120_000), (22, 40_000), (44, 3800), (104, 7), (1 << 20, 1)]),
-        case("beside", "stream", &[(20, 60_000), (22, 20_000), (48, 9000), (104, 70_000), (320, 400)]),
+        case(
+            "beside",
+            "stream",
+            &[(20, 60_000), (22, 20_000), (48, 9000), (104, 70_000), (320, 400)],
+        ),
         case("beside", "write instruction=clflushopt", &[(20, 30), (88, 150_000), (104, 13_000)]),
     ]
 }
@@ -69,7 +76,10 @@ fn cases_with_and_without_misses() {
         .collect();
     check("latencies-alike", |style| ringfence_report::latencies(&untold, Some(&alike), style));
     check("latencies-no-scale", |style| ringfence_report::latencies(&untold, None, style));
-    assert_eq!(ringfence_report::latencies(&[], Some(&SCALE), &ringfence_report::Style::plain(80)), "");
+    assert_eq!(
+        ringfence_report::latencies(&[], Some(&SCALE), &ringfence_report::Style::plain(80)),
+        ""
+    );
 }
 
 #[test]
@@ -92,11 +102,18 @@ fn a_quantile_of_trials_that_differ_is_marked_with_its_range() {
     };
     let windows: Vec<(u32, Histogram)> = (0..6).map(trial).collect();
     let mut one = case("idle", "", &[(24, 51_000), (4096, 9000)]);
-    one.quantiles = Quantile::ALL.map(|quantile| LatencyQuantile::of(&windows, quantile, 0.95)).into();
-    let wide =
-        ringfence_report::latencies(std::slice::from_ref(&one), None, &ringfence_report::Style::plain(200));
+    one.quantiles =
+        Quantile::ALL.map(|quantile| LatencyQuantile::of(&windows, quantile, 0.95)).into();
+    let wide = ringfence_report::latencies(
+        std::slice::from_ref(&one),
+        None,
+        &ringfence_report::Style::plain(200),
+    );
     assert!(wide.contains("~4.27 us (25.8 ns to 4.55 us)"), "{wide}");
-    assert!(wide.contains("~: no interval and no verdict, because trials differ too much"), "{wide}");
+    assert!(
+        wide.contains("~: no interval and no verdict, because trials differ too much"),
+        "{wide}"
+    );
     let row = wide.lines().find(|line| line.starts_with("idle")).unwrap();
     assert!(!row.contains("too few"), "{wide}");
 }
@@ -108,7 +125,11 @@ fn a_quantile_that_too_few_latencies_bear_is_in_no_text() {
     let told: Vec<bool> = few[0].quantiles.iter().map(|of| of.ns.is_ok()).collect();
     assert_eq!(told, [true, false, false, false], "{:?}", few[0].quantiles);
     for columns in [80, 120, 200] {
-        let text = ringfence_report::latencies(&few, Some(&SCALE), &ringfence_report::Style::plain(columns));
+        let text = ringfence_report::latencies(
+            &few,
+            Some(&SCALE),
+            &ringfence_report::Style::plain(columns),
+        );
         // Twice as a figure, and once in the notes.
         assert_eq!(text.matches("too few").count(), 3, "{text}");
         assert!(text.contains("p50 20 ns over 11 latencies"), "{text}");

@@ -58,8 +58,11 @@ fn misses_by_size() {
         misses: misses.into(),
         lines: kib * 16,
     };
-    let all =
-        [of(256, &[200, 256], &[9, 0, 2]), of(896, &[896], &[14_000, 120, 130, 7]), of(512, &[512], &[])];
+    let all = [
+        of(256, &[200, 256], &[9, 0, 2]),
+        of(896, &[896], &[14_000, 120, 130, 7]),
+        of(512, &[512], &[]),
+    ];
     check("lock-misses", |style| ringfence_report::lock_misses(&all, style));
 }
 
@@ -97,6 +100,8 @@ fn reads_by_row_and_condition() {
         ("locked, after clwb", 0.02),
     ];
     check("lock-table", |style| ringfence_report::lock_table(&latencies(&arms, true), style));
-    check("lock-table-times", |style| ringfence_report::lock_table(&latencies(&arms, false), style));
+    check("lock-table-times", |style| {
+        ringfence_report::lock_table(&latencies(&arms, false), style)
+    });
     check("lock-table-none", |style| ringfence_report::lock_table(&[], style));
 }

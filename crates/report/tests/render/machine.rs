@@ -54,7 +54,9 @@ fn doctors() {
     for (name, tree) in machines() {
         let findings = findings(&tree);
         check(&format!("doctor-{name}"), |style| ringfence_report::doctor(&findings, style));
-        check(&format!("doctor-brief-{name}"), |style| ringfence_report::doctor_brief(&findings, style));
+        check(&format!("doctor-brief-{name}"), |style| {
+            ringfence_report::doctor_brief(&findings, style)
+        });
     }
 }
 
@@ -156,7 +158,10 @@ fn a_cluster_has_several_cores() {
     for cpu in 0..64 {
         let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
         zen.write(format!("{dir}/index2/shared_cpu_list"), "0-63\n");
-        zen.write(format!("{dir}/index3/shared_cpu_list"), format!("{},{}\n", cpu % 32, cpu % 32 + 32));
+        zen.write(
+            format!("{dir}/index3/shared_cpu_list"),
+            format!("{},{}\n", cpu % 32, cpu % 32 + 32),
+        );
     }
     let text = page(&zen);
     assert!(text.contains("Contradictory") && !text.contains("cluster"), "{text}");
@@ -172,7 +177,10 @@ fn strides_have_a_legend() {
         let cpus: Vec<String> = (0..16).map(|n| (n * 4 + node).to_string()).collect();
         fours
             .write(format!("/sys/devices/system/node/node{node}/cpulist"), cpus.join(",") + "\n")
-            .write(format!("/sys/devices/system/node/node{node}/meminfo"), "MemTotal: 1048576 kB\n");
+            .write(
+                format!("/sys/devices/system/node/node{node}/meminfo"),
+                "MemTotal: 1048576 kB\n",
+            );
     }
     assert!(page(&fours).contains("a-b:n is every n-th CPU from a to b"), "{}", page(&fours));
     // One that only the list of CPUs that are switched off needs.
@@ -194,9 +202,16 @@ fn dies_clusters_and_unknown_cores_are_shown() {
     assert!(page(&vm).contains("; package 0; die 0\n"), "{}", page(&vm));
     assert!(page(&vm).contains("No node  CPU 1; die 1\n"), "{}", page(&vm));
     let laptop = page(&fixtures::hybrid_laptop());
-    assert!(laptop.contains("clusters of CPUs 12-15 and 16-17, each with an L2 of 2MiB\n"), "{laptop}");
+    assert!(
+        laptop.contains("clusters of CPUs 12-15 and 16-17, each with an L2 of 2MiB\n"),
+        "{laptop}"
+    );
     vm.remove("/sys/devices/system/cpu/cpu1/topology");
     vm.write("/sys/devices/system/node/node0/cpulist", "0-1\n");
-    assert!(page(&vm).contains("1 core, CPUs 0-1, the cores of CPU 1 not known\n"), "{}", page(&vm));
+    assert!(
+        page(&vm).contains("1 core, CPUs 0-1, the cores of CPU 1 not known\n"),
+        "{}",
+        page(&vm)
+    );
     assert!(!page(&vm).contains("(1 core)"), "{}", page(&vm));
 }

@@ -1,5 +1,6 @@
-//! What is rendered, as files: `RINGFENCE_BLESS=1 cargo test -p ringfence-report` writes them anew. Pages are kept
-//! without style and script; `RINGFENCE_PAGES=FOLDER` writes them whole, to be looked at in a browser.
+//! What is rendered, as files: `RINGFENCE_BLESS=1 cargo test -p ringfence-report` writes them anew.
+//! Pages are kept without style and script; `RINGFENCE_PAGES=FOLDER` writes them whole, to be
+//! looked at in a browser.
 
 mod advice;
 mod cases;

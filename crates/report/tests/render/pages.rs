@@ -46,7 +46,8 @@ fn a_sensitivity_experiment() {
     let footprints = [1, 4, 16, 64].map(Bytes::mib);
     let measure = Measure { looks: vec![6], rounds: 1, ..Measure::default() };
     let polluters = [Polluter::Write, Polluter::Chase];
-    let experiment = sensitivity::experiment(&victims, &polluters, &footprints, PlacementKind::Auto, measure);
+    let experiment =
+        sensitivity::experiment(&victims, &polluters, &footprints, PlacementKind::Auto, measure);
     // Cases come victim by victim, each alone first; the chase suffers beside larger polluters.
     let folder = measured(dir.path(), &experiment.to_toml(), |trial, case| {
         let fewer = if (4..=5).contains(&case) { 300 } else { 0 };
@@ -82,8 +83,12 @@ fn comparisons() {
     // So many that the first screen has no room for them.
     let mut many = comparison();
     many.cells = std::iter::repeat_with(|| comparison().cells).take(8).flatten().collect();
-    let many =
-        Compared { name: String::new(), before: String::new(), after: String::new(), comparison: many };
+    let many = Compared {
+        name: String::new(),
+        before: String::new(),
+        after: String::new(),
+        comparison: many,
+    };
     let text = crate::html::spaced(&html::comparisons(&[many], &[]));
     assert!(text.find("id=\"cells\"").unwrap() < text.find("<figure>").unwrap());
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
 use ringfence_experiment::class::Class;
-use ringfence_studies::pair::{Advice, Assignment, Confirmed, KindEntry, Next, Outcome, PairEntry, Verdict};
+use ringfence_studies::pair::{
+    Advice, Assignment, Confirmed, KindEntry, Next, Outcome, PairEntry, Verdict,
+};
 
 use crate::golden::check;
 
@@ -19,8 +21,11 @@ fn pair(kinds: (usize, usize), first: Estimate, second: Estimate, total: Estimat
 }
 
 pub fn outcome(verdict: Verdict) -> Outcome {
-    let kind =
-        |letter, text: &str, tasks: &[usize]| KindEntry { letter, text: text.into(), tasks: tasks.into() };
+    let kind = |letter, text: &str, tasks: &[usize]| KindEntry {
+        letter,
+        text: text.into(),
+        tasks: tasks.into(),
+    };
     let chases = interval(1.184, 1.162, 1.207);
     let assignment = |text| Assignment::parse(text, 4).unwrap();
     Outcome {
@@ -118,15 +123,20 @@ fn noise_is_no_answer() {
     noisy.confirmed = None;
     let advice = noisy.advice.as_mut().unwrap();
     (advice.total, advice.present_total) = (interval(5.72, 3.1, 10.5), interval(5.72, 3.1, 10.5));
-    advice.next =
-        Some(Next { assignment: Assignment::parse("1+3,2+4", 4).unwrap(), gain: interval(0.61, 0.2, 1.83) });
+    advice.next = Some(Next {
+        assignment: Assignment::parse("1+3,2+4", 4).unwrap(),
+        gain: interval(0.61, 0.2, 1.83),
+    });
     noisy.pairs[1].total = interval(2.3, 2.1, 2.5);
     let text = ringfence_report::pair(&noisy, &ringfence_report::Style::plain(200));
     assert!(
         text.contains("Undecided: what another assignment gains is between -80.0 % and +83.0 %"),
         "{text}"
     );
-    assert!(text.contains("about 270 trials, 1 min 35 s") && text.contains("3.10 to 4 of 4"), "{text}");
+    assert!(
+        text.contains("about 270 trials, 1 min 35 s") && text.contains("3.10 to 4 of 4"),
+        "{text}"
+    );
     assert!(text.contains("above 2") && !text.contains("5.72") && !text.contains("2.30"), "{text}");
     check("pair-noise", |style| ringfence_report::pair(&noisy, style));
     let page = crate::html::spaced(&ringfence_report::html::pairs(&noisy, &[]));

@@ -54,9 +54,13 @@ pub fn question(victim: &str, aggressor: &str) -> Question {
 pub fn proof() -> Proof {
     let mut record = Record::new(&question("chase footprint=4MiB", "write instruction=clwb"));
     record.refused = vec![("other placement".into(), HOSTILE.into())];
-    let gentle =
-        tried("instruction=nt", interval(1.002, 0.996, 1.008), Price::Slowdown(interval(0.998, 0.99, 1.006)));
-    let paced = tried("pace=100MB/s", interval(1.04, 1.02, 1.06), Price::Slowdown(interval(9.1, 9.0, 9.2)));
+    let gentle = tried(
+        "instruction=nt",
+        interval(1.002, 0.996, 1.008),
+        Price::Slowdown(interval(0.998, 0.99, 1.006)),
+    );
+    let paced =
+        tried("pace=100MB/s", interval(1.04, 1.02, 1.06), Price::Slowdown(interval(9.1, 9.0, 9.2)));
     let stuck = tried(
         "quota 20 %",
         Err(NotEstimable::Stalled { baseline: 0, arm: 3, of: 24 }),
@@ -85,7 +89,8 @@ pub fn proof() -> Proof {
     }
 }
 
-// Of programs, with a command that keeps what was confirmed, and with levers that this machine does not have.
+// Of programs, with a command that keeps what was confirmed, and with levers that this machine does
+// not have.
 fn of_programs() -> Proof {
     let mut record = Record::new(&question("./server --bench", "./backup --to /mnt"));
     record.worked = Some(Worked {
@@ -116,9 +121,12 @@ fn of_programs() -> Proof {
     let cost = |value: f64| Price::Slowdown(interval(value, value * 0.98, value * 1.02));
     let mut quota = tried("quota 25 %", interval(1.021, 1.012, 1.030), cost(3.97));
     let candidate = &mut quota.candidate;
-    candidate.keep = "start the aggressor with that quota; without systemd, '2500 10000' in cpu.max of its cgroup is the same".into();
-    candidate.commands =
-        vec!["systemd-run --scope -p CPUQuota=25% -p CPUQuotaPeriodSec=10ms ./backup --to /mnt".into()];
+    candidate.keep = "start the aggressor with that quota; without systemd, '2500 10000' in \
+                      cpu.max of its cgroup is the same"
+        .into();
+    candidate.commands = vec![
+        "systemd-run --scope -p CPUQuota=25% -p CPUQuotaPeriodSec=10ms ./backup --to /mnt".into(),
+    ];
     candidate.caveat = Some("the victim is as slow as before while the aggressor runs".into());
     let mut place =
         tried("placement same LLC, another core (CPUs 3)", interval(1.31, 1.28, 1.34), cost(1.001));
@@ -165,7 +173,8 @@ fn met_with_a_lever() {
     crate::golden::check("prove-perhaps", |style| ringfence_report::prove(&perhaps, style));
 }
 
-// A lever that keeps to the budget as it was kept to without it is not recommended, nor are its commands given.
+// A lever that keeps to the budget as it was kept to without it is not recommended, nor are its
+// commands given.
 #[test]
 fn a_lever_that_is_not_known_to_help_is_not_recommended() {
     let mut proof = Proof { verdict: Verdict::Undecided, ..of_programs() };
@@ -192,7 +201,11 @@ fn a_victim_that_is_clearly_faster_says_that_something_else_changed() {
     // A time is kept to all the same, and a lever's figure too.
     let proof = Proof { verdict: Verdict::NothingNeeded, ..faster };
     let page = html::proof(&proof, None, &[]);
-    assert!(badge(&spaced(&page)).contains("but something else changed"), "{}", badge(&spaced(&page)));
+    assert!(
+        badge(&spaced(&page)).contains("but something else changed"),
+        "{}",
+        badge(&spaced(&page))
+    );
     let mut met = of_programs();
     met.confirmations[0].tried.victim = interval(0.8, 0.78, 0.82);
     let text = ringfence_report::prove(&met, &Style::plain(400));
@@ -209,7 +222,10 @@ fn latencies_stand_in_the_answer() {
     latencies[1].role = latencies[0].role.clone();
     let text = ringfence_report::prove(&Proof { latencies, ..proof() }, &Style::plain(200));
     assert!(text.contains("Latency of reads:"), "{text}");
-    assert!(text.lines().any(|line| line.starts_with("alone") && line.contains("1.05 ms")), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("alone") && line.contains("1.05 ms")),
+        "{text}"
+    );
     assert!(text.lines().any(|line| line.starts_with("beside ")), "{text}");
 }
 
@@ -229,11 +245,14 @@ fn what_was_simulated_is_never_met_and_keeps_nothing() {
     }
     let nothing = Proof { confirmations: Vec::new(), tried: Vec::new(), ..proof };
     let text = ringfence_report::prove(&nothing, &ringfence_report::Style::plain(100));
-    assert!(text.contains("Nothing is needed") && text.contains("Verdict: SIMULATED ONLY"), "{text}");
+    assert!(
+        text.contains("Nothing is needed") && text.contains("Verdict: SIMULATED ONLY"),
+        "{text}"
+    );
 }
 
-// What one wants first comes first: the verdict, the answer in a sentence, how to keep it; then figures, and what
-// was not offered folded away at the end.
+// What one wants first comes first: the verdict, the answer in a sentence, how to keep it; then
+// figures, and what was not offered folded away at the end.
 #[test]
 fn the_verdict_comes_first_and_what_was_not_offered_last() {
     let proof = of_programs();
@@ -254,11 +273,15 @@ fn the_verdict_comes_first_and_what_was_not_offered_last() {
     let places: Vec<usize> =
         order.iter().map(|part| page.find(part).unwrap_or_else(|| panic!("{part}"))).collect();
     assert!(places.is_sorted(), "{places:?}");
-    assert!(page.contains("<h1>'quota 25 %' keeps the victim within the budget of 5 %: its slowdown is +2.4 % [+1.7, +3.1].</h1>"));
+    assert!(page.contains(
+        "<h1>'quota 25 %' keeps the victim within the budget of 5 %: its \
+                           slowdown is +2.4 % [+1.7, +3.1].</h1>"
+    ));
     assert!(page.contains("<summary>Not offered here: 4 levers, and why</summary>"));
     let text = ringfence_report::prove(&proof, &Style::plain(120));
     assert!(
-        text.contains("\nVerdict: MET, with a lever\n") && text.contains("\n    systemd-run --scope"),
+        text.contains("\nVerdict: MET, with a lever\n")
+            && text.contains("\n    systemd-run --scope"),
         "{text}"
     );
 }
@@ -266,7 +289,8 @@ fn the_verdict_comes_first_and_what_was_not_offered_last() {
 // A command stays on one line and whole, in a narrow terminal too, and can be copied from the page.
 #[test]
 fn a_command_is_whole() {
-    let line = format!("taskset -c 1 env 'A=x y' ./backup {}", "'my folder' ".repeat(30).trim_end());
+    let line =
+        format!("taskset -c 1 env 'A=x y' ./backup {}", "'my folder' ".repeat(30).trim_end());
     let mut kept = proof();
     kept.confirmations[0].tried.candidate.commands = vec![line.clone()];
     let text = ringfence_report::prove(&kept, &Style::plain(40));
@@ -294,7 +318,13 @@ fn every_verdict_has_its_word() {
             "NOT MET",
             "",
         ),
-        ("prove-undecided", Proof { verdict: Verdict::Undecided, ..again }, "caution", "UNDECIDED", ""),
+        (
+            "prove-undecided",
+            Proof { verdict: Verdict::Undecided, ..again },
+            "caution",
+            "UNDECIDED",
+            "",
+        ),
         (
             "prove-nothing-needed",
             Proof { beside: interval(1.01, 0.99, 1.03), verdict: Verdict::NothingNeeded, ..none },
@@ -326,14 +356,17 @@ fn nothing_happened_is_not_a_verdict() {
         };
         crate::golden::check(name, |style| ringfence_report::prove(&refused, style));
         let page = spaced(&html::proof(&refused, None, &[]));
-        assert!(badge(&page).contains(">NO VERDICT</strong> <span>nothing happened</span>"), "{name}");
+        assert!(
+            badge(&page).contains(">NO VERDICT</strong> <span>nothing happened</span>"),
+            "{name}"
+        );
         // Where nothing was measured nothing is drawn.
         assert_eq!(page.contains("<figure>"), refused.beside.is_ok(), "{name}");
     }
 }
 
-// A victim that ends by the clock, one whose runs are too short to tell, and an aggressor that is started again and
-// again.
+// A victim that ends by the clock, one whose runs are too short to tell, and an aggressor that is
+// started again and again.
 fn nothing_happened(record: &Record) -> [(&'static str, Record); 3] {
     let control = Control {
         unit: "runs".into(),
@@ -344,8 +377,13 @@ fn nothing_happened(record: &Record) -> [(&'static str, Record); 3] {
         runs: None,
     };
     let short = Control { running: (8.0, 44.0e6), stopped: (8.0, 37.0e6), ..control.clone() };
-    let used =
-        Used { windows_ns: 4_000_000_000, cpu_ns: 900_000_000, io_bytes: 0, disk_bytes: 0, restarts: 1300 };
+    let used = Used {
+        windows_ns: 4_000_000_000,
+        cpu_ns: 900_000_000,
+        io_bytes: 0,
+        disk_bytes: 0,
+        restarts: 1300,
+    };
     let worked = Some(Worked { used, units: None });
     [
         ("prove-by-the-clock", Record { control: Some(control), ..record.clone() }),
@@ -356,17 +394,27 @@ fn nothing_happened(record: &Record) -> [(&'static str, Record); 3] {
 
 #[test]
 fn warnings_stand_apart_from_what_else_should_be_known() {
-    let said = ["redis was paused 3 times.".to_string(), "WARNING: redis was paused for 463 ms.".to_string()];
+    let said = [
+        "redis was paused 3 times.".to_string(),
+        "WARNING: redis was paused for 463 ms.".to_string(),
+    ];
     let style = Style::plain(80);
-    assert_eq!(ringfence_report::warnings(&said, &style), "WARNING: redis was paused for 463 ms.\n\n");
+    assert_eq!(
+        ringfence_report::warnings(&said, &style),
+        "WARNING: redis was paused for 463 ms.\n\n"
+    );
     assert_eq!(ringfence_report::left(&said, &style), "redis was paused 3 times.\n");
     assert_eq!(ringfence_report::warnings(&said[..1], &style), "");
 }
 
 #[test]
 fn harm_without_a_lever_that_was_tried_says_so() {
-    let mut proof =
-        Proof { tried: Vec::new(), confirmations: Vec::new(), verdict: Verdict::Undecided, ..proof() };
+    let mut proof = Proof {
+        tried: Vec::new(),
+        confirmations: Vec::new(),
+        verdict: Verdict::Undecided,
+        ..proof()
+    };
     proof.record.candidates = Some(Vec::new());
     proof.beside = interval(1.5, 1.4, 1.6);
     let told = |proof: &Proof| {
@@ -395,8 +443,10 @@ fn windows_that_lasted_too_long_are_told() {
         ..proof()
     };
     let page = spaced(&html::proof(&proof, None, &[]));
-    let text =
-        ringfence_report::prove(&proof, &Style::plain(80)).split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = ringfence_report::prove(&proof, &Style::plain(80))
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     for told in [text, page] {
         assert!(
             told.contains("Left out: 3 of 48 steps hold a window of more than 3 times the length"),
@@ -413,15 +463,22 @@ fn windows_that_lasted_too_long_are_told() {
 fn a_lever_that_there_was_no_time_to_measure_again_says_so() {
     let mut proof = Proof { confirmations: Vec::new(), verdict: Verdict::Undecided, ..proof() };
     let lever = proof.tried[0].candidate.arm.name.clone();
-    let why = "3.1 s of the time are left for it, and 12 trials take 8.4 s at least; --time 80s would do";
+    let why =
+        "3.1 s of the time are left for it, and 12 trials take 8.4 s at least; --time 80s would do";
     let told = |proof: &Proof| {
         let text = ringfence_report::prove(proof, &Style::plain(80));
-        [text.split_whitespace().collect::<Vec<_>>().join(" "), spaced(&html::proof(proof, None, &[]))]
+        [
+            text.split_whitespace().collect::<Vec<_>>().join(" "),
+            spaced(&html::proof(proof, None, &[])),
+        ]
     };
     assert!(told(&proof).iter().all(|told| told.contains("More time (--time)")));
     proof.record.unconfirmed = Some((lever.clone(), why.into()));
     for told in told(&proof) {
-        assert!(told.contains(&format!("'{lever}' was not measured again, because {why}.")), "{told}");
+        assert!(
+            told.contains(&format!("'{lever}' was not measured again, because {why}.")),
+            "{told}"
+        );
         assert!(!told.contains("More time (--time)"), "{told}");
     }
 }
@@ -431,8 +488,8 @@ fn a_page_of_a_proof_that_was_cut_short_says_so() {
     let proof = Proof { verdict: Verdict::Undecided, ..proof() };
     let page = |cut_short| spaced(&html::proof(&proof, cut_short, &[]));
     let cut = page(Some("it was cut short; continue with: ringfence prove --resume <a>"));
-    let said =
-        "This is not the last word: it was cut short; continue with: ringfence prove --resume &lt;a&gt;.";
+    let said = "This is not the last word: it was cut short; continue with: ringfence prove \
+                --resume &lt;a&gt;.";
     assert!(cut.contains(said), "{cut}");
     assert!(!page(None).contains("not the last word"));
 }
@@ -448,7 +505,8 @@ fn a_quantile_is_named_wherever_its_figures_are() {
     let text = ringfence_report::prove(&proof, &Style::plain(200)).replace('\u{a0}', " ");
     for said in [
         "p99 of a victim's commit may be longer by 50 %",
-        "Beside the unchanged aggressor: p99 of a commit 3.1x [2.4, 4.0], 95 % interval over 24 trials: over the budget",
+        "Beside the unchanged aggressor: p99 of a commit 3.1x [2.4, 4.0], 95 % interval over 24 \
+         trials: over the budget",
         "its p99 slowdown is",
         "the victim's as p99 of latencies, the aggressor's as time per unit of work",
     ] {
@@ -463,7 +521,8 @@ fn a_quantile_is_named_wherever_its_figures_are() {
     };
     (proof.beside, proof.confirmations, proof.tried) = (Err(few), Vec::new(), Vec::new());
     let text = ringfence_report::prove(&proof, &Style::plain(200)).replace('\u{a0}', " ");
-    let said = "the victim's p99 slowdown is not known: too few latencies: p99 takes about 6000 on each side, and there are 212; \
+    let said = "the victim's p99 slowdown is not known: too few latencies: p99 takes about 6000 on \
+                each side, and there are 212; \
                 about 680 trials, or longer windows, would give them.";
     assert!(text.contains(said), "{text}");
 }
@@ -478,19 +537,24 @@ fn a_time_is_told_with_what_the_quantity_is_alone_and_beside() {
     proof.unit = "answers".into();
     let reached = Reached { alone: ms(1.2, 1.1, 1.3), beside: ms(14.3, 13.9, 14.8) };
     proof.reached = Some(reached.clone());
-    proof.tried.iter_mut().zip([ms(3.1, 2.9, 3.3), ms(5.1, 4.9, 5.3)]).for_each(|(tried, figure)| {
-        tried.reached = Some(figure);
-    });
+    proof.tried.iter_mut().zip([ms(3.1, 2.9, 3.3), ms(5.1, 4.9, 5.3)]).for_each(
+        |(tried, figure)| {
+            tried.reached = Some(figure);
+        },
+    );
     proof.confirmations[0].tried.reached = Some(ms(3.2, 3.0, 3.4));
     proof.confirmations[0].reached = Some(reached);
-    let text = |proof: &Proof| ringfence_report::prove(proof, &Style::plain(200)).replace('\u{a0}', " ");
+    let text =
+        |proof: &Proof| ringfence_report::prove(proof, &Style::plain(200)).replace('\u{a0}', " ");
     let (met, page) = (text(&proof), spaced(&html::proof(&proof, None, &[])));
     for said in [
         "p99 of a victim's answer may be 5ms at most",
-        "Beside the unchanged aggressor: p99 of an answer 14.3 ms [13.9, 14.8], 95 % interval over 24 trials: over the budget",
+        "Beside the unchanged aggressor: p99 of an answer 14.3 ms [13.9, 14.8], 95 % interval over \
+         24 trials: over the budget",
         "alone: 1200 us [1100, 1300]: within the budget; beside it 11.9x [11.5, 12.3] time",
         "unclear",
-        "'instruction=nt' keeps the victim within the budget of p99<5ms: its p99 is 3200 us [3000, 3400]",
+        "'instruction=nt' keeps the victim within the budget of p99<5ms: its p99 is 3200 us [3000, \
+         3400]",
     ] {
         assert!(met.contains(said), "{said}: {met}");
     }
@@ -507,7 +571,8 @@ fn a_time_is_told_with_what_the_quantity_is_alone_and_beside() {
     proof.reached = Some(Reached { alone: ms(6.0, 5.8, 6.2), beside: ms(14.3, 13.9, 14.8) });
     (proof.confirmations, proof.tried, proof.verdict) = (Vec::new(), Vec::new(), Verdict::Missed);
     let missed = text(&proof);
-    let said = "The victim is over the budget of p99<5ms by itself: its p99 alone is 6000 us [5800, 6200]. No lever on the aggressor \
+    let said = "The victim is over the budget of p99<5ms by itself: its p99 alone is 6000 us \
+                [5800, 6200]. No lever on the aggressor \
                 can help: none was tried.";
     assert!(missed.contains(said) && missed.contains("NOT MET"), "{missed}");
 }

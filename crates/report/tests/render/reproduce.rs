@@ -28,8 +28,15 @@ fn row(case: &str, value: f64, against: f64, measured: Measured) -> Row {
 }
 
 fn measured(published: f64, low: f64, high: f64) -> Measured {
-    let interval =
-        Interval { value: (low * high).sqrt(), low, high, level: 0.95, trials: 10, spread: 0.02, slack: 0.0 };
+    let interval = Interval {
+        value: (low * high).sqrt(),
+        low,
+        high,
+        level: 0.95,
+        trials: 10,
+        spread: 0.02,
+        slack: 0.0,
+    };
     let (direction, magnitude) = agreement(published, &interval, 0.01);
     Measured::Ratio { interval, direction, magnitude }
 }
@@ -44,7 +51,8 @@ fn published_beside_measured() {
     let mut slides = row("PM, unpinned", 8.799517, 2.650731, measured(3.3, 1.5, 1.6));
     slides.published.source = "slides 004".into();
     let of_size = |size: &str, value: f64, against: f64| {
-        let mut row = row("beside; writer.count=2", value, against, measured(value / against, 1.09, 1.12));
+        let mut row =
+            row("beside; writer.count=2", value, against, measured(value / against, 1.09, 1.12));
         row.published.quantity = format!("mcf {size}");
         row
     };
@@ -56,10 +64,16 @@ fn published_beside_measured() {
         row("beside; writer.count=4", 538.1, 532.9, measured(538.1 / 532.9, 0.98, 1.03)),
         row("beside; writer.count=8", 532.8, 532.9, measured(1.0, 1.9, 2.3)),
         instead,
-        row("beside", 530.0, 532.9, Measured::NotEstimable(NotEstimable::TooFewTrials { trials: 1 })),
+        row(
+            "beside",
+            530.0,
+            532.9,
+            Measured::NotEstimable(NotEstimable::TooFewTrials { trials: 1 }),
+        ),
         slides,
     ];
     check("reproduced", |style| {
-        ringfence_report::reproduced(&rows, style) + &ringfence_report::reproduced_summary(&rows, style)
+        ringfence_report::reproduced(&rows, style)
+            + &ringfence_report::reproduced_summary(&rows, style)
     });
 }

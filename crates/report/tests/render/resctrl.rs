@@ -34,9 +34,18 @@ fn groups_and_what_is_left_of_changes() {
         left(Pending::Unfinished, "prove", false),
         left(Pending::Kept, "prove --keep", false),
         Left { name: Some("hot".into()), ..left(Pending::Kept, "lock create hot", false) },
-        Left { name: Some("ringfence-7".into()), ..left(Pending::Kept, "resctrl apply to process 9", false) },
-        Left { name: Some("ringfence-8".into()), ..left(Pending::Lent, "resctrl run ./batch", true) },
-        Left { name: Some("ringfence-9".into()), ..left(Pending::Lent, "resctrl run ./killed", false) },
+        Left {
+            name: Some("ringfence-7".into()),
+            ..left(Pending::Kept, "resctrl apply to process 9", false)
+        },
+        Left {
+            name: Some("ringfence-8".into()),
+            ..left(Pending::Lent, "resctrl run ./batch", true)
+        },
+        Left {
+            name: Some("ringfence-9".into()),
+            ..left(Pending::Lent, "resctrl run ./killed", false)
+        },
     ];
     check("resctrl-groups", |style| ringfence_report::resctrl(&baseline(&tree), &left, style));
 }
@@ -96,7 +105,8 @@ fn what_cannot_be_read_hides_nothing_else() {
     for why in seen.groups.iter_mut().flat_map(|group| &mut group.unread) {
         *why = why.replace(root.trim_end_matches('/'), "");
     }
-    let purpose = "/run/ringfence/resctrl.kept holds '{}': not a journal; remove the file once resctrl is as it should be";
+    let purpose = "/run/ringfence/resctrl.kept holds '{}': not a journal; remove the file once \
+                   resctrl is as it should be";
     let left = [Left { unreadable: true, steps: 0, ..left(Pending::Kept, purpose, false) }];
     check("resctrl-unread", |style| ringfence_report::resctrl(&seen, &left, style));
 }
@@ -107,7 +117,10 @@ fn ways_back() {
         purpose: "ringfence prove".into(),
         steps: vec![
             Step::Remove { group: "quiet".parse().unwrap() },
-            Step::Schemata { group: ".".parse().unwrap(), schemata: "L3:0=7ff;1=7ff".parse().unwrap() },
+            Step::Schemata {
+                group: ".".parse().unwrap(),
+                schemata: "L3:0=7ff;1=7ff".parse().unwrap(),
+            },
             Step::Mode { group: "other".parse().unwrap(), mode: Mode::Exclusive },
         ],
         left: vec!["MB:0 of default group is 50 by now, was 100 before".into()],
@@ -129,7 +142,8 @@ fn what_groups_use() {
         total,
         local: Some(250_000_000),
     };
-    let used = [one("", 0, Some(1_250_000_000)), one("", 1, None), one("batch", 0, Some(250_000_000))];
+    let used =
+        [one("", 0, Some(1_250_000_000)), one("", 1, None), one("batch", 0, Some(250_000_000))];
     let missing = ["occupancy of the cache: not run, because of this".to_owned()];
     check("resctrl-watched", |style| ringfence_report::watched(2.0, &used, &missing, style));
     assert_eq!(

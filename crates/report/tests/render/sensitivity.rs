@@ -7,11 +7,19 @@ use ringfence_studies::sensitivity::{Curve, Point, Sensitivity};
 use crate::golden::check;
 
 // Slowdowns at 1, 4, 16... MiB, each known to 2 %.
-fn curve(victim: &str, polluter: &str, slowdowns: &[f64], from: Option<u64>, worst: Option<u64>) -> Curve {
+fn curve(
+    victim: &str,
+    polluter: &str,
+    slowdowns: &[f64],
+    from: Option<u64>,
+    worst: Option<u64>,
+) -> Curve {
     let finding = |value: f64, half: f64| {
         let (low, high) = (value * (1.0 - half), value * (1.0 + half));
         let estimate: Estimate = match value.is_finite() {
-            true => Ok(Interval { value, low, high, level: 0.95, trials: 20, spread: 0.03, slack: 0.0 }),
+            true => {
+                Ok(Interval { value, low, high, level: 0.95, trials: 20, spread: 0.03, slack: 0.0 })
+            }
             false => Err(NotEstimable::Stalled { baseline: 0, arm: 20, of: 20 }),
         };
         Finding::new(&estimate, 0.01)
@@ -33,7 +41,8 @@ fn curve(victim: &str, polluter: &str, slowdowns: &[f64], from: Option<u64>, wor
 
 #[test]
 fn curves() {
-    let chase = curve("chase footprint=4MiB", "write", &[1.002, 1.11, 1.62, 1.58], Some(4), Some(16));
+    let chase =
+        curve("chase footprint=4MiB", "write", &[1.002, 1.11, 1.62, 1.58], Some(4), Some(16));
     let one = Sensitivity::of(vec![chase.clone()], 0.95);
     check("sensitivity", |style| ringfence_report::sensitivity(&one, style));
     let several = Sensitivity::of(
@@ -61,7 +70,8 @@ fn curves() {
 fn nobody_is_crowned_without_an_interval() {
     let mut perhaps = curve("mcf", "write", &[1.0, 1.03, 1.62], Some(16), Some(16));
     perhaps.perhaps = vec![Bytes::mib(4)];
-    let curves = vec![curve("chase footprint=4MiB", "write", &[1.0, 1.64], Some(4), Some(4)), perhaps];
+    let curves =
+        vec![curve("chase footprint=4MiB", "write", &[1.0, 1.64], Some(4), Some(4)), perhaps];
     let close = Sensitivity::of(curves, 0.95);
     check("sensitivity-close", |style| ringfence_report::sensitivity(&close, style));
     let curves = vec![

@@ -29,8 +29,10 @@ fn a_survey_cut_short() {
     cut.parts.clear();
     cut.neighbours.truncate(1);
     cut.probes.round_trips.clear();
-    cut.probes.failed = vec!["round trip between CPUs 0 and 1: the ping-pong did not finish".into()];
-    cut.not_run = vec!["neighbours-mcf: 7 cases, because it needs 2 CPUs, this machine has 1".into()];
+    cut.probes.failed =
+        vec!["round trip between CPUs 0 and 1: the ping-pong did not finish".into()];
+    cut.not_run =
+        vec!["neighbours-mcf: 7 cases, because it needs 2 CPUs, this machine has 1".into()];
     let level = cut.probes.victim_level.clone().unwrap();
     cut.outside = vec![Outside {
         experiment: "neighbours-chase".into(),
@@ -66,8 +68,8 @@ fn an_aa_experiment() {
     check("aa-none", |style| ringfence_report::aa(&none, style));
 }
 
-// nt slows by +3.4 % [+0.1, +6.7] as the tables have it, which all figures together do not bear out, and is the
-// dearest for a log's appends.
+// nt slows by +3.4 % [+0.1, +6.7] as the tables have it, which all figures together do not bear
+// out, and is the dearest for a log's appends.
 #[test]
 fn what_is_said_on_top_is_what_the_tables_say() {
     let interval = |value: f64, low: f64, high: f64| Interval {
@@ -104,7 +106,10 @@ fn what_is_said_on_top_is_what_the_tables_say() {
     );
     let text = ringfence_report::survey(&survey, &Style::plain(200));
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(flat.contains(&headline) && flat.contains("slower?: this comparison's own interval"), "{text}");
+    assert!(
+        flat.contains(&headline) && flat.contains("slower?: this comparison's own interval"),
+        "{text}"
+    );
     let page = crate::html::spaced(&html::survey(&survey, &[]));
     // The page says the same, a card for each thing that is written.
     assert!(page.contains(&format!("<h1>{}.</h1>", headline.split_once(". ").unwrap().0)));

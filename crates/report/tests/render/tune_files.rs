@@ -30,8 +30,11 @@ fn tuned(choice: Choice, confirmed: Vec<Compared>) -> Tuned {
     };
     let more = mapped().filter(|way| way.sync != Sync::Msync);
     let ran = ways().filter(|way| way.sync != Sync::Uring).chain(more);
-    let batches =
-        BATCHES.map(|batch| Cost { way: choice.way, batch, ns_per_record: 2e5 / f64::from(batch) + 5e3 });
+    let batches = BATCHES.map(|batch| Cost {
+        way: choice.way,
+        batch,
+        ns_per_record: 2e5 / f64::from(batch) + 5e3,
+    });
     Tuned {
         costs: Costs(ran.enumerate().map(cost).collect()),
         batches: Costs(batches.into()),
@@ -56,7 +59,9 @@ fn what_was_chosen_and_confirmed() {
         compared(Compares::PlainBatch, ratio(0.1, 0.15)),
         compared(Compares::Mapped, ratio(0.9, 1.2)),
     ];
-    check("tune-files", |style| ringfence_report::tune_files(&tuned(CHOSEN, confirmed.clone()), style));
+    check("tune-files", |style| {
+        ringfence_report::tune_files(&tuned(CHOSEN, confirmed.clone()), style)
+    });
 }
 
 #[test]
@@ -75,12 +80,14 @@ fn every_end_of_it_is_told() {
         ),
         (
             settled(plain_batch, way(ratio(0.7, 1.3))),
-            "do not show that the call with the layout is cheaper: undecided, or too small to matter, so the policy is sync=fdatasync layout=append batch=16.",
+            "do not show that the call with the layout is cheaper: undecided, or too small to \
+             matter, so the policy is sync=fdatasync layout=append batch=16.",
         ),
         (settled(Choice { batch: 1, ..CHOSEN }, all), "do not show that the batch is cheaper"),
         (
             settled(PLAIN, way(Err(NotEstimable::TooFewTrials { trials: 2 }))),
-            "do not show that the choice is cheaper: a figure is missing, and above is what it would take, so the policy is",
+            "do not show that the choice is cheaper: a figure is missing, and above is what it \
+             would take, so the policy is",
         ),
         (tuned(CHOSEN, vec![compared(Compares::Mapped, ratio(0.9, 1.1))]), "A mapping keeps msync"),
     ] {

@@ -12,7 +12,8 @@ use crate::html::{HOSTILE, check, spaced};
 
 const WARM_UP: u32 = 3;
 
-/// Commands of which each takes so many times 20 ms, and is up to 1 % off from round to round; the first rounds are warm-up.
+/// Commands of which each takes so many times 20 ms, and is up to 1 % off from round to round; the
+/// first rounds are warm-up.
 struct Series<'a> {
     asked: Asked,
     rounds: u32,
@@ -26,7 +27,14 @@ impl Series<'_> {
     fn of(commands: &[&str], factor: &'static dyn Fn(usize, u32) -> f64) -> Self {
         let commands = commands.iter().map(|text| text.to_string()).collect();
         let asked = Asked { commands, ..Asked::default() };
-        Self { asked, rounds: 24, settings: Settings::default(), shell: false, trouble: None, factor }
+        Self {
+            asked,
+            rounds: 24,
+            settings: Settings::default(),
+            shell: false,
+            trouble: None,
+            factor,
+        }
     }
 
     fn found(self) -> (Findings, Vec<Run>) {
@@ -67,7 +75,12 @@ impl Series<'_> {
         let comparisons = cases.len() - cases.iter().map(|case| case.group).max().unwrap() - 1;
         let measured = Measured {
             runs,
-            warmed: Some(Warmed { dropped: WARM_UP, measured: true, still_falling: false, unknown: false }),
+            warmed: Some(Warmed {
+                dropped: WARM_UP,
+                measured: true,
+                still_falling: false,
+                unknown: false,
+            }),
             announced: None::<Announced>,
             levels: vec![0.95; comparisons],
             trouble: self.trouble,
@@ -104,7 +117,8 @@ fn own(page: &str) -> &str {
 fn two_commands_and_a_budget() {
     let commands = ["./old input", "./new input"];
     let factor = &|case, _| if case == 1 { 1.05 } else { 1.0 };
-    let series = |share| Series { settings: budget(share), ..Series::of(&commands, factor) }.found();
+    let series =
+        |share| Series { settings: budget(share), ..Series::of(&commands, factor) }.found();
     let (found, runs) = series(0.02);
     let page = check("versus", &html::versus(&found, &runs));
     // The answer, with figure, interval, budget and machine.
@@ -112,7 +126,8 @@ fn two_commands_and_a_budget() {
     let figure = ringfence_report::numbers::slowdown_figure(&ratio);
     let share = figure.value.trim_start_matches('+');
     let answer = format!(
-        "<h1>On ci-7, b (./new input) takes {share} longer than a (./old input) {}: over the budget of 2 %.</h1>",
+        "<h1>On ci-7, b (./new input) takes {share} longer than a (./old input) {}: over the \
+         budget of 2 %.</h1>",
         figure.interval
     );
     assert!(page.contains(&answer), "{answer}");
@@ -120,7 +135,8 @@ fn two_commands_and_a_budget() {
     // A point for each run, and none for a run that was not.
     let points = page.split_once("\"points\":[[").unwrap().1.split_once("]]").unwrap().0;
     assert_eq!(points.matches("],[").count() + 1, runs.len());
-    for told in ["peak memory", "instructions", "minor page faults", "3 rounds dropped as warm-up"] {
+    for told in ["peak memory", "instructions", "minor page faults", "3 rounds dropped as warm-up"]
+    {
         assert!(page.contains(told), "{told}");
     }
     // Instructions grow with the time here; what is alike is not among what differs.
@@ -135,7 +151,9 @@ fn two_commands_and_a_budget() {
 fn a_dozen_long_commands_in_a_shell() {
     let long = |n: usize| {
         format!(
-            "./target/release/server --config=/srv/one/very/long/path/without/a/space/{n}/config.toml --requests 100000 --connections {n} | sort | uniq -c {HOSTILE}"
+            "./target/release/server \
+             --config=/srv/one/very/long/path/without/a/space/{n}/config.toml --requests 100000 \
+             --connections {n} | sort | uniq -c {HOSTILE}"
         )
     };
     let commands: Vec<String> = (0..12).map(long).collect();
@@ -148,13 +166,21 @@ fn a_dozen_long_commands_in_a_shell() {
     let series = Series { shell: true, settings: budget(0.05), ..Series::of(&commands, factor) };
     let (found, runs) = series.found();
     let page = check("versus-many", &html::versus(&found, &runs));
-    assert!(page.contains("On ci-7, of 11 comparisons 10 are within the budget of 5 % and 1 is over it; the largest ratio: l takes"));
+    assert!(page.contains(
+        "On ci-7, of 11 comparisons 10 are within the budget of 5 % and 1 is \
+                           over it; the largest ratio: l takes"
+    ));
     assert!(page.contains("b: 1 of 21 runs ended with another exit code than 0, or by a signal."));
-    assert!(page.contains("The shell, sh, takes") && page.contains("because the kernel offers no counters"));
+    assert!(
+        page.contains("The shell, sh, takes")
+            && page.contains("because the kernel offers no counters")
+    );
     // Text from outside stays text, and stands in the page whole.
     let own = own(&page);
     assert!(!own.contains("<img") && !own.contains("<!--") && !own.contains('\u{202e}'));
-    for whole in ["&lt;/script&gt;&lt;img src=x onerror", "\\u003c/script\\u003e\\u003cimg src=x onerror"] {
+    for whole in
+        ["&lt;/script&gt;&lt;img src=x onerror", "\\u003c/script\\u003e\\u003cimg src=x onerror"]
+    {
         assert!(own.contains(&format!("--connections 11 | sort | uniq -c {whole}")), "{whole}");
     }
     // Each command has a look of its own.
@@ -177,7 +203,9 @@ fn settings_of_several_commands() {
     let (found, runs) = series.found();
     let page = check("versus-settings", &html::versus(&found, &runs));
     assert!(
-        page.contains("1 is faster and 1 is slower; the largest ratio: b (new, size=2) takes 2.199x ["),
+        page.contains(
+            "1 is faster and 1 is slower; the largest ratio: b (new, size=2) takes 2.199x ["
+        ),
         "{}",
         own(&page)
     );
@@ -185,14 +213,17 @@ fn settings_of_several_commands() {
     // Verdicts that differ are none together.
     assert!(!own(&page).contains("class=\"badge\""));
     // One command is told apart by its settings.
-    let mut one = Series::of(&["./sort -j {threads} input"], &|case, _| if case == 0 { 1.0 } else { 0.5 });
+    let mut one =
+        Series::of(&["./sort -j {threads} input"], &|case, _| if case == 0 { 1.0 } else { 0.5 });
     one.asked.parameters = vec![parameter("threads", &["1", "2"])];
     let (found, runs) = one.found();
     let page = spaced(&html::versus(&found, &runs));
     assert!(page.contains(" % less time than a (threads=1) [-"), "{}", own(&page));
-    // Noise of which nothing follows: what would settle it is told at once of a few, and else folded away.
-    let noise =
-        &|case: usize, round: u32| 1.0 + mixed(u64::from(round * 31) + case as u64) as f64 / u64::MAX as f64;
+    // Noise of which nothing follows: what would settle it is told at once of a few, and else
+    // folded away.
+    let noise = &|case: usize, round: u32| {
+        1.0 + mixed(u64::from(round * 31) + case as u64) as f64 / u64::MAX as f64
+    };
     for (commands, folded) in
         [(vec!["one", "two", "three"], 0), (vec!["one", "two", "three", "four", "five"], 4)]
     {
@@ -210,19 +241,28 @@ fn settings_of_several_commands() {
 fn too_few_rounds_that_ended_early() {
     let factor = &|_, _| 1.0;
     let trouble = Some(Trouble::Interrupted);
-    let (found, runs) =
-        Series { rounds: 5, trouble, settings: budget(0.02), ..Series::of(&["true", "false"], factor) }
-            .found();
+    let (found, runs) = Series {
+        rounds: 5,
+        trouble,
+        settings: budget(0.02),
+        ..Series::of(&["true", "false"], factor)
+    }
+    .found();
     let page = check("versus-cut", &html::versus(&found, &runs));
     assert!(page.contains("Ended early: interrupted."));
     // Without a figure there is none to be drawn, but the runs there are.
     assert!(!page.contains("\"kind\":\"ranges\"") && page.contains("\"kind\":\"runs\""));
-    assert!(page.contains("On ci-7, b against a has no figure: too few rounds: 2"), "{}", own(&page));
+    assert!(
+        page.contains("On ci-7, b against a has no figure: too few rounds: 2"),
+        "{}",
+        own(&page)
+    );
 }
 
 #[test]
 fn very_many_runs_have_room() {
-    let (found, runs) = Series { rounds: 20_000, ..Series::of(&["one", "two"], &|_, _| 1.0) }.found();
+    let (found, runs) =
+        Series { rounds: 20_000, ..Series::of(&["one", "two"], &|_, _| 1.0) }.found();
     let page = html::page(&html::versus(&found, &runs));
     assert!(page.len() < 2_000_000, "{}", page.len());
     assert!(page.contains("the median of up to 7 runs in a row"));

@@ -16,22 +16,31 @@ A TASK is a built-in workload or a program's command line, in quotes:
   ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
   ringfence prove --victim-run './sort input' --aggressor ./backup --budget 2%")]
 #[command(after_long_help = Exit::table_and("\
-A TASK is a program's command line or a built-in workload: chase footprint=4MiB, write instruction=clwb, \
+A TASK is a program's command line or a built-in workload: chase footprint=4MiB, write \
+instruction=clwb, \
 ring, stream, mcf, alu. A victim that is a program must show its progress. Where the kernel counts \
 instructions, nothing is needed for that. Elsewhere, have it print a line for each unit of work \
-(--victim-progress lines) or the latency of each operation (latencies), or count in a file (counter); or name a \
+(--victim-progress lines) or the latency of each operation (latencies), or count in a file \
+(counter); or name a \
 command that ends, whose runs are timed (--victim-run), or that prints a figure (--victim-metric).
 
-A victim that is a program is first stopped for half of the time. If that does not slow it down (it ends \
-after a fixed time, say), there is no verdict; nor is there one if the aggressor does next to nothing.
+A victim that is a program is first stopped for half of the time. If that does not slow it down \
+(it ends \
+after a fixed time, say), there is no verdict; nor is there one if the aggressor does next to \
+nothing.
 
-Levers: placement (CPUs farther away), instruction, io and pace (built-in writers), env (programs linked with \
-PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), cpuset and duty (other CPUs, and \
+Levers: placement (CPUs farther away), instruction, io and pace (built-in writers), env (programs \
+linked with \
+PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), \
+cpuset and duty (other CPUs, and \
 pauses, for an aggressor that runs already), other-dir \
-(built-in tasks on files, in the folder of --other-dir), io-limit (what the aggressor writes to its disk), ionice (the order of its requests there), io-weight (its \
+(built-in tasks on files, in the folder of --other-dir), io-limit (what the aggressor writes to \
+its disk), ionice (the order of its requests there), io-weight (its \
 share of the disk), memory-high (what it may have cached and not written), with \
---system scheduler, queue-requests and dirty-background (settings that everybody shares), cat (cache ways for the \
-victim alone), mba (the aggressor's memory bandwidth), cat+mba. The last three need a mounted resctrl and usually root.
+--system scheduler, queue-requests and dirty-background (settings that everybody shares), cat \
+(cache ways for the \
+victim alone), mba (the aggressor's memory bandwidth), cat+mba. The last three need a mounted \
+resctrl and usually root.
 
 Examples:
   ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
@@ -62,8 +71,9 @@ pub struct Prove {
     pub shown: Shown,
     /// What is allowed: 2%, or 'p99<5ms'
     ///
-    /// A share such as 2% is the slowdown that is allowed. A metric, < and a duration bound it whatever it is alone:
-    /// mean, p50, p90, p99 or p99.9, of a victim whose latencies are counted (see --metric, which follows).
+    /// A share such as 2% is the slowdown that is allowed. A metric, < and a duration bound it
+    /// whatever it is alone: mean, p50, p90, p99 or p99.9, of a victim whose latencies are counted
+    /// (see --metric, which follows).
     #[arg(long, value_name = "BUDGET", allow_hyphen_values = true, default_value = "2%")]
     pub budget: String,
     #[command(flatten)]
@@ -91,13 +101,21 @@ pub struct Prove {
     /// A single program may use every CPU named here.
     #[arg(long, value_name = "CPUS", conflicts_with = "placement")]
     pub aggressor_cpus: Option<String>,
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Levers", hide_short_help = true)]
-    #[arg(help = format!("Try only these levers: {}", ringfence_studies::prove::lever_names().join(", ")))]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        help_heading = "Levers",
+        hide_short_help = true
+    )]
+    #[arg(help = format!("Try only these levers: \
+                          {}", ringfence_studies::prove::lever_names().join(", ")))]
     pub levers: Vec<String>,
     /// Leave the winning setting in place, if it can stay after the run
     ///
-    /// 'ringfence resctrl undo' puts back what was there of cat and mba. An aggressor that runs already keeps its quota, weight,
-    /// cpuset or io-limit in its own control group, and the commands that take it away are printed.
+    /// 'ringfence resctrl undo' puts back what was there of cat and mba. An aggressor that runs
+    /// already keeps its quota, weight, cpuset or io-limit in its own control group, and the
+    /// commands that take it away are printed.
     #[arg(long, help_heading = "Levers")]
     pub keep: bool,
     #[command(flatten)]
@@ -114,12 +132,25 @@ pub struct Prove {
     pub system: bool,
     /// At most this many trials (starts of the victim) in the first stage, and in the last
     /// [default: as many as fit into --time; without it 48, or 24 with --victim-run]
-    #[arg(long, alias = "lives", value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    #[arg(
+        long,
+        alias = "lives",
+        value_name = "N",
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub trials: Option<u32>,
     /// Rounds in each trial [default: 2; 1 with --victim-run, and with files]
-    #[arg(long, alias = "blocks", value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    #[arg(
+        long,
+        alias = "blocks",
+        value_name = "N",
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub rounds: Option<u32>,
-    /// Length of a window, one stretch of measured time [default: 50ms; 100ms with programs, 400ms with files]
+    /// Length of a window, one stretch of measured time [default: 50ms; 100ms with programs, 400ms
+    /// with files]
     #[arg(
         long,
         value_name = "TIME",
@@ -137,7 +168,8 @@ pub struct Prove {
         hide_short_help = true
     )]
     pub settle: Option<String>,
-    /// Wait at most this long for rates to become steady after a change of cat or mba [default: 10s]
+    /// Wait at most this long for rates to become steady after a change of cat or mba [default:
+    /// 10s]
     #[arg(
         long,
         alias = "fence-settle",
@@ -162,7 +194,13 @@ pub struct Prove {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub time: Option<String>,
     /// Seed for everything that is random
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub seed: u64,
     /// Continue the interrupted proof in this folder
     #[arg(long, value_name = "DIR", help_heading = "Output",
@@ -185,8 +223,9 @@ Examples:
 pub struct Tune {
     /// Memory such as dram, or a folder: file:DIR
     ///
-    /// One of dram, tmpfs:/dir, dax:/path, devdax:/dev/daxX.Y and node:N, or file:DIR. Of a folder it finds the
-    /// cheapest durable way to commit records to files in it: call, layout, and records a sync.
+    /// One of dram, tmpfs:/dir, dax:/path, devdax:/dev/daxX.Y and node:N, or file:DIR. Of a folder
+    /// it finds the cheapest durable way to commit records to files in it: call, layout, and
+    /// records a sync.
     #[arg(value_name = "TARGET", default_value = "dram")]
     pub target: String,
     /// A task that the writer must not slow down
@@ -219,10 +258,22 @@ pub struct Tune {
     /// Trials (starts of a task) for the costs, and for the confirmation [default: 10]
     ///
     /// Of file:DIR 3 for the costs, and 8 for the confirmation.
-    #[arg(long, alias = "lives", value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    #[arg(
+        long,
+        alias = "lives",
+        value_name = "N",
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub trials: Option<u32>,
     /// Seed for everything that is random
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measuring", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub seed: u64,
     /// The policy file [default: ringfence-policy.toml]
     ///
@@ -243,7 +294,8 @@ pub struct Tune {
 A TASK is a built-in workload or a program's command line, in quotes:
   ringfence pair --task 'chase footprint=64MiB' --task mcf --task alu")]
 #[command(after_long_help = "\
-A TASK is written as for 'ringfence neighbours', without lists. Tasks are numbered in the order given; \
+A TASK is written as for 'ringfence neighbours', without lists. Tasks are numbered in the order \
+given; \
 identical ones are measured once. This takes about a minute for up to four different tasks.
 
 Examples:
@@ -259,7 +311,8 @@ pub struct Pair {
     /// Without it, they are taken as paired in the order given: 1+2,3+4.
     #[arg(long, value_name = "PAIRS")]
     pub present: Option<String>,
-    /// Where the two CPUs are relative to each other [default: smt where there are siblings, else auto]
+    /// Where the two CPUs are relative to each other [default: smt where there are siblings, else
+    /// auto]
     #[arg(long, value_enum, value_name = "WHERE", hide_short_help = true)]
     pub placement: Option<Placement>,
     /// Continue the interrupted run in this folder
@@ -288,7 +341,8 @@ pub enum PolluterArg {
 A TASK is a built-in workload or a program's command line, in quotes:
   ringfence sensitivity --victim mcf --victim alu")]
 #[command(after_long_help = "\
-This takes about half a minute for each victim and polluter. Several victims are measured together, and \
+This takes about half a minute for each victim and polluter. Several victims are measured \
+together, and \
 the most sensitive one is named.
 
 Examples:
@@ -302,7 +356,13 @@ pub struct Sensitivity {
     #[arg(long, value_name = "TASK", required = true)]
     pub victim: Vec<String>,
     /// What pollutes the cache
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "write", hide_short_help = true)]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "write",
+        hide_short_help = true
+    )]
     pub polluter: Vec<PolluterArg>,
     /// The polluter's footprints, such as 1MiB,8MiB
     ///

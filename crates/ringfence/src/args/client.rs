@@ -1,4 +1,5 @@
-//! Flags for a victim that is a program: how its progress is seen, and the server of which it is the client.
+//! Flags for a victim that is a program: how its progress is seen, and the server of which it is
+//! the client.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
@@ -14,13 +15,15 @@ pub enum Progress {
     Latencies,
     /// A number that it writes to the file named by $RINGFENCE_COUNTER (8 bytes, native byte order)
     Counter,
-    /// Runs: it ends after a fixed amount of work and is started again, and finished runs are counted
+    /// Runs: it ends after a fixed amount of work and is started again, and finished runs are
+    /// counted
     Runs,
     /// CPU time: how much it ran, not how fast
     CpuTime,
 }
 
-// CPU time would show no slowdown of a victim: the verb refuses it and says why, and nothing offers it.
+// CPU time would show no slowdown of a victim: the verb refuses it and says why, and nothing offers
+// it.
 fn of_a_victim() -> impl TypedValueParser<Value = Progress> {
     let word = |progress: &Progress| {
         let word = progress.to_possible_value()?;
@@ -33,9 +36,11 @@ fn of_a_victim() -> impl TypedValueParser<Value = Progress> {
 /// How the progress of a victim that is a program is seen.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Shown {
-    /// The figure of a run, where that is not its time: what the first group of this pattern finds in its output
+    /// The figure of a run, where that is not its time: what the first group of this pattern finds
+    /// in its output
     ///
-    /// Such as 'Requests/sec: +([0-9.]+)', with --better higher. A unit behind the number is read: ns, us, ms, s, k, M, G.
+    /// Such as 'Requests/sec: +([0-9.]+)', with --better higher. A unit behind the number is read:
+    /// ns, us, ms, s, k, M, G.
     #[arg(long, value_name = "REGEX", hide_short_help = true)]
     pub victim_metric: Option<String>,
     /// Whether less of that figure is better, as of a time, or more, as of a rate [default: lower]
@@ -44,7 +49,8 @@ pub struct Shown {
     /// How a victim that is a program shows its progress [default: instructions]
     #[arg(long, value_parser = of_a_victim(), value_name = "HOW", hide_short_help = true)]
     pub victim_progress: Option<Progress>,
-    /// What the values of an HDR histogram log are in that the victim prints, which does not say it [default: ns]
+    /// What the values of an HDR histogram log are in that the victim prints, which does not say it
+    /// [default: ns]
     #[arg(long, value_name = "UNIT", value_parser = ["ns", "us", "ms"], hide_short_help = true)]
     pub victim_log_unit: Option<String>,
 }
@@ -54,8 +60,8 @@ pub struct Shown {
 pub struct Client {
     /// Start this server first; the victim is its --client
     ///
-    /// The server is started anew for each trial, paused and ended with its client, and runs on the victim's side. It must stay in
-    /// the foreground.
+    /// The server is started anew for each trial, paused and ended with its client, and runs on the
+    /// victim's side. It must stay in the foreground.
     #[arg(long, value_name = "COMMAND", help_heading = "Services", requires_all = ["client", "ready"], hide_short_help = true)]
     pub server: Option<String>,
     /// A client of that server, whose progress is the victim's
@@ -72,13 +78,32 @@ pub struct Client {
     pub client: Option<String>,
     /// When the server is ready: port:PORT, tcp://HOST:PORT or line:REGEX
     ///
-    /// It accepts connections at a port, of this machine or of HOST, or it has printed a line in which REGEX is found.
-    #[arg(long, value_name = "WHAT", help_heading = "Services", requires = "server", hide_short_help = true)]
+    /// It accepts connections at a port, of this machine or of HOST, or it has printed a line in
+    /// which REGEX is found.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        help_heading = "Services",
+        requires = "server",
+        hide_short_help = true
+    )]
     pub ready: Option<String>,
     /// How long that may take, 100s at most [default: 30s]
-    #[arg(long, value_name = "TIME", help_heading = "Services", requires = "server", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        help_heading = "Services",
+        requires = "server",
+        hide_short_help = true
+    )]
     pub ready_within: Option<String>,
     /// The server's CPUs, on which nobody else is placed [default: those of the client]
-    #[arg(long, value_name = "CPUS", help_heading = "Services", requires = "server", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "CPUS",
+        help_heading = "Services",
+        requires = "server",
+        hide_short_help = true
+    )]
     pub server_cpus: Option<String>,
 }

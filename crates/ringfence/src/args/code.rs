@@ -12,17 +12,24 @@ Nothing is run, but with --check: code is counted; of a trace, what was executed
   ringfence census ./my-program
   ringfence census --diff old/libstore.so new/libstore.so")]
 #[command(after_long_help = "\
-Nothing is run, but with --check. The counts say what stands in the code, not what is executed; those of a trace say what a program \
-executed while it was recorded, where, and what of it was needless or missing. 'nt store' counts non-temporal stores \
-(movnti, movntdq and their kin) and the direct stores movdiri and movdir64b; 'locked' counts instructions with a lock \
+Nothing is run, but with --check. The counts say what stands in the code, not what is executed; \
+those of a trace say what a program \
+executed while it was recorded, where, and what of it was needless or missing. 'nt store' counts \
+non-temporal stores \
+(movnti, movntdq and their kin) and the direct stores movdiri and movdir64b; 'locked' counts \
+instructions with a lock \
 prefix and xchg with memory, which are full fences, too.
 
-Of functions that a program chooses from when it runs, such as those of an IFUNC symbol, each is listed with the \
-features of the processor that it needs, and those that this machine lacks. Which one is taken is not told where the \
+Of functions that a program chooses from when it runs, such as those of an IFUNC symbol, each is \
+listed with the \
+features of the processor that it needs, and those that this machine lacks. Which one is taken is \
+not told where the \
 machine can run several. Of several files, --all lists them. They are not detected in object files.
 
-Functions are named that have non-temporal stores with no fence on any path out: their callers have to fence. Files in \
-which no code is found are listed with the reason; where there is no code at all, the exit code is 2.
+Functions are named that have non-temporal stores with no fence on any path out: their callers \
+have to fence. Files in \
+which no code is found are listed with the reason; where there is no code at all, the exit code is \
+2.
 
 Examples:
   ringfence census ./my-program
@@ -34,7 +41,8 @@ Examples:
 pub struct Census {
     /// A program, library, object file, archive, folder or trace
     ///
-    /// Links within a folder are not followed. Files in it that are for another processor are listed and passed over.
+    /// Links within a folder are not followed. Files in it that are for another processor are
+    /// listed and passed over.
     #[arg(value_name = "PATH", required_unless_present = "package")]
     pub paths: Vec<PathBuf>,
     /// An installed Debian package; may be repeated
@@ -42,14 +50,14 @@ pub struct Census {
     pub package: Vec<String>,
     /// Compare with this older build or trace, place by place
     ///
-    /// Of two builds, functions are compared. Of two traces, what was executed: by function, by instruction and by caller,
-    /// each known by its function, source file and line.
+    /// Of two builds, functions are compared. Of two traces, what was executed: by function, by
+    /// instruction and by caller, each known by its function, source file and line.
     #[arg(long, value_name = "OLD", conflicts_with = "package")]
     pub diff: Option<PathBuf>,
     /// Of a trace: lint by intel, amd, old-amd or eadr rules
     ///
-    /// Intel's processors without eADR, AMD's, AMD's before clflushopt, or processors whose caches are durable. Intel's
-    /// unless it is given. What is counted depends on none of them.
+    /// Intel's processors without eADR, AMD's, AMD's before clflushopt, or processors whose caches
+    /// are durable. Intel's unless it is given. What is counted depends on none of them.
     #[arg(long, value_name = "WHOSE", conflicts_with = "diff")]
     pub rules: Option<String>,
     /// Of a trace: what it would cost by a survey's costs
@@ -57,9 +65,10 @@ pub struct Census {
     pub costs: Option<PathBuf>,
     /// Of a trace: run its command with other instructions
     ///
-    /// What they would change is predicted by playing the trace's stores, flushes and fences back on this machine, and
-    /// measured by running the command on copies of its files: with clflushopt, clflush and no flush, as PMDK's variables
-    /// (PMEM_NO_CLWB and its kin) ask for. Its environment must be that in which it was recorded.
+    /// What they would change is predicted by playing the trace's stores, flushes and fences back
+    /// on this machine, and measured by running the command on copies of its files: with
+    /// clflushopt, clflush and no flush, as PMDK's variables (PMEM_NO_CLWB and its kin) ask for.
+    /// Its environment must be that in which it was recorded.
     #[arg(long, conflicts_with = "diff")]
     pub check: bool,
     /// How long --check may take, about
@@ -88,9 +97,12 @@ The command works on a copy of the files; nothing of it reaches them.
   ringfence trace --file /mnt/pmem/pool -- ./my-program /mnt/pmem/pool
   ringfence census ringfence-trace")]
 #[command(after_long_help = "\
-Records every store to the mapped files with its bytes, every flush of them, and every fence and locked instruction \
-that follows, with its place in the code, thread and order: of the command, its libraries, threads, children and what \
-they execute, linked statically or not. Nothing has to be compiled anew. What does not touch the files runs at its \
+Records every store to the mapped files with its bytes, every flush of them, and every fence and \
+locked instruction \
+that follows, with its place in the code, thread and order: of the command, its libraries, \
+threads, children and what \
+they execute, linked statically or not. Nothing has to be compiled anew. What does not touch the \
+files runs at its \
 own speed. The exit code is the command's own, or 128 and the number of the signal that ended it.
 
 A trace holds the program's data: only its owner can read it.
@@ -114,8 +126,9 @@ pub struct Trace {
     pub loads: bool,
     /// Let the command change the files themselves
     ///
-    /// Otherwise it finds copies in their places, which are removed in the end; this needs a mount that is the command's
-    /// own, for which it is put into a mount namespace (and, without privileges, a user namespace).
+    /// Otherwise it finds copies in their places, which are removed in the end; this needs a mount
+    /// that is the command's own, for which it is put into a mount namespace (and, without
+    /// privileges, a user namespace).
     #[arg(long)]
     pub in_place: bool,
     /// Make a trace of a log of pmemcheck's stores

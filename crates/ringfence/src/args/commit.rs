@@ -62,7 +62,13 @@ pub struct Commit {
     #[arg(long, value_name = "LIST", help_heading = "Axes", hide_short_help = true)]
     pub writers: Option<String>,
     /// Logs at once, each with writers of its own [default: 1]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Axes", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        help_heading = "Axes",
+        hide_short_help = true
+    )]
     pub threads: Option<Vec<u32>>,
     /// CPUs for the writers, such as 2,4-6
     #[arg(long, value_name = "CPUS", help_heading = "Axes", hide_short_help = true)]

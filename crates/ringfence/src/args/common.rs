@@ -21,7 +21,8 @@ pub struct Output {
     pub quiet: bool,
     /// Let built-in tasks write this much to disks [default: 20GiB]
     ///
-    /// A run that reaches it ends, keeps what it has, and is undecided. What other programs write is not limited.
+    /// A run that reaches it ends, keeps what it has, and is undecided. What other programs write
+    /// is not limited.
     #[arg(long, value_name = "SIZE", help_heading = "Measuring", hide_short_help = true)]
     pub write_limit: Option<String>,
 }
@@ -33,12 +34,19 @@ pub struct Measuring {
     ///
     /// With a list such as 10,20,40, measuring stops after the first of these numbers at which the
     /// intervals are narrow enough (see --precision).
-    #[arg(long, alias = "lives", value_name = "N,...", value_delimiter = ',', help_heading = "Measuring")]
+    #[arg(
+        long,
+        alias = "lives",
+        value_name = "N,...",
+        value_delimiter = ',',
+        help_heading = "Measuring"
+    )]
     pub trials: Option<Vec<u32>>,
     /// Measure for so long, such as 60s
     ///
-    /// Without --trials, the time is used until the question is settled. Where it is too short for every case, some are left
-    /// out, the least useful first. No trial is begun that would end later, unless the first figure needs it.
+    /// Without --trials, the time is used until the question is settled. Where it is too short for
+    /// every case, some are left out, the least useful first. No trial is begun that would end
+    /// later, unless the first figure needs it.
     // The name it had while --budget was not a share everywhere.
     #[arg(
         long,
@@ -49,7 +57,13 @@ pub struct Measuring {
     )]
     pub time: Option<String>,
     /// Rounds in each trial; a round measures every case once
-    #[arg(long, alias = "blocks", value_name = "N", help_heading = "Measuring", hide_short_help = true)]
+    #[arg(
+        long,
+        alias = "blocks",
+        value_name = "N",
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub rounds: Option<u32>,
     /// Length of a window, which is one stretch of measured time, such as 20ms
     #[arg(
@@ -87,7 +101,8 @@ pub struct Measuring {
         hide_short_help = true
     )]
     pub margin: Option<String>,
-    /// Stop at a number of --trials once no interval is wider than this to either side, such as 0.5%
+    /// Stop at a number of --trials once no interval is wider than this to either side, such as
+    /// 0.5%
     #[arg(
         long,
         value_name = "SHARE",
@@ -108,7 +123,8 @@ pub struct Measuring {
     /// Seed for everything that is random
     #[arg(long, value_name = "N", help_heading = "Measuring", hide_short_help = true)]
     pub seed: Option<u64>,
-    /// Keep CPUs out of deep idle states while measuring (needs write access to /dev/cpu_dma_latency)
+    /// Keep CPUs out of deep idle states while measuring (needs write access to
+    /// /dev/cpu_dma_latency)
     #[arg(long, help_heading = "Measuring", hide_short_help = true)]
     pub no_deep_idle: bool,
     /// Write the experiment to this file instead of running it
@@ -125,9 +141,13 @@ pub struct Metric {
     #[arg(long, value_name = "QUANTITY", help_heading = "Measuring")]
     #[arg(help = "Compare mean, p50, p90, p99 or p99.9 [default: mean]")]
     #[arg(long_help = format!(
-        "What is compared: {} [default: mean]\n\nThe mean time of a unit of work, or a quantile of the latencies of single \
-         units. These are counted of a probe's answers, of commit, read and 'chase histogram=true', and of a program that reports latencies. A quantile takes many: p99 takes 1000 on each \
-         side, p99.9 takes 10000, and more where slow ones come in bursts. Where there are fewer, it is refused with how many trials would do.",
+        "What is compared: {} [default: mean]\n\nThe mean time of a unit of work, or a quantile of \
+         the latencies of single \
+         units. These are counted of a probe's answers, of commit, read and 'chase \
+         histogram=true', and of a program that reports latencies. A quantile takes many: p99 \
+         takes 1000 on each \
+         side, p99.9 takes 10000, and more where slow ones come in bursts. Where there are fewer, \
+         it is refused with how many trials would do.",
         Quantity::NAMES.join(", ")
     ))]
     pub metric: Option<String>,
@@ -138,8 +158,8 @@ pub struct Metric {
 pub struct On {
     /// Simulate a described machine; nothing is measured
     ///
-    /// A file that describes a machine, or the name of one that comes with Ringfence ('ringfence machine' lists them), in
-    /// place of this machine. Every figure then says that it is simulated.
+    /// A file that describes a machine, or the name of one that comes with Ringfence ('ringfence
+    /// machine' lists them), in place of this machine. Every figure then says that it is simulated.
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     pub machine: Option<String>,
 }

@@ -9,16 +9,23 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use super::{Args, slips};
 use crate::failure::Exit;
 
-/// The verbs, grouped by what they are for: the front page lists them so, the last group in one line.
+/// The verbs, grouped by what they are for: the front page lists them so, the last group in one
+/// line.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Start here", &["survey", "prove", "versus", "explain"]),
-    ("Measure", &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "run", "fleet"]),
+    (
+        "Measure",
+        &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "run", "fleet"],
+    ),
     ("Look at results", &["show", "report", "compare"]),
     (
         "Look at this machine, and at programs",
         &["doctor", "topology", "machine", "resctrl", "restore", "census", "trace"],
     ),
-    ("Also", &["aa", "claims", "reproduce", "whatif", "calibrate", "contribute", "completions", "man"]),
+    (
+        "Also",
+        &["aa", "claims", "reproduce", "whatif", "calibrate", "contribute", "completions", "man"],
+    ),
 ];
 
 /// The whole command line: help, manual pages, completions and hints follow it.
@@ -56,7 +63,8 @@ pub fn parse() -> Result<Args, String> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_words(words: &[String]) -> Result<Args, String> {
-    let words: Vec<_> = std::iter::once("ringfence".into()).chain(words.iter().map(OsString::from)).collect();
+    let words: Vec<_> =
+        std::iter::once("ringfence".into()).chain(words.iter().map(OsString::from)).collect();
     let parsed = command().try_get_matches_from(&words);
     parsed.and_then(|matches| Args::from_arg_matches(&matches)).map_err(|error| {
         let mut command = command().disable_help_subcommand(true);
@@ -75,10 +83,12 @@ fn page(command: &Command) -> String {
         let _ = writeln!(page, "\n{header}{group}:{header:#}");
         for verb in verbs.iter().filter_map(|verb| command.find_subcommand(verb)) {
             let (name, about) = (verb.get_name(), verb.get_about().map(ToString::to_string));
-            let _ = writeln!(page, "  {literal}{name:<11}{literal:#}  {}", about.unwrap_or_default());
+            let _ =
+                writeln!(page, "  {literal}{name:<11}{literal:#}  {}", about.unwrap_or_default());
         }
     }
-    let brief: Vec<String> = brief.iter().map(|verb| format!("{literal}{verb}{literal:#}")).collect();
+    let brief: Vec<String> =
+        brief.iter().map(|verb| format!("{literal}{verb}{literal:#}")).collect();
     let _ = writeln!(page, "\n{header}{last}:{header:#} {}", brief.join(", "));
     page + "\n'ringfence VERB -h' lists the usual flags, 'ringfence help VERB' explains all.\n"
         + &Exit::in_brief()
@@ -90,7 +100,8 @@ mod tests {
 
     #[test]
     fn every_verb_is_in_one_group() {
-        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        let mut grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
         let command = command();
         let mut verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
         grouped.sort_unstable();

@@ -13,7 +13,8 @@ use super::common::{JournalFolder, Measuring, On};
     arg_required_else_help = true,
     after_long_help = "\
 Linux can lock regions into the caches of Broadwell-X, Goldmont and Goldmont Plus only. On other \
-processors, 'measure' says so and measures cache ways reserved for the reader, with preloading, instead; without \
+processors, 'measure' says so and measures cache ways reserved for the reader, with preloading, \
+instead; without \
 resctrl, it measures ordinary memory only. 'create', 'remove' and 'misses' need root.
 
 Examples:
@@ -32,8 +33,8 @@ pub struct Lock {
 pub enum LockAction {
     /// Measure how fast memory is after a pause, beside noise
     ///
-    /// Measures random reads after a pause: from memory, from cache ways reserved for it and from a locked
-    /// region, beside a task that fills the cache, and after a flush.
+    /// Measures random reads after a pause: from memory, from cache ways reserved for it and from a
+    /// locked region, beside a task that fills the cache, and after a flush.
     Measure(Box<LockMeasure>),
     /// Lock a region into a cache, until it is removed
     Create(LockCreate),

@@ -115,9 +115,9 @@ pub struct Write {
     pub size: Option<String>,
     /// dram, tmpfs:/dir, file:/path, ... [default: dram]
     ///
-    /// The memory to write to: one of dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y and node:N. Files are
-    /// unlinked while they are open, and a file that exists is never written to; but a device-DAX
-    /// device is overwritten.
+    /// The memory to write to: one of dram, tmpfs:/dir, file:/path, dax:/path, devdax:/dev/daxX.Y
+    /// and node:N. Files are unlinked while they are open, and a file that exists is never written
+    /// to; but a device-DAX device is overwritten.
     #[arg(long, short, value_name = "LIST", help_heading = "Axes")]
     pub target: Option<String>,
     /// Page size: 4KiB, thp (transparent huge pages), 2MiB (reserved) [default: 4KiB]
@@ -146,7 +146,8 @@ pub struct Write {
 A TASK is a built-in workload or a program's command line, in quotes:
   ringfence neighbours --victim chase --aggressor 'write instruction=clwb,nt'")]
 #[command(after_long_help = "\
-A TASK is a built-in workload with its parameters, each one value or a list separated by commas; or a \
+A TASK is a built-in workload with its parameters, each one value or a list separated by commas; \
+or a \
 program's command line:
   write instruction=clwb,nt block=4KiB    chase footprint=4MiB    mcf footprint=8MiB
   stream size=192MiB    alu    idle    'stress-ng --cache 1'    read size=256KiB interval=10ms
@@ -171,11 +172,18 @@ pub struct Neighbours {
     pub shown: Shown,
     /// A task to run beside it; may be repeated
     ///
-    /// Several are compared with each other. Without this flag, the aggressors are a writer with each instruction, alu and idle.
+    /// Several are compared with each other. Without this flag, the aggressors are a writer with
+    /// each instruction, alu and idle.
     #[arg(long, value_name = "TASK")]
     pub aggressor: Vec<String>,
     /// How many aggressors run at once, each on a core of its own
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1",
+        hide_short_help = true
+    )]
     pub aggressors: Vec<u32>,
     /// Where aggressors run relative to the victim
     #[arg(long, value_enum, value_name = "WHERE", default_value = "auto", hide_short_help = true)]
@@ -188,10 +196,11 @@ pub struct Neighbours {
     pub aggressor_cpus: Option<String>,
     /// Measure episodes, in which late harm is seen [default: 40s+37s]
     ///
-    /// In the place of a window, everybody runs for the first time, or until the aggressor has reached its limit. Then it is
-    /// stopped, its files unsynced, and the victim is measured for the second time. The window without aggressors is as
-    /// long, so that a pair of the default length takes two and a half minutes and more, and the default of 6 trials with one
-    /// pair of each aggressor a quarter of an hour for each. Aggressors must be built in.
+    /// In the place of a window, everybody runs for the first time, or until the aggressor has
+    /// reached its limit. Then it is stopped, its files unsynced, and the victim is measured for
+    /// the second time. The window without aggressors is as long, so that a pair of the default
+    /// length takes two and a half minutes and more, and the default of 6 trials with one pair of
+    /// each aggressor a quarter of an hour for each. Aggressors must be built in.
     #[arg(
         long,
         value_name = "TIME+TIME",
@@ -216,8 +225,10 @@ pub struct Neighbours {
 /// `run`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
---resume continues a run that was interrupted or killed, or whose time ran out. It continues as planned: \
-only --time, --quiet, --json and --no-deep-idle can be given with it. A dataset that is complete is \
+--resume continues a run that was interrupted or killed, or whose time ran out. It continues as \
+planned: \
+only --time, --quiet, --json and --no-deep-idle can be given with it. A dataset that is complete \
+is \
 printed.
 
 Examples:
@@ -290,8 +301,9 @@ pub struct Reproduce {
     pub quick: bool,
     /// Simulate them on described machines; nothing is measured
     ///
-    /// On the machines that come nearest to the publications' own, or on that of --machine. What a publication leaves open is
-    /// simulated in several readings. All of it takes some 16 minutes on two CPUs.
+    /// On the machines that come nearest to the publications' own, or on that of --machine. What a
+    /// publication leaves open is simulated in several readings. All of it takes some 16 minutes on
+    /// two CPUs.
     #[arg(long, conflicts_with_all = ["quick", "dax", "save", "list"])]
     pub simulated: bool,
     /// Figures measured here, to stand beside them

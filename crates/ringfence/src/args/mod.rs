@@ -32,8 +32,8 @@ pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
 };
 pub use machine::{
-    Calibrate, Describe, Explain, Inspect, MachineAction, MachineCheck, MachineNew, MachineSensitivity,
-    PutBack,
+    Calibrate, Describe, Explain, Inspect, MachineAction, MachineCheck, MachineNew,
+    MachineSensitivity, PutBack,
 };
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
 pub use resctrl::{Apply, Confined, Forget, Resctrl, ResctrlAction, Undo, Watch};
@@ -66,14 +66,16 @@ pub enum Verb {
     Prove(Box<Prove>),
     /// Say which of two commands is slower, by how much: a benchmark
     ///
-    /// Runs commands whole and interleaved, one next to the other, until the question is settled or the time is over, and says
-    /// first how small a difference can be told. For two builds of a program, or two settings. The flags of hyperfine work.
+    /// Runs commands whole and interleaved, one next to the other, until the question is settled or
+    /// the time is over, and says first how small a difference can be told. For two builds of a
+    /// program, or two settings. The flags of hyperfine work.
     #[command(after_long_help = Exit::table_and(VERSUS))]
     Versus(Box<ringfence_versus::Flags>),
     /// Say how durable a store to a path can become, and why
     ///
-    /// Of a file or folder it also says what stands between it and its medium: the file system, the disks, their caches, and
-    /// so what fsync and the like promise there. Disks are watched for a quarter of a second, to see whether others use them.
+    /// Of a file or folder it also says what stands between it and its medium: the file system, the
+    /// disks, their caches, and so what fsync and the like promise there. Disks are watched for a
+    /// quarter of a second, to see whether others use them.
     Explain(Explain),
     /// Measure what durable writes cost, for any combination of settings
     Write(Box<Write>),
@@ -89,8 +91,8 @@ pub enum Verb {
     Sensitivity(Box<Sensitivity>),
     /// Find the cheapest durable write for a target; write a policy file
     ///
-    /// Compares every method on the target, confirms the cheapest on fresh trials, and writes it as a
-    /// policy file, which the persistence library reads.
+    /// Compares every method on the target, confirms the cheapest on fresh trials, and writes it as
+    /// a policy file, which the persistence library reads.
     Tune(Tune),
     /// Keep memory in a cache: measure what does; lock regions
     Lock(Lock),
@@ -101,12 +103,13 @@ pub enum Verb {
     Aa(Box<Aa>),
     /// Count flushes, fences, non-temporal stores in programs' code
     ///
-    /// Reads program files, libraries, object files and archives, and counts every flush, fence, non-temporal store and
-    /// locked instruction in them, by function. Nothing is run.
+    /// Reads program files, libraries, object files and archives, and counts every flush, fence,
+    /// non-temporal store and locked instruction in them, by function. Nothing is run.
     Census(Census),
     /// Record a program's stores, flushes and fences to files
     ///
-    /// Runs a command and records what it does to files that it maps: every store, flush and fence, with its place.
+    /// Runs a command and records what it does to files that it maps: every store, flush and fence,
+    /// with its place.
     Trace(Trace),
     /// Run an experiment file, or resume a run that was cut short
     Run(Box<Run>),
@@ -120,23 +123,27 @@ pub enum Verb {
     Compare(Compare),
     /// Say which published claims hold, by figures of machines
     ///
-    /// Holds every claim of the documents that Ringfence began with against the datasets in results/.
+    /// Holds every claim of the documents that Ringfence began with against the datasets in
+    /// results/.
     Claims(Claims),
     /// Pack a dataset without names and paths, to be published
     ///
-    /// Writes what figures need of a dataset, or of each in a folder, below results/, for a pull request: the samples, the
-    /// experiment, and of the machine the processor, the kernel's version and the topology. What names a host, a person or a
-    /// folder is left out; where that cannot be, it says so and writes nothing.
+    /// Writes what figures need of a dataset, or of each in a folder, below results/, for a pull
+    /// request: the samples, the experiment, and of the machine the processor, the kernel's version
+    /// and the topology. What names a host, a person or a folder is left out; where that cannot be,
+    /// it says so and writes nothing.
     Contribute(Contribute),
     /// Run an experiment on many machines by Slurm; tell which differ
     ///
-    /// Hands a verb or an experiment file to Slurm as a job array of one task a node, gathers what came of it as one table,
-    /// and says which hosts differ from others of their kind, and what to expect of the next.
+    /// Hands a verb or an experiment file to Slurm as a job array of one task a node, gathers what
+    /// came of it as one table, and says which hosts differ from others of their kind, and what to
+    /// expect of the next.
     Fleet(ringfence_fleet::flags::Fleet),
     /// Simulate a described machine, and the same with changes
     ///
-    /// Runs the same plan on a described machine and on the same machine with some of its values changed, and compares
-    /// both case by case: would more ways, another DIMM population, eADR, no SMT help? Nothing is measured.
+    /// Runs the same plan on a described machine and on the same machine with some of its values
+    /// changed, and compares both case by case: would more ways, another DIMM population, eADR, no
+    /// SMT help? Nothing is measured.
     #[command(name = "whatif")]
     WhatIf(Box<WhatIf>),
     /// List sources of noise on this machine, and what to do about them
@@ -145,23 +152,26 @@ pub enum Verb {
     Topology(Inspect),
     /// Show a described machine, which can be simulated; describe one
     ///
-    /// Shows what a machine file says, value by value, and where each value comes from. Without a file, it lists the
-    /// machines that come with Ringfence. 'new' writes a file from a survey, 'check' holds one against it.
+    /// Shows what a machine file says, value by value, and where each value comes from. Without a
+    /// file, it lists the machines that come with Ringfence. 'new' writes a file from a survey,
+    /// 'check' holds one against it.
     Machine(Describe),
     /// Fit values of a machine file to measured costs
     ///
-    /// Changes the named values such that half of the measured cells, or those that are named, come out of the
-    /// simulator, and says how far the others are off before and after.
+    /// Changes the named values such that half of the measured cells, or those that are named, come
+    /// out of the simulator, and says how far the others are off before and after.
     Calibrate(Box<Calibrate>),
     /// Show and limit who may use which cache ways and bandwidth
     ///
-    /// Shows what the kernel's resctrl says, and what earlier runs have left or kept there. 'run' and 'apply' give programs
-    /// limits of their own, which are taken back; 'watch' shows what groups use.
+    /// Shows what the kernel's resctrl says, and what earlier runs have left or kept there. 'run'
+    /// and 'apply' give programs limits of their own, which are taken back; 'watch' shows what
+    /// groups use.
     Resctrl(Resctrl),
     /// Put back whatever killed runs have left changed
     ///
-    /// Puts control groups, resctrl and other settings back as they were before a run that was killed.
-    /// What 'prove --keep' has left in place stays; 'ringfence resctrl undo' puts that back.
+    /// Puts control groups, resctrl and other settings back as they were before a run that was
+    /// killed. What 'prove --keep' has left in place stays; 'ringfence resctrl undo' puts that
+    /// back.
     Restore(PutBack),
     /// Print a completion script for bash, zsh or fish
     Completions(Completions),
@@ -190,8 +200,10 @@ impl Verb {
 }
 
 const VERSUS: &str = "\
-With --budget the exit code is 0 where b is within it, 3 where it is slower by more, 4 where that is undecided; without, it is \
-0 whatever came out. Commands run without a shell where none of them needs one; otherwise in sh, whose start is measured and subtracted.
+With --budget the exit code is 0 where b is within it, 3 where it is slower by more, 4 where that \
+is undecided; without, it is \
+0 whatever came out. Commands run without a shell where none of them needs one; otherwise in sh, \
+whose start is measured and subtracted.
 
 Examples:
   ringfence versus --a './old input' --b './new input' --budget 2%
@@ -212,7 +224,8 @@ pub enum Shell {
 /// `completions`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-bash reads ~/.local/share/bash-completion/completions/ringfence, zsh a file _ringfence in a folder of \
+bash reads ~/.local/share/bash-completion/completions/ringfence, zsh a file _ringfence in a folder \
+of \
 $fpath, and fish ~/.config/fish/completions/ringfence.fish.
 
 Examples:
@@ -231,7 +244,8 @@ Examples:
 pub struct Man {
     /// The folder for the pages
     ///
-    /// It is created where it is missing. Older pages of Ringfence are replaced, other files are not.
+    /// It is created where it is missing. Older pages of Ringfence are replaced, other files are
+    /// not.
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 }

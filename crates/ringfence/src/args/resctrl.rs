@@ -54,9 +54,10 @@ pub enum ResctrlAction {
 pub struct Limits {
     /// Ways of the L3: a mask, 0xf; or how many, 4
     ///
-    /// For each cache by its number: '0=0xf;1=0xf0', or with commas. A cache that is not named stays as it was. A number of
-    /// ways is of neighbouring ones that no exclusive group or locked region has, where possible away from those that
-    /// devices use. With CDP, code and data get the same.
+    /// For each cache by its number: '0=0xf;1=0xf0', or with commas. A cache that is not named
+    /// stays as it was. A number of ways is of neighbouring ones that no exclusive group or locked
+    /// region has, where possible away from those that devices use. With CDP, code and data get the
+    /// same.
     #[arg(long, value_name = "MASK|WAYS")]
     pub l3: Option<String>,
     /// The same of the L2
@@ -64,8 +65,9 @@ pub struct Limits {
     pub l2: Option<String>,
     /// Memory bandwidth: 50 is percent, or MB/s if mounted so
     ///
-    /// Percent of what there is, or, where resctrl is mounted with mba_MBps, MB/s (AMD: eighths of a GB/s). A unit may be
-    /// written, and must be the right one: 50%, 2000MB/s. For each memory by its number: '0=50;1=100'.
+    /// Percent of what there is, or, where resctrl is mounted with mba_MBps, MB/s (AMD: eighths of
+    /// a GB/s). A unit may be written, and must be the right one: 50%, 2000MB/s. For each memory by
+    /// its number: '0=50;1=100'.
     #[arg(long, value_name = "AMOUNT")]
     pub mba: Option<String>,
 }
@@ -92,9 +94,12 @@ pub struct Kernel {
 /// `resctrl run`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-The command, and all that it starts, is in a group of its own, which is removed when the command ends, also if ringfence \
-is killed: what still runs then runs on without limits. Signals are passed on. The exit code is the command's, or 128 \
-and the number of the signal that ended it. What is not limited stays as it is for ringfence itself. Others may still use the \
+The command, and all that it starts, is in a group of its own, which is removed when the command \
+ends, also if ringfence \
+is killed: what still runs then runs on without limits. Signals are passed on. The exit code is \
+the command's, or 128 \
+and the number of the signal that ended it. What is not limited stays as it is for ringfence \
+itself. Others may still use the \
 same ways.
 
 Examples:
@@ -139,19 +144,26 @@ pub struct Target {
 
 impl Target {
     /// All that is named; nothing where nothing is.
-    pub fn named(&self) -> Result<Vec<ringfence_limits::running::Target>, ringfence_limits::running::Error> {
-        let others = [("cgroup", &self.cgroup), ("unit", &self.unit), ("container", &self.container)];
+    pub fn named(
+        &self,
+    ) -> Result<Vec<ringfence_limits::running::Target>, ringfence_limits::running::Error> {
+        let others =
+            [("cgroup", &self.cgroup), ("unit", &self.unit), ("container", &self.container)];
         let others = others.into_iter().filter_map(|(flag, name)| Some((flag, name.clone()?)));
         let pids = self.pid.iter().map(|pid| ("pid", pid.to_string()));
-        pids.chain(others).map(|(flag, name)| ringfence_limits::running::named(flag, &name)).collect()
+        pids.chain(others)
+            .map(|(flag, name)| ringfence_limits::running::named(flag, &name))
+            .collect()
     }
 }
 
 /// `resctrl apply`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-All threads go into a group with these limits, and what they start is born there. At the end they go back to where they \
-were. What the system or the way in depends on is refused: process 1, kernel threads, sshd, systemd's own, what holds \
+All threads go into a group with these limits, and what they start is born there. At the end they \
+go back to where they \
+were. What the system or the way in depends on is refused: process 1, kernel threads, sshd, \
+systemd's own, what holds \
 containers, and ringfence itself with those that have started it or read what it prints.
 
 Examples:
@@ -186,8 +198,10 @@ pub struct Apply {
 /// `resctrl watch`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-On a terminal one table is drawn again and again; elsewhere each group and cache is a line with tabs in between, under \
-one line of heads. A group's figures include those of its monitor groups. With --pid, --cgroup, --unit or --container, \
+On a terminal one table is drawn again and again; elsewhere each group and cache is a line with \
+tabs in between, under \
+one line of heads. A group's figures include those of its monitor groups. With --pid, --cgroup, \
+--unit or --container, \
 monitor groups are made for the time of watching, and only they are shown.
 
 Examples:

@@ -7,14 +7,17 @@ use clap::Args as ClapArgs;
 pub struct Services {
     /// Ask a service that runs, and time its answers
     ///
-    /// The victim is the service that answers: http://HOST:PORT/PATH, redis://HOST:PORT, postgres://HOST/DATABASE (through
-    /// psql), tcp://HOST:PORT and unix:PATH with the bytes of --probe-send, or exec:COMMAND, a program that answers lines with
-    /// lines. Questions are asked at a fixed rate whether or not the last was answered, and the time of an answer counts from when its question was due.
+    /// The victim is the service that answers: http://HOST:PORT/PATH, redis://HOST:PORT,
+    /// postgres://HOST/DATABASE (through psql), tcp://HOST:PORT and unix:PATH with the bytes of
+    /// --probe-send, or exec:COMMAND, a program that answers lines with lines. Questions are asked
+    /// at a fixed rate whether or not the last was answered, and the time of an answer counts from
+    /// when its question was due.
     #[arg(long, value_name = "SERVICE", help_heading = "Services", conflicts_with = "victim")]
     pub victim_probe: Option<String>,
     /// What to send to tcp: and unix:, as 'PING\r\n'
     ///
-    /// The bytes of a question, with \r, \n and \xHH. redis: sends PING without it, and postgres: SELECT 1;
+    /// The bytes of a question, with \r, \n and \xHH. redis: sends PING without it, and postgres:
+    /// SELECT 1;
     #[arg(long, value_name = "BYTES", help_heading = "Services", requires = "victim_probe")]
     pub probe_send: Option<String>,
     /// Questions a second [default: 1000]
@@ -71,7 +74,8 @@ pub struct Services {
     pub victim_container: Option<String>,
     /// A process that runs already, and all it started
     ///
-    /// It is the aggressor. It is paused for windows of a tenth of a second, a fifth of its time at most, and goes on whatever happens.
+    /// It is the aggressor. It is paused for windows of a tenth of a second, a fifth of its time at
+    /// most, and goes on whatever happens.
     #[arg(long, value_name = "PID", help_heading = "Services", conflicts_with = "aggressor")]
     pub aggressor_pid: Option<u32>,
     /// A control group, by its path as in /proc/PID/cgroup
@@ -91,14 +95,15 @@ pub struct Services {
     pub longest_freeze: Option<String>,
     /// The share of its time that it is paused, at most [default: 20%]
     ///
-    /// Pauses for windows and those of the lever duty count together. That lever tries this share and half of it.
+    /// Pauses for windows and those of the lever duty count together. That lever tries this share
+    /// and half of it.
     #[arg(long, value_name = "SHARE", help_heading = "Services", hide_short_help = true)]
     pub frozen_share: Option<String>,
     /// How it is paused: group, signals or ptrace [default: the quicker of group and signals]
     ///
-    /// By its control group; by SIGSTOP to each process; or by ptrace, as debuggers pause programs. That is slower with many
-    /// threads and refused where somebody else traces one of them, but the kernel lets all go on at once if Ringfence and
-    /// its guardian are both killed.
+    /// By its control group; by SIGSTOP to each process; or by ptrace, as debuggers pause programs.
+    /// That is slower with many threads and refused where somebody else traces one of them, but the
+    /// kernel lets all go on at once if Ringfence and its guardian are both killed.
     #[arg(long, value_name = "HOW", help_heading = "Services", hide_short_help = true)]
     pub freeze: Option<String>,
 }

@@ -106,7 +106,8 @@ impl<'a> Asked<'a> {
                     self.typed
                 );
             }
-            let hint = near(word, &known).unwrap_or_else(|| format!("; it has {}", known.join(", ")));
+            let hint =
+                near(word, &known).unwrap_or_else(|| format!("; it has {}", known.join(", ")));
             return format!("'{word}' is not a verb of '{}'{hint}", self.typed);
         }
         let known: Vec<&str> = self.top.get_subcommands().map(Command::get_name).collect();
@@ -131,7 +132,9 @@ impl<'a> Asked<'a> {
             let known: Vec<&str> = top.get_subcommands().map(Command::get_name).collect();
             return match nearest(long, &known) {
                 Some(meant) => format!("'{flag}' is not a flag; did you mean 'ringfence {meant}'?"),
-                None => format!("'{flag}' is not a flag of ringfence; 'ringfence help' lists the verbs"),
+                None => {
+                    format!("'{flag}' is not a flag of ringfence; 'ringfence help' lists the verbs")
+                }
             };
         }
         let wrong = format!("'{flag}' is not a flag of '{typed}'");
@@ -140,7 +143,9 @@ impl<'a> Asked<'a> {
             return format!("flags come after the verb: {typed} {flag}");
         }
         if ["cpu", "cpus"].contains(&long) && has(verb, "victim-cpu") {
-            return format!("{wrong}: the tasks' CPUs are set by --victim-cpu and --aggressor-cpus");
+            return format!(
+                "{wrong}: the tasks' CPUs are set by --victim-cpu and --aggressor-cpus"
+            );
         }
         let meant = OTHER_NAMES.iter().filter(|(other, _)| *other == long).map(|(_, name)| *name);
         if let Some(meant) = meant.into_iter().find(|name| has(verb, name)) {
@@ -161,7 +166,8 @@ impl<'a> Asked<'a> {
             ([], Some(meant)) => format!("{wrong}; did you mean '--{meant}'?"),
             ([], None) => match self.task_flag() {
                 Some(task) => format!(
-                    "{wrong}, whose flags '{typed} -h' lists; a program's own flags go inside the quotes, as in \
+                    "{wrong}, whose flags '{typed} -h' lists; a program's own flags go inside the \
+                     quotes, as in \
                      {task} './program {flag}'"
                 ),
                 None => format!("{wrong}; '{typed} -h' lists its flags"),
@@ -178,7 +184,9 @@ impl<'a> Asked<'a> {
         }
         if let Some(task) = self.task_flag() {
             if let Some(whole) = self.unquoted(word) {
-                return format!("'{word}' belongs to no flag: quote a task of several words, as in {whole}");
+                return format!(
+                    "'{word}' belongs to no flag: quote a task of several words, as in {whole}"
+                );
             }
             let example = match word {
                 _ if instruction => format!("--aggressor 'write instruction={word}'"),
@@ -193,9 +201,12 @@ impl<'a> Asked<'a> {
         let places: Vec<String> = verb.get_positionals().map(value_name).collect();
         match places.as_slice() {
             [] => format!(
-                "'{word}' belongs to no flag, and '{typed}' takes only flags; '{typed} -h' lists them"
+                "'{word}' belongs to no flag, and '{typed}' takes only flags; '{typed} -h' lists \
+                 them"
             ),
-            places => format!("'{word}' is one word too many: '{typed}' takes {}", places.join(" and ")),
+            places => {
+                format!("'{word}' is one word too many: '{typed}' takes {}", places.join(" and "))
+            }
         }
     }
 
@@ -213,7 +224,8 @@ impl<'a> Asked<'a> {
         let long = flag.strip_prefix("--")?;
         let arg = self.verb.get_arguments().find(|arg| is_long(arg, long))?;
         let takes_list = value_name(arg) == "LIST" && from + 1 < at;
-        takes_list.then(|| format!("{flag} {}", shell::quote(&self.up_to_a_flag(from + 1).join(","))))
+        takes_list
+            .then(|| format!("{flag} {}", shell::quote(&self.up_to_a_flag(from + 1).join(","))))
     }
 
     // What was typed from a place on, up to the next flag.
@@ -231,7 +243,9 @@ impl<'a> Asked<'a> {
         };
         let arg = self.verb.get_arguments().find(|arg| plain(&arg.to_string()) == flag);
         let aliases = arg.and_then(Arg::get_all_aliases).unwrap_or_default();
-        let Some(old) = aliases.into_iter().find(|alias| typed(alias)) else { return flag.to_owned() };
+        let Some(old) = aliases.into_iter().find(|alias| typed(alias)) else {
+            return flag.to_owned();
+        };
         let sizes = old == "blocks" && self.verb.get_arguments().any(|arg| is_long(arg, "block"));
         let sizes = if sizes { "; block sizes are --block" } else { "" };
         format!("--{old} (the old name of {flag}{sizes})")
@@ -293,7 +307,10 @@ fn argument(error: &Error) -> Option<String> {
 // `--victim <TASK>` without its value, `<PATH>` without its brackets.
 fn plain(shown: &str) -> String {
     let name = shown.split([' ', '=']).next().unwrap_or(shown);
-    name.trim_start_matches(['<', '[']).trim_end_matches("...").trim_end_matches(['>', ']']).to_string()
+    name.trim_start_matches(['<', '['])
+        .trim_end_matches("...")
+        .trim_end_matches(['>', ']'])
+        .to_string()
 }
 
 fn is_long(arg: &Arg, long: &str) -> bool {
@@ -351,6 +368,8 @@ fn conflict(error: &Error, flag: &str) -> String {
     match others.as_slice() {
         [same] if same == flag => format!("{flag} is there twice: give it once"),
         [] => format!("{flag} cannot be combined with the other flags: leave one of them out"),
-        others => format!("{flag} cannot be combined with {}: leave one of them out", others.join(" or ")),
+        others => {
+            format!("{flag} cannot be combined with {}: leave one of them out", others.join(" or "))
+        }
     }
 }

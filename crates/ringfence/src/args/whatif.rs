@@ -7,7 +7,8 @@ use super::common::Output;
 /// `whatif`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-KEY is a path as the machine file has it: 'ringfence machine MACHINE' lists them with their values. A change of a value \
+KEY is a path as the machine file has it: 'ringfence machine MACHINE' lists them with their \
+values. A change of a value \
 that describes no machine is refused. VERB is write, neighbours, sensitivity or run, with its flags.
 
 Examples:

@@ -14,8 +14,10 @@ use crate::failure::Failure;
 /// What a run would cost by a survey's costs; inside, why that is not known.
 pub fn saving(run: &Run, survey: &Path) -> Result<Result<Saving, String>, Failure> {
     if !Survey::is_at(survey) {
-        let what =
-            format!("{} is not the folder of a survey: 'ringfence survey' makes one", survey.display());
+        let what = format!(
+            "{} is not the folder of a survey: 'ringfence survey' makes one",
+            survey.display()
+        );
         return Err(Failure::Usage(what));
     }
     let folder = survey.display();
@@ -28,12 +30,15 @@ pub fn saving(run: &Run, survey: &Path) -> Result<Result<Saving, String>, Failur
     let prices = Prices::here().map_err(|error| Failure::Usage(error.to_string()))?;
     let methods: Vec<MethodCosts> = survey.parts.iter().filter_map(method).collect();
     let saving = saving::predict(run, survey.target.clone(), &methods, &prices);
-    Ok(saving.map_err(|why| format!("{why}: 'ringfence survey' measures every method that the machine has")))
+    Ok(saving.map_err(|why| {
+        format!("{why}: 'ringfence survey' measures every method that the machine has")
+    }))
 }
 
 // Parts that were measured too few times have no figure.
 fn method(parts: &Parts) -> Option<MethodCosts> {
-    let cost = |part: &Part| part.as_ref().ok().map(|Difference { ns, low, high, .. }| (*ns, *low, *high));
+    let cost =
+        |part: &Part| part.as_ref().ok().map(|Difference { ns, low, high, .. }| (*ns, *low, *high));
     let times = |(ns, low, high): (f64, f64, f64), count: f64| Cost {
         ns: ns * count,
         low: low * count,

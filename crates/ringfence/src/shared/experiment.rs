@@ -25,8 +25,8 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 
-/// Applies the flags, then saves the experiment or measures and shows it. A time that was given is used until the
-/// question is settled; the verb's own is long enough for every figure.
+/// Applies the flags, then saves the experiment or measures and shows it. A time that was given is
+/// used until the question is settled; the verb's own is long enough for every figure.
 pub fn run(mut experiment: Experiment, on: &On, flags: &Measuring) -> Result<(), Failure> {
     super::flags::apply(&mut experiment, flags)?;
     experiment.check()?;
@@ -44,13 +44,22 @@ pub fn run(mut experiment: Experiment, on: &On, flags: &Measuring) -> Result<(),
 }
 
 /// The same of an experiment whose trials and time its author has chosen.
-pub fn run_as_written(mut experiment: Experiment, on: &On, flags: &Measuring) -> Result<(), Failure> {
+pub fn run_as_written(
+    mut experiment: Experiment,
+    on: &On,
+    flags: &Measuring,
+) -> Result<(), Failure> {
     super::flags::apply(&mut experiment, flags)?;
     experiment.check()?;
     run_on(experiment, super::host::machine(on)?, on, flags)
 }
 
-fn run_on(experiment: Experiment, machine: Machine, on: &On, flags: &Measuring) -> Result<(), Failure> {
+fn run_on(
+    experiment: Experiment,
+    machine: Machine,
+    on: &On,
+    flags: &Measuring,
+) -> Result<(), Failure> {
     // Refuses what cannot be planned before a file is written or anything runs.
     let mut plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
     plan.fit_to_time();
@@ -63,7 +72,11 @@ fn run_on(experiment: Experiment, machine: Machine, on: &On, flags: &Measuring) 
         }
         return output::print(&format!("saved {}; run it with: {again}", path.display()));
     }
-    let dir = flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir(&experiment.name));
+    let dir = flags
+        .output
+        .out
+        .clone()
+        .unwrap_or_else(|| ringfence_dataset::default_dir(&experiment.name));
     super::folder::check_new(&dir)?;
     refuse_nothing(&plan, &machine)?;
     let is_refused = experiment.measure.time.is_some_and(|time| time.0 < plan.least_time_for_one());
@@ -72,8 +85,9 @@ fn run_on(experiment: Experiment, machine: Machine, on: &On, flags: &Measuring) 
         // A reader that has gone is not a failure.
         let _ = writeln!(std::io::stderr(), "{estimate}");
     }
-    let measure =
-        |stop: &AtomicBool, show: ShowProgress| measure::measure(&experiment, &machine, &dir, stop, show);
+    let measure = |stop: &AtomicBool, show: ShowProgress| {
+        measure::measure(&experiment, &machine, &dir, stop, show)
+    };
     carry_out(&title(&plan), &dir, &machine, flags, &measure)
 }
 
@@ -126,8 +140,8 @@ pub fn carry_out(
     verdict(&found)
 }
 
-/// The failure that a verdict on a budget is, where one was asked for and it is not met. What was simulated is no proof of
-/// either.
+/// The failure that a verdict on a budget is, where one was asked for and it is not met. What was
+/// simulated is no proof of either.
 pub fn verdict(found: &Findings) -> Result<(), Failure> {
     if found.plan.experiment.measure.decide.is_none() || found.simulated {
         return Ok(());
@@ -182,7 +196,11 @@ pub fn as_text(
         0 => String::new(),
         steps => format!(", after {steps} steps measured before"),
     };
-    text += &format!("\n{} samples in {seconds:.0} s{before}; dataset: {}\n", found.samples, dir.display());
+    text += &format!(
+        "\n{} samples in {seconds:.0} s{before}; dataset: {}\n",
+        found.samples,
+        dir.display()
+    );
     text
 }
 
@@ -204,7 +222,10 @@ pub fn cut_short(why: &str, dir: &Path) -> Failure {
     let again = command(&["run", "--resume"], dir);
     Failure::early(
         why,
-        format!("{why}; what was measured until then is in {}; continue with: {again}", dir.display()),
+        format!(
+            "{why}; what was measured until then is in {}; continue with: {again}",
+            dir.display()
+        ),
     )
 }
 

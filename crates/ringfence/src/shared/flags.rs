@@ -45,8 +45,8 @@ pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failu
 // More say little new.
 const MOST_TRIALS: u32 = 20_000;
 
-/// Plans as many trials as a time may hold in the place of those that a verb takes; with looks in between, where there is
-/// something to stop for.
+/// Plans as many trials as a time may hold in the place of those that a verb takes; with looks in
+/// between, where there is something to stop for.
 pub fn use_the_time(measure: &mut Measure, least_trial: Duration, time: Span) {
     let fit = time.0.as_nanos().checked_div(least_trial.as_nanos());
     let fit = fit.map_or(MOST_TRIALS, |fit| fit.min(MOST_TRIALS.into()) as u32);
@@ -65,13 +65,15 @@ fn lengthen(experiment: &mut Experiment) {
     experiment.measure.window = long_enough(experiment.measure.window, least_window(experiment));
 }
 
-/// A window that is as long as tasks need, up to half a second. Of longer ones somebody should know.
+/// A window that is as long as tasks need, up to half a second. Of longer ones somebody should
+/// know.
 pub fn long_enough(window: Span, least: Option<Span>) -> Span {
     const LONGEST: Span = Span::ms(500);
     least.filter(|least| *least <= LONGEST).map_or(window, |least| window.max(least))
 }
 
-/// A workload's table: of each axis its name, what was given, and what is measured otherwise; absent where neither is.
+/// A workload's table: of each axis its name, what was given, and what is measured otherwise;
+/// absent where neither is.
 pub fn task(workload: &str, axes: &[(&str, &Option<String>, Option<&str>)]) -> Table {
     let mut task = table([("workload", workload.into())]);
     for (key, given, otherwise) in axes {
@@ -83,7 +85,12 @@ pub fn task(workload: &str, axes: &[(&str, &Option<String>, Option<&str>)]) -> T
 }
 
 /// So many of a task at once, on these CPUs.
-pub fn role(name: &str, task: Table, threads: Option<&[u32]>, cpus: Option<&str>) -> Result<Role, Failure> {
+pub fn role(
+    name: &str,
+    task: Table,
+    threads: Option<&[u32]>,
+    cpus: Option<&str>,
+) -> Result<Role, Failure> {
     expand(&task).map_err(|error| Failure::Usage(of_a_flag(&task, &error)))?;
     let mut role = Role::new(name, task);
     set_some(&mut role.cpus, "cpus", cpus)?;
@@ -99,7 +106,9 @@ fn of_a_flag(task: &Table, error: &str) -> String {
     let workload = task.get("workload").and_then(|name| name.as_str()).unwrap_or_default();
     let error = error.strip_prefix(&format!("workload {workload}: ")).unwrap_or(error);
     match error.split_once(" = ") {
-        Some((key, rest)) if task.contains_key(key) => format!("--{} {rest}", key.replace('_', "-")),
+        Some((key, rest)) if task.contains_key(key) => {
+            format!("--{} {rest}", key.replace('_', "-"))
+        }
         _ => error.into(),
     }
 }
@@ -133,7 +142,8 @@ where
             ("budget", Some((lead, "0.5%"))) => Some((lead, "5%".into())),
             _ => None,
         };
-        let said = fitting.map_or(said.clone(), |(lead, example)| format!("{lead}such as {example}"));
+        let said =
+            fitting.map_or(said.clone(), |(lead, example)| format!("{lead}such as {example}"));
         Failure::Usage(format!("--{flag}: {said}"))
     })
 }
@@ -172,7 +182,8 @@ pub fn set_time(field: &mut Option<Span>, text: Option<&str>) -> Result<(), Fail
         };
         if let Some(what) = what {
             return Err(Failure::Usage(format!(
-                "--time: '{text}' is {what}, but this is how long to measure, such as 60s; to test a victim against a \
+                "--time: '{text}' is {what}, but this is how long to measure, such as 60s; to test \
+                 a victim against a \
                  budget, use 'ringfence prove'"
             )));
         }
@@ -184,26 +195,30 @@ pub fn set_time(field: &mut Option<Span>, text: Option<&str>) -> Result<(), Fail
 pub fn budget(text: &str) -> Result<Budget, Failure> {
     if text.parse::<Span>().is_ok() {
         return Err(Failure::Usage(format!(
-            "--budget: '{text}' is a duration without the metric that it bounds: write 'p99<{}', or the slowdown that is \
+            "--budget: '{text}' is a duration without the metric that it bounds: write 'p99<{}', \
+             or the slowdown that is \
              allowed, such as 2%; --time says how long to measure",
             text.trim()
         )));
     }
     if text.trim_start().starts_with('-') {
         return Err(Failure::Usage(format!(
-            "--budget: '{text}' is negative; the slowdown that is allowed must be 0% or more, such as 2%"
+            "--budget: '{text}' is negative; the slowdown that is allowed must be 0% or more, such \
+             as 2%"
         )));
     }
     parsed("budget", text)
 }
 
-/// The slowdown that `--budget` allows, of a victim whose units of work are compared by their mean time.
+/// The slowdown that `--budget` allows, of a victim whose units of work are compared by their mean
+/// time.
 pub fn set_slowdown(field: &mut Share, text: Option<&str>) -> Result<(), Failure> {
     match text.map(budget).transpose()? {
         Some(Budget::Slowdown(share)) => *field = share,
         Some(bound) => {
             return Err(Failure::Usage(format!(
-                "--budget '{bound}': here it is a slowdown that is allowed, such as 2%; 'ringfence prove' holds a victim against \
+                "--budget '{bound}': here it is a slowdown that is allowed, such as 2%; 'ringfence \
+                 prove' holds a victim against \
                  a time"
             )));
         }
@@ -232,12 +247,13 @@ impl From<Placement> for PlacementKind {
     }
 }
 
-/// Refuses fewer trials than show how they differ. A figure takes more, and that is the number to name.
+/// Refuses fewer trials than show how they differ. A figure takes more, and that is the number to
+/// name.
 pub fn check_trials(trials: Option<u32>) -> Result<(), Failure> {
     match trials.filter(|trials| *trials < 2) {
-        Some(trials) => {
-            Err(Failure::Usage(format!("--trials {trials}: a figure takes at least {FEWEST_TRIALS} trials")))
-        }
+        Some(trials) => Err(Failure::Usage(format!(
+            "--trials {trials}: a figure takes at least {FEWEST_TRIALS} trials"
+        ))),
         None => Ok(()),
     }
 }

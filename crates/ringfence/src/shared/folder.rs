@@ -25,8 +25,12 @@ pub fn canonical(path: &Path) -> PathBuf {
 pub fn named(dir: &Path) -> Result<String, Failure> {
     match std::fs::metadata(dir) {
         Ok(found) if found.is_dir() => {}
-        Ok(_) => return Err(Failure::Usage(format!("{} is not a folder: name one", dir.display()))),
-        Err(error) => return Err(Failure::Usage(format!("{}: {error}; name a folder", dir.display()))),
+        Ok(_) => {
+            return Err(Failure::Usage(format!("{} is not a folder: name one", dir.display())));
+        }
+        Err(error) => {
+            return Err(Failure::Usage(format!("{}: {error}; name a folder", dir.display())));
+        }
     }
     let absolute = canonical(dir);
     let text = Some(absolute.as_path()).and_then(Path::to_str).map(str::to_owned);
@@ -53,7 +57,9 @@ pub fn refuse_file(path: &Path) -> Result<(), Failure> {
     let parent = path.parent().filter(|parent| is_ours(parent));
     let hint = match (path.extension().and_then(|extension| extension.to_str()), parent) {
         (Some("toml"), _) => format!("if it is an experiment, run it: {}", command(&["run"], path)),
-        (_, Some(parent)) => format!("show the folder that it is in: {}", command(&["show"], parent)),
+        (_, Some(parent)) => {
+            format!("show the folder that it is in: {}", command(&["show"], parent))
+        }
         _ => "name the folder of a dataset".into(),
     };
     Err(Failure::Usage(format!("{named}: this is a file and not a folder; {hint}")))
@@ -66,7 +72,8 @@ pub fn is_ours(dir: &Path) -> bool {
         .any(|file| dir.join(file).is_file())
 }
 
-/// The answer of `prove` again, from its folder, and why it is not the last word, where it was cut short.
+/// The answer of `prove` again, from its folder, and why it is not the last word, where it was cut
+/// short.
 pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
     let files = Files::of(dir);
     let record = files.read().map_err(Failure::Usage)?;

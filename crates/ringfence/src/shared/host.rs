@@ -40,9 +40,12 @@ pub fn description(name: &str) -> Result<Description, Failure> {
     if !path.exists() && !name.contains(['/', '.']) {
         let all = shipped::all();
         let known: Vec<&str> = all.iter().map(|description| description.name.as_str()).collect();
-        let near = nearest(name, &known).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-        let unknown =
-            format!("there is no such file, and no machine of this name: {}{near}", known.join(", "));
+        let near =
+            nearest(name, &known).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        let unknown = format!(
+            "there is no such file, and no machine of this name: {}{near}",
+            known.join(", ")
+        );
         return all
             .iter()
             .find(|description| description.name == name)
@@ -57,7 +60,8 @@ pub fn description(name: &str) -> Result<Description, Failure> {
 // timeout(1) signals this program, and then its group with it.
 const ONE_REQUEST: Duration = Duration::from_millis(200);
 
-/// Set by the first Ctrl-C or Ctrl-\\, which ends the measurement in good order; the second ends the program.
+/// Set by the first Ctrl-C or Ctrl-\\, which ends the measurement in good order; the second ends
+/// the program.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
@@ -79,7 +83,9 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>, Failure> {
 pub fn root(folder: &Path) -> Result<FsRoot, Failure> {
     let refused = |why: String| {
         let folder = folder.display();
-        Failure::Usage(format!("--root: {folder}: {why}; name a folder that contains the kernel's files"))
+        Failure::Usage(format!(
+            "--root: {folder}: {why}; name a folder that contains the kernel's files"
+        ))
     };
     match std::fs::metadata(folder) {
         Ok(found) if found.is_dir() => Ok(FsRoot::at(folder)),
@@ -88,8 +94,8 @@ pub fn root(folder: &Path) -> Result<FsRoot, Failure> {
     }
 }
 
-/// Keeps CPUs out of deep idle states until it is dropped, where `--no-deep-idle` asks for it: the file is held
-/// open, and the effect ends when it is closed.
+/// Keeps CPUs out of deep idle states until it is dropped, where `--no-deep-idle` asks for it: the
+/// file is held open, and the effect ends when it is closed.
 pub fn keep_awake(asked: bool) -> Result<Option<CpuDmaLatency>, Failure> {
     let held = asked.then(CpuDmaLatency::hold).transpose();
     held.map_err(|error| Failure::Usage(format!("--no-deep-idle: {error}")))

@@ -11,7 +11,8 @@ use ringfence_machine::root::FsRoot;
 // Long enough for a writer that writes all the time, short enough to wait for.
 const WATCHED: Duration = Duration::from_millis(250);
 
-/// Of a file or folder; `None` of a device, which no file system is above, and of what is gone by now.
+/// Of a file or folder; `None` of a device, which no file system is above, and of what is gone by
+/// now.
 pub fn of(path: &Path) -> Option<Medium> {
     let metadata = fs::metadata(path).ok()?;
     if !metadata.is_file() && !metadata.is_dir() {

@@ -29,9 +29,9 @@ fn write_as(dir: &Path, out: Option<&Path>, flag: &str) -> Result<PathBuf, Failu
     Ok(path)
 }
 
-/// Writes the page of what was measured and says where it is. To be called when the figures have been
-/// printed: a page that cannot be written costs nothing but itself, and the exit code is the answer's. Of a measurement
-/// that ended early, what is said of that is enough.
+/// Writes the page of what was measured and says where it is. To be called when the figures have
+/// been printed: a page that cannot be written costs nothing but itself, and the exit code is the
+/// answer's. Of a measurement that ended early, what is said of that is enough.
 pub fn beside(dir: &Path, as_json: bool, ended_early: bool) -> Result<(), Failure> {
     let again = format!("'{} --out FILE'", command(&["report"], dir));
     match write_as(dir, None, &again) {
@@ -47,7 +47,11 @@ pub fn beside(dir: &Path, as_json: bool, ended_early: bool) -> Result<(), Failur
 }
 
 /// Writes a page that a flag named, in the place of an older one.
-pub fn put(path: &Path, flag: &str, page: impl FnOnce() -> Result<Page, Failure>) -> Result<(), Failure> {
+pub fn put(
+    path: &Path,
+    flag: &str,
+    page: impl FnOnce() -> Result<Page, Failure>,
+) -> Result<(), Failure> {
     refuse_foreign(path, flag)?;
     replace(path, html::page(&page()?).as_bytes(), flag)
 }
@@ -65,7 +69,9 @@ fn page(dir: &Path) -> Result<Page, Failure> {
     }
     let kind = folder::kind(dir);
     if kind.as_deref() == Some("whatif") {
-        return Ok(html::whatif(&ringfence_studies::whatif::Files::of(dir).read().map_err(Failure::Usage)?));
+        return Ok(html::whatif(
+            &ringfence_studies::whatif::Files::of(dir).read().map_err(Failure::Usage)?,
+        ));
     }
     let proof = (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?;
     let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };
@@ -94,7 +100,9 @@ fn refuse_foreign(path: &Path, flag: &str) -> Result<(), Failure> {
         Err(error) => refuse(&format!("it cannot be read, {error}")),
         Ok(metadata) if !metadata.is_file() => refuse("this is not an ordinary file"),
         Ok(_) => match fs::read(path) {
-            Ok(bytes) if String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]).contains(GENERATOR) => {
+            Ok(bytes)
+                if String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]).contains(GENERATOR) =>
+            {
                 Ok(())
             }
             Ok(_) => refuse("this file exists and is not a report of Ringfence"),

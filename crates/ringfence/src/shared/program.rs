@@ -1,4 +1,5 @@
-//! Programs as tasks, from flags: how they show their progress, and the server of which one is the client.
+//! Programs as tasks, from flags: how they show their progress, and the server of which one is the
+//! client.
 
 use std::path::Path;
 
@@ -14,11 +15,18 @@ use crate::failure::Failure;
 
 // A file that is there but may not be executed is refused before anything is measured.
 fn refuse_not_executable(flag: &str, text: &str) -> Result<(), Failure> {
-    let run = text::program(text).get("run").and_then(Value::as_str).map(str::to_owned).unwrap_or_default();
-    let Some(path) = run.split_whitespace().next().filter(|first| first.contains('/')) else { return Ok(()) };
+    let run = text::program(text)
+        .get("run")
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+        .unwrap_or_default();
+    let Some(path) = run.split_whitespace().next().filter(|first| first.contains('/')) else {
+        return Ok(());
+    };
     if Path::new(path).exists() && !available::can_be_started(path) {
         return Err(Failure::Usage(format!(
-            "--{flag}: '{path}' is not a program that may be executed; if it should be: chmod +x {path}"
+            "--{flag}: '{path}' is not a program that may be executed; if it should be: chmod +x \
+             {path}"
         )));
     }
     Ok(())
@@ -27,11 +35,13 @@ fn refuse_not_executable(flag: &str, text: &str) -> Result<(), Failure> {
 /// A task of a flag, which may show its progress in one way or another.
 pub fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Table, Failure> {
     refuse_not_executable(flag, text)?;
-    let table = available::parse_task(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
+    let table = available::parse_task(text)
+        .map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
     let Some(progress) = progress else { return Ok(table) };
     if !table.contains_key("run") {
         return Err(Failure::Usage(format!(
-            "--{flag}-progress: '{text}' is a built-in workload, which shows its progress by itself; leave this flag out"
+            "--{flag}-progress: '{text}' is a built-in workload, which shows its progress by \
+             itself; leave this flag out"
         )));
     }
     program(flag, text, Some(name(progress)))
@@ -51,7 +61,9 @@ pub fn whole_run(flag: &str, command: &str, shown: &Shown) -> Result<Table, Fail
 
 /// The client of a server, where one is asked for.
 pub fn client(client: &Client, shown: &Shown) -> Result<Option<Table>, Failure> {
-    let (Some(command), Some(server), Some(ready)) = (&client.client, &client.server, &client.ready) else {
+    let (Some(command), Some(server), Some(ready)) =
+        (&client.client, &client.server, &client.ready)
+    else {
         return Ok(None);
     };
     let mut table = match shown.victim_progress {
@@ -79,17 +91,21 @@ pub fn check(shown: &Shown, timed: bool, client: bool) -> Result<(), Failure> {
     let refused = |why: &str| Err(Failure::Usage(why.into()));
     match (shown.victim_progress, &shown.victim_metric) {
         (Some(Progress::CpuTime), _) => refused(
-            "--victim-progress cpu-time says how long the victim ran and not how fast, so no slowdown of it would show; \
+            "--victim-progress cpu-time says how long the victim ran and not how fast, so no \
+             slowdown of it would show; \
              use lines, counter, runs or instructions, or time its runs with --victim-run",
         ),
-        (Some(_), _) if timed => {
-            refused("--victim-progress cannot be used with --victim-run, whose runs are timed: leave one out")
-        }
+        (Some(_), _) if timed => refused(
+            "--victim-progress cannot be used with --victim-run, whose runs are timed: leave one \
+             out",
+        ),
         (Some(_), Some(_)) => refused(
-            "--victim-metric is a figure of a whole run, which leaves --victim-progress without meaning: leave one out",
+            "--victim-metric is a figure of a whole run, which leaves --victim-progress without \
+             meaning: leave one out",
         ),
         (None, Some(_)) if !timed && !client => refused(
-            "--victim-metric is a figure that a run prints: name the command by --victim-run, or by --client with its --server",
+            "--victim-metric is a figure that a run prints: name the command by --victim-run, or \
+             by --client with its --server",
         ),
         _ => Ok(()),
     }
@@ -100,7 +116,8 @@ pub fn with_log_unit(mut victim: Table, shown: &Shown) -> Result<Table, Failure>
     if let Some(unit) = &shown.victim_log_unit {
         if victim.get("unit").and_then(Value::as_str) != Some("latencies") {
             return Err(Failure::Usage(format!(
-                "--victim-log-unit {unit} is about a log that the victim prints: it takes --victim-progress latencies"
+                "--victim-log-unit {unit} is about a log that the victim prints: it takes \
+                 --victim-progress latencies"
             )));
         }
         victim.insert("log_unit".into(), Value::String(unit.clone()));
@@ -121,7 +138,9 @@ fn name(progress: Progress) -> &'static str {
 
 fn program(flag: &str, text: &str, unit: Option<&str>) -> Result<Table, Failure> {
     if text.trim().is_empty() {
-        return Err(Failure::Usage(format!("--{flag}: this is empty; give a program's command line")));
+        return Err(Failure::Usage(format!(
+            "--{flag}: this is empty; give a program's command line"
+        )));
     }
     refuse_not_executable(flag, text)?;
     let mut table = text::program(text);

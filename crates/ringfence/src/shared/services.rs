@@ -41,14 +41,18 @@ fn nothing_to_send(target: &Target) -> String {
         (Target::Tcp { host, port: port @ 6379 }, Some(question)) => {
             let redis = Target::Redis { host: host.clone(), port: *port };
             format!(
-                "--victim-probe {target} needs something to send: write {redis}, or add --probe-send '{question}'"
+                "--victim-probe {target} needs something to send: write {redis}, or add \
+                 --probe-send '{question}'"
             )
         }
         (_, Some(question)) => {
-            format!("--victim-probe {target} needs something to send: add --probe-send '{question}'")
+            format!(
+                "--victim-probe {target} needs something to send: add --probe-send '{question}'"
+            )
         }
         _ => format!(
-            "--victim-probe {target} needs something to send: add --probe-send with the bytes of a question, such as \
+            "--victim-probe {target} needs something to send: add --probe-send with the bytes of a \
+             question, such as \
              --probe-send 'PING\\r\\n'"
         ),
     }
@@ -58,23 +62,34 @@ fn nothing_to_send(target: &Target) -> String {
 pub fn aggressor(flags: &Services) -> Option<Table> {
     let pid = flags.aggressor_pid.map(|pid| Value::Integer(pid.into()));
     let text = |name: &Option<String>| name.clone().map(Value::String);
-    let names =
-        [pid, text(&flags.aggressor_cgroup), text(&flags.aggressor_unit), text(&flags.aggressor_container)];
-    let (kind, name) = Attached::KINDS.into_iter().zip(names).find_map(|(kind, name)| Some((kind, name?)))?;
+    let names = [
+        pid,
+        text(&flags.aggressor_cgroup),
+        text(&flags.aggressor_unit),
+        text(&flags.aggressor_container),
+    ];
+    let (kind, name) =
+        Attached::KINDS.into_iter().zip(names).find_map(|(kind, name)| Some((kind, name?)))?;
     Some(table([("workload", "attached".into()), (kind, name)]))
 }
 
 /// The limits for pausing, and windows that fit into them unless one was asked for.
-pub fn set_freezing(measure: &mut Measure, flags: &Services, window: Option<&str>) -> Result<(), Failure> {
+pub fn set_freezing(
+    measure: &mut Measure,
+    flags: &Services,
+    window: Option<&str>,
+) -> Result<(), Failure> {
     let mut freezing = Freezing::default();
     set(&mut freezing.longest, "longest-freeze", flags.longest_freeze.as_deref())?;
     set(&mut freezing.share, "frozen-share", flags.frozen_share.as_deref())?;
-    freezing.by = flags.freeze.as_deref().map(|word| parsed::<FreezeBy>("freeze", word)).transpose()?;
+    freezing.by =
+        flags.freeze.as_deref().map(|word| parsed::<FreezeBy>("freeze", word)).transpose()?;
     let named = aggressor(flags).is_some();
     if freezing != Freezing::default() {
         if !named {
             return Err(Failure::Usage(
-                "--longest-freeze, --frozen-share and --freeze are about an aggressor that runs already: name it by \
+                "--longest-freeze, --frozen-share and --freeze are about an aggressor that runs \
+                 already: name it by \
                  --aggressor-pid, --aggressor-cgroup, --aggressor-unit or --aggressor-container"
                     .into(),
             ));

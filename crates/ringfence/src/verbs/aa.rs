@@ -15,10 +15,15 @@ pub fn run(args: &Aa) -> Result<(), Failure> {
         None => TRIALS,
         Some([trials]) => *trials,
         Some(_) => {
-            return Err(Failure::Usage("--trials: give one number, the trials of each experiment".into()));
+            return Err(Failure::Usage(
+                "--trials: give one number, the trials of each experiment".into(),
+            ));
         }
     };
-    let most = args.experiments.checked_mul(trials).filter(|most| args.experiments > 0 && *most <= 100_000);
+    let most = args
+        .experiments
+        .checked_mul(trials)
+        .filter(|most| args.experiments > 0 && *most <= 100_000);
     let Some(most) = most else {
         return Err(Failure::Usage(format!(
             "--experiments: {} experiments of {trials} trials are {}",
@@ -39,8 +44,8 @@ pub fn run(args: &Aa) -> Result<(), Failure> {
 
 fn experiment(args: &Aa, trials: u32) -> Result<Experiment, Failure> {
     let role = |name: &str, flag: &str, task: &str| -> Result<Role, Failure> {
-        let task =
-            available::parse_task(task).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
+        let task = available::parse_task(task)
+            .map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
         Ok(Role {
             name: name.into(),
             count: OneOrMany::One(1),
@@ -69,6 +74,10 @@ fn experiment(args: &Aa, trials: u32) -> Result<Experiment, Failure> {
         measure,
         roles,
         arms,
-        ..Experiment::asking("aa", "How often does this machine show an effect that is not there?", "victim")
+        ..Experiment::asking(
+            "aa",
+            "How often does this machine show an effect that is not there?",
+            "victim",
+        )
     })
 }

@@ -18,7 +18,9 @@ pub fn run(args: &Calibrate) -> Result<(), Failure> {
     let description = host::description(&args.machine)?;
     let measured = costs(&args.from)?;
     let (used, which) = match args.cells.is_empty() {
-        true => (fit::half(measured.cells.len(), args.seed), format!("drawn by seed {}", args.seed)),
+        true => {
+            (fit::half(measured.cells.len(), args.seed), format!("drawn by seed {}", args.seed))
+        }
         false => (measured.named(&args.cells).map_err(Failure::Usage)?, args.cells.join("; ")),
     };
     let known: Vec<String> = description.values().into_iter().map(|value| value.path).collect();
@@ -31,8 +33,9 @@ pub fn run(args: &Calibrate) -> Result<(), Failure> {
     let mut show = Show::new(args.quiet || args.json);
     show.begin("fitting");
     let started = Instant::now();
-    let fit =
-        fit::fit(&description, &measured, &used, &keys, &origin, &mut |share| show.share(started, share));
+    let fit = fit::fit(&description, &measured, &used, &keys, &origin, &mut |share| {
+        show.share(started, share)
+    });
     show.end();
     let fit = fit.map_err(Failure::Usage)?;
     if let Some(path) = &args.out {

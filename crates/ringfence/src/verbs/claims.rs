@@ -20,7 +20,9 @@ pub const KINDS: [&str; 2] = ["measured", "simulated"];
 
 pub fn run(args: &Claims) -> Result<(), Failure> {
     if args.html.is_some() && args.html == args.markdown {
-        return Err(Failure::Usage("--html and --markdown name one file: name a file for each".into()));
+        return Err(Failure::Usage(
+            "--html and --markdown name one file: name a file for each".into(),
+        ));
     }
     let evidence = evidence(args.results.as_deref())?;
     let table = judge(&Ledger::shipped(), &reproduce::published(), evidence);
@@ -28,10 +30,14 @@ pub fn run(args: &Claims) -> Result<(), Failure> {
         page::put(path, "--html", || Ok(shown::page(&table)))?;
     }
     if let Some(path) = &args.markdown {
-        ringfence_system::whole::write_named(path, markdown(&table).as_bytes()).map_err(|error| {
-            let (path, error) = (path.display(), error.into_source());
-            Failure::Usage(format!("{path} cannot be written: {error}; name another file with --markdown"))
-        })?;
+        ringfence_system::whole::write_named(path, markdown(&table).as_bytes()).map_err(
+            |error| {
+                let (path, error) = (path.display(), error.into_source());
+                Failure::Usage(format!(
+                    "{path} cannot be written: {error}; name another file with --markdown"
+                ))
+            },
+        )?;
     }
     match args.json {
         true => output::print_json(&json::claims(&table)),
@@ -39,7 +45,8 @@ pub fn run(args: &Claims) -> Result<(), Failure> {
     }
 }
 
-// Every dataset below measured/ and simulated/; where nobody has named a folder, it need not be there.
+// Every dataset below measured/ and simulated/; where nobody has named a folder, it need not be
+// there.
 fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
     let folder = named.unwrap_or(Path::new(RESULTS));
     if !folder.is_dir() {
@@ -60,7 +67,9 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
                 if evidence.machine.simulated != (kind == "simulated") {
                     let other = if evidence.machine.simulated { "simulated" } else { "measured" };
                     let dir = dir.display();
-                    return Err(Failure::Usage(format!("{dir}: this was {other}: move it to {other}/")));
+                    return Err(Failure::Usage(format!(
+                        "{dir}: this was {other}: move it to {other}/"
+                    )));
                 }
                 all.push(evidence);
             }
@@ -68,7 +77,8 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
     }
     match named {
         Some(_) if all.is_empty() => Err(Failure::Usage(format!(
-            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence contribute --to' wrote",
+            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence contribute \
+             --to' wrote",
             folder.display(),
             KINDS[0],
             KINDS[1]
@@ -81,7 +91,8 @@ fn folders(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !dir.is_dir() {
         return Ok(Vec::new());
     }
-    let failed = |error: std::io::Error| Failure::Failed(format!("listing {}: {error}", dir.display()));
+    let failed =
+        |error: std::io::Error| Failure::Failed(format!("listing {}: {error}", dir.display()));
     let mut all = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();

@@ -1,4 +1,5 @@
-//! `commit`: what it costs to make a batch of records in a file durable, over any combination of ways.
+//! `commit`: what it costs to make a batch of records in a file durable, over any combination of
+//! ways.
 
 use std::path::Path;
 
@@ -16,7 +17,8 @@ pub fn run(args: &Commit) -> Result<(), Failure> {
     experiment::run(experiment(args)?, &args.on, &args.measuring)
 }
 
-// What the experiment would refuse too, but as a value of its file and not of a flag, or not before it runs.
+// What the experiment would refuse too, but as a value of its file and not of a flag, or not before
+// it runs.
 fn check(args: &Commit) -> Result<(), Failure> {
     words("sync", args.sync.as_deref(), &Sync::NAMES)?;
     words("io", args.io.as_deref(), &Io::NAMES)?;
@@ -52,6 +54,10 @@ fn experiment(args: &Commit) -> Result<Experiment, Failure> {
         measure,
         roles: vec![flags::role("committer", task, args.threads.as_deref(), args.cpus.as_deref())?],
         arms: vec![Arm::new("commit", &["committer"], None)],
-        ..Experiment::asking("commit", "What does a durable commit to a file cost here?", "committer")
+        ..Experiment::asking(
+            "commit",
+            "What does a durable commit to a file cost here?",
+            "committer",
+        )
     })
 }

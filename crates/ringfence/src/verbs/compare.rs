@@ -11,7 +11,8 @@ use crate::output;
 use crate::shared::page;
 
 pub fn run(args: &Compare) -> Result<(), Failure> {
-    let (before, after) = (ringfence_dataset::list(&args.before)?, ringfence_dataset::list(&args.after)?);
+    let (before, after) =
+        (ringfence_dataset::list(&args.before)?, ringfence_dataset::list(&args.after)?);
     let matched = compare::match_folders((&args.before, &before), (&args.after, &after))
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let alone = matched.alone;
@@ -36,7 +37,9 @@ pub fn run(args: &Compare) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{name}{why}")));
     }
     if let Some(path) = &args.html {
-        page::put(path, "--html", || Ok(html::comparisons(&compared, &left_out(&refused, &alone))))?;
+        page::put(path, "--html", || {
+            Ok(html::comparisons(&compared, &left_out(&refused, &alone)))
+        })?;
     }
     if args.json {
         return output::print_json(&json::comparisons(&compared, &refused, &alone));

@@ -29,14 +29,15 @@ pub fn run(asked: &Completions) -> Result<(), Failure> {
     })
 }
 
-// For a verb that takes a path, the script offers flags in its place until a letter of it is typed. Where it offers
-// nothing, bash offers files.
+// For a verb that takes a path, the script offers flags in its place until a letter of it is typed.
+// Where it offers nothing, bash offers files.
 fn with_files(script: &str, command: &Command) -> String {
     let verbs: Vec<String> =
         command.get_subcommands().filter(|verb| takes_path(verb)).map(block_of).collect();
     let (mut out, mut takes_path) = (String::new(), false);
     for line in script.lines() {
-        let block = line.trim().strip_suffix(')').filter(|name| name.starts_with("ringfence__subcmd__"));
+        let block =
+            line.trim().strip_suffix(')').filter(|name| name.starts_with("ringfence__subcmd__"));
         takes_path = block.map_or(takes_path, |name| verbs.iter().any(|verb| verb == name));
         let line = match line.trim() {
             // Where a word begins with a dash, and after flags without a value, alike.
@@ -66,8 +67,9 @@ fn block_of(verb: &Command) -> String {
     format!("ringfence__subcmd__{}", verb.get_name().replace('-', "__"))
 }
 
-// The words that a value may begin with, and whether it is a folder. The parser itself takes more than these: lists, and
-// what is known only once the value is read, and refuses the rest in words of its own.
+// The words that a value may begin with, and whether it is a folder. The parser itself takes more
+// than these: lists, and what is known only once the value is read, and refuses the rest in words
+// of its own.
 fn with_words(command: Command) -> Command {
     command.mut_args(with_words_of).mut_subcommands(with_words)
 }
@@ -80,10 +82,15 @@ fn with_words_of(arg: Arg) -> Arg {
         "width" => WidthChoice::NAMES.into(),
         "levers" => prove::lever_names(),
         // A program is written as it is, without the word that an experiment file has for it.
-        "victim" | "aggressor" | "task" => WORKLOADS.into_iter().filter(|name| *name != "command").collect(),
+        "victim" | "aggressor" | "task" => {
+            WORKLOADS.into_iter().filter(|name| *name != "command").collect()
+        }
         "names" => {
             // The parser wants words that stay; the program ends with them.
-            reproduce::experiments().into_iter().map(|experiment| &*experiment.name.leak()).collect()
+            reproduce::experiments()
+                .into_iter()
+                .map(|experiment| &*experiment.name.leak())
+                .collect()
         }
         _ => Vec::new(),
     };

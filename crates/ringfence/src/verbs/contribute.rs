@@ -27,13 +27,17 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
         let dataset = Dataset::open(&dir)?;
         if let Some(name) = borrowed_name(&dataset) {
             return Err(refuse(format!(
-                "it was simulated on another machine than the one that comes with Ringfence as {name}: give its file a name of its own"
+                "it was simulated on another machine than the one that comes with Ringfence as \
+                 {name}: give its file a name of its own"
             )));
         }
         let cleaned = clean(&dataset, &private).map_err(refuse)?;
         let place = place(&to, &cleaned);
         if place.exists() {
-            return Err(Failure::Usage(format!("{} is there already: nothing was written", place.display())));
+            return Err(Failure::Usage(format!(
+                "{} is there already: nothing was written",
+                place.display()
+            )));
         }
         ready.push((dir, place, cleaned));
     }
@@ -49,11 +53,13 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
             text += &format!("    left out: {line}\n");
         }
     }
-    text += "Look through these files before you publish them. 'ringfence claims' counts what lies in results/.\n";
+    text += "Look through these files before you publish them. 'ringfence claims' counts what lies \
+             in results/.\n";
     output::print(&text)
 }
 
-// A machine's name under which another one comes with Ringfence, such as that of a reading with other values.
+// A machine's name under which another one comes with Ringfence, such as that of a reading with
+// other values.
 fn borrowed_name(dataset: &Dataset) -> Option<String> {
     let simulated = dataset.machine.get("simulated")?;
     let (name, file) = (simulated.get("name")?.as_str()?, simulated.get("file")?.as_str()?);
@@ -64,15 +70,19 @@ fn borrowed_name(dataset: &Dataset) -> Option<String> {
 // By whether it was measured, machine, experiment and time.
 fn place(to: &Path, cleaned: &Cleaned) -> PathBuf {
     let Cleaned { dataset, machine, .. } = cleaned;
-    let digits: String = dataset.manifest.created.chars().filter(char::is_ascii_digit).take(14).collect();
+    let digits: String =
+        dataset.manifest.created.chars().filter(char::is_ascii_digit).take(14).collect();
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
     let name: String = dataset.plan.experiment.name.chars().map(plain).collect();
-    to.join(KINDS[usize::from(machine.simulated)]).join(&machine.name).join(format!("{name}-{digits}"))
+    to.join(KINDS[usize::from(machine.simulated)])
+        .join(&machine.name)
+        .join(format!("{name}-{digits}"))
 }
 
 fn write(place: &Path, cleaned: &Cleaned, private: &[String]) -> Result<u64, Failure> {
     Recorder::copy(&cleaned.dataset, place)?;
-    let failed = |error: std::io::Error| Failure::Failed(format!("reading {}: {error}", place.display()));
+    let failed =
+        |error: std::io::Error| Failure::Failed(format!("reading {}: {error}", place.display()));
     let mut bytes = 0;
     for entry in std::fs::read_dir(place).map_err(failed)? {
         let path = entry.map_err(failed)?.path();

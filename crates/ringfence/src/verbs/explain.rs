@@ -1,4 +1,5 @@
-//! `explain`: how durable a store to a path can become, and what stands between a file and its medium.
+//! `explain`: how durable a store to a path can become, and what stands between a file and its
+//! medium.
 
 use ringfence_persist::{Durability, Explanation, RegionError};
 use ringfence_report::json;
@@ -40,5 +41,9 @@ fn name(durability: Durability) -> String {
 }
 
 fn failure(error: &RegionError) -> Failure {
-    if error.is_usage() { Failure::Usage(error.to_string()) } else { Failure::Failed(error.to_string()) }
+    if error.is_usage() {
+        Failure::Usage(error.to_string())
+    } else {
+        Failure::Failed(error.to_string())
+    }
 }

@@ -8,7 +8,9 @@ use std::time::Duration;
 use ringfence_fleet::flags::{
     Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetRetry, FleetSubmit, FleetTask,
 };
-use ringfence_fleet::{self as fleet, Engine, FleetError, Order, Ordered, Place, Read, Spec, State, Task};
+use ringfence_fleet::{
+    self as fleet, Engine, FleetError, Order, Ordered, Place, Read, Spec, State, Task,
+};
 use ringfence_machine::root::FsRoot;
 use ringfence_report::fleet::{Compared, Question, compare_facts, compare_fleets, overview};
 use ringfence_report::json;
@@ -52,7 +54,8 @@ fn submit(args: &FleetSubmit) -> Result<(), Failure> {
     };
     let Ordered { dir, spec, experiment } = fleet::order(&order, &called)?;
     let program = std::env::current_exe();
-    let program = program.map_err(|error| Failure::Failed(format!("finding this program: {error}")))?;
+    let program =
+        program.map_err(|error| Failure::Failed(format!("finding this program: {error}")))?;
     fleet::create(&dir, &spec, &program, experiment.as_deref())?;
     let own = fleet::Submitting::begin(&dir)?;
     let all: Vec<u32> = (1..=spec.tasks).collect();
@@ -67,7 +70,8 @@ fn submit(args: &FleetSubmit) -> Result<(), Failure> {
         }
     })?;
     let warning = fleet::static_problem(&program).map(|why| format!("{why}\n")).unwrap_or_default();
-    let (tasks, most, status) = (plural(all.len()), spec.minutes, command(&["fleet", "status"], &dir));
+    let (tasks, most, status) =
+        (plural(all.len()), spec.minutes, command(&["fleet", "status"], &dir));
     output::print(&format!("{warning}job {job}: {tasks}, at most {most} min each; see {status}"))
 }
 
@@ -100,8 +104,10 @@ fn ended(dir: &Path) -> Result<(Spec, Vec<Task>), Failure> {
         }
         let mut now = ringfence_report::fleet::states(&tasks);
         // They have the same one where Slurm does not answer.
-        if let Some(why) =
-            tasks.iter().filter(|task| task.state == State::Unknown).find_map(|task| task.reason.as_ref())
+        if let Some(why) = tasks
+            .iter()
+            .filter(|task| task.state == State::Unknown)
+            .find_map(|task| task.reason.as_ref())
         {
             now += &format!("; {why}");
         }
@@ -156,7 +162,12 @@ fn here(dir: &Path, numbers: &[u32], own: fleet::Submitting) -> Result<(), Failu
     output::print(&format!("report: {}", command(&["fleet", "report"], dir)))
 }
 
-fn one(dir: &Path, number: u32, root: &FsRoot, stop: &AtomicBool) -> Result<fleet::Outcome, FleetError> {
+fn one(
+    dir: &Path,
+    number: u32,
+    root: &FsRoot,
+    stop: &AtomicBool,
+) -> Result<fleet::Outcome, FleetError> {
     let of_slurm = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     // Runs on one machine are told apart by their task.
     let here = || {
@@ -172,7 +183,9 @@ fn task(args: &FleetTask) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let outcome = one(&args.dir, args.number, &host::root(&args.root)?, &stop)?;
     match outcome.reason {
-        Some(reason) => Err(Failure::Failed(format!("task {} on {}: {reason}", args.number, outcome.node))),
+        Some(reason) => {
+            Err(Failure::Failed(format!("task {} on {}: {reason}", args.number, outcome.node)))
+        }
         None => output::print(&format!("task {} on {}: done", args.number, outcome.node)),
     }
 }
@@ -204,16 +217,26 @@ fn report(args: &FleetReport) -> Result<(), Failure> {
     let (spec, tasks) = fleet::look(&args.dir)?;
     let read = read(&args.dir, &spec, &tasks)?;
     let by = args.by.clone().unwrap_or_else(|| vec!["processor".into()]);
-    let asked = Question::new(by, args.figure.clone(), &args.at_least, &read).map_err(Failure::Usage)?;
-    let compared =
-        args.compare.as_ref().map(|what| compare(what, (&args.dir, &spec), &read, &asked)).transpose()?;
+    let asked =
+        Question::new(by, args.figure.clone(), &args.at_least, &read).map_err(Failure::Usage)?;
+    let compared = args
+        .compare
+        .as_ref()
+        .map(|what| compare(what, (&args.dir, &spec), &read, &asked))
+        .transpose()?;
     let shown = overview(&read, &tasks, &asked);
     if let Some(path) = &args.html {
-        page::put(path, "--html", || Ok(ringfence_report::fleet::page(&spec, &shown, compared.as_ref())))?;
+        page::put(path, "--html", || {
+            Ok(ringfence_report::fleet::page(&spec, &shown, compared.as_ref()))
+        })?;
     }
     match args.json {
         true => output::print_json(&json::fleet_report(&spec, &shown, compared.as_ref())),
-        false => output::print(&ringfence_report::fleet::text(&shown, compared.as_ref(), &output::style())),
+        false => output::print(&ringfence_report::fleet::text(
+            &shown,
+            compared.as_ref(),
+            &output::style(),
+        )),
     }
 }
 

@@ -52,8 +52,8 @@ fn new(args: &MachineNew) -> Result<(), Failure> {
     match &written.fit {
         Some(fit) => text += &describe::fitted(fit, &output::style()),
         None => {
-            text +=
-                "Every value that no probe shows is assumed: with --from SURVEY, latencies are measured.\n"
+            text += "Every value that no probe shows is assumed: with --from SURVEY, latencies are \
+                     measured.\n"
         }
     }
     output::print(&text)
@@ -85,7 +85,8 @@ fn sensitivity(args: &MachineSensitivity) -> Result<(), Failure> {
     let cells = Measured::planned(&plan);
     let mut show = Show::new(args.json || args.markdown);
     let started = Instant::now();
-    let found = sensitivity::sensitivity(&description, &cells, &mut |share| show.share(started, share));
+    let found =
+        sensitivity::sensitivity(&description, &cells, &mut |share| show.share(started, share));
     show.end();
     let found = found.map_err(Failure::Usage)?;
     refuse_nothing(found.figures.iter().copied(), &description.name)?;
@@ -97,11 +98,15 @@ fn sensitivity(args: &MachineSensitivity) -> Result<(), Failure> {
 }
 
 // A table without a figure is no answer.
-fn refuse_nothing(mut figures: impl Iterator<Item = Option<f64>>, machine: &str) -> Result<(), Failure> {
+fn refuse_nothing(
+    mut figures: impl Iterator<Item = Option<f64>>,
+    machine: &str,
+) -> Result<(), Failure> {
     match figures.any(|figure| figure.is_some()) {
         true => Ok(()),
         false => Err(Failure::Usage(format!(
-            "none of this can be simulated on {machine}: 'ringfence run' with --machine says of each case why"
+            "none of this can be simulated on {machine}: 'ringfence run' with --machine says of \
+             each case why"
         ))),
     }
 }
@@ -158,7 +163,8 @@ fn surveyed(dir: &Path) -> Result<Surveyed, Failure> {
 pub fn costs(dir: &Path) -> Result<Measured, Failure> {
     folder::refuse_file(dir)?;
     let refuse = |why: &str| Failure::Usage(format!("{}: {why}", dir.display()));
-    let simulated = || refuse("this was simulated: a machine file is held against what was measured");
+    let simulated =
+        || refuse("this was simulated: a machine file is held against what was measured");
     let measured = if Survey::is_at(dir) {
         let found = surveyed(dir)?;
         if found.survey.is_simulated() {
@@ -167,7 +173,9 @@ pub fn costs(dir: &Path) -> Result<Measured, Failure> {
         found.costs
     } else {
         let all = ringfence_dataset::list(dir)?;
-        let [one] = &all[..] else { return Err(refuse("this holds several datasets: name one of them")) };
+        let [one] = &all[..] else {
+            return Err(refuse("this holds several datasets: name one of them"));
+        };
         let dataset = Dataset::open(one)?;
         if dataset.samples.iter().any(|sample| sample.simulated == Some(true)) {
             return Err(simulated());
@@ -183,12 +191,15 @@ pub fn costs(dir: &Path) -> Result<Measured, Failure> {
 /// Writes a machine file. What exists is not overwritten: such files are edited, and kept.
 pub fn put(path: &Path, text: &str) -> Result<(), Failure> {
     ringfence_system::whole::write_new(path, text.as_bytes()).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => {
-            Failure::Usage(format!("{} already exists: name another file with --out", path.display()))
-        }
+        ErrorKind::AlreadyExists => Failure::Usage(format!(
+            "{} already exists: name another file with --out",
+            path.display()
+        )),
         _ => {
             let (path, error) = (path.display(), error.into_source());
-            Failure::Usage(format!("{path} cannot be written: {error}; name another file with --out"))
+            Failure::Usage(format!(
+                "{path} cannot be written: {error}; name another file with --out"
+            ))
         }
     })
 }

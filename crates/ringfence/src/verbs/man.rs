@@ -41,9 +41,12 @@ pub fn run(asked: &args::Man) -> Result<(), Failure> {
         let path = dir.join(name);
         whole::write(&path, page).map_err(|error| cannot(&path, &error.into_source()))?;
     }
-    output::print(&format!("wrote {} pages to {}; read one: man -l {}", pages.len(), dir.display(), {
-        ringfence_experiment::shell::quote(&dir.join("ringfence.1").to_string_lossy())
-    }))
+    output::print(&format!(
+        "wrote {} pages to {}; read one: man -l {}",
+        pages.len(),
+        dir.display(),
+        { ringfence_experiment::shell::quote(&dir.join("ringfence.1").to_string_lossy()) }
+    ))
 }
 
 fn add(command: &Command, date: &str, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
@@ -72,11 +75,12 @@ fn add(command: &Command, date: &str, pages: &mut Vec<(String, Vec<u8>)>) -> std
     Ok(())
 }
 
-// The day on which this version was released, as the list of changes has it. Before that, the day for which it is built
-// (reproducible-builds.org/specs/source-date-epoch), or else today.
+// The day on which this version was released, as the list of changes has it. Before that, the day
+// for which it is built (reproducible-builds.org/specs/source-date-epoch), or else today.
 fn date(built_for: Option<&str>, now: SystemTime) -> String {
     let built = || Some(UNIX_EPOCH + Duration::from_secs(built_for?.trim().parse().ok()?));
-    released(CHANGES, env!("CARGO_PKG_VERSION")).unwrap_or_else(|| Date::new(built().unwrap_or(now)).day())
+    released(CHANGES, env!("CARGO_PKG_VERSION"))
+        .unwrap_or_else(|| Date::new(built().unwrap_or(now)).day())
 }
 
 // By a heading such as "## [0.1.0] - 2026-05-09".
@@ -137,8 +141,8 @@ mod tests {
 
     #[test]
     fn pages_have_the_date_of_the_release_or_of_the_build() {
-        let changes =
-            "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-12-24\n\n## [0.1.0] - 2026-05-09\n";
+        let changes = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-12-24\n\n## [0.1.0] - \
+                       2026-05-09\n";
         assert_eq!(released(changes, "0.1.0").as_deref(), Some("2026-05-09"));
         assert_eq!(released(changes, "0.3.0"), None);
         let now = UNIX_EPOCH + Duration::from_secs(86_400);
@@ -160,7 +164,8 @@ mod tests {
         .unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),
-            ".SH NOTES\nNote \\(aqthis\\(aq.\nMore.\n.SH EXIT STATUS\n.nf\n0  done\n.fi\n.SH EXAMPLES\n.nf\nringfence aa \
+            ".SH NOTES\nNote \\(aqthis\\(aq.\nMore.\n.SH EXIT STATUS\n.nf\n0  done\n.fi\n.SH \
+             EXAMPLES\n.nf\nringfence aa \
              \\-\\-out .x\n.fi\n"
         );
         assert_eq!(escaped(".x"), "\\&.x");

@@ -41,7 +41,11 @@ use crate::shared::flags::set;
 /// Does what was asked.
 pub fn run(args: Args) -> Result<(), Failure> {
     let mut limit = written::LIMIT;
-    set(&mut limit, "write-limit", args.verb.output().and_then(|output| output.write_limit.as_deref()))?;
+    set(
+        &mut limit,
+        "write-limit",
+        args.verb.output().and_then(|output| output.write_limit.as_deref()),
+    )?;
     written::allow(limit);
     match args.verb {
         Verb::Survey(survey) => survey::run(&survey),

@@ -20,11 +20,12 @@ pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
         available::parse_task(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
     };
     program::check(&args.shown, false, args.client.client.is_some())?;
-    let victim = match (services::victim(&args.services)?, program::client(&args.client, &args.shown)?) {
-        (Some(probe), _) => probe,
-        (None, Some(client)) => client,
-        (None, None) => program::task("victim", &args.victim, args.shown.victim_progress)?,
-    };
+    let victim =
+        match (services::victim(&args.services)?, program::client(&args.client, &args.shown)?) {
+            (Some(probe), _) => probe,
+            (None, Some(client)) => client,
+            (None, None) => program::task("victim", &args.victim, args.shown.victim_progress)?,
+        };
     let victim = program::with_log_unit(victim, &args.shown)?;
     let default = ["write instruction=clflush,clflushopt,clwb,nt,none size=256MiB", "alu", "idle"];
     let texts: Vec<&str> = if args.aggressor.is_empty() {

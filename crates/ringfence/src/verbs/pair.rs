@@ -39,12 +39,14 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
                 path.display()
             ));
         }
-        let dir = flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("pair"));
+        let dir =
+            flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("pair"));
         return measure(&question, &dir, &machine, flags);
     };
     if !args.task.is_empty() || args.present.is_some() || args.placement.is_some() {
         return Err(Failure::Usage(
-            "--resume continues with the tasks, pairs and placement of that folder: leave out --task, --present and --placement"
+            "--resume continues with the tasks, pairs and placement of that folder: leave out \
+             --task, --present and --placement"
                 .into(),
         ));
     }
@@ -66,7 +68,8 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
     let placement = args.placement.map_or(PlacementKind::Auto, Into::into);
     // Siblings share most: where there are any, that is what pairing is about.
     let siblings = !machine.topology.pairs_smt(&machine.topology.usable()).is_empty();
-    let placement = if placement == PlacementKind::Auto && siblings { PlacementKind::Smt } else { placement };
+    let placement =
+        if placement == PlacementKind::Auto && siblings { PlacementKind::Smt } else { placement };
     let measure = Measure {
         looks: vec![1000],
         rounds: 1,
@@ -86,14 +89,17 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
     let least = Span(least.div_f64(SCREENING)).rounded_up();
     if let Some(time) = experiment.measure.time.filter(|time| *time < least) {
         return Err(Failure::Usage(format!(
-            "--time {time} is too short: figures of all pairs, and of those that are measured again, take {least} at least here; \
+            "--time {time} is too short: figures of all pairs, and of those that are measured \
+             again, take {least} at least here; \
              give that and more, or shorter windows (--window)"
         )));
     }
     let mut measures = [experiment.measure.clone(), experiment.measure];
     if flags.trials.is_none() {
         // A minute for four different tasks, which have sixteen pairs of task and neighbour.
-        let usual = Duration::from_secs(60).mul_f64((kinds.len().pow(2) as f64 / 16.0).max(1.0)).max(least.0);
+        let usual = Duration::from_secs(60)
+            .mul_f64((kinds.len().pow(2) as f64 / 16.0).max(1.0))
+            .max(least.0);
         let whole = measures[0].time.map_or(usual, |time| time.0);
         measures[0].time = Some(Span(whole.mul_f64(SCREENING)));
         measures[1].time = Some(Span(whole.mul_f64(1.0 - SCREENING)));
@@ -106,7 +112,12 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
         .map_err(Failure::Usage)
 }
 
-fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring) -> Result<(), Failure> {
+fn measure(
+    question: &Question,
+    dir: &Path,
+    machine: &Machine,
+    flags: &Measuring,
+) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let _awake = host::keep_awake(flags.no_deep_idle)?;
     let mut show = Show::new(flags.output.quiet);
@@ -137,7 +148,8 @@ fn measure(question: &Question, dir: &Path, machine: &Machine, flags: &Measuring
         Some(why) => {
             let again = command(&["pair", "--resume"], dir);
             let dir = dir.display();
-            let text = format!("{why}; what was measured until then is in {dir}; continue with: {again}");
+            let text =
+                format!("{why}; what was measured until then is in {dir}; continue with: {again}");
             Err(Failure::early(why, text))
         }
     }

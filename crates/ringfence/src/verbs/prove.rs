@@ -32,7 +32,8 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
     let (question, dir) = match &args.resume {
         Some(dir) => (Files::of(dir).read().map_err(Failure::Usage)?.question, dir.clone()),
         None => {
-            let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("prove"));
+            let dir =
+                args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("prove"));
             (question(args)?, dir)
         }
     };
@@ -44,7 +45,9 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
         prove::check_time(&question, &plan)?;
         crate::shared::folder::check_new(&dir)?;
     }
-    if let Some(precision) = prove::precision(&question, &plan, &machine).filter(|_| !args.output.quiet) {
+    if let Some(precision) =
+        prove::precision(&question, &plan, &machine).filter(|_| !args.output.quiet)
+    {
         // Where nobody reads it, nothing is lost.
         let _ = writeln!(std::io::stderr(), "{precision}");
     }
@@ -53,18 +56,26 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
 
 fn refuse_what_changes_or_goes_on(args: &Prove) -> Result<(), Failure> {
     let why = if args.keep {
-        "--keep sets what was confirmed on this machine, and --machine measures nothing on it: leave one of them out"
+        "--keep sets what was confirmed on this machine, and --machine measures nothing on it: \
+         leave one of them out"
     } else if args.system {
-        "--system changes settings of this machine, and --machine measures nothing on it: leave one of them out"
+        "--system changes settings of this machine, and --machine measures nothing on it: leave \
+         one of them out"
     } else if args.resume.is_some() {
-        "--machine cannot be combined with --resume: what is simulated comes out the same when it is begun again"
+        "--machine cannot be combined with --resume: what is simulated comes out the same when it \
+         is begun again"
     } else {
         return Ok(());
     };
     Err(Failure::Usage(why.into()))
 }
 
-fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> Result<(), Failure> {
+fn measure(
+    args: &Prove,
+    question: &Question,
+    machine: &Machine,
+    dir: &Path,
+) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
@@ -75,14 +86,24 @@ fn measure(args: &Prove, question: &Question, machine: &Machine, dir: &Path) -> 
     let kept = (args.keep && done.ended_early.is_none()).then(|| prove::keep(&done.findings));
     if args.output.json {
         let kept = kept.as_ref().and_then(|kept| kept.as_ref().ok()?.as_ref());
-        output::print_json(&json::proof(&done.findings, dir, done.ended_early.as_deref(), kept, &done.left))?;
+        output::print_json(&json::proof(
+            &done.findings,
+            dir,
+            done.ended_early.as_deref(),
+            kept,
+            &done.left,
+        ))?;
     } else {
         let style = output::style();
         let mut text = ringfence_report::warnings(&done.left, &style);
         text += &(ringfence_report::machine_line(machine, &style) + "\n");
         text += &ringfence_report::prove(&done.findings, &style);
         if let Some(kept) = &kept {
-            text += &ringfence_report::kept(kept.as_ref().map_err(ToString::to_string), question, &style);
+            text += &ringfence_report::kept(
+                kept.as_ref().map_err(ToString::to_string),
+                question,
+                &style,
+            );
         }
         text += &ringfence_report::left(&done.left, &style);
         let seconds = started.elapsed().as_secs_f64();
@@ -127,7 +148,8 @@ fn question(args: &Prove) -> Result<Question, Failure> {
             args.aggressor_progress,
         )?,
     };
-    let is_program = |table: &Table| table.get("workload").and_then(Value::as_str) == Some("command");
+    let is_program =
+        |table: &Table| table.get("workload").and_then(Value::as_str) == Some("command");
     let programs = is_program(&victim) || is_program(&aggressor);
     if let Some(span) = &args.warm_up {
         if !programs {
@@ -185,15 +207,19 @@ fn question(args: &Prove) -> Result<Question, Failure> {
 fn quantity(budget: Budget, metric: Option<&str>) -> Result<Quantity, Failure> {
     let asked = metric.map(|metric| flags::parsed::<Quantity>("metric", metric)).transpose()?;
     match (budget, asked) {
-        (Budget::AtMost(bounded, _), Some(asked)) if asked != bounded => Err(Failure::Usage(format!(
-            "--metric {asked} and --budget '{budget}' name two metrics: leave --metric out, since the budget says which it is about"
-        ))),
+        (Budget::AtMost(bounded, _), Some(asked)) if asked != bounded => {
+            Err(Failure::Usage(format!(
+                "--metric {asked} and --budget '{budget}' name two metrics: leave --metric out, \
+                 since the budget says which it is about"
+            )))
+        }
         (Budget::AtMost(bounded, _), _) => Ok(bounded),
         (Budget::Slowdown(_), asked) => Ok(asked.unwrap_or_default()),
     }
 }
 
-// Unless somebody says otherwise: windows in which each task does some of its work, and one round of those that wear a disk.
+// Unless somebody says otherwise: windows in which each task does some of its work, and one round
+// of those that wear a disk.
 fn as_tasks_need(mut question: Question, args: &Prove) -> Question {
     let tasks = [question.victim(), question.aggressor()];
     let measure = &mut question.measure;

@@ -54,7 +54,9 @@ fn changes(asked: &PutBack, root: &FsRoot, all: &mut All) {
         let Left { purpose, owner, under_way, path, .. } = left;
         if *under_way {
             let process = owner.map_or(String::new(), |owner| format!(" by process {}", owner.tid));
-            all.stays.push(format!("'{purpose}' is still running{process}, and puts things back itself"));
+            all.stays.push(format!(
+                "'{purpose}' is still running{process}, and puts things back itself"
+            ));
         } else if owner.is_none() {
             all.failed.push(purpose.clone());
         } else if left.is_others() {
@@ -67,8 +69,10 @@ fn changes(asked: &PutBack, root: &FsRoot, all: &mut All) {
         }
     }
     if !asked.dry_run {
-        let options =
-            ringfence_system::changes::Options { folder: folder.map(Into::into), ..Default::default() };
+        let options = ringfence_system::changes::Options {
+            folder: folder.map(Into::into),
+            ..Default::default()
+        };
         for one in ringfence_system::changes::put_back_left(root, Whose::Anybody, &options) {
             match one.result {
                 Ok(restored) => all.restored.push(told(restored)),
@@ -92,15 +96,19 @@ fn unclaimed(asked: &PutBack, root: &FsRoot, all: &mut All) {
     }
     let still = ringfence_limits::unclaimed_groups(root);
     let gone = |group: &&std::path::PathBuf| asked.dry_run || !still.contains(group);
-    let steps: Vec<String> =
-        found.iter().filter(gone).map(|group| format!("remove control group {}", group.display())).collect();
+    let steps: Vec<String> = found
+        .iter()
+        .filter(gone)
+        .map(|group| format!("remove control group {}", group.display()))
+        .collect();
     if !steps.is_empty() {
         let purpose = "a run without a journal".into();
         all.restored.push(LeftBehind { purpose, steps, ..LeftBehind::default() });
     }
     if !asked.dry_run {
-        let stays =
-            |group: &std::path::PathBuf| format!("control group {} is in use, and stays", group.display());
+        let stays = |group: &std::path::PathBuf| {
+            format!("control group {} is in use, and stays", group.display())
+        };
         all.stays.extend(still.iter().map(stays));
     }
 }
@@ -108,22 +116,30 @@ fn unclaimed(asked: &PutBack, root: &FsRoot, all: &mut All) {
 fn resctrl(asked: &PutBack, root: &FsRoot, all: &mut All) {
     let left = transaction::left(root, asked.journal.folder.as_deref());
     let mut folders = Vec::new();
-    for left in left.into_iter().filter(|left| left.past.is_none() || left.what == Pending::Unfinished) {
+    for left in
+        left.into_iter().filter(|left| left.past.is_none() || left.what == Pending::Unfinished)
+    {
         let purpose = &left.purpose;
         match left.what {
             // What was to be put back at once, and cannot be read, is tried and fails.
-            Pending::Kept | Pending::Damaged if left.unreadable && left.is_others() => all.stays.push(purpose.clone()),
+            Pending::Kept | Pending::Damaged if left.unreadable && left.is_others() => {
+                all.stays.push(purpose.clone())
+            }
             Pending::Kept | Pending::Damaged if left.unreadable => all.failed.push(purpose.clone()),
             Pending::Kept => all.stays.push(format!(
                 "'{purpose}' is kept on request: '{}' puts back what was there before",
                 left.undone_by()
             )),
             Pending::Damaged => all.stays.push(format!(
-                "the journal of '{purpose}' is damaged: check resctrl with 'ringfence resctrl', then delete the journal with \
+                "the journal of '{purpose}' is damaged: check resctrl with 'ringfence resctrl', \
+                 then delete the journal with \
                  'ringfence resctrl forget'"
             )),
             _ if left.under_way => {
-                all.stays.push(format!("'{purpose}' is still running, and puts resctrl back itself"));
+                all.stays.push(format!(
+                    "'{purpose}' is still running, and puts resctrl back \
+                                        itself"
+                ));
             }
             _ if left.is_others() => all.stays.push(left.others()),
             _ if !folders.contains(&left.folder) => folders.push(left.folder),

@@ -23,11 +23,15 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     flags::set_time(&mut time, flags.time.as_deref())?;
     if let Some(verb) = folder::kind(dir) {
         let resume = command(&[&verb, "--resume"], dir);
-        return Err(Failure::Usage(format!("{}: 'ringfence {verb}' wrote this: {resume}", dir.display())));
+        return Err(Failure::Usage(format!(
+            "{}: 'ringfence {verb}' wrote this: {resume}",
+            dir.display()
+        )));
     }
     if Survey::is_at(dir) {
         return Err(Failure::Usage(format!(
-            "{}: a survey cannot be continued as a whole; name one of the datasets in it, or start a new survey",
+            "{}: a survey cannot be continued as a whole; name one of the datasets in it, or start \
+             a new survey",
             dir.display()
         )));
     }
@@ -39,8 +43,9 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     let name = dataset.plan.experiment.name.clone();
     drop(dataset);
     let machine = host::examine()?;
-    let resume =
-        |stop: &AtomicBool, show: experiment::ShowProgress| measure::resume(dir, &machine, time, stop, show);
+    let resume = |stop: &AtomicBool, show: experiment::ShowProgress| {
+        measure::resume(dir, &machine, time, stop, show)
+    };
     experiment::carry_out(&name, dir, &machine, flags, &resume)
 }
 
@@ -65,7 +70,8 @@ fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
 /// That a flag cannot be given with `--resume`.
 pub fn refused(flag: &str) -> Failure {
     Failure::Usage(format!(
-        "--{flag} cannot be combined with --resume, which continues as planned; leave it out, or start a new run"
+        "--{flag} cannot be combined with --resume, which continues as planned; leave it out, or \
+         start a new run"
     ))
 }
 

@@ -24,7 +24,8 @@ pub fn run(args: &Run) -> Result<(), Failure> {
         (None, Some(dir)) => return resume::run(dir, &args.measuring),
         (Some(_), Some(_)) => {
             return Err(Failure::Usage(
-                "name an experiment file, or a dataset with --resume, but not both: a dataset contains its experiment"
+                "name an experiment file, or a dataset with --resume, but not both: a dataset \
+                 contains its experiment"
                     .into(),
             ));
         }
@@ -41,7 +42,8 @@ pub fn run(args: &Run) -> Result<(), Failure> {
 pub(super) fn read(file: &Path) -> Result<Experiment, Failure> {
     if folder::is_ours(file) {
         let again = file.join("experiment.toml");
-        let again = again.is_file().then(|| format!("; measure it again: {}", command(&["run"], &again)));
+        let again =
+            again.is_file().then(|| format!("; measure it again: {}", command(&["run"], &again)));
         return Err(Failure::Usage(format!(
             "{}: this is a dataset and not an experiment file; print its results: {}{}",
             file.display(),
@@ -49,7 +51,8 @@ pub(super) fn read(file: &Path) -> Result<Experiment, Failure> {
             again.unwrap_or_default()
         )));
     }
-    let text = text_file::read(file, LONGEST_FILE)
-        .map_err(|error| Failure::Usage(format!("{}: {error}; name an experiment file", file.display())))?;
+    let text = text_file::read(file, LONGEST_FILE).map_err(|error| {
+        Failure::Usage(format!("{}: {error}; name an experiment file", file.display()))
+    })?;
     Experiment::parse(&text).map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))
 }

@@ -26,7 +26,8 @@ pub fn run(args: &Sensitivity) -> Result<(), Failure> {
 
 pub(super) fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experiment, Failure> {
     let victim = |given: &String| {
-        available::parse_task(given).map_err(|error| Failure::Usage(format!("--victim '{given}': {error}")))
+        available::parse_task(given)
+            .map_err(|error| Failure::Usage(format!("--victim '{given}': {error}")))
     };
     let victims = args.victim.iter().map(victim).collect::<Result<Vec<_>, _>>()?;
     let footprint = |text: &String| {

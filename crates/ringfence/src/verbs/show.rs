@@ -67,7 +67,8 @@ pub fn run(args: &Show) -> Result<(), Failure> {
             text += &format!("{question}\n");
         }
         if digest.unfinished {
-            text += "The run that measured this was killed; these are the samples that it had recorded.\n";
+            text += "The run that measured this was killed; these are the samples that it had \
+                     recorded.\n";
         }
         text += &format!("\n{}\n", ringfence_report::experiment(&digest.findings, &style));
     }

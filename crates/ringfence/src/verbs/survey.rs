@@ -69,7 +69,8 @@ fn save(options: &Options, machine: &Machine) -> Result<(), Failure> {
         experiment::save(experiment, &dir.join(format!("{}.toml", experiment.name)))?;
     }
     output::print(&format!(
-        "saved {} experiments in {}; paced ones are not among them, since their pace depends on what these show",
+        "saved {} experiments in {}; paced ones are not among them, since their pace depends on \
+         what these show",
         experiments.len(),
         dir.display()
     ))

@@ -71,8 +71,8 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
 fn inside() -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let what = "the command cannot be given copies in place of the files";
-        let remedy =
-            "this system keeps users from mounts of their own; copy the files yourself and use --in-place";
+        let remedy = "this system keeps users from mounts of their own; copy the files yourself \
+                      and use --in-place";
         Failure::Usage(format!("{what}: {error}; {remedy}"))
     };
     let this = std::env::current_exe().map_err(failed)?;
@@ -127,7 +127,8 @@ fn about(asked: &Trace, files: &[PathBuf]) -> About {
 // As the system names it, as far as it is there.
 fn whole(file: &Path) -> PathBuf {
     let parent = || {
-        let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent =
+            file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Some(fs::canonicalize(parent).ok()?.join(file.file_name()?))
     };
     fs::canonicalize(file).ok().or_else(parent).unwrap_or_else(|| file.to_owned())
@@ -148,7 +149,10 @@ fn tell(asked: &Trace, outcome: &Outcome) {
         return;
     }
     if outcome.events == 0 {
-        say(&format!("nothing was recorded: the command has not mapped {} for sharing", names(asked)));
+        say(&format!(
+            "nothing was recorded: the command has not mapped {} for sharing",
+            names(asked)
+        ));
         return;
     }
     let ended = match &outcome.ended {
@@ -188,8 +192,11 @@ fn import(log: &Path, out: &Path) -> Result<(), Failure> {
             return Err(named(&error));
         }
     };
-    let ended =
-        if imported.whole { Ended::Exited(0) } else { Ended::Stopped("the log has no end".to_owned()) };
+    let ended = if imported.whole {
+        Ended::Exited(0)
+    } else {
+        Ended::Stopped("the log has no end".to_owned())
+    };
     writer.finish(ended).map_err(failure)?;
     let next = command(&["census"], out);
     let mut text = format!("{} events in {}", imported.events, printable(&out.to_string_lossy()));

@@ -27,7 +27,9 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     let question = Question::new(flags).map_err(Failure::Usage)?;
     if flags.json && question.is_loud() {
         return Err(Failure::Usage(
-            "--json: what commands print would stand in the midst of it; leave --show-output (--output inherit) out".into(),
+            "--json: what commands print would stand in the midst of it; leave --show-output \
+             (--output inherit) out"
+                .into(),
         ));
     }
     let dir = flags.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("versus"));
@@ -50,7 +52,9 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     match (done.trouble, done.findings.verdict) {
         (Some(trouble), _) => Err(failure(trouble)),
         (None, Verdict::OverBudget) => Err(Failure::Verdict(Exit::BudgetMissed)),
-        (None, Verdict::Undecided | Verdict::NotEstimable) if done.findings.settings.budget.is_some() => {
+        (None, Verdict::Undecided | Verdict::NotEstimable)
+            if done.findings.settings.budget.is_some() =>
+        {
             Err(Failure::Verdict(Exit::Undecided))
         }
         (None, _) => Ok(()),
@@ -68,7 +72,8 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
         experiment.measure.time = Some(Span(time.max(least)).rounded_up());
     } else if time < least {
         return Err(Failure::Usage(format!(
-            "--time {} is too short: the trials that a figure takes, 4 at least, take {least}; give --time {least}",
+            "--time {} is too short: the trials that a figure takes, 4 at least, take {least}; \
+             give --time {least}",
             Span(time),
             least = Span(least).rounded_up(),
         )));
@@ -85,7 +90,8 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     if let Some(precision) = Precision::of(told, measure, measure.time.map(|time| time.0)) {
         Watch::note(&mut show, &precision.to_string());
     }
-    let done = measure::measure(&experiment, &machine, &dir, &stop, &mut |progress| show.update(progress));
+    let done =
+        measure::measure(&experiment, &machine, &dir, &stop, &mut |progress| show.update(progress));
     show.end();
     let done = done?;
     let found = ringfence_studies::findings::Findings::from(&done);
@@ -99,15 +105,14 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let verdict = experiment::verdict(&found);
     let timeline = &found.timeline;
     let still = timeline.stalled >= timeline.windows.max(1)
-        || found
-            .results
-            .iter()
-            .filter_map(|result| result.effect.as_ref())
-            .any(|effect| matches!(effect.by_class.all.slowdown, Err(NotEstimable::Stalled { .. })));
+        || found.results.iter().filter_map(|result| result.effect.as_ref()).any(|effect| {
+            matches!(effect.by_class.all.slowdown, Err(NotEstimable::Stalled { .. }))
+        });
     let settled = budget.is_some() && !matches!(verdict, Err(Failure::Verdict(Exit::Undecided)));
     if still && !settled {
         return Err(Failure::Failed(format!(
-            "a command made no progress in windows of 100 ms of some trials: --progress {how} is for commands that run on and show it all the time; \
+            "a command made no progress in windows of 100 ms of some trials: --progress {how} is \
+             for commands that run on and show it all the time; \
              commands that end are compared as whole runs, without --progress"
         )));
     }

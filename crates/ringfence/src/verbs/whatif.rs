@@ -24,7 +24,9 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
         let plan = engines::plan(&experiment, machine)
             .map_err(|error| Failure::Usage(format!("on the machine {which}: {error}")))?;
         if let Some(why) = plan.nothing_to_measure() {
-            return Err(Failure::Usage(format!("on the machine {which} nothing can be run, because {why}")));
+            return Err(Failure::Usage(format!(
+                "on the machine {which} nothing can be run, because {why}"
+            )));
         }
     }
     let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("whatif"));
@@ -35,8 +37,9 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
     let parts = [("unchanged", files.unchanged()), ("changed", files.changed())];
     for (machine, (name, dir_of)) in machines.iter().zip(&parts) {
         show.begin(name);
-        let done =
-            measure::measure(&experiment, machine, dir_of, &stop, &mut |progress| show.update(progress));
+        let done = measure::measure(&experiment, machine, dir_of, &stop, &mut |progress| {
+            show.update(progress)
+        });
         show.end();
         if let Some(why) = done?.ended.early() {
             return Err(kept(why, &dir, machine));
@@ -55,19 +58,27 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
 
 // What the command behind `--` asks for, with its flags applied.
 fn experiment(words: &[String], machine: &Machine) -> Result<Experiment, Failure> {
-    let inner = parse_words(words).map_err(|error| Failure::Usage(format!("behind --: {error}")))?;
+    let inner =
+        parse_words(words).map_err(|error| Failure::Usage(format!("behind --: {error}")))?;
     let (mut experiment, on, measuring): (Experiment, On, Measuring) = match inner.verb {
         Verb::Write(args) => (super::write::experiment(&args)?, args.on, args.measuring),
         Verb::Neighbours(args) => (super::neighbours::experiment(&args)?, args.on, args.measuring),
-        Verb::Sensitivity(args) => (super::sensitivity::experiment(&args, machine)?, args.on, args.measuring),
+        Verb::Sensitivity(args) => {
+            (super::sensitivity::experiment(&args, machine)?, args.on, args.measuring)
+        }
         Verb::Run(args) => match (&args.file, &args.resume) {
             (Some(file), None) => (super::run::read(file)?, args.on, args.measuring),
-            _ => return Err(Failure::Usage("behind --: 'run' takes an experiment file here".into())),
+            _ => {
+                return Err(Failure::Usage(
+                    "behind --: 'run' takes an experiment file here".into(),
+                ));
+            }
         },
         _ => {
             let verb = words.first().map_or("", String::as_str);
             return Err(Failure::Usage(format!(
-                "behind --: '{verb}' is not simulated twice; name write, neighbours, sensitivity or run"
+                "behind --: '{verb}' is not simulated twice; name write, neighbours, sensitivity \
+                 or run"
             )));
         }
     };

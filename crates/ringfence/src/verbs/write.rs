@@ -27,7 +27,8 @@ fn check(args: &Write) -> Result<(), Failure> {
 
 pub(super) fn experiment(args: &Write) -> Result<Experiment, Failure> {
     check(args)?;
-    let instructions = Instruction::in_memory().map(Instruction::name).collect::<Vec<_>>().join(",");
+    let instructions =
+        Instruction::in_memory().map(Instruction::name).collect::<Vec<_>>().join(",");
     let axes = [
         ("instruction", &args.instruction, Some(instructions.as_str())),
         ("fence_at", &args.fence_at, None),

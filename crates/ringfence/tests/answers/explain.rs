@@ -21,13 +21,19 @@ fn a_file_on_a_disk_is_durable_after_msync() {
     let text = ringfence(&["explain", file.to_str().unwrap()]).ok().to_owned();
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
     fs::remove_file(&file).unwrap();
-    assert_eq!((&of_file["durability"], &of_file["reasons"]), (&of_dir["durability"], &of_dir["reasons"]));
+    assert_eq!(
+        (&of_file["durability"], &of_file["reasons"]),
+        (&of_dir["durability"], &of_dir["reasons"])
+    );
     if of_file["durability"] != "page-cache" {
         return skip(&format!("{} is not a disk's: {of_file}", dir.display()));
     }
     assert_eq!(of_file["path"], file.to_str().unwrap());
     assert_eq!(of_file["elides_flushes"], false);
-    assert!(of_file["reasons"][0].as_str().unwrap().starts_with("MAP_SYNC was refused with E"), "{of_file}");
+    assert!(
+        of_file["reasons"][0].as_str().unwrap().starts_with("MAP_SYNC was refused with E"),
+        "{of_file}"
+    );
     assert!(of_file["remedies"][0].as_str().unwrap().contains("/dev/daxX.Y"), "{of_file}");
     let words: Vec<&str> = text.split_whitespace().collect();
     let flat = words.join(" ");
@@ -44,7 +50,8 @@ fn a_file_on_a_disk_is_durable_after_msync() {
     assert!(flat.find("for more").unwrap() < flat.find("From file to medium").unwrap(), "{text}");
 }
 
-// Whatever this machine's disks are: the file and its folder lie on the same, and both say the same of a sync.
+// Whatever this machine's disks are: the file and its folder lie on the same, and both say the same
+// of a sync.
 #[test]
 fn the_way_to_the_medium_is_the_same_for_a_file_and_its_folder() {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -82,7 +89,8 @@ fn doctor_tells_of_the_disks_below_the_folder_that_it_is_started_in() {
     queued(&json(dir)["medium"]["file_system"], &mut names);
     let findings = |dir: &Path| ringfence_in(dir, &["doctor", "--json"]).json()["findings"].clone();
     let told = |findings: &Value| -> Vec<String> {
-        let all = findings.as_array().unwrap().iter().filter(|finding| finding["id"] == "disk-queue");
+        let all =
+            findings.as_array().unwrap().iter().filter(|finding| finding["id"] == "disk-queue");
         all.map(|finding| finding["evidence"].as_str().unwrap().to_owned()).collect()
     };
     if Path::new("/dev/shm").is_dir() {
@@ -115,7 +123,10 @@ fn shared_memory_is_volatile() {
     let said = json(Path::new("/dev/shm"));
     assert_eq!(said["durability"], "volatile", "{said}");
     assert!(said["reasons"][0].as_str().unwrap().contains("tmpfs is memory"), "{said}");
-    assert!(said["verdict"].as_str().unwrap().ends_with("no store survives a power failure"), "{said}");
+    assert!(
+        said["verdict"].as_str().unwrap().ends_with("no store survives a power failure"),
+        "{said}"
+    );
     assert_eq!(said["medium"]["flush"]["memory"], "tmpfs", "{said}");
     let text = ringfence(&["explain", "/dev/shm"]).ok().to_owned();
     assert!(text.contains("any call  not durable: tmpfs is memory"), "{text}");

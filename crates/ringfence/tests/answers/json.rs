@@ -1,5 +1,6 @@
-//! What `--json` prints is what `docs/schema/ringfence.json` says. Every test that reads such output checks it
-//! (`Output::json`); here is that the check would fail, and the kinds that no other test prints.
+//! What `--json` prints is what `docs/schema/ringfence.json` says. Every test that reads such
+//! output checks it (`Output::json`); here is that the check would fail, and the kinds that no
+//! other test prints.
 
 use std::path::Path;
 
@@ -23,8 +24,12 @@ fn value(document: &impl Serialize) -> Value {
 
 #[test]
 fn documents_that_are_wrong_are_refused() {
-    let good =
-        value(&json::lock_misses(&[Misses { bytes: 64, asked: vec![1], misses: vec![0, 2], lines: 1 }]));
+    let good = value(&json::lock_misses(&[Misses {
+        bytes: 64,
+        asked: vec![1],
+        misses: vec![0, 2],
+        lines: 1,
+    }]));
     assert!(problems(&good).is_empty(), "{:?}", problems(&good));
     let wrong = |change: &dyn Fn(&mut Value)| {
         let mut document = good.clone();
@@ -33,7 +38,8 @@ fn documents_that_are_wrong_are_refused() {
     };
     for (change, part) in [
         (
-            &(|d: &mut Value| d["schema"] = "ringfence/lock-misses/1".into()) as &dyn Fn(&mut Value),
+            &(|d: &mut Value| d["schema"] = "ringfence/lock-misses/1".into())
+                as &dyn Fn(&mut Value),
             "not a kind",
         ),
         (&|d| d["more"] = 1.into(), "/more: nothing may stand here"),
@@ -59,13 +65,25 @@ fn each_rule_can_fail() {
         (json!({ "maxItems": 1 }), json!([1]), json!([1, 2])),
         (json!({ "minProperties": 1 }), json!({ "a": 1 }), json!({})),
         (json!({ "maxProperties": 1 }), json!({ "a": 1 }), json!({ "a": 1, "b": 2 })),
-        (json!({ "additionalProperties": { "type": "null" } }), json!({ "a": null }), json!({ "a": 1 })),
+        (
+            json!({ "additionalProperties": { "type": "null" } }),
+            json!({ "a": null }),
+            json!({ "a": 1 }),
+        ),
         (json!({ "propertyNames": { "enum": ["a"] } }), json!({ "a": 1 }), json!({ "b": 1 })),
-        (json!({ "prefixItems": [{ "type": "null" }], "items": false }), json!([null]), json!([null, 1])),
+        (
+            json!({ "prefixItems": [{ "type": "null" }], "items": false }),
+            json!([null]),
+            json!([null, 1]),
+        ),
         (json!({ "prefixItems": [{ "type": "null" }] }), json!([null]), json!([1])),
         (json!({ "anyOf": [{ "type": "null" }, { "type": "string" }] }), json!("a"), json!(1)),
         (json!({ "oneOf": [{ "type": "number" }, { "type": "integer" }] }), json!(1.5), json!(1)),
-        (json!({ "$ref": "#/$defs/unknown" }), json!({ "unknown": "a", "reason": "no_work" }), json!({})),
+        (
+            json!({ "$ref": "#/$defs/unknown" }),
+            json!({ "unknown": "a", "reason": "no_work" }),
+            json!({}),
+        ),
     ] {
         let root = schema();
         assert!(check(&root, &rule, &good, "").is_empty(), "{rule} refuses {good}");
@@ -79,12 +97,19 @@ fn every_kind_and_field_is_described() {
     fn walk(value: &Value, at: &str) {
         if let Some(fields) = value.get("properties").and_then(Value::as_object) {
             for (name, field) in fields {
-                let said = ["description", "$ref", "const"].iter().any(|key| field.get(key).is_some());
+                let said =
+                    ["description", "$ref", "const"].iter().any(|key| field.get(key).is_some());
                 assert!(said, "{at}/{name} says nothing of itself");
             }
         }
-        let parts = value.as_object().into_iter().flatten().map(|(name, part)| (name.clone(), part));
-        let items = value.as_array().into_iter().flatten().enumerate().map(|(n, part)| (n.to_string(), part));
+        let parts =
+            value.as_object().into_iter().flatten().map(|(name, part)| (name.clone(), part));
+        let items = value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .map(|(n, part)| (n.to_string(), part));
         parts.chain(items).for_each(|(name, part)| walk(part, &format!("{at}/{name}")));
     }
     let schema = schema();
@@ -94,7 +119,8 @@ fn every_kind_and_field_is_described() {
         .map(|kind| {
             let name = kind["$ref"].as_str().unwrap().strip_prefix("#/$defs/").unwrap();
             let says = schema["$defs"][name]["properties"]["schema"]["const"].as_str().unwrap();
-            let (kind, version) = says.strip_prefix("ringfence/").unwrap().rsplit_once('/').unwrap();
+            let (kind, version) =
+                says.strip_prefix("ringfence/").unwrap().rsplit_once('/').unwrap();
             assert!(version.parse::<u32>().unwrap() > 0, "{says}");
             assert_eq!(kind.replace('-', "_") + "_document", name);
             kind.to_owned()
@@ -108,8 +134,12 @@ fn every_kind_and_field_is_described() {
 
 #[test]
 fn what_looks_at_a_machine_keeps_to_it() {
-    for tree in [fixtures::xeon_2s64t(), fixtures::zen_multi_llc(), fixtures::cxl_node(), fixtures::vm_2cpu()]
-    {
+    for tree in [
+        fixtures::xeon_2s64t(),
+        fixtures::zen_multi_llc(),
+        fixtures::cxl_node(),
+        fixtures::vm_2cpu(),
+    ] {
         let root = tree.root().path("/");
         for verb in ["topology", "doctor"] {
             ringfence(&[verb, "--json", "--root", root.to_str().unwrap()]).json();

@@ -28,7 +28,8 @@ fn another_machine_is_read_from_its_folder() {
         let root = tree.root().path("/");
         let root = root.to_str().unwrap();
         let read: Topology =
-            serde_json::from_value(ringfence(&["topology", "--json", "--root", root]).json()).unwrap();
+            serde_json::from_value(ringfence(&["topology", "--json", "--root", root]).json())
+                .unwrap();
         assert_eq!(read, Topology::read(&tree.root()).unwrap());
         assert!(cpus == 0 || read.usable().len() == cpus, "{}", read.usable());
         for verb in ["topology", "doctor"] {

@@ -1,5 +1,6 @@
-//! The pages that `report` and other verbs write: one file that a browser opens offline, with all its
-//! figures, no error, no request to any network, and nothing in it that a name could turn into markup.
+//! The pages that `report` and other verbs write: one file that a browser opens offline, with all
+//! its figures, no error, no request to any network, and nothing in it that a name could turn into
+//! markup.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,9 @@ fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
 fn browser() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
     let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
-    names.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()))
+    names
+        .iter()
+        .find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()))
 }
 
 /// What a browser made of a page.
@@ -53,7 +56,13 @@ fn open(browser: &Path, page: &Path) -> Opened {
     let folder = Folder::new();
     let log = folder.path().join("net.json");
     let mut command = Command::new(browser);
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]);
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-sync",
+    ]);
     command.args([
         "--disable-background-networking",
         "--disable-component-update",
@@ -66,7 +75,8 @@ fn open(browser: &Path, page: &Path) -> Opened {
     command.arg("--dump-dom").arg(format!("file://{}", page.display()));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let Output { stdout: dom, stderr, .. } = Running::spawn(command, "a-browser".into()).wait();
-    let console = stderr.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
+    let console =
+        stderr.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
     Opened { dom, console, requests: requests(&fs::read_to_string(log).unwrap()) }
 }
 
@@ -97,7 +107,8 @@ fn sound(browser: &Path, page: &Path) -> String {
     assert!(opened.requests.is_empty(), "{:#?}", opened.requests);
     assert!(opened.dom.contains(&format!("data-drawn=\"{figures}\"")));
     assert_eq!(opened.dom.matches("<svg").count(), figures, "every figure is drawn");
-    // Without its policy it asks for nothing either, also when a hover text stands over each figure.
+    // Without its policy it asks for nothing either, also when a hover text stands over each
+    // figure.
     let folder = Folder::new();
     let bare = folder.path().join("bare.html");
     let (before, after) = text.split_once("<meta http-equiv=\"Content-Security-Policy\"").unwrap();
@@ -116,7 +127,8 @@ fn broken_pages_are_noticed(browser: &Path, page: &Path) {
     let text = fs::read_to_string(page).unwrap();
     let policy = text.split_once("<meta http-equiv").unwrap().1.split_once('>').unwrap().0;
     let text = text.replace(&format!("<meta http-equiv{policy}>"), "");
-    let bad = "<img src=\"http://127.0.0.1:9/x\"><script>throw new Error('deliberate')</script></body>";
+    let bad =
+        "<img src=\"http://127.0.0.1:9/x\"><script>throw new Error('deliberate')</script></body>";
     fs::write(&broken, text.replace("</body>", bad)).unwrap();
     let opened = open(browser, &broken);
     assert!(opened.console.iter().any(|line| line.contains("deliberate")), "{:#?}", opened.console);
@@ -149,7 +161,11 @@ fn page_of(folder: &Folder, args: &[&str]) -> PathBuf {
     let said = ringfence_in(folder.path(), &args);
     // A proof on a noisy machine may have another verdict, and a page all the same.
     assert!(matches!(said.code(), Some(0 | 3 | 4)), "{}", said.stderr);
-    assert!(said.stdout.contains("report: data/report.html; open it in a browser"), "{}", said.stdout);
+    assert!(
+        said.stdout.contains("report: data/report.html; open it in a browser"),
+        "{}",
+        said.stdout
+    );
     let page = folder.path().join("data/report.html");
     let left = fs::read(&page).unwrap();
     ringfence_in(folder.path(), &["report", "data"]).ok();
@@ -164,7 +180,14 @@ fn answers_of_other_verbs_open_in_a_browser() {
     }
     let verbs: [(&[&str], &str); 3] = [
         (
-            &["prove", "--victim=alu", "--aggressor=alu", "--budget=100%", "--trials=4", "--window=5ms"],
+            &[
+                "prove",
+                "--victim=alu",
+                "--aggressor=alu",
+                "--budget=100%",
+                "--trials=4",
+                "--window=5ms",
+            ],
             "Does 'alu' slow 'alu' down by more than 100 %?",
         ),
         (
@@ -205,7 +228,8 @@ fn answers_of_other_verbs_open_in_a_browser() {
 fn a_comparison_opens_in_a_browser() {
     let folder = Folder::new();
     for out in ["one", "two"] {
-        let args = ["write", "--instruction=clflush,none", "--block=4KiB", "--size=1MiB", "--trials=4"];
+        let args =
+            ["write", "--instruction=clflush,none", "--block=4KiB", "--size=1MiB", "--trials=4"];
         let more = ["--rounds=1", "--probe=0ms", "--window=2ms", "--quiet", "--out", out];
         ringfence_in(folder.path(), &[&args[..], &more].concat()).ok();
     }
@@ -222,15 +246,22 @@ fn a_comparison_opens_in_a_browser() {
     for row in chart["rows"].as_array_mut().unwrap() {
         row["figure"] = Value::Null;
     }
-    fs::write(&page, format!("{start}<script type=\"application/json\">{chart}</script>{end}")).unwrap();
+    fs::write(&page, format!("{start}<script type=\"application/json\">{chart}</script>{end}"))
+        .unwrap();
     assert!(sound(&browser, &page).contains("<div class=\"tip\">"));
 }
 
 #[test]
 fn long_names_of_hosts_are_wrapped_and_not_cut() {
     let folder = Folder::new();
-    let write =
-        ["write", "--instruction=nt", "--block=4KiB", "--size=1MiB", "--trials=4", "--machine=laptop"];
+    let write = [
+        "write",
+        "--instruction=nt",
+        "--block=4KiB",
+        "--size=1MiB",
+        "--trials=4",
+        "--machine=laptop",
+    ];
     let submit = ["fleet", "submit", "fleet", "--local", "2", "--"];
     ringfence_in(folder.path(), &[&submit[..], &write].concat()).ok();
     let names = [1, 2].map(|number| {
@@ -264,7 +295,8 @@ fn hostile_names_of_a_real_run_are_inert() {
     let experiment = format!(
         "schema = 2\nname = 'hostile'\nquestion = {quoted}\nmetric = {quoted}\n\
         [measure]\nlooks = [2]\nrounds = 1\nwindow = '2ms'\nsettle = '1ms'\n\
-        [[role]]\nname = {quoted}\ntask = {{ workload = 'chase', footprint = '64KiB', histogram = true }}\n\
+        [[role]]\nname = {quoted}\ntask = {{ workload = 'chase', footprint = '64KiB', histogram = \
+        true }}\n\
         [[role]]\nname = 'aggressor'\n[[role.task]]\nworkload = 'command'\n\
         run = \"sh -c 'while :; do :; done' '{HOSTILE}'\"\n\
         [[role.task]]\nworkload = 'write'\ninstruction = 'none'\nsize = '1MiB'\n\
@@ -298,7 +330,11 @@ fn a_report_replaces_reports_alone() {
     let refused = |args: &[&str], part: &str| {
         let said = ringfence_in(folder.path(), args);
         assert_eq!(said.code(), Some(2), "{args:?}: {}", said.stderr);
-        assert!(said.stderr.contains(part) && said.stderr.trim().lines().count() == 1, "{}", said.stderr);
+        assert!(
+            said.stderr.contains(part) && said.stderr.trim().lines().count() == 1,
+            "{}",
+            said.stderr
+        );
     };
     refused(&["report", "absent"], "name the folder of a dataset");
     refused(&["report", "."], "no dataset here");
@@ -324,7 +360,8 @@ fn a_report_replaces_reports_alone() {
     let said = ringfence_in(folder.path(), &["report", "survey/cost", "--out", "one.html"]);
     assert_eq!(said.code(), Some(2), "{}", said.stderr);
     assert_eq!(fs::read(folder.path().join("one.html")).unwrap(), before);
-    let left: Vec<String> = folder.entries().into_iter().filter(|name| name.contains("tmp")).collect();
+    let left: Vec<String> =
+        folder.entries().into_iter().filter(|name| name.contains("tmp")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -336,10 +373,17 @@ fn a_page_that_cannot_be_written_does_not_hide_the_answer() {
         return skip("tasks beside each other need two CPUs");
     }
     let folder = Folder::new();
-    let args =
-        ["sensitivity", "--victim=alu", "--footprint=64KiB", "--trials=4", "--window=2ms", "--out=data"];
+    let args = [
+        "sensitivity",
+        "--victim=alu",
+        "--footprint=64KiB",
+        "--trials=4",
+        "--window=2ms",
+        "--out=data",
+    ];
     let (mut command, mark) = support::command(folder.path(), &args);
-    // SAFETY: `signal` and `setrlimit` are bare system calls; the limit lives on the closure's stack.
+    // SAFETY: `signal` and `setrlimit` are bare system calls; the limit lives on the closure's
+    // stack.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
@@ -353,7 +397,9 @@ fn a_page_that_cannot_be_written_does_not_hide_the_answer() {
     let output = support::Running::spawn(command, mark).wait();
     assert!(output.ok().contains("dataset: data"), "{}", output.stdout);
     assert!(
-        output.stderr.contains("ringfence: no report was written: data/report.html cannot be written"),
+        output
+            .stderr
+            .contains("ringfence: no report was written: data/report.html cannot be written"),
         "{}",
         output.stderr
     );

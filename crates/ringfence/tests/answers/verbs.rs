@@ -19,16 +19,18 @@ fn tiny<'a>(args: &[&'a str]) -> Vec<&'a str> {
 fn two_cores() -> bool {
     let topology = Topology::read(&ringfence_machine::root::FsRoot::host()).unwrap();
     let usable = topology.usable();
-    usable.first().is_some_and(|first| usable.iter().any(|other| topology.different_cores(first, other)))
+    usable
+        .first()
+        .is_some_and(|first| usable.iter().any(|other| topology.different_cores(first, other)))
 }
 
 fn list(value: &Value) -> &Vec<Value> {
     value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
 }
 
-// Every case is there, with a positive cost, or listed as not run with a reason. On a machine that gave
-// the task no CPU in a whole trial, or so unevenly that the interval says nothing, or this program none for so long
-// that windows of 2 ms are left out, the cost is the word that says so.
+// Every case is there, with a positive cost, or listed as not run with a reason. On a machine that
+// gave the task no CPU in a whole trial, or so unevenly that the interval says nothing, or this
+// program none for so long that windows of 2 ms are left out, the cost is the word that says so.
 fn assert_cases(printed: &Value, cases: usize) {
     for result in list(&printed["results"]) {
         let cost = result["ns_per_unit"]["value"].as_f64();
@@ -43,13 +45,25 @@ fn assert_cases(printed: &Value, cases: usize) {
     for not_run in list(&printed["not_run"]) {
         assert!(not_run["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{not_run}");
     }
-    assert_eq!(list(&printed["results"]).len() + list(&printed["not_run"]).len(), cases, "{printed}");
+    assert_eq!(
+        list(&printed["results"]).len() + list(&printed["not_run"]).len(),
+        cases,
+        "{printed}"
+    );
 }
 
 #[test]
 fn write_measures_every_combination() {
-    let args =
-        ["write", "--json", "--instruction", "clflush,clwb,nt,none", "--block", "64B,4KiB", "--size", "1MiB"];
+    let args = [
+        "write",
+        "--json",
+        "--instruction",
+        "clflush,clwb,nt,none",
+        "--block",
+        "64B,4KiB",
+        "--size",
+        "1MiB",
+    ];
     let printed = ringfence(&tiny(&args)).json();
     assert_eq!(printed["schema"], "ringfence/experiment/3");
     assert_cases(&printed, 8);
@@ -60,8 +74,18 @@ fn write_measures_every_combination() {
 
 #[test]
 fn write_with_two_threads_uses_two_cores_or_says_why_not() {
-    let args =
-        ["write", "--json", "--instruction", "nt", "--block", "4KiB", "--size", "1MiB", "--threads", "1,2"];
+    let args = [
+        "write",
+        "--json",
+        "--instruction",
+        "nt",
+        "--block",
+        "4KiB",
+        "--size",
+        "1MiB",
+        "--threads",
+        "1,2",
+    ];
     let printed = ringfence(&tiny(&args)).json();
     assert_cases(&printed, 2);
     assert_eq!(list(&printed["results"]).len(), if two_cores() { 2 } else { 1 });
@@ -180,7 +204,8 @@ fn a_saved_experiment_and_a_datasets_own_run_the_same_again() {
     with(&["--seed", "7", "--save", "saved.toml"]).ok();
     with(&["--seed", "8", "--out", "other"]).ok();
     ringfence_in(folder.path(), &["run", "saved.toml", "--quiet", "--out", "second"]).ok();
-    ringfence_in(folder.path(), &["run", "first/experiment.toml", "--quiet", "--out", "third"]).ok();
+    ringfence_in(folder.path(), &["run", "first/experiment.toml", "--quiet", "--out", "third"])
+        .ok();
     let first = sequence(&folder.path().join("first"));
     assert_eq!(first, sequence(&folder.path().join("second")));
     assert_eq!(first, sequence(&folder.path().join("third")));
@@ -192,7 +217,8 @@ fn a_saved_experiment_and_a_datasets_own_run_the_same_again() {
 
 #[test]
 fn aa_reports_how_often_it_saw_what_is_not_there() {
-    let args = ["aa", "--json", "--victim", "alu", "--experiments", "3", "--trials", "4", "--rounds", "1"];
+    let args =
+        ["aa", "--json", "--victim", "alu", "--experiments", "3", "--trials", "4", "--rounds", "1"];
     let printed = ringfence(&[&args[..], &["--window", "2ms", "--probe", "0ms"]].concat()).json();
     // Each has a figure, or is counted as one that has none.
     let count = |of: &str| printed["aa"][of].as_u64().unwrap();
@@ -249,5 +275,8 @@ fn show_says_what_the_run_said() {
     assert_eq!(dataset["results"], printed["results"]);
     assert_eq!(dataset["unfinished"], false);
     // A folder of datasets, as a survey is one.
-    assert_eq!(list(&ringfence_in(folder.path(), &["show", ".", "--json"]).json()["datasets"]).len(), 2);
+    assert_eq!(
+        list(&ringfence_in(folder.path(), &["show", ".", "--json"]).json()["datasets"]).len(),
+        2
+    );
 }

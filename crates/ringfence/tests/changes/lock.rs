@@ -15,13 +15,18 @@ fn run(tree: &FixtureTree, args: &[&str]) -> Output {
 // A Broadwell-X with ways of 1 MiB.
 fn broadwell() -> (FixtureTree, ResctrlSpec) {
     let tree = fixtures::xeon_2s64t();
-    let spec =
-        ResctrlSpec { cbm_mask: "fffff", shareable_bits: "c0000", way: 1 << 20, ..ResctrlSpec::default() };
+    let spec = ResctrlSpec {
+        cbm_mask: "fffff",
+        shareable_bits: "c0000",
+        way: 1 << 20,
+        ..ResctrlSpec::default()
+    };
     tree.remove("/sys/fs/resctrl");
     spec.mount(&tree);
     tree.write(
         "/proc/cpuinfo",
-        "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 79\nmodel name : A Broadwell\n",
+        "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 79\nmodel name : A \
+         Broadwell\n",
     );
     (tree, spec)
 }
@@ -29,13 +34,18 @@ fn broadwell() -> (FixtureTree, ResctrlSpec) {
 #[test]
 fn the_plan_of_a_region_is_told() {
     let (tree, _) = broadwell();
-    let said = run(&tree, &["create", "hot", "--size", "300KiB", "--cpu", "1", "--dry-run"]).ok().to_owned();
+    let said = run(&tree, &["create", "hot", "--size", "300KiB", "--cpu", "1", "--dry-run"])
+        .ok()
+        .to_owned();
     assert_eq!(
         said,
-        "These steps would lock a region of 1MiB:\n  set L3:1=ffffe in default group\n  make group hot\n  \
+        "These steps would lock a region of 1MiB:\n  set L3:1=ffffe in default group\n  make group \
+         hot\n  \
          make hot pseudo-locksetup\n  set L3:1=1 in hot\n"
     );
-    let there = run(&tree, &["create", "hot", "--size", "2MiB", "--cache", "0", "--dry-run"]).ok().to_owned();
+    let there = run(&tree, &["create", "hot", "--size", "2MiB", "--cache", "0", "--dry-run"])
+        .ok()
+        .to_owned();
     assert!(there.contains("set L3:0=3 in hot"), "{there}");
     assert!(!tree.root().exists("/sys/fs/resctrl/hot"));
 }
@@ -97,7 +107,11 @@ fn a_processor_that_cannot_lock_says_so_first() {
         for args in [&["create", "hot", "--size", "1MiB"][..], &["misses"]] {
             let output = run(&tree, args);
             assert_eq!(output.code(), Some(2));
-            assert!(output.stderr.contains("Broadwell-X, Goldmont, Goldmont Plus"), "{}", output.stderr);
+            assert!(
+                output.stderr.contains("Broadwell-X, Goldmont, Goldmont Plus"),
+                "{}",
+                output.stderr
+            );
             assert!(output.stderr.contains("exclusive ways"), "{}", output.stderr);
         }
     }
@@ -109,11 +123,25 @@ fn without_resctrl_the_malloc_rows_run_and_the_rest_says_why_not() {
         return skip("resctrl is mounted here: measuring would change it");
     }
     let folder = Folder::new();
-    let args =
-        ["--size", "64KiB", "--interval", "1ms", "--trials", "2", "--window", "80ms", "--settle", "80ms"];
+    let args = [
+        "--size",
+        "64KiB",
+        "--interval",
+        "1ms",
+        "--trials",
+        "2",
+        "--window",
+        "80ms",
+        "--settle",
+        "80ms",
+    ];
     let args = [&["lock", "measure", "--probe", "0ms", "--json", "--out", "m"], &args[..]].concat();
     let said = ringfence_in(folder.path(), &args).json();
-    assert!(said["notes"][0].as_str().unwrap().contains("does not lock regions"), "{}", said["notes"]);
+    assert!(
+        said["notes"][0].as_str().unwrap().contains("does not lock regions"),
+        "{}",
+        said["notes"]
+    );
     let one = &said["experiments"][0];
     assert!(said["experiments"][1].is_null());
     let latencies = one["latencies"].as_array().unwrap();
@@ -130,10 +158,17 @@ fn without_resctrl_the_malloc_rows_run_and_the_rest_says_why_not() {
     };
     expected.retain(absent);
     assert_eq!(counted, expected);
-    let reasons: Vec<&str> =
-        one["not_run"].as_array().unwrap().iter().map(|not| not["reason"].as_str().unwrap()).collect();
+    let reasons: Vec<&str> = one["not_run"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|not| not["reason"].as_str().unwrap())
+        .collect();
     assert!(reasons.iter().any(|why| why.contains("does not lock regions")), "{reasons:?}");
-    assert!(reasons.iter().any(|why| why.contains("RDT") || why.contains("resctrl")), "{reasons:?}");
+    assert!(
+        reasons.iter().any(|why| why.contains("RDT") || why.contains("resctrl")),
+        "{reasons:?}"
+    );
     // It is there again, and can be run again.
     assert!(ringfence_in(folder.path(), &["show", "m"]).ok().contains("malloc, clflush"));
 }

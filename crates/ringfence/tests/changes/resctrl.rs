@@ -8,7 +8,8 @@ use crate::support::{self, Output, ringfence};
 fn run(tree: &FixtureTree, args: &[&str]) -> Output {
     let root = tree.root().path("/");
     // What stands behind '--' is the command's.
-    let (own, command) = args.split_at(args.iter().position(|arg| *arg == "--").unwrap_or(args.len()));
+    let (own, command) =
+        args.split_at(args.iter().position(|arg| *arg == "--").unwrap_or(args.len()));
     ringfence(&[&["resctrl"], own, &["--root", root.to_str().unwrap()], command].concat())
 }
 
@@ -48,7 +49,8 @@ fn a_dry_run_tells_the_steps_and_takes_none() {
     {
         let tree = fenced(journal);
         let text = run(&tree, &[verb, "--dry-run"]).ok().to_owned();
-        let expected = "What 'ringfence prove' had changed would be put back:\n  remove group quiet\n  \
+        let expected = "What 'ringfence prove' had changed would be put back:\n  remove group \
+                        quiet\n  \
                         set L3:0=7ff;1=7ff in default group\n";
         assert_eq!(text, expected);
         let steps = run(&tree, &[verb, "--dry-run", "--json"]).json();
@@ -84,7 +86,9 @@ fn what_cannot_be_put_back_can_be_forgotten() {
 
 #[test]
 fn what_an_earlier_boot_has_left_goes_with_a_sentence() {
-    for (journal, verb, flag) in [("resctrl.kept", "undo", "--kept"), ("resctrl.journal", "recover", "")] {
+    for (journal, verb, flag) in
+        [("resctrl.kept", "undo", "--kept"), ("resctrl.journal", "recover", "")]
+    {
         let tree = fenced(journal);
         let path = format!("/run/ringfence/{journal}");
         let text = std::fs::read_to_string(tree.root().path(&path)).unwrap();
@@ -94,9 +98,13 @@ fn what_an_earlier_boot_has_left_goes_with_a_sentence() {
         };
         write();
         assert!(run(&tree, &[]).ok().contains("of an earlier boot"));
-        let sentence = "What 'ringfence prove' had changed belonged to an earlier boot and is gone with it: there is \
+        let sentence = "What 'ringfence prove' had changed belonged to an earlier boot and is gone \
+                        with it: there is \
                         nothing to put back, and its journal ";
-        assert_eq!(*run(&tree, &[verb, "--dry-run"]).ok(), format!("{sentence}would be removed.\n"));
+        assert_eq!(
+            *run(&tree, &[verb, "--dry-run"]).ok(),
+            format!("{sentence}would be removed.\n")
+        );
         assert!(tree.root().exists(&path));
         assert_eq!(*run(&tree, &[verb]).ok(), format!("{sentence}was removed.\n"));
         assert!(!tree.root().exists(&path));
@@ -104,7 +112,8 @@ fn what_an_earlier_boot_has_left_goes_with_a_sentence() {
         assert_eq!(run(&tree, &[verb, "--json"]).json()["removed"]["of"], "an earlier boot");
         assert!(run(&tree, &[verb]).ok().starts_with("Nothing to put back"));
         write();
-        let flags: Vec<&str> = ["forget", flag].into_iter().filter(|flag| !flag.is_empty()).collect();
+        let flags: Vec<&str> =
+            ["forget", flag].into_iter().filter(|flag| !flag.is_empty()).collect();
         let text = run(&tree, &flags).ok().to_owned();
         assert_eq!(text, "Forgotten: it belonged to an earlier boot, and nothing of it is left.\n");
         assert!(!tree.root().exists(&path));
@@ -114,7 +123,8 @@ fn what_an_earlier_boot_has_left_goes_with_a_sentence() {
 #[test]
 fn a_journal_of_another_user_is_not_acted_upon_unasked() {
     let tree = fenced("resctrl.journal");
-    let (from, to) = (tree.root().path("/run/ringfence"), tree.root().path("/run/user/4711/ringfence"));
+    let (from, to) =
+        (tree.root().path("/run/ringfence"), tree.root().path("/run/user/4711/ringfence"));
     std::fs::create_dir_all(to.parent().unwrap()).unwrap();
     std::fs::rename(from, &to).unwrap();
     if std::os::unix::fs::chown(to.join("resctrl.journal"), Some(4711), None).is_err() {
@@ -130,7 +140,9 @@ fn a_journal_of_another_user_is_not_acted_upon_unasked() {
         assert!(to.join("resctrl.journal").exists());
     }
     assert!(run(&tree, &["recover", "--dry-run"]).ok().contains("remove group quiet"));
-    assert!(run(&tree, &["forget", "--folder", to.to_str().unwrap()]).ok().starts_with("Forgotten"));
+    assert!(
+        run(&tree, &["forget", "--folder", to.to_str().unwrap()]).ok().starts_with("Forgotten")
+    );
     assert!(!to.join("resctrl.journal").exists());
 }
 
@@ -171,7 +183,11 @@ fn a_file_that_makes_no_sense_is_named() {
     tree.write("/run/ringfence/resctrl.kept", "{}\n");
     let output = run(&tree, &["undo"]);
     assert_eq!(output.code(), Some(1));
-    assert!(output.stderr.contains("remove the file once resctrl is as it should be"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("remove the file once resctrl is as it should be"),
+        "{}",
+        output.stderr
+    );
 }
 
 const LINE: &str = " S 1 1 1 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 100\n";
@@ -191,20 +207,38 @@ fn limits_are_planned_by_what_there_is() {
     let tree = inhabited();
     let planned = |args: &[&str]| {
         let text = run(&tree, args).ok().to_owned();
-        assert!(!tree.root().exists("/run/ringfence") && text.starts_with("Would be done:\n"), "{text}");
+        assert!(
+            !tree.root().exists("/run/ringfence") && text.starts_with("Would be done:\n"),
+            "{text}"
+        );
         let words: Vec<&str> = text.split_whitespace().skip(3).collect();
-        let own = words.iter().find(|word| word.starts_with("ringfence-")).copied().unwrap_or("none");
+        let own =
+            words.iter().find(|word| word.starts_with("ringfence-")).copied().unwrap_or("none");
         words.join(" ").replace(own.trim_end_matches(','), "OWN")
     };
     for (args, expected) in [
         (
-            &["run", "--dry-run", "--l3", "0=0xf;1=0x1f0", "--mba", "45", "--", "./batch", "a b"][..],
-            "make group OWN set L3:0=f;1=1f0, MB:0=45;1=45 in OWN run ./batch 'a b' in OWN Note: 45 % of MB:0 is rounded up to \
-             50 %, as the hardware has it. Note: 45 % of MB:1 is rounded up to 50 %, as the hardware has it.",
+            &[
+                "run",
+                "--dry-run",
+                "--l3",
+                "0=0xf;1=0x1f0",
+                "--mba",
+                "45",
+                "--",
+                "./batch",
+                "a \
+                b",
+            ][..],
+            "make group OWN set L3:0=f;1=1f0, MB:0=45;1=45 in OWN run ./batch 'a b' in OWN Note: \
+             45 % of MB:0 is rounded up to \
+             50 %, as the hardware has it. Note: 45 % of MB:1 is rounded up to 50 %, as the \
+             hardware has it.",
         ),
         (
             &["run", "--dry-run", "--l3", "1=0x600", "--cpus", "0-1", "--", "./batch"],
-            "make group OWN set L3:1=600 in OWN run ./batch in OWN Note: devices may use ways 0x600 of L3:1, too.",
+            "make group OWN set L3:1=600 in OWN run ./batch in OWN Note: devices may use ways \
+             0x600 of L3:1, too.",
         ),
         (
             &["apply", "--dry-run", "--pid", "42", "--l3", "4"],
@@ -231,27 +265,37 @@ fn what_cannot_be_limited_is_refused_in_a_sentence() {
         (&["run", "--l3", "0x5", "--", "./batch"], "has a gap"),
         (&["run", "--l3", "12", "--", "./batch"], "a number of ways from 1 to 11"),
         (&["run", "--l3", "2=0xf", "--", "./batch"], "--l3: there is no number '2' here: 0, 1"),
-        (&["run", "--l2", "1", "--", "./batch"], "the ways of the L2 are not shared out here, only L3, MB"),
+        (
+            &["run", "--l2", "1", "--", "./batch"],
+            "the ways of the L2 are not shared out here, only L3, MB",
+        ),
         (&["run", "--mba", "5", "--", "./batch"], "from 10 % in steps of 10 %, 100 % at most"),
         (&["run", "--mba", "2000MB/s", "--", "./batch"], "mounted without mba_MBps"),
         (&["run", "--l3", "1", "--cpus", "1-", "--", "./batch"], "--cpus: "),
         (&["apply", "--pid", "42"], "nothing is limited: give --l3, --l2 or --mba, or --none"),
         (&["apply", "--l3", "1"], "nothing is named: give --pid, --cgroup, --unit or --container"),
         (&["apply", "--pid", "42", "--l3", "1", "--for", "soon"], "--for: "),
-        (&["apply", "--pid", "9", "--l3", "1"], "pid:9 is not there: no process that lives has that number"),
+        (
+            &["apply", "--pid", "9", "--l3", "1"],
+            "pid:9 is not there: no process that lives has that number",
+        ),
         (
             &["apply", "--pid", "42,1", "--l3", "1"],
             "pid:1 is refused: process 1 (init) is part of it, and it is process 1",
         ),
         (
             &["apply", "--pid", "300", "--l3", "1"],
-            "process 300 (sshd) is part of it, and it may be your way into this machine; nothing was changed",
+            "process 300 (sshd) is part of it, and it may be your way into this machine; nothing \
+             was changed",
         ),
         (
             &["apply", "--cgroup", "/absent", "--l3", "1"],
             "cgroup:/absent is not there: no control groups are mounted",
         ),
-        (&["apply", "--container", "web", "--l3", "1"], "--container: 'container:web' is not a target"),
+        (
+            &["apply", "--container", "web", "--l3", "1"],
+            "--container: 'container:web' is not a target",
+        ),
         (
             &["apply", "--unit", "absent", "--l3", "1"],
             "unit:absent.service is not there: no control groups are mounted",
@@ -264,7 +308,12 @@ fn what_cannot_be_limited_is_refused_in_a_sentence() {
         let output = run(&tree, args);
         assert_eq!(output.code(), Some(2), "{args:?}: {}", output.stderr);
         assert!(output.stderr.contains(part), "{args:?}: {}", output.stderr);
-        assert_eq!((output.stdout.as_str(), output.stderr.lines().count()), ("", 1), "{}", output.stderr);
+        assert_eq!(
+            (output.stdout.as_str(), output.stderr.lines().count()),
+            ("", 1),
+            "{}",
+            output.stderr
+        );
         assert!(!tree.root().exists("/run/ringfence"));
     }
 }
@@ -279,7 +328,8 @@ fn what_groups_use_is_shown_line_by_line() {
     assert_eq!(lines.len(), 1 + 2 * 2 * 2, "{text}");
     // Counters of a folder stand still.
     assert_eq!(lines[3][1..], ["quiet", "L3:0", "1310720", "0", "0"]);
-    let text = run(&tree, &["watch", "--json", "--count", "2", "--interval", "10ms"]).ok().to_owned();
+    let text =
+        run(&tree, &["watch", "--json", "--count", "2", "--interval", "10ms"]).ok().to_owned();
     for line in text.lines() {
         let document: Value = serde_json::from_str(line).unwrap();
         support::check_json(&document);
@@ -296,7 +346,8 @@ fn what_the_kernel_does_not_count_is_said() {
     let watch = ["watch", "--count", "1", "--interval", "10ms"];
     let output = run(&tree, &watch);
     output.ok();
-    let why = "occupancy of the cache: not run, because info/L3_MON/mon_features names no llc_occupancy";
+    let why =
+        "occupancy of the cache: not run, because info/L3_MON/mon_features names no llc_occupancy";
     assert!(output.stderr.contains(why), "{}", output.stderr);
     let json = run(&tree, &[&watch[..], &["--json"]].concat()).json();
     assert_eq!(json["missing"].as_array().unwrap().len(), 2, "{json}");
@@ -305,5 +356,9 @@ fn what_the_kernel_does_not_count_is_said() {
     tree.remove("/sys/fs/resctrl/info/L3_MON");
     let output = run(&tree, &watch);
     assert_eq!(output.code(), Some(2));
-    assert!(output.stderr.contains("not run, because resctrl monitors nothing here"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("not run, because resctrl monitors nothing here"),
+        "{}",
+        output.stderr
+    );
 }

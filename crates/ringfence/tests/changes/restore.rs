@@ -65,7 +65,11 @@ fn a_journal_of_a_newer_version_is_named_and_left() {
     for args in [&["--dry-run"][..], &[]] {
         let output = restore(&tree, args);
         assert_eq!(output.code(), Some(1), "{}", output.stdout);
-        assert!(output.stderr.contains("its schema is 2, this program knows 1"), "{}", output.stderr);
+        assert!(
+            output.stderr.contains("its schema is 2, this program knows 1"),
+            "{}",
+            output.stderr
+        );
     }
     assert!(tree.root().exists(JOURNAL));
 }
@@ -85,7 +89,8 @@ fn a_kept_setting_that_cannot_be_read_is_not_called_kept() {
 
 // Groups that a process has made, by its number, in either version's usual places.
 fn groups(pid: i32) -> Vec<PathBuf> {
-    let of = |place: &str| fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());
+    let of =
+        |place: &str| fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());
     let ours = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         name.starts_with(&format!("ringfence-{pid}-"))
@@ -98,7 +103,8 @@ fn groups(pid: i32) -> Vec<PathBuf> {
 }
 
 fn journals(pid: i32) -> Vec<PathBuf> {
-    let entries = fs::read_dir("/run/ringfence").into_iter().flatten().flatten().map(|entry| entry.path());
+    let entries =
+        fs::read_dir("/run/ringfence").into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(|path| path.to_string_lossy().contains(&format!("/changes-{pid}-"))).collect()
 }
 
@@ -110,10 +116,12 @@ fn is_put_back(pid: i32) -> Option<()> {
 fn under_way(folder: &Path, table: &str, arm: &str) -> Option<Running> {
     let cpu = cpus()[0];
     let busy = format!(
-        "{{ workload = 'command', unit = 'lines', {table} run = 'sh -c \"while :; do echo; sleep 0.001; done\"' }}"
+        "{{ workload = 'command', unit = 'lines', {table} run = 'sh -c \"while :; do echo; sleep \
+         0.001; done\"' }}"
     );
     let text = format!(
-        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [50]\nrounds = 50\nprobe = '0ms'\nwindow = '20ms'\n\
+        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [50]\nrounds = 50\nprobe = \
+         '0ms'\nwindow = '20ms'\n\
          [[role]]\nname = 'victim'\ncpus = '{cpu}'\ntask = {busy}\n\
          [[role]]\nname = 'other'\ncpus = '{cpu}'\ntask = {busy}\n\
          [[arm]]\nname = 'both'\nactive = ['victim', 'other']\n{arm}\n"
@@ -124,10 +132,13 @@ fn under_way(folder: &Path, table: &str, arm: &str) -> Option<Running> {
     // Where no group can be made, it has ended.
     let mut begun = || {
         let journal = fs::read(folder.join("data/samples.journal")).unwrap_or_default();
-        journal.iter().filter(|byte| **byte == b'\n').count() > 3 || run.child.try_wait().unwrap().is_some()
+        journal.iter().filter(|byte| **byte == b'\n').count() > 3
+            || run.child.try_wait().unwrap().is_some()
     };
     wait_for("the first windows", || begun().then_some(()));
-    if fs::metadata("/sys/fs/cgroup/cpu").is_err() && fs::metadata("/sys/fs/cgroup/cpu.weight").is_err() {
+    if fs::metadata("/sys/fs/cgroup/cpu").is_err()
+        && fs::metadata("/sys/fs/cgroup/cpu.weight").is_err()
+    {
         skip("no CPU controller of control groups");
         return None;
     }
@@ -135,7 +146,8 @@ fn under_way(folder: &Path, table: &str, arm: &str) -> Option<Running> {
 }
 
 fn guardian(run: &Running) -> i32 {
-    let look = || marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
+    let look =
+        || marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
     wait_for("the guardian", look).pid
 }
 
@@ -221,7 +233,9 @@ impl Drop for Loop {
 #[test]
 fn settings_of_the_whole_system_go_with_the_program_and_only_where_they_are_allowed() {
     let folder = Folder::new();
-    let Some(disk) = Loop::new(folder.path()) else { return skip("no loop device can be made here") };
+    let Some(disk) = Loop::new(folder.path()) else {
+        return skip("no loop device can be made here");
+    };
     let before = "64";
     if fs::write(disk.requests(), before).is_err() {
         return skip("nr_requests of a loop device cannot be written here");
@@ -240,17 +254,26 @@ fn settings_of_the_whole_system_go_with_the_program_and_only_where_they_are_allo
     }
     // What somebody else has set meanwhile stays, and is told.
     let file = folder.path().join("x.toml");
-    fs::write(&file, fs::read_to_string(&file).unwrap().replace("looks = [50]", "looks = [2]")).unwrap();
-    let run = Running::start(folder.path(), &["run", "x.toml", "--quiet", "--out", "data", "--system"]);
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace("looks = [50]", "looks = [2]"))
+        .unwrap();
+    let run =
+        Running::start(folder.path(), &["run", "x.toml", "--quiet", "--out", "data", "--system"]);
     wait_for("the setting", || (disk.now() == "32").then_some(()));
     fs::write(disk.requests(), "48").unwrap();
     let said = run.wait().said();
     assert_eq!(disk.now(), "48");
-    assert!(joined(&said).contains(&format!("nr_requests is 48 by now, was {before} before")), "{said}");
+    assert!(
+        joined(&said).contains(&format!("nr_requests is 48 by now, was {before} before")),
+        "{said}"
+    );
     // Without the flag.
     let output = ringfence_in(folder.path(), &["run", "x.toml", "--quiet", "--out", "refused"]);
     assert_eq!((output.code(), disk.now().as_str()), (Some(2), "48"), "{}", output.said());
-    assert!(output.stderr.contains("it changes the whole system; --system allows it"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("it changes the whole system; --system allows it"),
+        "{}",
+        output.stderr
+    );
 }
 
 #[test]

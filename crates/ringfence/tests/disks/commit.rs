@@ -39,15 +39,24 @@ fn ways_are_measured_and_one_is_advised() {
     let dataset = Dataset::open(&folder.path().join("a")).unwrap();
     for sample in &dataset.samples {
         let [stretch] = sample.stretches.as_deref().unwrap() else { panic!("{sample:?}") };
-        assert_eq!((stretch.units, stretch.dirty_bytes.is_some()), (sample.units, true), "{sample:?}");
+        assert_eq!(
+            (stretch.units, stretch.dirty_bytes.is_some()),
+            (sample.units, true),
+            "{sample:?}"
+        );
         assert_eq!(stretch.longest_ns, sample.latencies.as_ref().unwrap().most(), "{sample:?}");
         // It holds the window, which begins with the last report before it.
         assert!(stretch.length_ns > 350_000_000, "{sample:?}");
     }
-    // A sentence says which way to use, or why none is advised: by what was measured, which noise has a part in.
-    let durable = |result: &&serde_json::Value| !result["label"].as_str().unwrap().contains("sync=none");
-    let known =
-        results.iter().filter(durable).filter(|result| result["ns_per_unit"]["value"].is_f64()).count();
+    // A sentence says which way to use, or why none is advised: by what was measured, which noise
+    // has a part in.
+    let durable =
+        |result: &&serde_json::Value| !result["label"].as_str().unwrap().contains("sync=none");
+    let known = results
+        .iter()
+        .filter(durable)
+        .filter(|result| result["ns_per_unit"]["value"].is_f64())
+        .count();
     let advice = match known {
         2 => "Use sync=",
         1 => "No way is advised, because only one of the 2 durable ones has a figure: ",
@@ -62,10 +71,14 @@ fn ways_are_measured_and_one_is_advised() {
     ringfence_in(folder.path(), &["report", "a", "--out", "page.html"]).ok();
     let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
     let first = page.split_once("<h1>").unwrap().1.split_once("</h1>").unwrap().0;
-    let way = first.contains(" on a file written before; batch 1: ") && first.contains("per commit of 4KiB");
+    let way = first.contains(" on a file written before; batch 1: ")
+        && first.contains("per commit of 4KiB");
     assert!(if known == 0 { first.starts_with(advice) } else { way }, "{first}");
     assert_eq!(first.starts_with("Use "), known == 2, "{first}");
-    assert!(page.contains("<h2>What a commit takes</h2>") && page.contains("none (not durable)"), "{first}");
+    assert!(
+        page.contains("<h2>What a commit takes</h2>") && page.contains("none (not durable)"),
+        "{first}"
+    );
 }
 
 #[test]
@@ -77,9 +90,14 @@ fn what_makes_nothing_durable_says_so() {
     let said = ringfence_in(folder.path(), &args).said();
     assert!(said.contains("sync=none makes nothing durable: there is no durable commit"), "{said}");
     let torn = ["--sync", "fsync", "--io", "direct", "--layout", "append", "--record", "100"];
-    let out = ringfence_in(folder.path(), &[&["commit", data.to_str().unwrap()][..], &torn].concat());
+    let out =
+        ringfence_in(folder.path(), &[&["commit", data.to_str().unwrap()][..], &torn].concat());
     assert_eq!(out.code(), Some(2), "{}", out.stderr);
-    assert!(support::joined(&out.stderr).contains("multiples of the device's block"), "{}", out.stderr);
+    assert!(
+        support::joined(&out.stderr).contains("multiples of the device's block"),
+        "{}",
+        out.stderr
+    );
 }
 
 #[test]
@@ -89,7 +107,9 @@ fn a_victim_and_an_aggressor_can_commit() {
     let victim = format!("commit dir={} size=1MiB layout=written", data.display());
     let aggressor = format!("commit dir={} size=1MiB record=64KiB sync=none", data.display());
     let roles = ["--victim", &victim, "--aggressor", &aggressor];
-    let args = [&["neighbours"][..], &roles, &["--window", "400ms", "--json", "--out", "n"], &SHORT].concat();
+    let args =
+        [&["neighbours"][..], &roles, &["--window", "400ms", "--json", "--out", "n"], &SHORT]
+            .concat();
     let json = ringfence_in(folder.path(), &args).json();
     let done = json["results"][0]["co_runners"][0]["units"].as_f64();
     assert!(json["results"].as_array().is_some_and(|all| !all.is_empty()), "{json}");
@@ -103,7 +123,8 @@ fn a_neighbour_between_two_equal_windows_is_in_no_comparison() {
     let folder = Folder::new();
     let victim = format!("commit dir={} size=1MiB layout=written", data.display());
     let visitor = format!("dirty dir={} io=direct size=32MiB", data.display());
-    let args = ["aa", "--victim", &victim, "--between", &visitor, "--experiments", "2", "--trials", "4"];
+    let args =
+        ["aa", "--victim", &victim, "--between", &visitor, "--experiments", "2", "--trials", "4"];
     let json = ringfence_in(folder.path(), &[&args[..], &["--json", "--out", "a"]].concat()).json();
     // Trials may differ too much for an interval.
     let experiments = ["estimates", "not_estimable"].map(|of| json["aa"][of].as_u64().unwrap());
@@ -113,7 +134,9 @@ fn a_neighbour_between_two_equal_windows_is_in_no_comparison() {
     assert_eq!(results[0]["effect"]["diagnostics"]["pairs"], 8, "{json}");
     let latencies = json["latencies"].as_array().unwrap();
     assert!(
-        latencies.iter().any(|of| of["arm"] == "between" && !of["histogram"].as_array().unwrap().is_empty())
+        latencies
+            .iter()
+            .any(|of| of["arm"] == "between" && !of["histogram"].as_array().unwrap().is_empty())
     );
 }
 
@@ -122,7 +145,8 @@ fn at_the_limit_of_what_is_written_it_ends_undecided_and_keeps_what_it_has() {
     let Some(data) = on_disk("limit") else { return };
     let folder = Folder::new();
     // A commit of each window is as much as may be written.
-    let ways = ["--sync", "fdatasync", "--io", "buffered", "--layout", "append", "--record", "1MiB"];
+    let ways =
+        ["--sync", "fdatasync", "--io", "buffered", "--layout", "append", "--record", "1MiB"];
     let limit = ["--write-limit", "1MiB", "--out", "a"];
     let args = [&["commit", data.to_str().unwrap()][..], &ways, &SHORT, &limit].concat();
     let out = ringfence_in(folder.path(), &args);
@@ -167,7 +191,11 @@ fn what_cannot_be_measured_says_why() {
     ] {
         let out = ringfence_in(folder.path(), &args);
         assert_eq!(out.code(), Some(2), "{args:?}: {}{}", out.stdout, out.stderr);
-        assert!(out.stderr.contains(part) && out.stderr.lines().count() == 1, "{args:?}: {}", out.stderr);
+        assert!(
+            out.stderr.contains(part) && out.stderr.lines().count() == 1,
+            "{args:?}: {}",
+            out.stderr
+        );
     }
 }
 
@@ -175,8 +203,10 @@ fn what_cannot_be_measured_says_why() {
 fn nothing_is_left_of_a_run_that_is_killed() {
     let Some(data) = on_disk("killed") else { return };
     let folder = Folder::new();
-    let run =
-        Running::start(folder.path(), &["commit", data.to_str().unwrap(), "--size", "1MiB", "--out", "k"]);
+    let run = Running::start(
+        folder.path(),
+        &["commit", data.to_str().unwrap(), "--size", "1MiB", "--out", "k"],
+    );
     std::thread::sleep(std::time::Duration::from_millis(1500));
     run.signal(libc::SIGKILL);
     run.wait();

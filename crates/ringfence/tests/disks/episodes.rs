@@ -7,7 +7,9 @@ use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::{self, Sample};
 
 use crate::support::disk::{empty, on_disk};
-use crate::support::{Folder, Running, enough_cpus, marked, ringfence_in, wait_for, wait_for_steps};
+use crate::support::{
+    Folder, Running, enough_cpus, marked, ringfence_in, wait_for, wait_for_steps,
+};
 
 fn victim(data: &Path) -> String {
     format!("commit dir={} size=1MiB layout=written", data.display())
@@ -44,7 +46,10 @@ fn assert_parts_add_up(samples: &[Sample]) {
     }) {
         let [own, other] = window else { continue };
         let end = |sample: &Sample| sample.start_ns + sample.length_ns;
-        assert!(end(own) > end(other) + 400_000_000, "the writer has stopped before the tail: {window:?}");
+        assert!(
+            end(own) > end(other) + 400_000_000,
+            "the writer has stopped before the tail: {window:?}"
+        );
     }
 }
 
@@ -62,7 +67,9 @@ fn assert_stretches(sample: &Sample) {
         assert!(pair[1].start_ns.abs_diff(end) < 1000, "{pair:?}");
     }
     assert!(
-        stretches.iter().all(|stretch| stretch.dirty_bytes.is_some() && stretch.writeback_bytes.is_some())
+        stretches
+            .iter()
+            .all(|stretch| stretch.dirty_bytes.is_some() && stretch.writeback_bytes.is_some())
     );
 }
 
@@ -90,7 +97,9 @@ fn both_parts_are_measured_and_told_apart() {
     // Each has a figure, or says why it has none; it is told in words where one has.
     let parts = &json["datasets"][0]["results"][0]["effect"]["parts"];
     assert!(
-        ["beside", "tail"].iter().all(|part| has_figure(parts, part) || parts[part]["unknown"].is_string())
+        ["beside", "tail"]
+            .iter()
+            .all(|part| has_figure(parts, part) || parts[part]["unknown"].is_string())
     );
     let known = has_figure(parts, "beside") || has_figure(parts, "tail");
     assert_eq!(said.contains("while 'aggressor' ran, and"), known, "{said}");
@@ -119,7 +128,11 @@ fn a_writer_stops_at_its_limit_and_the_tail_begins() {
     let parts = &json["datasets"][0]["results"][0]["effect"]["parts"];
     assert!(parts["ran_s"].as_f64().is_some_and(|ran| ran < 0.95 * 1.5), "{parts}");
     let known = has_figure(parts, "beside") || has_figure(parts, "tail");
-    assert_eq!(said.contains("Its limit was reached after") && said.contains("of 1.5s."), known, "{said}");
+    assert_eq!(
+        said.contains("Its limit was reached after") && said.contains("of 1.5s."),
+        known,
+        "{said}"
+    );
     let dataset = Dataset::open(&folder.path().join("n")).unwrap();
     assert_parts_add_up(&dataset.samples);
     for sample in dataset.samples.iter().filter(|sample| *sample.role == *"aggressor") {
@@ -137,7 +150,8 @@ fn an_episode_that_is_interrupted_loses_nothing_that_was_measured_before() {
     let Some(data) = on_disk("episodes-cut") else { return };
     let folder = Folder::new();
     let (victim, aggressor) = (victim(&data), dirty(&data, "io=buffered pace=10MiB/s"));
-    let flags = [&args(&victim, &aggressor, "500ms+500ms", "n")[..], &["--trials", "1000"]].concat();
+    let flags =
+        [&args(&victim, &aggressor, "500ms+500ms", "n")[..], &["--trials", "1000"]].concat();
     let run = Running::start(folder.path(), &flags);
     wait_for_steps(&folder.path().join("n"), 2);
     run.signal(libc::SIGINT);
@@ -155,7 +169,11 @@ fn an_episode_that_is_interrupted_loses_nothing_that_was_measured_before() {
     });
     run.signal(libc::SIGINT);
     let output = run.wait();
-    assert!(output.stderr.contains("interrupted before anything was measured"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("interrupted before anything was measured"),
+        "{}",
+        output.stderr
+    );
     assert!(empty(&data), "nothing is left");
 }
 
@@ -184,7 +202,10 @@ fn what_makes_no_episode_says_why() {
             &["--victim", "chase", "--aggressor", "alu", "--episode", "--machine", "laptop"],
             "these are not simulated",
         ),
-        (&["--victim", "commit", "--aggressor", "dirty", "--episode", "1s+100ms"], "--episode 400ms+400ms"),
+        (
+            &["--victim", "commit", "--aggressor", "dirty", "--episode", "1s+100ms"],
+            "--episode 400ms+400ms",
+        ),
     ] {
         let out = ringfence_in(folder.path(), &[&["neighbours"], flags].concat());
         assert_eq!(out.code(), Some(2), "{flags:?}: {}{}", out.stdout, out.stderr);

@@ -1,4 +1,5 @@
-//! Disks that fill up or fail while commits to them are measured: a small file system on a loop device.
+//! Disks that fill up or fail while commits to them are measured: a small file system on a loop
+//! device.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -23,12 +24,14 @@ struct Disk {
 
 impl Disk {
     fn of(mib: u64) -> Option<Self> {
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("disk-{}-{mib}", std::process::id()));
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("disk-{}-{mib}", std::process::id()));
         File::create(&file).unwrap().set_len(mib << 20).unwrap();
         let name = file.to_str().unwrap();
         let attached = Command::new("losetup").args(["--find", "--show", name]).output();
         let device = attached.ok().filter(|output| output.status.success());
-        let Some(device) = device.map(|output| String::from_utf8(output.stdout).unwrap().trim().to_owned())
+        let Some(device) =
+            device.map(|output| String::from_utf8(output.stdout).unwrap().trim().to_owned())
         else {
             fs::remove_file(&file).unwrap();
             skip_here("failing disks", "a file cannot be made a loop device here");
@@ -50,7 +53,8 @@ impl Disk {
 
     // All but its first MiB is gone.
     fn fail(&self) {
-        let sectors = Path::new("/sys/block").join(self.device.trim_start_matches("/dev/")).join("size");
+        let sectors =
+            Path::new("/sys/block").join(self.device.trim_start_matches("/dev/")).join("size");
         // A write that is under way can make the file long again before the device has looked.
         wait_for("a device of 1 MiB", || {
             File::options().write(true).open(&self.file).unwrap().set_len(1 << 20).unwrap();
@@ -68,7 +72,8 @@ impl Drop for Disk {
     }
 }
 
-// Ends in one sentence that has one of these parts, by when a trial began; what was measured before is kept, and nothing lies on the disk.
+// Ends in one sentence that has one of these parts, by when a trial began; what was measured before
+// is kept, and nothing lies on the disk.
 fn ended(folder: &Folder, run: Running, before: usize, parts: &[&str]) {
     let out = run.wait();
     assert_eq!(out.code(), Some(1), "{}{}", out.stdout, out.stderr);
@@ -117,28 +122,53 @@ fn a_disk_that_another_program_fills_ends_a_run_and_loses_nothing() {
         let _ = std::io::Write::write_all(&mut file, &[1; 4096]);
     }
     // The log grows into it, or begins again beside it: then room for it is asked for first.
-    let parts = ["No space left on device (os error 28)", "more than a quarter of", "are free: free some"];
+    let parts =
+        ["No space left on device (os error 28)", "more than a quarter of", "are free: free some"];
     ended(&folder, run, 6, &parts);
-    let left: Vec<_> = fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "the filler and lost+found: {left:?}");
 }
 
-// A volatile overlay leaves syncs out (Linux, Documentation/filesystems/overlayfs.rst, "Volatile mount").
+// A volatile overlay leaves syncs out (Linux, Documentation/filesystems/overlayfs.rst, "Volatile
+// mount").
 #[test]
 fn commits_that_do_not_reach_the_disk_are_told() {
     let Some(disk) = Disk::of(64) else { return };
     let below = disk.path();
-    ["lower", "upper", "work", "all"].iter().for_each(|name| fs::create_dir(below.join(name)).unwrap());
+    ["lower", "upper", "work", "all"]
+        .iter()
+        .for_each(|name| fs::create_dir(below.join(name)).unwrap());
     let dir = |name: &str| below.join(name).display().to_string();
-    let options =
-        format!("lowerdir={},upperdir={},workdir={},volatile", dir("lower"), dir("upper"), dir("work"));
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={},volatile",
+        dir("lower"),
+        dir("upper"),
+        dir("work")
+    );
     if !done("mount", &["-t", "overlay", "overlay", "-o", &options, &dir("all")]) {
-        return skip_here("commits that do not reach the disk", "a volatile overlay cannot be mounted here");
+        return skip_here(
+            "commits that do not reach the disk",
+            "a volatile overlay cannot be mounted here",
+        );
     }
     let folder = Folder::new();
-    let ways =
-        ["--sync", "fdatasync", "--io", "buffered", "--layout", "written", "--size", "1MiB", "--trials", "4"];
-    let out = ringfence_in(folder.path(), &[&["commit", &dir("all")][..], &ways, &["--out", "d"]].concat());
+    let ways = [
+        "--sync",
+        "fdatasync",
+        "--io",
+        "buffered",
+        "--layout",
+        "written",
+        "--size",
+        "1MiB",
+        "--trials",
+        "4",
+    ];
+    let out = ringfence_in(
+        folder.path(),
+        &[&["commit", &dir("all")][..], &ways, &["--out", "d"]].concat(),
+    );
     let json = ringfence_in(folder.path(), &["show", "d", "--json"]).json();
     assert!(done("umount", &[&dir("all")]));
     let said = out.said();

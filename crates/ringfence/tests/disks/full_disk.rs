@@ -41,9 +41,18 @@ fn a_proof_on_a_disk_that_fills_up_says_so_once_and_goes_on_from_there() {
         return skip("a victim and an aggressor need two CPUs");
     }
     let Some(disk) = Disk::of(160) else { return skip("a tmpfs cannot be mounted here") };
-    let mut args =
-        vec!["prove", "--victim", "chase footprint=64KiB", "--aggressor", "alu", "--budget", "100%"];
-    args.extend(["--window", "1ms", "--settle", "0ms", "--rounds", "60", "--trials", "8", "--quiet"]);
+    let mut args = vec![
+        "prove",
+        "--victim",
+        "chase footprint=64KiB",
+        "--aggressor",
+        "alu",
+        "--budget",
+        "100%",
+    ];
+    args.extend([
+        "--window", "1ms", "--settle", "0ms", "--rounds", "60", "--trials", "8", "--quiet",
+    ]);
     // One lever: what they are is not asked here.
     args.extend(["--levers", "quota", "--out", "proof"]);
     let full = ringfence_in(disk.path(), &args);
@@ -72,11 +81,23 @@ fn a_disk_that_holds_nothing_gets_nothing() {
         return skip("a victim and an aggressor need two CPUs");
     }
     let Some(disk) = Disk::of(4) else { return skip("a tmpfs cannot be mounted here") };
-    let args =
-        ["prove", "--victim", "chase footprint=64KiB", "--aggressor", "alu", "--trials", "4", "--quiet"];
+    let args = [
+        "prove",
+        "--victim",
+        "chase footprint=64KiB",
+        "--aggressor",
+        "alu",
+        "--trials",
+        "4",
+        "--quiet",
+    ];
     let full = ringfence_in(disk.path(), &[&args[..], &["--out", "proof"]].concat());
     assert_eq!(full.code(), Some(2), "{}", full.stderr);
     assert_eq!(full.stderr.lines().count(), 1, "{}", full.stderr);
-    assert!(joined(&full.stderr).contains("No space left on device (os error 28)"), "{}", full.stderr);
+    assert!(
+        joined(&full.stderr).contains("No space left on device (os error 28)"),
+        "{}",
+        full.stderr
+    );
     assert_eq!(std::fs::read_dir(disk.path()).unwrap().count(), 0);
 }

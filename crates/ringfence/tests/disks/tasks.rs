@@ -7,7 +7,9 @@ use ringfence_dataset::Dataset;
 use ringfence_experiment::sample;
 
 use crate::support::disk::{disk_is_shown, empty, on_disk};
-use crate::support::{self, Folder, Running, enough_cpus, gone, kill, marked, ringfence_in, wait_for};
+use crate::support::{
+    self, Folder, Running, enough_cpus, gone, kill, marked, ringfence_in, wait_for,
+};
 
 // Little is written, whatever the disk is.
 const SHORT: [&str; 6] = ["--trials", "2", "--rounds", "1", "--probe", "0ms"];
@@ -26,12 +28,16 @@ fn windows_beside_them_are_kept_apart_and_what_they_write_is_told() {
     let victim = task("commit", &data, "size=1MiB layout=written");
     let dirty = task("dirty", &data, "io=wait,buffered size=4MiB block=64KiB pace=50MiB/s");
     let (churn, scan) = (task("churn", &data, ""), task("scan", &data, "size=4MiB pace=50MiB/s"));
-    let roles = ["--victim", &victim, "--aggressor", &dirty, "--aggressor", &churn, "--aggressor", &scan];
+    let roles =
+        ["--victim", &victim, "--aggressor", &dirty, "--aggressor", &churn, "--aggressor", &scan];
     let args = [&["neighbours"], &roles[..], &["--out", "n"], &SHORT].concat();
     let said = ringfence_in(folder.path(), &args).said();
     if disk_is_shown(&data) {
         assert!(said.contains("In 'neighbours' ") && said.contains(" wrote "), "{said}");
-        assert!(said.contains("by the disk's own count, which is of everybody who uses it."), "{said}");
+        assert!(
+            said.contains("by the disk's own count, which is of everybody who uses it."),
+            "{said}"
+        );
     }
     assert!(said.contains("harm that comes late is not in these figures"), "{said}");
     let dataset = Dataset::open(&folder.path().join("n")).unwrap();
@@ -45,7 +51,8 @@ fn windows_beside_them_are_kept_apart_and_what_they_write_is_told() {
         .map(|window| {
             let end = |sample: &sample::Sample| sample.start_ns + sample.length_ns;
             let starts = window.iter().map(|sample| sample.start_ns).min();
-            let longest = window.iter().filter_map(|sample| sample.latencies.as_ref()?.most()).max();
+            let longest =
+                window.iter().filter_map(|sample| sample.latencies.as_ref()?.most()).max();
             (starts.unwrap(), window.iter().map(end).max().unwrap(), longest.unwrap_or(0))
         })
         .collect();
@@ -53,7 +60,8 @@ fn windows_beside_them_are_kept_apart_and_what_they_write_is_told() {
     assert_eq!(windows.len(), 2 * 2 * 4);
     for pair in windows.windows(2) {
         let [(_, end, _), (start, _, longest)] = [pair[0], pair[1]];
-        // A window begins with the last report before it, which a commit holds up that is under way then: it is in the window.
+        // A window begins with the last report before it, which a commit holds up that is under way
+        // then: it is in the window.
         let apart = Duration::from_nanos(start.saturating_sub(end) + longest);
         assert!(apart >= Duration::from_millis(200), "{apart:?}");
     }
@@ -77,7 +85,8 @@ fn whoever_would_reach_its_limit_in_a_window_is_not_run() {
     };
     let said = run(&limited("128KiB,64GiB"), "a").said();
     assert!(said.contains("not run: limit=128KiB, because it would write"), "{said}");
-    // Where there is nothing else, the measurement ends when it stands still, and no window of it counts.
+    // Where there is nothing else, the measurement ends when it stands still, and no window of it
+    // counts.
     let alone = run(&limited("128KiB"), "b");
     assert_ne!(alone.code(), Some(0), "{}", alone.stdout);
     assert!(alone.stderr.contains("128KiB in one window"), "{}", alone.stderr);
@@ -91,10 +100,12 @@ fn limited(data: &Path) -> String {
     format!(
         "schema = 2\nname = 'limited'\nmetric = 'writer'\n\
          [measure]\nlooks = [2]\nrounds = 2\nwindow = '1s'\nprobe = '0ms'\n\
-         [[role]]\nname = 'writer'\ntask = {{ workload = 'dirty', dir = '{}', io = 'direct', size = '1MiB', block = '64KiB', \
+         [[role]]\nname = 'writer'\ntask = {{ workload = 'dirty', dir = '{}', io = 'direct', size \
+         = '1MiB', block = '64KiB', \
          pace = '12MiB/s' }}\n\
          [[arm]]\nname = 'free'\nactive = ['writer']\n\
-         [[arm]]\nname = 'limited'\nactive = ['writer']\nbaseline = 'free'\ndisk_write = {{ writer = '5MiB/s' }}\n",
+         [[arm]]\nname = 'limited'\nactive = ['writer']\nbaseline = 'free'\ndisk_write = {{ writer \
+         = '5MiB/s' }}\n",
         data.display()
     )
 }
@@ -121,7 +132,8 @@ fn an_arms_limit_of_writing_holds_and_nothing_is_left_of_it() {
     // Bytes a second over all windows of an arm.
     let rate = |case: u32| {
         let of_it = dataset.samples.iter().filter(|sample| sample.case == case);
-        let (units, ns) = of_it.fold((0, 0), |(units, ns), one| (units + one.units, ns + one.length_ns));
+        let (units, ns) =
+            of_it.fold((0, 0), |(units, ns), one| (units + one.units, ns + one.length_ns));
         units as f64 / ns as f64 * 1e9 / f64::from(1 << 20)
     };
     let (free, held) = (rate(0), rate(1));
@@ -137,15 +149,19 @@ fn a_limit_of_what_is_written_to_no_disk_is_not_run() {
         std::fs::write(folder.path().join("x.toml"), text).unwrap();
         ringfence_in(folder.path(), &["run", "x.toml", "--trials", "2", "--quiet"])
     };
-    let alu = "schema = 2\nname = 'x'\nmetric = 'v'\n[measure]\nrounds = 1\nprobe = '0ms'\n[[role]]\nname = 'v'\ntask = { workload = 'alu' }\n\
+    let alu = "schema = 2\nname = 'x'\nmetric = 'v'\n[measure]\nrounds = 1\nprobe = \
+               '0ms'\n[[role]]\nname = 'v'\ntask = { workload = 'alu' }\n\
                [[arm]]\nname = 'free'\nactive = ['v']\n\
-               [[arm]]\nname = 'limited'\nactive = ['v']\nbaseline = 'free'\ndisk_write = { v = '5MiB/s' }\n";
+               [[arm]]\nname = 'limited'\nactive = ['v']\nbaseline = 'free'\ndisk_write = \
+               { v = '5MiB/s' }\n";
     let first = alu.replace("disk_write = { v = '5MiB/s' }", "io_priority = { v = 'idle' }");
-    let only =
-        first.replace("[[arm]]\nname = 'free'\nactive = ['v']\n", "").replace("baseline = 'free'\n", "");
-    for (text, part) in
-        [(first, "alu uses no disk"), (only, "arm 'limited' cannot be run, because alu uses no disk")]
-    {
+    let only = first
+        .replace("[[arm]]\nname = 'free'\nactive = ['v']\n", "")
+        .replace("baseline = 'free'\n", "");
+    for (text, part) in [
+        (first, "alu uses no disk"),
+        (only, "arm 'limited' cannot be run, because alu uses no disk"),
+    ] {
         let refused = run(text);
         assert_eq!(refused.code(), Some(2), "{}", refused.stdout);
         assert!(refused.stderr.contains(part), "{}", refused.stderr);
@@ -153,9 +169,10 @@ fn a_limit_of_what_is_written_to_no_disk_is_not_run() {
     let other = "[[arm]]\nname = 'as free'\nactive = ['v']\nbaseline = 'free'\n";
     let said = run(format!("{alu}{other}")).said();
     assert!(said.contains("because alu uses no disk"), "{said}");
-    for (text, part) in
-        [(alu.to_string(), "alu uses no disk"), (alu.replace("5MiB/s", "1KiB/s"), "give 256KiB/s at least")]
-    {
+    for (text, part) in [
+        (alu.to_string(), "alu uses no disk"),
+        (alu.replace("5MiB/s", "1KiB/s"), "give 256KiB/s at least"),
+    ] {
         let refused = run(text);
         assert_eq!(refused.code(), Some(2), "{}", refused.stdout);
         assert!(refused.stderr.contains(part), "{}", refused.stderr);
@@ -173,10 +190,17 @@ fn a_proof_takes_windows_that_are_long_enough() {
     let victim = task("commit", &data, "size=1MiB layout=written");
     let aggressor = task("dirty", &data, "io=wait size=1MiB block=64KiB pace=1MiB/s");
     let roles = ["--victim", &victim, "--aggressor", &aggressor];
-    let flags =
-        ["--budget", "100%", "--trials", "4", "--rounds", "1", "--levers", "io", "--out", "p", "--quiet"];
+    let flags = [
+        "--budget", "100%", "--trials", "4", "--rounds", "1", "--levers", "io", "--out", "p",
+        "--quiet",
+    ];
     let output = ringfence_in(folder.path(), &[&["prove"], &roles[..], &flags].concat());
-    assert!([Some(0), Some(3), Some(4)].contains(&output.code()), "{}{}", output.stdout, output.stderr);
+    assert!(
+        [Some(0), Some(3), Some(4)].contains(&output.code()),
+        "{}{}",
+        output.stdout,
+        output.stderr
+    );
     if disk_is_shown(&data) {
         let said = &output.stdout;
         assert!(said.contains("In 'baseline' ") && said.contains(" wrote "), "{said}");
@@ -223,15 +247,34 @@ fn what_cannot_be_measured_says_why() {
         ("commit sync=fdatasync,", "is not one of"),
         ("commit record=2MiB", "between 1B and 1MiB"),
     ] {
-        let args = ["neighbours", "--victim", "alu", "--aggressor", aggressor, "--trials", "2", "--out", "x"];
+        let args = [
+            "neighbours",
+            "--victim",
+            "alu",
+            "--aggressor",
+            aggressor,
+            "--trials",
+            "2",
+            "--out",
+            "x",
+        ];
         let out = ringfence_in(folder.path(), &args);
         assert_eq!(out.code(), Some(2), "{aggressor}: {}{}", out.stdout, out.stderr);
-        assert!(out.stderr.contains(part) && out.stderr.lines().count() == 1, "{aggressor}: {}", out.stderr);
+        assert!(
+            out.stderr.contains(part) && out.stderr.lines().count() == 1,
+            "{aggressor}: {}",
+            out.stderr
+        );
     }
     let short = ["neighbours", "--victim", "alu", "--aggressor", "churn", "--window", "20ms"];
     assert!(ringfence_in(folder.path(), &short).stderr.contains("use 400ms at least"));
-    let described = ["neighbours", "--victim", "alu", "--aggressor", "dirty", "--machine", "laptop"];
-    assert!(ringfence_in(folder.path(), &described).stderr.contains("files and disks are not simulated"));
+    let described =
+        ["neighbours", "--victim", "alu", "--aggressor", "dirty", "--machine", "laptop"];
+    assert!(
+        ringfence_in(folder.path(), &described)
+            .stderr
+            .contains("files and disks are not simulated")
+    );
 }
 
 #[test]
@@ -241,7 +284,8 @@ fn nothing_is_left_of_a_run_that_is_killed() {
     }
     let Some(data) = on_disk("killed-disks") else { return };
     let churn = task("churn", &data, "");
-    let args = ["neighbours", "--victim", "alu", "--aggressor", &churn, "--trials", "1000", "--quiet"];
+    let args =
+        ["neighbours", "--victim", "alu", "--aggressor", &churn, "--trials", "1000", "--quiet"];
     // Its folder is there for as long as the task is.
     let folders = || std::fs::read_dir(&data).unwrap().count();
     for whom in ["supervisor", "ringfence-guardian", "ringfence-worker"] {
@@ -253,7 +297,8 @@ fn nothing_is_left_of_a_run_that_is_killed() {
         if whom == "supervisor" {
             run.signal(libc::SIGKILL);
         } else {
-            let found = marked(&run.mark).into_iter().filter(|process| process.name.starts_with(whom));
+            let found =
+                marked(&run.mark).into_iter().filter(|process| process.name.starts_with(whom));
             found.for_each(|process| kill(process.pid, libc::SIGKILL));
         }
         let left = gone(&run.mark);
@@ -274,13 +319,23 @@ fn nothing_is_left_of_fifty_runs_that_are_killed_at_random_moments() {
     let Some(data) = on_disk("fifty") else { return };
     let victim = task("commit", &data, "size=1MiB layout=written");
     let with = |aggressor: &str, more: &[&str]| {
-        let args =
-            ["neighbours", "--victim", &victim, "--aggressor", aggressor, "--trials", "1000", "--quiet"];
+        let args = [
+            "neighbours",
+            "--victim",
+            &victim,
+            "--aggressor",
+            aggressor,
+            "--trials",
+            "1000",
+            "--quiet",
+        ];
         args.iter().chain(more).map(|arg| arg.to_string()).collect::<Vec<_>>()
     };
     let dirty = task("dirty", &data, "io=buffered,dontcache,direct size=16MiB pace=50MiB/s");
-    let (churn, scan) =
-        (task("churn", &data, ""), task("scan", &data, "io=buffered,direct size=16MiB pace=50MiB/s"));
+    let (churn, scan) = (
+        task("churn", &data, ""),
+        task("scan", &data, "io=buffered,direct size=16MiB pace=50MiB/s"),
+    );
     let episode = task("dirty", &data, "size=16MiB limit=64MiB pace=50MiB/s");
     let runs = [
         ["commit", data.to_str().unwrap(), "--size", "1MiB", "--trials", "1000", "--quiet"]

@@ -75,7 +75,10 @@ fn surveys_are_compared_dataset_by_dataset_and_the_rest_is_named() {
     let text = ringfence_in(folder.path(), &["compare", "a", "b"]);
     let text = text.said();
     assert!(text.contains("before: a/same"), "{text}");
-    assert!(text.contains("not compared: longer: these cannot be compared: their windows differ"), "{text}");
+    assert!(
+        text.contains("not compared: longer: these cannot be compared: their windows differ"),
+        "{text}"
+    );
     assert!(text.contains("not compared: only-a, which only BEFORE contains"), "{text}");
     assert!(text.contains("not compared: only-b, which only AFTER contains"), "{text}");
     refused(&ringfence_in(folder.path(), &["compare", "a", "b/same"]), "one dataset");

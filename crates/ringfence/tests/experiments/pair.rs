@@ -50,7 +50,8 @@ fn pairs_are_measured_and_shown_again() {
     let folder = Folder::new();
     let printed = ringfence_in(folder.path(), &[&ARGS[..], &["--json"]].concat()).json();
     let outcome = &printed["outcome"];
-    let kinds: Vec<_> = outcome["kinds"].as_array().unwrap().iter().map(|kind| &kind["tasks"]).collect();
+    let kinds: Vec<_> =
+        outcome["kinds"].as_array().unwrap().iter().map(|kind| &kind["tasks"]).collect();
     assert_eq!(kinds, [&serde_json::json!([1, 3]), &serde_json::json!([2])]);
     assert_eq!(outcome["pairs"].as_array().unwrap().len(), 3);
     assert_eq!(outcome["assignments"], 2);
@@ -91,7 +92,8 @@ fn what_was_cut_short_goes_on() {
         }
         let before = Dataset::open(&folder.path().join("p/screen")).unwrap().samples;
         assert!(ringfence_in(folder.path(), &["show", "p"]).code() == Some(0));
-        let resumed = ringfence_in(folder.path(), &["pair", "--resume", "p", "--quiet", "--json"]).json();
+        let resumed =
+            ringfence_in(folder.path(), &["pair", "--resume", "p", "--quiet", "--json"]).json();
         assert!(resumed["outcome"]["ended_early"].is_null());
         let now = Dataset::open(&folder.path().join("p/screen")).unwrap();
         assert!(now.is_done());
@@ -105,9 +107,21 @@ fn equal_tasks_have_nothing_to_gain() {
         return;
     }
     let folder = Folder::new();
-    let same = ["pair", "--task=alu", "--task=alu", "--task=alu", "--task=alu", "--trials=2", "--window=1ms"];
+    let same = [
+        "pair",
+        "--task=alu",
+        "--task=alu",
+        "--task=alu",
+        "--task=alu",
+        "--trials=2",
+        "--window=1ms",
+    ];
     let output = ringfence_in(folder.path(), &[&same[..], &["--quiet", "--out", "p"]].concat());
-    assert!(output.said().contains("Nothing to gain: the tasks are all the same"), "{}", output.stdout);
+    assert!(
+        output.said().contains("Nothing to gain: the tasks are all the same"),
+        "{}",
+        output.stdout
+    );
     assert_eq!(measured(folder.path()), ["pair-screen"]);
 }
 

@@ -1,5 +1,5 @@
-//! The reader, with intervals that are short: every read is in the histogram of its window, cases are kept
-//! apart, and what cannot be read is refused.
+//! The reader, with intervals that are short: every read is in the histogram of its window, cases
+//! are kept apart, and what cannot be read is refused.
 
 use std::fs;
 
@@ -52,7 +52,10 @@ fn every_read_is_in_the_histogram_of_its_window() {
         assert_eq!(counted, sample.units, "{sample:?}");
         let round = if sample.case == 2 { READS / 2 } else { READS };
         assert!(sample.units >= round, "a window holds a round: {sample:?}");
-        assert!(sample.busy_ns > 0 && sample.busy_ns < sample.length_ns, "a rest is not work: {sample:?}");
+        assert!(
+            sample.busy_ns > 0 && sample.busy_ns < sample.length_ns,
+            "a rest is not work: {sample:?}"
+        );
     }
     let scale = dataset.manifest.scale.expect("what hits and misses take is measured");
     let cases = latency::cases(&dataset.plan, &dataset.samples, Some(&scale), 0.95);
@@ -61,7 +64,8 @@ fn every_read_is_in_the_histogram_of_its_window() {
         let units: u64 = of_case(case).map(|sample| sample.units).sum();
         assert_eq!((found.case, found.histogram.total()), (case as usize, units));
         // The mean of the latencies is the figure: floors of buckets are an eighth too low at most.
-        let floors: u64 = found.histogram.buckets().iter().map(|(floor, count)| floor * count).sum();
+        let floors: u64 =
+            found.histogram.buckets().iter().map(|(floor, count)| floor * count).sum();
         let busy: u64 = of_case(case).map(|sample| sample.busy_ns).sum();
         assert!(floors <= busy, "case {case}: {floors} {busy}");
     }
@@ -119,7 +123,8 @@ fn a_chase_counts_the_same_way_beside_others() {
 fn memory_that_is_not_there_is_refused() {
     let folder = Folder::new();
     let locked = "memory = 'locked:/dev/pseudo_lock/no such region'";
-    fs::write(folder.path().join("reads.toml"), EXPERIMENT.replace("mlock = false", locked)).unwrap();
+    fs::write(folder.path().join("reads.toml"), EXPERIMENT.replace("mlock = false", locked))
+        .unwrap();
     let output = ringfence_in(folder.path(), &["run", "reads.toml", "--out", "data"]);
     assert_eq!(output.code(), Some(2), "{}", output.stderr);
     assert!(output.stderr.contains("create it first"), "{}", output.stderr);

@@ -3,14 +3,18 @@
 use serde_json::Value;
 
 use crate::support::disk::{empty, on_disk};
-use crate::support::{Folder, Running, cpus, figure, joined, ringfence, ringfence_in, skip, wait_for};
+use crate::support::{
+    Folder, Running, cpus, figure, joined, ringfence, ringfence_in, skip, wait_for,
+};
 
 #[test]
 fn one_experiment_runs_and_every_published_cell_is_answered() {
     let folder = Folder::new();
     let name = "what-does-sloppy-measuring-cost";
-    let printed =
-        ringfence_in(folder.path(), &["reproduce", name, "--quick", "--quiet", "--json", "--out", "r"]);
+    let printed = ringfence_in(
+        folder.path(),
+        &["reproduce", name, "--quick", "--quiet", "--json", "--out", "r"],
+    );
     let printed = printed.json();
     let rows = printed["experiments"][0]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2);
@@ -18,7 +22,8 @@ fn one_experiment_runs_and_every_published_cell_is_answered() {
     for row in rows {
         assert!(row["ratio"].as_f64().is_some_and(|ratio| ratio > 2.0), "{row}");
         let measured = &row["measured"];
-        // On a machine with persistent memory there is a ratio; elsewhere the reason, and DRAM beside it.
+        // On a machine with persistent memory there is a ratio; elsewhere the reason, and DRAM
+        // beside it.
         if let Some(reason) = measured["not_run"].as_str() {
             assert!(reason.contains("mounted with DAX"), "{row}");
             assert!(figure(&row["instead"]["ratio"]).is_none_or(|ratio| ratio > 0.0), "{row}");
@@ -44,16 +49,23 @@ fn the_limit_of_what_is_written_ends_no_other_experiment() {
     let flags = ["--quick", "--json", "--write-limit", "4KiB", "--out", out.to_str().unwrap()];
     let ran = ringfence_in(&data, &[&["reproduce"], &names[..], &flags].concat());
     assert_eq!(ran.code(), Some(4), "{}", ran.stderr);
-    assert!(ran.stderr.contains("is-io-uring-faster-for-a-durable-write: left out"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("is-io-uring-faster-for-a-durable-write: left out"),
+        "{}",
+        ran.stderr
+    );
     assert!(joined(&ran.stderr).contains("a limit was reached"), "{}", ran.stderr);
     let printed: Value = serde_json::from_str(&ran.stdout).unwrap();
     let measured = printed["experiments"].as_array().unwrap();
-    let measured: Vec<&str> = measured.iter().filter_map(|one| one["experiment"].as_str()).collect();
+    let measured: Vec<&str> =
+        measured.iter().filter_map(|one| one["experiment"].as_str()).collect();
     assert_eq!(measured, [names[0], names[2]]);
     assert_eq!(printed["experiments"][0]["ended"]["why"], "limit");
     // What is named to go on with is there.
-    let named =
-        joined(&ran.stderr).split("ringfence run --resume ").nth(1).map(|rest| rest.trim().to_owned());
+    let named = joined(&ran.stderr)
+        .split("ringfence run --resume ")
+        .nth(1)
+        .map(|rest| rest.trim().to_owned());
     assert!(named.is_none_or(|dir| std::path::Path::new(&dir).is_dir()), "{}", ran.stderr);
     assert!(empty(&data));
 }
@@ -63,8 +75,10 @@ fn the_limit_of_what_is_written_ends_no_other_experiment() {
 fn an_interruption_is_told_beside_what_was_measured() {
     let folder = Folder::new();
     let names = ["does-the-lab-see-two-percent", "how-does-bandwidth-depend-on-the-access-size"];
-    let run =
-        Running::start(folder.path(), &[&["reproduce"], &names[..], &["--quiet", "--out", "r"]].concat());
+    let run = Running::start(
+        folder.path(),
+        &[&["reproduce"], &names[..], &["--quiet", "--out", "r"]].concat(),
+    );
     let begun = folder.path().join("r").join(names[1]);
     wait_for("the second experiment", || begun.exists().then_some(()));
     run.signal(libc::SIGINT);
@@ -74,7 +88,9 @@ fn an_interruption_is_told_beside_what_was_measured() {
     assert!(joined(&ended.stderr).contains("interrupted"), "{}", ended.stderr);
     if ended.stdout.contains("access size") {
         assert!(ended.stdout.contains("Ended early: interrupted"), "{}", ended.stdout);
-        assert!(ringfence_in(folder.path(), &["show", "r"]).ok().contains("Ended early: interrupted"));
+        assert!(
+            ringfence_in(folder.path(), &["show", "r"]).ok().contains("Ended early: interrupted")
+        );
     }
 }
 
@@ -85,7 +101,8 @@ fn what_cannot_run_at_all_is_told_and_leaves_nothing() {
     let args = ["reproduce", name, "--quick", "--quiet", "--dax", "/nowhere"];
     let topology = ringfence(&["topology", "--json"]).json();
     let cores = topology["cores"].as_array().unwrap();
-    if cores.iter().any(|core| core["cpus"].as_str().is_some_and(|cpus| cpus.contains(['-', ',']))) {
+    if cores.iter().any(|core| core["cpus"].as_str().is_some_and(|cpus| cpus.contains(['-', ','])))
+    {
         // Here its cases in DRAM run; nothing is missing that could be installed.
         return println!("this machine has SMT siblings");
     }
@@ -114,11 +131,15 @@ fn experiments_are_listed_saved_and_refused_by_name() {
     assert_eq!(std::fs::read_dir(folder.path().join("files")).unwrap().count(), listed);
     let wrong = ringfence(&["reproduce", "what-does-a-flush-cost-by-block-sice"]);
     assert_eq!(wrong.code(), Some(2));
-    assert!(wrong.stderr.contains("did you mean 'what-does-a-flush-cost-by-block-size'"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("did you mean 'what-does-a-flush-cost-by-block-size'"),
+        "{}",
+        wrong.stderr
+    );
 }
 
-// Programs that people have: their command lines are understood by the versions at hand, and they can be
-// paused, resumed and ended like any other.
+// Programs that people have: their command lines are understood by the versions at hand, and they
+// can be paused, resumed and ended like any other.
 #[test]
 fn the_experiments_with_other_peoples_programs_run() {
     for (program, name, cases) in [
@@ -131,14 +152,16 @@ fn the_experiments_with_other_peoples_programs_run() {
         }
         let file = format!("{}/../../experiments/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let folder = Folder::new();
-        // On a busy machine a program may not have its turn in a short window; one that works has it in a long one.
+        // On a busy machine a program may not have its turn in a short window; one that works has
+        // it in a long one.
         let mut idle = Vec::new();
         for window in ["10ms", "100ms", "1s", "4s"] {
             let args = [
-                "run", &file, "--trials", "2", "--rounds", "1", "--window", window, "--probe", "0ms",
-                "--json",
+                "run", &file, "--trials", "2", "--rounds", "1", "--window", window, "--probe",
+                "0ms", "--json",
             ];
-            let printed = ringfence_in(folder.path(), &[&args[..], &["--quiet", "--out", window]].concat());
+            let printed =
+                ringfence_in(folder.path(), &[&args[..], &["--quiet", "--out", window]].concat());
             let printed = printed.json();
             let results = printed["results"].as_array().unwrap();
             assert_eq!(results.len(), cases, "{printed}");
@@ -147,7 +170,11 @@ fn the_experiments_with_other_peoples_programs_run() {
             };
             idle = results.iter().filter(|result| !works(result)).cloned().collect();
             // What the programs wrote is gone.
-            assert!(folder.entries().iter().all(|name| name.ends_with('s')), "{:?}", folder.entries());
+            assert!(
+                folder.entries().iter().all(|name| name.ends_with('s')),
+                "{:?}",
+                folder.entries()
+            );
             if idle.is_empty() {
                 break;
             }

@@ -46,7 +46,11 @@ fn every_ring_is_measured_in_entries_and_bytes() {
         assert!(figure(&result["ns_per_unit"]).is_none_or(|ns| ns > 0.0), "{result}");
     }
     let shown = ringfence_in(folder.path(), &["show", "d"]);
-    assert!(shown.ok().contains("throughput") && shown.ok().contains("per entry"), "{}", shown.stdout);
+    assert!(
+        shown.ok().contains("throughput") && shown.ok().contains("per entry"),
+        "{}",
+        shown.stdout
+    );
     assert_eq!(folder.entries(), ["d", "ring.toml"]);
 }
 
@@ -58,7 +62,8 @@ fn a_ring_is_a_victim_and_an_aggressor_like_any_other_task() {
     let folder = Folder::new();
     let args = ["neighbours", "--victim", "ring entry=256B size=1MiB", "--aggressor"];
     let args =
-        [&args[..], &["ring variant=naive,repaired size=1MiB", "--quiet", "--json"], &TINY[..]].concat();
+        [&args[..], &["ring variant=naive,repaired size=1MiB", "--quiet", "--json"], &TINY[..]]
+            .concat();
     let printed = ringfence_in(folder.path(), &args).json();
     let results = printed["results"].as_array().unwrap();
     assert_eq!(results.len(), 2, "{printed}");

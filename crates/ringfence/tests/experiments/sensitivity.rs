@@ -52,7 +52,12 @@ fn what_makes_no_sense_is_refused() {
         (&["sensitivity", "--victim=alu", "--trials=1"], "at least 4"),
     ] {
         let output = ringfence_in(folder.path(), args);
-        assert_eq!((output.code(), output.stdout.as_str()), (Some(2), ""), "{args:?}: {}", output.stderr);
+        assert_eq!(
+            (output.code(), output.stdout.as_str()),
+            (Some(2), ""),
+            "{args:?}: {}",
+            output.stderr
+        );
         assert!(output.stderr.contains(part), "{args:?}: {}", output.stderr);
         assert!(folder.entries().is_empty(), "{args:?}");
     }

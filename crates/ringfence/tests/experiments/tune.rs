@@ -20,7 +20,8 @@ fn a_policy_is_written_that_the_library_reads() {
     assert!(policy.is_for_here());
     assert_eq!(policy.target, "dram");
     // What was chosen is what is written, unless fresh trials spoke against it.
-    let chosen = if tuned["fell_back"].as_bool().unwrap() { &tuned["pmdk"] } else { &tuned["choice"] };
+    let chosen =
+        if tuned["fell_back"].as_bool().unwrap() { &tuned["pmdk"] } else { &tuned["choice"] };
     assert_eq!(chosen["instruction"].as_str().unwrap(), policy.instruction.to_string());
     assert_eq!(chosen["nt_threshold"].as_u64(), policy.nt_threshold);
     assert_eq!(tuned["costs"].as_array().unwrap().len(), 60);
@@ -37,8 +38,10 @@ fn a_policy_is_written_that_the_library_reads() {
     // Any reader of TOML reads it, too.
     assert!(text.parse::<toml::Table>().is_ok());
 
-    let again =
-        ringfence_in(folder.path(), &["tune", "dram", "--trials=2", "--size=2MiB", "--quiet", "--out=more"]);
+    let again = ringfence_in(
+        folder.path(),
+        &["tune", "dram", "--trials=2", "--size=2MiB", "--quiet", "--out=more"],
+    );
     assert_eq!(again.code(), Some(2), "{}", again.stderr);
     assert!(again.stderr.contains("already exists: name another file"), "{}", again.stderr);
 }
@@ -49,8 +52,10 @@ fn a_victim_decides_whether_there_is_a_policy() {
         return support::skip("a victim beside a writer needs two CPUs");
     }
     let folder = Folder::new();
-    let output =
-        ringfence_in(folder.path(), &[&QUICK[..], &["--victim=alu", "--budget=100%", "--json"]].concat());
+    let output = ringfence_in(
+        folder.path(),
+        &[&QUICK[..], &["--victim=alu", "--budget=100%", "--json"]].concat(),
+    );
     let json = output.json_of_any();
     let met = matches!(json["tuned"]["proof"]["verdict"].as_str(), Some("nothing_needed" | "met"));
     assert_eq!(output.code(), Some(if met { 0 } else { 3 }), "{}", output.stderr);
@@ -65,7 +70,8 @@ fn a_policy_for_files_is_written_and_followed() {
     // Named by a link, from which nothing follows elsewhere.
     std::os::unix::fs::symlink(&data, folder.path().join("link")).unwrap();
     let target = format!("file:{}", data.canonicalize().unwrap().display());
-    let few = ["--sync=fdatasync,rwf-dsync", "--layout=written", "--trials=2", "--size=1MiB", "--quiet"];
+    let few =
+        ["--sync=fdatasync,rwf-dsync", "--layout=written", "--trials=2", "--size=1MiB", "--quiet"];
     let args = [&["tune", "file:./link", "--out=data", "--json"][..], &few].concat();
     let output = ringfence_in(folder.path(), &args);
     let json = output.json();
@@ -96,8 +102,10 @@ fn a_policy_for_files_is_written_and_followed() {
     let methods = Methods::of_policy(&policy).unwrap();
     assert_eq!(methods.sync, RegionSync::Fdatasync);
     let path = data.join("region");
-    let memory =
-        Mapped::with_methods(Region::create(&path, 1 << 20, Durability::PageCache).unwrap(), methods);
+    let memory = Mapped::with_methods(
+        Region::create(&path, 1 << 20, Durability::PageCache).unwrap(),
+        methods,
+    );
     for at in [0, 4096, 1 << 19] {
         memory.store(at, b"stored");
         memory.flush(at..at + 6);
@@ -113,7 +121,10 @@ fn slips_about_files_are_refused_in_a_sentence() {
     let folder = Folder::new();
     fs::write(folder.path().join("a file"), "").unwrap();
     let cases: [(&[&str], &str); 13] = [
-        (&["file:/dev/shm"], "it lies in memory, where nothing is durable and syncing does nothing"),
+        (
+            &["file:/dev/shm"],
+            "it lies in memory, where nothing is durable and syncing does nothing",
+        ),
         (&["file:none"], "none: No such file or directory (os error 2); name a folder"),
         (&["file:a file"], "a file is not a folder"),
         (&["file:.", "--victim", "alu"], "--aggressor 'commit dir=.'"),

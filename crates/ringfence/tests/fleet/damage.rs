@@ -101,15 +101,24 @@ fn rows_are_made_again_and_what_cannot_be_had_is_left_out_and_said() {
     flip(&attempt(&dir, 3).join("rows/samples.parquet"));
     fs::write(attempt(&dir, 4).join("host.json"), "{\"node\": 7}").unwrap();
     let gathered = run(&folder, &["gather", "fleet"]);
-    for part in ["2 of 4 tasks", "left out: task 3 on ", "left out: task 4 on ", "host.json is damaged"] {
+    for part in
+        ["2 of 4 tasks", "left out: task 3 on ", "left out: task 4 on ", "host.json is damaged"]
+    {
         assert!(gathered.said().contains(part), "{part}: {}", gathered.stdout);
     }
     let report = run(&folder, &["report", "fleet", "--json", "--html", "fleet.html"]).json();
     assert_eq!(nodes(&report).len(), 2);
-    let left: Vec<u64> =
-        report["left_out"].as_array().unwrap().iter().map(|left| left["task"].as_u64().unwrap()).collect();
+    let left: Vec<u64> = report["left_out"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|left| left["task"].as_u64().unwrap())
+        .collect();
     assert_eq!(left, [3, 4], "{report}");
-    assert!(report["left_out"][0]["reason"].as_str().unwrap().contains("samples.parquet"), "{report}");
+    assert!(
+        report["left_out"][0]["reason"].as_str().unwrap().contains("samples.parquet"),
+        "{report}"
+    );
     assert_eq!(report["tasks"]["done"], 4);
     let text = run(&folder, &["report", "fleet"]);
     let words = text.said().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -132,7 +141,8 @@ fn another_digit(path: &Path) {
 #[test]
 fn runs_of_commands_that_are_not_as_they_were_written_are_left_out() {
     let folder = Folder::new();
-    let versus = ["fleet", "submit", "fleet", "--local", "3", "--", "versus", "--a", "sleep 0.001", "--b"];
+    let versus =
+        ["fleet", "submit", "fleet", "--local", "3", "--", "versus", "--a", "sleep 0.001", "--b"];
     let versus = [&versus[..], &["sleep 0.002", "--runs", "6", "--warmup", "0"]].concat();
     ringfence_in(folder.path(), &versus).ok();
     let dir = folder.path().join("fleet");
@@ -148,8 +158,10 @@ fn runs_of_commands_that_are_not_as_they_were_written_are_left_out() {
     let gathered = run(&folder, &["gather", "fleet"]);
     for part in [
         "1 of 3 tasks",
-        "attempt-1/data/runs.parquet is damaged: it is not as it was written; restore it, or remove ",
-        "attempt-1/data/versus.json is damaged: it is not as it was written; restore it, or remove ",
+        "attempt-1/data/runs.parquet is damaged: it is not as it was written; restore it, or \
+         remove ",
+        "attempt-1/data/versus.json is damaged: it is not as it was written; restore it, or \
+         remove ",
     ] {
         assert!(gathered.said().contains(part), "{part}: {}", gathered.stdout);
     }
@@ -171,7 +183,8 @@ fn a_status_says_what_the_report_leaves_out_and_the_attempt_can_be_made_again() 
         [(1, "host.json is missing; "), (2, "data is missing, and so are its rows of the table; ")]
     {
         let reason = tasks_before[task - 1]["reason"].as_str().unwrap();
-        let remedy = format!("{missing}restore it, or remove fleet/tasks/000{task}/attempt-1 and retry");
+        let remedy =
+            format!("{missing}restore it, or remove fleet/tasks/000{task}/attempt-1 and retry");
         assert!(tasks_before[task - 1]["state"] == "done" && reason.ends_with(&remedy), "{reason}");
     }
     assert!(tasks_before[2]["reason"].is_null(), "{}", tasks_before[2]);
@@ -201,7 +214,11 @@ fn an_attempt_that_is_whole_but_for_its_name_has_its_figures() {
     assert_eq!(tasks(&folder)[0]["counting"], 1);
     assert!(named.is_dir() && !part.exists() && dir.join("tasks/0001/first.json").is_file());
     let report = run(&folder, &["report", "fleet", "--json"]).json();
-    assert_eq!((nodes(&report).len(), report["left_out"].as_array().unwrap().len()), (1, 0), "{report}");
+    assert_eq!(
+        (nodes(&report).len(), report["left_out"].as_array().unwrap().len()),
+        (1, 0),
+        "{report}"
+    );
 }
 
 // A part of the table that was damaged after it was made is put right by the next report.

@@ -19,8 +19,17 @@ fn states(folder: &Folder) -> Vec<String> {
 
 fn refused(folder: &Folder) {
     let refused = ringfence_in(folder.path(), &["fleet", "retry", "fleet"]);
-    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(2), 1), "{}", refused.stderr);
-    assert!(refused.stderr.contains("hands in tasks of this fleet, or runs them"), "{}", refused.stderr);
+    assert_eq!(
+        (refused.code(), refused.stderr.lines().count()),
+        (Some(2), 1),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("hands in tasks of this fleet, or runs them"),
+        "{}",
+        refused.stderr
+    );
 }
 
 // Only a kill ends what it measures.
@@ -28,8 +37,19 @@ fn refused(folder: &Folder) {
 fn a_submit_that_is_killed_takes_its_measurement_along() {
     let folder = Folder::new();
     let words = ["--trials", "1000", "--window", "20ms", "--rounds", "1"];
-    let head =
-        ["fleet", "submit", "fleet", "--local", "2", "--", "write", "--instruction", "nt", "--size", "1MiB"];
+    let head = [
+        "fleet",
+        "submit",
+        "fleet",
+        "--local",
+        "2",
+        "--",
+        "write",
+        "--instruction",
+        "nt",
+        "--size",
+        "1MiB",
+    ];
     let run = Running::start(folder.path(), &[&head[..], &words].concat());
     let dir = folder.path().join("fleet");
     wait_for("the first task", || dir.join("tasks/0001/attempt-1.part").is_dir().then_some(()));
@@ -64,12 +84,15 @@ fn of_several_retries_one_runs_what_is_lost() {
     assert_eq!(states(&folder), ["failed"; 2]);
     // From now on each task waits until it may go on.
     let (program, gate) = (folder.path().join("fleet/ringfence"), folder.path().join("gate"));
-    let waits = format!("#!/bin/sh\nwhile [ ! -e '{}' ]; do sleep 0.05; done\nexit 2\n", gate.display());
+    let waits =
+        format!("#!/bin/sh\nwhile [ ! -e '{}' ]; do sleep 0.05; done\nexit 2\n", gate.display());
     fs::remove_file(&program).unwrap();
     fs::write(&program, waits).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let first = Running::start(folder.path(), &["fleet", "retry", "fleet"]);
-    wait_for("the retry", || folder.path().join("fleet/tasks/0001/attempt-2.part").is_dir().then_some(()));
+    wait_for("the retry", || {
+        folder.path().join("fleet/tasks/0001/attempt-2.part").is_dir().then_some(())
+    });
     refused(&folder);
     refused(&folder);
     let waiting = Running::start(folder.path(), &["fleet", "status", "fleet", "--wait"]);
@@ -88,16 +111,29 @@ fn of_several_retries_one_runs_what_is_lost() {
 #[test]
 fn what_slurm_does_not_tell_is_not_lost() {
     let folder = Folder::new();
-    let head =
-        ["fleet", "submit", "fleet", "--local", "2", "--", "write", "--instruction", "nt", "--size", "1MiB"];
+    let head = [
+        "fleet",
+        "submit",
+        "fleet",
+        "--local",
+        "2",
+        "--",
+        "write",
+        "--instruction",
+        "nt",
+        "--size",
+        "1MiB",
+    ];
     ringfence_in(
         folder.path(),
-        &[&head[..], &["--trials", "4", "--rounds", "1", "--window", "2ms", "--probe", "0ms"]].concat(),
+        &[&head[..], &["--trials", "4", "--rounds", "1", "--window", "2ms", "--probe", "0ms"]]
+            .concat(),
     )
     .ok();
     let dir = folder.path().join("fleet");
     let spec = fs::read_to_string(dir.join("fleet.toml")).unwrap();
-    fs::write(dir.join("fleet.toml"), spec.replace("engine = \"local\"", "engine = \"slurm\"")).unwrap();
+    fs::write(dir.join("fleet.toml"), spec.replace("engine = \"local\"", "engine = \"slurm\""))
+        .unwrap();
     fs::remove_dir_all(dir.join("tasks/0002")).unwrap();
     fs::create_dir(dir.join("submissions/1")).unwrap();
     fs::write(dir.join("submissions/1/job.json"), r#"{"job": "7", "tasks": [1, 2]}"#).unwrap();
@@ -105,7 +141,8 @@ fn what_slurm_does_not_tell_is_not_lost() {
     fs::create_dir(&programs).unwrap();
     program(
         &programs.join("scontrol"),
-        "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1",
+        "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; \
+         exit 1",
     );
     program(&programs.join("sbatch"), "echo 1");
     let run = |words: &[&str]| {
@@ -122,19 +159,28 @@ fn what_slurm_does_not_tell_is_not_lost() {
     let reason = status["tasks"][1]["reason"].as_str().unwrap();
     assert!(reason.contains("Unable to contact slurm controller"), "{reason}");
     let refused = run(&["retry", "fleet"]);
-    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
+    assert_eq!(
+        (refused.code(), refused.stderr.lines().count()),
+        (Some(1), 1),
+        "{}",
+        refused.stderr
+    );
     assert!(refused.stderr.contains("whether 1 of 2 tasks still run"), "{}", refused.stderr);
     assert!(!dir.join("submissions/2").exists());
     let report = run(&["report", "fleet", "--json"]).json();
     assert_eq!((&report["tasks"]["done"], &report["tasks"]["unknown"]), (&1.into(), &1.into()));
     // Where it answers that it has nothing, the task is lost, and its options are those of both.
-    program(&programs.join("scontrol"), "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1");
+    program(
+        &programs.join("scontrol"),
+        "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
+    );
     run(&["retry", "fleet", "--limit", "90min", "--slurm", "--exclude=n7"]).ok();
     let told = fs::read_to_string(dir.join("submissions/2/command.txt")).unwrap();
     assert!(told.contains("--time=90 --exclude=n7"), "{told}");
     let script = fs::read_to_string(dir.join("submissions/2/script.sh")).unwrap();
     assert!(script.contains("--time=90\n") && script.contains("--array=2\n"), "{script}");
-    // Where the number was never learned, a busy controller may list the job later, or only its accounts know it.
+    // Where the number was never learned, a busy controller may list the job later, or only its
+    // accounts know it.
     let (job, handed) = (dir.join("submissions/2/job.json"), dir.join("submissions/2/handed.json"));
     fs::remove_file(&job).unwrap();
     program(&programs.join("squeue"), "true");
@@ -152,7 +198,10 @@ fn what_slurm_does_not_tell_is_not_lost() {
     fs::write(&handed, earlier.to_string()).unwrap();
     assert_eq!(second()["state"], "missing");
     let name = earlier["name"].as_str().unwrap();
-    program(&programs.join("sacct"), &format!("case \"$*\" in *--name={name}*) echo '31_[2]' ;; esac"));
+    program(
+        &programs.join("sacct"),
+        &format!("case \"$*\" in *--name={name}*) echo '31_[2]' ;; esac"),
+    );
     second();
     let adopted: Value = serde_json::from_str(&fs::read_to_string(&job).unwrap()).unwrap();
     assert_eq!((&adopted["job"], &adopted["tasks"][0]), (&"31".into(), &2.into()));

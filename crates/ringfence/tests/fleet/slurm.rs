@@ -1,5 +1,5 @@
-//! `fleet` with a Slurm of several nodes on this host (`testbed/slurm`): nodes that die, a full disk, time zones, equal host
-//! names, a node without AVX-512.
+//! `fleet` with a Slurm of several nodes on this host (`testbed/slurm`): nodes that die, a full
+//! disk, time zones, equal host names, a node without AVX-512.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -46,7 +46,8 @@ impl Slurm {
         for program in ["munged", "slurmctld", "slurmd", "sbatch"] {
             if !is_installed(program) {
                 skip(&format!(
-                    "{program} is not installed: apt-get install slurmctld slurmd slurm-client munge"
+                    "{program} is not installed: apt-get install slurmctld slurmd slurm-client \
+                     munge"
                 ));
                 return None;
             }
@@ -60,7 +61,8 @@ impl Slurm {
         let folder = work.path().join("slurm");
         // Each test's own.
         static STARTED: AtomicU32 = AtomicU32::new(0);
-        let port = 20_000 + std::process::id() % 500 * 20 + STARTED.fetch_add(1, Ordering::Relaxed) * 10;
+        let port =
+            20_000 + std::process::id() % 500 * 20 + STARTED.fetch_add(1, Ordering::Relaxed) * 10;
         let mut up = Command::new(testbed("up"));
         up.arg(&folder).args([nodes.to_string(), port.to_string()]);
         // What it starts would keep a pipe open.
@@ -77,7 +79,8 @@ impl Slurm {
     }
 
     fn scontrol(&self, words: &[&str]) -> String {
-        let ran = Command::new("scontrol").args(words).env("SLURM_CONF", self.conf()).output().unwrap();
+        let ran =
+            Command::new("scontrol").args(words).env("SLURM_CONF", self.conf()).output().unwrap();
         assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
         String::from_utf8_lossy(&ran.stdout).into_owned()
     }
@@ -88,13 +91,15 @@ impl Slurm {
         Running::spawn(command, mark).wait()
     }
 
-    // The same with a program of Slurm's that does something before or after what it is for; `$real` is that program.
+    // The same with a program of Slurm's that does something before or after what it is for;
+    // `$real` is that program.
     fn run_beside(&self, program: &str, script: &str, args: &[&str]) -> Output {
         let folder = self.work.path().join("programs");
         fs::create_dir_all(&folder).unwrap();
         let path = std::env::var("PATH").unwrap();
-        let real =
-            std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file());
+        let real = std::env::split_paths(&path)
+            .map(|folder| folder.join(program))
+            .find(|path| path.is_file());
         let text = format!("#!/bin/sh\nreal={}\n{script}\n", real.unwrap().display());
         let own = folder.join(program);
         fs::write(&own, text).unwrap();
@@ -129,8 +134,10 @@ impl Slurm {
     // What each task runs, in place of the program: nodes that differ, as those of one host do not.
     fn wrap(&self, script: &str) {
         let program = self.work.path().join("fleet/ringfence");
-        let text =
-            format!("#!/bin/sh\nreal={}\n{script}\nexec \"$real\" \"$@\"\n", env!("CARGO_BIN_EXE_ringfence"));
+        let text = format!(
+            "#!/bin/sh\nreal={}\n{script}\nexec \"$real\" \"$@\"\n",
+            env!("CARGO_BIN_EXE_ringfence")
+        );
         fs::remove_file(&program).unwrap();
         fs::write(&program, text).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -151,10 +158,24 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     let Some(slurm) = Slurm::start(4) else { return };
     let work = slurm.work.path();
     let without_avx512 = fixtures::zen_multi_llc();
-    let submit =
-        ["fleet", "submit", "fleet", "--slurm", "--partition=main", "--nodelist=node[1-4]", "--hold", "--"];
+    let submit = [
+        "fleet",
+        "submit",
+        "fleet",
+        "--slurm",
+        "--partition=main",
+        "--nodelist=node[1-4]",
+        "--hold",
+        "--",
+    ];
     let submitted = slurm.run(&[&submit[..], &WRITE].concat());
-    let job = submitted.ok().split("job ").nth(1).and_then(|rest| rest.split(':').next()).unwrap().to_owned();
+    let job = submitted
+        .ok()
+        .split("job ")
+        .nth(1)
+        .and_then(|rest| rest.split(':').next())
+        .unwrap()
+        .to_owned();
     assert_eq!(slurm.states(), ["waiting"; 4]);
     fs::write(work.join("slow"), "").unwrap();
     let (root, slow) = (without_avx512.root().path("/"), work.join("slow"));
@@ -173,7 +194,10 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     let mount = |options: &str| {
         Command::new("mount").args(["-t", "tmpfs", "-o", options, "none"]).arg(&disk).status()
     };
-    assert!(mount("size=100k").is_ok_and(|status| status.success()), "a tmpfs can be mounted by root");
+    assert!(
+        mount("size=100k").is_ok_and(|status| status.success()),
+        "a tmpfs can be mounted by root"
+    );
     slurm.scontrol(&["release", &job]);
 
     // A node dies half way.
@@ -202,7 +226,8 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     assert!(slurm.run(&["fleet", "retry", "fleet"]).said().contains("2 tasks"));
     assert!(slurm.run(&["fleet", "status", "fleet", "--wait"]).said().contains("4 done"));
     let tasks = slurm.tasks();
-    let attempts: Vec<usize> = tasks.iter().map(|task| task["attempts"].as_array().unwrap().len()).collect();
+    let attempts: Vec<usize> =
+        tasks.iter().map(|task| task["attempts"].as_array().unwrap().len()).collect();
     assert_eq!(attempts, [1, 2, 1, 2]);
     let report = slurm.run(&["fleet", "report", "fleet", "--by", "avx512", "--json"]).json();
     let hosts = report["hosts"].as_array().unwrap();
@@ -239,17 +264,27 @@ fn reasons_are_true_and_nothing_is_handed_in_twice() {
     let work = slurm.work.path();
     let submit = ["fleet", "submit", "fleet", "--slurm", "--nodelist=node[1-3]", "--hold", "--"];
     let submitted = slurm.run(&[&submit[..], &WRITE].concat());
-    let job = submitted.ok().split("job ").nth(1).and_then(|rest| rest.split(':').next()).unwrap().to_owned();
+    let job = submitted
+        .ok()
+        .split("job ")
+        .nth(1)
+        .and_then(|rest| rest.split(':').next())
+        .unwrap()
+        .to_owned();
     let program = work.join("fleet/ringfence");
     let own = work.join("own");
     fs::rename(&program, &own).unwrap();
-    let reason = |task: usize| slurm.tasks()[task - 1]["reason"].as_str().unwrap_or_default().to_owned();
+    let reason =
+        |task: usize| slurm.tasks()[task - 1]["reason"].as_str().unwrap_or_default().to_owned();
     // The fleet's program is missing.
     slurm.scontrol(&["release", &job]);
     slurm.wait_for_states(&["failed"; 3]);
     let missing = reason(1);
-    for part in ["on node1 with exit code 127", "the fleet's own copy of the program is missing", "not found"]
-    {
+    for part in [
+        "on node1 with exit code 127",
+        "the fleet's own copy of the program is missing",
+        "not found",
+    ] {
         assert!(missing.contains(part), "{part}: {missing}");
     }
     fs::rename(&own, &program).unwrap();
@@ -257,7 +292,8 @@ fn reasons_are_true_and_nothing_is_handed_in_twice() {
 
     // Of three retries one hands in, whether the others come at the same time or later.
     let retry = || {
-        let (mut command, mark) = support::command(work, &["fleet", "retry", "fleet", "--limit", "1min"]);
+        let (mut command, mark) =
+            support::command(work, &["fleet", "retry", "fleet", "--limit", "1min"]);
         command.env("SLURM_CONF", slurm.conf());
         Running::spawn(command, mark)
     };
@@ -270,11 +306,15 @@ fn reasons_are_true_and_nothing_is_handed_in_twice() {
     let job = serde_json::from_str::<Value>(&text).unwrap()["job"].as_str().unwrap().to_owned();
 
     // One is cancelled.
-    let cancelled = Command::new("scancel").arg(format!("{job}_1")).env("SLURM_CONF", slurm.conf()).status();
+    let cancelled =
+        Command::new("scancel").arg(format!("{job}_1")).env("SLURM_CONF", slurm.conf()).status();
     assert!(cancelled.unwrap().success());
     slurm.wait_for_states(&["failed", "running", "running"]);
     let told = reason(1);
-    assert!(told.starts_with("it was cancelled in Slurm on node1: ") && !told.contains(';'), "{told}");
+    assert!(
+        told.starts_with("it was cancelled in Slurm on node1: ") && !told.contains(';'),
+        "{told}"
+    );
 
     // Nobody can say what runs where the controller does not answer.
     let conf = fs::read_to_string(slurm.conf()).unwrap();
@@ -287,9 +327,17 @@ fn reasons_are_true_and_nothing_is_handed_in_twice() {
         Running::spawn(command, mark).wait()
     };
     let status = ask(&["status", "fleet", "--json"]).json();
-    assert!(status["tasks"].as_array().unwrap().iter().all(|task| task["state"] == "unknown"), "{status}");
+    assert!(
+        status["tasks"].as_array().unwrap().iter().all(|task| task["state"] == "unknown"),
+        "{status}"
+    );
     let refused = ask(&["retry", "fleet"]);
-    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
+    assert_eq!(
+        (refused.code(), refused.stderr.lines().count()),
+        (Some(1), 1),
+        "{}",
+        refused.stderr
+    );
     assert!(refused.stderr.contains("whether 3 of 3 tasks still run"), "{}", refused.stderr);
     assert_eq!(fs::read_dir(work.join("fleet/submissions")).unwrap().count(), 2);
 }
@@ -298,7 +346,8 @@ fn reasons_are_true_and_nothing_is_handed_in_twice() {
 #[ignore = "takes two minutes: Slurm's limits are minutes"]
 fn a_task_that_runs_out_of_its_time_says_so() {
     let Some(slurm) = Slurm::start(1) else { return };
-    let submit = ["fleet", "submit", "fleet", "--limit", "1min", "--slurm", "--nodelist=node1", "--"];
+    let submit =
+        ["fleet", "submit", "fleet", "--limit", "1min", "--slurm", "--nodelist=node1", "--"];
     slurm.run(&[&submit[..], &["versus", "sleep 300", "sleep 300", "-N"]].concat()).ok();
     slurm.wait_for_states(&["failed"]);
     let told = slurm.tasks()[0]["reason"].as_str().unwrap().to_owned();
@@ -313,13 +362,21 @@ fn a_job_whose_number_nobody_learned_is_found_and_not_handed_in_twice() {
     let submit = ["fleet", "submit", "fleet", "--slurm", "--nodelist=node[1-2]", "--"];
     let submit = [&submit[..], &WRITE].concat();
     // Ctrl-C while tasks get their nodes: nothing is left behind.
-    let told =
-        slurm.run_beside("scontrol", r#"[ "$1" != update ] || kill -INT $PPID; exec "$real" "$@""#, &submit);
+    let told = slurm.run_beside(
+        "scontrol",
+        r#"[ "$1" != update ] || kill -INT $PPID; exec "$real" "$@""#,
+        &submit,
+    );
     assert_eq!((told.code(), told.stderr.lines().count()), (Some(1), 1), "{}", told.stderr);
-    assert!(told.stderr.contains("told to end") && told.stderr.contains("is cancelled"), "{}", told.stderr);
+    assert!(
+        told.stderr.contains("told to end") && told.stderr.contains("is cancelled"),
+        "{}",
+        told.stderr
+    );
     assert!(!work.join("fleet").exists());
     let squeue = |words: &[&str]| {
-        let ran = Command::new("squeue").args(words).env("SLURM_CONF", slurm.conf()).output().unwrap();
+        let ran =
+            Command::new("squeue").args(words).env("SLURM_CONF", slurm.conf()).output().unwrap();
         String::from_utf8_lossy(&ran.stdout).trim().to_owned()
     };
     assert_eq!(squeue(&["--noheader"]), "");
@@ -336,7 +393,8 @@ fn a_job_whose_number_nobody_learned_is_found_and_not_handed_in_twice() {
     let job = fs::read_to_string(work.join("accepted")).unwrap().trim().to_owned();
     assert_eq!(slurm.states(), ["waiting"; 2]);
     let reason = slurm.tasks()[0]["reason"].as_str().unwrap().to_owned();
-    let remedy = format!("JobHeldUser: it was interrupted before every task had its node: 'scancel {job}'");
+    let remedy =
+        format!("JobHeldUser: it was interrupted before every task had its node: 'scancel {job}'");
     assert!(reason.starts_with(&remedy), "{reason}");
     let again = slurm.run(&["fleet", "retry", "fleet"]);
     assert!(
@@ -369,18 +427,30 @@ fn what_slurm_would_wait_for_or_measure_twice_is_refused() {
         ("--job-name=mine", "by a name that the fleet gives it"),
         ("--nodelist=node1,node1", "node1 is in it twice"),
     ] {
-        let submit = ["fleet", "submit", "fleet", "--hosts", "2", "--slurm", option, "--", "survey"];
+        let submit =
+            ["fleet", "submit", "fleet", "--hosts", "2", "--slurm", option, "--", "survey"];
         let refused = slurm.run(&submit);
-        assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(2), 1), "{}", refused.stderr);
+        assert_eq!(
+            (refused.code(), refused.stderr.lines().count()),
+            (Some(2), 1),
+            "{}",
+            refused.stderr
+        );
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
         assert!(!slurm.work.path().join("fleet").exists());
     }
     let odd = ["fleet", "submit", "a \"b\"", "--hosts", "1", "--slurm", "--", "survey"];
     let refused = slurm.run(&odd);
-    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(2), 1), "{}", refused.stderr);
+    assert_eq!(
+        (refused.code(), refused.stderr.lines().count()),
+        (Some(2), 1),
+        "{}",
+        refused.stderr
+    );
     assert!(refused.stderr.contains("quotation mark or a backslash"), "{}", refused.stderr);
     // What Slurm refuses for good leaves nothing that looks as if it might run.
-    let submit = ["fleet", "submit", "fleet", "--hosts", "1", "--slurm", "--exclude=node1", "--", "survey"];
+    let submit =
+        ["fleet", "submit", "fleet", "--hosts", "1", "--slurm", "--exclude=node1", "--", "survey"];
     let refused = slurm.run(&submit);
     assert_eq!(refused.code(), Some(1), "{}", refused.stderr);
     assert!(refused.stderr.contains("may have been measured already"), "{}", refused.stderr);
@@ -392,9 +462,16 @@ fn what_slurm_would_wait_for_or_measure_twice_is_refused() {
 #[ignore = "takes two minutes: Slurm's timeouts"]
 fn a_task_that_runs_twice_is_one_task() {
     let Some(slurm) = Slurm::start(2) else { return };
-    let submit = ["fleet", "submit", "fleet", "--hosts", "1", "--slurm", "--requeue", "--hold", "--"];
+    let submit =
+        ["fleet", "submit", "fleet", "--hosts", "1", "--slurm", "--requeue", "--hold", "--"];
     let submitted = slurm.run(&[&submit[..], &WRITE].concat());
-    let job = submitted.ok().split("job ").nth(1).and_then(|rest| rest.split(':').next()).unwrap().to_owned();
+    let job = submitted
+        .ok()
+        .split("job ")
+        .nth(1)
+        .and_then(|rest| rest.split(':').next())
+        .unwrap()
+        .to_owned();
     // Long enough for Slurm to give the node up, and to begin again.
     slurm.wrap("[ \"$1\" = fleet ] || sleep 60");
     slurm.scontrol(&["release", &job]);

@@ -1,4 +1,5 @@
-//! What else the table of a fleet has beside figures and samples: latencies, what the disk did, and runs of whole commands.
+//! What else the table of a fleet has beside figures and samples: latencies, what the disk did, and
+//! runs of whole commands.
 
 use crate::support::disk::on_disk;
 use crate::support::readers::{latencies_with_windows, other_tools_read};
@@ -15,8 +16,18 @@ fn submit(folder: &Folder, words: &[&str]) {
 fn latencies_are_joined_with_their_windows() {
     let Some(data) = on_disk("fleet") else { return };
     let folder = Folder::new();
-    let words =
-        ["--sync", "fdatasync", "--layout", "written", "--size", "1MiB", "--trials", "4", "--settle", "1ms"];
+    let words = [
+        "--sync",
+        "fdatasync",
+        "--layout",
+        "written",
+        "--size",
+        "1MiB",
+        "--trials",
+        "4",
+        "--settle",
+        "1ms",
+    ];
     submit(&folder, &[&["commit", data.to_str().unwrap()][..], &words].concat());
     let table = folder.path().join("fleet/table");
     for name in ["figures", "samples", "latencies", "disk"] {
@@ -33,11 +44,15 @@ fn latencies_are_joined_with_their_windows() {
 #[test]
 fn whole_commands_are_a_task_and_their_runs_a_table() {
     let folder = Folder::new();
-    let commands = ["--a", "sleep 0.001", "--b", "sleep 0.02", "--runs", "6", "--warmup", "0", "--seed", "3"];
+    let commands =
+        ["--a", "sleep 0.001", "--b", "sleep 0.02", "--runs", "6", "--warmup", "0", "--seed", "3"];
     submit(&folder, &[&["versus"][..], &commands].concat());
     let table = folder.path().join("fleet/table");
     let runs = other_tools_read(&table.join("runs"));
-    assert!(runs.is_empty() || (runs.len() == 2 && runs.iter().all(|(_, rows)| *rows >= 12)), "{runs:?}");
+    assert!(
+        runs.is_empty() || (runs.len() == 2 && runs.iter().all(|(_, rows)| *rows >= 12)),
+        "{runs:?}"
+    );
     assert!(!table.join("samples").exists());
     let report = ringfence_in(folder.path(), &["fleet", "report", "fleet", "--json"]).json();
     let figures = report["figures"].as_array().unwrap();
@@ -52,7 +67,10 @@ fn whole_commands_are_a_task_and_their_runs_a_table() {
         let text = std::fs::read_to_string(folder.path().join(path)).unwrap();
         let found: serde_json::Value = serde_json::from_str(&text).unwrap();
         let own = &found["comparisons"][0];
-        assert_eq!((&host["figure"]["value"], &host["verdict"]), (&own["ratio"]["value"], &own["verdict"]));
+        assert_eq!(
+            (&host["figure"]["value"], &host["verdict"]),
+            (&own["ratio"]["value"], &own["verdict"])
+        );
         assert!(own["ratio"]["value"].is_f64(), "{own}");
     }
 }

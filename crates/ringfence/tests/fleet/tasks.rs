@@ -1,11 +1,14 @@
-//! `fleet` on this machine: tasks in turn, what fails and is run again, one table that other tools read, and the report.
+//! `fleet` on this machine: tasks in turn, what fails and is run again, one table that other tools
+//! read, and the report.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::support::readers::other_tools_read;
-use crate::support::{self, Folder, Output, command, figure, joined, ringfence, ringfence_in, skip};
+use crate::support::{
+    self, Folder, Output, command, figure, joined, ringfence, ringfence_in, skip,
+};
 
 const WRITE: [&str; 15] = [
     "write",
@@ -39,7 +42,8 @@ fn tasks_run_in_turn_and_become_one_table_and_a_report() {
     let status = ringfence_in(folder.path(), &["fleet", "status", "fleet", "--json"]).json();
     for task in status["tasks"].as_array().unwrap() {
         assert_eq!((&task["state"], &task["counting"]), (&"done".into(), &1.into()), "{task}");
-        let dataset = dir.join(format!("tasks/{:04}/attempt-1/data", task["number"].as_u64().unwrap()));
+        let dataset =
+            dir.join(format!("tasks/{:04}/attempt-1/data", task["number"].as_u64().unwrap()));
         ringfence_in(folder.path(), &["show", dataset.to_str().unwrap()]).ok();
     }
     let gathered = ringfence_in(folder.path(), &["fleet", "gather", "fleet"]);
@@ -50,20 +54,34 @@ fn tasks_run_in_turn_and_become_one_table_and_a_report() {
         // As many samples as each dataset has.
         assert!(found.iter().all(|(_, rows)| *rows > 0 && *rows == found[0].1), "{found:?}");
     }
-    let report =
-        ringfence_in(folder.path(), &["fleet", "report", "fleet", "--json", "--html", "fleet.html"]).json();
+    let report = ringfence_in(
+        folder.path(),
+        &["fleet", "report", "fleet", "--json", "--html", "fleet.html"],
+    )
+    .json();
     assert_eq!(report["hosts"].as_array().unwrap().len(), 4);
-    assert_eq!((report["groups"].as_array().unwrap().len(), &report["one_machine"]), (1, &true.into()));
+    assert_eq!(
+        (report["groups"].as_array().unwrap().len(), &report["one_machine"]),
+        (1, &true.into())
+    );
     let cost = &report["figures"][0];
     assert_eq!(cost["figure"], "cost", "{cost}");
-    // On a noisy machine a host may be without a figure, and says so; of fewer than four nothing is said of others.
-    let known =
-        cost["hosts"].as_array().unwrap().iter().filter(|host| host["figure"]["value"].is_number()).count();
+    // On a noisy machine a host may be without a figure, and says so; of fewer than four nothing is
+    // said of others.
+    let known = cost["hosts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|host| host["figure"]["value"].is_number())
+        .count();
     assert_eq!(cost["expected"].is_null(), known < 4, "{cost}");
     if known == 4 {
         let expected = |name: &str| cost["expected"][name].as_f64().unwrap();
         assert_eq!(expected("hosts"), 4.0);
-        assert!(expected("next_low") <= expected("low") && expected("low") <= expected("value"), "{cost}");
+        assert!(
+            expected("next_low") <= expected("low") && expected("low") <= expected("value"),
+            "{cost}"
+        );
     }
     assert!(
         fs::read_to_string(folder.path().join("fleet.html"))
@@ -89,8 +107,12 @@ fn a_fleet_that_is_compared_with_itself_has_not_changed() {
     let change = figure(&compared["changes"][0]["change"]["slowdown"]);
     assert!(change.is_none_or(|change| (change - 1.0).abs() < 1e-9), "{compared}");
     let text = ringfence_in(folder.path(), &[&words[..], &["--by", "processor,kernel"]].concat());
-    for part in ["What changed", "tasks 4 of 4 done", "runs 4 runs of one machine", "before: fleet (4 runs)"]
-    {
+    for part in [
+        "What changed",
+        "tasks 4 of 4 done",
+        "runs 4 runs of one machine",
+        "before: fleet (4 runs)",
+    ] {
         assert!(joined(&text.said()).contains(part), "{part}: {}", text.stdout);
     }
 }
@@ -104,20 +126,32 @@ fn few_runs_say_so_and_other_experiments_are_not_compared() {
     submit(&folder, "after", "2", &seeded("2")).ok();
     submit(&folder, "other", "1", &[&WRITE[..], &["--settle", "1ms"]].concat()).ok();
     let text = run(&["report", "before", "--html", "page.html"]);
-    let few = "2 runs say nothing of the next run, nor which run differs from the others: that takes 4.";
+    let few =
+        "2 runs say nothing of the next run, nor which run differs from the others: that takes 4.";
     assert!(joined(&text.stdout).contains(few), "{}", text.stdout);
     let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
-    assert!(page.contains(few) && !page.contains("What to expect of") && !page.contains("outlier among"));
+    assert!(
+        page.contains(few)
+            && !page.contains("What to expect of")
+            && !page.contains("outlier among")
+    );
     // Only the seed differs.
     assert!(run(&["report", "after", "--compare", "before"]).said().contains("What changed"));
     let refused = run(&["report", "other", "--compare", "before"]);
-    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(2), 1), "{}", refused.stderr);
+    assert_eq!(
+        (refused.code(), refused.stderr.lines().count()),
+        (Some(2), 1),
+        "{}",
+        refused.stderr
+    );
     assert!(
-        refused.stderr.contains("tasks of before ran 'write ") && refused.stderr.contains("--settle 1ms'")
+        refused.stderr.contains("tasks of before ran 'write ")
+            && refused.stderr.contains("--settle 1ms'")
     );
     // So it is where the words are those of a file.
     for (file, settle) in [("a.toml", "1ms"), ("b.toml", "2ms")] {
-        ringfence_in(folder.path(), &[&WRITE[..], &["--settle", settle, "--save", file]].concat()).ok();
+        ringfence_in(folder.path(), &[&WRITE[..], &["--settle", settle, "--save", file]].concat())
+            .ok();
         run(&["submit", file, &file[..1], "--local", "1"]).ok();
     }
     let refused = run(&["report", "b", "--compare", "a"]);
@@ -140,15 +174,28 @@ fn what_failed_says_why_and_runs_again() {
     );
     let status = ringfence_in(folder.path(), &["fleet", "status", "fleet", "--json"]).json();
     let reason = status["tasks"][1]["reason"].as_str().unwrap();
-    assert!(reason.contains("No such file or directory") && reason.contains("exit code"), "{reason}");
+    assert!(
+        reason.contains("No such file or directory") && reason.contains("exit code"),
+        "{reason}"
+    );
     // Nothing is a hole that nobody sees.
     let report = ringfence_in(folder.path(), &["fleet", "report", "fleet", "--json"]).json();
-    assert_eq!((report["lost"].as_array().unwrap().len(), report["hosts"].as_array().unwrap().len()), (2, 0));
+    assert_eq!(
+        (report["lost"].as_array().unwrap().len(), report["hosts"].as_array().unwrap().len()),
+        (2, 0)
+    );
     fs::create_dir(file.parent().unwrap()).unwrap();
     let again = ringfence_in(folder.path(), &["fleet", "retry", "fleet"]);
-    assert!(again.said().contains("2 done") && again.said().contains("2 attempts"), "{}", again.stdout);
+    assert!(
+        again.said().contains("2 done") && again.said().contains("2 attempts"),
+        "{}",
+        again.stdout
+    );
     let report = ringfence_in(folder.path(), &["fleet", "report", "fleet", "--json"]).json();
-    assert_eq!((report["lost"].as_array().unwrap().len(), report["hosts"].as_array().unwrap().len()), (0, 2));
+    assert_eq!(
+        (report["lost"].as_array().unwrap().len(), report["hosts"].as_array().unwrap().len()),
+        (0, 2)
+    );
     let nothing = ringfence_in(folder.path(), &["fleet", "retry", "fleet"]);
     assert!(nothing.said().contains("nothing to run again"), "{}", nothing.stdout);
 }
@@ -158,7 +205,8 @@ fn an_experiment_file_travels_with_the_fleet() {
     let folder = Folder::new();
     let save = [&WRITE[..], &["--save", "mine.toml"]].concat();
     ringfence_in(folder.path(), &save).ok();
-    let said = ringfence_in(folder.path(), &["fleet", "submit", "mine.toml", "fleet", "--local", "1"]);
+    let said =
+        ringfence_in(folder.path(), &["fleet", "submit", "mine.toml", "fleet", "--local", "1"]);
     assert!(said.said().contains("1 done"), "{}", said.stdout);
     fs::remove_file(folder.path().join("mine.toml")).unwrap();
     // A second attempt at a task that is done neither replaces nor mixes anything.
@@ -175,13 +223,22 @@ fn what_cannot_be_a_fleet_is_refused_in_one_sentence() {
     fs::create_dir(folder.path().join("full")).unwrap();
     fs::write(folder.path().join("full/file"), "").unwrap();
     for (args, part) in [
-        (&["fleet", "submit", "f", "--local", "1", "--", "show", "x"][..], "cannot be the task of a fleet"),
+        (
+            &["fleet", "submit", "f", "--local", "1", "--", "show", "x"][..],
+            "cannot be the task of a fleet",
+        ),
         (
             &["fleet", "submit", "f", "--local", "1", "--", "fleet", "task", "f", "1"],
             "cannot be the task of a fleet",
         ),
-        (&["fleet", "submit", "f", "--local", "1", "--", "write", "--save", "e.toml"], "leave it out"),
-        (&["fleet", "submit", "f", "--local", "1", "--", "run"], "name an experiment file behind 'run'"),
+        (
+            &["fleet", "submit", "f", "--local", "1", "--", "write", "--save", "e.toml"],
+            "leave it out",
+        ),
+        (
+            &["fleet", "submit", "f", "--local", "1", "--", "run"],
+            "name an experiment file behind 'run'",
+        ),
         (&["fleet", "submit", "f", "--local", "1", "--limit", "1h", "--", "survey"], "--limit"),
         (&["fleet", "submit", "full", "--local", "1", "--", "survey"], "is not empty"),
         (&["fleet", "submit", "f", "--", "survey"], "--slurm, or --local 2"),
@@ -204,7 +261,12 @@ fn what_cannot_be_a_fleet_is_refused_in_one_sentence() {
     );
     without.env("PATH", folder.path());
     let refused = support::Running::spawn(without, mark).wait();
-    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(2), 1), "{}", refused.stderr);
+    assert_eq!(
+        (refused.code(), refused.stderr.lines().count()),
+        (Some(2), 1),
+        "{}",
+        refused.stderr
+    );
     assert!(refused.stderr.contains("there is no sbatch here"), "{}", refused.stderr);
     assert_eq!(folder.entries(), ["full"]);
     assert!(ringfence(&["fleet", "submit", "--help"]).ok().contains("--slurm"));
@@ -225,7 +287,8 @@ fn a_full_disk_leaves_the_older_table() {
     submit(&folder, "fleet", "1", &WRITE).ok();
     let disk = folder.path().join("disk");
     fs::create_dir(&disk).unwrap();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(&disk).output();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(&disk).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
         return skip("a tmpfs cannot be mounted here");
     }
@@ -249,12 +312,14 @@ fn a_full_disk_leaves_the_older_table() {
         full.stderr
     );
     assert_eq!(table("tasks.parquet"), before);
-    let left: Vec<_> = fs::read_dir(&disk).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(&disk).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".new")), "{left:?}");
     drop(ballast);
     fs::remove_file(disk.join("ballast")).unwrap();
     ringfence_in(folder.path(), &["fleet", "gather", "disk"]).ok();
-    // Where nothing can be written the table that is there is read, and without one it is said what to do.
+    // Where nothing can be written the table that is there is read, and without one it is said what
+    // to do.
     let part = (disk.join("tasks/0001/attempt-1"), disk.join("tasks/0001/attempt-1.part"));
     let remount = |options: &str| {
         let done = Command::new("mount").args(["-o", options]).arg(&disk).status();
@@ -272,7 +337,12 @@ fn a_full_disk_leaves_the_older_table() {
     fs::remove_dir_all(disk.join("table")).unwrap();
     remount("remount,ro");
     let refused = report();
-    assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
+    assert_eq!(
+        (refused.code(), refused.stderr.lines().count()),
+        (Some(1), 1),
+        "{}",
+        refused.stderr
+    );
     for part in ["Read-only file system (os error 30)", "gather it first where it can be written"] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }

@@ -32,7 +32,8 @@ fn refused(bytes: &[u8], part: &str) {
     let file = files.path().join("experiment.toml");
     fs::write(&file, bytes).unwrap();
     let output = ringfence_in(folder.path(), &["run", file.to_str().unwrap()]);
-    let said = format!("{:?}\n{}\n{}", output.status, output.stderr, String::from_utf8_lossy(bytes));
+    let said =
+        format!("{:?}\n{}\n{}", output.status, output.stderr, String::from_utf8_lossy(bytes));
     assert_eq!(output.code(), Some(2), "{said}");
     assert_eq!(output.stdout, "", "{said}");
     assert_eq!(output.stderr.lines().count(), 1, "{said}");
@@ -110,7 +111,11 @@ fn words_and_values_that_make_no_sense() {
         ("name = \"aggressor\"", "name = \"aggressor\"\ncpus = \"3-1\"", "3-1"),
         ("name = \"beside\"", "name = \"alone\"", "arm 'alone' is there twice"),
         ("active = [\"victim\"]", "active = []", "does not run 'victim'"),
-        ("active = [\"victim\"]", "active = [\"victim\", \"agressor\"]", "did you mean 'aggressor'"),
+        (
+            "active = [\"victim\"]",
+            "active = [\"victim\", \"agressor\"]",
+            "did you mean 'aggressor'",
+        ),
         ("baseline = \"alone\"", "baseline = \"beside\"", "its own baseline"),
         ("baseline = \"alone\"", "baseline = \"aloen\"", "did you mean 'alone'"),
         ("baseline = \"alone\"", "set = { victim = { footprint = [\"4KiB\"] } }", "not a list"),

@@ -30,7 +30,10 @@ fn command_lines() {
     let folder = Folder::new();
     let cases: &[(&[&str], &str)] = &[
         (&["write", "--cpus", "99"], "CPU 99 is not among"),
-        (&["neighbours", "--victim", "read"], "too short for what role 'victim' does in one: use 2.009s"),
+        (
+            &["neighbours", "--victim", "read"],
+            "too short for what role 'victim' does in one: use 2.009s",
+        ),
         (&["neighbours", "--victim", "read interval=5ms", "--window", "13ms"], "use 14ms at least"),
         (&["neighbours", "--victim", "read access=8B"], "must be 16B, 32B or 64B"),
         (&["neighbours", "--victim", "read memory=newlock"], "is not memory to read"),
@@ -55,7 +58,10 @@ fn command_lines() {
         (&["write", "--batch", "2", "--fence-at", "line"], "only with fence_at"),
         (&["write", "--target", "disk"], "--target: 'disk' is not a target"),
         (&["write", "--target", "/dev/shm"], "as in tmpfs:/dev/shm"),
-        (&["write", "--target", "/mnt/pmem0"], "dax:/mnt/pmem0 on a file system mounted with -o dax"),
+        (
+            &["write", "--target", "/mnt/pmem0"],
+            "dax:/mnt/pmem0 on a file system mounted with -o dax",
+        ),
         (&["tune", "/dev/shm"], "as in tmpfs:/dev/shm"),
         (&["write", "--instruction", "msync"], "needs a file"),
         (&["write", "--pages", "1GiB"], "2MiB"),
@@ -94,11 +100,15 @@ fn command_lines() {
             &["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "60s"],
             "--time says how long to measure",
         ),
-        (&["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "-1%"], "'-1%' is negative"),
+        (
+            &["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "-1%"],
+            "'-1%' is negative",
+        ),
         (&["prove", "--victim", "alu", "--aggressor", "alu", "--time", "2%"], "--time: '2%'"),
         (
             &["prove", "--victim", "alu", "--aggressor", "alu", "--metric", "p99"],
-            "p99 of 'victim' cannot be told, because the latencies of alu are not counted: take probe, commit, read or",
+            "p99 of 'victim' cannot be told, because the latencies of alu are not counted: take \
+             probe, commit, read or",
         ),
         (
             &["neighbours", "--metric", "p50"],
@@ -123,30 +133,54 @@ fn command_lines() {
             "pace = 50: '50' is not a rate: write a size per second, such as 50MiB/s",
         ),
         (&["neighbours", "--aggressor", "dirty io=dircet"], "did you mean 'direct'?"),
-        (&["commit", ".", "--sync", "fsync,fsync"], "--sync names fsync twice: give each value once"),
+        (
+            &["commit", ".", "--sync", "fsync,fsync"],
+            "--sync names fsync twice: give each value once",
+        ),
         (&["commit", ".", "--batch", "1,16,1"], "batch names 1 twice: give each value once"),
         (&["tune", "file:.", "--layout", "written,append,written"], "--layout names written twice"),
         (&["write", "--threads", "2,2"], "--threads names 2 twice"),
-        (&["neighbours", "--victim", "chase footprint=4MiB footprint=8MiB"], "'footprint' is there twice"),
-        (&["prove", "--victim", "alu", "--aggressor", "stream size=1MiB size=2MiB"], "'size' is there twice"),
+        (
+            &["neighbours", "--victim", "chase footprint=4MiB footprint=8MiB"],
+            "'footprint' is there twice",
+        ),
+        (
+            &["prove", "--victim", "alu", "--aggressor", "stream size=1MiB size=2MiB"],
+            "'size' is there twice",
+        ),
         (&["neighbours", "--aggressor", "echo a > b"], "write sh -c 'echo a > b'"),
         (&["neighbours", "--victim", "a | b"], "'|' is left to a shell"),
         (&["aa", "--victim", "a; b"], "';' is left to a shell"),
-        (&["prove", "--victim-run", "sort x > y", "--aggressor", "alu"], "write sh -c 'sort x > y'"),
+        (
+            &["prove", "--victim-run", "sort x > y", "--aggressor", "alu"],
+            "write sh -c 'sort x > y'",
+        ),
         (
             &["prove", "--victim", "x >y", "--victim-progress", "lines", "--aggressor", "alu"],
             "write sh -c 'x >y'",
         ),
-        (&["prove", "--victim", "no-such-program-xyz", "--aggressor", "alu"], "there is no such program"),
-        (&["prove", "--victim", "alu", "--aggressor", "no-such-program-xyz"], "there is no such program"),
-        (&["prove", "--victim-run", "no-such-program-xyz", "--aggressor", "alu"], "there is no such program"),
+        (
+            &["prove", "--victim", "no-such-program-xyz", "--aggressor", "alu"],
+            "there is no such program",
+        ),
+        (
+            &["prove", "--victim", "alu", "--aggressor", "no-such-program-xyz"],
+            "there is no such program",
+        ),
+        (
+            &["prove", "--victim-run", "no-such-program-xyz", "--aggressor", "alu"],
+            "there is no such program",
+        ),
         (&["neighbours", "--victim", "no-such-program-xyz"], "there is no such program"),
         (&["neighbours", "--victim", "chasse --x"], "did you mean 'chase'"),
         (
             &["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "1000d"],
             "'1000d' is not a duration",
         ),
-        (&["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "90min"], "10min at most"),
+        (
+            &["prove", "--victim", "sh -c :", "--aggressor", "alu", "--warm-up", "90min"],
+            "10min at most",
+        ),
         (
             &["prove", "--victim", "alu", "--aggressor", "alu", "--warm-up", "1s"],
             "only programs are warmed up",
@@ -156,7 +190,15 @@ fn command_lines() {
             "--trials 1: a figure takes at least 4 trials",
         ),
         (
-            &["prove", "--victim", "sh -c :", "--victim-progress", "cpu-time", "--aggressor", "alu"],
+            &[
+                "prove",
+                "--victim",
+                "sh -c :",
+                "--victim-progress",
+                "cpu-time",
+                "--aggressor",
+                "alu",
+            ],
             "no slowdown of it would show",
         ),
         (&["prove", "--resume", "no-such-folder"], "name a folder that 'ringfence prove' wrote"),
@@ -180,7 +222,10 @@ fn command_lines() {
         (&["neighbours", "--victim", "ring prefault=false"], "'prefault'"),
         (&["neighbours", "--victim", "rin variant=naive"], "did you mean 'ring'"),
         (&["neighbours", "--victim", "'unclosed"], "unclosed quote"),
-        (&["neighbours", "--aggressors", "0"], "--aggressors 0: there must be at least one aggressor"),
+        (
+            &["neighbours", "--aggressors", "0"],
+            "--aggressors 0: there must be at least one aggressor",
+        ),
         (
             &["prove", "--victim", "chase", "--aggressor", "alu", "--aggressors", "0"],
             "--aggressors 0: there must be at least one aggressor",
@@ -203,12 +248,18 @@ fn command_lines() {
         (&["resctrl", "run", "--l3", "1"], "COMMAND"),
         (&["resctrl", "run", "--l3", "1", "--cpus", "", "--", "true"], "--cpus: the list is empty"),
         (&["resctrl", "apply", "--pid", "1"], "give --l3, --l2 or --mba, or --none"),
-        (&["resctrl", "apply", "--l3", "1"], "nothing is named: give --pid, --cgroup, --unit or --container"),
+        (
+            &["resctrl", "apply", "--l3", "1"],
+            "nothing is named: give --pid, --cgroup, --unit or --container",
+        ),
         (&["resctrl", "apply", "--pid", "one", "--l3", "1"], "--pid"),
         (&["resctrl", "apply", "--pid", "1", "--cgroup", "/a", "--l3", "1"], "--cgroup"),
         (&["resctrl", "apply", "--pid", "1", "--none", "--l3", "1"], "--none"),
         (&["resctrl", "apply", "--pid", "1", "--l3", "1", "--keep", "--for", "1s"], "--keep"),
-        (&["resctrl", "apply", "--pid", "1", "--l3", "1", "--for", "-1s"], "--for: '-1s' is not a duration"),
+        (
+            &["resctrl", "apply", "--pid", "1", "--l3", "1", "--for", "-1s"],
+            "--for: '-1s' is not a duration",
+        ),
         (&["resctrl", "watch", "--interval", "0s"], "--interval: 0s is not between 10ms and 1h"),
         (&["resctrl", "watch", "--count", "0"], "--count"),
     ];
@@ -221,12 +272,17 @@ fn command_lines() {
 #[test]
 fn a_victim_that_shows_no_progress_is_sent_to_flags() {
     let folder = Folder::new();
-    let (program, arguments) = ("sleep 100", ["neighbours", "--victim", "sleep 100", "--aggressor", "alu"]);
+    let (program, arguments) =
+        ("sleep 100", ["neighbours", "--victim", "sleep 100", "--aggressor", "alu"]);
     if ringfence_engine::program::instructions_are_counted() {
         return skip("the kernel counts instructions here, by which any program shows progress");
     }
     refused_in_a_line(&folder, &arguments, "--victim-progress lines or counter, or --victim-run");
-    refused_in_a_line(&folder, &["prove", "--victim", program, "--aggressor", "alu"], "--victim-progress");
+    refused_in_a_line(
+        &folder,
+        &["prove", "--victim", program, "--aggressor", "alu"],
+        "--victim-progress",
+    );
 }
 
 #[test]
@@ -259,19 +315,34 @@ fn what_the_parser_of_flags_refuses() {
         (&["help", "writ"], "'writ' is not a verb; did you mean 'write'?"),
         (&["lock", "lst"], "'lst' is not a verb of 'ringfence lock'; did you mean 'list'?"),
         (&["chase"], "it is a workload, to be measured by 'ringfence neighbours --victim chase'"),
-        (&["some experiment.toml"], "if it is an experiment file: ringfence run 'some experiment.toml'"),
+        (
+            &["some experiment.toml"],
+            "if it is an experiment file: ringfence run 'some experiment.toml'",
+        ),
         (&["."], "if it is a dataset: ringfence show ."),
         (&["/bin/sh"], "if it is a program: ringfence prove --victim /bin/sh --aggressor TASK"),
         (&["--survey"], "did you mean 'ringfence survey'?"),
-        (&["write", "--blok", "64B"], "'--blok' is not a flag of 'ringfence write'; did you mean '--block'?"),
+        (
+            &["write", "--blok", "64B"],
+            "'--blok' is not a flag of 'ringfence write'; did you mean '--block'?",
+        ),
         (&["write", "--zzz"], "'ringfence write -h' lists its flags"),
         (&["prove", "--save", "x"], "'ringfence survey' and others have it"),
         (&["pair", "--experiments", "3"], "'ringfence aa' has it"),
         (&["neighbours", "--cpus", "1"], "set by --victim-cpu and --aggressor-cpus"),
         (&["prove", "--cpus", "1"], "set by --victim-cpu and --aggressor-cpus"),
-        (&["prove", "--victim", "./bench", "-n", "5"], "inside the quotes, as in --victim './program -n'"),
-        (&["prove", "--aggressor", "write"], "needs --victim, the task that must not be slowed down"),
-        (&["prove", "--aggressor", "write"], "for example: ringfence prove --victim mcf --aggressor 'write"),
+        (
+            &["prove", "--victim", "./bench", "-n", "5"],
+            "inside the quotes, as in --victim './program -n'",
+        ),
+        (
+            &["prove", "--aggressor", "write"],
+            "needs --victim, the task that must not be slowed down",
+        ),
+        (
+            &["prove", "--aggressor", "write"],
+            "for example: ringfence prove --victim mcf --aggressor 'write",
+        ),
         (&["prove", "--victim", "alu"], "needs --aggressor, the task to run beside it"),
         (&["prove", "clwb"], "name tasks by flags, as in --aggressor 'write instruction=clwb'"),
         (&["prove", "mcf", "write"], "name tasks by flags, as in --victim mcf"),
@@ -302,7 +373,10 @@ fn what_the_parser_of_flags_refuses() {
         ),
         (&["write", "--out"], "--out needs a value: folder for the results"),
         (&["write", "--out", ""], "--out"),
-        (&["neighbours", "--placement", "moon"], "'moon' is not one of auto, smt, llc, node, remote"),
+        (
+            &["neighbours", "--placement", "moon"],
+            "'moon' is not one of auto, smt, llc, node, remote",
+        ),
         (&["neighbours", "--placement", "LLC"], "did you mean 'llc'?"),
         (&["completions", "tcsh"], "'tcsh' is not one of bash, zsh, fish"),
         (&["aa", "--experiments", "-3"], "-3"),
@@ -326,7 +400,10 @@ fn hints_fit_what_was_typed() {
     let of_prove = |rest: &[&'static str]| [&prove[..], rest].concat();
     let cases: &[(&[&str], &str)] = &[
         (&["--json", "prove"], "flags come after the verb: ringfence prove --json"),
-        (&["write", "--instruction", "clwb", "nt"], "give several as a list: --instruction clwb,nt"),
+        (
+            &["write", "--instruction", "clwb", "nt"],
+            "give several as a list: --instruction clwb,nt",
+        ),
         (
             &["write", "--blocks", "64B"],
             "--blocks (the old name of --rounds; block sizes are --block): '64B'",
@@ -339,9 +416,15 @@ fn hints_fit_what_was_typed() {
             &of_prove(&["--out", "afile"]),
             "afile is a file: --out takes a folder that is empty or does not exist",
         ),
-        (&of_prove(&["--victim-cpu", "0", "--placement", "llc"]), "--victim-cpu cannot be combined with"),
+        (
+            &of_prove(&["--victim-cpu", "0", "--placement", "llc"]),
+            "--victim-cpu cannot be combined with",
+        ),
         (&["help", "prove", "foo"], "'ringfence prove' has no sub-verbs; see ringfence help prove"),
-        (&["tune", "--policy", "missing/policy.toml"], "missing/policy.toml cannot be written: No such file"),
+        (
+            &["tune", "--policy", "missing/policy.toml"],
+            "missing/policy.toml cannot be written: No such file",
+        ),
         (&["prove", "--victim-run", "./script", "--aggressor", "alu"], "chmod +x ./script"),
     ];
     for (args, part) in cases {
@@ -379,7 +462,11 @@ fn experiments_and_datasets_are_told_apart() {
         refused_in_a_line(&folder, args, part);
     }
     fs::write(at("data/experiment.toml"), "").unwrap();
-    refused_in_a_line(&folder, &["run", "data"], "measure it again: ringfence run data/experiment.toml");
+    refused_in_a_line(
+        &folder,
+        &["run", "data"],
+        "measure it again: ringfence run data/experiment.toml",
+    );
 }
 
 #[test]
@@ -403,7 +490,8 @@ fn targets_and_programs_that_this_machine_does_not_have() {
         (vec!["--target", "node:4096"], "1024 NUMA nodes"),
     ];
     // Persistent memory holds the one, reserved pages the other.
-    if !Path::new("/sys/bus/nd/devices").exists() || fs::read_dir("/sys/bus/nd/devices").unwrap().count() == 0
+    if !Path::new("/sys/bus/nd/devices").exists()
+        || fs::read_dir("/sys/bus/nd/devices").unwrap().count() == 0
     {
         cases.push((vec!["--target", &dax], "MAP_SYNC needs a file system"));
     }
@@ -453,7 +541,11 @@ fn paths_that_cannot_be_explained() {
     for (args, part) in cases {
         refused_in_a_line(&files, args, part);
     }
-    refused_in_a_line(&files, &["explain"], "'ringfence explain' needs PATH, a file, a folder or a device");
+    refused_in_a_line(
+        &files,
+        &["explain"],
+        "'ringfence explain' needs PATH, a file, a folder or a device",
+    );
 }
 
 #[test]

@@ -21,7 +21,10 @@ fn all_verbs() -> Vec<Vec<String>> {
         let short = help("80", &[&verb, "-h"]);
         let below = short.lines().skip_while(|line| *line != "Commands:").skip(1);
         let below = below.take_while(|line| !line.is_empty()).filter_map(|line| {
-            line.strip_prefix("  ")?.split(' ').next().filter(|verb| !verb.is_empty() && *verb != "help")
+            line.strip_prefix("  ")?
+                .split(' ')
+                .next()
+                .filter(|verb| !verb.is_empty() && *verb != "help")
         });
         all.extend(below.map(|below| vec![verb.clone(), below.to_owned()]));
         all.push(vec![verb]);
@@ -30,7 +33,8 @@ fn all_verbs() -> Vec<Vec<String>> {
     all
 }
 
-// The flags that a help lists; what is said of them stands after two spaces, or in lines of its own.
+// The flags that a help lists; what is said of them stands after two spaces, or in lines of its
+// own.
 fn flags(help: &str) -> Vec<&str> {
     let lines = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
     let lists = lines.filter_map(|line| line.split("  ").next());
@@ -58,20 +62,23 @@ fn the_front_page_fits_a_screen() {
 #[test]
 fn short_help_is_a_line_for_each_flag_and_long_help_has_them_all() {
     for verb in all_verbs() {
-        let with =
-            |last: &'static str| -> Vec<&str> { verb.iter().map(String::as_str).chain([last]).collect() };
+        let with = |last: &'static str| -> Vec<&str> {
+            verb.iter().map(String::as_str).chain([last]).collect()
+        };
         let short = help("80", &with("-h"));
         fits(&short, 36);
         // A flag whose text does not fit would go on in the next line.
         let (_, lists) = short.split_once("\n\nUsage: ").unwrap().1.split_once("\n\n").unwrap();
-        let folded = lists.lines().find(|line| line.starts_with("       ") && !line.trim().starts_with('-'));
+        let folded =
+            lists.lines().find(|line| line.starts_with("       ") && !line.trim().starts_with('-'));
         assert_eq!(folded, None, "{verb:?}\n{short}");
         let long = help("80", &with("--help"));
         let all = flags(&long);
         for flag in flags(&short) {
             assert!(all.contains(&flag), "{verb:?}: {flag} is in short help alone\n{long}");
         }
-        let asked: Vec<&str> = ["help"].into_iter().chain(verb.iter().map(String::as_str)).collect();
+        let asked: Vec<&str> =
+            ["help"].into_iter().chain(verb.iter().map(String::as_str)).collect();
         assert_eq!(long, help("80", &asked));
     }
     let (short, long) = (help("80", &["prove", "-h"]), help("80", &["prove", "--help"]));
@@ -96,7 +103,8 @@ fn completions_name_every_verb_and_flag() {
 fn bash(script: &Path, words: &[&str]) -> Option<String> {
     let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
     let ask = format!(
-        "source '{}'\nCOMP_WORDS=({}) COMP_CWORD={}\n_ringfence ringfence '{last}' '{before}'\necho \"${{COMPREPLY[@]}}\"",
+        "source '{}'\nCOMP_WORDS=({}) COMP_CWORD={}\n_ringfence ringfence '{last}' \
+         '{before}'\necho \"${{COMPREPLY[@]}}\"",
         script.display(),
         words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" "),
         words.len() - 1,
@@ -105,7 +113,11 @@ fn bash(script: &Path, words: &[&str]) -> Option<String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         ran => ran.unwrap(),
     };
-    assert!(ran.status.success() && ran.stderr.is_empty(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(
+        ran.status.success() && ran.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
     Some(String::from_utf8(ran.stdout).unwrap().trim().to_string())
 }
 
@@ -122,7 +134,10 @@ fn bash_completes_verbs_flags_and_values() {
         (&["ringfence", "neighbours", "--placement", "re"], "remote"),
         (&["ringfence", "write", "--instruction", "clflush"], "clflush clflushopt"),
         (&["ringfence", "prove", "--levers", "pl"], "placement"),
-        (&["ringfence", "prove", "--victim-progress", ""], "instructions lines latencies counter runs"),
+        (
+            &["ringfence", "prove", "--victim-progress", ""],
+            "instructions lines latencies counter runs",
+        ),
         (&["ringfence", "prove", "--aggressor-progress", "c"], "counter cpu-time"),
         // Nothing of ours: bash completes files then.
         (&["ringfence", "show", ""], ""),
@@ -138,8 +153,10 @@ fn bash_completes_verbs_flags_and_values() {
             words.sort();
             words
         };
-        let offered: Vec<String> =
-            sorted(offered).into_iter().filter(|word| word.starts_with(words[words.len() - 1])).collect();
+        let offered: Vec<String> = sorted(offered)
+            .into_iter()
+            .filter(|word| word.starts_with(words[words.len() - 1]))
+            .collect();
         assert_eq!(sorted(&found), offered, "{words:?}");
     }
 }
@@ -168,7 +185,8 @@ fn every_verb_has_a_manual_page_with_all_its_flags() {
     assert_eq!(pages, all.len() + 1);
     for verb in &all {
         let page = fs::read_to_string(dir.join(format!("ringfence-{}.1", verb.join("-")))).unwrap();
-        let plain = ["\\fB", "\\fI", "\\fR", "\\"].iter().fold(page, |page, mark| page.replace(mark, ""));
+        let plain =
+            ["\\fB", "\\fI", "\\fR", "\\"].iter().fold(page, |page, mark| page.replace(mark, ""));
         let long: Vec<&str> = verb.iter().map(String::as_str).chain(["--help"]).collect();
         let long = help("100", &long);
         for flag in flags(&long) {
@@ -178,15 +196,26 @@ fn every_verb_has_a_manual_page_with_all_its_flags() {
                 head.split([' ', ',']).any(|word| word == flag)
             });
             let text = entry.and_then(|entry| entry.lines().nth(1)).unwrap_or_default();
-            assert!(text.len() > 3 && !text.starts_with('.'), "{verb:?}: {flag}: {entry:?}\n{plain}");
+            assert!(
+                text.len() > 3 && !text.starts_with('.'),
+                "{verb:?}: {flag}: {entry:?}\n{plain}"
+            );
         }
     }
     let page = fs::read_to_string(dir.join("ringfence-prove.1")).unwrap();
-    for section in
-        ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "LEVERS", "EXIT STATUS", "EXAMPLES", "SEE ALSO"]
-    {
+    for section in [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "OPTIONS",
+        "LEVERS",
+        "EXIT STATUS",
+        "EXAMPLES",
+        "SEE ALSO",
+    ] {
         assert!(
-            page.contains(&format!(".SH {section}")) || page.contains(&format!(".SH \"{section}\"")),
+            page.contains(&format!(".SH {section}"))
+                || page.contains(&format!(".SH \"{section}\"")),
             "{section}\n{page}"
         );
     }
@@ -201,12 +230,14 @@ fn manual_pages_are_formatted_without_a_warning() {
     let mut pages = folder.entries();
     pages.retain(|name| name.ends_with(".1"));
     let mut read = 0;
-    for (program, args) in
-        [("groff", &["-man", "-Tutf8", "-wall", "-z"][..]), ("mandoc", &["-T", "lint", "-W", "error"])]
-    {
+    for (program, args) in [
+        ("groff", &["-man", "-Tutf8", "-wall", "-z"][..]),
+        ("mandoc", &["-T", "lint", "-W", "error"]),
+    ] {
         let ran = Command::new(program).args(args).args(&pages).current_dir(folder.path()).output();
         let Ok(ran) = ran else { continue };
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned() + &String::from_utf8_lossy(&ran.stdout);
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned()
+            + &String::from_utf8_lossy(&ran.stdout);
         assert!(ran.status.success() && said.is_empty(), "{program}: {said}");
         read += 1;
     }
@@ -223,11 +254,17 @@ fn manual_pages_replace_their_own_kind_alone() {
     let mine = folder.path().join("pages/ringfence-aa.1");
     fs::write(&mine, "mine").unwrap();
     fs::remove_file(folder.path().join("pages/ringfence.1")).unwrap();
-    for (dir, part) in
-        [("pages", "is not a page that 'ringfence man' wrote"), ("pages/ringfence-aa.1", "cannot be written")]
-    {
+    for (dir, part) in [
+        ("pages", "is not a page that 'ringfence man' wrote"),
+        ("pages/ringfence-aa.1", "cannot be written"),
+    ] {
         let refused = ringfence_in(folder.path(), &["man", dir]);
-        assert_eq!((refused.code(), refused.stderr.lines().count()), (Some(2), 1), "{}", refused.stderr);
+        assert_eq!(
+            (refused.code(), refused.stderr.lines().count()),
+            (Some(2), 1),
+            "{}",
+            refused.stderr
+        );
         assert!(refused.stderr.contains(part), "{}", refused.stderr);
     }
     assert_eq!(fs::read_to_string(mine).unwrap(), "mine");
@@ -251,6 +288,7 @@ fn manual_pages_have_a_date() {
     let page = fs::read_to_string(folder.path().join("pages/ringfence-prove.1")).unwrap();
     let title = page.lines().find(|line| line.starts_with(".TH ")).expect("a title");
     let words: Vec<&str> = title.split_whitespace().collect();
-    let is_date = |word: &str| word.len() == 10 && word.chars().all(|c| c.is_ascii_digit() || c == '-');
+    let is_date =
+        |word: &str| word.len() == 10 && word.chars().all(|c| c.is_ascii_digit() || c == '-');
     assert!(is_date(words[3]) && words[4] == "\"ringfence", "{title}");
 }

@@ -47,7 +47,8 @@ fn on_one_cpu_what_needs_two_is_not_run_and_says_why() {
     assert!(printed["not_run"].to_string().contains(reason), "{printed}");
     assert!(ringfence_in(folder.path(), &["show", "text"]).said().contains(reason));
     // Where that is all there was, an empty table would not be an answer.
-    let args = ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", "alu", "--out", "none"];
+    let args =
+        ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", "alu", "--out", "none"];
     let none = on_one_cpu(&folder, &[&args[..], &TINY].concat());
     assert_eq!((none.code(), none.stdout.as_str()), (Some(2), ""), "{}", none.stderr);
     assert!(none.stderr.contains("none of this can be measured here, because"), "{}", none.stderr);
@@ -58,7 +59,9 @@ fn on_one_cpu_what_needs_two_is_not_run_and_says_why() {
 #[test]
 fn a_small_stack_is_enough() {
     let folder = Folder::new();
-    for args in [&["--help"][..], &["topology"], &["prove", "--help"], &tiny_write(&["--out", "data"])] {
+    for args in
+        [&["--help"][..], &["topology"], &["prove", "--help"], &tiny_write(&["--out", "data"])]
+    {
         let (mut command, mark) = command(folder.path(), args);
         // SAFETY: `setrlimit` is a bare system call; the limit lives on the closure's stack.
         unsafe {
@@ -93,7 +96,10 @@ fn commands_that_are_printed_are_shell() {
     let ran = shell(&run);
     assert!(ran.status.success(), "{run}: {}", String::from_utf8_lossy(&ran.stderr));
     assert!(folder.path().join(odd).join("manifest.json").exists());
-    let long = [&WRITE[..], &["--trials", "1000", "--window", "20ms", "--quiet", "--out", "it's cut short"]];
+    let long = [
+        &WRITE[..],
+        &["--trials", "1000", "--window", "20ms", "--quiet", "--out", "it's cut short"],
+    ];
     let run = Running::start(folder.path(), &long.concat());
     support::wait_for_steps(&folder.path().join("it's cut short"), 2);
     run.signal(libc::SIGQUIT);
@@ -177,8 +183,15 @@ fn a_program_that_ends_well_is_started_again() {
     }
     let folder = Folder::new();
     let program = "sh -c 'echo run >> runs; sleep 0.05'";
-    let args =
-        ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", program, "--window", "200ms"];
+    let args = [
+        "neighbours",
+        "--victim",
+        "chase footprint=64KiB",
+        "--aggressor",
+        program,
+        "--window",
+        "200ms",
+    ];
     ringfence_in(folder.path(), &[&args[..], &["--trials", "3", "--probe", "0ms"]].concat()).ok();
     let runs = fs::read_to_string(folder.path().join("runs")).unwrap().lines().count();
     assert!(runs > 1, "{runs}");
@@ -202,12 +215,19 @@ fn the_callers_affinity_stays_as_it_is() {
     assert_eq!(cpus(), before);
 }
 
-// One table in the program, in brief on its front page, and in the help of the verbs that give verdicts, and in
-// the README.
+// One table in the program, in brief on its front page, and in the help of the verbs that give
+// verdicts, and in the README.
 #[test]
 fn the_exit_codes_are_told() {
-    let meanings =
-        ["done", "failed", "cannot be done", "missed", "undecided", "nothing happened", "simulated"];
+    let meanings = [
+        "done",
+        "failed",
+        "cannot be done",
+        "missed",
+        "undecided",
+        "nothing happened",
+        "simulated",
+    ];
     let front = ringfence(&["--help"]);
     let (_, brief) = front.ok().split_once("Exit codes: ").unwrap();
     let brief: Vec<&str> = brief.trim().split(',').collect();
@@ -221,14 +241,17 @@ fn the_exit_codes_are_told() {
     for (args, codes) in [(vec!["prove", "--help"], 7), (vec!["tune", "--help"], 7)] {
         let help = ringfence(&args);
         for (code, meaning) in meanings.iter().enumerate() {
-            let told =
-                help.ok().lines().any(|l| l.starts_with(&format!("  {code}  ")) && l.contains(meaning));
+            let told = help
+                .ok()
+                .lines()
+                .any(|l| l.starts_with(&format!("  {code}  ")) && l.contains(meaning));
             assert_eq!(told, code < codes, "{args:?}, {code}:\n{}", help.stdout);
         }
     }
     let page = include_str!("../../../../docs/exit-codes.md");
     for (code, meaning) in meanings.iter().enumerate() {
-        let told = page.lines().any(|l| l.starts_with(&format!("| {code} |")) && l.contains(meaning));
+        let told =
+            page.lines().any(|l| l.starts_with(&format!("| {code} |")) && l.contains(meaning));
         assert!(told, "{code}, {meaning}");
     }
 }
@@ -243,7 +266,10 @@ fn examples_in_help_can_be_pasted() {
         let help = ringfence_in(folder.path(), &[&verb, "--help"]);
         let after = help.ok().lines().skip_while(|line| !line.starts_with("Examples:")).skip(1);
         for line in after.take_while(|line| !line.is_empty()) {
-            assert!(line.starts_with("  ringfence ") && line.chars().count() <= 78, "{verb}: {line}");
+            assert!(
+                line.starts_with("  ringfence ") && line.chars().count() <= 78,
+                "{verb}: {line}"
+            );
             examples += 1;
         }
     }

@@ -59,7 +59,8 @@ fn assert_whole_pairs(dataset: &Dataset) {
     }
     for (step, samples) in steps {
         for position in [0, 1] {
-            let here: Vec<_> = samples.iter().filter(|sample| sample.position == position).collect();
+            let here: Vec<_> =
+                samples.iter().filter(|sample| sample.position == position).collect();
             let case = here.first().unwrap_or_else(|| panic!("step {step:?} lacks a window")).case;
             assert_eq!(here.len(), dataset.plan.cases[case as usize].active.len(), "step {step:?}");
         }
@@ -90,7 +91,8 @@ fn ctrl_c_keeps_the_data_and_says_where() {
 // Its windows are so long that it measures nothing before it is interrupted.
 fn long_run(folder: &Path, window: &str) -> Running {
     let write = ["write", "--instruction", "nt", "--block", "4KiB", "--size", "1MiB", "--quiet"];
-    let run = Running::start(folder, &[&write[..], &["--trials", "2", "--window", window]].concat());
+    let run =
+        Running::start(folder, &[&write[..], &["--trials", "2", "--window", window]].concat());
     // It is started once the signals are watched.
     wait_for("the guardian", || {
         marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian")
@@ -151,7 +153,8 @@ fn a_killed_worker_ends_the_run_and_is_named() {
     let Some(mut run) = under_way(folder.path()) else { return };
     // One whose trial was over is not missed: then another.
     wait_for("the end", || {
-        let worker = marked(&run.mark).into_iter().rfind(|process| process.name == "ringfence-worker");
+        let worker =
+            marked(&run.mark).into_iter().rfind(|process| process.name == "ringfence-worker");
         if let Some(worker) = worker {
             kill(worker.pid, libc::SIGKILL);
         }
@@ -165,7 +168,9 @@ fn a_killed_worker_ends_the_run_and_is_named() {
     let named = ["victim 0 on CPU", "aggressor 0 on CPU"].iter().any(|role| said.contains(role));
     assert!(named && said.contains("is in data"), "{said}");
     let dataset = Dataset::open(&folder.path().join("data")).unwrap();
-    assert!(matches!(&dataset.manifest.ended, Some(Ended::Failed(why)) if said.contains(why.as_str())));
+    assert!(
+        matches!(&dataset.manifest.ended, Some(Ended::Failed(why)) if said.contains(why.as_str()))
+    );
     assert_whole_pairs(&dataset);
 }
 
@@ -206,8 +211,12 @@ fn windows_in_which_the_program_did_not_run_are_left_out_and_told() {
     let output = run.wait();
     let dataset = Dataset::open(&folder.path().join("data")).unwrap();
     let late = |sample: &&Sample| sample.lasted_too_long(Duration::from_millis(100));
-    let steps: BTreeSet<_> =
-        dataset.samples.iter().filter(late).map(|sample| (sample.trial, sample.round, sample.step)).collect();
+    let steps: BTreeSet<_> = dataset
+        .samples
+        .iter()
+        .filter(late)
+        .map(|sample| (sample.trial, sample.round, sample.step))
+        .collect();
     assert!(
         !steps.is_empty(),
         "{:?}",

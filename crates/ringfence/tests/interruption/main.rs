@@ -1,4 +1,5 @@
-//! Runs that are interrupted, stopped or killed: what is kept, what goes on, and that nothing is left behind.
+//! Runs that are interrupted, stopped or killed: what is kept, what goes on, and that nothing is
+//! left behind.
 
 mod interrupted;
 mod resumed;

@@ -1,5 +1,5 @@
-//! A run that was cut short goes on where it stopped: nothing is lost, nothing is measured twice, and
-//! its figures are those of the same samples in a run that was not.
+//! A run that was cut short goes on where it stopped: nothing is lost, nothing is measured twice,
+//! and its figures are those of the same samples in a run that was not.
 
 use std::path::Path;
 use std::time::Duration;
@@ -58,8 +58,8 @@ fn assert_goes_on_from(before: &Dataset, now: &Dataset, round: u64) {
 }
 
 fn open(folder: &Path, round: u64) -> Dataset {
-    let dataset =
-        Dataset::open(&folder.join("data")).unwrap_or_else(|error| panic!("round {round}: {error}"));
+    let dataset = Dataset::open(&folder.join("data"))
+        .unwrap_or_else(|error| panic!("round {round}: {error}"));
     // Only whole steps, the first ones of the plan, in its order.
     Earlier::new(&dataset.plan, dataset.samples.clone(), 0)
         .unwrap_or_else(|error| panic!("round {round}: {error}"));
@@ -90,7 +90,8 @@ fn assert_complete(dataset: &Dataset, round: u64) {
     let mut in_order = dataset.samples.clone();
     in_order.reverse();
     in_order.sort_by_key(|sample| (sample.trial, sample.round, sample.step, sample.position));
-    let figures = |samples| serde_json::to_value(results::results(&dataset.plan, samples, 0.95)).unwrap();
+    let figures =
+        |samples| serde_json::to_value(results::results(&dataset.plan, samples, 0.95)).unwrap();
     assert_eq!(figures(&dataset.samples), figures(&in_order), "round {round}");
 }
 
@@ -110,7 +111,9 @@ fn interrupted_again_and_again(rounds: u64, seed: u64) {
                 Running::start(folder.path(), &RESUME)
             };
             if cut == 0 {
-                wait_for("the dataset", || folder.path().join("data/manifest.json").exists().then_some(()));
+                wait_for("the dataset", || {
+                    folder.path().join("data/manifest.json").exists().then_some(())
+                });
             }
             std::thread::sleep(Duration::from_micros(random.below(WHOLE.as_micros() as u64)));
             let signal = if random.below(2) == 0 { libc::SIGINT } else { libc::SIGKILL };
@@ -128,7 +131,8 @@ fn interrupted_again_and_again(rounds: u64, seed: u64) {
                 break;
             }
             if signal == libc::SIGINT && output.code() == Some(1) {
-                // A signal that arrives before it is watched for kills, and is not a cut in good order.
+                // A signal that arrives before it is watched for kills, and is not a cut in good
+                // order.
                 assert!(output.stderr.contains("run --resume data"), "{}", output.stderr);
                 assert_eq!(dataset.manifest.ended, Some(Ended::Interrupted), "round {round}");
             }
@@ -167,11 +171,17 @@ fn resumed(folder: &Folder, more: &[&str]) -> support::Output {
 
 fn assert_refused(output: &support::Output, part: &str) {
     assert_eq!(output.code(), Some(2), "{}", output.stderr);
-    assert_eq!((output.stdout.as_str(), output.stderr.lines().count()), ("", 1), "{}", output.stderr);
+    assert_eq!(
+        (output.stdout.as_str(), output.stderr.lines().count()),
+        ("", 1),
+        "{}",
+        output.stderr
+    );
     assert!(output.stderr.contains(part), "'{part}' is not in {}", output.stderr);
 }
 
-const WRITE: [&str; 8] = ["write", "--instruction", "nt", "--block", "4KiB", "--size", "1MiB", "--quiet"];
+const WRITE: [&str; 8] =
+    ["write", "--instruction", "nt", "--block", "4KiB", "--size", "1MiB", "--quiet"];
 
 #[test]
 fn what_is_complete_is_shown() {
@@ -190,7 +200,8 @@ fn what_is_complete_is_shown() {
 #[test]
 fn a_time_that_is_spent_goes_on_with_a_new_one() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--trials", "80", "--window", "20ms", "--time", "2s", "--out", "data"]];
+    let args =
+        [&WRITE[..], &["--trials", "80", "--window", "20ms", "--time", "2s", "--out", "data"]];
     ringfence_in(folder.path(), &args.concat()).ok();
     let before = open(folder.path(), 0);
     assert_eq!(before.manifest.ended, Some(Ended::Time));
@@ -209,7 +220,8 @@ fn a_time_that_is_spent_goes_on_with_a_new_one() {
 #[test]
 fn what_was_written_while_times_were_called_budgets_goes_on() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--trials", "80", "--window", "20ms", "--budget", "2s", "--out", "data"]];
+    let args =
+        [&WRITE[..], &["--trials", "80", "--window", "20ms", "--budget", "2s", "--out", "data"]];
     ringfence_in(folder.path(), &args.concat()).ok();
     let before = open(folder.path(), 0);
     for (name, new, old) in [
@@ -229,10 +241,14 @@ fn what_was_written_while_times_were_called_budgets_goes_on() {
 #[test]
 fn what_cannot_go_on_is_refused_in_a_sentence() {
     let folder = Folder::new();
-    let args = [&WRITE[..], &["--trials", "80", "--window", "20ms", "--time", "2s", "--out", "data"]];
+    let args =
+        [&WRITE[..], &["--trials", "80", "--window", "20ms", "--time", "2s", "--out", "data"]];
     ringfence_in(folder.path(), &args.concat()).ok();
     let whole = open(folder.path(), 0);
-    assert_refused(&resumed(&folder, &["--trials", "3"]), "--trials cannot be combined with --resume");
+    assert_refused(
+        &resumed(&folder, &["--trials", "3"]),
+        "--trials cannot be combined with --resume",
+    );
     assert_refused(&resumed(&folder, &["--out", "x"]), "--out cannot be combined with --resume");
     assert_refused(&resumed(&folder, &["data/experiment.toml"]), "not both");
     assert_refused(&resumed(&folder, &["--time", "soon"]), "--time: ");
@@ -250,7 +266,10 @@ fn what_cannot_go_on_is_refused_in_a_sentence() {
         std::fs::write(&path, text).unwrap();
         output
     };
-    assert_refused(&replace("machine.json", "\"brand\": \"", "\"brand\": \"Un"), "another processor");
+    assert_refused(
+        &replace("machine.json", "\"brand\": \"", "\"brand\": \"Un"),
+        "another processor",
+    );
     assert_refused(&replace("machine.json", "\"processor\"", "\"prozessor\""), "does not tell");
     assert_refused(
         &replace("machine.json", "\"packages\": [", "\"packages\": [{\"id\":9,\"cpus\":\"77\"},"),
@@ -262,7 +281,8 @@ fn what_cannot_go_on_is_refused_in_a_sentence() {
         "two versions are not mixed",
     );
     let step_case = replace("experiment.toml", "seed = 1", "seed = 2");
-    // One case: whatever the seed, its order is the same. The seed is another, and so is the experiment.
+    // One case: whatever the seed, its order is the same. The seed is another, and so is the
+    // experiment.
     assert_eq!(step_case.code(), Some(0), "{}", step_case.stderr);
 }
 
@@ -274,7 +294,8 @@ fn what_is_still_being_measured_is_left_alone() {
     support::wait_for_steps(&folder.path().join("data"), 1);
     assert_refused(&resumed(&folder, &[]), "still being measured");
     // Another run into the same folder is told so, and not that it may be removed.
-    let other = ringfence_in(folder.path(), &[&WRITE[..], &["--trials", "2", "--out", "data"]].concat());
+    let other =
+        ringfence_in(folder.path(), &[&WRITE[..], &["--trials", "2", "--out", "data"]].concat());
     assert_refused(&other, "data: this is still being measured by ");
     assert_refused(&other, "wait until that ends, or name another folder");
     run.signal(libc::SIGINT);

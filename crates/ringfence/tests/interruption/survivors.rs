@@ -1,4 +1,5 @@
-//! However the program or a part of it is killed, none of its processes lives on, running or stopped.
+//! However the program or a part of it is killed, none of its processes lives on, running or
+//! stopped.
 
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
@@ -45,7 +46,8 @@ baseline = "alone"
 fn delays() -> impl Iterator<Item = Duration> {
     let mut state: u64 = 0x5eed;
     std::iter::repeat_with(move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Duration::from_millis((state >> 33) % 1501)
     })
 }
@@ -118,7 +120,9 @@ fn what_was_stopped_is_ended_too() {
     let supervisor = run.child.id() as i32;
     wait_for("the supervisor to stand still", || {
         let all = marked(&run.mark);
-        all.iter().any(|process| process.pid == supervisor && process.state.starts_with('T')).then_some(())
+        all.iter()
+            .any(|process| process.pid == supervisor && process.state.starts_with('T'))
+            .then_some(())
     });
     run.signal(libc::SIGKILL);
     let left = gone(&run.mark);
@@ -136,7 +140,8 @@ fn kill_both(run: &Running, others: &[&str]) {
     killed.iter().for_each(|pid| kill(*pid, libc::SIGSTOP));
     wait_for("all to stand still", || {
         let all = marked(&run.mark);
-        let stands = |pid: &i32| all.iter().any(|one| one.pid == *pid && one.state.starts_with('T'));
+        let stands =
+            |pid: &i32| all.iter().any(|one| one.pid == *pid && one.state.starts_with('T'));
         killed.iter().all(stands).then_some(())
     });
     killed.iter().for_each(|pid| kill(*pid, libc::SIGKILL));
@@ -157,7 +162,9 @@ fn a_supervisor_and_its_guardian_that_are_killed_at_once_leave_no_process_behind
             0 => Running::start(folder.path(), &["run", stubborn, "--quiet"]),
             _ => Running::start(folder.path(), &neighbours("chase footprint=256KiB", STUBBORN)),
         };
-        wait_for("a program", || marked(&run.mark).iter().any(|one| one.name == "sleep").then_some(()));
+        wait_for("a program", || {
+            marked(&run.mark).iter().any(|one| one.name == "sleep").then_some(())
+        });
         std::thread::sleep(delay);
         kill_both(&run, &["ringfence-guardian"]);
         let left = gone(&run.mark);

@@ -23,7 +23,8 @@ fn built(folder: &Folder) -> bool {
     fs::write(&source, SOURCE).unwrap();
     let build = |name: &str, flag: &str| {
         let mut gcc = Command::new("gcc");
-        gcc.args(["-O1", "-shared", "-fPIC", flag, "-o", name, "store.c"]).current_dir(folder.path());
+        gcc.args(["-O1", "-shared", "-fPIC", flag, "-o", name, "store.c"])
+            .current_dir(folder.path());
         gcc.status().is_ok_and(|status| status.success())
     };
     let all = build("old.so", "-DOLDER") && build("new.so", "-DNEWER");
@@ -41,7 +42,8 @@ fn functions_are_listed_with_what_they_have() {
     }
     let said = ringfence_in(folder.path(), &["census", "old.so"]);
     let row = |name: &str| {
-        let lines = said.ok().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        let lines =
+            said.ok().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
         lines.into_iter().find(|line| line.starts_with(&format!("{name} ")))
     };
     // clflushopt, non-temporal stores, sfence, locked
@@ -51,18 +53,27 @@ fn functions_are_listed_with_what_they_have() {
     assert_eq!(row("whole file").unwrap(), "whole file 1 1 3 1");
     assert!(row("add").is_none() && said.said().contains("--all shows them"), "{}", said.stdout);
     let all = ringfence_in(folder.path(), &["census", "old.so", "--all"]);
-    assert!(all.ok().contains("\nadd ") && !all.said().contains("--all shows them"), "{}", all.stdout);
+    assert!(
+        all.ok().contains("\nadd ") && !all.said().contains("--all shows them"),
+        "{}",
+        all.stdout
+    );
 
     let found = ringfence_in(folder.path(), &["census", "old.so", "--json"]).json();
     assert_eq!(found["schema"], "ringfence/census/1");
     assert_eq!((&found["total"]["sfence"], &found["total"]["clflushopt"]), (&3.into(), &1.into()));
     let functions = found["files"][0]["functions"].as_array().unwrap();
-    let names: Vec<&str> = functions.iter().map(|function| function["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        functions.iter().map(|function| function["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["store", "flush", "fence", "add"]);
 
     // A folder has both; what is no program is passed over.
     let both = ringfence_in(folder.path(), &["census", "."]);
-    assert!(both.said().contains("2 files") && both.said().contains("all files"), "{}", both.stdout);
+    assert!(
+        both.said().contains("2 files") && both.said().contains("all files"),
+        "{}",
+        both.stdout
+    );
 }
 
 #[test]
@@ -71,9 +82,14 @@ fn two_builds_are_told_apart() {
     if !built(&folder) {
         return;
     }
-    let changes = ringfence_in(folder.path(), &["census", "--diff", "old.so", "new.so", "--json"]).json();
-    let changed: Vec<&str> =
-        changes["changes"].as_array().unwrap().iter().map(|one| one["function"].as_str().unwrap()).collect();
+    let changes =
+        ringfence_in(folder.path(), &["census", "--diff", "old.so", "new.so", "--json"]).json();
+    let changed: Vec<&str> = changes["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["function"].as_str().unwrap())
+        .collect();
     assert_eq!(changed, ["fence", "flush_better"]);
     assert_eq!(changes["changes"][1]["after"]["clwb"], 1);
     let said = ringfence_in(folder.path(), &["census", "--diff", "old.so", "new.so"]);
@@ -124,7 +140,9 @@ void flush(void *) __attribute__((ifunc("resolve")));
 #[test]
 fn this_program_has_what_it_measures() {
     let found = ringfence(&["census", "--json", env!("CARGO_BIN_EXE_ringfence")]).json();
-    for operation in ["clflush", "clflushopt", "clwb", "nt store", "sfence", "mfence", "lfence", "locked"] {
+    for operation in
+        ["clflush", "clflushopt", "clwb", "nt store", "sfence", "mfence", "lfence", "locked"]
+    {
         assert!(found["total"][operation].as_u64().unwrap() > 0, "{operation}: {}", found["total"]);
     }
 }
@@ -144,12 +162,19 @@ fn what_has_no_code_is_refused_in_a_sentence() {
     }
     fs::create_dir(folder.path().join("nothing")).unwrap();
     for (args, why) in [
-        (&["census", "bare"][..], "none of 2 files with code could be read: bare/deep/file: no code found"),
+        (
+            &["census", "bare"][..],
+            "none of 2 files with code could be read: bare/deep/file: no code found",
+        ),
         (&["census", "bare", "--json"], "no code found: its section headers are missing"),
         (&["census", "nothing"], "no file with code for x86 was found"),
     ] {
         let output = ringfence_in(folder.path(), args);
-        assert!(output.code() == Some(2) && output.stderr.contains(why), "{args:?}: {}", output.stderr);
+        assert!(
+            output.code() == Some(2) && output.stderr.contains(why),
+            "{args:?}: {}",
+            output.stderr
+        );
         assert!(!output.stdout.is_empty());
     }
     // Of several, the others are read all the same.
@@ -174,7 +199,12 @@ fn what_has_no_code_is_refused_in_a_sentence() {
         (&["census", "--all", "--diff", "text", "text"], "--all"),
     ] {
         let output = ringfence_in(folder.path(), args);
-        assert_eq!((output.code(), output.stdout.as_str()), (Some(2), ""), "{args:?}: {}", output.stderr);
+        assert_eq!(
+            (output.code(), output.stdout.as_str()),
+            (Some(2), ""),
+            "{args:?}: {}",
+            output.stderr
+        );
         assert_eq!(output.stderr.lines().count(), 1, "{args:?}: {}", output.stderr);
         assert!(output.stderr.contains(part), "{args:?}: {}", output.stderr);
     }
@@ -185,9 +215,12 @@ fn trace(folder: &std::path::Path) {
     use ringfence_trace::events::{Action, Ended, Event, Place, Site, TracedFile};
     use ringfence_trace::recording::{About, Writer};
 
-    let about = About { recorder: "a test".into(), command: vec!["./it".into()], ..About::default() };
+    let about =
+        About { recorder: "a test".into(), command: vec!["./it".into()], ..About::default() };
     let mut writer = Writer::create(folder, about).unwrap();
-    writer.file(TracedFile { id: 1, path: "/mnt/pmem/pool".into(), size: 4096, medium: None }).unwrap();
+    writer
+        .file(TracedFile { id: 1, path: "/mnt/pmem/pool".into(), size: 4096, medium: None })
+        .unwrap();
     let at = |offset| Place { file: 1, offset };
     let flush = Action::Flush { flush: ringfence_persist::Flush::Clwb, at: at(0) };
     let store = |offset| Action::Store { at: at(offset), bytes: vec![1; 8] };
@@ -199,7 +232,9 @@ fn trace(folder: &std::path::Path) {
             address: number.into(),
             bytes: vec![],
         });
-        writer.push(&Event { sequence: number.into(), thread: 1, site: number, callers: 0, action }).unwrap();
+        writer
+            .push(&Event { sequence: number.into(), thread: 1, site: number, callers: 0, action })
+            .unwrap();
     }
     writer.finish(Ended::Exited(0)).unwrap();
 }
@@ -211,7 +246,8 @@ fn of_a_trace_it_says_what_was_executed() {
     let said = ringfence_in(folder.path(), &["census", "trace"]).said();
     for part in [
         "./it: 5 events of 1 thread",
-        "1 of 2 flushes (50 %) were of lines that had been flushed since the last fence; nothing was stored to any",
+        "1 of 2 flushes (50 %) were of lines that had been flushed since the last fence; nothing \
+         was stored to any",
         "1 line was not flushed after the last store",
         "it+0x5",
     ] {
@@ -224,12 +260,19 @@ fn of_a_trace_it_says_what_was_executed() {
     assert_eq!(found["ended"]["exited"], 0);
 
     // Whose rules the lints go by changes what they find, and no count.
-    let by = |rules| ringfence_in(folder.path(), &["census", "trace", "--json", "--rules", rules]).json();
+    let by = |rules| {
+        ringfence_in(folder.path(), &["census", "trace", "--json", "--rules", rules]).json()
+    };
     let (intel, durable) = (by("intel"), by("eadr"));
     assert_eq!((&intel["rules"], &durable["rules"]), (&"intel".into(), &"eadr".into()));
     assert_eq!(intel["total"], durable["total"]);
     let lost = |run: &serde_json::Value| {
-        run["findings"].as_array().unwrap().iter().filter(|one| one["rule"] == "never durable").count()
+        run["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| one["rule"] == "never durable")
+            .count()
     };
     // The last store is flushed by nobody.
     assert_eq!((lost(&intel), lost(&durable)), (1, 0), "{intel} {durable}");
@@ -240,7 +283,10 @@ fn of_a_trace_it_says_what_was_executed() {
     for (words, why) in [
         (&["census", "trace"][..], "events-0001.parquet is damaged"),
         (&["census", "trace", "."], "trace is a trace: name it alone"),
-        (&["census", "trace", "--rules", "mine"], "--rules: 'mine' is none of intel, amd, old-amd and eadr"),
+        (
+            &["census", "trace", "--rules", "mine"],
+            "--rules: 'mine' is none of intel, amd, old-amd and eadr",
+        ),
         (&["census", "--diff", "trace", "."], "trace is a trace and . is not"),
         (&["census", "--diff", ".", "trace"], "trace is a trace and . is not"),
         (&["census", "--diff", "trace", "trace"], "events-0001.parquet is damaged"),
@@ -319,7 +365,10 @@ fn two_runs_are_told_apart() {
     let functions = found["functions"].as_array().unwrap();
     let names: Vec<&str> = functions.iter().map(|one| one["place"].as_str().unwrap()).collect();
     assert_eq!(names, ["persist", "put"]);
-    assert_eq!((&functions[1]["before"]["stores"], &functions[1]["after"]["stores"]), (&4.into(), &3.into()));
+    assert_eq!(
+        (&functions[1]["before"]["stores"], &functions[1]["after"]["stores"]),
+        (&4.into(), &3.into())
+    );
     // The fence has the same line in both, and does the same.
     let sites = found["sites"].as_array().unwrap();
     let at = |name: &str| sites.iter().any(|one| one["place"] == name);
@@ -327,7 +376,9 @@ fn two_runs_are_told_apart() {
     assert!(!at("persist (store.c:15)"), "{sites:#?}");
 
     let said = ringfence_in(folder.path(), &words).said();
-    for part in ["before ./old pool:", "after ./new pool:", "flushed twice 3 .", "put . . 4 → 3 1 → 0"] {
+    for part in
+        ["before ./old pool:", "after ./new pool:", "flushed twice 3 .", "put . . 4 → 3 1 → 0"]
+    {
         assert!(said.contains(part), "{part}: {said}");
     }
     let same = ringfence_in(folder.path(), &["census", "--diff", "old-trace", "old-trace"]);
@@ -347,7 +398,8 @@ fn of_a_trace_it_says_what_it_would_cost_by_a_survey() {
     // What the survey says of clwb: the instruction on a line, and a fence after it.
     let clwb = survey.parts.iter().find(|parts| parts.instruction == "clwb").unwrap();
     let expected = clwb.flush.as_ref().unwrap().ns + clwb.fence_per_line.as_ref().unwrap().ns;
-    let found = ringfence_in(folder.path(), &["census", "trace", "--costs", "survey", "--json"]).json();
+    let found =
+        ringfence_in(folder.path(), &["census", "trace", "--costs", "survey", "--json"]).json();
     let saving = &found["saving"];
     assert_eq!(
         (&saving["lines"], &saving["fences"], &saving["needless_flushes"]),
@@ -362,7 +414,8 @@ fn of_a_trace_it_says_what_it_would_cost_by_a_survey() {
     assert!(said.contains("'ringfence tune'"), "{said}");
 
     let policy = format!(
-        "schema = 1\nprocessor = \"{}\"\ntarget = \"dram\"\ninstruction = \"clwb\"\nbatch = 1\nclean_flush_ns = 12.5\n",
+        "schema = 1\nprocessor = \"{}\"\ntarget = \"dram\"\ninstruction = \"clwb\"\nbatch = \
+         1\nclean_flush_ns = 12.5\n",
         ringfence_persist::policy::Fingerprint::here()
     );
     fs::write(folder.path().join("policy.toml"), policy).unwrap();
@@ -374,7 +427,10 @@ fn of_a_trace_it_says_what_it_would_cost_by_a_survey() {
 
     for (words, why) in [
         (&["census", "trace", "--costs", "trace"][..], "'ringfence survey' makes one"),
-        (&["census", "--costs", "survey", env!("CARGO_BIN_EXE_ringfence")], "--costs is for a trace"),
+        (
+            &["census", "--costs", "survey", env!("CARGO_BIN_EXE_ringfence")],
+            "--costs is for a trace",
+        ),
     ] {
         let refused = ringfence_in(folder.path(), words);
         assert_eq!(refused.code(), Some(2), "{words:?}");

@@ -1,4 +1,5 @@
-//! `census --check`: a recorded program run again, with other instructions and on copies of its files.
+//! `census --check`: a recorded program run again, with other instructions and on copies of its
+//! files.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -7,7 +8,8 @@ use std::process::{Command, Stdio};
 
 use crate::support::{self, Folder, Output, ringfence_in, skip};
 
-const OBJECTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lib/trace/tests/record/programs/objects.c");
+const OBJECTS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../lib/trace/tests/record/programs/objects.c");
 
 fn run(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfence"));
@@ -20,13 +22,16 @@ fn run(folder: &Path, words: &[&str]) -> Output {
 // A program with a pool of libpmemobj, recorded; none where it cannot be built.
 fn recorded(folder: &Folder) -> bool {
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-w", "-o", "objects", OBJECTS, "-lpmemobj", "-lpmem"]).current_dir(folder.path());
+    gcc.args(["-O2", "-w", "-o", "objects", OBJECTS, "-lpmemobj", "-lpmem"])
+        .current_dir(folder.path());
     if !gcc.status().is_ok_and(|status| status.success()) {
         skip("there is no gcc, or no libpmemobj to build with");
         return false;
     }
-    let said =
-        run(folder.path(), &["trace", "--file", "pool", "--out", "t", "--", "./objects", "pool", "50"]);
+    let said = run(
+        folder.path(),
+        &["trace", "--file", "pool", "--out", "t", "--", "./objects", "pool", "50"],
+    );
     assert_eq!(said.code(), Some(0), "{}", said.stderr);
     true
 }
@@ -50,12 +55,18 @@ fn a_program_is_run_with_the_instructions_that_were_predicted() {
     // A noisy minute can leave no figure, and then it says why.
     let part = |figure: &serde_json::Value, name: &str| {
         let part = figure[name].as_f64();
-        assert!(part.is_some() || figure["not_run"].is_string(), "neither a figure nor a reason: {figure}");
+        assert!(
+            part.is_some() || figure["not_run"].is_string(),
+            "neither a figure nor a reason: {figure}"
+        );
         part
     };
     // By their intervals: the one is timed in the program, the other where it is played back.
     let (whole, durability) = (part(&checked["run"], "high"), part(&checked["durability"], "low"));
-    assert!(whole.zip(durability).is_none_or(|(whole, durability)| whole > durability), "{checked}");
+    assert!(
+        whole.zip(durability).is_none_or(|(whole, durability)| whole > durability),
+        "{checked}"
+    );
     let changes = checked["changes"].as_array().unwrap();
     for change in changes {
         part(&change["predicted"], "ns");
@@ -66,7 +77,8 @@ fn a_program_is_run_with_the_instructions_that_were_predicted() {
         let refused = change["measured"]["not_run"].as_str().unwrap_or_default();
         assert!(!is_told || !refused.contains("does not follow"), "{name}: {change}");
     }
-    let names: Vec<&str> = changes.iter().map(|change| change["change"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        changes.iter().map(|change| change["change"].as_str().unwrap()).collect();
     assert!(names.contains(&"no flush") && names.contains(&"nothing needless"), "{names:?}");
     let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
     assert!(page.contains("What other instructions would change"));
@@ -74,7 +86,10 @@ fn a_program_is_run_with_the_instructions_that_were_predicted() {
     // Nothing is left of it: neither copies nor what the program made.
     let left = |path: &str| folder.path().join(path).exists();
     assert!(!left("pool") && !left("t/check"));
-    assert_eq!(run(folder.path(), &["census", "t", "--json"]).json()["checked"], serde_json::Value::Null);
+    assert_eq!(
+        run(folder.path(), &["census", "t", "--json"]).json()["checked"],
+        serde_json::Value::Null
+    );
 
     // Without the variable it flushes by msync.
     let otherwise = ringfence_in(folder.path(), &["census", "t", "--check", "--time", "1s"]);
@@ -93,7 +108,11 @@ fn an_interrupt_puts_everything_away() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfence"));
     command.args(["census", "t", "--check", "--time", "60s"]).current_dir(folder.path());
     // As from a keyboard: to the program and whatever it runs.
-    command.env("PMEM_IS_PMEM_FORCE", "1").process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .env("PMEM_IS_PMEM_FORCE", "1")
+        .process_group(0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     let began = std::time::Instant::now();
     while !folder.path().join("t/check/copies").exists() {
@@ -128,7 +147,8 @@ fn a_file_that_was_there_is_copied_for_each_run() {
     if !gcc.status().is_ok_and(|status| status.success()) {
         return skip("there is no gcc");
     }
-    let said = run(folder.path(), &["trace", "--file", "file", "--out", "t", "--", "./count", "file"]);
+    let said =
+        run(folder.path(), &["trace", "--file", "file", "--out", "t", "--", "./count", "file"]);
     assert_eq!(said.code(), Some(0), "{}", said.stderr);
     let found = run(folder.path(), &["census", "t", "--check", "--time", "1s", "--json"]);
     // It counts once in each copy: the second run in one would end with 3.

@@ -5,10 +5,12 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    self, Folder, LIMIT, Running, cpus, figure, free_port, is_installed, joined, marked, ringfence_in, skip,
+    self, Folder, LIMIT, Running, cpus, figure, free_port, is_installed, joined, marked,
+    ringfence_in, skip,
 };
 
-// It notes each start with its CPUs, says when it listens, and answers one byte with one; after `end` answers it leaves.
+// It notes each start with its CPUs, says when it listens, and answers one byte with one; after
+// `end` answers it leaves.
 const SERVER: &str = "\
 import os, socket, sys
 end = int(sys.argv[2]) if len(sys.argv) > 2 else -1
@@ -65,8 +67,12 @@ impl Place {
 
     fn run(&self, server: &str, ready: &str, rest: &[&str]) -> support::Output {
         let client = format!("python3 client.py {} 300", self.port);
-        let args = ["--server", server, "--ready", ready, "--client", &client, "--aggressor", "alu"];
-        ringfence_in(self.folder.path(), &[&["neighbours"], &args[..], &["--out", "out"], rest].concat())
+        let args =
+            ["--server", server, "--ready", ready, "--client", &client, "--aggressor", "alu"];
+        ringfence_in(
+            self.folder.path(),
+            &[&["neighbours"], &args[..], &["--out", "out"], rest].concat(),
+        )
     }
 
     fn starts(&self) -> Vec<(u32, String)> {
@@ -83,9 +89,11 @@ impl Place {
 fn a_servers_client_is_measured_and_nothing_of_it_stays() {
     let Some(place) = Place::new() else { return };
     let on: Vec<String> = cpus().iter().map(usize::to_string).collect();
-    let (server, port) = (format!("python3 server.py {}", place.port), format!("port:{}", place.port));
+    let (server, port) =
+        (format!("python3 server.py {}", place.port), format!("port:{}", place.port));
     let placed = ["--victim-cpu", &on[1], "--server-cpus", &on[0], "--aggressor-cpus", &on[0]];
-    let json = place.run(&server, &port, &[&placed[..], &["--trials", "4", "--json"]].concat()).json();
+    let json =
+        place.run(&server, &port, &[&placed[..], &["--trials", "4", "--json"]].concat()).json();
     let result = &json["results"][0];
     assert_eq!(result["unit"], "runs", "{json}");
     // A run takes longer than an instant, and less than it may take.
@@ -99,7 +107,9 @@ fn a_servers_client_is_measured_and_nothing_of_it_stays() {
     let again = fs::read_to_string(file).unwrap().replace(&port, "line:^listening");
     assert!(again.contains("line:^listening"), "{again}");
     fs::write(place.folder.path().join("again.toml"), again).unwrap();
-    let json = ringfence_in(place.folder.path(), &["run", "again.toml", "--json", "--out", "again"]).json();
+    let json =
+        ringfence_in(place.folder.path(), &["run", "again.toml", "--json", "--out", "again"])
+            .json();
     assert_eq!(json["results"][0]["unit"], "runs", "{json}");
     assert_eq!(place.starts().len(), 8);
 }
@@ -107,7 +117,8 @@ fn a_servers_client_is_measured_and_nothing_of_it_stays() {
 #[test]
 fn a_client_prints_its_figure_or_its_latencies() {
     let Some(place) = Place::new() else { return };
-    let (server, port) = (format!("python3 server.py {}", place.port), format!("port:{}", place.port));
+    let (server, port) =
+        (format!("python3 server.py {}", place.port), format!("port:{}", place.port));
     for shown in ["--victim-metric=took ([0-9.]+)", "--victim-progress=latencies"] {
         let short = [shown, "--trials", "4", "--window", "300ms", "--json"];
         let json = place.run(&server, &port, &short).json();
@@ -140,7 +151,11 @@ fn a_server_that_is_not_there_is_told_with_its_last_words() {
         "true",
         1,
         &[],
-        &["the server 'true' ended with exit status: 0", "stay in the foreground", "it printed nothing"],
+        &[
+            "the server 'true' ended with exit status: 0",
+            "stay in the foreground",
+            "it printed nothing",
+        ],
     );
     let soon = ["--ready-within", "200ms"];
     let said = [
@@ -153,7 +168,11 @@ fn a_server_that_is_not_there_is_told_with_its_last_words() {
     let leaving = format!("python3 server.py {} 450", place.port);
     refused(&leaving, 1, &[], &["ended with exit status: 7", "it printed last: that was enough"]);
     let output = place.run("sleep 900", "line:ready", &soon);
-    assert!(output.stderr.contains("has printed no line with 'ready' within 200ms"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("has printed no line with 'ready' within 200ms"),
+        "{}",
+        output.stderr
+    );
     // Somebody else answers there.
     let other = TcpListener::bind(("127.0.0.1", place.port)).unwrap();
     refused(
@@ -168,11 +187,14 @@ fn a_server_that_is_not_there_is_told_with_its_last_words() {
 #[test]
 fn nothing_is_left_of_a_server_when_the_program_is_killed() {
     let Some(place) = Place::new() else { return };
-    let (server, port) = (format!("python3 server.py {}", place.port), format!("port:{}", place.port));
+    let (server, port) =
+        (format!("python3 server.py {}", place.port), format!("port:{}", place.port));
     let client = format!("python3 client.py {} 300", place.port);
     let args = ["--server", &server, "--ready", &port, "--client", &client, "--aggressor", "alu"];
-    let running =
-        Running::start(place.folder.path(), &[&["neighbours"], &args[..], &["--out", "out"]].concat());
+    let running = Running::start(
+        place.folder.path(),
+        &[&["neighbours"], &args[..], &["--out", "out"]].concat(),
+    );
     let until = Instant::now() + LIMIT;
     while place.starts().is_empty() {
         assert!(Instant::now() < until, "the server was never started");
@@ -217,18 +239,28 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
     let folder = Folder::new();
     let refused = |args: &[&str], said: &str| {
         let output = ringfence_in(folder.path(), args);
-        assert!(output.code() == Some(2) && output.stderr.contains(said), "{args:?}: {}", output.stderr);
+        assert!(
+            output.code() == Some(2) && output.stderr.contains(said),
+            "{args:?}: {}",
+            output.stderr
+        );
     };
     let server = ["neighbours", "--server", "sleep 900", "--client", "true", "--ready"];
     let with = |ready: &'static str, rest: &[&'static str]| [&server[..], &[ready], rest].concat();
-    refused(&with("7777", &[]), "--ready: '7777' does not say when a server is ready: write port:PORT");
+    refused(
+        &with("7777", &[]),
+        "--ready: '7777' does not say when a server is ready: write port:PORT",
+    );
     refused(&with("line:(", &[]), "'(' is not a regular expression");
     refused(&with("port:7777", &["--ready-within", "10min"]), "100s at most");
     refused(&with("port:7777", &["--server-cpus", "9999"]), "CPU 9999 is not among the CPUs");
     refused(&with("port:7777", &["--victim", "alu"]), "--client");
     refused(&["neighbours", "--client", "true"], "--server");
     refused(&["neighbours", "--server", "true", "--client", "true"], "--ready");
-    refused(&["neighbours", "--victim", "true", "--victim-metric", "(.*)"], "by --client with its --server");
+    refused(
+        &["neighbours", "--victim", "true", "--victim-metric", "(.*)"],
+        "by --client with its --server",
+    );
     let both = with("port:7777", &["--victim-metric", "(.*)", "--victim-progress", "lines"]);
     refused(&both, "leave one out");
     let text = "schema = 2\nname = 'x'\nmetric = 'v'\n[[role]]\nname = 'v'\n\

@@ -8,7 +8,8 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use crate::support::{Folder, cpus, figure, ringfence_in, skip};
 
-// Of intervals of 10 ms, each with operations of 310 us and some of 2 ms: as the crate's own writer logs them.
+// Of intervals of 10 ms, each with operations of 310 us and some of 2 ms: as the crate's own writer
+// logs them.
 fn log(folder: &Folder) {
     let (mut log, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
     let mut writer = IntervalLogWriterBuilder::new()
@@ -26,14 +27,16 @@ fn log(folder: &Folder) {
     std::fs::write(folder.path().join("log"), log).unwrap();
 }
 
-const REPLAY: &str = "while true; do while read -r line; do echo \"$line\"; sleep 0.011; done < log; done";
+const REPLAY: &str =
+    "while true; do while read -r line; do echo \"$line\"; sleep 0.011; done < log; done";
 
 fn experiment(folder: &Folder, rest: &str) {
     std::fs::write(folder.path().join("replay"), REPLAY).unwrap();
     let text = format!(
         "schema = 2\nname = 'logged'\nmetric = 'victim'\n\
         [measure]\nlooks = [4]\nwindow = '400ms'\nquantity = 'p50'\n\
-        [[role]]\nname = 'victim'\ntask = {{ workload = 'command', unit = 'latencies', run = 'sh replay'{rest} }}\n\
+        [[role]]\nname = 'victim'\ntask = {{ workload = 'command', unit = 'latencies', run = 'sh \
+        replay'{rest} }}\n\
         [[role]]\nname = 'other'\ntask = {{ workload = 'idle' }}\n\
         [[arm]]\nname = 'alone'\nactive = ['victim']\n\
         [[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n"
@@ -79,5 +82,9 @@ fn a_damaged_line_ends_it_in_a_sentence() {
     let output = ringfence_in(folder.path(), &["run", "logged.toml", "--out", "out"]);
     assert_eq!(output.code(), Some(1), "{}", output.stderr);
     let said = "a line of the HDR histogram log that it prints cannot be read, because";
-    assert!(output.stderr.contains(said) && output.stderr.contains("'Tag=get,"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains(said) && output.stderr.contains("'Tag=get,"),
+        "{}",
+        output.stderr
+    );
 }

@@ -1,4 +1,5 @@
-//! Other people's programs: what they contain, what they do when they are recorded, and programs as tasks.
+//! Other people's programs: what they contain, what they do when they are recorded, and programs as
+//! tasks.
 
 mod census;
 mod checked;

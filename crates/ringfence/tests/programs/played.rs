@@ -25,7 +25,8 @@ int main(int argc, char **argv) {
 }
 "#;
 
-// Traces of two runs, one of which flushes and one of which leaves that to `msync`; none where there is no compiler.
+// Traces of two runs, one of which flushes and one of which leaves that to `msync`; none where
+// there is no compiler.
 fn recorded(folder: &Folder) -> bool {
     fs::write(folder.path().join("store.c"), SOURCE).unwrap();
     let mut gcc = Command::new("gcc");
@@ -35,7 +36,8 @@ fn recorded(folder: &Folder) -> bool {
         return false;
     }
     for (out, more) in [("flushes", &[][..]), ("msyncs", &["msync"])] {
-        let args = [&["trace", "--file", "file", "--out", out, "--", "./store", "file"], more].concat();
+        let args =
+            [&["trace", "--file", "file", "--out", out, "--", "./store", "file"], more].concat();
         ringfence_in(folder.path(), &args).ok();
     }
     true
@@ -73,7 +75,10 @@ fn a_recorded_program_is_as_fast_as_the_writer_that_does_the_same() {
     }
     let on = ["--machine", "cascade-lake-optane", "--json", "--out"];
     let of = |victim: &str, out: &str| {
-        assert_eq!(neighbours(&folder, victim, &[&on[..], &[out]].concat()).json()["simulated"], true);
+        assert_eq!(
+            neighbours(&folder, victim, &[&on[..], &[out]].concat()).json()["simulated"],
+            true
+        );
         let samples = Dataset::open(&folder.path().join(out)).unwrap().samples;
         let own = || samples.iter().filter(|sample| &*sample.role == "victim");
         own().map(|sample| sample.units).sum::<u64>() as f64
@@ -81,14 +86,18 @@ fn a_recorded_program_is_as_fast_as_the_writer_that_does_the_same() {
     };
     // Three events are a line.
     let events = of(ON_DAX, "played");
-    let lines = of("write instruction=clflush block=64B size=64KiB target=dax:/mnt/pmem0", "written");
+    let lines =
+        of("write instruction=clflush block=64B size=64KiB target=dax:/mnt/pmem0", "written");
     assert!((events / 3.0 / lines - 1.0).abs() < 0.01, "{events} and {lines}");
     let shown = ringfence_in(folder.path(), &["show", "played"]).said();
     assert!(shown.contains("per event"), "{shown}");
     let page = ringfence_in(folder.path(), &["report", "played"]);
     page.ok();
     let page = fs::read_to_string(folder.path().join("played/report.html")).unwrap();
-    assert!(page.contains("without what its program does between"), "the page does not say what is missing");
+    assert!(
+        page.contains("without what its program does between"),
+        "the page does not say what is missing"
+    );
 }
 
 #[test]
@@ -97,7 +106,8 @@ fn flushes_that_the_other_machine_needs_not_are_left_out_there() {
     if !recorded(&folder) {
         return;
     }
-    let change = ["whatif", "cascade-lake-optane", "--change", "processor.eadr=true", "--quiet", "--json"];
+    let change =
+        ["whatif", "cascade-lake-optane", "--change", "processor.eadr=true", "--quiet", "--json"];
     let ratio = |victim: &str, out: &str| {
         let verb = [
             "--out",
@@ -138,7 +148,11 @@ fn what_cannot_be_played_is_refused_in_a_sentence() {
     refused(&neighbours(&folder, "trace", &on), "'file' is missing");
     refused(&neighbours(&folder, "trace file=flushes loads=none", &on), "loads");
     refused(
-        &neighbours(&folder, "trace file=flushes", &["--machine", "broadwell-x", "--victim-cpu", "99"]),
+        &neighbours(
+            &folder,
+            "trace file=flushes",
+            &["--machine", "broadwell-x", "--victim-cpu", "99"],
+        ),
         "99",
     );
     // Half of what was recorded.

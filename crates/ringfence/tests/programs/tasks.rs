@@ -1,4 +1,5 @@
-//! Programs as tasks: how they report progress, quotas, environments, and runs that are timed whole.
+//! Programs as tasks: how they report progress, quotas, environments, and runs that are timed
+//! whole.
 
 use std::fs;
 
@@ -10,12 +11,15 @@ fn run(folder: &Folder, measure: &str, victim: &str, aggressor: &str) -> Output 
     let beside = match aggressor {
         "" => String::new(),
         task => format!(
-            "[[role]]\nname = 'aggressor'\ntask = {task}\n[[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\nbaseline = 'alone'\n"
+            "[[role]]\nname = 'aggressor'\ntask = {task}\n[[arm]]\nname = 'beside'\nactive = \
+             ['victim', 'aggressor']\nbaseline = 'alone'\n"
         ),
     };
     let text = format!(
-        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = 1\nprobe = '0ms'\n{measure}\n\
-         [[role]]\nname = 'victim'\ntask = {victim}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n{beside}"
+        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = 1\nprobe = \
+         '0ms'\n{measure}\n\
+         [[role]]\nname = 'victim'\ntask = {victim}\n[[arm]]\nname = 'alone'\nactive = \
+         ['victim']\n{beside}"
     );
     fs::write(folder.path().join("x.toml"), text).unwrap();
     ringfence_in(folder.path(), &["run", "x.toml", "--quiet", "--out", "data", "--json"])
@@ -30,8 +34,7 @@ fn units(folder: &Folder) -> Vec<(String, u64, u64)> {
 #[test]
 fn lines_are_units() {
     let folder = Folder::new();
-    let victim =
-        "{ workload = 'command', unit = 'lines', run = 'sh -c \"while :; do sleep 0.005; echo x; done\"' }";
+    let victim = "{ workload = 'command', unit = 'lines', run = 'sh -c \"while :; do sleep 0.005; echo x; done\"' }";
     let output = run(&folder, "window = '200ms'", victim, "");
     assert_eq!(output.json()["results"][0]["unit"], "lines of output");
     let windows = units(&folder);
@@ -45,12 +48,15 @@ fn lines_are_units() {
 #[test]
 fn a_counter_is_read_whether_mapped_or_written() {
     let folder = Folder::new();
-    let script = "import os, struct, time\nf = os.open(os.environ['RINGFENCE_COUNTER'], os.O_RDWR)\nn = 0\nwhile True:\n    n += 1000\n    os.pwrite(f, struct.pack('=Q', n), 0)\n    time.sleep(0.002)\n";
+    let script = "import os, struct, time\nf = os.open(os.environ['RINGFENCE_COUNTER'], \
+                  os.O_RDWR)\nn = 0\nwhile True:\n    n += 1000\n    os.pwrite(f, \
+                  struct.pack('=Q', n), 0)\n    time.sleep(0.002)\n";
     fs::write(folder.path().join("count.py"), script).unwrap();
     if std::process::Command::new("python3").arg("--version").output().is_err() {
         return skip("there is no python3 to count");
     }
-    let victim = "{ workload = 'command', unit = 'counter', run = 'python3 -IS count.py', warm_up = '1s' }";
+    let victim =
+        "{ workload = 'command', unit = 'counter', run = 'python3 -IS count.py', warm_up = '1s' }";
     let output = run(&folder, "window = '200ms'", victim, "");
     assert_eq!(output.json()["results"][0]["unit"], "counts");
     let windows = units(&folder);
@@ -68,11 +74,13 @@ fn whole_runs_are_timed_from_start_to_end() {
     if cpus().len() < 2 {
         return skip("neighbours need two CPUs");
     }
-    // On a busy machine whoever runs beside it may not have its turn in a short run; it has in a long one.
+    // On a busy machine whoever runs beside it may not have its turn in a short run; it has in a
+    // long one.
     let worked = [400, 2000, 8000].into_iter().any(|ms: u64| {
         let folder = Folder::new();
         let sleep = format!("sleep {}.{}", ms / 1000, ms % 1000 / 100);
-        let victim = format!("{{ workload = 'command', unit = 'whole-run', run = 'sh -c \"{sleep}; :\"' }}");
+        let victim =
+            format!("{{ workload = 'command', unit = 'whole-run', run = 'sh -c \"{sleep}; :\"' }}");
         let output = run(&folder, "window = '1ms'", &victim, "{ workload = 'alu' }");
         let results = &output.json()["results"][0];
         let samples = units(&folder);
@@ -89,7 +97,8 @@ fn whole_runs_are_timed_from_start_to_end() {
 #[test]
 fn a_run_that_fails_is_named() {
     let folder = Folder::new();
-    let victim = "{ workload = 'command', unit = 'whole-run', run = 'sh -c \"echo no luck >&2; exit 7\"' }";
+    let victim =
+        "{ workload = 'command', unit = 'whole-run', run = 'sh -c \"echo no luck >&2; exit 7\"' }";
     let output = run(&folder, "", victim, "");
     assert_eq!(output.code(), Some(1), "{}", output.stderr);
     for part in ["no luck", "exit 7", "exit status: 7"] {
@@ -130,7 +139,8 @@ fn only_the_victim_is_timed_whole() {
 fn the_environment_is_set() {
     let folder = Folder::new();
     let victim = "{ workload = 'command', unit = 'lines', env = { RF_TEST = 'a b' }, \
-                  run = 'sh -c \"test \\\"$RF_TEST\\\" = \\\"a b\\\" || exit 3; while :; do echo; sleep 0.001; done\"' }";
+                  run = 'sh -c \"test \\\"$RF_TEST\\\" = \\\"a b\\\" || exit 3; while :; do echo; \
+                  sleep 0.001; done\"' }";
     run(&folder, "window = '20ms'", victim, "").ok();
 }
 
@@ -139,18 +149,20 @@ fn the_environment_is_set() {
 fn quota(no_groups: &str) {
     let folder = Folder::new();
     let victim = "{ workload = 'command', quota = '20%', unit = 'lines', run = 'sh -c \"while :; do echo; sleep 0.001; done\"' }";
-    let aggressor =
-        "{ workload = 'command', quota = '20%', unit = 'cpu-time', run = 'sh -c \"while :; do :; done\"' }";
+    let aggressor = "{ workload = 'command', quota = '20%', unit = 'cpu-time', run = 'sh -c \"while :; do :; done\"' }";
     if cpus().len() < 2 {
         return skip("neighbours need two CPUs");
     }
     let text = format!(
-        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = 1\nprobe = '0ms'\nwindow = '300ms'\n\
-         [[role]]\nname = 'victim'\ntask = {victim}\n[[role]]\nname = 'aggressor'\ntask = {aggressor}\n\
+        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = 1\nprobe = \
+         '0ms'\nwindow = '300ms'\n\
+         [[role]]\nname = 'victim'\ntask = {victim}\n[[role]]\nname = 'aggressor'\ntask = \
+         {aggressor}\n\
          [[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\n"
     );
     fs::write(folder.path().join("x.toml"), text).unwrap();
-    let (mut command, mark) = support::command(folder.path(), &["run", "x.toml", "--quiet", "--out", "data"]);
+    let (mut command, mark) =
+        support::command(folder.path(), &["run", "x.toml", "--quiet", "--out", "data"]);
     command.env("RINGFENCE_NO_CGROUPS", no_groups);
     Running::spawn(command, mark).wait().ok();
     let samples = Dataset::open(&folder.path().join("data")).unwrap().samples;
@@ -170,7 +182,9 @@ fn a_quota_is_kept_by_a_control_group_where_one_can_be_made() {
     quota("");
     let left = |dir: &str| {
         let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("ringfence-")).count()
+        entries
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("ringfence-"))
+            .count()
     };
     // Groups of other tests' runs may exist for a moment; those of runs that have ended may not.
     let until = std::time::Instant::now() + support::LIMIT;
@@ -180,18 +194,22 @@ fn a_quota_is_kept_by_a_control_group_where_one_can_be_made() {
     }
 }
 
-// Two threads, a busy CPU each, where the role names two CPUs; their times add up to more than one CPU.
+// Two threads, a busy CPU each, where the role names two CPUs; their times add up to more than one
+// CPU.
 #[test]
 fn a_program_may_use_all_cpus_that_its_role_names() {
     let usable = cpus();
     let [first, second, ..] = usable[..] else { return skip("a program on two CPUs needs two") };
     let folder = Folder::new();
-    let script = "cat /proc/self/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' > allowed; while :; do echo; sleep 0.01; done";
+    let script = "cat /proc/self/status | sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' > allowed; \
+                  while :; do echo; sleep 0.01; done";
     fs::write(folder.path().join("x.sh"), script).unwrap();
     let text = format!(
-        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = 1\nprobe = '0ms'\n\
+        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = 1\nprobe = \
+         '0ms'\n\
          [[role]]\nname = 'victim'\ncpus = '{first},{second}'\n\
-         task = {{ workload = 'command', unit = 'lines', run = 'sh x.sh' }}\n[[arm]]\nname = 'alone'\nactive = ['victim']\n"
+         task = {{ workload = 'command', unit = 'lines', run = 'sh x.sh' }}\n[[arm]]\nname = \
+         'alone'\nactive = ['victim']\n"
     );
     fs::write(folder.path().join("x.toml"), text).unwrap();
     ringfence_in(folder.path(), &["run", "x.toml", "--quiet", "--out", "data"]).ok();
@@ -204,11 +222,14 @@ fn a_program_may_use_all_cpus_that_its_role_names() {
 #[test]
 fn trials_follow_each_other_where_several_programs_are_started_anew() {
     let folder = Folder::new();
-    let task =
-        |run: &str| format!("{{ workload = 'command', unit = 'lines', run = '{run}', warm_up = '0ms' }}");
+    let task = |run: &str| {
+        format!("{{ workload = 'command', unit = 'lines', run = '{run}', warm_up = '0ms' }}")
+    };
     let text = format!(
-        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [40]\nrounds = 1\nwindow = '2ms'\nprobe = '0ms'\n\
-         [[role]]\nname = 'victim'\ntask = {}\n[[arm]]\nname = 'a'\nactive = ['victim']\n[[arm]]\nname = 'b'\nactive = ['victim']\n\
+        "schema = 2\nname = 'x'\nmetric = 'victim'\n[measure]\nlooks = [40]\nrounds = 1\nwindow = \
+         '2ms'\nprobe = '0ms'\n\
+         [[role]]\nname = 'victim'\ntask = {}\n[[arm]]\nname = 'a'\nactive = \
+         ['victim']\n[[arm]]\nname = 'b'\nactive = ['victim']\n\
          baseline = 'a'\nset = {{ victim = {{ run = 'yes b' }} }}\n",
         task("yes a")
     );
@@ -217,5 +238,8 @@ fn trials_follow_each_other_where_several_programs_are_started_anew() {
     let samples = Dataset::open(&folder.path().join("data")).unwrap().samples;
     let gaps = samples.windows(2).map(|two| two[1].start_ns.saturating_sub(two[0].start_ns));
     let longest = gaps.max().expect("two windows");
-    assert!(longest < 19_000_000_000, "{longest} ns between two windows, for which the engine waits 20 s");
+    assert!(
+        longest < 19_000_000_000,
+        "{longest} ns between two windows, for which the engine waits 20 s"
+    );
 }

@@ -1,4 +1,5 @@
-//! `trace`, of small programs: what becomes of the file, of the command's exit code, and of the trace.
+//! `trace`, of small programs: what becomes of the file, of the command's exit code, and of the
+//! trace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -64,9 +65,13 @@ fn the_command_works_on_a_copy_and_keeps_its_exit_code() {
     assert_eq!(fs::read_to_string(folder.path().join("file")).unwrap(), "as it was");
     assert!(!folder.path().join("ringfence-trace/copies").exists());
     let total = executed(folder.path(), "ringfence-trace");
-    assert_eq!((&total["stores"], &total["clflush"], &total["sfence"]), (&1.into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&total["stores"], &total["clflush"], &total["sfence"]),
+        (&1.into(), &1.into(), &1.into())
+    );
     // A trace holds a program's data.
-    let mode = |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
+    let mode =
+        |name: &str| fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("ringfence-trace"), mode("ringfence-trace/trace.json")), (0o700, 0o600));
     // The same again would mix two traces.
     let again = ringfence_in(folder.path(), &["trace", "--file", "file", "--", "./store", "file"]);
@@ -77,7 +82,8 @@ fn the_command_works_on_a_copy_and_keeps_its_exit_code() {
 fn in_place_the_file_is_the_commands() {
     let folder = Folder::new();
     let Some(_) = built(folder.path()) else { return };
-    let args = ["trace", "--file", "file", "--in-place", "--out", "t", "--", "./store", "file", "abort"];
+    let args =
+        ["trace", "--file", "file", "--in-place", "--out", "t", "--", "./store", "file", "abort"];
     let said = ringfence_in(folder.path(), &args);
     assert_eq!(said.code(), Some(128 + 6), "{}", said.stderr);
     assert!(said.stderr.contains("Signal 6 ended the command."), "{}", said.stderr);
@@ -89,7 +95,11 @@ fn what_cannot_be_recorded_leaves_nothing_behind() {
     let folder = Folder::new();
     let said = ringfence_in(folder.path(), &["trace", "--file", "file", "--", "./not-there"]);
     assert_eq!(said.code(), Some(2));
-    assert!(said.stderr.contains("./not-there could not be started: No such file"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("./not-there could not be started: No such file"),
+        "{}",
+        said.stderr
+    );
     let without = ringfence_in(folder.path(), &["trace", "--", "true"]);
     assert!(without.code() == Some(2) && without.stderr.contains("--file"), "{}", without.stderr);
     fs::write(folder.path().join("log"), "hello").unwrap();
@@ -107,7 +117,11 @@ fn a_command_that_maps_nothing_is_told_of() {
     let folder = Folder::new();
     let said = ringfence_in(folder.path(), &["trace", "--file", "file", "--", "true"]);
     assert_eq!(said.code(), Some(0));
-    assert!(said.stderr.contains("nothing was recorded: the command has not mapped"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("nothing was recorded: the command has not mapped"),
+        "{}",
+        said.stderr
+    );
 }
 
 // Seconds that nobody else sleeps.
@@ -123,7 +137,9 @@ fn a_killed_recorder_takes_the_command_with_it_and_leaves_a_trace() {
     let sleeper = format!("setsid sleep {SLEEP} & exec \"$0\" file forever");
     recorder.arg(sleeper).arg(&program).current_dir(folder.path());
     let mut recorder = recorder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_for("a part of the trace", || folder.path().join("t/events-0002.parquet").exists().then_some(()));
+    wait_for("a part of the trace", || {
+        folder.path().join("t/events-0002.parquet").exists().then_some(())
+    });
     let is_running = || {
         let processes = fs::read_dir("/proc").unwrap().flatten();
         processes.into_iter().any(|one| {
@@ -139,7 +155,8 @@ fn a_killed_recorder_takes_the_command_with_it_and_leaves_a_trace() {
     let said = ringfence_in(folder.path(), &["census", "t"]);
     assert!(
         said.said().contains(
-            "The recorder did not finish the trace (it was killed, or the disk was full): the end is missing."
+            "The recorder did not finish the trace (it was killed, or the disk was full): the end \
+             is missing."
         ),
         "{}",
         said.stdout
@@ -157,7 +174,13 @@ fn who_is_not_root_records_on_copies_too() {
     fs::set_permissions(folder.path().join("file"), PermissionsExt::from_mode(0o666)).unwrap();
     let record = |file: &str, out: &str| {
         let mut unprivileged = Command::new("setpriv");
-        unprivileged.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./ringfence", "trace"]);
+        unprivileged.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "./ringfence",
+            "trace",
+        ]);
         unprivileged.args(["--file", file, "--out", out, "--", "./store", file]);
         unprivileged.current_dir(folder.path()).output()
     };
@@ -178,7 +201,11 @@ fn who_is_not_root_records_on_copies_too() {
     // Of a file that is not there yet, there is no copy.
     let said = record("new", "new-trace").unwrap();
     let stderr = String::from_utf8_lossy(&said.stderr);
-    assert_eq!((said.status.code(), &*String::from_utf8_lossy(&said.stdout)), (Some(3), "7 0\n"), "{stderr}");
+    assert_eq!(
+        (said.status.code(), &*String::from_utf8_lossy(&said.stdout)),
+        (Some(3), "7 0\n"),
+        "{stderr}"
+    );
     assert_eq!(fs::read(folder.path().join("new")).unwrap()[0], 7);
 }
 
@@ -218,7 +245,8 @@ fn a_recorder_that_is_asked_to_end_keeps_the_trace_and_says_so() {
     let Some(_) = built(folder.path()) else { return };
     for (signal, name) in [(libc::SIGTERM, "SIGTERM"), (libc::SIGHUP, "SIGHUP")] {
         let mut recorder = Command::new(env!("CARGO_BIN_EXE_ringfence"));
-        recorder.args(["trace", "--file", "file", "--out", name, "--", "./store", "file", "forever"]);
+        recorder
+            .args(["trace", "--file", "file", "--out", name, "--", "./store", "file", "forever"]);
         recorder.current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped());
         let recorder = recorder.spawn().unwrap();
         wait_for("a part of the trace", || {
@@ -231,7 +259,8 @@ fn a_recorder_that_is_asked_to_end_keeps_the_trace_and_says_so() {
         assert!(stderr.contains(&format!("recording stopped: {name} ended it early")), "{stderr}");
         assert!(!folder.path().join(name).join("copies").exists());
 
-        // The last store to each line but the first was not flushed, which may have been about to come.
+        // The last store to each line but the first was not flushed, which may have been about to
+        // come.
         let said = ringfence_in(folder.path(), &["census", name]).said();
         assert!(said.contains(&format!("Recording stopped: {name} ended it early.")), "{said}");
         assert!(said.contains("missing not known, as the trace is incomplete"), "{said}");
@@ -245,8 +274,8 @@ fn a_recorder_that_is_asked_to_end_keeps_the_trace_and_says_so() {
     }
 }
 
-// A 32-bit program: alone it prints a line and exits with 7; else it has a child execute its arguments, and exits with
-// the child's code.
+// A 32-bit program: alone it prints a line and exits with 7; else it has a child execute its
+// arguments, and exits with the child's code.
 const OF_32_BITS: &[u8] = b"\x8b\x04\x24\x83\xf8\x01\x7f\x22\
     \xb8\x04\x00\x00\x00\xbb\x01\x00\x00\x00\xb9\xc5\x80\x04\x08\xba\x05\x00\x00\x00\xcd\x80\
     \xb8\x01\x00\x00\x00\xbb\x07\x00\x00\x00\xcd\x80\
@@ -266,7 +295,9 @@ fn of_32_bits(folder: &Path) -> Option<PathBuf> {
     [52u16, 32, 1, 40, 0, 0].iter().for_each(|word| file.extend(word.to_le_bytes()));
     // All of it is loaded, to be read and executed.
     let size = 84 + OF_32_BITS.len() as u32;
-    [1, 0, START, START, size, size, 5, 4096].iter().for_each(|word: &u32| file.extend(word.to_le_bytes()));
+    [1, 0, START, START, size, size, 5, 4096]
+        .iter()
+        .for_each(|word: &u32| file.extend(word.to_le_bytes()));
     file.extend(OF_32_BITS);
     let path = folder.join("narrow");
     fs::write(&path, file).unwrap();
@@ -354,8 +385,12 @@ fn flushes_in_code_without_names_are_recorded_or_counted() {
     let run = ringfence_in(folder.path(), &["census", "data-trace", "--json"]).json();
     let why = run["uncertain"][0].as_str().unwrap();
     assert!(why.contains("data has 1 flush and 1 fence that could not be recorded"), "{why}");
-    let rules: Vec<&str> =
-        run["findings"].as_array().unwrap().iter().map(|one| one["rule"].as_str().unwrap()).collect();
+    let rules: Vec<&str> = run["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["rule"].as_str().unwrap())
+        .collect();
     assert!(!rules.contains(&"never durable") && !rules.contains(&"missing fence"), "{rules:?}");
     let said = ringfence_in(folder.path(), &["census", "data-trace"]).said();
     assert!(said.contains("missing not known, as the code of"), "{said}");
@@ -419,7 +454,8 @@ fn calls_that_make_files_durable_have_a_place_and_a_beginning() {
     };
     let run = record("all");
     let place = |one: &serde_json::Value| {
-        (one["location"]["function"].as_str() == Some("main")).then(|| one["location"]["line"].as_u64())
+        (one["location"]["function"].as_str() == Some("main"))
+            .then(|| one["location"]["line"].as_u64())
     };
     let callers = run["callers"].as_array().unwrap();
     let lines = |what: &str| {
@@ -431,7 +467,8 @@ fn calls_that_make_files_durable_have_a_place_and_a_beginning() {
     let said = ringfence_in(folder.path(), &["census", "all"]).said();
     assert!(said.contains("sync_file_range: not durable by itself 1"), "{said}");
 
-    let left = |run: serde_json::Value| (run["total"]["unflushed_lines"].clone(), run["findings"].clone());
+    let left =
+        |run: serde_json::Value| (run["total"]["unflushed_lines"].clone(), run["findings"].clone());
     let (lines, findings) = left(record("during"));
     assert_eq!((lines, &findings[0]["rule"]), (1.into(), &"never durable".into()));
     assert_eq!(left(record("during and after")), (0.into(), serde_json::json!([])));

@@ -82,7 +82,10 @@ fn a_lever_that_helps_is_found_confirmed_and_told() {
     // The same again from the folder, figure by figure.
     let shown = ringfence_in(folder.path(), &["show", "proof"]);
     let verdict = |text: &str| {
-        text[text.find("Beside the unchanged aggressor").unwrap()..].split("\n\n").take(4).collect::<String>()
+        text[text.find("Beside the unchanged aggressor").unwrap()..]
+            .split("\n\n")
+            .take(4)
+            .collect::<String>()
     };
     assert_eq!(
         verdict(shown.ok()).lines().take(8).collect::<Vec<_>>(),
@@ -93,7 +96,11 @@ fn a_lever_that_helps_is_found_confirmed_and_told() {
     let refused = |part: &str| {
         let output = ringfence_in(folder.path(), &["show", "proof"]);
         assert_eq!((output.code(), output.stdout.as_str()), (Some(2), ""), "{}", output.stderr);
-        assert!(output.stderr.contains(part) && output.stderr.lines().count() == 1, "{}", output.stderr);
+        assert!(
+            output.stderr.contains(part) && output.stderr.lines().count() == 1,
+            "{}",
+            output.stderr
+        );
     };
     let record = folder.path().join("proof/question.json");
     let written = fs::read_to_string(&record).unwrap();
@@ -142,7 +149,8 @@ fn a_proof_goes_on_where_it_was_killed() {
     ringfence_in(folder.path(), &["report", "proof"]).ok();
     let page = fs::read_to_string(folder.path().join("proof/report.html")).unwrap();
     assert!(page.contains(
-        "This is not the last word: it was cut short; continue with: ringfence prove --resume proof."
+        "This is not the last word: it was cut short; continue with: ringfence prove --resume \
+         proof."
     ));
     let wrong = ringfence_in(folder.path(), &["run", "--resume", "proof"]);
     assert_eq!(wrong.code(), Some(2), "{}", wrong.stderr);
@@ -199,7 +207,11 @@ fn whole_runs_are_victims_and_failing_ones_are_named() {
     ];
     let output = ringfence_in(folder.path(), &failing);
     assert_eq!(output.code(), Some(1), "{}", output.stderr);
-    assert!(output.stderr.contains("broken input") && output.stderr.contains("exit 4"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("broken input") && output.stderr.contains("exit 4"),
+        "{}",
+        output.stderr
+    );
     assert_eq!(folder.entries(), ["a"]);
 }
 
@@ -211,9 +223,20 @@ fn an_aggressor_that_dies_early_ends_the_proof_and_is_named() {
         return skip("a victim and an aggressor need two CPUs");
     }
     let folder = Folder::new();
-    let aggressor = "sh -c 'trap \"\" TERM; (sleep 600 &); sleep 1.3; echo out of memory >&2; exit 9'";
-    let args =
-        ["prove", "--victim", "alu", "--aggressor", aggressor, "--budget", "0.1%", "--out", "a", "--quiet"];
+    let aggressor =
+        "sh -c 'trap \"\" TERM; (sleep 600 &); sleep 1.3; echo out of memory >&2; exit 9'";
+    let args = [
+        "prove",
+        "--victim",
+        "alu",
+        "--aggressor",
+        aggressor,
+        "--budget",
+        "0.1%",
+        "--out",
+        "a",
+        "--quiet",
+    ];
     let output = ringfence_in(folder.path(), &args);
     assert_eq!(output.code(), Some(1), "{}", output.stderr);
     for part in ["out of memory", "aggressor 0 on CPU", "--resume a"] {
@@ -227,7 +250,10 @@ fn questions_that_make_no_sense_are_refused_in_a_sentence() {
     let folder = Folder::new();
     let cases: [(&[&str], &str); 11] = [
         (&["--victim", "alu"], "--aggressor"),
-        (&["--victim", "alu", "--aggressor", "alu", "--budget", "2"], "--budget: '2' is not a share"),
+        (
+            &["--victim", "alu", "--aggressor", "alu", "--budget", "2"],
+            "--budget: '2' is not a share",
+        ),
         (&["--victim", "alu", "--aggressor", "write block=64B,4KiB"], "one task"),
         (&["--victim", "alu", "--aggressor", "alu", "--levers", "magic"], "is not a lever"),
         (&["--victim", "alu", "--aggressor", "alu", "--try-env", "X"], "not of the form KEY=VALUE"),
@@ -276,8 +302,10 @@ fn an_aggressor_that_does_nothing_proves_nothing() {
         ("sleep 1000", "it used less than 1 % of a CPU"),
         ("idle", "it used less than 1 % of a CPU"),
     ] {
-        let args = ["--victim=alu", "--budget=90%", "--trials=4", "--aggressor", aggressor, "--quiet"];
-        let (folder, _) = ends_with(&args, 5, &["Nothing happened: the aggressor did next to nothing", why]);
+        let args =
+            ["--victim=alu", "--budget=90%", "--trials=4", "--aggressor", aggressor, "--quiet"];
+        let (folder, _) =
+            ends_with(&args, 5, &["Nothing happened: the aggressor did next to nothing", why]);
         // The folder tells the same.
         let shown = ringfence_in(folder.path(), &["show", "a", "--json"]);
         assert_eq!(shown.json()["proof"]["verdict"], "nothing_happened");
@@ -293,7 +321,8 @@ fn an_aggressor_that_works_is_said_to() {
     }
     let args = ["--victim=alu", "--budget=90%", "--trials=4", "--aggressor", BUSY, "--levers=env"];
     let folder = Folder::new();
-    let output = ringfence_in(folder.path(), &[&["prove", "--out=a", "--json"], &args[..]].concat());
+    let output =
+        ringfence_in(folder.path(), &[&["prove", "--out=a", "--json"], &args[..]].concat());
     let used = &proof(&output)["proof"]["record"]["worked"]["used"];
     let share = used["cpu_ns"].as_f64().unwrap() / used["windows_ns"].as_f64().unwrap();
     assert!((0.02..1.5).contains(&share), "{used}");
@@ -336,22 +365,28 @@ fn a_weight_divides_a_cpu_that_tasks_share() {
     if let Some(reason) = refused.iter().find(|refused| refused[0] == "weight") {
         return skip(&format!("a weight: {}", reason[1]));
     }
-    // How the two divide what the CPU has left, however much that is: by their work in the same windows.
+    // How the two divide what the CPU has left, however much that is: by their work in the same
+    // windows.
     let dataset = Dataset::open(&folder.path().join("a/levers")).unwrap();
     let share_of_victim = |arm: &str| {
         let cases = &dataset.plan.cases;
         let own = dataset.samples.iter().filter(|sample| cases[sample.case as usize].arm == arm);
-        let done = |role: &str| own.clone().filter(|s| &*s.role == role).map(|s| s.units).sum::<u64>() as f64;
+        let done = |role: &str| {
+            own.clone().filter(|s| &*s.role == role).map(|s| s.units).sum::<u64>() as f64
+        };
         done("victim") / (done("victim") + done("aggressor"))
     };
     let (beside, last) = (share_of_victim("beside"), share_of_victim("cpu weight 1"));
     assert!((0.3..0.7).contains(&beside) && last > 0.85, "{beside} and {last}: {proof}");
     let tried = proof["tried"].as_array().unwrap();
-    let told = tried.iter().find(|tried| tried["candidate"]["arm"]["name"] == "cpu weight 1").unwrap();
+    let told =
+        tried.iter().find(|tried| tried["candidate"]["arm"]["name"] == "cpu weight 1").unwrap();
     assert!(figure(&told["victim"]).is_none_or(|slowdown| slowdown > 0.0), "{proof}");
     for place in ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"] {
-        let names = std::fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.file_name());
-        let left: Vec<_> = names.filter(|name| name.to_string_lossy().contains("-weight")).collect();
+        let names =
+            std::fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let left: Vec<_> =
+            names.filter(|name| name.to_string_lossy().contains("-weight")).collect();
         assert!(left.is_empty(), "{place}: {left:?}");
     }
 }
@@ -363,8 +398,10 @@ fn a_victim_that_ends_by_the_clock_is_refused() {
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
-    let args = ["--victim-run=sleep 0.6", "--budget=90%", "--trials=4", "--aggressor", BUSY, "--quiet"];
-    let (folder, _) = ends_with(&args, 5, &["Control: stopped half of the time", "instead of about twice"]);
+    let args =
+        ["--victim-run=sleep 0.6", "--budget=90%", "--trials=4", "--aggressor", BUSY, "--quiet"];
+    let (folder, _) =
+        ends_with(&args, 5, &["Control: stopped half of the time", "instead of about twice"]);
     assert_eq!(folder.entries(), ["a"]);
     let shown = ringfence_in(folder.path(), &["show", "a"]);
     assert!(shown.said().contains("instead of"), "{}", shown.stdout);
@@ -384,7 +421,11 @@ fn a_victim_that_catches_up_is_refused() {
     let victim = format!("--victim={}/conflict clock", folder.path().display());
     // What it makes up for after a pause between windows weighs little in long ones.
     let args = [&victim, "--victim-progress=lines", "--window=300ms", "--budget=90%", "--trials=4"];
-    ends_with(&[&args[..], &["--aggressor", BUSY, "--quiet"]].concat(), 5, &["instead of about twice"]);
+    ends_with(
+        &[&args[..], &["--aggressor", BUSY, "--quiet"]].concat(),
+        5,
+        &["instead of about twice"],
+    );
 }
 
 #[test]
@@ -396,7 +437,11 @@ fn a_victim_without_progress_is_refused_before_anything_is_measured() {
     let sleeps = ["--victim=sleep 100", "--victim-progress=lines", "--aggressor=alu"];
     let (folder, output) =
         ends_with(&sleeps, 2, &["the victim 'sleep 100' showed no progress", "--victim-run"]);
-    assert!(!output.stderr.contains("baseline") && folder.entries().is_empty(), "{}", output.stderr);
+    assert!(
+        !output.stderr.contains("baseline") && folder.entries().is_empty(),
+        "{}",
+        output.stderr
+    );
     let (folder, _) = ends_with(&["--victim=idle", "--aggressor=alu"], 2, &["'idle' does no work"]);
     assert!(folder.entries().is_empty());
 }
@@ -444,7 +489,10 @@ fn whoever_fails_is_named_and_the_exit_code_is_the_same() {
         let output = ringfence_in(folder.path(), &args);
         assert_eq!(output.code(), Some(1), "{role} {victim} {aggressor}: {}", output.stderr);
         let said = joined(&output.stderr);
-        assert!(said.contains(&format!("{role} 0 on CPU")) && said.contains("it said: why"), "{said}");
+        assert!(
+            said.contains(&format!("{role} 0 on CPU")) && said.contains("it said: why"),
+            "{said}"
+        );
         assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
     }
 }

@@ -1,4 +1,5 @@
-//! `prove`: verdicts on this machine, of programs whose conflict is known and of programs that people have.
+//! `prove`: verdicts on this machine, of programs whose conflict is known and of programs that
+//! people have.
 
 mod budgets;
 mod conflicts;
@@ -9,7 +10,8 @@ mod support;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-// All measure on the same CPUs, and would be each other's aggressors. Every test here takes this lock.
+// All measure on the same CPUs, and would be each other's aggressors. Every test here takes this
+// lock.
 static MACHINE: RwLock<()> = RwLock::new(());
 
 // For a test that asserts a verdict or a figure.

@@ -1,5 +1,5 @@
-//! `prove` on programs that people have: fio linked to libpmem, and LEMON's solver as a fixed amount of
-//! work.
+//! `prove` on programs that people have: fio linked to libpmem, and LEMON's solver as a fixed
+//! amount of work.
 
 use std::fs;
 use std::process::Command;
@@ -20,7 +20,8 @@ fn has(program: &str, package: &str) -> bool {
 }
 
 fn proof(stdout: &str) -> Value {
-    let all: Value = serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
+    let all: Value =
+        serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
     support::check_json(&all);
     all["proof"].clone()
 }
@@ -33,7 +34,8 @@ fn pmdk_environments_are_levers_for_a_program_linked_to_it() {
     }
     let folder = Folder::new();
     let aggressor = format!(
-        "PMEM_IS_PMEM_FORCE=1 fio --name=w --ioengine=libpmem --directory={} --rw=write --bs=4k --size=8m \
+        "PMEM_IS_PMEM_FORCE=1 fio --name=w --ioengine=libpmem --directory={} --rw=write --bs=4k \
+         --size=8m \
          --time_based --runtime=600 --thread",
         folder.path().display()
     );
@@ -51,7 +53,10 @@ fn pmdk_environments_are_levers_for_a_program_linked_to_it() {
         "--window",
         "10ms",
     ];
-    let output = ringfence_in(folder.path(), &[&args[..], &["--out", "proof", "--quiet", "--json"]].concat());
+    let output = ringfence_in(
+        folder.path(),
+        &[&args[..], &["--out", "proof", "--quiet", "--json"]].concat(),
+    );
     let proof = proof(&output.stdout);
     if proof["verdict"] == "nothing_needed" {
         // Faster beside fio by chance: rare, and no lever was looked for.
@@ -69,9 +74,14 @@ fn pmdk_environments_are_levers_for_a_program_linked_to_it() {
         })
         .collect();
     for name in ["PMEM_NO_CLWB=1", "PMEM_NO_MOVNT=1", "PMEM_MOVNT_THRESHOLD=0", "quota 50%"] {
-        let (_, command) =
-            tried.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name}: {tried:?}"));
-        assert!(command.contains("fio --name=w") && command.contains("PMEM_IS_PMEM_FORCE=1"), "{command}");
+        let (_, command) = tried
+            .iter()
+            .find(|(known, _)| *known == name)
+            .unwrap_or_else(|| panic!("{name}: {tried:?}"));
+        assert!(
+            command.contains("fio --name=w") && command.contains("PMEM_IS_PMEM_FORCE=1"),
+            "{command}"
+        );
         assert!(name.starts_with("quota") || command.contains(name), "{command}");
     }
     for tried in proof["tried"].as_array().unwrap() {
@@ -99,7 +109,8 @@ fn a_solver_with_a_fixed_amount_of_work_is_a_victim() {
         "4",
     ];
     let more = ["--budget", "100%", "--out", "proof", "--quiet", "--json"];
-    // A noisy moment may hide from the control that a victim that is stopped half of the time takes longer.
+    // A noisy moment may hide from the control that a victim that is stopped half of the time takes
+    // longer.
     let mut tries = (0..3).map(|_| {
         let _ = fs::remove_dir_all(folder.path().join("proof"));
         ringfence_in(folder.path(), &[&args[..], &more].concat())

@@ -4,7 +4,8 @@ use crate::beside_others;
 use crate::support::{Folder, cpus, figure, joined, ringfence_in, skip};
 
 // Loads of a small chase are many: a quantile of them has an interval after few trials.
-const COUNTED: [&str; 4] = ["--victim", "chase footprint=64KiB histogram=true", "--aggressor", "alu"];
+const COUNTED: [&str; 4] =
+    ["--victim", "chase footprint=64KiB histogram=true", "--aggressor", "alu"];
 
 #[test]
 fn neighbours_are_told_by_a_quantile() {
@@ -14,23 +15,28 @@ fn neighbours_are_told_by_a_quantile() {
         return skip("a victim and an aggressor need two CPUs");
     }
     let short = ["--trials", "4", "--metric", "p99", "--out", "n"];
-    let said = ringfence_in(folder.path(), &[&["neighbours"][..], &COUNTED, &short].concat()).said();
+    let said =
+        ringfence_in(folder.path(), &[&["neighbours"][..], &COUNTED, &short].concat()).said();
     assert!(said.contains("p99 slowdown: how much longer p99 of 'victim' is per load"), "{said}");
     // The same from the dataset, and as JSON.
     assert!(ringfence_in(folder.path(), &["show", "n"]).said().contains("p99 slowdown"));
     let json = ringfence_in(folder.path(), &["show", "n", "--json"]).json();
     let json = &json["datasets"][0];
     assert_eq!(json["experiment"]["measure"]["quantity"], "p99");
-    // Of 4 trials the interval may be too wide to be told, windows may be left out, and on a busy machine slow loads come in bursts,
-    // but there are as many loads as it takes where they do not.
+    // Of 4 trials the interval may be too wide to be told, windows may be left out, and on a busy
+    // machine slow loads come in bursts, but there are as many loads as it takes where they do not.
     let slowdown = &json["results"][0]["effect"]["finding"]["slowdown"];
     let enough = slowdown["counted"].as_u64() >= Some(1000);
-    assert!(figure(slowdown).is_some() || slowdown["reason"] != "too_few_latencies" || enough, "{slowdown}");
+    assert!(
+        figure(slowdown).is_some() || slowdown["reason"] != "too_few_latencies" || enough,
+        "{slowdown}"
+    );
     let alone = &json["latencies"][0]["quantiles"];
     assert_eq!(alone.as_array().map(Vec::len), Some(4), "{json}");
     // Another quantity is another question.
     let other = ["--trials", "4", "--metric", "p90", "--out", "o", "--json"];
-    let measured = ringfence_in(folder.path(), &[&["neighbours"][..], &COUNTED, &other].concat()).json();
+    let measured =
+        ringfence_in(folder.path(), &[&["neighbours"][..], &COUNTED, &other].concat()).json();
     // What is stored is what figures were made of: later they are the same to the last digit.
     let again = ringfence_in(folder.path(), &["show", "o", "--json"]).json();
     for part in ["results", "latencies"] {
@@ -53,12 +59,14 @@ fn too_few_latencies_say_what_they_take() {
         return skip("a victim and an aggressor need two CPUs");
     }
     // A round of 512 reads each 5 ms, and windows of 15 ms: a few thousand.
-    let victim = ["--victim", "read size=16KiB interval=5ms", "--aggressor", "alu", "--window", "15ms"];
+    let victim =
+        ["--victim", "read size=16KiB interval=5ms", "--aggressor", "alu", "--window", "15ms"];
     let short = ["--trials", "4", "--rounds", "1", "--metric", "p99.9", "--json", "--out", "n"];
     let json = ringfence_in(folder.path(), &[&["neighbours"][..], &victim, &short].concat()).json();
     let slowdown = &json["results"][0]["effect"]["finding"]["slowdown"];
     let found = (&slowdown["reason"], &slowdown["quantile"], &slowdown["needed"]);
-    // Where a busy machine has made windows too long, whole trials may be left out, which is said first.
+    // Where a busy machine has made windows too long, whole trials may be left out, which is said
+    // first.
     let left_out = json["results"][0]["too_long"]["steps"].as_u64() > Some(0);
     assert!(
         found == (&"too_few_latencies".into(), &"p99.9".into(), &10_000.into())
@@ -75,7 +83,8 @@ fn a_budget_can_be_one_for_a_quantile() {
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
-    let short = ["--metric", "p50", "--budget", "100%", "--trials", "6", "--levers", "quota", "--out", "p"];
+    let short =
+        ["--metric", "p50", "--budget", "100%", "--trials", "6", "--levers", "quota", "--out", "p"];
     let output = ringfence_in(folder.path(), &[&["prove"][..], &COUNTED, &short].concat());
     // How it ends is the machine's affair; what it is about is not.
     let said = format!("{}{}", output.stdout, output.stderr);

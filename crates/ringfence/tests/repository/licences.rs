@@ -1,5 +1,5 @@
-//! The licences of everything that is built in: each must be on a list, so that a dependency cannot bring terms that
-//! nobody has read. It asks cargo offline about the crates for this platform.
+//! The licences of everything that is built in: each must be on a list, so that a dependency cannot
+//! bring terms that nobody has read. It asks cargo offline about the crates for this platform.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -21,14 +21,28 @@ fn packages() -> Vec<Value> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let platform = ["--filter-platform", "x86_64-unknown-linux-gnu"];
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["metadata", "--format-version", "1", "--locked", "--offline", "--manifest-path", manifest]);
+    cargo.args([
+        "metadata",
+        "--format-version",
+        "1",
+        "--locked",
+        "--offline",
+        "--manifest-path",
+        manifest,
+    ]);
     let told = cargo.args(platform).output().expect("cargo can be started");
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
     let told: Value = serde_json::from_slice(&told.stdout).expect("cargo prints JSON");
     // What is only known of, for other platforms, is not among the nodes.
     let nodes: Vec<&Value> =
         told["resolve"]["nodes"].as_array().unwrap().iter().map(|node| &node["id"]).collect();
-    told["packages"].as_array().unwrap().iter().filter(|p| nodes.contains(&&p["id"])).cloned().collect()
+    told["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|p| nodes.contains(&&p["id"]))
+        .cloned()
+        .collect()
 }
 
 // Whether an expression leaves a choice that is allowed: `(MIT OR Apache-2.0) AND Unicode-3.0`.
@@ -82,7 +96,9 @@ fn expressions_are_read() {
     ] {
         assert!(is_allowed(allowed), "{allowed}");
     }
-    for refused in ["", "GPL-3.0-only", "MIT AND GPL-3.0-only", "(MIT OR Zlib) AND (SSPL-1.0)", "MITX"] {
+    for refused in
+        ["", "GPL-3.0-only", "MIT AND GPL-3.0-only", "(MIT OR Zlib) AND (SSPL-1.0)", "MITX"]
+    {
         assert!(!is_allowed(refused), "{refused}");
     }
 }
@@ -94,7 +110,9 @@ fn every_dependency_may_be_shipped() {
     let wrong: Vec<String> = packages
         .iter()
         .filter(|package| !is_allowed(package["license"].as_str().unwrap_or_default()))
-        .map(|package| format!("{} {}: {}", package["name"], package["version"], package["license"]))
+        .map(|package| {
+            format!("{} {}: {}", package["name"], package["version"], package["license"])
+        })
         .collect();
     assert!(wrong.is_empty(), "licences that are not on the list:\n{}", wrong.join("\n"));
 }

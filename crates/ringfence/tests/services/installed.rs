@@ -12,7 +12,8 @@ use crate::support::{self, Folder, enough_cpus, free_port, is_installed, skip, w
 use crate::{assert_every_answer_has_its_time, run, slowdown};
 
 // As few trials as a figure takes.
-const FIGURES: [&str; 8] = ["--probe-rate", "200", "--trials", "4", "--rounds", "1", "--probe", "0ms"];
+const FIGURES: [&str; 8] =
+    ["--probe-rate", "200", "--trials", "4", "--rounds", "1", "--probe", "0ms"];
 
 // Comes and goes: works for some 20 ms, sleeps for 10.
 const HOG: &str = "while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.01; done";
@@ -53,7 +54,16 @@ fn redis_beside_a_hog() {
     }
     let (folder, port) = (Folder::new(), free_port());
     let mut command = Command::new("redis-server");
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.args([
+        "--port",
+        &port.to_string(),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+    ]);
     command.arg("--dir").arg(folder.path());
     let address = format!("redis://127.0.0.1:{port}");
     beside(&folder, &started(command, port), &Neighbour::shell(HOG), &[&*address]);
@@ -71,8 +81,10 @@ fn nginx_beside_a_compiler() {
     let at = folder.path().display();
     let config = format!(
         "daemon off;\nmaster_process off;\npid {at}/pid;\nerror_log {at}/errors;\nevents {{}}\n\
-         http {{\n access_log off;\n client_body_temp_path {at}/body;\n proxy_temp_path {at}/proxy;\n \
-         fastcgi_temp_path {at}/fastcgi;\n uwsgi_temp_path {at}/uwsgi;\n scgi_temp_path {at}/scgi;\n \
+         http {{\n access_log off;\n client_body_temp_path {at}/body;\n proxy_temp_path \
+         {at}/proxy;\n \
+         fastcgi_temp_path {at}/fastcgi;\n uwsgi_temp_path {at}/uwsgi;\n scgi_temp_path \
+         {at}/scgi;\n \
          server {{ listen 127.0.0.1:{port}; location / {{ return 200 'there'; }} }}\n}}\n"
     );
     fs::write(folder.path().join("nginx.conf"), config).unwrap();
@@ -80,8 +92,9 @@ fn nginx_beside_a_compiler() {
     command.arg("-p").arg(folder.path()).arg("-c").arg(folder.path().join("nginx.conf"));
     // Debian's own path, where nginx is for root alone.
     command.env("PATH", format!("{}:/usr/sbin", std::env::var("PATH").unwrap_or_default()));
-    let source: String =
-        (0..400).map(|at| format!("int f{at}(int a) {{ return a * {at} + (a >> 3); }}\n")).collect();
+    let source: String = (0..400)
+        .map(|at| format!("int f{at}(int a) {{ return a * {at} + (a >> 3); }}\n"))
+        .collect();
     fs::write(folder.path().join("source.c"), source).unwrap();
     let compile = format!("while :; do gcc -O2 -c -o /dev/null {at}/source.c; done");
     let ask = format!("http://127.0.0.1:{port}/");

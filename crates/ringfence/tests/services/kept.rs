@@ -27,16 +27,28 @@ fn a_confirmed_limit_stays_until_it_is_taken_away() {
     let now = || fs::read_to_string(&file).unwrap().trim().to_owned();
     let (before, pid) = (now(), neighbour.pid().to_string());
     let folder = Folder::new();
-    // It is as slow beside the neighbour as if these shared what the limit parts, on a busy machine too.
+    // It is as slow beside the neighbour as if these shared what the limit parts, on a busy machine
+    // too.
     let service = Service::start(&Kind::HeldUp(neighbour.pid(), file.clone(), "1".into()));
     let (address, victim) = (service.address(), service.pid().to_string());
     let (mut said, mut undecided) = (String::new(), true);
     let confirmed = (0..TRIES).find_map(|number| {
         let out = format!("d{number}");
         let args = [
-            &["prove", "--victim-probe", &address, "--probe-send", "PING\\r\\n", "--probe-rate", "50"][..],
+            &[
+                "prove",
+                "--victim-probe",
+                &address,
+                "--probe-send",
+                "PING\\r\\n",
+                "--probe-rate",
+                "50",
+            ][..],
             &["--victim-pid", &victim, "--aggressor-pid", &pid, "--levers", "cpuset"],
-            &["--budget", "100%", "--trials", "6", "--rounds", "1", "--quiet", "--keep", "--out", &out],
+            &[
+                "--budget", "100%", "--trials", "6", "--rounds", "1", "--quiet", "--keep", "--out",
+                &out,
+            ],
             &["--longest-freeze", "300ms", "--frozen-share", "90%", "--window", "200ms"],
         ];
         let run = Running::start(folder.path(), &args.concat());
@@ -61,8 +73,11 @@ fn a_confirmed_limit_stays_until_it_is_taken_away() {
     assert_eq!(now(), "1");
     assert!(joined(&said).contains("'ringfence restore' leaves it"), "{said}");
     let undo = format!("echo {before} > {}", file.display());
-    let line =
-        said.lines().map(str::trim).find(|line| *line == undo).unwrap_or_else(|| panic!("{undo}: {said}"));
+    let line = said
+        .lines()
+        .map(str::trim)
+        .find(|line| *line == undo)
+        .unwrap_or_else(|| panic!("{undo}: {said}"));
     assert!(Command::new("sh").args(["-c", line]).status().unwrap().success());
     assert_eq!(now(), before);
 }

@@ -43,8 +43,15 @@ fn kill_often(target: &Target, whom: Whom, rounds: usize) -> usize {
     let mut service = Service::start(&Kind::Echo);
     let (address, pid) = (service.address(), service.pid().to_string());
     let [flag, name] = target.flags();
-    let mut args =
-        vec!["neighbours", "--victim-probe", &address, "--probe-send", "PING\\r\\n", "--victim-pid", &pid];
+    let mut args = vec![
+        "neighbours",
+        "--victim-probe",
+        &address,
+        "--probe-send",
+        "PING\\r\\n",
+        "--victim-pid",
+        &pid,
+    ];
     args.extend([&*flag, &name, "--trials", "1000", "--rounds", "4", "--probe", "0ms", "--quiet"]);
     // For as much of the time as it may.
     args.extend(["--longest-freeze", "400ms", "--frozen-share", "90%", "--window", "300ms"]);
@@ -74,9 +81,11 @@ fn kill_often(target: &Target, whom: Whom, rounds: usize) -> usize {
         } else {
             std::thread::sleep(Duration::from_millis((seed >> 33) % 3000));
         }
-        let guardian = marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
+        let guardian =
+            marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
         run.signal(libc::SIGKILL);
-        // A journal is begun a moment before there is a guardian, and nothing is paused until there is.
+        // A journal is begun a moment before there is a guardian, and nothing is paused until there
+        // is.
         let is_guarded = guardian.is_some() && whom == Whom::Supervisor;
         if let Some(guardian) = guardian.filter(|_| whom == Whom::Both) {
             kill(guardian.pid, libc::SIGKILL);

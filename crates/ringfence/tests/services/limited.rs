@@ -1,5 +1,5 @@
-//! Limits of what runs already: each is set in its own control group while its arm runs, and what was there is back
-//! afterwards, whoever is killed.
+//! Limits of what runs already: each is set in its own control group while its arm runs, and what
+//! was there is back afterwards, whoever is killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,8 @@ use crate::run_file;
 use crate::support::service::{Group, Neighbour, journals, place};
 use crate::support::{Folder, Output, enough_cpus, gone, kill, marked, ringfence, skip, wait_for};
 
-// A limit: its controller of version 1, its file, an arm's table, and what the file says while it is set.
+// A limit: its controller of version 1, its file, an arm's table, and what the file says while it
+// is set.
 struct Limit {
     controller: &'static str,
     file: &'static str,
@@ -43,11 +44,13 @@ struct Limited {
 impl Limited {
     fn start(limit: Limit, folder: &Path) -> Result<Self, String> {
         let group = Group::of_controller("limited", limit.controller, limit.file)?;
-        // One of it has chosen a CPU, and one has a file open, to which it gives something now and then.
+        // One of it has chosen a CPU, and one has a file open, to which it gives something now and
+        // then.
         let disk = folder.join("written");
         let script = format!(
             "taskset -c 0 sleep 3600 & exec 3> '{0}'; \
-             while :; do dd if=/dev/zero of='{0}' bs=64k count=1 oflag=direct conv=notrunc; sleep 0.05; done",
+             while :; do dd if=/dev/zero of='{0}' bs=64k count=1 oflag=direct conv=notrunc; sleep \
+             0.05; done",
             disk.display()
         );
         let neighbour = group.shell(&script);
@@ -58,7 +61,8 @@ impl Limited {
         if limited.limit.controller == "blkio" {
             // Somebody has given it a limit before, which is not ours to take away.
             let disk = limited.disk().ok_or("the file lies on no disk")?;
-            fs::write(limited.path(), format!("{disk} 999999999")).map_err(|error| error.to_string())?;
+            fs::write(limited.path(), format!("{disk} 999999999"))
+                .map_err(|error| error.to_string())?;
         }
         limited.before = limited.now();
         assert!(!(limited.limit.set)(&limited.before));
@@ -70,7 +74,8 @@ impl Limited {
         let count = self.group.folder.join("blkio.throttle.io_service_bytes");
         let look = || {
             let text = fs::read_to_string(&count).unwrap_or_default();
-            let line = text.lines().find(|line| line.contains(" Write ") && !line.ends_with(" 0"))?;
+            let line =
+                text.lines().find(|line| line.contains(" Write ") && !line.ends_with(" 0"))?;
             Some(line.split(' ').next()?.to_owned())
         };
         (0..400).find_map(|_| {
@@ -162,7 +167,8 @@ fn what_was_there_is_back_whoever_is_killed() {
             let run = run_file(folder.path());
             let owner = run.child.id();
             wait_for("the limit", || limited.is_set().then_some(()));
-            let guardian = marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
+            let guardian =
+                marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
             let guardian = guardian.expect("it is there before the first window").pid;
             if both {
                 // So that it does not put back what it has not heard of yet.
@@ -196,11 +202,15 @@ fn what_has_no_group_of_its_own_is_not_limited_and_it_is_said_why() {
     for limit in [CPUSET, WRITING] {
         let folder = Folder::new();
         let held = folder.path().join("written");
-        let neighbour =
-            Neighbour::shell(&format!("exec 3> '{}'; while :; do sleep 0.01; done", held.display()));
+        let neighbour = Neighbour::shell(&format!(
+            "exec 3> '{}'; while :; do sleep 0.01; done",
+            held.display()
+        ));
         let group = Group::of_controller("shared", limit.controller, limit.file);
         let limited = match group {
-            Ok(group) => Limited { group, pinned: neighbour.pid(), neighbour, before: String::new(), limit },
+            Ok(group) => {
+                Limited { group, pinned: neighbour.pid(), neighbour, before: String::new(), limit }
+            }
             Err(why) => {
                 skip(&why);
                 continue;

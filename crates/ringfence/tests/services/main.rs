@@ -1,4 +1,5 @@
-//! Services as victims, and neighbours that run already: what is measured of them, and that nothing of them is changed.
+//! Services as victims, and neighbours that run already: what is measured of them, and that nothing
+//! of them is changed.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -26,7 +27,8 @@ fn serves_when_a_test_asks_for_it() {
     serve_if_asked();
 }
 
-const SHORT: [&str; 8] = ["--probe-rate", "500", "--trials", "2", "--rounds", "2", "--probe", "0ms"];
+const SHORT: [&str; 8] =
+    ["--probe-rate", "500", "--trials", "2", "--rounds", "2", "--probe", "0ms"];
 
 fn asking<'a>(address: &'a str, pid: &'a str) -> Vec<&'a str> {
     vec!["neighbours", "--victim-probe", address, "--probe-send", "PING\\r\\n", "--victim-pid", pid]
@@ -54,7 +56,8 @@ fn service(kind: &Kind) -> (Service, String, String) {
 // Every answer that was counted has its time, and there are answers in every window.
 fn assert_every_answer_has_its_time(folder: &Path) {
     let dataset = Dataset::open(folder).unwrap();
-    let victims: Vec<_> = dataset.samples.iter().filter(|sample| &*sample.role == "victim").collect();
+    let victims: Vec<_> =
+        dataset.samples.iter().filter(|sample| &*sample.role == "victim").collect();
     assert!(!victims.is_empty());
     for sample in victims {
         let times = sample.latencies.as_ref().expect("answers are timed");
@@ -79,7 +82,8 @@ fn a_service_beside_a_task_that_is_started_counts_its_answers() {
     let folder = Folder::new();
     let (service, address, pid) = service(&Kind::Echo);
     let before = place(service.pid());
-    let args = [&asking(&address, &pid)[..], &["--aggressor", "alu", "--out", "d"], &SHORT].concat();
+    let args =
+        [&asking(&address, &pid)[..], &["--aggressor", "alu", "--out", "d"], &SHORT].concat();
     let (_, output) = run(folder.path(), &args);
     let said = output.said();
     for part in ["The probe asked ", " us after they were due in the median and ", " % of a CPU"] {
@@ -139,8 +143,10 @@ fn what_is_paused_within_limits_stays_within_them() {
     let (service, address, pid) = service(&Kind::Echo);
     let neighbour = Neighbour::shell("while :; do sleep 0.01; done");
     let aggressor = neighbour.pid().to_string();
-    let limits = ["--longest-freeze", "60ms", "--frozen-share", "5%", "--freeze", "signals", "--out", "d"];
-    let args = [&asking(&address, &pid)[..], &["--aggressor-pid", &aggressor], &limits, &SHORT].concat();
+    let limits =
+        ["--longest-freeze", "60ms", "--frozen-share", "5%", "--freeze", "signals", "--out", "d"];
+    let args =
+        [&asking(&address, &pid)[..], &["--aggressor-pid", &aggressor], &limits, &SHORT].concat();
     let (_, output) = run(folder.path(), &args);
     neighbour.must_go_on(false);
     let said = output.said();
@@ -176,7 +182,8 @@ fn a_control_group_is_paused_as_a_whole() {
         let before = (place(service.pid()), place(neighbour.pid()));
         let path = group.path();
         let named = ["--aggressor-cgroup", &path, "--freeze", "group", "--out", "d"];
-        let (owner, output) = run(folder.path(), &[&asking(&address, &pid)[..], &named, &SHORT].concat());
+        let (owner, output) =
+            run(folder.path(), &[&asking(&address, &pid)[..], &named, &SHORT].concat());
         let said = output.said();
         assert!(said.contains(&format!("cgroup:{path} was paused ")), "{said}");
         assert!(said.contains(&format!("by {file} of ")), "{said}");
@@ -202,11 +209,16 @@ fn a_service_that_depends_on_its_neighbour_ends_the_run_and_both_go_on() {
     for pipe in [&to, &from] {
         assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
     }
-    let neighbour = Neighbour::shell(&format!("exec cat < '{}' > '{}'", to.display(), from.display()));
+    let neighbour =
+        Neighbour::shell(&format!("exec cat < '{}' > '{}'", to.display(), from.display()));
     let (service, address, pid) = service(&Kind::Asks(to, from));
     let aggressor = neighbour.pid().to_string();
     let named = ["--aggressor-pid", &aggressor, "--out", "d", "--quiet"];
-    let args = [&asking(&address, &pid)[..], &named, &["--trials", "8", "--rounds", "2", "--probe", "0ms"]];
+    let args = [
+        &asking(&address, &pid)[..],
+        &named,
+        &["--trials", "8", "--rounds", "2", "--probe", "0ms"],
+    ];
     let (owner, output) = run(folder.path(), &args.concat());
     assert_eq!(output.code(), Some(1), "{}{}", output.stdout, output.stderr);
     assert!(joined(&output.stderr).contains("it depends on it"), "{}", output.stderr);
@@ -229,8 +241,12 @@ fn a_service_that_stops_answering_ends_the_run_and_what_was_measured_is_kept() {
     }
     let folder = Folder::new();
     let (service, address, pid) = service(&Kind::Echo);
-    let args = [&asking(&address, &pid)[..], &["--aggressor", "alu", "--out", "d", "--quiet"]].concat();
-    let run = Running::start(folder.path(), &[&args[..], &["--trials", "500", "--probe", "0ms"]].concat());
+    let args =
+        [&asking(&address, &pid)[..], &["--aggressor", "alu", "--out", "d", "--quiet"]].concat();
+    let run = Running::start(
+        folder.path(),
+        &[&args[..], &["--trials", "500", "--probe", "0ms"]].concat(),
+    );
     let journal = folder.path().join("d");
     let kept = || {
         std::fs::read_dir(&journal)

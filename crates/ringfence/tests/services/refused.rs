@@ -22,8 +22,9 @@ fn kernel_thread() -> Option<u32> {
         status.contains("\nPPid:\t2\n")
             && fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|it| it.is_empty())
     };
-    let pids =
-        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let pids = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter(|pid| *pid > 2).find(is_one)
 }
 
@@ -34,7 +35,10 @@ fn what_the_system_depends_on_is_refused_with_a_reason() {
     }
     let service = Service::start(&Kind::Echo);
     let address = service.address();
-    let shell = Command::new("true").spawn().and_then(|mut child| child.wait().map(|_| child.id())).unwrap();
+    let shell = Command::new("true")
+        .spawn()
+        .and_then(|mut child| child.wait().map(|_| child.id()))
+        .unwrap();
     let own = std::process::id().to_string();
     let mut all = vec![
         ("1".to_owned(), "everything depends on"),
@@ -96,8 +100,15 @@ fn limits_and_ways_that_do_not_fit_are_refused() {
         assert!(output.stderr.contains(part), "{flags:?}: {}", output.stderr);
     }
     let (victim, probe) = (service.pid().to_string(), ["--probe-send", "PING\\r\\n", "--quiet"]);
-    let same =
-        ["neighbours", "--victim-probe", &address, "--victim-pid", &victim, "--aggressor-pid", &victim];
+    let same = [
+        "neighbours",
+        "--victim-probe",
+        &address,
+        "--victim-pid",
+        &victim,
+        "--aggressor-pid",
+        &victim,
+    ];
     assert_refused(&ringfence(&[&same[..], &probe].concat()), "would be paused as well");
     let own = ["prove", "--victim-run", "sleep 0.1", "--aggressor-pid", &pid, "--quiet"];
     assert_refused(&ringfence(&own), "can be paused for a moment only");
@@ -122,16 +133,28 @@ fn questions_that_cannot_be_asked_are_refused() {
         (&address, "PING\\q", 2, "\\q"),
         (&address, "PING\\x4", 2, "\\x"),
         (&address, "", 2, "add --probe-send"),
-        ("tcp://127.0.0.1:6379", "", 2, r"write redis://127.0.0.1:6379, or add --probe-send 'PING\r\n'"),
+        (
+            "tcp://127.0.0.1:6379",
+            "",
+            2,
+            r"write redis://127.0.0.1:6379, or add --probe-send 'PING\r\n'",
+        ),
         ("redis://me:secret@127.0.0.1", "", 2, "not sent"),
         ("localhost:6379", "PING", 2, "tcp://HOST:PORT"),
         ("tcp://127.0.0.1:99999", "PING", 2, "99999"),
         ("http://127.0.0.1:1/", "PING", 2, "by GET"),
     ] {
         for verb in ["neighbours", "prove"] {
-            let args = [verb, "--victim-probe", address, "--probe-send", send, "--aggressor", "idle"];
+            let args =
+                [verb, "--victim-probe", address, "--probe-send", send, "--aggressor", "idle"];
             let output = ringfence(&args);
-            assert_eq!(output.code(), Some(code), "{address} {send}: {}{}", output.stdout, output.stderr);
+            assert_eq!(
+                output.code(),
+                Some(code),
+                "{address} {send}: {}{}",
+                output.stdout,
+                output.stderr
+            );
             assert!(output.stderr.contains(part), "{address} {send}: {}", output.stderr);
             assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
         }

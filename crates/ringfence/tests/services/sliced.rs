@@ -1,4 +1,5 @@
-//! What runs already is paused in slices while an arm asks for it: it stays within its share, and goes on whoever is killed.
+//! What runs already is paused in slices while an arm asks for it: it stays within its share, and
+//! goes on whoever is killed.
 
 use std::fs;
 use std::path::Path;
@@ -11,11 +12,13 @@ use crate::support::{Folder, Running, enough_cpus, gone, kill, marked, ringfence
 fn experiment(folder: &Path, neighbour: &str, frozen: &str, share: &str, looks: u32) {
     let text = format!(
         "schema = 2\nname = 'x'\nmetric = 'victim'\n\
-         [measure]\nlooks = [{looks}]\nrounds = 2\nprobe = '0ms'\nwindow = '80ms'\nfreezing = {{ share = '{share}' }}\n\
+         [measure]\nlooks = [{looks}]\nrounds = 2\nprobe = '0ms'\nwindow = '80ms'\nfreezing = {{ \
+         share = '{share}' }}\n\
          [[role]]\nname = 'victim'\ntask = {{ workload = 'alu' }}\n\
          [[role]]\nname = 'aggressor'\ntask = {{ workload = 'attached', {neighbour} }}\n\
          [[arm]]\nname = 'free'\nactive = ['victim', 'aggressor']\n\
-         [[arm]]\nname = 'sliced'\nactive = ['victim', 'aggressor']\nbaseline = 'free'\nfrozen = {{ aggressor = '{frozen}' }}\n"
+         [[arm]]\nname = 'sliced'\nactive = ['victim', 'aggressor']\nbaseline = 'free'\nfrozen = \
+         {{ aggressor = '{frozen}' }}\n"
     );
     fs::write(folder.join("x.toml"), text).unwrap();
 }
@@ -35,11 +38,13 @@ fn slices_stay_within_the_share_and_are_told() {
     neighbour.must_go_on(true);
     assert!(journals(owner).is_empty(), "{:?}", journals(owner));
     let said = output.said();
-    // `pid:N was paused 40 times, for 5 ms at the longest, 0.2 s in all and 9 % of the time, by SIGSTOP, and goes on.`
+    // `pid:N was paused 40 times, for 5 ms at the longest, 0.2 s in all and 9 % of the time, by
+    // SIGSTOP, and goes on.`
     let (_, line) = said.split_once(" was paused ").unwrap_or_else(|| panic!("{said}"));
     let words: Vec<&str> = line.split_whitespace().collect();
-    let before =
-        |word: &str| words[words.iter().position(|one| *one == word).unwrap() - 1].parse::<f64>().unwrap();
+    let before = |word: &str| {
+        words[words.iter().position(|one| *one == word).unwrap() - 1].parse::<f64>().unwrap()
+    };
     assert!(before("times,") >= 3.0, "{said}");
     // Rounded, and by what a busy machine adds to the last slice.
     assert!(before("%") <= 24.0, "{said}");
@@ -52,7 +57,11 @@ fn more_than_the_share_is_refused() {
     experiment(folder.path(), &format!("pid = {}", neighbour.pid()), "30%", "20%", 3);
     let output = run_file(folder.path()).wait();
     assert_eq!(output.code(), Some(2), "{}{}", output.stdout, output.stderr);
-    assert!(output.stderr.contains("frozen = 30% is more of the time of 'aggressor'"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("frozen = 30% is more of the time of 'aggressor'"),
+        "{}",
+        output.stderr
+    );
     assert!(output.stderr.contains("--frozen-share"), "{}", output.stderr);
     neighbour.must_go_on(false);
 }
@@ -64,7 +73,8 @@ fn kill_in_slices(neighbour: &Neighbour, named: &str, stands: impl Fn() -> bool)
         let run = run_file(folder.path());
         let owner = run.child.id();
         wait_for("a slice", || stands().then_some(()));
-        let guardian = marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
+        let guardian =
+            marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
         let guardian = guardian.expect("there is one before anything is paused").pid;
         if both {
             kill(guardian, libc::SIGSTOP);
@@ -92,11 +102,14 @@ fn who_is_paused_in_slices_goes_on_whoever_is_killed() {
     }
     let neighbour = Neighbour::shell("while :; do :; done");
     kill_in_slices(&neighbour, &format!("pid = {}", neighbour.pid()), || neighbour.is_stopped());
-    match Group::make("sliced", "freezer.state").or_else(|_| Group::make("sliced", "cgroup.freeze")) {
+    match Group::make("sliced", "freezer.state").or_else(|_| Group::make("sliced", "cgroup.freeze"))
+    {
         Ok(group) => {
             let neighbour = group.shell("while :; do :; done");
             neighbour.wait_for(1);
-            kill_in_slices(&neighbour, &format!("cgroup = '{}'", group.path()), || !group.is_thawed());
+            kill_in_slices(&neighbour, &format!("cgroup = '{}'", group.path()), || {
+                !group.is_thawed()
+            });
         }
         Err(why) => skip(&why),
     }

@@ -1,4 +1,5 @@
-//! What runs already is paused by `ptrace`: it goes on by itself when nobody is left who would let it.
+//! What runs already is paused by `ptrace`: it goes on by itself when nobody is left who would let
+//! it.
 
 use std::process::Command;
 
@@ -18,9 +19,18 @@ fn is_traced(neighbour: &Neighbour) -> bool {
 
 fn run(folder: &Folder, service: &Service, pid: u32, more: &[&str]) -> Running {
     let (address, service, pid) = (service.address(), service.pid().to_string(), pid.to_string());
+    let args = [
+        "neighbours",
+        "--victim-probe",
+        &address,
+        "--probe-send",
+        "PING\\r\\n",
+        "--victim-pid",
+        &service,
+    ];
     let args =
-        ["neighbours", "--victim-probe", &address, "--probe-send", "PING\\r\\n", "--victim-pid", &service];
-    let args = [&args[..], &["--aggressor-pid", &pid, "--freeze", "ptrace", "--probe", "0ms"], more].concat();
+        [&args[..], &["--aggressor-pid", &pid, "--freeze", "ptrace", "--probe", "0ms"], more]
+            .concat();
     Running::start(folder.path(), &args)
 }
 
@@ -32,12 +42,14 @@ fn it_is_paused_for_windows_and_goes_on() {
     let (folder, service) = (Folder::new(), Service::start(&Kind::Echo));
     let neighbour = Neighbour::shell("sleep 3600 & while :; do :; done");
     neighbour.wait_for(2);
-    let short = ["--probe-rate", "500", "--trials", "2", "--rounds", "2", "--metric", "p99", "--out", "d"];
+    let short =
+        ["--probe-rate", "500", "--trials", "2", "--rounds", "2", "--metric", "p99", "--out", "d"];
     let output = run(&folder, &service, neighbour.pid(), &short).wait();
     output.ok();
     neighbour.must_go_on(true);
     assert!(!is_traced(&neighbour));
-    // `pid:N was paused 4 times, for 95 ms at the longest, 0.4 s in all and 9 % of the time, by ptrace, and goes on.`
+    // `pid:N was paused 4 times, for 95 ms at the longest, 0.4 s in all and 9 % of the time, by
+    // ptrace, and goes on.`
     let said = output.said();
     assert!(said.contains(&format!("pid:{} was paused ", neighbour.pid())), "{said}");
     assert!(said.contains("by ptrace, and goes on."), "{said}");
@@ -59,7 +71,8 @@ fn it_goes_on_by_itself_when_all_who_know_of_it_are_killed() {
         let owner = run.child.id();
         let stands = || state_and_tracer(neighbour.pid()).is_some_and(|(state, _)| state == 't');
         wait_for("a pause", || stands().then_some(()));
-        let guardian = marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
+        let guardian =
+            marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
         let guardian = guardian.expect("there is one before anything is paused").pid;
         // So that it helps nobody.
         kill(guardian, libc::SIGSTOP);
@@ -84,9 +97,11 @@ fn whoever_is_under_strace_is_refused() {
     }
     let (folder, service) = (Folder::new(), Service::start(&Kind::Echo));
     let neighbour = Neighbour::start(strace);
-    // Not a child by which strace learns at its start what the kernel can do, and which is gone at once.
-    let is_shell =
-        |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sh\n");
+    // Not a child by which strace learns at its start what the kernel can do, and which is gone at
+    // once.
+    let is_shell = |pid: u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sh\n")
+    };
     let is_traced = |pid: u32| state_and_tracer(pid).is_some_and(|(_, tracer)| tracer != 0);
     let traced = wait_for("strace traces", || {
         neighbour.all().into_iter().find(|pid| is_shell(*pid) && is_traced(*pid))

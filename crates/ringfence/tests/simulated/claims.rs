@@ -1,4 +1,5 @@
-//! `claims` and `contribute`: the page in the documentation, and that nothing which names a machine's owner is published.
+//! `claims` and `contribute`: the page in the documentation, and that nothing which names a
+//! machine's owner is published.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,15 +46,20 @@ fn what_was_simulated_is_packed_apart_and_counted() {
     let folder = Folder::new();
     let run = |args: &[&str]| ringfence_in(folder.path(), args);
     let before = run(&["claims", "--json"]).json();
-    assert_eq!((&before["datasets"], before["claims"][0]["verdict"].as_str()), (&json!(0), Some("not-run")));
+    assert_eq!(
+        (&before["datasets"], before["claims"][0]["verdict"].as_str()),
+        (&json!(0), Some("not-run"))
+    );
     let said = run(&["claims"]).said();
     assert!(said.starts_with("There are no results here"), "{said}");
     assert!(!said.contains("has no dataset"), "{said}");
     let ordering = workspace().join("experiments/what-does-ordering-cost-a-flush.toml");
     // Its question and cases, with less of each.
-    let text = fs::read_to_string(ordering).unwrap().replace("256MiB", "1MiB").replace("[10]", "[4]");
+    let text =
+        fs::read_to_string(ordering).unwrap().replace("256MiB", "1MiB").replace("[10]", "[4]");
     fs::write(folder.path().join("small.toml"), text.replace(", \"nt\"", "")).unwrap();
-    run(&["run", "small.toml", "--machine", "cascade-lake-optane", "--quiet", "--out", "found"]).ok();
+    run(&["run", "small.toml", "--machine", "cascade-lake-optane", "--quiet", "--out", "found"])
+        .ok();
     let said = run(&["contribute", "found"]).said();
     assert!(
         said.contains("results/simulated/cascade-lake-optane/what-does-ordering-cost-a-flush-"),
@@ -61,8 +67,9 @@ fn what_was_simulated_is_packed_apart_and_counted() {
     );
     refused(&run(&["contribute", "found"]), "is there already");
     // Another machine may not pass for the one of that name.
-    let file =
-        run(&["machine", "cascade-lake-optane", "--file"]).ok().replace("rfo_window = 8", "rfo_window = 9");
+    let file = run(&["machine", "cascade-lake-optane", "--file"])
+        .ok()
+        .replace("rfo_window = 8", "rfo_window = 9");
     fs::write(folder.path().join("other.toml"), file).unwrap();
     run(&["run", "small.toml", "--machine", "other.toml", "--quiet", "--out", "other"]).ok();
     refused(&run(&["contribute", "other"]), "give its file a name of its own");
@@ -71,7 +78,10 @@ fn what_was_simulated_is_packed_apart_and_counted() {
     assert_eq!((&after["datasets"], &first["basis"]), (&json!(1), &json!("simulated")), "{first}");
     assert_ne!(first["verdict"], "not-run");
     let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
-    assert!(page.contains("<main class=\"simulated\">") && page.contains("cascade-lake-optane (simulated)"));
+    assert!(
+        page.contains("<main class=\"simulated\">")
+            && page.contains("cascade-lake-optane (simulated)")
+    );
     // It cannot be passed off as measured.
     fs::create_dir(folder.path().join("results/measured")).unwrap();
     let moved = folder.path().join("results/measured/cascade-lake-optane");
@@ -79,8 +89,14 @@ fn what_was_simulated_is_packed_apart_and_counted() {
     refused(&run(&["claims"]), "this was simulated: move it to simulated/");
     refused(&run(&["claims", "--results", "none"]), "there is no such folder");
     refused(&run(&["claims", "--results", "small.toml"]), "this is not a folder");
-    refused(&run(&["claims", "--results", "found"]), "no dataset is in measured or simulated below it");
-    refused(&run(&["claims", "--html", "x", "--markdown", "x"]), "--html and --markdown name one file");
+    refused(
+        &run(&["claims", "--results", "found"]),
+        "no dataset is in measured or simulated below it",
+    );
+    refused(
+        &run(&["claims", "--html", "x", "--markdown", "x"]),
+        "--html and --markdown name one file",
+    );
 }
 
 const HOST: &str = "plantedhost";
@@ -182,7 +198,8 @@ fn nothing_that_is_published_names_host_user_or_home() {
     assert!(String::from_utf8(before).unwrap().contains(HOST));
     let said = contribute(&folder, "found").said();
     assert!(
-        said.contains("left out: of the machine: findings, host") && said.contains("became 'solve'"),
+        said.contains("left out: of the machine: findings, host")
+            && said.contains("became 'solve'"),
         "{said}"
     );
     let mut all = Vec::new();
@@ -192,7 +209,8 @@ fn nothing_that_is_published_names_host_user_or_home() {
     for path in &all {
         let bytes = fs::read(path).unwrap();
         for name in names {
-            let has = bytes.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name.as_bytes()));
+            let has =
+                bytes.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name.as_bytes()));
             assert!(!has, "{} has {name}", path.display());
             assert!(!path.strip_prefix(folder.path()).unwrap().to_string_lossy().contains(name));
         }
@@ -200,7 +218,8 @@ fn nothing_that_is_published_names_host_user_or_home() {
     // What the columns hold is compressed in the file.
     let dir = all[0].parent().unwrap();
     let kept = Dataset::open(dir).unwrap();
-    let columns = format!("{:?} {:?} {:?} {}", kept.samples, kept.plan, kept.manifest, kept.machine);
+    let columns =
+        format!("{:?} {:?} {:?} {}", kept.samples, kept.plan, kept.manifest, kept.machine);
     assert!(names.iter().all(|name| !columns.contains(name)), "{columns}");
     // What figures need is as it was.
     let first = Dataset::open(&folder.path().join("found")).unwrap();
@@ -208,7 +227,10 @@ fn nothing_that_is_published_names_host_user_or_home() {
     assert_eq!(kept.manifest.created, first.manifest.created);
     assert_eq!(kept.plan.cases.len(), first.plan.cases.len());
     let labels: Vec<&str> = kept.plan.cases.iter().map(|case| case.label.as_str()).collect();
-    assert!(labels.iter().any(|label| label.contains("solve (2)")), "two commands stay two: {labels:?}");
+    assert!(
+        labels.iter().any(|label| label.contains("solve (2)")),
+        "two commands stay two: {labels:?}"
+    );
     assert_eq!(kept.machine["processor"], first.machine["processor"]);
     assert_eq!(kept.machine["topology"]["cpus"], first.machine["topology"]["cpus"]);
 }
@@ -238,7 +260,12 @@ baseline = "alone"
 set.other = {{ dir = "/var/lib/{HOST}" }}
 "#
     );
-    planted_with(&folder.path().join("found"), &experiment, "victim", &format!("/home/{USER}/logs"));
+    planted_with(
+        &folder.path().join("found"),
+        &experiment,
+        "victim",
+        &format!("/home/{USER}/logs"),
+    );
     let said = contribute(&folder, "found").said();
     for (from, to) in [
         (format!("/home/{USER}"), 1),
@@ -262,7 +289,8 @@ set.other = {{ dir = "/var/lib/{HOST}" }}
         }
     }
     let kept = Dataset::open(all[0].parent().unwrap()).unwrap();
-    let columns = format!("{:?} {:?} {:?} {}", kept.samples, kept.plan, kept.manifest, kept.machine);
+    let columns =
+        format!("{:?} {:?} {:?} {}", kept.samples, kept.plan, kept.manifest, kept.machine);
     assert!(names.iter().all(|name| !columns.contains(name)), "{columns}");
     let labels: std::collections::BTreeSet<&str> =
         kept.plan.cases.iter().map(|case| case.label.as_str()).collect();
@@ -285,7 +313,8 @@ fn what_cannot_be_cleaned_is_refused_and_nothing_is_written() {
     planted(&folder.path().join("cut"), "What does a write cost?", "victim");
     let manifest = folder.path().join("cut/manifest.json");
     let text = fs::read_to_string(&manifest).unwrap().replace("\"complete\"", "\"interrupted\"");
-    fs::write(&manifest, text.replacen("\"state\": \"interrupted\"", "\"state\": \"complete\"", 1)).unwrap();
+    fs::write(&manifest, text.replacen("\"state\": \"interrupted\"", "\"state\": \"complete\"", 1))
+        .unwrap();
     for (dataset, part) in [
         ("question", "its experiment: the name 'planteduser' would be published"),
         ("role", "its experiment: the name 'plantedhost' would be published"),

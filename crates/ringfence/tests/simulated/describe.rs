@@ -30,11 +30,13 @@ name = "write"
 active = ["writer"]
 "#;
 
-// A dataset as if these had been measured, of 300 ns a line with a fence each and 20 ns with one for sixteen.
+// A dataset as if these had been measured, of 300 ns a line with a fence each and 20 ns with one
+// for sixteen.
 fn costs(dir: &Path) {
     let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
     let plan = Plan::new(&Experiment::parse(COSTS).unwrap(), &machine.topology, None).unwrap();
-    let mut recorder = Recorder::create(dir, &plan, &serde_json::to_value(&machine).unwrap()).unwrap();
+    let mut recorder =
+        Recorder::create(dir, &plan, &serde_json::to_value(&machine).unwrap()).unwrap();
     for trial in 0..4 {
         for case in plan.measured() {
             let single = plan.cases[case].params.iter().any(|(_, value)| value == "64B");
@@ -63,12 +65,17 @@ fn a_host_is_described_checked_and_fitted() {
     let run = |args: &[&str]| ringfence_in(folder.path(), args);
     costs(&folder.path().join("costs"));
     let described = run(&["machine", "new", "--out", "here.toml"]);
-    if described.code() == Some(2) && described.stderr.contains("there is no machine file of a processor") {
+    if described.code() == Some(2)
+        && described.stderr.contains("there is no machine file of a processor")
+    {
         return;
     }
     assert!(described.said().contains("is assumed"), "{}", described.stdout);
     let shown = run(&["machine", "here.toml"]).said();
-    assert!(shown.contains("probed: CPUID") && shown.contains("assumed: as in machines/"), "{shown}");
+    assert!(
+        shown.contains("probed: CPUID") && shown.contains("assumed: as in machines/"),
+        "{shown}"
+    );
 
     let check = run(&["machine", "check", "here.toml", "--from", "costs", "--json"]).json();
     let cells = |side: &str| check[side]["cells"].as_array().unwrap().len();
@@ -89,8 +96,9 @@ fn a_host_is_described_checked_and_fitted() {
     assert_eq!(fitted["after"]["left_out"]["cells"].as_array().unwrap().len(), 2);
     let values = run(&["machine", "fitted.toml", "--json"]).json();
     let fitted_values = values["values"].as_array().unwrap().iter();
-    let told = fitted_values
-        .filter(|value| value["source"].as_str().unwrap().starts_with("fitted to 2 of 4 cells of "));
+    let told = fitted_values.filter(|value| {
+        value["source"].as_str().unwrap().starts_with("fitted to 2 of 4 cells of ")
+    });
     assert_eq!(told.count(), fitted["changes"].as_array().unwrap().len());
 }
 
@@ -98,12 +106,24 @@ fn a_host_is_described_checked_and_fitted() {
 fn what_moves_what_is_a_table() {
     let folder = Folder::new();
     let run = |args: &[&str]| ringfence_in(folder.path(), args);
-    run(&["write", "--instruction", "clwb", "--block", "64B", "--size", "64KiB", "--save", "small.toml"])
-        .ok();
+    run(&[
+        "write",
+        "--instruction",
+        "clwb",
+        "--block",
+        "64B",
+        "--size",
+        "64KiB",
+        "--save",
+        "small.toml",
+    ])
+    .ok();
     let args = ["machine", "sensitivity", "laptop", "--experiment", "small.toml"];
     let found = run(&[&args[..], &["--json"]].concat()).json();
     let rows = found["rows"].as_array().unwrap();
-    assert!(rows.len() > 30 && rows.iter().all(|row| row["changes"].as_array().unwrap().len() == 1));
+    assert!(
+        rows.len() > 30 && rows.iter().all(|row| row["changes"].as_array().unwrap().len() == 1)
+    );
     let table = run(&[&args[..], &["--markdown"]].concat());
     assert!(table.ok().contains("| `uncore.to_memory_ns` |"), "{}", table.stdout);
 }
@@ -115,16 +135,29 @@ fn what_makes_no_sense_is_refused() {
     refused(&run(&["machine", "new", "--from", "nothing"]), "nothing");
     refused(&run(&["machine", "check", "laptop", "--from", "nothing"]), "nothing");
     refused(&run(&["machine", "check", "lapto", "--from", "."]), "did you mean laptop?");
-    run(&["write", "--machine", "laptop", "--size", "1MiB", "--trials", "4", "--quiet", "--out", "made"])
-        .ok();
+    run(&[
+        "write",
+        "--machine",
+        "laptop",
+        "--size",
+        "1MiB",
+        "--trials",
+        "4",
+        "--quiet",
+        "--out",
+        "made",
+    ])
+    .ok();
     refused(&run(&["machine", "check", "laptop", "--from", "made"]), "this was simulated");
     refused(&run(&["machine", "new", "--from", "made"]), "not a survey's folder");
     // A survey is no better, whatever its datasets say.
     survey_in(&folder.path().join("survey"), harmless);
     let path = folder.path().join("survey/survey.json");
-    let mut survey: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let mut survey: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     let made: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(folder.path().join("made/machine.json")).unwrap()).unwrap();
+        serde_json::from_str(&fs::read_to_string(folder.path().join("made/machine.json")).unwrap())
+            .unwrap();
     survey["machine"]["simulated"] = made["simulated"].clone();
     fs::write(&path, survey.to_string()).unwrap();
     refused(&run(&["machine", "check", "laptop", "--from", "survey"]), "this was simulated");
@@ -134,7 +167,8 @@ fn what_makes_no_sense_is_refused() {
     costs(&folder.path().join("several/one"));
     costs(&folder.path().join("several/two"));
     refused(&run(&["calibrate", "laptop", "--from", "several"]), "name one of them");
-    let fit = |key: &str| run(&["calibrate", "laptop", "--from", "several/one", "--quiet", "--fit", key]);
+    let fit =
+        |key: &str| run(&["calibrate", "laptop", "--from", "several/one", "--quiet", "--fit", key]);
     refused(&fit("core.nothing"), "laptop has no value core.nothing");
     refused(&fit("llc.inclusion"), "is not a number");
     let used = run(&["calibrate", "laptop", "--from", "several/one", "--quiet", "--use", "movsb"]);

@@ -19,7 +19,8 @@ fn refused(output: &Output, part: &str) {
 }
 
 fn simulate(folder: &Folder, out: &str, more: &[&str]) -> Output {
-    let args = [&WRITE[..], &["--quiet", "--machine", "cascade-lake-optane", "--out", out], more].concat();
+    let args =
+        [&WRITE[..], &["--quiet", "--machine", "cascade-lake-optane", "--out", out], more].concat();
     ringfence_in(folder.path(), &args)
 }
 
@@ -28,7 +29,10 @@ fn every_form_of_a_result_says_that_it_is_simulated() {
     let folder = Folder::new();
     let found = simulate(&folder, "one", &["--target", "dax:/mnt/pmem0"]);
     let text = found.said();
-    assert!(text.contains(MARK) && text.contains("Optane") == text.contains("Optane 100"), "{text}");
+    assert!(
+        text.contains(MARK) && text.contains("Optane") == text.contains("Optane 100"),
+        "{text}"
+    );
     assert!(text.contains(", simulated: 2 sockets x 16 cores x 2 threads"), "{text}");
     let dataset = Dataset::open(&folder.path().join("one")).unwrap();
     assert!(dataset.samples.iter().all(|sample| sample.simulated == Some(true)));
@@ -42,7 +46,10 @@ fn every_form_of_a_result_says_that_it_is_simulated() {
     );
     ringfence_in(folder.path(), &["report", "one"]).ok();
     let page = fs::read_to_string(folder.path().join("one/report.html")).unwrap();
-    assert!(page.contains("<main class=\"simulated\">") && page.contains(MARK), "the page lacks its mark");
+    assert!(
+        page.contains("<main class=\"simulated\">") && page.contains(MARK),
+        "the page lacks its mark"
+    );
     assert!(page.contains("Simulated by ringfence") && !page.contains("Measured by ringfence"));
 }
 
@@ -64,7 +71,8 @@ fn what_was_simulated_is_compared_with_its_like_alone() {
     for (out, seed) in [("one", "1"), ("two", "2")] {
         simulate(&folder, out, &["--trials", "4", "--seed", seed]).ok();
     }
-    let here = [&WRITE[..7], &["--trials", "4", "--window", "2ms", "--quiet", "--out", "here"]].concat();
+    let here =
+        [&WRITE[..7], &["--trials", "4", "--window", "2ms", "--quiet", "--out", "here"]].concat();
     ringfence_in(folder.path(), &here).ok();
     refused(
         &ringfence_in(folder.path(), &["compare", "one", "here"]),
@@ -115,8 +123,18 @@ fn machines_are_listed_shown_and_changed() {
     }
     let file = ringfence_in(folder.path(), &["machine", "laptop", "--file"]);
     fs::write(folder.path().join("mine.toml"), file.ok()).unwrap();
-    let args =
-        ["write", "--machine", "mine.toml", "--trials", "2", "--quiet", "--block", "64B", "--size", "1MiB"];
+    let args = [
+        "write",
+        "--machine",
+        "mine.toml",
+        "--trials",
+        "2",
+        "--quiet",
+        "--block",
+        "64B",
+        "--size",
+        "1MiB",
+    ];
     assert!(ringfence_in(folder.path(), &args).said().contains(MARK));
     let text = file.stdout.replacen("store_buffer = ", "store_buffer = 0 # ", 1);
     fs::write(folder.path().join("mine.toml"), text).unwrap();
@@ -131,7 +149,10 @@ fn what_cannot_be_simulated_is_refused_in_a_sentence() {
     refused(&run(&["write", "--machine", "none.toml"]), "none.toml:");
     refused(&run(&["write", "--machine", "."]), "name a machine file");
     fs::write(folder.path().join("empty.toml"), "").unwrap();
-    refused(&run(&["write", "--machine", "empty.toml"]), "empty.toml: no name in it, above the first table");
+    refused(
+        &run(&["write", "--machine", "empty.toml"]),
+        "empty.toml: no name in it, above the first table",
+    );
     let file = ["write", "--machine", "laptop", "--instruction", "msync", "--target", "file:x"];
     refused(&run(&file), "none of this can be simulated, because");
     let large = ["write", "--machine", "laptop", "--size", "1TiB", "--block", "4KiB", "--quiet"];
@@ -146,7 +167,8 @@ fn an_experiment_is_saved_with_its_machine() {
     let folder = Folder::new();
     let saved = simulate(&folder, "unused", &["--save", "write.toml"]).said();
     assert!(saved.ends_with("ringfence run write.toml --machine cascade-lake-optane"), "{saved}");
-    let again = ringfence_in(folder.path(), &["run", "write.toml", "--machine", "laptop", "--quiet"]);
+    let again =
+        ringfence_in(folder.path(), &["run", "write.toml", "--machine", "laptop", "--quiet"]);
     assert!(again.said().contains(MARK));
 }
 
@@ -199,7 +221,8 @@ fn the_planted_lever_is_found_and_nothing_is_said_to_be_met() {
     let chosen = &proof["confirmations"][0]["tried"]["candidate"];
     assert_eq!(chosen["lever"], "cat", "{chosen}");
     assert!(
-        chosen.get("commands").is_none() && chosen["keep"].as_str().unwrap().contains("it was simulated")
+        chosen.get("commands").is_none()
+            && chosen["keep"].as_str().unwrap().contains("it was simulated")
     );
     let refused = proof["record"]["refused"].to_string();
     assert!(refused.contains("shares out no memory bandwidth"), "{refused}");
@@ -227,8 +250,12 @@ fn a_lever_that_the_machine_lacks_is_not_offered_and_what_needs_none_is_not_met_
     let missed = ringfence_in(folder.path(), &[&PROVE[..], &on].concat());
     assert_eq!(missed.code(), Some(4), "{}{}", missed.stdout, missed.stderr);
     let text = joined(&missed.stdout);
-    assert!(text.contains("not offered: cat, because the described processor shows no RDT"), "{text}");
-    let alu = [&PROVE[..8], &["--victim", "alu", "--aggressor", "alu", "--machine", "plain.toml"]].concat();
+    assert!(
+        text.contains("not offered: cat, because the described processor shows no RDT"),
+        "{text}"
+    );
+    let alu = [&PROVE[..8], &["--victim", "alu", "--aggressor", "alu", "--machine", "plain.toml"]]
+        .concat();
     let needless = ringfence_in(folder.path(), &alu);
     assert_eq!(needless.code(), Some(6), "{}{}", needless.stdout, needless.stderr);
     assert!(needless.stdout.contains("Nothing is needed") && !needless.stdout.contains("MET"));
@@ -241,15 +268,16 @@ fn a_proof_on_a_described_machine_changes_nothing_here() {
         ringfence_in(folder.path(), &[&PROVE[..], &["--machine", "broadwell-x"], more].concat())
     };
     refused(&on(&["--keep"]), "--keep sets what was confirmed on this machine");
-    let program = [&PROVE[..8], &["--victim", "true", "--aggressor", "alu", "--machine", "laptop"]].concat();
+    let program =
+        [&PROVE[..8], &["--victim", "true", "--aggressor", "alu", "--machine", "laptop"]].concat();
     refused(&ringfence_in(folder.path(), &program), "programs are not simulated");
     let both = ["prove", "--resume", "proof", "--machine", "laptop"];
     refused(&ringfence_in(folder.path(), &both), "--machine cannot be combined with --resume");
     assert!(folder.entries().is_empty(), "{:?}", folder.entries());
 }
 
-// Figures of the shipped experiments are what described machines are judged by: here a machine that no publication is about, and
-// nothing is said of how near it comes.
+// Figures of the shipped experiments are what described machines are judged by: here a machine that
+// no publication is about, and nothing is said of how near it comes.
 #[test]
 fn published_figures_stand_beside_simulated_ones() {
     let folder = Folder::new();
@@ -260,7 +288,10 @@ fn published_figures_stand_beside_simulated_ones() {
     let none = run(&[&args[..], &["--out", "none"]].concat());
     assert_eq!(none.code(), Some(1), "{}", none.stderr);
     let said = joined(&none.stdout);
-    assert!(said.contains("not run, because the described machine has no dax:/mnt/pmem0"), "{said}");
+    assert!(
+        said.contains("not run, because the described machine has no dax:/mnt/pmem0"),
+        "{said}"
+    );
     // Ordinary memory of a small machine, as if it were mounted.
     let file = small(&[]);
     let (parts, sources) = file.split_once("[sources]").unwrap();
@@ -275,12 +306,21 @@ fn published_figures_stand_beside_simulated_ones() {
     assert!(text.contains("of 4 published comparisons 4 were simulated"), "{text}");
     assert!(text.contains("not run, because made has no value"), "{text}");
     let page = fs::read_to_string(folder.path().join("text/report.html")).unwrap();
-    assert!(page.contains("<main class=\"simulated\">") && page.contains(MARK), "the page lacks its mark");
+    assert!(
+        page.contains("<main class=\"simulated\">") && page.contains(MARK),
+        "the page lacks its mark"
+    );
     let json = run(&[&args[..], &["--out", "json", "--json"]].concat()).json();
-    assert_eq!((&json["simulated"], &json["simulations"][0]["machine"]), (&true.into(), &"made".into()));
+    assert_eq!(
+        (&json["simulated"], &json["simulations"][0]["machine"]),
+        (&true.into(), &"made".into())
+    );
     let rows = json["simulations"][0]["rows"].as_array().unwrap();
     assert_eq!((rows.len(), json["simulations"][0]["times"].as_array().unwrap().len()), (4, 5));
-    assert!(rows.iter().all(|row| row["measured"].is_null() && row["simulated"].is_object()), "{json}");
+    assert!(
+        rows.iter().all(|row| row["measured"].is_null() && row["simulated"].is_object()),
+        "{json}"
+    );
     refused(&run(&["reproduce", "--measured", "text"]), "--simulated");
     let beside = run(&[&args[..], &["--out", "beside", "--measured", "text"]].concat());
     refused(&beside, "it was simulated; name a folder of measurements");
@@ -293,8 +333,17 @@ fn published_figures_stand_beside_simulated_ones() {
 fn a_locked_region_is_measured_where_the_kernel_locks_any() {
     let folder = Folder::new();
     let measure = |machine: &str| {
-        let args =
-            ["lock", "measure", "--machine", machine, "--interval", "10ms", "--trials", "4", "--quiet"];
+        let args = [
+            "lock",
+            "measure",
+            "--machine",
+            machine,
+            "--interval",
+            "10ms",
+            "--trials",
+            "4",
+            "--quiet",
+        ];
         ringfence_in(folder.path(), &[&args[..], &["--json", "--out", machine]].concat()).json()
     };
     let found = measure("goldmont-j3455");
@@ -302,8 +351,10 @@ fn a_locked_region_is_measured_where_the_kernel_locks_any() {
     assert_eq!(experiment["simulated"], true);
     let cases = experiment["results"].as_array().unwrap();
     let slowdown = |arm: &str| {
-        let case =
-            cases.iter().find(|case| case["arm"] == arm).unwrap_or_else(|| panic!("{arm}: {experiment}"));
+        let case = cases
+            .iter()
+            .find(|case| case["arm"] == arm)
+            .unwrap_or_else(|| panic!("{arm}: {experiment}"));
         case["effect"]["finding"]["slowdown"]["value"].as_f64().unwrap_or_else(|| panic!("{case}"))
     };
     assert!(slowdown("malloc, noise") > 2.0, "{experiment}");
@@ -311,7 +362,10 @@ fn a_locked_region_is_measured_where_the_kernel_locks_any() {
     assert!(slowdown("locked, clflush") > 2.0, "{experiment}");
     // Elsewhere it says why not.
     let laptop = measure("laptop");
-    assert!(laptop["notes"].to_string().contains("does not lock regions into the caches"), "{laptop}");
+    assert!(
+        laptop["notes"].to_string().contains("does not lock regions into the caches"),
+        "{laptop}"
+    );
     assert!(laptop["notes"].to_string().contains("own ways: not run, because"), "{laptop}");
 }
 
@@ -327,8 +381,12 @@ fn cost(survey: &Value, instruction: &str) -> f64 {
         let what = [&write["instruction"], &write["block"], &write["fence_at"], &write["line"]];
         what == [instruction, "4KiB", "block", "as-is"]
     };
-    let row =
-        survey["cost"].as_array().unwrap().iter().find(is_it).unwrap_or_else(|| panic!("{instruction}"));
+    let row = survey["cost"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(is_it)
+        .unwrap_or_else(|| panic!("{instruction}"));
     support::figure(&row["result"]["ns_per_unit"]).unwrap()
 }
 
@@ -340,8 +398,8 @@ fn slowdown(survey: &Value, victim: &str, co_runner: &str) -> f64 {
     support::figure(&row["result"]["effect"]["by_class"]["all"]["slowdown"]).unwrap()
 }
 
-// What is planted: clflush waits for each line and the other flushes do not; clwb keeps its line, or not; and cores share a
-// last-level cache, or each has its own.
+// What is planted: clflush waits for each line and the other flushes do not; clwb keeps its line,
+// or not; and cores share a last-level cache, or each has its own.
 #[test]
 #[ignore = "takes minutes: scripts/nightly runs it"]
 fn a_survey_finds_what_was_planted() {
@@ -363,14 +421,26 @@ fn a_survey_finds_what_was_planted() {
         ],
     );
     assert_eq!((&shared["simulated"], &apart["simulated"]), (&true.into(), &true.into()));
-    assert!(cost(&shared, "clflush") > 1.5 * cost(&shared, "clflushopt"), "{}", cost(&shared, "clflush"));
-    assert!(cost(&apart, "clflush") < 1.05 * cost(&apart, "clflushopt"), "{}", cost(&apart, "clflush"));
+    assert!(
+        cost(&shared, "clflush") > 1.5 * cost(&shared, "clflushopt"),
+        "{}",
+        cost(&shared, "clflush")
+    );
+    assert!(
+        cost(&apart, "clflush") < 1.05 * cost(&apart, "clflushopt"),
+        "{}",
+        cost(&apart, "clflush")
+    );
     let line = |survey: &Value| {
         let advice = survey["advice"].as_array().unwrap();
-        advice.iter().find(|one| one["about"] == "reload").unwrap()["line"].as_str().unwrap().to_owned()
+        advice.iter().find(|one| one["about"] == "reload").unwrap()["line"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     assert_eq!((line(&shared), line(&apart)), ("kept".into(), "evicted".into()));
-    let (here, there) = (slowdown(&shared, "mcf", "plain store"), slowdown(&apart, "mcf", "plain store"));
+    let (here, there) =
+        (slowdown(&shared, "mcf", "plain store"), slowdown(&apart, "mcf", "plain store"));
     assert!(
         here > 1.02 && there < here,
         "{here} beside a writer under the same cache, {there} under another"
@@ -383,10 +453,16 @@ fn a_survey_finds_what_was_planted() {
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert!(failed[0].as_str().unwrap().contains("page walks are not simulated"));
     let text = ringfence_in(folder.path(), &["show", "shared"]).said();
-    assert!(text.matches(MARK).count() >= 4 && text.contains("On the described machine:"), "{text}");
+    assert!(
+        text.matches(MARK).count() >= 4 && text.contains("On the described machine:"),
+        "{text}"
+    );
     assert!(text.contains("as described") && !text.contains("On this machine"), "{text}");
     let page = fs::read_to_string(folder.path().join("shared/report.html")).unwrap();
-    assert!(page.contains("<main class=\"simulated\">") && page.contains(MARK), "the page lacks its mark");
+    assert!(
+        page.contains("<main class=\"simulated\">") && page.contains(MARK),
+        "the page lacks its mark"
+    );
 }
 
 #[test]
@@ -404,7 +480,8 @@ fn pairs_are_simulated() {
         "alu",
     ];
     let how = ["--machine", "small.toml", "--placement", "llc", "--trials", "4", "--quiet"];
-    let run = |more: &[&str]| ringfence_in(folder.path(), &[&["pair"], &tasks[..], &how, more].concat());
+    let run =
+        |more: &[&str]| ringfence_in(folder.path(), &[&["pair"], &tasks[..], &how, more].concat());
     let text = run(&["--out", "text"]).said();
     assert!(text.matches(MARK).count() >= 2, "{text}");
     let json = run(&["--out", "json", "--json"]).json();
@@ -416,21 +493,28 @@ fn pairs_are_simulated() {
     assert!(page.contains("<main class=\"simulated\">"), "the page lacks its mark");
     let again = ["pair", "--resume", "text", "--machine", "small.toml", "--quiet"];
     refused(&ringfence_in(folder.path(), &again), "--machine cannot be combined with --resume");
-    refused(&ringfence_in(folder.path(), &["pair", "--resume", "text", "--quiet"]), "it was simulated");
+    refused(
+        &ringfence_in(folder.path(), &["pair", "--resume", "text", "--quiet"]),
+        "it was simulated",
+    );
     refused(&run(&["--out", "other", "--task", "sleep 1"]), "programs are not simulated");
 }
 
 #[test]
 fn a_simulated_choice_is_no_policy() {
     let folder = Folder::new();
-    let slow = [("core.clwb", "\"invalidated\""), ("processor.flush", "[\"clflush\", \"clflushopt\"]")];
+    let slow =
+        [("core.clwb", "\"invalidated\""), ("processor.flush", "[\"clflush\", \"clflushopt\"]")];
     fs::write(folder.path().join("small.toml"), small(&slow)).unwrap();
     let args = ["tune", "--machine", "small.toml", "--size", "16MiB", "--quiet"];
     let run = |more: &[&str]| ringfence_in(folder.path(), &[&args[..], more].concat());
     let text = run(&["--out", "text"]);
     assert_eq!(text.code(), Some(6), "{}", text.stderr);
     let said = joined(&text.stdout);
-    assert!(said.contains(MARK) && said.contains("no policy was written, since a policy follows"), "{said}");
+    assert!(
+        said.contains(MARK) && said.contains("no policy was written, since a policy follows"),
+        "{said}"
+    );
     let json = run(&["--out", "json", "--json"]);
     assert_eq!(json.code(), Some(6), "{}", json.stderr);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();

@@ -1,5 +1,5 @@
-//! Studies on machines whose answer is known, from the command line: `tune`, `pair`, `sensitivity` and `aa`. Those of `survey`,
-//! `prove`, `lock` and `whatif` are with the tests of these.
+//! Studies on machines whose answer is known, from the command line: `tune`, `pair`, `sensitivity`
+//! and `aa`. Those of `survey`, `prove`, `lock` and `whatif` are with the tests of these.
 
 use std::fs;
 
@@ -55,12 +55,15 @@ fn sensitivity_bends_where_both_no_longer_fit_into_the_cache() {
     let folder = Folder::new();
     planted(&folder, &[]);
     let ask = ["sensitivity", "--victim", "chase footprint=768KiB", "--polluter", "write"];
-    let how = ["--footprint", "128KiB,512KiB,3MiB", "--placement", "llc", "--trials", "4", "--out", "s"];
+    let how =
+        ["--footprint", "128KiB,512KiB,3MiB", "--placement", "llc", "--trials", "4", "--out", "s"];
     let json = simulated(&folder, &ask, &how);
     let points = json["sensitivity"]["curves"][0]["points"].as_array().unwrap();
-    let slowdown = |point: usize, end: &str| points[point]["finding"]["slowdown"][end].as_f64().unwrap();
+    let slowdown =
+        |point: usize, end: &str| points[point]["finding"]["slowdown"][end].as_f64().unwrap();
     let found: Vec<String> = (0..3).map(|point| points[point]["finding"].to_string()).collect();
-    // Within 1.5 MiB both fit. Stores to 3 MiB come fast enough to replace lines between two loads of the victim.
+    // Within 1.5 MiB both fit. Stores to 3 MiB come fast enough to replace lines between two loads
+    // of the victim.
     assert!(slowdown(0, "high") < 1.05 && slowdown(1, "high") < 1.1, "{found:?}");
     assert!(slowdown(2, "low") > 1.5, "{found:?}");
 }
@@ -78,6 +81,7 @@ fn aa_keeps_its_rate_of_false_alarms_while_the_clock_drifts() {
     let detectable = |aa: &Value| aa["smallest_detectable"].as_f64().unwrap_or_default();
     assert!(detectable(&noisy) > 10.0 * detectable(&quiet), "{noisy} and {quiet}");
     assert_eq!(noisy["estimates"], 60, "{noisy}");
-    // With one in twenty allowed, more than eight of sixty come by chance in less than one of a hundred cases.
+    // With one in twenty allowed, more than eight of sixty come by chance in less than one of a
+    // hundred cases.
     assert!(noisy["false_alarms"].as_u64().unwrap() <= 8, "{noisy}");
 }

@@ -54,7 +54,8 @@ fn what_does_not_matter_changes_nothing_and_half_the_ways_slow_the_victim() {
         let json = whatif(&folder, &flags, &CHASE).json();
         let cells = json["whatif"]["comparison"]["cells"].as_array().unwrap().clone();
         // Alone and beside, and the slowdown of the one against the other.
-        let figures: Vec<&str> = cells.iter().map(|cell| cell["figure"].as_str().unwrap()).collect();
+        let figures: Vec<&str> =
+            cells.iter().map(|cell| cell["figure"].as_str().unwrap()).collect();
         assert_eq!(figures, ["cost", "cost", "slowdown"]);
         assert_eq!(cells[0]["arm"], "alone");
         (cells[0]["change"]["slowdown"].clone(), json)
@@ -74,7 +75,9 @@ fn what_does_not_matter_changes_nothing_and_half_the_ways_slow_the_victim() {
     assert_eq!(ringfence_in(folder.path(), &["show", "halved", "--json"]).json(), json);
     ringfence_in(folder.path(), &["report", "halved"]).ok();
     let page = fs::read_to_string(folder.path().join("halved/report.html")).unwrap();
-    assert!(page.contains("<main class=\"simulated\">") && page.contains("llc.ways = 6 instead of 12"));
+    assert!(
+        page.contains("<main class=\"simulated\">") && page.contains("llc.ways = 6 instead of 12")
+    );
     let datasets = ringfence_in(folder.path(), &["show", "halved/changed"]).said();
     assert!(datasets.contains(MARK), "{datasets}");
 }
@@ -83,8 +86,16 @@ fn what_does_not_matter_changes_nothing_and_half_the_ways_slow_the_victim() {
 #[test]
 fn what_caches_keep_needs_no_flush() {
     let folder = Folder::new();
-    let write =
-        ["--", "write", "--target", "dax:/mnt/pmem0", "--instruction", "clwb,none", "--block", "256B"];
+    let write = [
+        "--",
+        "write",
+        "--target",
+        "dax:/mnt/pmem0",
+        "--instruction",
+        "clwb,none",
+        "--block",
+        "256B",
+    ];
     let more = ["--size", "1MiB", "--trials", "4", "--window", "20ms"];
     let on = ["cascade-lake-optane", "--change", "processor.eadr=true", "--quiet", "--json"];
     let json = whatif(&folder, &on, &[&write[..], &more].concat()).json();

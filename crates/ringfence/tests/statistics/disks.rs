@@ -1,7 +1,9 @@
-//! Statistics of commits beside writers on a real disk: half an hour long, so `scripts/nightly` runs them, not `cargo test`.
+//! Statistics of commits beside writers on a real disk: half an hour long, so `scripts/nightly`
+//! runs them, not `cargo test`.
 //!
-//! A victim is compared with itself, with a neighbour on the same disk between the two windows. Effects must not be seen
-//! more often than intervals allow; and delays that are planted into what was recorded must be found at their size.
+//! A victim is compared with itself, with a neighbour on the same disk between the two windows.
+//! Effects must not be seen more often than intervals allow; and delays that are planted into what
+//! was recorded must be found at their size.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,7 +41,8 @@ fn neighbours_on_a_disk_leave_nothing_behind_and_planted_delays_are_found() {
     // Where datasets are named, these are looked at again.
     let recorded = std::env::var_os("RINGFENCE_RECORDED").map(PathBuf::from);
     let folder = recorded.clone().unwrap_or_else(|| {
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("disk-statistics-{}", std::process::id()))
+        Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("disk-statistics-{}", std::process::id()))
     });
     if recorded.is_none() {
         std::fs::create_dir_all(&folder).unwrap();
@@ -65,7 +68,8 @@ fn neighbours_on_a_disk_leave_nothing_behind_and_planted_delays_are_found() {
             };
             let hold = found.iter().zip(&truths).filter(|pair| holds(*pair)).count();
             println!(
-                "{quantity}, {visitor} between: {own} of {figures} saw an effect; {hold} of {figures} hold what was planted",
+                "{quantity}, {visitor} between: {own} of {figures} saw an effect; {hold} of \
+                 {figures} hold what was planted",
             );
             alarms += own;
             held += hold;
@@ -74,7 +78,10 @@ fn neighbours_on_a_disk_leave_nothing_behind_and_planted_delays_are_found() {
         }
         println!("{quantity}: {alarms} false alarms, {held} covered, of {of}");
         // On a busy machine a quantile is often refused, which is no error of it.
-        assert!(of * 10 >= all * if quantity == "mean" { 9 } else { 1 }, "{of} of {all} have a figure");
+        assert!(
+            of * 10 >= all * if quantity == "mean" { 9 } else { 1 },
+            "{of} of {all} have a figure"
+        );
         assert!(alarms * 100 <= 9 * of, "{quantity}: {alarms} of {of}");
         assert!(held * 100 >= 90 * of, "{quantity}: {held} of {of}");
     }
@@ -121,7 +128,10 @@ fn planted(samples: &[Sample], seed: u64) -> Vec<Sample> {
             let moved = (0..count).filter(|_| rng.next_u64().is_multiple_of(ONE_OF)).count() as u64;
             // From the middle of its bucket.
             let middle = (floor + bucket_floor(bucket_of(floor) + 1)) / 2;
-            counts.extend([(floor, count - moved), (bucket_floor(bucket_of(middle + DELAY_NS)), moved)]);
+            counts.extend([
+                (floor, count - moved),
+                (bucket_floor(bucket_of(middle + DELAY_NS)), moved),
+            ]);
             delayed += moved;
         }
         sample.latencies = Some(Histogram::new(latencies.grid(), counts));
@@ -130,13 +140,15 @@ fn planted(samples: &[Sample], seed: u64) -> Vec<Sample> {
     samples
 }
 
-// What planting made of each experiment's figure: of means, in its own windows; of a quantile, in those of all of them,
-// since a few windows do not show where it lies.
+// What planting made of each experiment's figure: of means, in its own windows; of a quantile, in
+// those of all of them, since a few windows do not show where it lies.
 fn truths(quantity: &str, trials: u32, before: &[Sample], after: &[Sample]) -> Vec<f64> {
     let windows: Vec<(&Sample, &Sample)> =
         before.iter().zip(after).filter(|(sample, _)| is_again(sample)).collect();
     if quantity == "mean" {
-        let log = |(before, after): &(&Sample, &Sample)| (after.busy_ns as f64 / before.busy_ns as f64).ln();
+        let log = |(before, after): &(&Sample, &Sample)| {
+            (after.busy_ns as f64 / before.busy_ns as f64).ln()
+        };
         let of = windows.chunks_exact(trials as usize);
         return of.map(|own| (own.iter().map(log).sum::<f64>() / own.len() as f64).exp()).collect();
     }
@@ -144,7 +156,8 @@ fn truths(quantity: &str, trials: u32, before: &[Sample], after: &[Sample]) -> V
         let all: Vec<Histogram> = windows.iter().filter_map(side).collect();
         at_99(&Histogram::sum(&all))
     };
-    let ratio = all(|(_, after)| after.latencies.clone()) / all(|(before, _)| before.latencies.clone());
+    let ratio =
+        all(|(_, after)| after.latencies.clone()) / all(|(before, _)| before.latencies.clone());
     vec![ratio; windows.len() / trials as usize]
 }
 

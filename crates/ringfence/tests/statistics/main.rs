@@ -1,5 +1,5 @@
-//! Statistics on the machine itself: minutes to half an hour long, so `scripts/nightly --statistics` runs them, not
-//! `cargo test`.
+//! Statistics on the machine itself: minutes to half an hour long, so `scripts/nightly
+//! --statistics` runs them, not `cargo test`.
 
 mod disks;
 mod proofs;

@@ -1,7 +1,8 @@
-//! Whole proofs on the machine itself, counted: minutes long, so `scripts/nightly` runs them, not `cargo test`.
+//! Whole proofs on the machine itself, counted: minutes long, so `scripts/nightly` runs them, not
+//! `cargo test`.
 //!
-//! An aggressor that works and does no harm must never be found over the budget and seldom be left undecided;
-//! a slowdown that is planted must be held by the look's interval.
+//! An aggressor that works and does no harm must never be found over the budget and seldom be left
+//! undecided; a slowdown that is planted must be held by the look's interval.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +20,8 @@ impl Planted {
         let folder = std::env::temp_dir().join(format!("ringfence-proofs-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/planted.c");
-        let built = Command::new("cc").args(["-O2", "-o"]).arg(folder.join("planted")).arg(source).status();
+        let built =
+            Command::new("cc").args(["-O2", "-o"]).arg(folder.join("planted")).arg(source).status();
         assert!(built.is_ok_and(|status| status.success()), "planted.c wants a C compiler");
         Self(folder)
     }
@@ -47,7 +49,8 @@ impl Planted {
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         support::check_json(&value);
         let beside = &value["proof"]["beside"];
-        let figure = |name: &str| beside[name].as_f64().unwrap_or_else(|| panic!("no {name} in {value}"));
+        let figure =
+            |name: &str| beside[name].as_f64().unwrap_or_else(|| panic!("no {name} in {value}"));
         let proof = Proof {
             verdict: value["proof"]["verdict"].as_str().unwrap().into(),
             low: figure("low"),
@@ -79,7 +82,8 @@ struct Proof {
 fn an_aggressor_without_harm_is_not_over_and_seldom_undecided() {
     let planted = Planted::build();
     let counter = planted.victim(0);
-    let victims: [&[&str]; 2] = [&["--victim=alu"], &["--victim", &counter, "--victim-progress=counter"]];
+    let victims: [&[&str]; 2] =
+        [&["--victim=alu"], &["--victim", &counter, "--victim-progress=counter"]];
     let aggressor = ["--aggressor", "alu"];
     let (mut over, mut undecided) = (0, 0);
     for seed in 1..=20 {

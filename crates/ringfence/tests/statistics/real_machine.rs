@@ -1,7 +1,8 @@
-//! Statistics on the machine itself: minutes long, so `scripts/nightly` runs them, not `cargo test`.
+//! Statistics on the machine itself: minutes long, so `scripts/nightly` runs them, not `cargo
+//! test`.
 //!
-//! A hundred A/A experiments must not see effects more often than their intervals allow, and an effect
-//! that is put in must be found at its size.
+//! A hundred A/A experiments must not see effects more often than their intervals allow, and an
+//! effect that is put in must be found at its size.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,8 +51,8 @@ fn a_hundred_experiments_of_nothing_see_nothing_too_often() {
 #[test]
 #[ignore = "minutes long"]
 fn an_effect_that_is_there_is_found_at_its_size() {
-    let file =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments/does-the-lab-see-two-percent.toml");
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../experiments/does-the-lab-see-two-percent.toml");
     let truth = 1.0 / (1.0 - 0.02);
     let (mut covered, mut seen) = (0, 0);
     let rounds = 40;
@@ -64,7 +65,9 @@ fn an_effect_that_is_there_is_found_at_its_size() {
         seen += usize::from(low > 1.0);
         println!("seed {seed}: {:.4} [{low:.4}, {high:.4}]", figure(slowdown, "value"));
     }
-    println!("2 % less work: {covered} of {rounds} intervals hold {truth:.4}, {seen} exclude no change");
+    println!(
+        "2 % less work: {covered} of {rounds} intervals hold {truth:.4}, {seen} exclude no change"
+    );
     // Of 40 intervals at 95 %, fewer than 33 happen once in a thousand (binomial).
     assert!(covered >= 33, "{covered} of {rounds}");
 }
@@ -74,11 +77,15 @@ fn planted(folder: &Path, permille: u32, seed: u32) -> (f64, f64, f64) {
     let (program, state) = (folder.join("planted"), folder.join("state"));
     let (program, state) = (program.display(), state.display());
     let task = |run: String| {
-        format!("task = {{ workload = 'command', unit = 'counter', run = '{run}', warm_up = '100ms' }}")
+        format!(
+            "task = {{ workload = 'command', unit = 'counter', run = '{run}', warm_up = '100ms' }}"
+        )
     };
     let text = format!(
-        "schema = 2\nname = 'planted'\nmetric = 'victim'\n[measure]\nlooks = [12]\nrounds = 2\nwindow = '50ms'\n\
-         settle = '30ms'\nprobe = '0ms'\n[[role]]\nname = 'victim'\n{}\n[[role]]\nname = 'aggressor'\n{}\n\
+        "schema = 2\nname = 'planted'\nmetric = 'victim'\n[measure]\nlooks = [12]\nrounds = \
+         2\nwindow = '50ms'\n\
+         settle = '30ms'\nprobe = '0ms'\n[[role]]\nname = 'victim'\n{}\n[[role]]\nname = \
+         'aggressor'\n{}\n\
          [[arm]]\nname = 'alone'\nactive = ['victim']\n\
          [[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\nbaseline = 'alone'\n",
         task(format!("{program} victim {state} {permille}")),
@@ -98,7 +105,8 @@ fn planted_slowdowns_of_a_program_that_counts_are_covered() {
     let folder = std::env::temp_dir().join(format!("ringfence-planted-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/planted.c");
-    let built = Command::new("cc").args(["-O2", "-o"]).arg(folder.join("planted")).arg(source).status();
+    let built =
+        Command::new("cc").args(["-O2", "-o"]).arg(folder.join("planted")).arg(source).status();
     assert!(built.is_ok_and(|status| status.success()), "planted.c wants a C compiler");
     let mut held = 0;
     let planted_shares = [0, 10, 30];
@@ -115,7 +123,10 @@ fn planted_slowdowns_of_a_program_that_counts_are_covered() {
     }
     std::fs::remove_dir_all(&folder).ok();
     let all = rounds * planted_shares.len() as u32;
-    println!("planted slowdowns: {held} of {all} 95 % intervals hold them; at least {} must", least(all));
+    println!(
+        "planted slowdowns: {held} of {all} 95 % intervals hold them; at least {} must",
+        least(all)
+    );
     assert!(held >= least(all), "{held} of {all}");
 }
 
@@ -136,13 +147,24 @@ fn least(of: u32) -> u32 {
 
 #[test]
 fn the_bound_is_that_of_the_binomial_distribution() {
-    // P(X < 51 of 60) = 0.00074, P(X < 52) = 0.0028; P(X < 33 of 40) = 0.00071; P(X < 15 of 20) = 0.00033.
+    // P(X < 51 of 60) = 0.00074, P(X < 52) = 0.0028; P(X < 33 of 40) = 0.00071; P(X < 15 of 20) =
+    // 0.00033.
     assert_eq!([20, 40, 60].map(least), [15, 33, 51]);
 }
 
 // Caches and memory that are shared, or are not: by what two chases do to each other, at least.
 fn conflict_between_chases(chase: &str) -> f64 {
-    let args = ["neighbours", "--victim", chase, "--aggressor", chase, "--trials", "1000", "--rounds", "1"];
+    let args = [
+        "neighbours",
+        "--victim",
+        chase,
+        "--aggressor",
+        chase,
+        "--trials",
+        "1000",
+        "--rounds",
+        "1",
+    ];
     let result = run("conflict", &[&args[..], &["--time", "20s"]].concat());
     let slowdown = &result["results"][0]["effect"]["by_class"]["all"]["slowdown"];
     let (value, low) = (figure(slowdown, "value"), figure(slowdown, "low"));
@@ -161,11 +183,18 @@ fn tasks_that_conflict_are_parted_and_others_left_as_they_are() {
         .max_by(|one, other| one.1.total_cmp(&other.1))
         .unwrap();
     if conflict < 1.03 {
-        println!("two chases do not disturb each other here by 3 %: whether they are parted is not tested");
+        println!(
+            "two chases do not disturb each other here by 3 %: whether they are parted is not \
+             tested"
+        );
     }
     // The same in effect, though not in name: they fit into a core's own cache.
-    let alike =
-        ["chase footprint=64KiB", "chase footprint=68KiB", "chase footprint=72KiB", "chase footprint=76KiB"];
+    let alike = [
+        "chase footprint=64KiB",
+        "chase footprint=68KiB",
+        "chase footprint=72KiB",
+        "chase footprint=76KiB",
+    ];
     let (mut right, mut confirmed, mut changed) = (0, 0, 0);
     for seed in 1..=ROUNDS {
         let seed = seed.to_string();
@@ -185,7 +214,9 @@ fn tasks_that_conflict_are_parted_and_others_left_as_they_are() {
         }
         changed += u32::from(pair("alike", &alike, "15s").0 == "change");
     }
-    println!("of {ROUNDS}: the right pairs in {right}, confirmed as a gain above 1 % in {confirmed}");
+    println!(
+        "of {ROUNDS}: the right pairs in {right}, confirmed as a gain above 1 % in {confirmed}"
+    );
     assert!(conflict < 1.03 || right == ROUNDS, "the right pairs in {right} of {ROUNDS}");
     // A smaller conflict leaves too little to gain for the trials of a minute.
     assert!(conflict < 1.05 || confirmed == ROUNDS, "confirmed in {confirmed} of {ROUNDS}");

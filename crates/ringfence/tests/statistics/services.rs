@@ -1,8 +1,9 @@
-//! Statistics of services beside neighbours that are paused for windows: half an hour long, so `scripts/nightly`
-//! runs them, not `cargo test`.
+//! Statistics of services beside neighbours that are paused for windows: half an hour long, so
+//! `scripts/nightly` runs them, not `cargo test`.
 //!
-//! A service delays a share of its answers while its neighbour runs, which does nothing else, and writes down how long each
-//! answer took it. Intervals must hold what these say; where nothing is planted, nothing must be seen.
+//! A service delays a share of its answers while its neighbour runs, which does nothing else, and
+//! writes down how long each answer took it. Intervals must hold what these say; where nothing is
+//! planted, nothing must be seen.
 //!
 //! `RINGFENCE_EXPERIMENTS` says how many there are of each kind.
 
@@ -19,8 +20,8 @@ use crate::support::{Folder, cpus, enough_cpus, ringfence_in, stay_on};
 const QUANTITIES: [&str; 3] = ["mean", "p50", "p99"];
 // At once on the two CPUs that each has for itself: they wait more than they work.
 const AT_ONCE: usize = 2;
-// 2 ms and exponentially up to 1 ms more have their 99th percentile at 6.6 ms. Delays of 10.1 ms in 3 % of the answers
-// double that.
+// 2 ms and exponentially up to 1 ms more have their 99th percentile at 6.6 ms. Delays of 10.1 ms in
+// 3 % of the answers double that.
 const LEAST_US: u64 = 2000;
 const MEAN_US: u64 = 1000;
 const ONE_OF: u64 = 33;
@@ -36,8 +37,8 @@ fn experiments(usual: usize) -> usize {
     std::env::var("RINGFENCE_EXPERIMENTS").map_or(usual, |number| number.parse().unwrap())
 }
 
-// One experiment's answers: what the program says of each quantity, and how long the service took, ns, without and with
-// its neighbour.
+// One experiment's answers: what the program says of each quantity, and how long the service took,
+// ns, without and with its neighbour.
 struct Told {
     intervals: Vec<Result<(f64, f64), String>>,
     took: [Vec<u64>; 2],
@@ -56,9 +57,17 @@ fn measured(one_of: u64, seed: u64) -> Told {
     };
     let service = Service::start(&Kind::Plants(planted, folder.path().join("log")));
     let (seed, address, pid) = (seed.to_string(), service.address(), neighbour.pid().to_string());
-    let args =
-        ["neighbours", "--victim-probe", &address, "--probe-send", "PING\\r\\n", "--aggressor-pid", &pid];
-    let limits = ["--longest-freeze", "200ms", "--frozen-share", "40%", "--trials", "8", "--rounds", "2"];
+    let args = [
+        "neighbours",
+        "--victim-probe",
+        &address,
+        "--probe-send",
+        "PING\\r\\n",
+        "--aggressor-pid",
+        &pid,
+    ];
+    let limits =
+        ["--longest-freeze", "200ms", "--frozen-share", "40%", "--trials", "8", "--rounds", "2"];
     let more = ["--probe", "0ms", "--seed", &seed, "--quiet", "--out", "d"];
     ringfence_in(folder.path(), &[&args[..], &limits, &more].concat()).ok();
     service.end();
@@ -131,10 +140,15 @@ fn table(what: &str, told: &[Told], truths: &[f64]) -> Vec<(usize, usize)> {
         let figures: Vec<(f64, f64)> =
             told.iter().filter_map(|told| told.intervals[number].clone().ok()).collect();
         let hold = figures.iter().filter(|(low, high)| (low..=high).contains(&truth)).count();
-        let mut widths: Vec<f64> = figures.iter().map(|(low, high)| (high / low).sqrt() - 1.0).collect();
+        let mut widths: Vec<f64> =
+            figures.iter().map(|(low, high)| (high / low).sqrt() - 1.0).collect();
         widths.sort_by(f64::total_cmp);
         let width = widths.get(widths.len() / 2).map_or(f64::NAN, |width| width * 100.0);
-        println!("{:<8} {truth:>8.4} {:>8} {hold:>8} {width:>17.1} %", QUANTITIES[number], figures.len());
+        println!(
+            "{:<8} {truth:>8.4} {:>8} {hold:>8} {width:>17.1} %",
+            QUANTITIES[number],
+            figures.len()
+        );
         for why in told.iter().filter_map(|told| told.intervals[number].as_ref().err()).take(2) {
             println!("         no figure: {why}");
         }
@@ -150,8 +164,8 @@ fn intervals_hold_what_a_service_has_planted() {
         return;
     }
     let told = all_of(experiments(100), |number| measured(ONE_OF, number as u64 + 1));
-    let mut took =
-        [0, 1].map(|runs| -> Vec<u64> { told.iter().flat_map(|told| told.took[runs].clone()).collect() });
+    let mut took = [0, 1]
+        .map(|runs| -> Vec<u64> { told.iter().flat_map(|told| told.took[runs].clone()).collect() });
     let [alone, beside] = &mut took;
     let truths: Vec<f64> = QUANTITIES
         .iter()
@@ -190,8 +204,15 @@ fn a_doubled_p99_is_found_in_twenty_seconds() {
         let planted = Planted { pid, least_us, mean_us, one_of: ONE_OF, delay_us: DELAY_US, seed };
         let service = Service::start(&Kind::Plants(planted, folder.path().join("log")));
         let (address, pid) = (service.address(), pid.to_string());
-        let args =
-            ["neighbours", "--victim-probe", &address, "--probe-send", "PING\\r\\n", "--aggressor-pid", &pid];
+        let args = [
+            "neighbours",
+            "--victim-probe",
+            &address,
+            "--probe-send",
+            "PING\\r\\n",
+            "--aggressor-pid",
+            &pid,
+        ];
         let more = ["--metric", "p99", "--trials", "21", "--time", "20s", "--json", "--quiet"];
         let json = ringfence_in(folder.path(), &[&args[..], &more].concat()).json();
         let results = json["results"].as_array().unwrap();

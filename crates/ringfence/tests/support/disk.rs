@@ -9,13 +9,15 @@ use ringfence_testbed::skip_here;
 
 use super::{Folder, ringfence_in};
 
-/// A folder on the disk that the tests are built on; none where that is no place for a log, which is said.
+/// A folder on the disk that the tests are built on; none where that is no place for a log, which
+/// is said.
 pub fn on_disk(name: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", super::unique()));
     fs::create_dir(&folder).unwrap();
     let path = folder.to_str().unwrap();
     let way = ["commit", path, "--sync", "none", "--io", "buffered", "--layout", "append"];
-    let tried = ringfence_in(Folder::new().path(), &[&way[..], &["--trials", "2", "--quiet"]].concat());
+    let tried =
+        ringfence_in(Folder::new().path(), &[&way[..], &["--trials", "2", "--quiet"]].concat());
     if tried.stderr.contains("no log in") {
         skip_here("commit", tried.stderr.trim());
         return None;

@@ -36,8 +36,9 @@ impl Folder {
 
     pub fn entries(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("the folder is there");
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
         names.sort();
         names
     }
@@ -86,7 +87,8 @@ impl Output {
     /// The same of a run that may have failed.
     pub fn json_of_any(&self) -> serde_json::Value {
         let value = serde_json::from_str(&self.stdout);
-        let value = value.unwrap_or_else(|error| panic!("{error}:\n{}\n{}", self.stdout, self.stderr));
+        let value =
+            value.unwrap_or_else(|error| panic!("{error}:\n{}\n{}", self.stdout, self.stderr));
         check_json(&value);
         value
     }
@@ -109,11 +111,14 @@ pub fn check_json(document: &serde_json::Value) {
     );
 }
 
-/// The figure of an estimate in JSON; `None` where it says that it has none, and why. Which of the two it is
-/// depends on how noisy the minute was, so that a test takes both.
+/// The figure of an estimate in JSON; `None` where it says that it has none, and why. Which of the
+/// two it is depends on how noisy the minute was, so that a test takes both.
 pub fn figure(estimate: &serde_json::Value) -> Option<f64> {
     let value = estimate["value"].as_f64();
-    assert!(value.is_some() || estimate["reason"].is_string(), "neither a figure nor a reason: {estimate}");
+    assert!(
+        value.is_some() || estimate["reason"].is_string(),
+        "neither a figure nor a reason: {estimate}"
+    );
     value
 }
 
@@ -164,7 +169,9 @@ impl Running {
         let status = loop {
             match self.child.try_wait().expect("it is a child of ours") {
                 Some(status) => break status,
-                None if Instant::now() > until => panic!("the program hangs: {:?}", marked(&self.mark)),
+                None if Instant::now() > until => {
+                    panic!("the program hangs: {:?}", marked(&self.mark))
+                }
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         };
@@ -202,7 +209,8 @@ pub fn ringfence(args: &[&str]) -> Output {
 pub fn verbs() -> Vec<String> {
     let front = ringfence(&["--help"]);
     let lines = front.ok().lines().filter_map(|line| line.strip_prefix("  "));
-    let mut verbs: Vec<String> = lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+    let mut verbs: Vec<String> =
+        lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
     // The last group is one line.
     let last = front.stdout.lines().find_map(|line| line.strip_prefix("Also: "));
     verbs.extend(last.into_iter().flat_map(|verbs| verbs.split(", ").map(str::to_owned)));
@@ -230,15 +238,17 @@ pub struct Process {
 /// All processes with a mark, whoever their parent is; zombies are gone.
 pub fn marked(mark: &str) -> Vec<Process> {
     let entry = format!("{MARK}={mark}");
-    let pids =
-        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let pids = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let look = |pid: i32| {
         let environ = fs::read(format!("/proc/{pid}/environ")).ok()?;
         let marked = environ.split(|byte| *byte == 0).any(|variable| variable == entry.as_bytes());
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let state = status.lines().find_map(|line| line.strip_prefix("State:\t"))?.to_owned();
         let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let name = command.split(|byte| *byte == 0).next().map(String::from_utf8_lossy)?.into_owned();
+        let name =
+            command.split(|byte| *byte == 0).next().map(String::from_utf8_lossy)?.into_owned();
         (marked && !state.starts_with(['Z', 'X'])).then_some(Process { pid, name, state })
     };
     pids.filter_map(look).collect()
@@ -258,7 +268,10 @@ pub fn gone(mark: &str) -> Vec<Process> {
 
 /// A port at which nobody listens at present. Somebody else may take it before it is used.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).unwrap().port()
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|socket| socket.local_addr())
+        .unwrap()
+        .port()
 }
 
 pub fn is_installed(program: &str) -> bool {
@@ -304,8 +317,8 @@ pub fn conflict(folder: &Folder) -> PathBuf {
     program
 }
 
-/// The file of a laptop with small caches, so that they soon settle, LRU, so that what they hold does not depend on what
-/// ran before, and with these values changed.
+/// The file of a laptop with small caches, so that they soon settle, LRU, so that what they hold
+/// does not depend on what ran before, and with these values changed.
 pub fn small_laptop(changes: &[(&str, &str)]) -> String {
     let all = ringfence_simulator::shipped::all();
     let laptop = all.into_iter().find(|known| known.name == "laptop").expect("it is shipped");

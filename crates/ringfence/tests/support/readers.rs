@@ -29,7 +29,8 @@ hosts = sorted({row["node"] for row in data})
 print(json.dumps([[host, sum(row["node"] == host for row in data)] for host in hosts]))
 "#;
 
-/// The hosts of a table, and the rows of each, as every tool that is there reads them; nothing where none is.
+/// The hosts of a table, and the rows of each, as every tool that is there reads them; nothing
+/// where none is.
 pub fn other_tools_read(table: &Path) -> Vec<(String, u64)> {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
     let mut first: Option<Vec<(String, u64)>> = None;

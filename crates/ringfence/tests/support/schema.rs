@@ -1,25 +1,29 @@
-//! Checks JSON against `docs/schema/ringfence.json`, with as much of JSON Schema (2020-12) as that uses. A keyword
-//! that is not known here fails, so that no rule of the schema goes unchecked.
+//! Checks JSON against `docs/schema/ringfence.json`, with as much of JSON Schema (2020-12) as that
+//! uses. A keyword that is not known here fails, so that no rule of the schema goes unchecked.
 
 use serde_json::{Map, Value};
 
 /// The schema.
 pub fn schema() -> Value {
-    serde_json::from_str(include_str!("../../../../docs/schema/ringfence.json")).expect("the schema is JSON")
+    serde_json::from_str(include_str!("../../../../docs/schema/ringfence.json"))
+        .expect("the schema is JSON")
 }
 
-/// What a document of the program gets wrong; empty where nothing is. It is held against its own kind alone, so
-/// that what is said is of use.
+/// What a document of the program gets wrong; empty where nothing is. It is held against its own
+/// kind alone, so that what is said is of use.
 pub fn problems(document: &Value) -> Vec<String> {
     let schema = schema();
     let kinds = schema["oneOf"].as_array().expect("there are kinds");
-    let of_kind = kinds.iter().map(|kind| target(&schema, kind["$ref"].as_str().unwrap())).find(|kind| {
-        let says = &kind["properties"]["schema"]["const"];
-        says.is_string() && *says == document["schema"]
-    });
+    let of_kind =
+        kinds.iter().map(|kind| target(&schema, kind["$ref"].as_str().unwrap())).find(|kind| {
+            let says = &kind["properties"]["schema"]["const"];
+            says.is_string() && *says == document["schema"]
+        });
     match of_kind {
         Some(kind) => check(&schema, kind, document, ""),
-        None => vec![format!("'schema' is {}, which is not a kind of docs/schema", document["schema"])],
+        None => {
+            vec![format!("'schema' is {}, which is not a kind of docs/schema", document["schema"])]
+        }
     }
 }
 
@@ -61,19 +65,27 @@ fn keyword_wrong(
         "description" | "title" | "$schema" | "$id" | "$defs" => Vec::new(),
         "$ref" => check(root, target(root, rule.as_str().unwrap()), value, at),
         "type" => {
-            let known = rule.as_array().map_or_else(|| vec![rule], |several| several.iter().collect());
+            let known =
+                rule.as_array().map_or_else(|| vec![rule], |several| several.iter().collect());
             fails(known.iter().any(|name| is(value, name.as_str().unwrap())), "the type is")
         }
         "const" => fails(value == rule, "it should be"),
         "enum" => fails(rule.as_array().unwrap().contains(value), "it should be one of"),
-        "minimum" => fails(value.as_f64().is_none_or(|number| number >= rule.as_f64().unwrap()), "at least"),
+        "minimum" => {
+            fails(value.as_f64().is_none_or(|number| number >= rule.as_f64().unwrap()), "at least")
+        }
         "minItems" => fails(array.is_none_or(|array| array.len() >= limit()), "so many at least:"),
         "maxItems" => fails(array.is_none_or(|array| array.len() <= limit()), "so many at most:"),
-        "minProperties" => fails(object.is_none_or(|object| object.len() >= limit()), "so many at least:"),
-        "maxProperties" => fails(object.is_none_or(|object| object.len() <= limit()), "so many at most:"),
+        "minProperties" => {
+            fails(object.is_none_or(|object| object.len() >= limit()), "so many at least:")
+        }
+        "maxProperties" => {
+            fails(object.is_none_or(|object| object.len() <= limit()), "so many at most:")
+        }
         "required" => {
             let names = rule.as_array().unwrap().iter().map(|name| name.as_str().unwrap());
-            let missing = names.filter(|name| object.is_some_and(|object| !object.contains_key(*name)));
+            let missing =
+                names.filter(|name| object.is_some_and(|object| !object.contains_key(*name)));
             missing.map(|name| format!("{at}: '{name}' is missing")).collect()
         }
         "properties" => {
@@ -86,8 +98,11 @@ fn keyword_wrong(
         "additionalProperties" => {
             let named = rules.get("properties").and_then(Value::as_object);
             let others = object.into_iter().flatten();
-            let others = others.filter(|(name, _)| named.is_none_or(|named| !named.contains_key(*name)));
-            others.flat_map(|(name, value)| check(root, rule, value, &format!("{at}/{name}"))).collect()
+            let others =
+                others.filter(|(name, _)| named.is_none_or(|named| !named.contains_key(*name)));
+            others
+                .flat_map(|(name, value)| check(root, rule, value, &format!("{at}/{name}")))
+                .collect()
         }
         "propertyNames" => {
             let names = object.into_iter().flat_map(Map::keys);
@@ -96,7 +111,9 @@ fn keyword_wrong(
         "prefixItems" => {
             let pairs = rule.as_array().unwrap().iter().zip(array.into_iter().flatten());
             let pairs = pairs.enumerate();
-            pairs.flat_map(|(n, (rule, value))| check(root, rule, value, &format!("{at}/{n}"))).collect()
+            pairs
+                .flat_map(|(n, (rule, value))| check(root, rule, value, &format!("{at}/{n}")))
+                .collect()
         }
         "items" => {
             let first = rules.get("prefixItems").and_then(Value::as_array).map_or(0, Vec::len);

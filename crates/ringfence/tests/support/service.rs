@@ -15,8 +15,8 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::{kill, wait_for};
 
-/// The test that a service's process runs. Each program of tests with services has one of that name, in any module,
-/// and it calls [`serve_if_asked`].
+/// The test that a service's process runs. Each program of tests with services has one of that
+/// name, in any module, and it calls [`serve_if_asked`].
 pub const ENTRY: &str = "serves_when_a_test_asks_for_it";
 const KIND: &str = "RINGFENCE_TEST_SERVICE";
 const ANSWER: &[u8] = b"+PONG\r\n";
@@ -28,10 +28,11 @@ pub enum Kind {
     Echo,
     /// It asks a program by one pipe, which answers by the other.
     Asks(PathBuf, PathBuf),
-    /// It waits for 2 ms, and for 10 ms more unless a process is stopped or a file says this: as if its neighbour cost it that.
+    /// It waits for 2 ms, and for 10 ms more unless a process is stopped or a file says this: as if
+    /// its neighbour cost it that.
     HeldUp(u32, PathBuf, String),
-    /// It waits for a while, longer for a share of the questions while a process is not stopped, and writes at its end how
-    /// long each took.
+    /// It waits for a while, longer for a share of the questions while a process is not stopped,
+    /// and writes at its end how long each took.
     Plants(Planted, PathBuf),
 }
 
@@ -54,7 +55,10 @@ impl Kind {
             Kind::Asks(to, from) => format!("asks {} {}", to.display(), from.display()),
             Kind::HeldUp(pid, file, text) => format!("held-up {pid} {} {text}", file.display()),
             Kind::Plants(Planted { pid, least_us, mean_us, one_of, delay_us, seed }, log) => {
-                format!("plants {pid} {least_us} {mean_us} {one_of} {delay_us} {seed} {}", log.display())
+                format!(
+                    "plants {pid} {least_us} {mean_us} {one_of} {delay_us} {seed} {}",
+                    log.display()
+                )
             }
         }
     }
@@ -81,7 +85,8 @@ impl Kind {
     }
 }
 
-/// A service in a process of its own: this test's program once more. It ends when it is dropped, or the test ends.
+/// A service in a process of its own: this test's program once more. It ends when it is dropped, or
+/// the test ends.
 pub struct Service {
     child: Child,
     pub port: u16,
@@ -148,7 +153,8 @@ impl Drop for Service {
     }
 }
 
-// A parent is told that a child has stopped, however short that is looked at: a pause takes many times as long.
+// A parent is told that a child has stopped, however short that is looked at: a pause takes many
+// times as long.
 fn watch(pid: u32, stopped: Arc<AtomicU32>, over: Arc<AtomicBool>) -> JoinHandle<()> {
     let id = WaitId::Pid(Pid::from_raw(pid as i32).unwrap());
     std::thread::spawn(move || {
@@ -195,9 +201,11 @@ pub fn serve_if_asked() {
             std::thread::sleep(Duration::from_millis(if is_free { 2 } else { 12 }));
         }),
         Kind::Plants(planted, _) => {
-            // So that it takes as long as it plants, on a busy machine too. Whoever may not do that is noisier.
+            // So that it takes as long as it plants, on a busy machine too. Whoever may not do that
+            // is noisier.
             let own = std::process::id().to_string();
-            let _ = Command::new("chrt").args(["-f", "-p", "1", &own]).stderr(Stdio::null()).status();
+            let _ =
+                Command::new("chrt").args(["-f", "-p", "1", &own]).stderr(Stdio::null()).status();
             let seed = AtomicU64::new(planted.seed);
             Arc::new(move || {
                 let begun = Instant::now();
@@ -244,7 +252,8 @@ fn planted_time(planted: &Planted, runs: bool, seed: &AtomicU64) -> Duration {
 pub const BUSY_WITH_CHILDREN: &str =
     "sh -c 'while :; do /bin/true; sleep 0.001; done' & sleep 3600 & while :; do :; done";
 
-/// A program in a process group of its own, which ends with all that it has started when this is dropped.
+/// A program in a process group of its own, which ends with all that it has started when this is
+/// dropped.
 pub struct Neighbour(Child);
 
 impl Neighbour {
@@ -342,7 +351,8 @@ pub fn place(pid: u32) -> (String, String) {
 pub fn journals(pid: u32) -> Vec<PathBuf> {
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join("ringfence"));
     let folders = [Some("/run/ringfence".into()), session];
-    let files = folders.into_iter().flatten().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+    let files =
+        folders.into_iter().flatten().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
     let paths = files.flatten().map(|entry| entry.path());
     paths.filter(|path| path.to_string_lossy().contains(&format!("/changes-{pid}-"))).collect()
 }
@@ -384,11 +394,12 @@ impl Group {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let point = mounts.lines().find_map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
-            let has = words[2] == "cgroup" && words[3].split(',').any(|option| option == controller);
+            let has =
+                words[2] == "cgroup" && words[3].split(',').any(|option| option == controller);
             has.then(|| PathBuf::from(words[1]))
         });
-        let point =
-            point.ok_or_else(|| format!("no {controller} of version 1 of control groups is mounted"))?;
+        let point = point
+            .ok_or_else(|| format!("no {controller} of version 1 of control groups is mounted"))?;
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = point.join(format!("test-of-services-{}-{name}-{number}", std::process::id()));
@@ -396,7 +407,8 @@ impl Group {
         let group = Self { folder, file };
         // Nobody can be in one that has none.
         for needed in ["cpuset.cpus", "cpuset.mems"].iter().filter(|_| controller == "cpuset") {
-            let value = fs::read_to_string(point.join(needed)).map_err(|error| error.to_string())?;
+            let value =
+                fs::read_to_string(point.join(needed)).map_err(|error| error.to_string())?;
             fs::write(group.folder.join(needed), value)
                 .map_err(|error| format!("writing {needed}: {error}"))?;
         }
@@ -406,7 +418,10 @@ impl Group {
 
     /// A neighbour that begins in it.
     pub fn shell(&self, script: &str) -> Neighbour {
-        Neighbour::shell(&format!("echo $$ > '{}/cgroup.procs' && {{ {script}; }}", self.folder.display()))
+        Neighbour::shell(&format!(
+            "echo $$ > '{}/cgroup.procs' && {{ {script}; }}",
+            self.folder.display()
+        ))
     }
 
     pub fn is_thawed(&self) -> bool {

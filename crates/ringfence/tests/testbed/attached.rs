@@ -1,9 +1,11 @@
-//! What runs already in a control group of version 2: its limits are set in its own group while an arm runs that has
-//! them, it is frozen there and nowhere else, and all is as it was afterwards, whoever is killed.
+//! What runs already in a control group of version 2: its limits are set in its own group while an
+//! arm runs that has them, it is frozen there and nowhere else, and all is as it was afterwards,
+//! whoever is killed.
 
 use ringfence_testbed::{Output, Program, or_skip};
 
-// A group with a program that writes and computes, which somebody has given a limit before; arms; what is seen.
+// A group with a program that writes and computes, which somebody has given a limit before; arms;
+// what is seen.
 const BEGIN: &str = r#"
 mkdir -p /run/ringfence /mnt/disk
 /usr/bin/mke2fs -q -t ext4 -b 4096 /dev/vda && mount -t ext4 /dev/vda /mnt/disk || exit
@@ -77,7 +79,10 @@ impl Said {
         assert_eq!(self.after(name).len(), 6, "{}", self.0);
         assert_eq!(self.after(name), self.after(before), "{name}: {}", self.0);
         assert!(
-            !self.lines(name).iter().any(|line| line.contains("ringfence-") || line.contains(".journal")),
+            !self
+                .lines(name)
+                .iter()
+                .any(|line| line.contains("ringfence-") || line.contains(".journal")),
             "{name}: {}",
             self.0
         );
@@ -86,7 +91,8 @@ impl Said {
     #[track_caller]
     fn has(&self, name: &str, seen: &str) {
         // Sentences go on in the next line.
-        let words: Vec<&str> = self.lines(name).into_iter().flat_map(str::split_whitespace).collect();
+        let words: Vec<&str> =
+            self.lines(name).into_iter().flat_map(str::split_whitespace).collect();
         assert!(words.join(" ").contains(seen), "{name}: {seen}: {}", self.0);
     }
 }
@@ -117,7 +123,10 @@ file duty 'frozen = { busy = "20%" }'
 for name in cpuset weight quota writes duty; do run $name; done
 "#;
     let Some(said) = in_guest(test, script) else { return };
-    said.has("inherited", "/sys/fs/cgroup/busy/cpuset.cpus is empty, which the kernel takes no more");
+    said.has(
+        "inherited",
+        "/sys/fs/cgroup/busy/cpuset.cpus is empty, which the kernel takes no more",
+    );
     said.is_as("before", "inherited");
     let limits = [
         ("cpuset", "seen: cpuset.cpus:1"),
@@ -135,12 +144,15 @@ for name in cpuset weight quota writes duty; do run $name; done
         said.has(name, "seen: cgroup.freeze:0");
         said.is_as("given", name);
         // It has not been moved, nor stopped by a signal.
-        let moved = |line: &&&str| line.contains("group 0::") && !line.contains("0::/busy of some, state");
+        let moved =
+            |line: &&&str| line.contains("group 0::") && !line.contains("0::/busy of some, state");
         let stopped = |line: &&&str| line.contains("state stopped");
         let lines = said.lines(name);
         // Once for each window that it is not in, and again and again where that is its limit.
-        let pauses = lines.iter().find_map(|line| line.split_once("was paused ")?.1.split(' ').next());
-        let pauses: u32 = pauses.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{}", said.0));
+        let pauses =
+            lines.iter().find_map(|line| line.split_once("was paused ")?.1.split(' ').next());
+        let pauses: u32 =
+            pauses.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{}", said.0));
         assert_eq!(pauses > 30, name == "duty", "{name}: {pauses}: {}", said.0);
         assert!(!lines.iter().any(|line| moved(&line) || stopped(&line)), "{}", said.0);
     }

@@ -1,5 +1,6 @@
-//! Arms that hold a writer back at a disk, on a real kernel with disks of its own: each is set while its arm runs, as the
-//! kernel's files say, gone afterwards, and refused where nothing heeds it. Whether any of it helps, times here cannot say.
+//! Arms that hold a writer back at a disk, on a real kernel with disks of its own: each is set
+//! while its arm runs, as the kernel's files say, gone afterwards, and refused where nothing heeds
+//! it. Whether any of it helps, times here cannot say.
 
 use ringfence_testbed::{Output, Program, Testbed, or_skip};
 
@@ -60,7 +61,8 @@ impl Said {
     // What belongs to the run of a name, its lines joined.
     fn part(&self, name: &str) -> String {
         let said = self.0.stdout.replace('\r', "");
-        let rest = said.split(&format!("== {name}\n")).nth(1).unwrap_or_else(|| panic!("{}", self.0));
+        let rest =
+            said.split(&format!("== {name}\n")).nth(1).unwrap_or_else(|| panic!("{}", self.0));
         rest.split("== ").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
@@ -114,12 +116,18 @@ run both
 echo "== end"
 "#;
     let Some(said) = in_guest(test, |testbed| testbed.disk(64), script) else { return };
-    said.has("refused-idle", &["because the scheduler of vda is none, which heeds no I/O priority"]);
+    said.has(
+        "refused-idle",
+        &["because the scheduler of vda is none, which heeds no I/O priority"],
+    );
     said.has("refused-weight", &["because the scheduler of vda is none, which knows no weights"]);
     said.has("refused-high", &["because no control group with a memory.high", "'echo +memory >"]);
     said.has("idle", &["seen: idle", "code 0"]);
     said.has_not("idle", "after: idle");
-    said.has("low", &["because the scheduler of vda is mq-deadline, which tells I/O classes apart"]);
+    said.has(
+        "low",
+        &["because the scheduler of vda is mq-deadline, which tells I/O classes apart"],
+    );
     said.has("low-bfq", &["seen: best-effort: prio 7", "code 0"]);
     said.has(
         "weight",
@@ -141,7 +149,10 @@ run weight
 echo "== end"
 "#;
     let Some(said) = in_guest(test, |testbed| testbed.nvme(64), script) else { return };
-    said.has("weight", &["seen: io.weight default 10 of 1", "seen: io.weight default 100 of 0", "code 0"]);
+    said.has(
+        "weight",
+        &["seen: io.weight default 10 of 1", "seen: io.weight default 100 of 0", "code 0"],
+    );
 }
 
 #[test]
@@ -180,7 +191,11 @@ echo "== end"
             "/proc/sys/vm/dirty_background_bytes",
             "/proc/sys/vm/dirty_background_ratio",
         ];
-        names.iter().zip(values).map(|(name, value)| format!("{when}: {name}:{value}")).collect::<Vec<_>>()
+        names
+            .iter()
+            .zip(values)
+            .map(|(name, value)| format!("{when}: {name}:{value}"))
+            .collect::<Vec<_>>()
     };
     let all = |name: &str, lines: Vec<String>| {
         said.has(name, &lines.iter().map(String::as_str).collect::<Vec<_>>());
@@ -197,7 +212,11 @@ echo "== end"
     all("killed", after());
     for part in ["system", "killed"] {
         let part = said.part(part);
-        let after = part.split("after: ").skip(1).find(|line| line.contains("vda/queue/scheduler")).unwrap();
+        let after = part
+            .split("after: ")
+            .skip(1)
+            .find(|line| line.contains("vda/queue/scheduler"))
+            .unwrap();
         assert!(after.contains("[mq-deadline]"), "{after}");
     }
 }

@@ -1,9 +1,11 @@
-//! `lock` and `resctrl` on a real kernel that locks regions: the testbed's guest, whose caches are not there. So
-//! what is tested is what the kernel takes, refuses and is left as, and never that anything is faster.
+//! `lock` and `resctrl` on a real kernel that locks regions: the testbed's guest, whose caches are
+//! not there. So what is tested is what the kernel takes, refuses and is left as, and never that
+//! anything is faster.
 
 use ringfence_testbed::{Program, or_skip};
 
-// Prints what a command says and its exit code behind a line of its own; what it changed must be gone.
+// Prints what a command says and its exit code behind a line of its own; what it changed must be
+// gone.
 const SCRIPT: &str = r#"
 say() { echo "@@ $*"; "$@" 2>&1; echo "@rc $?"; }
 R=./ringfence
@@ -64,8 +66,12 @@ fn regions_are_locked_used_refused_and_given_back() {
     // The emulated processor has no performance counters.
     next(2, "misses are not counted, because the kernel has no performance counters here");
     let measured = next(0, "locked, noise");
-    for arm in ["own ways, clwb", "locked, after clflush,", "locked, after clflushopt", "locked, after clwb"]
-    {
+    for arm in [
+        "own ways, clwb",
+        "locked, after clflush,",
+        "locked, after clflushopt",
+        "locked, after clwb",
+    ] {
         assert!(measured.contains(arm), "'{arm}' is not in {measured}");
     }
     assert!(!measured.contains("preloaded") && !measured.contains("not run"), "{measured}");

@@ -1,4 +1,5 @@
-//! The program on real kernels, in the testbed. One program, so that its guests fill the processors.
+//! The program on real kernels, in the testbed. One program, so that its guests fill the
+//! processors.
 
 mod attached;
 mod levers;

@@ -3,9 +3,10 @@
 use ringfence_testbed::{Program, Testbed, or_skip};
 use serde_json::Value;
 
-/// NVDIMMs as the tests want them: a file system with DAX, a device, a file system on a disk that cannot do it, and one
-/// that does it for files that ask.
-const PREPARE: &str = "fsdax 0 /mnt/dax && echo mine > /mnt/dax/file && devdax 1 && mkdir /mnt/raw && \
+/// NVDIMMs as the tests want them: a file system with DAX, a device, a file system on a disk that
+/// cannot do it, and one that does it for files that ask.
+const PREPARE: &str = "fsdax 0 /mnt/dax && echo mine > /mnt/dax/file && devdax 1 && mkdir /mnt/raw \
+                       && \
     /usr/bin/mke2fs -q -t ext4 -b 4096 /dev/pmem2 && mount -t ext4 /dev/pmem2 /mnt/raw && \
     fsdax 3 /mnt/inode && umount /mnt/inode && mount -t ext4 -o dax=inode /dev/pmem3 /mnt/inode";
 
@@ -15,7 +16,8 @@ fn machine(testbed: &Testbed, program: &Program) -> Testbed {
 
 /// What `explain` says of each path, in one boot: JSON, and the same as text.
 fn explain(testbed: &Testbed, paths: &[&str]) -> Vec<(Value, String)> {
-    let each = "for path in $PATHS; do echo @@; ./ringfence explain --json $path && ./ringfence explain $path || exit; done";
+    let each = "for path in $PATHS; do echo @@; ./ringfence explain --json $path && ./ringfence \
+                explain $path || exit; done";
     let output = testbed.run(&format!("{PREPARE} && PATHS='{}' && {each}", paths.join(" ")));
     assert_eq!(output.code, 0, "{output}");
     let parts = output.stdout.split("@@\n").skip(1).map(|said| {
@@ -43,7 +45,11 @@ fn explained(test: &str, domain: &str, durability: &str, elides: bool, why: &str
         );
         assert!(json["reasons"][0].as_str().unwrap().contains(why), "{text}");
         // Where it is no more than the hypervisor's word, that is said.
-        assert_eq!(text.contains("hypervisor's word"), durability.starts_with("persistent"), "{text}");
+        assert_eq!(
+            text.contains("hypervisor's word"),
+            durability.starts_with("persistent"),
+            "{text}"
+        );
     }
     for (_, text) in [folder, file] {
         assert!(text.contains("accepted MAP_SYNC") && text.contains("dax=always"), "{text}");
@@ -54,7 +60,10 @@ fn explained(test: &str, domain: &str, durability: &str, elides: bool, why: &str
         (inode, "mounted with dax=inode and the file does not have the DAX attribute"),
     ] {
         assert_eq!(json["durability"], "page-cache", "{text}");
-        assert!(text.contains("MAP_SYNC was refused with EOPNOTSUPP") && text.contains(part), "{text}");
+        assert!(
+            text.contains("MAP_SYNC was refused with EOPNOTSUPP") && text.contains(part),
+            "{text}"
+        );
     }
     assert_eq!(memory.0["durability"], "volatile", "{}", memory.1);
 }
@@ -84,7 +93,8 @@ fn writers_write_to_a_dax_file_and_to_a_device() {
     let program = Program::new(env!("CARGO_BIN_EXE_ringfence"), "ringfence").unwrap();
     // What they cost there means nothing.
     let output = testbed.pmem(64).pmem(64).copy(program.path()).run(
-        "fsdax 0 /mnt && devdax 1 && echo mine > /mnt/mine && ./ringfence write -t dax:/mnt,devdax:/dev/dax1.0 -b 4KiB -i clwb,nt \
+        "fsdax 0 /mnt && devdax 1 && echo mine > /mnt/mine && ./ringfence write -t \
+         dax:/mnt,devdax:/dev/dax1.0 -b 4KiB -i clwb,nt \
          --size 8MiB --trials 2 --rounds 2 --window 10ms --probe 0ms --json -q && ls /mnt",
     );
     assert_eq!(output.code, 0, "{output}");

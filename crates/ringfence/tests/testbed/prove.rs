@@ -1,5 +1,6 @@
-//! `prove` with the levers of resctrl on a real kernel, whose masks have no effect there, and with weights by version 2
-//! of control groups, which have: what it finds is what there is, and everything is put back.
+//! `prove` with the levers of resctrl on a real kernel, whose masks have no effect there, and with
+//! weights by version 2 of control groups, which have: what it finds is what there is, and
+//! everything is put back.
 
 use ringfence_testbed::{Program, or_skip};
 
@@ -52,8 +53,10 @@ echo "== end"
 
 /// The part of the output behind `== NAME`.
 fn part<'a>(output: &'a str, name: &str) -> &'a str {
-    let rest =
-        output.split(&format!("== {name}\n")).nth(1).unwrap_or_else(|| panic!("no '{name}' in\n{output}"));
+    let rest = output
+        .split(&format!("== {name}\n"))
+        .nth(1)
+        .unwrap_or_else(|| panic!("no '{name}' in\n{output}"));
     rest.split("\n== ").next().unwrap()
 }
 
@@ -77,14 +80,18 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
     let figures: serde_json::Value = serde_json::from_str(part(&said, "figures")).unwrap();
     let proof = &figures["proof"];
     // By the intervals' ends, which a noisy minute moves apart.
-    let high = |estimate: &serde_json::Value| figure(estimate).and_then(|_| estimate["high"].as_f64());
+    let high =
+        |estimate: &serde_json::Value| figure(estimate).and_then(|_| estimate["high"].as_f64());
     assert!(high(&proof["beside"]).is_none_or(|beside| beside > 1.3), "{proof}");
     let tried = proof["tried"].as_array().unwrap();
-    let least = tried.iter().find(|tried| tried["candidate"]["arm"]["name"] == "cpu weight 1").unwrap();
+    let least =
+        tried.iter().find(|tried| tried["candidate"]["arm"]["name"] == "cpu weight 1").unwrap();
     assert!(high(&least["price"]["slowdown"]).is_none_or(|slowdown| slowdown > 3.0), "{proof}");
 
     let untouched = |text: &str| {
-        text.contains("L3:0=7ff") && !text.contains("/sys/fs/resctrl/") && !text.contains("resctrl.journal")
+        text.contains("L3:0=7ff")
+            && !text.contains("/sys/fs/resctrl/")
+            && !text.contains("resctrl.journal")
     };
     assert!(untouched(part(&said, "before")), "{output}");
 
@@ -92,7 +99,10 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
     let no_effect = part(&said, "no effect");
     // Of four trials the intervals may leave it open.
     assert!(no_effect.contains("code 3") || no_effect.contains("code 4"), "{output}");
-    assert!(no_effect.contains("cat L3 3 of 11 ways") && no_effect.contains("mba 50 %"), "{output}");
+    assert!(
+        no_effect.contains("cat L3 3 of 11 ways") && no_effect.contains("mba 50 %"),
+        "{output}"
+    );
     assert!(!no_effect.contains("within"), "{output}");
     assert!(untouched(no_effect), "{output}");
 
@@ -106,12 +116,16 @@ fn prove_finds_no_effect_where_there_is_none_and_puts_everything_back() {
     let after = all.split_once("code 0").unwrap_or_else(|| panic!("{output}")).1;
     assert!(untouched(after), "{output}");
 
-    // What helps is confirmed (on a noisy minute not at the first try), stays on request, and goes on request.
+    // What helps is confirmed (on a noisy minute not at the first try), stays on request, and goes
+    // on request.
     let kept = part(&said, "kept");
     assert!(kept.contains("code 0") && kept.contains("ringfence resctrl undo"), "{output}");
     assert!(kept.contains("/sys/fs/resctrl/ringfence-victim/tasks\n"), "{output}");
     assert!(kept.contains("resctrl.kept") && !kept.contains("resctrl.journal"), "{output}");
     let undone = part(&said, "undone");
-    assert!(undone.contains("code 0") && untouched(undone) && !undone.contains("resctrl.kept"), "{output}");
+    assert!(
+        undone.contains("code 0") && untouched(undone) && !undone.contains("resctrl.kept"),
+        "{output}"
+    );
     assert!(!said.contains("in vain"), "{output}");
 }

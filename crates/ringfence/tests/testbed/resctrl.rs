@@ -1,5 +1,6 @@
-//! `resctrl run`, `apply` and `watch` on a real kernel with emulated RDT: what groups are made, who is in them, and that
-//! everything is as it was afterwards. Masks have no effect there, and counters are invented.
+//! `resctrl run`, `apply` and `watch` on a real kernel with emulated RDT: what groups are made, who
+//! is in them, and that everything is as it was afterwards. Masks have no effect there, and
+//! counters are invented.
 
 use ringfence_testbed::{Output, Program, or_skip};
 
@@ -34,7 +35,10 @@ impl Said {
     // What belongs to a part by its name, its lines joined.
     fn part(&self, name: &str) -> String {
         let said = self.0.stdout.replace('\r', "");
-        let rest = said.split(&format!("== {name}\n")).nth(1).unwrap_or_else(|| panic!("{name}: {}", self.0));
+        let rest = said
+            .split(&format!("== {name}\n"))
+            .nth(1)
+            .unwrap_or_else(|| panic!("{name}: {}", self.0));
         rest.split("== ").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
@@ -82,7 +86,9 @@ wait_for 'ls /run/ringfence | grep -q lent'; kill -9 $(ours); sleep 0.5; $R run 
 
 #[test]
 fn a_command_runs_in_a_group_of_its_own_that_goes_with_it() {
-    let Some(said) = in_guest("a_command_runs_in_a_group_of_its_own_that_goes_with_it", RUN) else { return };
+    let Some(said) = in_guest("a_command_runs_in_a_group_of_its_own_that_goes_with_it", RUN) else {
+        return;
+    };
     let run = [
         "45 % of MB:0 is rounded up to 50 %",
         "MB:0= 50;1= 50",
@@ -98,7 +104,11 @@ fn a_command_runs_in_a_group_of_its_own_that_goes_with_it() {
     said.has("signal", &["code 137", "as before"]);
     said.has(
         "absent",
-        &["./nothing: the command cannot be started: No such file or directory", "code 2", "as before"],
+        &[
+            "./nothing: the command cannot be started: No such file or directory",
+            "code 2",
+            "as before",
+        ],
     );
     said.has("outlived", &["code 3", "as before"]);
     said.has("forwarded", &["got it", "code 9", "as before"]);
@@ -160,7 +170,9 @@ echo "== watch ended"; $R watch --pid $tree --interval 10ms | head -3 | wc -l; w
 
 #[test]
 fn what_runs_is_limited_watched_and_left_as_it_was() {
-    let Some(said) = in_guest("what_runs_is_limited_watched_and_left_as_it_was", APPLY) else { return };
+    let Some(said) = in_guest("what_runs_is_limited_watched_and_left_as_it_was", APPLY) else {
+        return;
+    };
     said.has(
         "apply",
         &[
@@ -204,12 +216,18 @@ fn what_runs_is_limited_watched_and_left_as_it_was() {
             "this program runs below it",
             "the uppermost group holds the whole system",
             "as before",
-            "--l3: 0x6 overlaps 0x2 of cache 0, which an exclusive group or a locked region has code 2",
+            "--l3: 0x6 overlaps 0x2 of cache 0, which an exclusive group or a locked region has \
+             code 2",
         ],
     );
     said.has(
         "watch",
-        &["seconds group cache occupancy_bytes", "default group L3:0", "default group L3:1", "as before"],
+        &[
+            "seconds group cache occupancy_bytes",
+            "default group L3:0",
+            "default group L3:1",
+            "as before",
+        ],
     );
     let json: serde_json::Value = serde_json::from_str(&said.part("watch json")).unwrap();
     crate::support::check_json(&json);
@@ -217,7 +235,10 @@ fn what_runs_is_limited_watched_and_left_as_it_was() {
     assert_eq!(used.len(), 2, "{json}");
     for one in used {
         assert!(one["group"].as_str().unwrap().starts_with("mon_groups/ringfence-"), "{json}");
-        assert!(one["occupancy"].is_u64() && one["total"].is_u64() && one["local"].is_u64(), "{json}");
+        assert!(
+            one["occupancy"].is_u64() && one["total"].is_u64() && one["local"].is_u64(),
+            "{json}"
+        );
     }
     said.has("watched", &["as before"]);
     said.has("watch killed", &["as before"]);

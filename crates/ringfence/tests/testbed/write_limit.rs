@@ -1,11 +1,13 @@
-//! An arm's limit of what is written to a disk by version 2 of control groups, whose `io` controller a real kernel has on
-//! a disk of its own: the limit holds, only where the controller is handed down, and nothing is left of it.
+//! An arm's limit of what is written to a disk by version 2 of control groups, whose `io`
+//! controller a real kernel has on a disk of its own: the limit holds, only where the controller is
+//! handed down, and nothing is left of it.
 
 use ringfence_testbed::{Program, or_skip};
 
 use crate::support::figure;
 
-// Persistent memory stands in for a disk. What is written there is limited to a quarter of the pace.
+// Persistent memory stands in for a disk. What is written there is limited to a quarter of the
+// pace.
 const SCRIPT: &str = r#"
 /usr/bin/mke2fs -q -t ext4 -b 4096 /dev/pmem0 && mkdir /mnt/disk && mount -t ext4 /dev/pmem0 /mnt/disk || exit
 mkdir -p /run/ringfence
@@ -43,7 +45,8 @@ kill $looks; echo "== seen"; sort -u /tmp/seen; echo "== left"; left; echo "== e
 
 #[test]
 fn a_limit_of_writing_holds_by_version_2_and_nothing_is_left_of_it() {
-    let Some(testbed) = or_skip("a_limit_of_writing_holds_by_version_2_and_nothing_is_left_of_it") else {
+    let Some(testbed) = or_skip("a_limit_of_writing_holds_by_version_2_and_nothing_is_left_of_it")
+    else {
         return;
     };
     let program = Program::new(env!("CARGO_BIN_EXE_ringfence"), "ringfence").unwrap();

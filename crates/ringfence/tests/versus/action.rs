@@ -54,7 +54,10 @@ fn two_commits_are_built_and_compared() {
     assert!(said.contains("::error::the head is slower than the base by more than 50%"), "{said}");
     assert!(read(&folder, "output").contains("verdict=missed"));
     let summary = read(&folder, "summary");
-    assert!(summary.contains("over the budget of 50 %") && summary.contains("against a (head "), "{summary}");
+    assert!(
+        summary.contains("over the budget of 50 %") && summary.contains("against a (head "),
+        "{summary}"
+    );
     let results = folder.path().join("temp/ringfence-versus/results");
     for file in ["versus.json", "runs.parquet", "summary.md", "hyperfine.json"] {
         assert!(results.join(file).is_file(), "{file}");

@@ -33,11 +33,15 @@ fn an_interruption_keeps_what_was_measured_and_ends_what_runs() {
         let ended = run.wait();
         assert_eq!(ended.code(), Some(1), "{}", ended.stderr);
         assert!(
-            ended.stdout.contains("Ended early: interrupted") && ended.stderr.contains("interrupted"),
+            ended.stdout.contains("Ended early: interrupted")
+                && ended.stderr.contains("interrupted"),
             "{}",
             ended.stdout
         );
-        assert!(folder.path().join("cleaned").exists() && folder.path().join("out/runs.parquet").exists());
+        assert!(
+            folder.path().join("cleaned").exists()
+                && folder.path().join("out/runs.parquet").exists()
+        );
         assert!(ringfence_in(folder.path(), &["show", "out"]).ok().contains("b against a"));
     }
 }
@@ -45,30 +49,44 @@ fn an_interruption_keeps_what_was_measured_and_ends_what_runs() {
 #[test]
 fn one_command_alone_is_measured_shown_and_exported() {
     let folder = Folder::new();
-    let args = ["sleep 0.01", "--runs", "8", "--warmup", "0", "--out", "out", "--export-json", "x.json"];
+    let args =
+        ["sleep 0.01", "--runs", "8", "--warmup", "0", "--out", "out", "--export-json", "x.json"];
     let ran = versus(&folder, &args);
     let said = ran.said();
-    assert!(said.contains("A run of 'sleep 0.01' takes") && said.contains("interval over 8 runs"), "{said}");
+    assert!(
+        said.contains("A run of 'sleep 0.01' takes") && said.contains("interval over 8 runs"),
+        "{said}"
+    );
     assert!(!said.contains("left processes") && !said.contains("against"), "{said}");
     let shown = ringfence_in(folder.path(), &["show", "out", "--json"]).json();
     let found = &shown["versus"];
-    assert_eq!((&found["verdict"], &found["comparisons"]), (&"alone".into(), &serde_json::json!([])));
+    assert_eq!(
+        (&found["verdict"], &found["comparisons"]),
+        (&"alone".into(), &serde_json::json!([]))
+    );
     assert!(found["commands"][0]["time"]["low"].as_f64().is_some_and(|ns| ns > 10e6), "{found}");
     let exported: serde_json::Value = serde_json::from_str(&read(&folder, "x.json")).unwrap();
     assert_eq!(exported["results"][0]["times"].as_array().map(Vec::len), Some(8));
     let page = read(&folder, "out/report.html");
-    assert!(page.contains("How long does this command take?") && !page.contains("None of these differs"));
+    assert!(
+        page.contains("How long does this command take?")
+            && !page.contains("None of these differs")
+    );
 }
 
 #[test]
 fn a_given_time_is_a_budget_whatever_the_number_of_runs() {
     let folder = Folder::new();
-    let many = versus(&folder, &["sleep 0.01", "--runs", "1000000", "--time", "1s", "--out", "many"]);
+    let many =
+        versus(&folder, &["sleep 0.01", "--runs", "1000000", "--time", "1s", "--out", "many"]);
     assert!(many.said().contains("of 1000000 runs fit into a time of 1"), "{}", many.stdout);
     // A later run that does not end is ended, too, before there is a figure and after it.
-    let script =
-        |after: u32| format!("echo x >> {after}; if [ $(wc -l < {after}) -gt {after} ]; then sleep 600; fi");
-    let args = |script: &str, out: &str| ["-w", "0", "--time", "5s", "--out", out, script].map(str::to_owned);
+    let script = |after: u32| {
+        format!("echo x >> {after}; if [ $(wc -l < {after}) -gt {after} ]; then sleep 600; fi")
+    };
+    let args = |script: &str, out: &str| {
+        ["-w", "0", "--time", "5s", "--out", out, script].map(str::to_owned)
+    };
     let run = |after: u32, out: &str| {
         let args = args(&script(after), out);
         versus(&folder, &args.iter().map(String::as_str).collect::<Vec<_>>())
@@ -78,7 +96,11 @@ fn a_given_time_is_a_budget_whatever_the_number_of_runs() {
     assert!(early.stderr.contains("give more than --time"), "{}", early.stderr);
     let late = run(5, "late");
     assert_eq!(late.code(), Some(1), "{}", late.stderr);
-    assert!(late.stdout.contains("Ended early: the time was over before a run had ended"), "{}", late.stdout);
+    assert!(
+        late.stdout.contains("Ended early: the time was over before a run had ended"),
+        "{}",
+        late.stdout
+    );
 }
 
 #[test]
@@ -97,8 +119,10 @@ fn what_cleans_up_and_fails_is_no_early_end() {
 #[test]
 fn one_request_to_end_that_comes_twice_is_one() {
     let folder = Folder::new();
-    let args = ["versus", "sleep 0.05", "--time", "10min", "--margin", "0.0001%", "--out", "out", "-q"];
-    let run = Running::start(folder.path(), &[&args[..], &["--conclude", "echo x >> runs"]].concat());
+    let args =
+        ["versus", "sleep 0.05", "--time", "10min", "--margin", "0.0001%", "--out", "out", "-q"];
+    let run =
+        Running::start(folder.path(), &[&args[..], &["--conclude", "echo x >> runs"]].concat());
     wait_for("some runs", || folder.path().join("runs").exists().then_some(()));
     // Both are pending when it continues, however busy the machine is.
     for signal in [libc::SIGSTOP, libc::SIGTERM, libc::SIGINT, libc::SIGCONT] {
@@ -133,10 +157,13 @@ fn processes_that_runs_leave_behind_are_reported() {
 fn a_kill_loses_the_run_under_way_at_most() {
     let folder = Folder::new();
     // Alike, so that nothing settles it.
-    let args = ["versus", "sleep 0.02", "sleep 0.02", "--time", "10min", "--out", "out", "-q", "-w", "0"];
+    let args =
+        ["versus", "sleep 0.02", "sleep 0.02", "--time", "10min", "--out", "out", "-q", "-w", "0"];
     let waits = ["--conclude", "echo x >> runs", "--margin", "0.0001%"];
     let run = Running::start(folder.path(), &[&args[..], &waits].concat());
-    let made = || fs::read_to_string(folder.path().join("runs")).unwrap_or_default().lines().count() as u64;
+    let made = || {
+        fs::read_to_string(folder.path().join("runs")).unwrap_or_default().lines().count() as u64
+    };
     wait_for("some runs", || (made() > 20).then_some(()));
     run.signal(libc::SIGKILL);
     run.wait();
@@ -181,16 +208,31 @@ fn what_cannot_be_kept_is_told_all_the_same() {
     }
     let folder = Folder::new();
     std::os::unix::fs::symlink(full, folder.path().join("link")).unwrap();
-    let ran = versus(&folder, &["true", "true", "-r", "4", "-w", "0", "--out", "out", "--output", "./link"]);
+    let ran = versus(
+        &folder,
+        &["true", "true", "-r", "4", "-w", "0", "--out", "out", "--output", "./link"],
+    );
     // 'true' prints nothing, so that a full device is no trouble.
     ran.ok();
-    let ran =
-        versus(&folder, &["echo x", "echo x", "-r", "4", "-w", "0", "--out", "echoed", "--output", "./link"]);
+    let ran = versus(
+        &folder,
+        &["echo x", "echo x", "-r", "4", "-w", "0", "--out", "echoed", "--output", "./link"],
+    );
     assert_eq!(ran.code(), Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("No space left on device"), "{}", ran.stderr);
     // The folder goes while it is measured: the figures are printed all the same.
-    let gone =
-        ["true", "true", "-r", "4", "-w", "0", "--out", "gone/out", "--cleanup", "rm -rf gone; touch gone"];
+    let gone = [
+        "true",
+        "true",
+        "-r",
+        "4",
+        "-w",
+        "0",
+        "--out",
+        "gone/out",
+        "--cleanup",
+        "rm -rf gone; touch gone",
+    ];
     let ran = versus(&folder, &gone);
     assert!(matches!(ran.code(), Some(1 | 2)), "{}", ran.stderr);
     assert!(
@@ -204,19 +246,35 @@ fn what_cannot_be_kept_is_told_all_the_same() {
 #[test]
 fn a_disk_that_fills_up_costs_the_folder_and_not_the_figures() {
     let folder = Folder::new();
-    let mounted =
-        Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "none"]).arg(folder.path()).status();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64k", "none"])
+        .arg(folder.path())
+        .status();
     if !mounted.is_ok_and(|status| status.success()) {
         return skip("a tmpfs cannot be mounted here");
     }
-    let args =
-        ["true", "true", "-r", "4", "-w", "0", "--out", "out", "--cleanup", "cat /dev/zero > fill || true"];
+    let args = [
+        "true",
+        "true",
+        "-r",
+        "4",
+        "-w",
+        "0",
+        "--out",
+        "out",
+        "--cleanup",
+        "cat /dev/zero > fill || true",
+    ];
     let ran = versus(&folder, &[&args[..], &["--export-json", "-"]].concat());
     let _ = Command::new("umount").arg(folder.path()).status();
     assert_eq!(ran.code(), Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("No space left on device (os error 28)"), "{}", ran.stderr);
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
-    assert!(ran.stdout.contains("b against a") && ran.stdout.contains("\"exit_codes\": ["), "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("b against a") && ran.stdout.contains("\"exit_codes\": ["),
+        "{}",
+        ran.stdout
+    );
 }
 
 #[test]
@@ -246,13 +304,19 @@ fn commands_that_run_on_are_compared_by_their_progress() {
         "{three}"
     );
     let found =
-        until_it_is(&folder, 0, &[&["--a", &slow, "--b", &fast, "--json"], &args[..]].concat()).json();
+        until_it_is(&folder, 0, &[&["--a", &slow, "--b", &fast, "--json"], &args[..]].concat())
+            .json();
     assert_eq!(found["schema"], "ringfence/experiment/3");
     assert_eq!(found["judged"][0]["within"], true, "{found}");
     // What ends is no command that runs on.
-    let ends = versus(&folder, &["true", "true", "--progress", "lines", "--time", "5s", "--out", "ends"]);
+    let ends =
+        versus(&folder, &["true", "true", "--progress", "lines", "--time", "5s", "--out", "ends"]);
     assert_eq!(ends.code(), Some(1), "{}{}", ends.stdout, ends.stderr);
-    assert!(ends.stderr.contains("commands that end are compared as whole runs"), "{}", ends.stderr);
+    assert!(
+        ends.stderr.contains("commands that end are compared as whole runs"),
+        "{}",
+        ends.stderr
+    );
     let short = versus(&folder, &["true", "true", "--progress", "lines", "--time", "100ms"]);
     assert_eq!(short.code(), Some(2));
     assert!(short.stderr.contains("--time 100ms is too short"), "{}", short.stderr);
@@ -319,11 +383,15 @@ assert [len(answer) for answer in answers] == [6, 2], answers
 assert all(0.001 < ratio < 1000 for _, ratio in answers[1]), answers
 ";
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".into());
-    let ran = Command::new(&python).args(["-c", SCRIPT]).arg(docs).current_dir(folder.path()).output();
+    let ran =
+        Command::new(&python).args(["-c", SCRIPT]).arg(docs).current_dir(folder.path()).output();
     match ran {
         Ok(ran) if ran.status.success() => {}
         Ok(ran) if ran.status.code() == Some(77) => {
-            skip(&format!("{python} lacks a module: {}", String::from_utf8_lossy(&ran.stdout).trim()));
+            skip(&format!(
+                "{python} lacks a module: {}",
+                String::from_utf8_lossy(&ran.stdout).trim()
+            ));
         }
         Ok(ran) => panic!("{}", String::from_utf8_lossy(&ran.stderr)),
         Err(_) => skip(&format!("there is no {python}")),

@@ -10,14 +10,20 @@ fn runs_know_their_number_as_hyperfine_tells_it() {
     let folder = Folder::new();
     let say = |what: &str| format!("echo {what} ${{HYPERFINE_ITERATION:-none}} >> log");
     let (a, setup, prepare) = (say("a"), say("setup"), say("prepare"));
-    let args = [&a, "true", "--setup", &setup, "--prepare", &prepare, "--cleanup", "echo done >> log"];
+    let args =
+        [&a, "true", "--setup", &setup, "--prepare", &prepare, "--cleanup", "echo done >> log"];
     versus(&folder, &[&args[..], &["-w", "2", "-r", "2", "--out", "out"]].concat()).ok();
     let log = read(&folder, "log");
-    let of = |what: &str| -> Vec<&str> { log.lines().filter_map(|line| line.strip_prefix(what)).collect() };
+    let of = |what: &str| -> Vec<&str> {
+        log.lines().filter_map(|line| line.strip_prefix(what)).collect()
+    };
     assert_eq!(of("setup "), ["none"]);
     assert_eq!(of("a "), ["warmup-0", "warmup-1", "0", "1"]);
     // Before each of two commands.
-    assert_eq!(of("prepare ").concat(), ["warmup-0", "warmup-1", "0", "1"].map(|one| one.repeat(2)).concat());
+    assert_eq!(
+        of("prepare ").concat(),
+        ["warmup-0", "warmup-1", "0", "1"].map(|one| one.repeat(2)).concat()
+    );
 }
 
 #[test]
@@ -37,8 +43,20 @@ fn the_first_parameter_changes_fastest_and_columns_are_sorted() {
 #[test]
 fn tables_are_sorted_and_seconds_have_three_digits() {
     let folder = Folder::new();
-    let args =
-        ["sleep 0.05", "sleep 0.01", "-w", "0", "-r", "4", "-n", "long", "-n", "short", "-u", "second"];
+    let args = [
+        "sleep 0.05",
+        "sleep 0.01",
+        "-w",
+        "0",
+        "-r",
+        "4",
+        "-n",
+        "long",
+        "-n",
+        "short",
+        "-u",
+        "second",
+    ];
     let table = |sort: &str, out: &str| {
         let export = ["--sort", sort, "--export-markdown", "h.md", "--out", out];
         let ran = versus(&folder, &[&args[..], &export].concat());
@@ -55,7 +73,10 @@ fn tables_are_sorted_and_seconds_have_three_digits() {
     // The least and the most.
     let cells: Vec<&str> = sorted.lines().last().unwrap().split(" | ").skip(2).take(2).collect();
     let digits = |cell: &&str| cell.split_once('.').map(|(_, digits)| digits.len());
-    assert!(sorted.contains("Mean [s]") && cells.iter().all(|cell| digits(cell) == Some(3)), "{sorted}");
+    assert!(
+        sorted.contains("Mean [s]") && cells.iter().all(|cell| digits(cell) == Some(3)),
+        "{sorted}"
+    );
     let wrong = ringfence_in(folder.path(), &["versus", "true", "true", "--sort", "size"]);
     assert_eq!(wrong.code(), Some(2), "{}", wrong.stderr);
 }
@@ -67,7 +88,11 @@ fn names_of_any_kind_stay_in_their_cell_and_thirty_settings_are_told_apart() {
     let args = ["true", "true", "-n", name, "-n", "short", "-w", "0", "-r", "4", "--out", "one"];
     let exports = ["--export-markdown", "h.md", "--export-summary", "s.md"];
     let ran = versus(&folder, &[&args[..], &exports].concat());
-    assert!(!ran.said().contains('\u{1b}') && ran.stdout.contains("\\u{1b}[31m<b>"), "{}", ran.stdout);
+    assert!(
+        !ran.said().contains('\u{1b}') && ran.stdout.contains("\\u{1b}[31m<b>"),
+        "{}",
+        ran.stdout
+    );
     let markdown = read(&folder, "h.md");
     assert_eq!(markdown.lines().count(), 4, "{markdown}");
     assert!(read(&folder, "s.md").contains("&lt;b> | c)**"), "{}", read(&folder, "s.md"));
@@ -75,7 +100,8 @@ fn names_of_any_kind_stay_in_their_cell_and_thirty_settings_are_told_apart() {
     assert!(versus(&folder, &many).said().contains("ad against a (n=30 against n=1)"));
 }
 
-// What asks the terminal for a password would be stopped in the background, and waited for without end.
+// What asks the terminal for a password would be stopped in the background, and waited for without
+// end.
 #[test]
 fn commands_have_no_terminal() {
     let folder = Folder::new();
@@ -98,7 +124,11 @@ fn a_signal_is_an_exit_code_as_in_shells() {
     let args = ["true", killed, "-N", "-r", "3", "-w", "0", "--export-json", "out.json"];
     versus(&folder, &[&args[..], &["--ignore-failure=137"]].concat()).ok();
     let exported: serde_json::Value = serde_json::from_str(&read(&folder, "out.json")).unwrap();
-    assert_eq!(exported["results"][1]["exit_codes"], serde_json::json!([137, 137, 137]), "{exported}");
+    assert_eq!(
+        exported["results"][1]["exit_codes"],
+        serde_json::json!([137, 137, 137]),
+        "{exported}"
+    );
     assert_eq!(versus(&folder, &[&args[..], &["--ignore-failure=1"]].concat()).code(), Some(1));
 }
 
@@ -112,7 +142,8 @@ fn what_is_exported_to_stays_what_it_is() {
     symlink("target.csv", at("link.csv")).unwrap();
     symlink("/dev/null", at("null")).unwrap();
     let args = ["true", "false", "-i", "-N", "-r", "2", "-w", "0"];
-    let exports = ["--export-json", "private.json", "--export-csv", "link.csv", "--export-markdown", "null"];
+    let exports =
+        ["--export-json", "private.json", "--export-csv", "link.csv", "--export-markdown", "null"];
     versus(&folder, &[&args[..], &exports].concat()).ok();
     assert!(read(&folder, "private.json").contains("\"results\""));
     assert_eq!(fs::metadata(at("private.json")).unwrap().permissions().mode() & 0o777, 0o600);
@@ -126,7 +157,10 @@ fn what_is_exported_to_stays_what_it_is() {
         env!("CARGO_BIN_EXE_ringfence"),
         args.join(" ")
     );
-    let status = std::process::Command::new("bash").args(["-c", &script]).current_dir(folder.path()).status();
+    let status = std::process::Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .status();
     assert!(status.unwrap().success());
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !fs::read_to_string(at("piped.csv")).is_ok_and(|text| text.starts_with("command,mean,")) {

@@ -40,17 +40,28 @@ fn the_exit_code_is_the_verdict() {
     let folder = Folder::new();
     let (short, long) = ("sleep 0.02", "sleep 0.04");
     let time = ["--time", "20s"];
-    let over =
-        until_it_is(&folder, 3, &[&["--a", short, "--b", long, "--budget", "20%"], &time[..]].concat());
+    let over = until_it_is(
+        &folder,
+        3,
+        &[&["--a", short, "--b", long, "--budget", "20%"], &time[..]].concat(),
+    );
     assert!(over.stdout.contains("Verdict: over the budget of 20 %"), "{}", over.stdout);
     assert!(over.stderr.contains("the budget is missed"), "{}", over.stderr);
     until_it_is(&folder, 0, &[&["--a", long, "--b", short, "--budget", "20%"], &time[..]].concat());
-    until_it_is(&folder, 0, &[&["--a", short, "--b", short, "--budget", "50%"], &time[..]].concat());
+    until_it_is(
+        &folder,
+        0,
+        &[&["--a", short, "--b", short, "--budget", "50%"], &time[..]].concat(),
+    );
     // Of too few runs nothing is claimed.
     let few = ["--a", short, "--b", long, "--budget", "1%", "--runs", "3", "--warmup", "0"];
     let undecided = until_it_is(&folder, 4, &few);
     assert!(undecided.stdout.contains("too few rounds: 3"), "{}", undecided.stdout);
-    assert!(undecided.stdout.contains("Verdict: undecided for a budget of 1 %"), "{}", undecided.stdout);
+    assert!(
+        undecided.stdout.contains("Verdict: undecided for a budget of 1 %"),
+        "{}",
+        undecided.stdout
+    );
     // Without a budget it is a comparison, whatever comes out.
     let plain = versus(&folder, &[short, long, "--runs", "12", "--out", "plain"]);
     assert!(plain.said().contains("b against a"), "{}", plain.stdout);
@@ -62,8 +73,8 @@ fn the_exit_code_is_the_verdict() {
 fn json_is_as_its_schema_says_and_hyperfines_is_as_its_scripts_want() {
     let folder = Folder::new();
     let args = [
-        "--runs", "6", "--warmup", "1", "--json", "--out", "out", "--label", "c0ffee", "-n", "one", "-n",
-        "two",
+        "--runs", "6", "--warmup", "1", "--json", "--out", "out", "--label", "c0ffee", "-n", "one",
+        "-n", "two",
     ];
     let exports = [
         "--export-json",
@@ -75,7 +86,8 @@ fn json_is_as_its_schema_says_and_hyperfines_is_as_its_scripts_want() {
         "--export-summary",
         "s.md",
     ];
-    let found = versus(&folder, &[&["sleep 0.01", "sleep 0.02; :"], &args[..], &exports].concat()).json();
+    let found =
+        versus(&folder, &[&["sleep 0.01", "sleep 0.02; :"], &args[..], &exports].concat()).json();
     assert_eq!(found["schema"], "ringfence/versus/1");
     let versus = &found["versus"];
     assert_eq!((&versus["label"], &versus["shell"]), (&"c0ffee".into(), &"sh".into()));
@@ -119,7 +131,8 @@ fn json_is_as_its_schema_says_and_hyperfines_is_as_its_scripts_want() {
     assert!(mean > 0.005 && mean < 60.0, "{csv}");
     let markdown = read(&folder, "h.md");
     assert!(
-        markdown.starts_with("| Command | Mean [ms] | Min [ms] | Max [ms] | Relative |\n|:---|---:|"),
+        markdown
+            .starts_with("| Command | Mean [ms] | Min [ms] | Max [ms] | Relative |\n|:---|---:|"),
         "{markdown}"
     );
     assert!(read(&folder, "s.md").contains("- **b against a (two against one)**: "));
@@ -132,10 +145,14 @@ fn a_script_for_hyperfine_reads_the_export() {
 import json, statistics, sys
 for b in json.load(open(sys.argv[1]))['results']:
     t = b['times']
-    label = b['command'] if 'parameters' not in b else ','.join(k + '=' + v for k, v in b['parameters'].items())
-    assert abs(statistics.mean(t) - b['mean']) < 1e-9 and abs(statistics.stdev(t) - b['stddev']) < 1e-9
-    assert abs(statistics.median(t) - b['median']) < 1e-9 and min(t) == b['min'] and max(t) == b['max']
-    assert b['user'] + b['system'] >= 0 and len(b['exit_codes']) == len(b['memory_usage_byte']) == len(t)
+    label = b['command'] if 'parameters' not in b else ','.join(k + '=' + v for k, v in \
+    b['parameters'].items())
+    assert abs(statistics.mean(t) - b['mean']) < 1e-9 and abs(statistics.stdev(t) - b['stddev']) < \
+    1e-9
+    assert abs(statistics.median(t) - b['median']) < 1e-9 and min(t) == b['min'] and max(t) == \
+    b['max']
+    assert b['user'] + b['system'] >= 0 and len(b['exit_codes']) == len(b['memory_usage_byte']) == \
+    len(t)
     print(label)
 ";
     let folder = Folder::new();
@@ -154,7 +171,8 @@ for b in json.load(open(sys.argv[1]))['results']:
         "out",
     ];
     versus(&folder, &args).ok();
-    let script = Command::new("python3").args(["-c", SCRIPT, "h.json"]).current_dir(folder.path()).output();
+    let script =
+        Command::new("python3").args(["-c", SCRIPT, "h.json"]).current_dir(folder.path()).output();
     let Ok(script) = script else { return skip("there is no python3") };
     assert!(script.status.success(), "{}", String::from_utf8_lossy(&script.stderr));
     assert_eq!(String::from_utf8_lossy(&script.stdout), "s=0.01\ns=0.02\n");
@@ -182,8 +200,11 @@ fn what_belongs_around_runs_comes_in_order() {
         "--conclude",
         "echo conclude >> log",
     ];
-    versus(&folder, &[&args[..], &around, &["--cleanup", "echo cleanup >> log", "--out", "out"]].concat())
-        .ok();
+    versus(
+        &folder,
+        &[&args[..], &around, &["--cleanup", "echo cleanup >> log", "--out", "out"]].concat(),
+    )
+    .ok();
     let log = read(&folder, "log");
     let lines: Vec<&str> = log.lines().collect();
     assert_eq!((&lines[..2], lines[lines.len() - 1]), (&["setup1", "setup2"][..], "cleanup"));
@@ -203,7 +224,10 @@ fn what_belongs_around_runs_comes_in_order() {
         assert_eq!(round[0][..1], round[1][..1], "{round:?}");
     }
     let order = |round: &[&str]| round.join(" ");
-    assert!(ran.chunks(4).any(|round| order(round) != order(&ran[..4])), "always in the same order: {ran:?}");
+    assert!(
+        ran.chunks(4).any(|round| order(round) != order(&ran[..4])),
+        "always in the same order: {ran:?}"
+    );
 }
 
 #[test]
@@ -228,7 +252,11 @@ fn each_command_may_have_its_own_and_one_may_stand_for_all() {
     assert_eq!((read(&folder, "a").as_str(), read(&folder, "b").as_str()), ("1\n", "1\n"));
     let wrong = versus(&folder, &["true", "true", "true", "-p", "x", "-p", "y"]);
     assert_eq!(wrong.code(), Some(2));
-    assert!(wrong.stderr.contains("--prepare was given 2 times for 3 commands"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("--prepare was given 2 times for 3 commands"),
+        "{}",
+        wrong.stderr
+    );
 }
 
 #[test]
@@ -237,18 +265,35 @@ fn commands_that_fail_say_which_and_what_they_said() {
     let fails = "sh -c 'for i in 1 2 3 4 5 6 7 8; do echo line $i >&2; done; exit 7'";
     let ran = versus(&folder, &["true", fails, "--out", "out"]);
     assert_eq!(ran.code(), Some(1), "{}", ran.stderr);
-    for part in
-        ["b, ", "ended with exit code 7", "line 4\nline 5\nline 6\nline 7\nline 8", "--ignore-failure"]
-    {
+    for part in [
+        "b, ",
+        "ended with exit code 7",
+        "line 4\nline 5\nline 6\nline 7\nline 8",
+        "--ignore-failure",
+    ] {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
     assert!(!ran.stderr.contains("line 3"), "{}", ran.stderr);
     let killed = versus(&folder, &["true", "sh -c 'kill -9 $$'", "--out", "killed"]);
-    assert!(killed.code() == Some(1) && killed.stderr.contains("was ended by signal 9"), "{}", killed.stderr);
+    assert!(
+        killed.code() == Some(1) && killed.stderr.contains("was ended by signal 9"),
+        "{}",
+        killed.stderr
+    );
     for (ignored, code) in [("-i", 0), ("--ignore-failure=6,7", 0), ("--ignore-failure=6", 1)] {
         let ran = versus(
             &folder,
-            &["true", fails, ignored, "-r", "4", "-w", "0", "--out", ignored.trim_start_matches('-')],
+            &[
+                "true",
+                fails,
+                ignored,
+                "-r",
+                "4",
+                "-w",
+                "0",
+                "--out",
+                ignored.trim_start_matches('-'),
+            ],
         );
         assert_eq!(ran.code(), Some(code), "{ignored}: {}", ran.stderr);
         if code == 0 {
@@ -259,13 +304,22 @@ fn commands_that_fail_say_which_and_what_they_said() {
             );
         }
     }
-    for (flag, command) in
-        [("--setup", "exit 3"), ("--prepare", "exit 3"), ("--conclude", "exit 3"), ("--cleanup", "exit 3")]
-    {
-        let ran =
-            versus(&folder, &["true", "true", "-r", "1", "-w", "0", flag, command, "--out", &flag[2..]]);
+    for (flag, command) in [
+        ("--setup", "exit 3"),
+        ("--prepare", "exit 3"),
+        ("--conclude", "exit 3"),
+        ("--cleanup", "exit 3"),
+    ] {
+        let ran = versus(
+            &folder,
+            &["true", "true", "-r", "1", "-w", "0", flag, command, "--out", &flag[2..]],
+        );
         assert_eq!(ran.code(), Some(1), "{flag}: {}", ran.stderr);
-        assert!(ran.stderr.contains(&format!("{flag} 'exit 3' ended with exit code 3")), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains(&format!("{flag} 'exit 3' ended with exit code 3")),
+            "{}",
+            ran.stderr
+        );
     }
 }
 
@@ -278,15 +332,24 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["./nope", "true"][..], "starting './nope': No such file or directory (os error 2)"),
         (&["./text", "true"], "starting './text': Permission denied (os error 13)"),
         (&["nope-there-is-none 1", "true"], "nope-there-is-none: not found"),
-        (&["true", "--budget", "2%"], "--budget: one command alone has nothing to be compared with"),
-        (&["true", "--same-output"], "--same-output: one command alone has nothing to be compared with"),
+        (
+            &["true", "--budget", "2%"],
+            "--budget: one command alone has nothing to be compared with",
+        ),
+        (
+            &["true", "--same-output"],
+            "--same-output: one command alone has nothing to be compared with",
+        ),
         (&["true", "--progress", "lines"], "one command alone has nothing to be compared with"),
         (
             &["--parameter", "n=1,2", "sleep 0.0{m}"],
             "the parameter 'n' is in no command, and {m} has no values",
         ),
         (&["--parameter", "n=1,2", "sleep 0.0{n}{other}"], "there is no parameter 'other'"),
-        (&["--parameter", "n=1,2", "true {n}", "--prepare", "echo {other}"], "there is no parameter 'other'"),
+        (
+            &["--parameter", "n=1,2", "true {n}", "--prepare", "echo {other}"],
+            "there is no parameter 'other'",
+        ),
         (&["--a", "true"], "--b is missing"),
         (&["--b", "true"], "--a is missing"),
         (&["--b", "true", "true"], "cannot be"),
@@ -318,7 +381,10 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["true", "true", "--time", "0s"], "--time must be above 0"),
         (&["true", "--runs", "4", "--warmup", "1000000", "--time", "1s"], "give --time"),
         (&["true", "true", "--runs", "-3"], "'-3' cannot be used"),
-        (&["true", "--json", "--show-output"], "--json: what commands print would stand in the midst of it"),
+        (
+            &["true", "--json", "--show-output"],
+            "--json: what commands print would stand in the midst of it",
+        ),
         (&["true", "--export-csv", "x", "--export-json", "x"], "x is named for two exports"),
     ] {
         let ran = versus(&folder, args);
@@ -333,7 +399,11 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
 fn outputs_are_compared_where_that_is_asked() {
     let folder = Folder::new();
     let args = ["--same-output", "-r", "4", "-w", "0"];
-    versus(&folder, &[&["printf 'a\\nb\\n'", "echo a; echo b"], &args[..], &["--out", "same"]].concat()).ok();
+    versus(
+        &folder,
+        &[&["printf 'a\\nb\\n'", "echo a; echo b"], &args[..], &["--out", "same"]].concat(),
+    )
+    .ok();
     let ran = versus(
         &folder,
         &[&["printf 'a\\nb\\n'", "printf 'a\\nc\\n'"], &args[..], &["--out", "other"]].concat(),
@@ -344,7 +414,10 @@ fn outputs_are_compared_where_that_is_asked() {
         "{}",
         ran.stderr
     );
-    let ran = versus(&folder, &[&["sh -c 'echo $$'", "echo 1"], &args[..], &["--out", "random"]].concat());
+    let ran = versus(
+        &folder,
+        &[&["sh -c 'echo $$'", "echo 1"], &args[..], &["--out", "random"]].concat(),
+    );
     assert!(ran.stderr.contains("a prints something else each time"), "{}", ran.stderr);
     assert_eq!(folder.entries(), ["same"]);
 }
@@ -358,12 +431,16 @@ fn inputs_and_outputs_go_where_they_are_sent() {
         versus(&folder, &[&args[..], more].concat())
     };
     run(&["--output", "./one", "--output", "./two"], "files").ok();
-    assert_eq!((read(&folder, "one").as_str(), read(&folder, "two").as_str()), ("hello\n", "hello\n"));
+    assert_eq!(
+        (read(&folder, "one").as_str(), read(&folder, "two").as_str()),
+        ("hello\n", "hello\n")
+    );
     assert_eq!(run(&["--show-output"], "shown").ok().matches("hello\n").count(), 8);
     for dir in ["in-a", "in-b"] {
         fs::create_dir(folder.path().join(dir)).unwrap();
     }
-    let args = ["./say", "./say", "-r", "4", "-w", "0", "--dir", "in-a", "--dir", "in-b", "--out", "dirs"];
+    let args =
+        ["./say", "./say", "-r", "4", "-w", "0", "--dir", "in-a", "--dir", "in-b", "--out", "dirs"];
     let around = ["--setup", "printf '#!/bin/sh\npwd >> log' > say; chmod +x say; sync say"];
     versus(&folder, &[&args[..], &around].concat()).ok();
     assert_eq!(read(&folder, "in-b/log").matches("in-b\n").count(), 4);
@@ -386,8 +463,17 @@ fn inputs_and_outputs_go_where_they_are_sent() {
     let name = |place: usize| found["versus"]["commands"][place]["name"].clone();
     assert_eq!((name(0), name(1)), ("base".into(), "echo".into()));
     // Each run knows its number, as scripts for hyperfine expect.
-    let args =
-        ["sh -c 'echo $HYPERFINE_ITERATION >> log'", "true", "-N", "-r", "4", "-w", "0", "--out", "out"];
+    let args = [
+        "sh -c 'echo $HYPERFINE_ITERATION >> log'",
+        "true",
+        "-N",
+        "-r",
+        "4",
+        "-w",
+        "0",
+        "--out",
+        "out",
+    ];
     versus(&folder, &args).ok();
     assert_eq!(read(&folder, "log"), "0\n1\n2\n3\n");
 }
@@ -401,11 +487,14 @@ fn each_run_is_counted_for_itself() {
     if !support::is_installed("python3") {
         return skip("there is no python3");
     }
-    let found = versus(&folder, &["true", large, "-r", "4", "-w", "0", "--json", "--out", "out"]).json();
+    let found =
+        versus(&folder, &["true", large, "-r", "4", "-w", "0", "--json", "--out", "out"]).json();
     let of = |command: usize, quantity: &str| {
         let others = found["versus"]["commands"][command]["others"].as_array().unwrap().clone();
-        let one =
-            others.iter().find(|one| one[0] == quantity).unwrap_or_else(|| panic!("{quantity}: {found}"));
+        let one = others
+            .iter()
+            .find(|one| one[0] == quantity)
+            .unwrap_or_else(|| panic!("{quantity}: {found}"));
         one[1].as_f64().unwrap()
     };
     assert!(of(1, "peak_memory") > 64e6, "{found}");

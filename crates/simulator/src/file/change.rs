@@ -46,13 +46,15 @@ impl fmt::Display for Change {
 pub struct ChangeError(pub String);
 
 impl Description {
-    /// The description with other values, each given as `KEY=VALUE`: what it says otherwise stays. Its name, title and
-    /// sources say what was changed.
+    /// The description with other values, each given as `KEY=VALUE`: what it says otherwise stays.
+    /// Its name, title and sources say what was changed.
     ///
     /// # Errors
-    /// What has no such form, a key that the description does not have, and what describes no machine.
+    /// What has no such form, a key that the description does not have, and what describes no
+    /// machine.
     pub fn with_changes(&self, changes: &[String]) -> Result<(Self, Vec<Change>), ChangeError> {
-        let mut table: Table = self.text.parse().map_err(|_| ChangeError("this is not TOML".into()))?;
+        let mut table: Table =
+            self.text.parse().map_err(|_| ChangeError("this is not TOML".into()))?;
         let mut made: Vec<Change> = Vec::new();
         for text in changes {
             let (key, value) = text
@@ -74,21 +76,27 @@ impl Description {
         let said = made.iter().map(Change::to_string).collect::<Vec<_>>().join(", ");
         table.insert("name".into(), Value::String(format!("{}-changed", self.name)));
         table.insert("title".into(), Value::String(format!("{}, changed: {said}", self.title)));
-        let text = toml::to_string(&table).map_err(|error| ChangeError(format!("{said}: {error}")))?;
+        let text =
+            toml::to_string(&table).map_err(|error| ChangeError(format!("{said}: {error}")))?;
         // The line is one of a file that nobody has written.
-        let changed =
-            Self::parse(&text).map_err(|error| ChangeError(format!("with {said}: {}", error.why)))?;
+        let changed = Self::parse(&text)
+            .map_err(|error| ChangeError(format!("with {said}: {}", error.why)))?;
         Ok((changed, made))
     }
 
     fn change(&self, table: &mut Table, key: &str, value: &str) -> Result<Change, ChangeError> {
         let all = leaves(&self.text).unwrap_or_default();
-        let was =
-            all.iter().find(|leaf| leaf.path == key && leaf.wants_source()).map(|leaf| leaf.value.clone());
+        let was = all
+            .iter()
+            .find(|leaf| leaf.path == key && leaf.wants_source())
+            .map(|leaf| leaf.value.clone());
         let optional = OPTIONAL.map(|name| format!("processor.{name}"));
         let found = find(table, key, was.is_none() && optional.iter().any(|known| known == key));
-        let Some(place) = found.filter(|_| was.is_some() || optional.iter().any(|known| known == key)) else {
-            let known = all.iter().filter(|leaf| leaf.wants_source()).map(|leaf: &Leaf| leaf.path.as_str());
+        let Some(place) =
+            found.filter(|_| was.is_some() || optional.iter().any(|known| known == key))
+        else {
+            let known =
+                all.iter().filter(|leaf| leaf.wants_source()).map(|leaf: &Leaf| leaf.path.as_str());
             let known: Vec<&str> = known.chain(optional.iter().map(String::as_str)).collect();
             let near = nearest(key, &known).map(|near| format!("; did you mean {near}?"));
             return Err(ChangeError(format!(
@@ -101,16 +109,23 @@ impl Description {
             )));
         };
         // A word is a text.
-        let parsed = format!("value = {value}").parse::<Table>().ok().and_then(|mut one| one.remove("value"));
+        let parsed = format!("value = {value}")
+            .parse::<Table>()
+            .ok()
+            .and_then(|mut one| one.remove("value"));
         let parsed = parsed.unwrap_or_else(|| Value::String(value.into()));
         if was.is_some() && same(place, &parsed) {
-            return Err(ChangeError(format!("{key} is {value} in {}: give it another value", self.name)));
+            return Err(ChangeError(format!(
+                "{key} is {value} in {}: give it another value",
+                self.name
+            )));
         }
         *place = parsed;
         if let Some(Value::Table(sources)) = table.get_mut("sources") {
             sources.retain(|path, _| !is_at_or_below(path, key));
             let before = was.as_ref().map_or("not there".to_owned(), |was| was.clone());
-            sources.insert(key.into(), Value::String(format!("changed; in {}: {before}", self.name)));
+            sources
+                .insert(key.into(), Value::String(format!("changed; in {}: {before}", self.name)));
         }
         Ok(Change { key: key.into(), was, value: value.into() })
     }
@@ -127,7 +142,8 @@ fn same(one: &Value, other: &Value) -> bool {
 
 // The value at a path; one that is not there is made, where it may.
 fn find<'a>(table: &'a mut Table, path: &str, make: bool) -> Option<&'a mut Value> {
-    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let (first, rest) =
+        path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let (name, place) = match first.strip_suffix(']').and_then(|first| first.split_once('[')) {
         Some((name, place)) => (name, Some(place.parse::<usize>().ok()?)),
         None => (first, None),

@@ -35,7 +35,8 @@ impl Description {
         for leaf in leaves.iter().filter(|leaf| leaf.wants_source()) {
             if self.source(&leaf.path).is_none_or(|source| source.trim().is_empty()) {
                 let why = format!(
-                    "nothing says where {} = {} comes from: name its source in [sources], under \"{}\" or a table that it is in",
+                    "nothing says where {} = {} comes from: name its source in [sources], under \
+                     \"{}\" or a table that it is in",
                     leaf.path, leaf.value, leaf.path
                 );
                 return Err(MachineFileError { line: Some(leaf.line), why });
@@ -44,7 +45,10 @@ impl Description {
         for path in self.sources.keys() {
             if !leaves.iter().any(|leaf| leaf.wants_source() && is_at_or_below(&leaf.path, path)) {
                 let why = format!("[sources] names \"{path}\", which is no value of this file");
-                return Err(MachineFileError { line: line_of(&format!("sources.{path}"), leaves), why });
+                return Err(MachineFileError {
+                    line: line_of(&format!("sources.{path}"), leaves),
+                    why,
+                });
             }
         }
         Ok(())
@@ -56,14 +60,25 @@ impl Description {
         must(
             good,
             "name",
-            format!("name = \"{}\" is not made of lower case letters, digits and hyphens", self.name),
+            format!(
+                "name = \"{}\" is not made of lower case letters, digits and hyphens",
+                self.name
+            ),
         )?;
-        must(!self.title.trim().is_empty(), "title", "title is empty: say in a few words which machine it is")
+        must(
+            !self.title.trim().is_empty(),
+            "title",
+            "title is empty: say in a few words which machine it is",
+        )
     }
 
     fn processor(&self) -> Checked {
         let processor = &self.processor;
-        must((0.1..=10.0).contains(&processor.ghz), "processor.ghz", "processor.ghz must be from 0.1 to 10")?;
+        must(
+            (0.1..=10.0).contains(&processor.ghz),
+            "processor.ghz",
+            "processor.ghz must be from 0.1 to 10",
+        )?;
         let step = processor.multiply_ns;
         must(
             (0.01..=1000.0).contains(&step),
@@ -77,10 +92,15 @@ impl Description {
             "processor.flush lacks \"clflush\", which every x86-64 processor has",
         )?;
         let width = processor.widths.contains(&Width::Sse2);
-        must(width, "processor.widths", "processor.widths lacks \"sse2\", which every x86-64 processor has")?;
-        for (classes, path) in
-            [(processor.classes, "processor.classes"), (processor.l2_classes, "processor.l2_classes")]
-        {
+        must(
+            width,
+            "processor.widths",
+            "processor.widths lacks \"sse2\", which every x86-64 processor has",
+        )?;
+        for (classes, path) in [
+            (processor.classes, "processor.classes"),
+            (processor.l2_classes, "processor.l2_classes"),
+        ] {
             let holds = classes.is_none_or(|classes| (1..=MOST_CLASSES).contains(&classes));
             must(holds, path, format!("{path} must be from 1 to {MOST_CLASSES}"))?;
         }
@@ -97,7 +117,11 @@ impl Description {
             "processor.last_level must be 2 or 3",
         )?;
         let bits = processor.mask_bits.is_none_or(|bits| bits > 0 && ways % bits == 0);
-        must(bits, "processor.mask_bits", format!("processor.mask_bits must divide the {ways} ways of llc"))?;
+        must(
+            bits,
+            "processor.mask_bits",
+            format!("processor.mask_bits must divide the {ways} ways of llc"),
+        )?;
         let classless = [
             (processor.mask_bits.is_some(), "mask_bits"),
             (processor.bandwidth_control, "bandwidth_control"),
@@ -112,7 +136,8 @@ impl Description {
                 format!("{path} needs processor.classes: without classes nothing is shared out"),
             )?;
         }
-        let keeps = processor.pseudo_lock.is_none() || self.parts.llc.inclusion != Inclusion::Victim;
+        let keeps =
+            processor.pseudo_lock.is_none() || self.parts.llc.inclusion != Inclusion::Victim;
         must(
             keeps,
             "processor.pseudo_lock",
@@ -122,7 +147,10 @@ impl Description {
         must(
             level.is_none_or(|level| level == self.last_level()),
             "processor.pseudo_lock",
-            format!("processor.pseudo_lock must be of the last level, which is level {}", self.last_level()),
+            format!(
+                "processor.pseudo_lock must be of the last level, which is level {}",
+                self.last_level()
+            ),
         )
     }
 
@@ -131,7 +159,8 @@ impl Description {
         must(
             processor.l2_classes.is_none() || self.last_level() == 3,
             "processor.l2_classes",
-            "processor.l2_classes is of a second level below which there is a third: where llc is the second level, processor.classes says it",
+            "processor.l2_classes is of a second level below which there is a third: where llc is \
+             the second level, processor.classes says it",
         )?;
         let path = "processor.l2_mask_bits";
         let holds = processor.l2_mask_bits.is_none() || processor.l2_classes.is_some();
@@ -154,11 +183,16 @@ impl Description {
                 false => (None, "last_level = 3"),
             };
             let why = format!(
-                "{path} names \"l{last}\", whose ways are not shared out: that needs processor.{key}"
+                "{path} names \"l{last}\", whose ways are not shared out: that needs \
+                 processor.{key}"
             );
             must(classes.is_some(), path, why)?;
             let two = classes.is_some_and(|classes| classes > 1);
-            must(two, path, format!("{path} needs two classes at least: code and data have one each"))?;
+            must(
+                two,
+                path,
+                format!("{path} needs two classes at least: code and data have one each"),
+            )?;
             let once = processor.cdp.iter().filter(|other| *other == level).count() == 1;
             must(once, path, format!("{path} names \"l{last}\" twice"))?;
         }
@@ -178,7 +212,8 @@ impl Description {
                 Target::Dax(_) | Target::DevDax(_) => node.target.clone(),
                 Target::Node(id) => {
                     let why = format!(
-                        "{path} = \"{}\": nodes below {sockets} are the sockets' own: use node:{sockets} or higher",
+                        "{path} = \"{}\": nodes below {sockets} are the sockets' own: use \
+                         node:{sockets} or higher",
                         node.target
                     );
                     must(id >= sockets, &path, why)?;
@@ -186,7 +221,8 @@ impl Description {
                 }
                 Target::Tmpfs(_) | Target::File(_) => {
                     let why = format!(
-                        "{path} = \"{}\" is no memory of its own: use dram, dax:/path, devdax:/dev/daxX.Y or node:N",
+                        "{path} = \"{}\" is no memory of its own: use dram, dax:/path, \
+                         devdax:/dev/daxX.Y or node:N",
                         node.target
                     );
                     return Err((path, why));

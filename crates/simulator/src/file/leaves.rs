@@ -21,7 +21,8 @@ pub struct Leaf {
 impl Leaf {
     /// Whether it describes the machine: names and sources do not.
     pub fn wants_source(&self) -> bool {
-        !["name", "title", "noise"].contains(&self.path.as_str()) && !self.path.starts_with("sources.")
+        !["name", "title", "noise"].contains(&self.path.as_str())
+            && !self.path.starts_with("sources.")
     }
 }
 
@@ -35,11 +36,16 @@ pub fn leaves(text: &str) -> Result<Vec<Leaf>, Error> {
 
 fn below(table: &DeTable, prefix: &str, text: &str, found: &mut Vec<(usize, Leaf)>) {
     for (key, value) in table {
-        let path =
-            if prefix.is_empty() { key.get_ref().to_string() } else { format!("{prefix}.{}", key.get_ref()) };
+        let path = if prefix.is_empty() {
+            key.get_ref().to_string()
+        } else {
+            format!("{prefix}.{}", key.get_ref())
+        };
         match value.get_ref() {
             DeValue::Table(inner) => below(inner, &path, text, found),
-            DeValue::Array(array) if array.iter().all(|one| matches!(one.get_ref(), DeValue::Table(_))) => {
+            DeValue::Array(array)
+                if array.iter().all(|one| matches!(one.get_ref(), DeValue::Table(_))) =>
+            {
                 for (place, inner) in array.iter().enumerate() {
                     if let DeValue::Table(inner) = inner.get_ref() {
                         below(inner, &format!("{path}[{place}]"), text, found);
@@ -55,12 +61,14 @@ fn below(table: &DeTable, prefix: &str, text: &str, found: &mut Vec<(usize, Leaf
     }
 }
 
-/// The names of all tables, `nodes` for each that is one of several, and where the text has them, in bytes.
+/// The names of all tables, `nodes` for each that is one of several, and where the text has them,
+/// in bytes.
 pub fn tables(text: &str) -> Result<Vec<(String, Range<usize>)>, Error> {
     fn within(table: &DeTable, prefix: &str, found: &mut Vec<(String, Range<usize>)>) {
         for (key, value) in table {
             let name = key.get_ref();
-            let path = if prefix.is_empty() { name.to_string() } else { format!("{prefix}.{name}") };
+            let path =
+                if prefix.is_empty() { name.to_string() } else { format!("{prefix}.{name}") };
             let one = |value: &Spanned<DeValue>, found: &mut Vec<_>| {
                 if let DeValue::Table(inner) = value.get_ref() {
                     found.push((path.clone(), value.span()));
@@ -95,8 +103,11 @@ mod tests {
     #[test]
     fn values_have_paths_and_lines() {
         let text = "a = 1\n[b]\nc = [1, 2]\n[[d]]\ne = 'x'\n[d.f]\ng = 2.5\n[[d]]\ne = 'y'\n";
-        let found: Vec<(String, String, usize)> =
-            leaves(text).unwrap().into_iter().map(|leaf| (leaf.path, leaf.value, leaf.line)).collect();
+        let found: Vec<(String, String, usize)> = leaves(text)
+            .unwrap()
+            .into_iter()
+            .map(|leaf| (leaf.path, leaf.value, leaf.line))
+            .collect();
         let expected = [
             ("a", "1", 1),
             ("b.c", "[1, 2]", 3),
@@ -104,14 +115,18 @@ mod tests {
             ("d[0].f.g", "2.5", 7),
             ("d[1].e", "'y'", 9),
         ];
-        let expected: Vec<_> =
-            expected.into_iter().map(|(path, value, line)| (path.into(), value.into(), line)).collect();
+        let expected: Vec<_> = expected
+            .into_iter()
+            .map(|(path, value, line)| (path.into(), value.into(), line))
+            .collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn a_path_is_below_whole_parts_of_it() {
-        assert!(is_at_or_below("core.issue.load_ns", "core") && is_at_or_below("nodes[0].gib", "nodes"));
+        assert!(
+            is_at_or_below("core.issue.load_ns", "core") && is_at_or_below("nodes[0].gib", "nodes")
+        );
         assert!(is_at_or_below("core", "core") && !is_at_or_below("core_x", "core"));
         assert!(!is_at_or_below("nodes[10].gib", "nodes[1]"));
     }

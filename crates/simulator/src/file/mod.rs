@@ -50,16 +50,19 @@ pub struct Processor {
     /// The vector registers that it has.
     #[serde(deserialize_with = "widths")]
     pub widths: Vec<Width>,
-    /// One step of a dependent chain of a shift, an exclusive or and a multiplication of 64 bits, in ns.
+    /// One step of a dependent chain of a shift, an exclusive or and a multiplication of 64 bits,
+    /// in ns.
     pub multiply_ns: f64,
-    /// Which level the last-level cache is; absent: the third. Where it is the second, `[l2]` stands for nothing that the
-    /// machine has.
+    /// Which level the last-level cache is; absent: the third. Where it is the second, `[l2]`
+    /// stands for nothing that the machine has.
     pub last_level: Option<u32>,
     /// Classes of service of cache allocation in the last level; absent where it has none.
     pub classes: Option<u32>,
-    /// Bits of a mask of cache allocation, each for as many ways as any other; absent: one for each way.
+    /// Bits of a mask of cache allocation, each for as many ways as any other; absent: one for each
+    /// way.
     pub mask_bits: Option<u32>,
-    /// Classes of service of cache allocation in the second level, where that is a core's own; absent where it has none.
+    /// Classes of service of cache allocation in the second level, where that is a core's own;
+    /// absent where it has none.
     pub l2_classes: Option<u32>,
     /// As `mask_bits`, of the second level.
     pub l2_mask_bits: Option<u32>,
@@ -161,8 +164,9 @@ impl Description {
     /// Reads a machine file.
     ///
     /// # Errors
-    /// The first thing that is wrong with it, and the line where it stands: what is no TOML, an unknown or a missing
-    /// key, values that describe no machine, and values whose source is not named.
+    /// The first thing that is wrong with it, and the line where it stands: what is no TOML, an
+    /// unknown or a missing key, values that describe no machine, and values whose source is not
+    /// named.
     pub fn parse(text: &str) -> Result<Self, MachineFileError> {
         let of_toml = |error: toml::de::Error| {
             let (line, why) = missing::told(&error, text);
@@ -202,7 +206,8 @@ impl Description {
         self.processor.mask_bits.unwrap_or(self.parts.llc.ways)
     }
 
-    /// The same machine with another value, such as `2` for `nodes[2].channels`; the file's other lines stay as they are.
+    /// The same machine with another value, such as `2` for `nodes[2].channels`; the file's other
+    /// lines stay as they are.
     ///
     /// # Errors
     /// Where it has no such value, and as [`Self::parse`].

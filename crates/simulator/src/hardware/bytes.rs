@@ -10,7 +10,8 @@ pub fn hash(line: u32) -> u8 {
     ((line.wrapping_mul(0x9e37_79b9) >> 24) as u8).max(1)
 }
 
-/// The high bit of each byte that is zero. Bytes above the first such may be marked without being zero, too.
+/// The high bit of each byte that is zero. Bytes above the first such may be marked without being
+/// zero, too.
 #[inline]
 pub fn maybe_zero(bytes: u64) -> u64 {
     bytes.wrapping_sub(ONES) & !bytes & HIGH

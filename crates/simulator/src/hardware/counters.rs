@@ -50,7 +50,8 @@ counters! {
 }
 
 counters! {
-    /// What went over a channel, since the start of the run. Only a DIMM counts blocks and translations.
+    /// What went over a channel, since the start of the run. Only a DIMM counts blocks and
+    /// translations.
     ChannelCounters {
         /// Lines read over the bus.
         lines_read,

@@ -1,8 +1,8 @@
-//! A simulated machine: programs that load, store, flush and fence lines, on cores, caches and memory that a
-//! description gives, in whole picoseconds and exactly repeatable.
+//! A simulated machine: programs that load, store, flush and fence lines, on cores, caches and
+//! memory that a description gives, in whole picoseconds and exactly repeatable.
 //!
-//! The README says what is modelled, after which publications, and what is left out. Nothing here is measured: what
-//! comes out is as good as the description that goes in.
+//! The README says what is modelled, after which publications, and what is left out. Nothing here
+//! is measured: what comes out is as good as the description that goes in.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
 //! A run's memory: which node a page is on, and which cores have ever read it.
 //!
-//! Real machines know the cores of each line by a directory. Here it is the cores of each 4 KiB, and only so that the
-//! caches of cores that cannot have a line are not searched: what is where, the caches themselves say.
+//! Real machines know the cores of each line by a directory. Here it is the cores of each 4 KiB,
+//! and only so that the caches of cores that cannot have a line are not searched: what is where,
+//! the caches themselves say.
 
 use crate::hardware::program::Region;
 
@@ -19,7 +20,8 @@ impl Pages {
     /// The most lines of a run: 128 GiB.
     pub const MOST_LINES: u64 = (1 << 31) - PAGE as u64;
 
-    /// Gives out so many lines on a node, rounded up to whole pages; nothing where there is no room.
+    /// Gives out so many lines on a node, rounded up to whole pages; nothing where there is no
+    /// room.
     pub fn add(&mut self, node: u8, lines: u64) -> Option<Region> {
         let first = self.nodes.len() as u64 * u64::from(PAGE);
         let pages = lines.div_ceil(u64::from(PAGE));
@@ -32,7 +34,8 @@ impl Pages {
         Some(Region { first: first as u32, lines: lines as u32 })
     }
 
-    /// A line of nobody: in no region, of no core, and never asked for. There are as many as a last-level cache has places.
+    /// A line of nobody: in no region, of no core, and never asked for. There are as many as a
+    /// last-level cache has places.
     pub fn of_nobody(number: u32) -> u32 {
         (1 << 31) + number
     }

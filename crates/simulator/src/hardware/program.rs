@@ -56,9 +56,11 @@ pub enum Op {
     },
     /// Stores to a line.
     Store(Line),
-    /// Stores all of a line by an instruction that says so, as `rep movsb` does, so that its content is not read.
+    /// Stores all of a line by an instruction that says so, as `rep movsb` does, so that its
+    /// content is not read.
     StoreWhole(Line),
-    /// Stores so many bytes to a line past the caches. Its write-combining buffer leaves when it has 64.
+    /// Stores so many bytes to a line past the caches. Its write-combining buffer leaves when it
+    /// has 64.
     NtStore {
         /// Which.
         line: Line,
@@ -72,7 +74,8 @@ pub enum Op {
         /// Which.
         line: Line,
     },
-    /// Keeps younger stores and flushes back until memory has accepted all older flushes and non-temporal stores.
+    /// Keeps younger stores and flushes back until memory has accepted all older flushes and
+    /// non-temporal stores.
     Sfence,
     /// Keeps everything younger back until everything older is complete.
     Mfence,
@@ -84,7 +87,8 @@ pub enum Op {
     Compute(Ps),
     /// Does nothing for so long, and leaves the ports to the sibling.
     Rest(Ps),
-    /// Counts units of work as done once all older stores, flushes and fences have left the store buffer.
+    /// Counts units of work as done once all older stores, flushes and fences have left the store
+    /// buffer.
     Units(u32),
     /// Does nothing more.
     End,
@@ -92,8 +96,9 @@ pub enum Op {
 
 /// The program of one hardware thread.
 ///
-/// What a program needs to know of results is the time: behind [`Op::Lfence`] the next operation is asked for when the
-/// data of all loads is there, behind [`Op::Mfence`] when everything is complete.
+/// What a program needs to know of results is the time: behind [`Op::Lfence`] the next operation is
+/// asked for when the data of all loads is there, behind [`Op::Mfence`] when everything is
+/// complete.
 pub trait Program: Send {
     /// The next operation, asked for when the thread's front end is ready for it.
     fn next(&mut self, now: Ps) -> Op;

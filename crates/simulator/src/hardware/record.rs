@@ -7,8 +7,8 @@ use crate::hardware::time::Ps;
 
 /// Something that matters to what a crash leaves behind.
 ///
-/// Records stand in the order in which the simulated state changed. Times rise within a thread, and within a line that
-/// one thread uses; cores may be apart by up to the time from a core to memory.
+/// Records stand in the order in which the simulated state changed. Times rise within a thread, and
+/// within a line that one thread uses; cores may be apart by up to the time from a core to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Record {
     /// A store reached the first-level cache.
@@ -40,7 +40,8 @@ pub enum Record {
         /// When.
         at: Ps,
     },
-    /// A line left the caches, or a write-combining buffer, for memory, with all that was stored to it until then.
+    /// A line left the caches, or a write-combining buffer, for memory, with all that was stored to
+    /// it until then.
     Left {
         /// The line.
         line: Line,
@@ -49,7 +50,8 @@ pub enum Record {
         /// When.
         at: Ps,
     },
-    /// The write pending queue accepted a line. Of equal lines that left, the first is accepted first.
+    /// The write pending queue accepted a line. Of equal lines that left, the first is accepted
+    /// first.
     Accepted {
         /// The line.
         line: Line,

@@ -1,4 +1,5 @@
-//! What waits in order: a ring whose places are a power of two, so that each is found without a division or a comparison.
+//! What waits in order: a ring whose places are a power of two, so that each is found without a
+//! division or a comparison.
 
 use std::ops::{Index, IndexMut};
 

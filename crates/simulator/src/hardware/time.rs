@@ -3,7 +3,8 @@
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// Simulated time, or a span of it, in whole picoseconds: no rounding adds up, and equal seeds give equal times.
+/// Simulated time, or a span of it, in whole picoseconds: no rounding adds up, and equal seeds give
+/// equal times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ps(pub u64);
 

@@ -1,7 +1,9 @@
-//! What happens next: a timing wheel of buckets of 1,024 ps, with a heap for what lies beyond its reach of 4.2 us.
+//! What happens next: a timing wheel of buckets of 1,024 ps, with a heap for what lies beyond its
+//! reach of 4.2 us.
 //!
-//! Adding and taking an event costs the same however many there are, so that a line takes no longer with many threads.
-//! Events come out by time, then by rank, then in the order in which they were added.
+//! Adding and taking an event costs the same however many there are, so that a line takes no longer
+//! with many threads. Events come out by time, then by rank, then in the order in which they were
+//! added.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -235,7 +237,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        // Against sorting: whatever is added, on whichever side of the wheel's reach, comes out in order.
+        // Against sorting: whatever is added, on whichever side of the wheel's reach, comes out in
+        // order.
         #[test]
         fn events_come_out_by_time_then_rank_then_age(
             steps in prop::collection::vec((0_u64..12_000_000, 0_u32..3, 0_u64..9_000_000), 1..200)

@@ -1,4 +1,5 @@
-//! Regions that are locked into a last-level cache, and the parts of it that they take from everybody.
+//! Regions that are locked into a last-level cache, and the parts of it that they take from
+//! everybody.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,20 +29,28 @@ pub fn locked<'a>(
 ) -> impl Iterator<Item = (&'a PathBuf, Bytes, &'a Active)> {
     let active = cases.iter().flat_map(|case| &plan.cases[*case].active);
     active.filter_map(|active| match &plan.variants[active.role][active.variant].task {
-        Task::Read(Read { memory: Memory::Locked(device), size, .. }) => Some((device, *size, active)),
+        Task::Read(Read { memory: Memory::Locked(device), size, .. }) => {
+            Some((device, *size, active))
+        }
         _ => None,
     })
 }
 
 /// The regions that readers of these cases have, and the bits that each takes of its cache's masks.
-pub(super) fn locks(plan: &Plan, description: &Description, cases: &[usize]) -> Result<Vec<Lock>, String> {
+pub(super) fn locks(
+    plan: &Plan,
+    description: &Description,
+    cases: &[usize],
+) -> Result<Vec<Lock>, String> {
     let mut found: Vec<Lock> = Vec::new();
     for (device, size, active) in locked(plan, cases) {
         for cpu in plan.placed.cpus[active.role].iter().take(active.count as usize) {
             let llc = description.llc_and_socket(*cpu).0;
             match found.iter_mut().find(|lock| lock.device == *device && lock.llc == llc) {
                 Some(lock) => lock.bytes = lock.bytes.max(size.0),
-                None => found.push(Lock { device: device.clone(), llc, bytes: size.0, bits: Mask(0) }),
+                None => {
+                    found.push(Lock { device: device.clone(), llc, bytes: size.0, bits: Mask(0) })
+                }
             }
         }
     }

@@ -1,9 +1,10 @@
 //! What resctrl shares out on a described machine, and what an arm's table sets of it in a run.
 //!
-//! Each group is a class of service, in each last-level cache another one of the simulator's, and in cores with other masks of
-//! the second level too, since masks and limits differ by cache. A percentage of bandwidth control is taken of the requests
-//! that a core's fill buffers can make of DRAM when nothing else asks it for anything: the SDM leaves it to the processor what
-//! a percentage is of.
+//! Each group is a class of service, in each last-level cache another one of the simulator's, and
+//! in cores with other masks of the second level too, since masks and limits differ by cache. A
+//! percentage of bandwidth control is taken of the requests that a core's fill buffers can make of
+//! DRAM when nothing else asks it for anything: the SDM leaves it to the processor what a
+//! percentage is of.
 
 mod locked;
 mod offered;
@@ -19,7 +20,9 @@ use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::resctrl::Offered;
 use ringfence_persist::LINE;
 use ringfence_resctrl::info::Unit;
-use ringfence_resctrl::{GroupId, GroupState, Info, Mask, Mode, MountOptions, Resource, Schemata, State};
+use ringfence_resctrl::{
+    GroupId, GroupState, Info, Mask, Mode, MountOptions, Resource, Schemata, State,
+};
 
 use self::locked::{Lock, locked_bits, locks};
 pub use self::locked::{locked, not_locked};
@@ -35,13 +38,18 @@ impl Description {
         if percent >= ALL_PERCENT {
             return 0.0;
         }
-        self.scale().miss_ns / f64::from(self.parts.core.fill_buffers) * ALL_PERCENT as f64 / percent as f64
+        self.scale().miss_ns / f64::from(self.parts.core.fill_buffers) * ALL_PERCENT as f64
+            / percent as f64
     }
 }
 
 // The least time between two reads of a last-level cache, for eighths of a GB/s.
 fn read_gap_ns(eighths: u64) -> f64 {
-    if eighths >= ALL_EIGHTHS { 0.0 } else { LINE as f64 * 8.0 / eighths as f64 * 1e9 / f64::from(1 << 30) }
+    if eighths >= ALL_EIGHTHS {
+        0.0
+    } else {
+        LINE as f64 * 8.0 / eighths as f64 * 1e9 / f64::from(1 << 30)
+    }
 }
 
 // The machine's groups before anything is set: the default one.
@@ -91,12 +99,15 @@ pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<Stri
         true => locked_bits(&locks, domain),
         false => Mask(0),
     };
-    let refused = arm.resctrl.values().find_map(|schemata| refused(schemata, &offered.info, &taken));
+    let refused =
+        arm.resctrl.values().find_map(|schemata| refused(schemata, &offered.info, &taken));
     refused.or_else(|| {
-        let classes = Classes::of(plan, description, Some(&settings), &offered).all.len() + locks.len();
+        let classes =
+            Classes::of(plan, description, Some(&settings), &offered).all.len() + locks.len();
         (classes > CLASSES).then(|| {
             format!(
-                "it takes {classes} classes of service, one for each group, last-level cache and mask of the second \
+                "it takes {classes} classes of service, one for each group, last-level cache and \
+                 mask of the second \
                  level, and at most {CLASSES} are simulated"
             )
         })
@@ -105,7 +116,8 @@ pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<Stri
 
 // An arm that gives code and data one mask, where others give them two.
 fn undivided(arm: &Arm, description: &Description, options: MountOptions) -> Option<String> {
-    let levels = [description.last_ways(options), description.second_ways(options)].into_iter().flatten();
+    let levels =
+        [description.last_ways(options), description.second_ways(options)].into_iter().flatten();
     let named = |resource: &Resource| {
         arm.resctrl.values().flat_map(Schemata::settings).any(|(known, _, _)| known == resource)
     };
@@ -113,13 +125,15 @@ fn undivided(arm: &Arm, description: &Description, options: MountOptions) -> Opt
         let whole = level.whole();
         named(&whole).then(|| {
             format!(
-                "other arms give code and data masks of their own, and then there is no {whole}: set {whole}CODE and {whole}DATA"
+                "other arms give code and data masks of their own, and then there is no {whole}: \
+                 set {whole}CODE and {whole}DATA"
             )
         })
     })
 }
 
-/// What is to be known of masks for code and data, where a case that is run has such: a sentence for each level.
+/// What is to be known of masks for code and data, where a case that is run has such: a sentence
+/// for each level.
 pub fn notes(plan: &Plan, description: &Description) -> Vec<String> {
     let options = mounted(&plan.experiment);
     let run: Vec<usize> = plan.run_cases().collect();
@@ -130,12 +144,14 @@ pub fn notes(plan: &Plan, description: &Description) -> Vec<String> {
         .flat_map(Schemata::settings)
         .map(|(known, _, _)| known)
         .collect();
-    let levels = [description.last_ways(options), description.second_ways(options)].into_iter().flatten();
+    let levels =
+        [description.last_ways(options), description.second_ways(options)].into_iter().flatten();
     let sentence = |level: Ways| {
         let (code, data) = (level.code()?, level.data());
         (set.contains(&&code) || set.contains(&&data)).then(|| {
             format!(
-                "no instruction fetches are simulated: masks of {data} hold for all accesses, and those of {code} change \
+                "no instruction fetches are simulated: masks of {data} hold for all accesses, and \
+                 those of {code} change \
                  nothing"
             )
         })
@@ -143,32 +159,44 @@ pub fn notes(plan: &Plan, description: &Description) -> Vec<String> {
     levels.filter_map(sentence).collect()
 }
 
-// What the kernel would refuse of it (Linux, `cbm_validate` and `bw_validate`), where regions have taken bits.
-fn refused(schemata: &Schemata, info: &Info, taken: &dyn Fn(&Resource, u32) -> Mask) -> Option<String> {
+// What the kernel would refuse of it (Linux, `cbm_validate` and `bw_validate`), where regions have
+// taken bits.
+fn refused(
+    schemata: &Schemata,
+    info: &Info,
+    taken: &dyn Fn(&Resource, u32) -> Mask,
+) -> Option<String> {
     let named = schemata.settings().map(|(resource, domain, _)| (resource.clone(), domain));
     named.into_iter().find_map(|(resource, domain)| {
-        if let (Some(mask), Some(cache)) = (schemata.mask(&resource, domain), info.cache(&resource)) {
+        if let (Some(mask), Some(cache)) = (schemata.mask(&resource, domain), info.cache(&resource))
+        {
             let gaps = !cache.sparse_masks && !mask.is_contiguous();
             return if !mask.is_within(cache.cbm_mask) {
                 Some(format!("{resource}:{domain}={mask} has bits beyond {}", cache.cbm_mask))
             } else if mask.overlaps(taken(&resource, domain)) {
-                Some(format!("{resource}:{domain}={mask} has parts of the cache that a locked region takes"))
+                Some(format!(
+                    "{resource}:{domain}={mask} has parts of the cache that a locked region takes"
+                ))
             } else if mask.count() < cache.min_cbm_bits {
                 Some(format!("{resource}:{domain}={mask} has too few bits"))
             } else {
                 gaps.then(|| {
-                    format!("{resource}:{domain}={mask} has gaps, which this processor does not take")
+                    format!(
+                        "{resource}:{domain}={mask} has gaps, which this processor does not take"
+                    )
                 })
             };
         }
         let (amount, limit) = (schemata.amount(&resource, domain)?, info.bandwidth()?);
         let most = if limit.unit == Unit::Percent { ALL_PERCENT } else { ALL_EIGHTHS };
-        (!(limit.least()..=most).contains(&amount))
-            .then(|| format!("{resource}:{domain}={amount} is not from {} to {most}", limit.least()))
+        (!(limit.least()..=most).contains(&amount)).then(|| {
+            format!("{resource}:{domain}={amount} is not from {} to {most}", limit.least())
+        })
     })
 }
 
-/// A group in a last-level cache, with the masks of the second level that it has arm by arm: one of the simulator's classes.
+/// A group in a last-level cache, with the masks of the second level that it has arm by arm: one of
+/// the simulator's classes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Class {
     group: GroupId,
@@ -183,10 +211,18 @@ struct Classes {
 }
 
 impl Classes {
-    fn of(plan: &Plan, description: &Description, settings: Option<&Settings>, offered: &Offered) -> Self {
+    fn of(
+        plan: &Plan,
+        description: &Description,
+        settings: Option<&Settings>,
+        offered: &Offered,
+    ) -> Self {
         let second = description.second_ways(offered.options).map(|second| second.data());
         let class = |role: usize, cpu: CpuId| {
-            let group = settings.and_then(|settings| settings.roles.get(&role)).cloned().unwrap_or_default();
+            let group = settings
+                .and_then(|settings| settings.roles.get(&role))
+                .cloned()
+                .unwrap_or_default();
             let core = description.thread(cpu).core;
             let mask = |arm: &BTreeMap<GroupId, Schemata>, resource: &Resource| {
                 let set = arm.get(&group).and_then(|set| set.mask(resource, core));
@@ -198,8 +234,8 @@ impl Classes {
         };
         let of_role = |role: usize| {
             let instances = 0..plan.placed.cpus[role].len() as u32;
-            let cpus =
-                instances.flat_map(move |instance| plan.home(role, instance).iter().collect::<Vec<_>>());
+            let cpus = instances
+                .flat_map(move |instance| plan.home(role, instance).iter().collect::<Vec<_>>());
             cpus.map(move |cpu| (role, cpu))
         };
         let places: Vec<(usize, CpuId)> = (0..plan.placed.cpus.len()).flat_map(of_role).collect();
@@ -227,8 +263,8 @@ pub struct Partitions {
 }
 
 impl Partitions {
-    /// Those of a plan whose cases were looked at by [`missing`] and [`not_locked`]; `None` where none that is measured sets
-    /// anything or reads a locked region.
+    /// Those of a plan whose cases were looked at by [`missing`] and [`not_locked`]; `None` where
+    /// none that is measured sets anything or reads a locked region.
     pub fn of(plan: &Plan, description: &Description) -> Option<Self> {
         let offered = description.offered_as(mounted(&plan.experiment))?;
         let measured: BTreeSet<&str> =
@@ -258,10 +294,17 @@ impl Partitions {
     ///
     /// # Errors
     /// What the simulator refuses.
-    pub fn set(&self, arm: usize, description: &Description, run: &mut Run) -> Result<(), SetupError> {
+    pub fn set(
+        &self,
+        arm: usize,
+        description: &Description,
+        run: &mut Run,
+    ) -> Result<(), SetupError> {
         for (number, class) in self.classes.all.iter().enumerate() {
-            let set = self.settings.as_ref().and_then(|settings| settings.arms[arm].get(&class.group));
-            let schemata = set.map_or_else(|| self.default.clone(), |set| self.default.overlaid(set));
+            let set =
+                self.settings.as_ref().and_then(|settings| settings.arms[arm].get(&class.group));
+            let schemata =
+                set.map_or_else(|| self.default.clone(), |set| self.default.overlaid(set));
             let limit = self.info.bandwidth().zip(schemata.amount(&Resource::Mb, class.llc));
             let (gap, read_gap) = match limit {
                 Some((info, amount)) if info.unit == Unit::Percent => {
@@ -283,8 +326,8 @@ impl Partitions {
         Ok(())
     }
 
-    /// Locks a region into the cache below a thread, as the kernel does: it is read into ways that nobody may fill
-    /// afterwards. Where it was locked before, it is locked anew.
+    /// Locks a region into the cache below a thread, as the kernel does: it is read into ways that
+    /// nobody may fill afterwards. Where it was locked before, it is locked anew.
     ///
     /// # Errors
     /// What the simulator refuses.

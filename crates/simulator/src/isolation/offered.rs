@@ -1,4 +1,5 @@
-//! What resctrl would show of a described machine: which caches' ways it shares out, and to how many groups.
+//! What resctrl would show of a described machine: which caches' ways it shares out, and to how
+//! many groups.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,11 @@ impl Ways {
 
     /// The one whose masks would hold for instructions.
     pub fn code(&self) -> Option<Resource> {
-        self.apart.then_some(if self.level == Level::L2 { Resource::L2Code } else { Resource::L3Code })
+        self.apart.then_some(if self.level == Level::L2 {
+            Resource::L2Code
+        } else {
+            Resource::L3Code
+        })
     }
 
     /// All bits of a mask.
@@ -56,13 +61,15 @@ impl Ways {
     /// The ways that a mask's bits stand for.
     pub fn of(&self, mask: Mask) -> u32 {
         let (bits, ways) = (self.bits, self.ways);
-        let of_bit =
-            |bit: u32| (bit * ways / bits..(bit + 1) * ways / bits).fold(0, |all, way| all | 1 << way);
+        let of_bit = |bit: u32| {
+            (bit * ways / bits..(bit + 1) * ways / bits).fold(0, |all, way| all | 1 << way)
+        };
         (0..bits).filter(|bit| mask.0 >> bit & 1 == 1).fold(0, |all, bit| all | of_bit(bit))
     }
 }
 
-/// How resctrl is mounted for an experiment: with code and data apart where an arm says what either has.
+/// How resctrl is mounted for an experiment: with code and data apart where an arm says what either
+/// has.
 pub(super) fn mounted(experiment: &Experiment) -> MountOptions {
     let named = |wanted: [Resource; 2]| {
         let tables = experiment.arms.iter().flat_map(|arm| arm.resctrl.values());
@@ -76,8 +83,8 @@ pub(super) fn mounted(experiment: &Experiment) -> MountOptions {
 }
 
 impl Description {
-    /// As what [`Description::machine`] says of resctrl, while a region of so many bytes is locked into the last-level cache
-    /// that a CPU uses.
+    /// As what [`Description::machine`] says of resctrl, while a region of so many bytes is locked
+    /// into the last-level cache that a CPU uses.
     pub fn offered_beside_region(&self, bytes: u64, cpu: CpuId) -> Option<Offered> {
         let mut offered = self.offered()?;
         let last = self.last_ways(MountOptions::default())?;
@@ -127,8 +134,8 @@ impl Description {
         asked && self.processor.cdp.contains(&level)
     }
 
-    /// What resctrl shares out, with the default group having all of it; `None` where the processor has none of it. No
-    /// way is shared with I/O, which is not simulated.
+    /// What resctrl shares out, with the default group having all of it; `None` where the processor
+    /// has none of it. No way is shared with I/O, which is not simulated.
     pub(crate) fn offered(&self) -> Option<Offered> {
         self.offered_as(MountOptions::default())
     }
@@ -147,7 +154,8 @@ impl Description {
                 // A class has a mask for code and one for data in place of two masks.
                 num_closids: if level.apart { level.classes / 2 } else { level.classes },
                 cbm_mask: level.all(),
-                // Linux takes an empty mask on AMD, which fills nothing; the simulator has none such.
+                // Linux takes an empty mask on AMD, which fills nothing; the simulator has none
+                // such.
                 min_cbm_bits: 1,
                 shareable_bits: Mask(0),
                 sparse_masks: amd,
@@ -157,12 +165,15 @@ impl Description {
                 io_alloc: IoAlloc::Unsupported,
             };
             for resource in level.code().into_iter().chain([level.data()]) {
-                (0..level.domains).for_each(|domain| default.set_mask(resource.clone(), domain, level.all()));
+                (0..level.domains)
+                    .for_each(|domain| default.set_mask(resource.clone(), domain, level.all()));
                 caches.insert(resource.name().to_owned(), cache.clone());
             }
         }
         let mut bandwidths = BTreeMap::new();
-        if let Some(num_closids) = self.processor.classes.filter(|_| self.processor.bandwidth_control) {
+        if let Some(num_closids) =
+            self.processor.classes.filter(|_| self.processor.bandwidth_control)
+        {
             let most = if amd { ALL_EIGHTHS } else { ALL_PERCENT };
             (0..self.llcs()).for_each(|domain| default.set_amount(Resource::Mb, domain, most));
             let info = BandwidthInfo {
@@ -177,7 +188,11 @@ impl Description {
         }
         let info = Info { caches, bandwidths, ..Info::default() };
         Some(Offered {
-            options: MountOptions { cdp: info.cdp(3), cdpl2: info.cdp(2), ..MountOptions::default() },
+            options: MountOptions {
+                cdp: info.cdp(3),
+                cdpl2: info.cdp(2),
+                ..MountOptions::default()
+            },
             default,
             groups: 0,
             closids_free: info.num_closids().map(|all| all.saturating_sub(1)),

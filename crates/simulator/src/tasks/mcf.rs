@@ -1,17 +1,20 @@
-//! The network simplex: really solved, by the workload's own solver, and followed from line to line.
+//! The network simplex: really solved, by the workload's own solver, and followed from line to
+//! line.
 //!
-//! A node and an arc are a line each, as in the workload's memory. What stays in the first level, such as the basket of arcs to
-//! choose from, is left out.
+//! A node and an arc are a line each, as in the workload's memory. What stays in the first level,
+//! such as the basket of arcs to choose from, is left out.
 //!
-//! Between two accesses stand other instructions, and a description says nothing of programs. In the workload's release build
-//! (rustc 1.95, x86-64 without extensions, counted in the disassembly) pricing an arc takes 25 instructions for six fields, a step
-//! up the tree that changes a flow 13 for three fields and a store, and shifting a node's potential 10 for two fields and a store:
-//! four for each access. SPEC CPU2017's programs have about two (Singh and Awasthi, ICPE 2019: about half of all
-//! instructions access memory). They are taken to run four in a cycle, what Skylake allocates (Intel Optimization Reference
-//! Manual, Skylake microarchitecture).
+//! Between two accesses stand other instructions, and a description says nothing of programs. In
+//! the workload's release build (rustc 1.95, x86-64 without extensions, counted in the disassembly)
+//! pricing an arc takes 25 instructions for six fields, a step up the tree that changes a flow 13
+//! for three fields and a store, and shifting a node's potential 10 for two fields and a store:
+//! four for each access. SPEC CPU2017's programs have about two (Singh and Awasthi, ICPE 2019:
+//! about half of all instructions access memory). They are taken to run four in a cycle, what
+//! Skylake allocates (Intel Optimization Reference Manual, Skylake microarchitecture).
 //!
-//! A processor has many arcs under way, until a branch is predicted wrongly: then nothing younger counts before what decides the
-//! branch is loaded and the pipeline is filled anew (Karkhanis and Smith, ISCA 2004). The solver says which branches these are.
+//! A processor has many arcs under way, until a branch is predicted wrongly: then nothing younger
+//! counts before what decides the branch is loaded and the pipeline is filled anew (Karkhanis and
+//! Smith, ISCA 2004). The solver says which branches these are.
 
 use crate::hardware::{Op, Ps, Region};
 use ringfence_experiment::task::{Mcf, Target};
@@ -27,10 +30,11 @@ use crate::actor::{Tally, Task};
 
 const INSTRUCTIONS: f64 = 4.0;
 const PER_CYCLE: f64 = 4.0;
-// Fog, The microarchitecture of Intel, AMD and VIA CPUs: from 15 to 20 cycles to fill the pipeline anew on Skylake, and as long
-// on Zen.
+// Fog, The microarchitecture of Intel, AMD and VIA CPUs: from 15 to 20 cycles to fill the pipeline
+// anew on Skylake, and as long on Zen.
 const REFILL_CYCLES: f64 = 16.0;
-// A measured call takes some tens of microseconds before the next solver has its turn. Of 64 arcs each.
+// A measured call takes some tens of microseconds before the next solver has its turn. Of 64 arcs
+// each.
 const AMOUNT: u64 = 32;
 // Instructions are computed in stretches of this.
 const STRETCH: f64 = 10_000.0;
@@ -115,7 +119,8 @@ impl Simplex {
             Follower { region, arcs, nodes, awake, ops, access, load, store, refill, behind }
         };
         // Trials begin at points of their own.
-        let later = (place.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1u64 << 53) as f64;
+        let later =
+            (place.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1u64 << 53) as f64;
         let mut pricer = Pricer::traced(task, later, follow)?;
         pricer.tracers().for_each(|follower| follower.awake = true);
         let round = pricer.settle_units();

@@ -8,7 +8,8 @@ use crate::hardware::{Line, Op, Region};
 use ringfence_persist::{Flush, LINE, Memory, checksum};
 
 const PAGE: usize = 4096;
-// Stores up to so many bytes ask for their lines first, as those of mapped memory do (`ringfence_persist::Mapped`).
+// Stores up to so many bytes ask for their lines first, as those of mapped memory do
+// (`ringfence_persist::Mapped`).
 const ASKED: usize = 1024;
 
 /// What a program writes its bytes with.
@@ -40,11 +41,16 @@ struct Inner {
 }
 
 impl Followed {
-    /// Zeros in a region, of as many bytes. Nothing that is done to them becomes an operation before [`Followed::follow`].
+    /// Zeros in a region, of as many bytes. Nothing that is done to them becomes an operation
+    /// before [`Followed::follow`].
     pub fn new(region: Region, how: How) -> Self {
         let len = region.lines() as usize * LINE;
         let pages = vec![None; len.div_ceil(PAGE)];
-        Self { len, how, inner: Arc::new(Mutex::new(Inner { region, pages, ops: None, loaded: false })) }
+        Self {
+            len,
+            how,
+            inner: Arc::new(Mutex::new(Inner { region, pages, ops: None, loaded: false })),
+        }
     }
 
     /// From here on.
@@ -87,8 +93,8 @@ impl Followed {
         }
     }
 
-    // Stores leave a processor once they are retired, which is after every load before them: what comes after loads waits for
-    // their data.
+    // Stores leave a processor once they are retired, which is after every load before them: what
+    // comes after loads waits for their data.
     fn after_loads(&self) {
         let mut inner = self.inner();
         if std::mem::take(&mut inner.loaded)
@@ -181,7 +187,11 @@ impl Memory for Followed {
     }
 
     fn store_nt(&self, at: usize, bytes: &[u8]) {
-        assert!(at.is_multiple_of(8) && bytes.len().is_multiple_of(8), "{} bytes at {at}", bytes.len());
+        assert!(
+            at.is_multiple_of(8) && bytes.len().is_multiple_of(8),
+            "{} bytes at {at}",
+            bytes.len()
+        );
         self.check(at, bytes.len());
         self.inner().put(at, bytes);
         self.after_loads();
@@ -257,7 +267,9 @@ mod tests {
         let mut expected = vec![0u8; 5 * 4096];
         let mut state = 7u64;
         for round in 0..200u64 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let (at, len) = ((state >> 33) as usize % 12_000, (state >> 20) as usize % 5000);
             let bytes = vec![round as u8 + 1; len];
             memory.store(at, &bytes);
@@ -272,7 +284,10 @@ mod tests {
         assert_eq!(memory.compare_exchange_u64(8192, 0x0102, 4), Ok(0x0102));
         assert_eq!(memory.load_u64(8192), 4);
         let sum = checksum::of(&expected[100..5000], 3);
-        assert!(memory.verify([100..4000, 4000..5000], 3, sum) && !memory.verify([100..4000, 0..0], 3, sum));
+        assert!(
+            memory.verify([100..4000, 4000..5000], 3, sum)
+                && !memory.verify([100..4000, 0..0], 3, sum)
+        );
     }
 
     #[test]

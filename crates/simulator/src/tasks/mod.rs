@@ -1,4 +1,5 @@
-//! The workloads as operations on lines. Each does what the workload of its name does, in the same order.
+//! The workloads as operations on lines. Each does what the workload of its name does, in the same
+//! order.
 
 mod alu;
 mod chase;
@@ -25,7 +26,8 @@ pub use place::{Place, Regions};
 /// A task as operations; `None` for one that does nothing.
 ///
 /// # Errors
-/// Where its memory does not fit into the described machine, or the workload refuses what is asked for.
+/// Where its memory does not fit into the described machine, or the workload refuses what is asked
+/// for.
 pub fn build(task: &task::Task, place: &mut Place) -> Result<Option<Box<dyn Task>>, SetupError> {
     Ok(match task {
         task::Task::Write(task) => Some(Box::new(write::Writer::new(task, place)?)),
@@ -40,12 +42,17 @@ pub fn build(task: &task::Task, place: &mut Place) -> Result<Option<Box<dyn Task
             let program = place.program(task)?;
             // It may have fewer threads than CPUs.
             match place.share.0 {
-                cpu if cpu < program.cpus() => Some(Box::new(play::Player::new(task, program, cpu, place)?)),
+                cpu if cpu < program.cpus() => {
+                    Some(Box::new(play::Player::new(task, program, cpu, place)?))
+                }
                 _ => None,
             }
         }
         // Plans have none of these: see `missing`.
-        task::Task::Commit(_) | task::Task::Dirty(_) | task::Task::Churn(_) | task::Task::Scan(_) => None,
+        task::Task::Commit(_)
+        | task::Task::Dirty(_)
+        | task::Task::Churn(_)
+        | task::Task::Scan(_) => None,
         task::Task::Probe(_) | task::Task::Attached(_) => None,
         task::Task::Command(_) | task::Task::Idle(_) => None,
     })

@@ -99,7 +99,8 @@ impl Place<'_> {
         if let Some((.., played)) = self.regions.programs.iter().find(same) {
             return Ok(played.clone());
         }
-        let recorded = self.recordings.get(&task.file).filter(|recorded| recorded.events() > 0).cloned();
+        let recorded =
+            self.recordings.get(&task.file).filter(|recorded| recorded.events() > 0).cloned();
         let recorded = recorded.ok_or_else(|| Refused::NotRead(task.file.clone()))?;
         let mut files = Vec::new();
         for (file, touched) in recorded.files() {
@@ -123,7 +124,8 @@ impl Place<'_> {
         How { flush, strong_fences: strong_fences && flush == Flush::Clflush, asks: true }
     }
 
-    // Readers that differ in nothing that concerns their memory share it, so that its place is not a difference between them.
+    // Readers that differ in nothing that concerns their memory share it, so that its place is not
+    // a difference between them.
     pub(super) fn read(&mut self, memory: &Memory, bytes: Bytes) -> Result<Region, SetupError> {
         if let Memory::Locked(device) = memory {
             return self.locked(device, bytes);
@@ -147,8 +149,12 @@ impl Place<'_> {
         if let Some((.., region)) = known {
             return Ok(region.part(lines));
         }
-        let most =
-            self.regions.devices.iter().find(|known| known.0 == *device).map_or(bytes, |known| known.1);
+        let most = self
+            .regions
+            .devices
+            .iter()
+            .find(|known| known.0 == *device)
+            .map_or(bytes, |known| known.1);
         let region = self.region(&Target::Dram, most.max(bytes))?;
         self.regions.locked.push((device.to_owned(), llc, self.cpu, region));
         Ok(region.part(lines))

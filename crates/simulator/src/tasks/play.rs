@@ -1,9 +1,11 @@
-//! A recorded program, over and over: each thread in its own order, with nothing of the program in between.
+//! A recorded program, over and over: each thread in its own order, with nothing of the program in
+//! between.
 //!
-//! Threads share the CPUs that the program has, those of one CPU in the recorded order. Between CPUs that order is kept
-//! where it shows: what touches a line comes after all that touched it before on other CPUs, a thread begins after all
-//! that had been recorded by then, and a play after the one before. Whoever has to wait looks again every few
-//! nanoseconds and leaves the core to its sibling meanwhile.
+//! Threads share the CPUs that the program has, those of one CPU in the recorded order. Between
+//! CPUs that order is kept where it shows: what touches a line comes after all that touched it
+//! before on other CPUs, a thread begins after all that had been recorded by then, and a play after
+//! the one before. Whoever has to wait looks again every few nanoseconds and leaves the core to its
+//! sibling meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,7 +43,12 @@ pub struct Player {
 }
 
 impl Player {
-    pub fn new(task: &Trace, played: Arc<Played>, cpu: usize, place: &mut Place) -> Result<Self, SetupError> {
+    pub fn new(
+        task: &Trace,
+        played: Arc<Played>,
+        cpu: usize,
+        place: &mut Place,
+    ) -> Result<Self, SetupError> {
         let own = place.setup.region(0, LINE as u64)?.line(0);
         let mut this = Self {
             played,
@@ -76,12 +83,15 @@ impl Player {
         let len = own.accesses.len() as u64;
         let (play, within) = (self.at / len, self.at % len);
         let has_done = |of: usize, accesses: u64| {
-            shares[of].done.load(Ordering::Relaxed) >= play * shares[of].accesses.len() as u64 + accesses
+            shares[of].done.load(Ordering::Relaxed)
+                >= play * shares[of].accesses.len() as u64 + accesses
         };
         if within == 0 && !(0..shares.len()).all(|of| has_done(of, 0)) {
             return false;
         }
-        while let Some(wait) = own.waits.get(self.wait).filter(|wait| u64::from(wait.before) <= within) {
+        while let Some(wait) =
+            own.waits.get(self.wait).filter(|wait| u64::from(wait.before) <= within)
+        {
             if !has_done(wait.of, u64::from(wait.access) + 1) {
                 return false;
             }

@@ -38,7 +38,8 @@ pub struct Wait {
 }
 
 impl Played {
-    /// On so many CPUs, or fewer where it has fewer threads. Files have their memory; caches hold so many lines.
+    /// On so many CPUs, or fewer where it has fewer threads. Files have their memory; caches hold
+    /// so many lines.
     pub fn new(
         recorded: Arc<Recorded>,
         files: Vec<Option<(Region, u32)>>,
@@ -81,7 +82,8 @@ fn begin(recorded: &Recorded, seed: u64) -> u32 {
 
 fn shared_out(recorded: &Recorded, cpus: usize) -> Vec<Share> {
     let cpus = cpus.clamp(1, recorded.threads().max(1));
-    let share = |_| Share { accesses: Vec::new(), waits: Vec::new(), start: 0, done: AtomicU64::new(0) };
+    let share =
+        |_| Share { accesses: Vec::new(), waits: Vec::new(), start: 0, done: AtomicU64::new(0) };
     let mut shares: Vec<Share> = (0..cpus).map(share).collect();
     // Who touched each line last, and which threads have begun.
     let mut last: HashMap<(u16, u32), (usize, u32)> = HashMap::new();
@@ -117,7 +119,8 @@ fn shared_out(recorded: &Recorded, cpus: usize) -> Vec<Share> {
     shares
 }
 
-// Where an event began that has had so many accesses: they are those of one thread, one behind the other.
+// Where an event began that has had so many accesses: they are those of one thread, one behind the
+// other.
 fn event_of(here: u32, so_far: u32) -> u32 {
     here - so_far
 }

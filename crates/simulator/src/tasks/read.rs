@@ -1,4 +1,5 @@
-//! Reads of every piece of a region once a round in random order, each timed alone, and a sleep between rounds.
+//! Reads of every piece of a region once a round in random order, each timed alone, and a sleep
+//! between rounds.
 
 use std::time::Duration;
 
@@ -97,7 +98,9 @@ impl Reader {
     }
 
     fn read(&mut self, now: Ps, tally: &Tally, ops: &mut Vec<Op>) {
-        let Some(piece) = self.order.next().filter(|_| self.left > 0) else { return self.end_round(ops) };
+        let Some(piece) = self.order.next().filter(|_| self.left > 0) else {
+            return self.end_round(ops);
+        };
         self.left -= 1;
         tally.untimed(now - self.since);
         self.timed = Some(now);
@@ -126,7 +129,8 @@ impl Task for Reader {
     }
 
     fn round(&self, _: bool) -> u64 {
-        // What it brings into caches is gone after each sleep, or it is not: that is what it measures.
+        // What it brings into caches is gone after each sleep, or it is not: that is what it
+        // measures.
         0
     }
 

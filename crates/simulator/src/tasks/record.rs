@@ -1,4 +1,5 @@
-//! Records, by each of the methods that make them failure-atomic: the workload's own code, over memory that is followed.
+//! Records, by each of the methods that make them failure-atomic: the workload's own code, over
+//! memory that is followed.
 
 use crate::hardware::{Op, Ps};
 use ringfence_experiment::task::{self, RecordMethod};

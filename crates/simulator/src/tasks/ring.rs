@@ -36,7 +36,8 @@ impl Rings {
         }
         let region = place.region(&task.target, Bytes(bytes as u64))?;
         let memory = Followed::new(region, how);
-        // A line and more past the caches, as the processor's own methods have it (`ringfence_persist::Methods`).
+        // A line and more past the caches, as the processor's own methods have it
+        // (`ringfence_persist::Methods`).
         let mut ringer = Ringer::over(task, memory.clone(), LINE)?;
         // Trials begin at places of their own.
         ringer.work(place.seed % STARTS, &Nobody);

@@ -9,7 +9,8 @@ use crate::actor::{Tally, Task};
 
 // Lines prepared at once for a warm or cold start, as the workload does.
 const PREPARED: u32 = (12 << 10) / LINE as u32;
-// Lines for which a lone writer that flushes runs before it is measured: 4 MiB, far more than all buffers of DIMMs hold.
+// Lines for which a lone writer that flushes runs before it is measured: 4 MiB, far more than all
+// buffers of DIMMs hold.
 const WARM_UP: u64 = 1 << 16;
 // Bytes between two waits of a paced writer.
 const PACED: u64 = 4096;
@@ -100,12 +101,15 @@ impl Writer {
         match random {
             // As the workload draws them.
             Some(state) => {
-                let state =
-                    state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 let index = ((u128::from(state) * u128::from(self.blocks)) >> 64) as u32;
                 (index * self.lines, (index, Some(state)))
             }
-            None => (index * self.lines, (if index + 1 == self.blocks { 0 } else { index + 1 }, None)),
+            None => {
+                (index * self.lines, (if index + 1 == self.blocks { 0 } else { index + 1 }, None))
+            }
         }
     }
 
@@ -126,8 +130,10 @@ impl Writer {
 
     fn write(&mut self, ops: &mut Vec<Op>) {
         let first = self.advance();
-        let (around, each) =
-            (self.fence_at == FenceAt::Around, matches!(self.fence_at, FenceAt::Line | FenceAt::Around));
+        let (around, each) = (
+            self.fence_at == FenceAt::Around,
+            matches!(self.fence_at, FenceAt::Line | FenceAt::Around),
+        );
         let flush = self.instruction.flush();
         for offset in 0..self.lines {
             let line = self.region.line(first + offset);
@@ -139,8 +145,8 @@ impl Writer {
             }
             ops.push(match self.nt_copy {
                 true => Op::NtStore { line, bytes: LINE as u8 },
-                // Fast strings write whole lines without reading them (Intel Optimization Reference Manual, "Enhanced REP
-                // MOVSB and STOSB Operation").
+                // Fast strings write whole lines without reading them (Intel Optimization Reference
+                // Manual, "Enhanced REP MOVSB and STOSB Operation").
                 false if self.whole => Op::StoreWhole(line),
                 false => Op::Store(line),
             });
@@ -195,7 +201,8 @@ impl Writer {
             Prepared::Since(begun) => {
                 tally.untimed(now - begun);
                 (0..blocks).for_each(|_| self.write(ops));
-                // What is still in the store buffer belongs to this portion, not to the next preparation.
+                // What is still in the store buffer belongs to this portion, not to the next
+                // preparation.
                 ops.push(Op::Mfence);
                 self.prepared = Prepared::Not;
             }

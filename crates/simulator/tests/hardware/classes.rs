@@ -6,7 +6,8 @@ use ringfence_simulator::hardware::HardwareThread;
 use ringfence_simulator::hardware::machine::Inclusion;
 use ringfence_simulator::hardware::{Op, Ps, Run, Setup, SetupError, Thread};
 
-// A chain through 24 KiB in class 0, and beside it a stream through 1 MiB in class 1. The last level has 64 KiB.
+// A chain through 24 KiB in class 0, and beside it a stream through 1 MiB in class 1. The last
+// level has 64 KiB.
 fn pair(inclusion: Inclusion, masks: Option<(u32, u32)>) -> (Run, Thread, Thread) {
     let mut machine = machine();
     machine.llc.inclusion = inclusion;
@@ -37,7 +38,12 @@ fn full_masks_are_as_none() {
         let figures = |masks| {
             let (mut run, victim, aggressor) = pair(inclusion, masks);
             run.until(Ps::from_ns(300_000));
-            (run.units(victim), run.units(aggressor), run.core_counters(victim), run.core_counters(aggressor))
+            (
+                run.units(victim),
+                run.units(aggressor),
+                run.core_counters(victim),
+                run.core_counters(aggressor),
+            )
         };
         assert_eq!(figures(None), figures(Some((0xff, 0xff))));
         assert_eq!(figures(None), figures(Some((!0, !0))));
@@ -79,8 +85,8 @@ fn a_new_mask_evicts_nothing_by_itself() {
     assert!(after[0] == 384 && after[1] < before[1], "{before:?} {after:?}");
 }
 
-// A chain through 8 KiB in class 0, twice what the first level has, and on the sibling a stream in class 1. The second level
-// has 16 KiB.
+// A chain through 8 KiB in class 0, twice what the first level has, and on the sibling a stream in
+// class 1. The second level has 16 KiB.
 fn siblings(masks: Option<[u32; 2]>, beside: bool) -> (Run, Thread, Thread) {
     let mut setup = Setup::new(&machine(), 3).unwrap();
     let small = setup.region(0, 8 << 10).unwrap();
@@ -88,8 +94,9 @@ fn siblings(masks: Option<[u32; 2]>, beside: bool) -> (Run, Thread, Thread) {
     let victim = rounds(move |number| {
         vec![Op::Load { line: small.line(number % small.lines()), dependent: true }, Op::Units(1)]
     });
-    let stream =
-        rounds(move |number| vec![Op::Load { line: large.line(number % large.lines()), dependent: false }]);
+    let stream = rounds(move |number| {
+        vec![Op::Load { line: large.line(number % large.lines()), dependent: false }]
+    });
     let victim = setup.program(core(0), 0, victim).unwrap();
     let stream = setup.program(HardwareThread { core: 0, sibling: 1 }, 1, stream).unwrap();
     let mut run = setup.start();
@@ -104,8 +111,8 @@ fn siblings(masks: Option<[u32; 2]>, beside: bool) -> (Run, Thread, Thread) {
 
 #[test]
 fn ways_of_the_second_level_keep_a_victims_lines_from_its_sibling() {
-    // Loads of the chain, how many of them the second level has the line of, and whose lines it has. The stream, which shares
-    // the core's counters, comes back to none of its own.
+    // Loads of the chain, how many of them the second level has the line of, and whose lines it
+    // has. The stream, which shares the core's counters, comes back to none of its own.
     let figures = |masks, beside| {
         let (mut run, victim, _) = siblings(masks, beside);
         run.until(Ps::from_ns(100_000));
@@ -124,7 +131,10 @@ fn ways_of_the_second_level_keep_a_victims_lines_from_its_sibling() {
         "{beside} {hits} {lines:?}"
     );
     let (apart, hits, lines) = figures(Some([0x0f, 0xf0]), true);
-    assert!(hits.abs_diff(apart) <= 2 && apart > 2 * beside, "{apart} {hits}, {beside} without masks");
+    assert!(
+        hits.abs_diff(apart) <= 2 && apart > 2 * beside,
+        "{apart} {hits}, {beside} without masks"
+    );
     assert_eq!(lines, [128, 128]);
     // Half of what it needs: by LRU, a chain never finds a line again.
     let (_, hits, lines) = figures(Some([0x03, 0xfc]), true);
@@ -179,11 +189,15 @@ fn a_region_that_was_locked_in_stays_until_it_is_flushed() {
         vec![Op::Load { line: locked.line(number % locked.lines()), dependent: true }, Op::Units(1)]
     });
     let reader = setup.program(core(0), 0, reader).unwrap();
-    let stream =
-        rounds(move |number| vec![Op::Load { line: large.line(number % large.lines()), dependent: false }]);
+    let stream = rounds(move |number| {
+        vec![Op::Load { line: large.line(number % large.lines()), dependent: false }]
+    });
     let stream = setup.program(core(1), 1, stream).unwrap();
     let flusher = rounds(move |number| {
-        vec![Op::Flush { kind: Flush::Clflushopt, line: locked.line(number % locked.lines()) }, Op::Sfence]
+        vec![
+            Op::Flush { kind: Flush::Clflushopt, line: locked.line(number % locked.lines()) },
+            Op::Sfence,
+        ]
     });
     let flusher = setup.program(core(2), 1, flusher).unwrap();
     let mut run = setup.start();
@@ -240,11 +254,16 @@ fn a_region_that_is_filled_in_is_there_at_once_and_anew() {
         let mut setup = Setup::new(&machine, 3).unwrap();
         let locked = setup.region(0, 8 << 10).unwrap();
         let reader = rounds(move |number| {
-            vec![Op::Load { line: locked.line(number % locked.lines()), dependent: true }, Op::Units(1)]
+            vec![
+                Op::Load { line: locked.line(number % locked.lines()), dependent: true },
+                Op::Units(1),
+            ]
         });
-        let flusher =
-            rounds(move |number| vec![Op::Store(locked.line(number % locked.lines())), Op::Units(1)]);
-        let (reader, writer) = (setup.program(core(0), 0, reader), setup.program(core(1), 0, flusher));
+        let flusher = rounds(move |number| {
+            vec![Op::Store(locked.line(number % locked.lines())), Op::Units(1)]
+        });
+        let (reader, writer) =
+            (setup.program(core(0), 0, reader), setup.program(core(1), 0, flusher));
         let (reader, writer) = (reader.unwrap(), writer.unwrap());
         let mut run = setup.start();
         run.pause(writer);

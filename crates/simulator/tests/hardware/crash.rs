@@ -1,5 +1,6 @@
-//! Durability against the crash checker's model: whenever the power fails, what the simulated memory has accepted is a
-//! state that the model of the same instructions allows. What the model calls certain is in every such state.
+//! Durability against the crash checker's model: whenever the power fails, what the simulated
+//! memory has accepted is a state that the model of the same instructions allows. What the model
+//! calls certain is in every such state.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,8 +12,8 @@ use ringfence_persist::{Flush, Memory};
 use ringfence_simulator::hardware::machine::{AfterClwb, Inclusion};
 use ringfence_simulator::hardware::{Line, Op, Ps, Record, Setup};
 
-/// Lines of the region that programs use: with one way everywhere, three that drive each other out of all caches, and one
-/// that stays.
+/// Lines of the region that programs use: with one way everywhere, three that drive each other out
+/// of all caches, and one that stays.
 const LINES: [u32; 4] = [0, 128, 256, 1];
 /// A line's first word is for ordinary stores, its second for non-temporal ones.
 const WORDS: usize = 2;
@@ -38,7 +39,8 @@ struct Scene {
     clwb: AfterClwb,
     inclusion: Inclusion,
     node: usize,
-    /// Stores whose lines may be asked for at once, and lines of a write pending queue: few, so that writes wait.
+    /// Stores whose lines may be asked for at once, and lines of a write pending queue: few, so
+    /// that writes wait.
     at_once: [u32; 2],
     /// How long non-temporal stores, and flushes, take longer on their way.
     longer: [f64; 2],
@@ -63,7 +65,11 @@ fn scene() -> impl Strategy<Value = Scene> {
         prop::collection::vec(act(), 1..12),
         any::<bool>(),
         prop::sample::select(vec![AfterClwb::Kept, AfterClwb::Invalidated, AfterClwb::MovedToLlc]),
-        prop::sample::select(vec![Inclusion::Victim, Inclusion::NonInclusive, Inclusion::Inclusive]),
+        prop::sample::select(vec![
+            Inclusion::Victim,
+            Inclusion::NonInclusive,
+            Inclusion::Inclusive,
+        ]),
         0_usize..2,
         [prop::sample::select(vec![1, 10]), prop::sample::select(vec![1, 16])],
         [prop::sample::select(vec![0.0, 90.0]), prop::sample::select(vec![0.0, 90.0])],
@@ -117,8 +123,9 @@ fn allowed(scene: &Scene) -> BTreeMap<usize, BTreeSet<Image>> {
                 // In the midst of an instruction.
                 Some(_) => return Ok(()),
             };
-            let image: Image =
-                std::array::from_fn(|line| std::array::from_fn(|word| memory.load_u64(at(line, word))));
+            let image: Image = std::array::from_fn(|line| {
+                std::array::from_fn(|word| memory.load_u64(at(line, word)))
+            });
             found.borrow_mut().entry(done).or_default().insert(image);
             Ok(())
         },
@@ -193,7 +200,11 @@ impl Simulated<'_> {
 
     // The next instruction is done, as the records say; its number.
     fn next(&mut self, is: impl Fn(Act) -> bool) -> u64 {
-        assert!(is(self.acts[self.done]), "not in the order of the program: {:?}", self.acts[self.done]);
+        assert!(
+            is(self.acts[self.done]),
+            "not in the order of the program: {:?}",
+            self.acts[self.done]
+        );
         self.done += 1;
         self.done as u64
     }
@@ -221,7 +232,8 @@ impl Simulated<'_> {
             }
             Record::Left { line, thread, .. } => {
                 let line = self.line(line);
-                // Bytes past the caches leave with their own buffer only; what caches have goes with it.
+                // Bytes past the caches leave with their own buffer only; what caches have goes
+                // with it.
                 let before = self.left[line].back().unwrap_or(&self.accepted[line])[1];
                 let [cached, past] = self.newest[line];
                 self.left[line].push_back([cached, if thread.is_some() { past } else { before }]);
@@ -270,7 +282,8 @@ proptest! {
     }
 }
 
-// Chance rarely finds a store that is driven out to memory while a `clflush` before it is still on its way.
+// Chance rarely finds a store that is driven out to memory while a `clflush` before it is still on
+// its way.
 #[test]
 fn nothing_overtakes_an_ordered_clflush() {
     let scene = |ordered| Scene {
@@ -300,7 +313,8 @@ fn nothing_overtakes_an_ordered_clflush() {
     assert_eq!(first, Some(records(&scene(false)).1[0]));
 }
 
-// Found by chance, once in some thousand scenes: a clean line is still on its way, by a flush that takes longer than others.
+// Found by chance, once in some thousand scenes: a clean line is still on its way, by a flush that
+// takes longer than others.
 #[test]
 fn a_flush_of_what_is_on_its_way_waits_for_it() {
     let acts = vec![
@@ -312,7 +326,14 @@ fn a_flush_of_what_is_on_its_way_waits_for_it() {
         Act::Sfence,
     ];
     let (clwb, inclusion) = (AfterClwb::Kept, Inclusion::Victim);
-    let scene =
-        Scene { acts, ordered: true, clwb, inclusion, node: 0, at_once: [10, 1], longer: [0.0, 90.0] };
+    let scene = Scene {
+        acts,
+        ordered: true,
+        clwb,
+        inclusion,
+        node: 0,
+        at_once: [10, 1],
+        longer: [0.0, 90.0],
+    };
     agree(&scene).unwrap();
 }

@@ -10,9 +10,11 @@ fn a_file_can_hold_a_machine() {
     assert_eq!(toml::from_str::<Machine>(&text).unwrap(), machine());
     assert!(text.contains("[nodes.device.optane]"), "{text}");
     // What nobody knows is not ignored.
-    for (known, unknown) in
-        [("store_buffer =", "store_bufer ="), ("latency_ns =", "latency ="), ("inclusion =", "inclusive =")]
-    {
+    for (known, unknown) in [
+        ("store_buffer =", "store_bufer ="),
+        ("latency_ns =", "latency ="),
+        ("inclusion =", "inclusive ="),
+    ] {
         let wrong = text.replacen(known, unknown, 1);
         assert!(toml::from_str::<Machine>(&wrong).is_err(), "{unknown}");
     }
@@ -25,21 +27,29 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (|m| m.topology.sockets = 0, "topology.sockets is 0, but must be from 1 to 16"),
         (|m| m.core.fill_buffers = 33, "core.fill_buffers is 33, but must be from 1 to 32"),
         (|m| m.core.rfo_window = 57, "core.rfo_window is 57, but must be from 1 to 56"),
-        (|m| m.core.issue.load_ns = 0.0, "core.issue.load_ns is 0, but an operation takes at least 0.001 ns"),
+        (
+            |m| m.core.issue.load_ns = 0.0,
+            "core.issue.load_ns is 0, but an operation takes at least 0.001 ns",
+        ),
         (|m| m.llc.ways = 33, "llc.ways is 33, but must be from 1 to 32"),
         (|m| m.l1.ways = 3, "l1 has 4 KiB, which 3 ways cannot divide into whole sets of lines"),
-        (|m| m.l2.size_kib = 2, "l1 has 4 KiB and l2 has 2, but the second level contains the first"),
+        (
+            |m| m.l2.size_kib = 2,
+            "l1 has 4 KiB and l2 has 2, but the second level contains the first",
+        ),
         (
             |m| m.uncore.remote_ns = f64::NAN,
             "uncore.remote_ns is NaN, but must be a time from 0 to a second, in nanoseconds",
         ),
         (
             |m| m.nodes[1].shares_channels_with = Some("dax:/mnt/pmem0".into()),
-            "nodes[1].shares_channels_with is \"dax:/mnt/pmem0\", but must be the target of another node of socket 0 that has channels of its own",
+            "nodes[1].shares_channels_with is \"dax:/mnt/pmem0\", but must be the target of \
+             another node of socket 0 that has channels of its own",
         ),
         (
             |m| m.nodes[0].shares_channels_with = Some("dram".into()),
-            "nodes[0].shares_channels_with is \"dram\", but must be the target of another node of socket 0 that has channels of its own",
+            "nodes[0].shares_channels_with is \"dram\", but must be the target of another node of \
+             socket 0 that has channels of its own",
         ),
         (|m| m.nodes[1].socket = 2, "nodes[1].socket is 2, but sockets are counted from 0 to 1"),
         (
@@ -52,7 +62,8 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
                     optane.write_buffer_blocks = 48;
                 }
             },
-            "nodes[1].device.optane.write_buffer_blocks is 48, but must be write_buffer_ways (4) times a power of two",
+            "nodes[1].device.optane.write_buffer_blocks is 48, but must be write_buffer_ways (4) \
+             times a power of two",
         ),
     ];
     for (change, sentence) in cases {
@@ -75,7 +86,10 @@ fn what_a_machine_does_not_have_is_refused() {
     let twice = setup.program(there, 0, end).err().unwrap();
     assert_eq!(twice.to_string(), "thread 1 of core 7 has a program already");
     let absent = setup.program(HardwareThread { core: 8, sibling: 0 }, 0, end).err().unwrap();
-    assert_eq!(absent.to_string(), "there is no thread 0 of core 8: the machine has 8 cores of 2 threads");
+    assert_eq!(
+        absent.to_string(),
+        "there is no thread 0 of core 8: the machine has 8 cores of 2 threads"
+    );
     assert_eq!(
         setup.program(HardwareThread { core: 0, sibling: 0 }, 16, end),
         Err(SetupError::NoClass { class: 16 })

@@ -1,4 +1,5 @@
-//! Lines that are fetched before anybody asks for them, lines that need not be fetched, and stores behind flushes.
+//! Lines that are fetched before anybody asks for them, lines that need not be fetched, and stores
+//! behind flushes.
 
 use crate::support::{core, machine, rounds};
 use ringfence_persist::Flush;
@@ -40,7 +41,10 @@ fn a_walk_through_pages_is_fetched_ahead() {
     // Two lines of each page are asked for in vain, and five ahead are on their way.
     let (counters, ahead) = chain(streamer(1, 5), 64);
     let share = counters.prefetches as f64 / (counters.prefetches + counters.memory_reads) as f64;
-    assert!((0.45..=0.5).contains(&share), "{share}: what is fetched ahead is read from memory, too");
+    assert!(
+        (0.45..=0.5).contains(&share),
+        "{share}: what is fetched ahead is read from memory, too"
+    );
     assert!(ahead < alone / 4.0, "{ahead} and {alone}");
     // No line is read twice.
     assert!(counters.memory_reads as f64 <= 1.05 * 300_000.0 / ahead, "{counters:?}");
@@ -184,7 +188,9 @@ fn clwb_may_take_another_time_than_flushes_that_invalidate() {
         window(&mut setup.start(), thread).1
     };
     let way = 30.0 + 25.0 + 2.0;
-    let near = |found: f64, expected: f64| assert!((found - expected).abs() < 3.0, "{found}, not {expected}");
+    let near = |found: f64, expected: f64| {
+        assert!((found - expected).abs() < 3.0, "{found}, not {expected}")
+    };
     near(each(Flush::Clwb, Some(40.0)), way + 40.0);
     near(each(Flush::Clwb, None), way + 100.0);
     for kind in [Flush::Clflush, Flush::Clflushopt] {

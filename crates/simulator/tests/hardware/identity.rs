@@ -1,6 +1,7 @@
-//! Nothing changes unless it is meant to: what random programs do on random machines, to the picosecond, against what
-//! `tests/identity.txt` has of it. Whoever makes the simulator faster must leave that file as it is; whoever changes the model
-//! writes it anew with `RINGFENCE_BLESS=1 cargo test -p ringfence-sim --test identity`, and says so.
+//! Nothing changes unless it is meant to: what random programs do on random machines, to the
+//! picosecond, against what `tests/identity.txt` has of it. Whoever makes the simulator faster must
+//! leave that file as it is; whoever changes the model writes it anew with `RINGFENCE_BLESS=1 cargo
+//! test -p ringfence-sim --test identity`, and says so.
 
 use std::fmt::Write;
 
@@ -45,7 +46,8 @@ fn random_machine(lot: &mut Lot, large: bool) -> Machine {
     let kinds = [Replacement::Lru, Replacement::TreePlru, Replacement::Drrip];
     (machine.l1.replacement, machine.l2.replacement) = (lot.of(&kinds), lot.of(&kinds));
     machine.llc.replacement = lot.of(&kinds);
-    machine.llc.inclusion = lot.of(&[Inclusion::Victim, Inclusion::NonInclusive, Inclusion::Inclusive]);
+    machine.llc.inclusion =
+        lot.of(&[Inclusion::Victim, Inclusion::NonInclusive, Inclusion::Inclusive]);
     machine.core.clwb = lot.of(&[AfterClwb::Kept, AfterClwb::Invalidated, AfterClwb::MovedToLlc]);
     machine.core.clflush_ordered = lot.of(&[true, false]);
     machine.core.rfo_past_fences = lot.of(&[0, 1, 3, 1000]);
@@ -71,14 +73,18 @@ fn random_machine(lot: &mut Lot, large: bool) -> Machine {
             (optane.write_buffer_blocks, optane.write_buffer_ways) = lot.of(&[(64, 4), (72, 9)]);
             optane.partial_block_ns = lot.of(&[0.0, 40.0]);
             optane.translations = lot.of(&[16, 4096]);
-            optane.wear =
-                lot.of(&[false, true]).then_some(Wear { region_bytes: 4096, writes: 50, stall_ns: 5000.0 });
+            optane.wear = lot.of(&[false, true]).then_some(Wear {
+                region_bytes: 4096,
+                writes: 50,
+                stall_ns: 5000.0,
+            });
         }
     }
     machine
 }
 
-// A block of lines one after the other, or anywhere, by some method; or a few operations of any kind.
+// A block of lines one after the other, or anywhere, by some method; or a few operations of any
+// kind.
 fn random_round(lot: &mut Lot, region: Region, at: &mut u32) -> Vec<Op> {
     let lines = region.lines();
     let start = if lot.below(4) == 0 { lot.below(lines.into()) as u32 } else { *at };
@@ -87,11 +93,20 @@ fn random_round(lot: &mut Lot, region: Region, at: &mut u32) -> Vec<Op> {
     *at = (start + length) % lines;
     let kind = lot.of(&[Flush::Clflush, Flush::Clflushopt, Flush::Clwb]);
     let mut ops: Vec<Op> = match lot.below(8) {
-        0 => block.iter().map(|line| Op::NtStore { line: *line, bytes: lot.of(&[64, 64, 16]) }).collect(),
+        0 => block
+            .iter()
+            .map(|line| Op::NtStore { line: *line, bytes: lot.of(&[64, 64, 16]) })
+            .collect(),
         1 | 2 => block.iter().map(|line| Op::Store(*line)).collect(),
         3 => block.iter().map(|line| Op::StoreWhole(*line)).collect(),
-        4 => block.iter().map(|line| Op::Load { line: *line, dependent: lot.below(2) == 0 }).collect(),
-        5 => block.iter().flat_map(|line| [Op::Store(*line), Op::Flush { kind, line: *line }]).collect(),
+        4 => block
+            .iter()
+            .map(|line| Op::Load { line: *line, dependent: lot.below(2) == 0 })
+            .collect(),
+        5 => block
+            .iter()
+            .flat_map(|line| [Op::Store(*line), Op::Flush { kind, line: *line }])
+            .collect(),
         _ => {
             let stores = block.iter().map(|line| Op::Store(*line));
             stores.chain(block.iter().map(|line| Op::Flush { kind, line: *line })).collect()

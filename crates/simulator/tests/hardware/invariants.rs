@@ -1,11 +1,14 @@
-//! What holds whatever programs do: random ones, on a machine small enough that everything is always in the way.
+//! What holds whatever programs do: random ones, on a machine small enough that everything is
+//! always in the way.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::support::{machine, mix, rounds};
 use proptest::prelude::*;
 use ringfence_persist::Flush;
-use ringfence_simulator::hardware::machine::{AfterClwb, Inclusion, Machine, Prefetcher, Replacement};
+use ringfence_simulator::hardware::machine::{
+    AfterClwb, Inclusion, Machine, Prefetcher, Replacement,
+};
 use ringfence_simulator::hardware::{HardwareThread, Line, Op, Ps, Record, Run, Setup, Thread};
 
 /// What one thread does: operations as numbers, so that proptest can make them smaller.
@@ -44,7 +47,11 @@ fn scene(most_tasks: usize) -> impl Strategy<Value = Scene> {
     let task = (0_u32..5, 0_u32..2, prop::collection::vec(op, 1..120));
     let task = task.prop_map(|(core, sibling, ops)| Task { core, sibling, ops });
     (
-        prop::sample::select(vec![Inclusion::Victim, Inclusion::NonInclusive, Inclusion::Inclusive]),
+        prop::sample::select(vec![
+            Inclusion::Victim,
+            Inclusion::NonInclusive,
+            Inclusion::Inclusive,
+        ]),
         prop::sample::select(vec![AfterClwb::Kept, AfterClwb::Invalidated, AfterClwb::MovedToLlc]),
         prop::sample::select(vec![Replacement::Lru, Replacement::TreePlru, Replacement::Drrip]),
         (
@@ -126,9 +133,9 @@ impl Scene {
             if !used.insert((task.core, task.sibling)) {
                 continue;
             }
-            let mine = region
-                .filter(|_| self.shared)
-                .unwrap_or_else(|| setup.region((self.node + number) % 2, u64::from(LINES) * 64).unwrap());
+            let mine = region.filter(|_| self.shared).unwrap_or_else(|| {
+                setup.region((self.node + number) % 2, u64::from(LINES) * 64).unwrap()
+            });
             region = Some(mine);
             let ops = task.ops.clone();
             let mut at = 0;
@@ -139,7 +146,8 @@ impl Scene {
                 };
                 at += 1;
                 // Another round takes other lines.
-                let index = (mix(u64::from(round / 50)) as u32 ^ u32::from(index)) % u32::from(LINES);
+                let index =
+                    (mix(u64::from(round / 50)) as u32 ^ u32::from(index)) % u32::from(LINES);
                 vec![op(kind, mine.line(index)), Op::Units(1)]
             });
             all.push(setup.program(thread, number % 2, program).unwrap());
@@ -174,7 +182,8 @@ fn finish(run: &mut Run, threads: &[Thread]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // Every turn of a line from clean to dirty is answered by exactly one write-back, or the line is still dirty.
+    // Every turn of a line from clean to dirty is answered by exactly one write-back, or the line
+    // is still dirty.
     #[test]
     fn no_line_is_lost_or_written_back_twice(scene in scene(6)) {
         let (mut run, threads) = scene.start(false);
@@ -209,7 +218,8 @@ proptest! {
         prop_assert_eq!(run.dirty_lines(), dirty);
     }
 
-    // What was flushed before a fence has been accepted when the fence is through, and time does not run backwards.
+    // What was flushed before a fence has been accepted when the fence is through, and time does
+    // not run backwards.
     #[test]
     fn a_fence_means_that_what_was_flushed_is_durable(mut scene in scene(1)) {
         scene.shared = false;
@@ -291,12 +301,14 @@ proptest! {
             run.until(Ps(number * window));
             for (node, before) in before.iter_mut().enumerate() {
                 let now = run.channel_counters(node)[0];
-                // 5 ns a line; one may have been under way when the window began, and be counted whole.
+                // 5 ns a line; one may have been under way when the window began, and be counted
+                // whole.
                 let lines = (now - *before).bytes() / 64;
                 prop_assert!(lines * 5_000 <= window + 5_000, "{lines} lines in {window} ps");
                 // 100 ns a block, and the buffers are not media.
                 let blocks = (now - *before).blocks_written;
-                prop_assert!(blocks * 100_000 <= window + 200_000 + 100_000 * 64, "{blocks} blocks in {window} ps");
+                prop_assert!(blocks * 100_000 <= window + 200_000 + 100_000 * 64, "{blocks} blocks \
+                    in {window} ps");
                 *before = now;
             }
         }
@@ -330,7 +342,8 @@ proptest! {
         let whole = 8 * 16;
         let sum = run.occupancy(threads[0], 0) + run.occupancy(threads[0], 1);
         prop_assert!(sum <= whole);
-        // A class whose mask is one way has at most an eighth, unless the other class's lines moved: they do not.
+        // A class whose mask is one way has at most an eighth, unless the other class's lines
+        // moved: they do not.
         for class in 0..2 {
             let ways = u64::from(scene.masks[class].count_ones());
             prop_assert!(run.occupancy(threads[0], class) <= whole / 8 * ways);

@@ -8,7 +8,8 @@ use ringfence_simulator::hardware::{HardwareThread, Line, Op, Ps, Record, Run, S
 const DRAM: usize = 0;
 const OPTANE: usize = 1;
 
-/// Units that a thread does in a window of so many ns, after as long a time to settle; and the ns of each.
+/// Units that a thread does in a window of so many ns, after as long a time to settle; and the ns
+/// of each.
 fn rate(run: &mut Run, thread: Thread, ns: u64) -> f64 {
     run.until(Ps::from_ns(ns));
     let before = run.units(thread);
@@ -16,7 +17,8 @@ fn rate(run: &mut Run, thread: Thread, ns: u64) -> f64 {
     ns as f64 / (run.units(thread) - before) as f64
 }
 
-// A thread of the first core that repeats a round, given its number and a way to name lines of a region.
+// A thread of the first core that repeats a round, given its number and a way to name lines of a
+// region.
 fn alone(
     machine: &Machine,
     node: usize,
@@ -66,11 +68,13 @@ fn optane_of(machine: &mut Machine) -> &mut Optane {
 #[test]
 fn a_chain_through_optane_takes_the_medias_latency_and_its_buffers() {
     let machine = machine();
-    // Each fourth line is in a new block; the other three find it in the read buffer. 512 KiB have their translations.
+    // Each fourth line is in a new block; the other three find it in the read buffer. 512 KiB have
+    // their translations.
     let miss = 30.0 + 5.0 + 200.0 + 25.0;
     let hit = 30.0 + 5.0 + 60.0 + 25.0;
     near(chain(&machine, OPTANE, 512), (miss + 3.0 * hit) / 4.0, 0.001);
-    // 64 MiB has four times as many pages as there are translations: one block of 16 in a page misses them.
+    // 64 MiB has four times as many pages as there are translations: one block of 16 in a page
+    // misses them.
     near(chain(&machine, OPTANE, 64 << 10), (miss + 100.0 / 16.0 + 3.0 * hit) / 4.0, 0.001);
 }
 
@@ -89,7 +93,10 @@ fn streaming_reaches_the_channels_limit_and_not_more() {
         for number in 0..threads {
             let region = setup.region(DRAM, 1 << 20).unwrap();
             let program = rounds(move |at| {
-                vec![Op::Load { line: region.line(at % region.lines()), dependent: false }, Op::Units(1)]
+                vec![
+                    Op::Load { line: region.line(at % region.lines()), dependent: false },
+                    Op::Units(1),
+                ]
             });
             setup.program(core(number), 0, program).unwrap();
         }
@@ -101,7 +108,8 @@ fn streaming_reaches_the_channels_limit_and_not_more() {
         near(bytes as f64 / 1e6, 12.8, 0.001);
         assert!(bytes <= 12_800_000 + 64, "{bytes}");
     }
-    // One core: twelve fill buffers, each for 100 ns and what it queues, are below the limit of 5 ns a line.
+    // One core: twelve fill buffers, each for 100 ns and what it queues, are below the limit of 5
+    // ns a line.
     let (mut run, thread) = alone(&machine, DRAM, 1 << 20, |number, line| {
         vec![Op::Load { line: line(number.into()), dependent: false }, Op::Units(1)]
     });
@@ -115,7 +123,8 @@ fn a_fence_after_each_flush_waits_for_acceptance() {
             vec![Op::Store(line(0)), Op::Flush { kind, line: line(0) }, Op::Sfence, Op::Units(1)]
         });
         let found = rate(&mut run, thread, 1_000_000);
-        // There and back, and with the line gone it is read again, which the fence before does not hold up.
+        // There and back, and with the line gone it is read again, which the fence before does not
+        // hold up.
         let accept = 30.0 + 25.0;
         let kept = kind == Flush::Clwb;
         let expected = if kept { accept } else { 100.0 };
@@ -164,7 +173,10 @@ fn clwb_can_leave_lines_in_the_last_level_alone() {
     run.until(Ps::from_ns(100_000));
     let counters = run.core_counters(thread);
     // Each load finds it there; the store that follows finds it above.
-    assert!(counters.llc_hits + 2 >= counters.dirty_flushes && counters.memory_reads == 1, "{counters:?}");
+    assert!(
+        counters.llc_hits + 2 >= counters.dirty_flushes && counters.memory_reads == 1,
+        "{counters:?}"
+    );
 }
 
 // Non-temporal stores to Optane, a function of the round saying where; the ns of a line.
@@ -181,7 +193,11 @@ fn sequential_writes_reach_the_medias_bandwidth_and_random_lines_a_quarter_of_it
     let block = 100.0;
     near(nt(&machine, 16 << 20, |number| number), block / 4.0, 0.01);
     // Whole blocks in any order are as good.
-    near(nt(&machine, 16 << 20, |number| 4 * (mix(number / 4) >> 8) + number % 4), block / 4.0, 0.01);
+    near(
+        nt(&machine, 16 << 20, |number| 4 * (mix(number / 4) >> 8) + number % 4),
+        block / 4.0,
+        0.01,
+    );
     near(nt(&machine, 16 << 20, mix), block, 0.02);
     // Reading the rest of the block costs its time too.
     optane_of(&mut machine).partial_block_ns = 60.0;
@@ -191,7 +207,8 @@ fn sequential_writes_reach_the_medias_bandwidth_and_random_lines_a_quarter_of_it
 
 #[test]
 fn the_write_buffer_combines_what_fits_into_it() {
-    // Every second line of a footprint, then the others: combined if the buffer holds all of it until then.
+    // Every second line of a footprint, then the others: combined if the buffer holds all of it
+    // until then.
     let amplification = |kib: u64| {
         let lines = kib * 16;
         let mut machine = machine();
@@ -212,7 +229,8 @@ fn the_write_buffer_combines_what_fits_into_it() {
 fn wear_levelling_stalls_now_and_then() {
     let mut machine = machine();
     let even = nt(&machine, 64 << 10, |number| number);
-    optane_of(&mut machine).wear = Some(Wear { region_bytes: 65536, writes: 1000, stall_ns: 50_000.0 });
+    optane_of(&mut machine).wear =
+        Some(Wear { region_bytes: 65536, writes: 1000, stall_ns: 50_000.0 });
     // 1,000 blocks of 100 ns, and then 50 us in which nothing moves.
     near(nt(&machine, 64 << 10, |number| number), even * 1.5, 0.04);
 }
@@ -259,7 +277,8 @@ fn siblings_that_compute_share_the_ports() {
 
 #[test]
 fn a_sibling_that_waits_at_fences_leaves_the_ports() {
-    // The neighbour of a thread that computes: it computes too, or it waits for one flush after the other.
+    // The neighbour of a thread that computes: it computes too, or it waits for one flush after the
+    // other.
     let beside = |waits: bool| {
         let mut setup = Setup::new(&machine(), 1).unwrap();
         let region = setup.region(DRAM, 64).unwrap();
@@ -312,7 +331,8 @@ fn partly_filled_write_combining_buffers_leave_at_fences_or_for_others() {
 
 #[test]
 fn writers_that_wait_for_a_channel_do_not_hold_a_reader_up() {
-    // Three cores flush five times what the channel carries; 20 to 30 of their lines wait for acceptance at any time.
+    // Three cores flush five times what the channel carries; 20 to 30 of their lines wait for
+    // acceptance at any time.
     let mut setup = Setup::new(&machine(), 1).unwrap();
     let far = setup.region(DRAM, 1 << 20).unwrap();
     let reader = rounds(move |number| {
@@ -340,7 +360,8 @@ fn writers_that_wait_for_a_channel_do_not_hold_a_reader_up() {
 fn a_flush_waits_for_a_line_that_was_evicted_and_is_not_accepted_yet() {
     let mut machine = machine();
     machine.llc.inclusion = Inclusion::Inclusive;
-    // The last level has 128 sets, and the class one way of it: the second line makes the first leave.
+    // The last level has 128 sets, and the class one way of it: the second line makes the first
+    // leave.
     let (mut run, _) = alone(&machine, DRAM, 1 << 20, |number, line| match number {
         0 => vec![
             Op::Store(line(0)),
@@ -368,18 +389,23 @@ fn a_flush_waits_for_a_line_that_was_evicted_and_is_not_accepted_yet() {
     assert_eq!(flushed, 1, "it was clean when it was flushed: {records:?}");
 }
 
-// What a thread of the first core does beside a sibling that starts with a program of its own, or nobody.
+// What a thread of the first core does beside a sibling that starts with a program of its own, or
+// nobody.
 fn beside(sibling: Option<fn(u32) -> Vec<Op>>, pause: bool) -> u64 {
     let machine = machine();
     let mut setup = Setup::new(&machine, 1).unwrap();
     let region = setup.region(DRAM, 1 << 20).unwrap();
     let stores = rounds(move |number| {
         let line = |index: u64| region.line((index % u64::from(region.lines())) as u32);
-        (0..64).map(|i| Op::Store(line(mix(u64::from(number) * 64 + i)))).chain([Op::Units(1)]).collect()
+        (0..64)
+            .map(|i| Op::Store(line(mix(u64::from(number) * 64 + i))))
+            .chain([Op::Units(1)])
+            .collect()
     });
     let thread = setup.program(core(0), 0, stores).unwrap();
-    let other =
-        sibling.map(|round| setup.program(HardwareThread { core: 0, sibling: 1 }, 0, rounds(round)).unwrap());
+    let other = sibling.map(|round| {
+        setup.program(HardwareThread { core: 0, sibling: 1 }, 0, rounds(round)).unwrap()
+    });
     let mut run = setup.start();
     if let (Some(other), true) = (other, pause) {
         run.pause(other);

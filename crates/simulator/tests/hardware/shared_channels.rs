@@ -13,13 +13,17 @@ fn shared() -> Machine {
     machine
 }
 
-// Threads that read DRAM in order, as many as the bus of 12.8 GB/s needs, and one that writes to the DIMM if that is wanted.
+// Threads that read DRAM in order, as many as the bus of 12.8 GB/s needs, and one that writes to
+// the DIMM if that is wanted.
 fn readers(machine: &Machine, readers: u32, write: bool) -> Run {
     let mut setup = Setup::new(machine, 1).unwrap();
     for number in 0..readers {
         let region = setup.region(DRAM, 1 << 20).unwrap();
         let program = rounds(move |at| {
-            vec![Op::Load { line: region.line(at % region.lines()), dependent: false }, Op::Units(1)]
+            vec![
+                Op::Load { line: region.line(at % region.lines()), dependent: false },
+                Op::Units(1),
+            ]
         });
         setup.program(core(number), 0, program).unwrap();
     }
@@ -54,7 +58,8 @@ fn what_a_dimm_is_written_dram_does_without_on_a_bus_of_both() {
     near(dram, 12.8, 0.001);
     near(optane, 2.56, 0.01);
     let (dram, optane) = rates(&mut readers(&shared(), 3, true));
-    // The media, and not the bus, is what the writer waits for: reads let the writes of a queue that is nearly full go first.
+    // The media, and not the bus, is what the writer waits for: reads let the writes of a queue
+    // that is nearly full go first.
     near(optane, 2.56, 0.01);
     near(dram + optane, 12.8, 0.001);
 }
@@ -84,8 +89,9 @@ fn a_chain_of_loads_waits_for_the_dimms_lines_on_the_bus() {
         let reader = setup.program(core(0), 0, program).unwrap();
         if write {
             let region = setup.region(OPTANE, 1 << 20).unwrap();
-            let program =
-                rounds(move |at| vec![Op::NtStore { line: region.line(at % region.lines()), bytes: 64 }]);
+            let program = rounds(move |at| {
+                vec![Op::NtStore { line: region.line(at % region.lines()), bytes: 64 }]
+            });
             setup.program(core(3), 0, program).unwrap();
         }
         let mut run = setup.start();

@@ -59,7 +59,8 @@ impl Curve {
 
     /// What comes out for each point.
     pub fn simulate(&self) -> Vec<f64> {
-        let text = shipped::all().into_iter().find(|known| known.name == self.machine).unwrap().text;
+        let text =
+            shipped::all().into_iter().find(|known| known.name == self.machine).unwrap().text;
         let mut machine = Description::parse(&text).unwrap().parts;
         if self.source == STUDY {
             // Its prefetchers were off.
@@ -67,7 +68,8 @@ impl Curve {
         }
         if self.cores > machine.topology.cores_per_llc {
             // As much of the last level for each core.
-            machine.llc.size_kib = machine.llc.size_kib / machine.topology.cores_per_llc * self.cores;
+            machine.llc.size_kib =
+                machine.llc.size_kib / machine.topology.cores_per_llc * self.cores;
             machine.topology.cores_per_llc = self.cores;
         }
         let dram = |target: &str| target == "dram";
@@ -85,7 +87,8 @@ impl Curve {
     }
 }
 
-pub(super) const NT: Loop = Loop { access: Access::Nt, flush: Flush::Clwb, fence: false, random: false };
+pub(super) const NT: Loop =
+    Loop { access: Access::Nt, flush: Flush::Clwb, fence: false, random: false };
 pub(super) const NT_FENCED: Loop = Loop { fence: true, ..NT };
 pub(super) const LOAD: Loop = Loop { access: Access::Load, ..NT };
 pub(super) const LOAD_RANDOM: Loop = Loop { random: true, ..LOAD };
@@ -94,7 +97,8 @@ pub(super) const STORE: Loop = Loop { access: Access::Store, random: true, ..NT 
 pub(super) const PLAIN: Loop = Loop { access: Access::Store, ..NT };
 pub(super) const CLWB: Loop = Loop { access: Access::FlushEach, ..NT };
 pub(super) const CLWB_FENCED: Loop = Loop { access: Access::FlushEach, fence: true, ..NT };
-pub(super) const CLWB_RANDOM: Loop = Loop { access: Access::StoreFlush, fence: true, random: true, ..NT };
+pub(super) const CLWB_RANDOM: Loop =
+    Loop { access: Access::StoreFlush, fence: true, random: true, ..NT };
 pub(super) const NT_RANDOM: Loop = Loop { fence: true, random: true, ..NT };
 
 pub(super) const CASCADE: &str = "cascade-lake-optane";
@@ -118,9 +122,10 @@ use Memory::{Dram, OneDimm, Optane};
 pub(super) const STUDY: &str = "OptaneStudy";
 pub(super) const PERMA: &str = "PerMA-Bench";
 
-/// OptaneStudy: Yang et al., FAST 2020, graphs/ of github.com/NVSL/OptaneStudy: files 04 (by threads), 13 (by bytes), 02
-/// (random reads). PerMA-Bench: Benson et al., VLDB 2022, results/ of the branch eval of github.com/hpides/perma-bench:
-/// operations a second and GiB/s, made into ns and GB/s.
+/// OptaneStudy: Yang et al., FAST 2020, graphs/ of github.com/NVSL/OptaneStudy: files 04 (by
+/// threads), 13 (by bytes), 02 (random reads). PerMA-Bench: Benson et al., VLDB 2022, results/ of
+/// the branch eval of github.com/hpides/perma-bench: operations a second and GiB/s, made into ns
+/// and GB/s.
 pub const CURVES: &[Curve] = &[
     curve(
         CASCADE,
@@ -247,7 +252,15 @@ pub const CURVES: &[Curve] = &[
     curve(CASCADE, PERMA, Dram, CLWB_RANDOM, Bytes, &[(64, 125.4), (256, 156.8)], &[256]),
     curve(CASCADE, PERMA, Dram, LOAD, Threads(4096), &[(1, 13.76), (8, 91.96)], &[1]),
     curve(CASCADE, PERMA, Optane, LOAD, Threads(4096), &[(1, 4.57), (8, 32.15)], &[]),
-    curve(CASCADE, PERMA, Optane, LOAD_RANDOM, Sizes(16), &[(512, 36.88), (1024, 19.45)], &[512, 1024]),
+    curve(
+        CASCADE,
+        PERMA,
+        Optane,
+        LOAD_RANDOM,
+        Sizes(16),
+        &[(512, 36.88), (1024, 19.45)],
+        &[512, 1024],
+    ),
     curve(
         ICE,
         PERMA,
@@ -306,7 +319,31 @@ pub const CURVES: &[Curve] = &[
     curve(ICE, PERMA, Dram, CLWB_RANDOM, Bytes, &[(64, 233.5), (256, 242.5)], &[64]),
     curve(ICE, PERMA, Optane, STORE, Bytes, &[(64, 54.9), (256, 132.8)], &[]),
     curve(ICE, PERMA, Dram, STORE, Bytes, &[(64, 10.2), (256, 41.3)], &[]),
-    curve(ICE, PERMA, Dram, NT_FENCED, Threads(256), &[(2, 3.29), (4, 6.59), (8, 13.14), (16, 25.90)], &[]),
-    curve(ICE, PERMA, Optane, NT_FENCED, Threads(256), &[(2, 3.05), (4, 6.11), (8, 11.96), (16, 21.78)], &[]),
-    curve(ICE, PERMA, Dram, CLWB_RANDOM, Threads(256), &[(2, 2.14), (4, 4.25), (8, 8.43), (16, 16.33)], &[]),
+    curve(
+        ICE,
+        PERMA,
+        Dram,
+        NT_FENCED,
+        Threads(256),
+        &[(2, 3.29), (4, 6.59), (8, 13.14), (16, 25.90)],
+        &[],
+    ),
+    curve(
+        ICE,
+        PERMA,
+        Optane,
+        NT_FENCED,
+        Threads(256),
+        &[(2, 3.05), (4, 6.11), (8, 11.96), (16, 21.78)],
+        &[],
+    ),
+    curve(
+        ICE,
+        PERMA,
+        Dram,
+        CLWB_RANDOM,
+        Threads(256),
+        &[(2, 2.14), (4, 4.25), (8, 8.43), (16, 16.33)],
+        &[],
+    ),
 ];

@@ -30,7 +30,8 @@ pub struct Loop {
     pub random: bool,
 }
 
-// What each thread uses: at random, or where evictions matter, far more than caches hold and DIMMs have translations of.
+// What each thread uses: at random, or where evictions matter, far more than caches hold and DIMMs
+// have translations of.
 const BYTES: [u64; 2] = [64 << 20, 2 << 30];
 
 struct Runner {
@@ -47,7 +48,10 @@ struct Runner {
 impl Runner {
     fn block(&mut self) {
         let blocks = self.region.lines() / self.lines;
-        self.lot = self.lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.lot = self
+            .lot
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         self.block = match self.of.random {
             true => ((u128::from(self.lot) * u128::from(blocks)) >> 64) as u32,
             false => (self.block + 1) % blocks,
@@ -61,9 +65,8 @@ impl Runner {
             ops.push(Op::Store(self.state));
         }
         match self.of.access {
-            Access::Chase => {
-                ops.extend(lines.enumerate().map(|(at, line)| Op::Load { line, dependent: at == 0 }))
-            }
+            Access::Chase => ops
+                .extend(lines.enumerate().map(|(at, line)| Op::Load { line, dependent: at == 0 })),
             Access::Load => ops.extend(lines.map(|line| Op::Load { line, dependent: false })),
             Access::Store => ops.extend(lines.map(Op::Store)),
             Access::Nt => ops.extend(lines.map(|line| Op::NtStore { line, bytes: 64 })),
@@ -99,22 +102,27 @@ pub fn rate(machine: &Machine, node: usize, of: Loop, block: u32, threads: u32) 
     let mut setup = Setup::new(machine, 1).unwrap();
     let cores = machine.topology.cores_per_llc;
     let start = |thread: u32, setup: &mut Setup| {
-        let region = setup.region(node, BYTES[usize::from(of.random || of.access == Access::Store)]).unwrap();
+        let region = setup
+            .region(node, BYTES[usize::from(of.random || of.access == Access::Store)])
+            .unwrap();
         let lot = u64::from(thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let lines = block / 64;
         // Threads of one program do not walk in step.
         let at = (lot >> 40) as u32 % (region.lines() / lines);
         let state = setup.region(0, 64).unwrap().line(0);
         let runner = Runner { of, region, state, lines, block: at, lot, ops: Vec::new(), next: 0 };
-        setup.program(HardwareThread { core: thread % cores, sibling: thread / cores }, 0, runner).unwrap()
+        setup
+            .program(HardwareThread { core: thread % cores, sibling: thread / cores }, 0, runner)
+            .unwrap()
     };
     let all: Vec<_> = (0..threads).map(|thread| start(thread, &mut setup)).collect();
     let mut run = setup.start();
     // Evictions come once caches are full.
     let (warm, window) =
         if of.access == Access::Store { (60_000_000, 5_000_000) } else { (400_000, 1_000_000) };
-    let done =
-        |run: &ringfence_simulator::hardware::Run| all.iter().map(|thread| run.units(*thread)).sum::<u64>();
+    let done = |run: &ringfence_simulator::hardware::Run| {
+        all.iter().map(|thread| run.units(*thread)).sum::<u64>()
+    };
     run.until(Ps::from_ns(warm));
     let before = done(&run);
     run.until(Ps::from_ns(warm + window));

@@ -1,7 +1,8 @@
 //! Published curves of microbenchmarks, beside what the machine files make of them.
 //!
-//! These curves say how good the model of memory is. The figures that described machines are judged by, those of the notes, are
-//! not among them. Too long for every change: `cargo test --release -p ringfence-simulated --test published -- --ignored --nocapture`.
+//! These curves say how good the model of memory is. The figures that described machines are judged
+//! by, those of the notes, are not among them. Too long for every change: `cargo test --release -p
+//! ringfence-simulated --test published -- --ignored --nocapture`.
 
 mod curves;
 mod fresh;
@@ -36,8 +37,9 @@ fn simulate(curves: &'static [Curve]) -> Vec<Outcome> {
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
         let run = |curve: &'static Curve| (curve, scope.spawn(|| curve.simulate()));
         let started: Vec<_> = chosen.map(run).collect();
-        let joined =
-            started.into_iter().map(|(curve, thread)| Outcome { curve, simulated: thread.join().unwrap() });
+        let joined = started
+            .into_iter()
+            .map(|(curve, thread)| Outcome { curve, simulated: thread.join().unwrap() });
         joined.collect()
     });
     for outcome in &outcomes {

@@ -1,4 +1,5 @@
-//! Experiments on described machines, through the runner that measures real machines. No test uses all of it.
+//! Experiments on described machines, through the runner that measures real machines. No test uses
+//! all of it.
 
 #![allow(dead_code)]
 
@@ -35,7 +36,8 @@ pub fn machine(name: &str, changes: &[(&str, &str)]) -> Description {
 pub fn experiment(roles: &[&str], arms: &str) -> Experiment {
     let roles: String = roles.iter().map(|role| format!("[[role]]\n{role}\n")).collect();
     let text = format!(
-        "schema = 2\nname = 'planted'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = 1\nwindow = '20ms'\n{roles}{arms}"
+        "schema = 2\nname = 'planted'\nmetric = 'victim'\n[measure]\nlooks = [2]\nrounds = \
+         1\nwindow = '20ms'\n{roles}{arms}"
     );
     Experiment::parse(&text).unwrap()
 }
@@ -54,13 +56,15 @@ pub fn run(description: &Description, experiment: &Experiment) -> Vec<Sample> {
 
 /// The victim's ns a unit in a case.
 pub fn ns(samples: &[Sample], case: u32) -> f64 {
-    let of_case = || samples.iter().filter(|sample| sample.case == case && &*sample.role == "victim");
+    let of_case =
+        || samples.iter().filter(|sample| sample.case == case && &*sample.role == "victim");
     let busy: u64 = of_case().map(|sample| sample.busy_ns).sum();
     busy as f64 / of_case().map(|sample| sample.units).sum::<u64>() as f64
 }
 
 pub const ALONE: &str = "[[arm]]\nname = 'alone'\nactive = ['victim']\n";
-pub const BESIDE: &str = "[[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n";
+pub const BESIDE: &str =
+    "[[arm]]\nname = 'beside'\nactive = ['victim', 'other']\nbaseline = 'alone'\n";
 
 pub fn slowdown(description: &Description, victim: &str, other: &str) -> f64 {
     let roles = [&*format!("name = 'victim'\n{victim}"), &*format!("name = 'other'\n{other}")];

@@ -1,9 +1,11 @@
 //! Takes out of a dataset whatever names a host, a person or a folder.
 //!
-//! What stays is what figures need: samples, cases, placement, and of the machine the processor, its features, the kernel's
-//! version, topology and what speaks for the clock. Paths of targets get the names that shipped experiments use, folders of commits'
-//! logs numbers; commands that no shipped experiment has become the names of their programs. Whatever else looks like a path or has one of
-//! the names that must not appear makes the dataset refused: it is never published as it is.
+//! What stays is what figures need: samples, cases, placement, and of the machine the processor,
+//! its features, the kernel's version, topology and what speaks for the clock. Paths of targets get
+//! the names that shipped experiments use, folders of commits' logs numbers; commands that no
+//! shipped experiment has become the names of their programs. Whatever else looks like a path or
+//! has one of the names that must not appear makes the dataset refused: it is never published as it
+//! is.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +31,8 @@ pub struct Cleaned {
 }
 
 // What of machine.json figures need.
-const KEPT: [&str; 7] = ["schema", "kernel", "processor", "features", "tsc", "topology", "simulated"];
+const KEPT: [&str; 7] =
+    ["schema", "kernel", "processor", "features", "tsc", "topology", "simulated"];
 
 // Folders that say nothing about who owns them, bare or with a number behind.
 const COMMON: [&str; 11] = [
@@ -56,25 +59,34 @@ const KERNELS: [&str; 2] = ["/proc/", "/sys/"];
 // Names that every second machine has, and sentences use.
 const NO_NAMES: [&str; 3] = ["root", "localhost", "none"];
 
-/// Cleans a dataset. `private` are the names that must not appear: of the host, the user, the home folder.
+/// Cleans a dataset. `private` are the names that must not appear: of the host, the user, the home
+/// folder.
 ///
 /// # Errors
 /// One sentence: it was cut short, or there is something in it that cannot be cleaned, and where.
 pub fn clean(dataset: &Dataset, private: &[String]) -> Result<Cleaned, String> {
     if dataset.unfinished() || !dataset.is_done() {
-        return Err("it was cut short, and is no evidence: go on with it by 'ringfence run --resume'".into());
+        return Err(
+            "it was cut short, and is no evidence: go on with it by 'ringfence run --resume'"
+                .into(),
+        );
     }
     let mut left_out = Vec::new();
     let public = public_texts();
-    let mut table: toml::Table =
-        dataset.plan.experiment.to_toml().parse().map_err(|error| format!("its experiment: {error}"))?;
+    let mut table: toml::Table = dataset
+        .plan
+        .experiment
+        .to_toml()
+        .parse()
+        .map_err(|error| format!("its experiment: {error}"))?;
     let renamed = renamed(&table, &public);
     for (from, to) in &renamed {
         left_out.push(format!("'{from}' became '{to}'"));
     }
     table.iter_mut().for_each(|(_, value)| replace_toml(value, &renamed));
     let text = table.to_string();
-    let experiment = Experiment::parse(&text).map_err(|error| format!("its experiment, cleaned: {error}"))?;
+    let experiment =
+        Experiment::parse(&text).map_err(|error| format!("its experiment, cleaned: {error}"))?;
 
     let cases: Vec<Case> = cleaned(&dataset.plan.cases, &renamed)?;
     let not_run: Vec<NotRun> = cleaned(&dataset.plan.not_run, &renamed)?;
@@ -113,8 +125,14 @@ fn check(dataset: &Dataset, private: &[String], public: &BTreeSet<String>) -> Re
         ("its placement", json(&plan.placed)),
         ("its machine", machine.clone()),
         ("how it ended", json(&manifest.ended)),
-        ("the name of the program", Value::String(format!("{} {}", manifest.program, manifest.version))),
-        ("its roles", json(&samples.iter().map(|sample| sample.role.to_string()).collect::<BTreeSet<_>>())),
+        (
+            "the name of the program",
+            Value::String(format!("{} {}", manifest.program, manifest.version)),
+        ),
+        (
+            "its roles",
+            json(&samples.iter().map(|sample| sample.role.to_string()).collect::<BTreeSet<_>>()),
+        ),
     ];
     for (part, value) in parts {
         let mut texts = Vec::new();
@@ -127,7 +145,8 @@ fn check(dataset: &Dataset, private: &[String], public: &BTreeSet<String>) -> Re
             }
             if let Some(what) = found(&text, private) {
                 return Err(format!(
-                    "{part}: {what} would be published: rename it in the experiment or the machine file, and run it again"
+                    "{part}: {what} would be published: rename it in the experiment or the machine \
+                     file, and run it again"
                 ));
             }
         }
@@ -160,7 +179,8 @@ fn renamed(experiment: &toml::Table, public: &BTreeSet<String>) -> Vec<(String, 
             targets.insert(text.to_owned());
         }
     });
-    let mut taken: BTreeSet<String> = targets.iter().filter(|text| path(text).is_none()).cloned().collect();
+    let mut taken: BTreeSet<String> =
+        targets.iter().filter(|text| path(text).is_none()).cloned().collect();
     let mut all = Vec::new();
     for target in targets.iter().filter(|text| path(text).is_some()) {
         let (kind, own) = target.split_once(':').expect("it begins with its kind");
@@ -181,7 +201,8 @@ fn renamed(experiment: &toml::Table, public: &BTreeSet<String>) -> Vec<(String, 
         folders.insert(dir.to_owned());
     });
     let taken = folders.clone();
-    let mut free = (1..).map(|number| format!("{FOLDER}/{number}")).filter(|name| !taken.contains(name));
+    let mut free =
+        (1..).map(|number| format!("{FOLDER}/{number}")).filter(|name| !taken.contains(name));
     for dir in folders.into_iter().filter(|dir| path(dir).is_some()) {
         if all.iter().all(|(from, _)| *from != dir) {
             all.push((dir, free.next().expect("numbers do not end")));
@@ -197,7 +218,8 @@ fn renamed(experiment: &toml::Table, public: &BTreeSet<String>) -> Vec<(String, 
     for run in runs {
         let program = program(&run);
         let numbered = (2..).map(|number| format!("{program} ({number})"));
-        let mut free = std::iter::once(program.clone()).chain(numbered).filter(|name| !names.contains(name));
+        let mut free =
+            std::iter::once(program.clone()).chain(numbered).filter(|name| !names.contains(name));
         let name = free.next().expect("numbers do not end");
         names.insert(name.clone());
         if name != run {
@@ -212,12 +234,15 @@ fn renamed(experiment: &toml::Table, public: &BTreeSet<String>) -> Vec<(String, 
 fn program(run: &str) -> String {
     let first = run.split_whitespace().next().unwrap_or("program");
     let name = first.rsplit('/').next().unwrap_or(first);
-    let plain: String =
-        name.chars().filter(|c| c.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(c)).collect();
+    let plain: String = name
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(c))
+        .collect();
     if plain.is_empty() { "program".into() } else { plain }
 }
 
-// Hands over what stands at a key, wherever that is: `run`, what tasks of programs run, and `dir`, where logs of commits lie.
+// Hands over what stands at a key, wherever that is: `run`, what tasks of programs run, and `dir`,
+// where logs of commits lie.
 fn below(value: &toml::Value, wanted: &str, take: &mut dyn FnMut(&str)) {
     match value {
         toml::Value::Table(table) => {
@@ -284,10 +309,14 @@ fn replace_json(value: &mut Value, renamed: &[(String, String)]) {
 }
 
 // A value with other texts.
-fn cleaned<T: Serialize + DeserializeOwned>(value: &T, renamed: &[(String, String)]) -> Result<T, String> {
+fn cleaned<T: Serialize + DeserializeOwned>(
+    value: &T,
+    renamed: &[(String, String)],
+) -> Result<T, String> {
     let mut json = serde_json::to_value(value).map_err(|error| error.to_string())?;
     replace_json(&mut json, renamed);
-    serde_json::from_value(json).map_err(|error| format!("cleaned, it would not be readable: {error}"))
+    serde_json::from_value(json)
+        .map_err(|error| format!("cleaned, it would not be readable: {error}"))
 }
 
 fn strings(value: &Value, all: &mut Vec<String>) {
@@ -302,7 +331,8 @@ fn strings(value: &Value, all: &mut Vec<String>) {
     }
 }
 
-// What figures need of machine.json, and the names of what is left out; a reader finds its fields, empty.
+// What figures need of machine.json, and the names of what is left out; a reader finds its fields,
+// empty.
 fn reduced(machine: &Value) -> (Value, Vec<String>) {
     let Value::Object(whole) = machine else { return (Value::Object(Map::new()), Vec::new()) };
     let (mut kept, mut gone) = (Map::new(), Vec::new());
@@ -345,7 +375,8 @@ fn path(text: &str) -> Option<String> {
         let end = rest[at..].find(|c: char| !inner(c)).map_or(rest.len(), |length| at + length);
         let token = rest[at..end].trim_end_matches('.');
         // Such as in MB/s and and/or; a home may be written with a tilde.
-        let divides = previous.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ')' || c == '.');
+        let divides =
+            previous.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ')' || c == '.');
         if !divides && token.len() > 1 && !token.starts_with("//") && !is_common(token) {
             return Some(token.to_owned());
         }
@@ -413,14 +444,21 @@ mod tests {
             assert_eq!(replaced(text, &renamed), expected);
         }
         // What lies below is found, and refused.
-        assert!(path("/folder/2/x").is_some() && path("/folder/2").is_none() && path("/folders/2").is_some());
+        assert!(
+            path("/folder/2/x").is_some()
+                && path("/folder/2").is_none()
+                && path("/folders/2").is_some()
+        );
     }
 
     #[test]
     fn programs_keep_their_names_alone() {
-        for (run, name) in
-            [("/home/bob/bin/solve --x /data", "solve"), ("gzip -c", "gzip"), ("", "program"), ("'a b'", "a")]
-        {
+        for (run, name) in [
+            ("/home/bob/bin/solve --x /data", "solve"),
+            ("gzip -c", "gzip"),
+            ("", "program"),
+            ("'a b'", "a"),
+        ] {
             assert_eq!(program(run), name);
         }
     }

@@ -42,7 +42,8 @@ impl Machine {
         let number = |path: &str| machine.pointer(path).and_then(Value::as_u64);
         let brand = text("/processor/brand").unwrap_or_else(|| "unknown processor".into());
         let mut name = short(&brand);
-        for (word, value) in [("f", number("/processor/family")), ("m", number("/processor/model"))] {
+        for (word, value) in [("f", number("/processor/family")), ("m", number("/processor/model"))]
+        {
             if let Some(value) = value {
                 name += &format!("-{word}{value}");
             }

@@ -20,7 +20,8 @@ pub enum Expect {
     AtLeast(f64),
     /// At most this.
     AtMost(f64),
-    /// An effect of half to twice this one, in logarithms, give or take the experiment's margin: 0.64 is from 0.41 to 0.8.
+    /// An effect of half to twice this one, in logarithms, give or take the experiment's margin:
+    /// 0.64 is from 0.41 to 0.8.
     About(f64),
 }
 
@@ -44,7 +45,8 @@ impl FromStr for Expect {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "'{text}' says of no figure what it must be: use longer, shorter, within N%, >= N, <= N or about N"
+                "'{text}' says of no figure what it must be: use longer, shorter, within N%, >= N, \
+                 <= N or about N"
             )
         };
         let number = |text: &str| match text.trim().parse::<f64>() {

@@ -84,7 +84,8 @@ pub struct Outcome {
     pub figure: Option<Figure>,
     /// Whether it is as claimed.
     pub verdict: Verdict,
-    /// The same on DRAM, where the claim is about persistent memory and that was not there: it decides nothing.
+    /// The same on DRAM, where the claim is about persistent memory and that was not there: it
+    /// decides nothing.
     pub instead: Option<(Figure, Verdict)>,
 }
 
@@ -93,7 +94,8 @@ pub fn judge(ledger: &Ledger, published: &[Published], evidence: Vec<Evidence>) 
     let all = evidence.len();
     let mut newest: BTreeMap<(bool, String, String), Evidence> = BTreeMap::new();
     for one in evidence {
-        let key = (!one.machine.simulated, one.machine.name.clone(), one.plan.experiment.name.clone());
+        let key =
+            (!one.machine.simulated, one.machine.name.clone(), one.plan.experiment.name.clone());
         if newest.get(&key).is_none_or(|known| known.created < one.created) {
             newest.insert(key, one);
         }
@@ -106,7 +108,13 @@ pub fn judge(ledger: &Ledger, published: &[Published], evidence: Vec<Evidence>) 
     }
     let known = Known { machines: &machines, newest: &newest, published };
     let claims = ledger.claims.iter().map(|claim| known.judge(claim)).collect();
-    Table { claims, ledger: ledger.clone(), datasets: newest.len(), older: all - newest.len(), machines }
+    Table {
+        claims,
+        ledger: ledger.clone(),
+        datasets: newest.len(),
+        older: all - newest.len(),
+        machines,
+    }
 }
 
 fn same(one: &Machine, other: &Machine) -> bool {
@@ -124,7 +132,9 @@ impl Known<'_> {
         let tests: Vec<Tested> = claim.tests.iter().map(|test| self.test(claim, test)).collect();
         let on = |place: usize| match &claim.untested {
             Some(why) => Verdict::NotRun(why.clone()),
-            None => Verdict::all(tests.iter().map(|tested| tested.by_machine[place].verdict.clone())),
+            None => {
+                Verdict::all(tests.iter().map(|tested| tested.by_machine[place].verdict.clone()))
+            }
         };
         let by_machine: Vec<Verdict> = (0..self.machines.len()).map(on).collect();
         let of = |simulated: bool| {
@@ -182,11 +192,15 @@ fn agreed(verdicts: &[&Verdict]) -> Option<Verdict> {
     }
 }
 
-// The reason of a machine that has figures of some of the tests, or of any; those that exist first: they come last.
+// The reason of a machine that has figures of some of the tests, or of any; those that exist first:
+// they come last.
 fn why_not(claim: &Claim, by_machine: &[Verdict], tests: &[Tested]) -> String {
-    let has_some = |place: usize| tests.iter().any(|tested| tested.by_machine[place].figure.is_some());
+    let has_some =
+        |place: usize| tests.iter().any(|tested| tested.by_machine[place].figure.is_some());
     let in_part = by_machine.iter().enumerate().rev().find_map(|(place, verdict)| match verdict {
-        Verdict::NotRun(why) if has_some(place) => Some(format!("one of its tests has no figures: {why}")),
+        Verdict::NotRun(why) if has_some(place) => {
+            Some(format!("one of its tests has no figures: {why}"))
+        }
         _ => None,
     });
     if let (Some(why), None) = (in_part, &claim.untested) {
@@ -203,9 +217,11 @@ fn why_not(claim: &Claim, by_machine: &[Verdict], tests: &[Tested]) -> String {
 fn outcome(test: &Test, evidence: &Evidence) -> Outcome {
     let margin = evidence.plan.experiment.measure.margin.0;
     match figure(test, evidence) {
-        Ok(figure) => {
-            Outcome { verdict: test.expect.verdict(&figure, margin), figure: Some(figure), instead: None }
-        }
+        Ok(figure) => Outcome {
+            verdict: test.expect.verdict(&figure, margin),
+            figure: Some(figure),
+            instead: None,
+        },
         Err(why) => {
             let instead = test.on_dram().and_then(|other| figure(&other, evidence).ok());
             let instead = instead.map(|figure| (figure, test.expect.verdict(&figure, margin)));
@@ -219,7 +235,8 @@ fn figure(test: &Test, evidence: &Evidence) -> Result<Figure, String> {
     let first = ratio(&test.case, &test.against, evidence)?;
     let Some([case, against]) = &test.than else { return Ok(first) };
     let second = ratio(case, against, evidence)?;
-    // Wider than an interval of the quotient itself would be: as if both were off in opposite directions at once.
+    // Wider than an interval of the quotient itself would be: as if both were off in opposite
+    // directions at once.
     Ok(Interval {
         value: first.value / second.value,
         low: first.low / second.high,
@@ -235,7 +252,8 @@ fn ratio(case: &str, against: &str, evidence: &Evidence) -> Result<Figure, Strin
     if let Some(why) = plan.refusal(case).or_else(|| plan.refusal(against)) {
         return Err(why.to_owned());
     }
-    results::ratio(plan, samples, case, against, results::level(plan, samples)).map_err(|why| why.to_string())
+    results::ratio(plan, samples, case, against, results::level(plan, samples))
+        .map_err(|why| why.to_string())
 }
 
 // One for each quantity and source that has all figures of the comparison.
@@ -248,18 +266,26 @@ fn published(test: &Test, all: &[Published]) -> Vec<f64> {
     let pair = |(quantity, ratio): (&str, f64)| match &second[..] {
         // Each side of the comparison was published under a name of its own.
         [(_, only)] => Some(ratio / only),
-        several => several.iter().find(|(other, _)| *other == quantity).map(|(_, other)| ratio / other),
+        several => {
+            several.iter().find(|(other, _)| *other == quantity).map(|(_, other)| ratio / other)
+        }
     };
     first.into_iter().filter_map(pair).collect()
 }
 
-fn ratios<'a>(experiment: &str, case: &str, against: &str, all: &'a [Published]) -> Vec<(&'a str, f64)> {
+fn ratios<'a>(
+    experiment: &str,
+    case: &str,
+    against: &str,
+    all: &'a [Published],
+) -> Vec<(&'a str, f64)> {
     let of = |wanted: &str| {
         let wanted = wanted.to_owned();
         all.iter().filter(move |row| row.experiment == experiment && row.case == wanted)
     };
     let with = |row: &'a Published| {
-        let fits = |other: &&Published| other.quantity == row.quantity && other.source == row.source;
+        let fits =
+            |other: &&Published| other.quantity == row.quantity && other.source == row.source;
         of(against).find(fits).map(|other| (row.quantity.as_str(), row.value / other.value))
     };
     of(case).filter_map(with).collect()

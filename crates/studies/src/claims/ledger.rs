@@ -40,14 +40,16 @@ pub struct Claim {
     pub place: String,
     /// What kind of statement it is.
     pub kind: Kind,
-    /// The statement, in our words. A question stands as the statement that would answer it with yes.
+    /// The statement, in our words. A question stands as the statement that would answer it with
+    /// yes.
     pub says: String,
     /// What tests it; all must come out.
     #[serde(default, rename = "test")]
     pub tests: Vec<Test>,
     /// Why nothing does.
     pub untested: Option<String>,
-    /// The machines that it is about, where that is not all: a part of the name, or of what identifies the processor.
+    /// The machines that it is about, where that is not all: a part of the name, or of what
+    /// identifies the processor.
     #[serde(default)]
     pub machines: Vec<String>,
 }
@@ -91,15 +93,20 @@ impl fmt::Display for Kind {
 }
 
 impl Test {
-    /// The same comparison with DRAM where persistent memory stands; `None` where that is the same, or compares DRAM
-    /// with itself.
+    /// The same comparison with DRAM where persistent memory stands; `None` where that is the same,
+    /// or compares DRAM with itself.
     pub fn on_dram(&self) -> Option<Self> {
         let on_dram = |case: &str| {
             let words = case.replace("dax:/mnt/pmem0", "dram");
             words.split(' ').map(|word| word.replace("PM", "DRAM")).collect::<Vec<_>>().join(" ")
         };
         let than = self.than.as_ref().map(|pair| pair.clone().map(|case| on_dram(&case)));
-        let other = Self { case: on_dram(&self.case), against: on_dram(&self.against), than, ..self.clone() };
+        let other = Self {
+            case: on_dram(&self.case),
+            against: on_dram(&self.against),
+            than,
+            ..self.clone()
+        };
         (other != *self && other.case != other.against).then_some(other)
     }
 }
@@ -110,14 +117,16 @@ impl Ledger {
     /// # Panics
     /// Never: a test reads it.
     pub fn shipped() -> Self {
-        Self::parse(include_str!("../../../../experiments/claims/claims.toml")).expect("a test reads it")
+        Self::parse(include_str!("../../../../experiments/claims/claims.toml"))
+            .expect("a test reads it")
     }
 
     /// Reads a ledger.
     ///
     /// # Errors
-    /// One sentence: what is no TOML or has an unknown key, a claim of no document, two of one id, one that has neither
-    /// tests nor a reason, or both, and tests of experiments that are not shipped.
+    /// One sentence: what is no TOML or has an unknown key, a claim of no document, two of one id,
+    /// one that has neither tests nor a reason, or both, and tests of experiments that are not
+    /// shipped.
     pub fn parse(text: &str) -> Result<Self, String> {
         let ledger: Self =
             toml::from_str(text).map_err(|error| error.to_string().trim().replace('\n', ", "))?;
@@ -133,9 +142,12 @@ impl Ledger {
             }
             let told = claim.untested.as_ref().is_some_and(|why| !why.trim().is_empty());
             if claim.tests.is_empty() != told {
-                return refuse("it needs either tests, or a reason in 'untested' why it has none".into());
+                return refuse(
+                    "it needs either tests, or a reason in 'untested' why it has none".into(),
+                );
             }
-            let known = |test: &&Test| experiments.iter().any(|known| known.name == test.experiment);
+            let known =
+                |test: &&Test| experiments.iter().any(|known| known.name == test.experiment);
             if let Some(test) = claim.tests.iter().find(|test| !known(test)) {
                 return refuse(format!("there is no experiment '{}'", test.experiment));
             }

@@ -1,11 +1,13 @@
 //! Claims of published documents, held against results; and datasets made fit for publishing.
 //!
-//! A [`Ledger`] says what was claimed, where, and which cases of which experiment test it. [`Evidence`] is a dataset of one
-//! such experiment, from a machine or a simulation of one. [`judge`] makes a [`Table`] of both: for each claim what was published, what was
-//! simulated and what was measured, and a verdict. No verdict is written down anywhere: each follows from figures, and
-//! where there is none, it says why.
+//! A [`Ledger`] says what was claimed, where, and which cases of which experiment test it.
+//! [`Evidence`] is a dataset of one such experiment, from a machine or a simulation of one.
+//! [`judge`] makes a [`Table`] of both: for each claim what was published, what was simulated and
+//! what was measured, and a verdict. No verdict is written down anywhere: each follows from
+//! figures, and where there is none, it says why.
 //!
-//! [`clean`] takes out of a dataset whatever names a host, a person or a folder, so that it can be kept where all can see it.
+//! [`clean`] takes out of a dataset whatever names a host, a person or a folder, so that it can be
+//! kept where all can see it.
 //!
 //! Everything here is a function of values: nothing reads a file or a clock.
 

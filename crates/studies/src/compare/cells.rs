@@ -10,8 +10,8 @@ use ringfence_experiment::task::Task;
 
 use super::comparison::{Cell, Figure, Missing, Side, Trials};
 
-/// What makes a case itself, whatever its number: the arm, who runs with how many instances of which
-/// task, and the same of its baseline.
+/// What makes a case itself, whatever its number: the arm, who runs with how many instances of
+/// which task, and the same of its baseline.
 #[derive(Debug, Clone, PartialEq)]
 struct Key<'a> {
     arm: &'a str,
@@ -31,7 +31,8 @@ fn key(plan: &Plan, case: usize) -> Key<'_> {
         .collect();
     active.sort_by_key(|(role, ..)| *role);
     // A baseline of a baseline is not part of the figure.
-    let baseline = of.baseline.map(|baseline| Box::new(Key { baseline: None, ..key(plan, baseline) }));
+    let baseline =
+        of.baseline.map(|baseline| Box::new(Key { baseline: None, ..key(plan, baseline) }));
     Key { arm: &of.arm, active, baseline }
 }
 
@@ -48,7 +49,8 @@ pub(super) fn matched(before: &Plan, after: &Plan) -> Vec<(usize, usize)> {
 
 /// One sentence that names the first thing in which they differ.
 pub(super) fn why_nothing_matches(before: &Plan, after: &Plan) -> String {
-    let arms = |plan: &Plan| plan.experiment.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>();
+    let arms =
+        |plan: &Plan| plan.experiment.arms.iter().map(|arm| arm.name.clone()).collect::<Vec<_>>();
     let (a, b) = (arms(before), arms(after));
     if !a.iter().any(|arm| b.contains(arm)) {
         return format!(
@@ -69,7 +71,9 @@ pub(super) fn why_nothing_matches(before: &Plan, after: &Plan) -> String {
     let tasks = |plan: &Plan| {
         let variants = plan.experiment.roles.iter().zip(&plan.variants);
         variants
-            .map(|(role, variants)| (role.name.clone(), variants.iter().map(|v| v.task.clone()).collect()))
+            .map(|(role, variants)| {
+                (role.name.clone(), variants.iter().map(|v| v.task.clone()).collect())
+            })
             .collect::<BTreeMap<String, Vec<Task>>>()
     };
     let others = tasks(after);
@@ -94,16 +98,23 @@ pub(super) struct Both {
     figure: Figure,
 }
 
-/// Of matched cases the slowdown where they have a baseline, else the cost. Where trials belong together, costs are
-/// worth comparing too: of each case, and of baselines.
-pub(super) fn figures(before: &Plan, after: &Plan, matched: &[(usize, usize)], trials: Trials) -> Vec<Both> {
+/// Of matched cases the slowdown where they have a baseline, else the cost. Where trials belong
+/// together, costs are worth comparing too: of each case, and of baselines.
+pub(super) fn figures(
+    before: &Plan,
+    after: &Plan,
+    matched: &[(usize, usize)],
+    trials: Trials,
+) -> Vec<Both> {
     let mut all: Vec<Both> = Vec::new();
     for &(one, other) in matched {
         let baselines = before.cases[one].baseline.zip(after.cases[other].baseline);
         let of = |(before, after), figure| Both { before, after, figure };
-        let costs = (trials == Trials::Paired || baselines.is_none())
-            .then(|| baselines.into_iter().chain([(one, other)]).map(|both| of(both, Figure::Cost)));
-        for figure in costs.into_iter().flatten().chain(baselines.map(|_| of((one, other), Figure::Slowdown)))
+        let costs = (trials == Trials::Paired || baselines.is_none()).then(|| {
+            baselines.into_iter().chain([(one, other)]).map(|both| of(both, Figure::Cost))
+        });
+        for figure in
+            costs.into_iter().flatten().chain(baselines.map(|_| of((one, other), Figure::Slowdown)))
         {
             if !all.contains(&figure) {
                 all.push(figure);
@@ -172,7 +183,8 @@ pub(super) fn cells(
 /// Cases that were measured on one side only.
 pub(super) fn missing(before: &Plan, after: &Plan) -> Vec<Missing> {
     let mut missing = Vec::new();
-    for (own, other, missing_from) in [(before, after, Side::After), (after, before, Side::Before)] {
+    for (own, other, missing_from) in [(before, after, Side::After), (after, before, Side::Before)]
+    {
         let theirs = other.measured();
         for case in own.measured() {
             let wanted = key(own, case);

@@ -20,7 +20,8 @@ pub struct Comparison {
     pub question: Option<String>,
     /// Whether both were simulated: then no figure here is a measurement.
     pub simulated: bool,
-    /// What is not the same besides the figures: machine, kernel, version, placement, classes of cores.
+    /// What is not the same besides the figures: machine, kernel, version, placement, classes of
+    /// cores.
     pub differences: Vec<Difference>,
     /// The cases that both have, in the order of the first.
     pub cells: Vec<Cell>,

@@ -1,9 +1,9 @@
 //! One experiment measured twice, on two machines, kernels or days: what differs, cell by cell.
 //!
-//! A cell is a case that both datasets have. Where cases have a baseline, their slowdowns are compared,
-//! else their costs; the change is `after / before` of that figure, with Welch's interval over the trials
-//! of both. All cells' intervals hold together: the error allowed is divided by their number, and by the
-//! looks at which either dataset might have stopped.
+//! A cell is a case that both datasets have. Where cases have a baseline, their slowdowns are
+//! compared, else their costs; the change is `after / before` of that figure, with Welch's interval
+//! over the trials of both. All cells' intervals hold together: the error allowed is divided by
+//! their number, and by the looks at which either dataset might have stopped.
 
 mod cells;
 mod comparison;
@@ -30,10 +30,17 @@ pub fn compare(before: &Dataset, after: &Dataset) -> Result<Comparison, CompareE
 ///
 /// # Errors
 /// As [`compare`].
-pub fn compare_as(before: &Dataset, after: &Dataset, trials: Trials) -> Result<Comparison, CompareError> {
-    let simulated = |dataset: &Dataset| dataset.samples.iter().any(|sample| sample.simulated == Some(true));
+pub fn compare_as(
+    before: &Dataset,
+    after: &Dataset,
+    trials: Trials,
+) -> Result<Comparison, CompareError> {
+    let simulated =
+        |dataset: &Dataset| dataset.samples.iter().any(|sample| sample.simulated == Some(true));
     if simulated(before) != simulated(after) {
-        return Err(CompareError("these cannot be compared: one was simulated, the other measured".into()));
+        return Err(CompareError(
+            "these cannot be compared: one was simulated, the other measured".into(),
+        ));
     }
     same_question(&before.plan.experiment, &after.plan.experiment).map_err(CompareError)?;
     let (one, other) = (&before.plan.experiment.measure, &after.plan.experiment.measure);
@@ -78,29 +85,34 @@ fn same_question(one: &Experiment, other: &Experiment) -> Result<(), String> {
     let (a, b) = (&one.measure, &other.measure);
     if a.quantity != b.quantity {
         return Err(format!(
-            "these cannot be compared: one is about the {} of latencies, the other about the {}; measure one again with the \
+            "these cannot be compared: one is about the {} of latencies, the other about the {}; \
+             measure one again with the \
              other's experiment.toml",
             a.quantity, b.quantity
         ));
     }
-    for (what, a, b) in [("windows", a.length(), b.length()), ("settling times", a.settle, b.settle)] {
+    for (what, a, b) in
+        [("windows", a.length(), b.length()), ("settling times", a.settle, b.settle)]
+    {
         if a != b {
             return Err(format!(
-                "these cannot be compared: their {what} differ, {a} and {b}; measure one again with the other's experiment.toml"
+                "these cannot be compared: their {what} differ, {a} and {b}; measure one again \
+                 with the other's experiment.toml"
             ));
         }
     }
     match (one.aa.is_some(), other.aa.is_some()) {
         (true, false) | (false, true) => Err(
-            "these cannot be compared: one asks how often an effect is seen that is not there, the other does not"
+            "these cannot be compared: one asks how often an effect is seen that is not there, the \
+             other does not"
                 .into(),
         ),
         _ => Ok(()),
     }
 }
 
-/// What there is to compare in two folders, each with the name by which they were matched (empty for two
-/// datasets).
+/// What there is to compare in two folders, each with the name by which they were matched (empty
+/// for two datasets).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Match {
     /// The folder's name below both.
@@ -120,8 +132,8 @@ pub struct Matched {
     pub alone: Vec<(Side, String)>,
 }
 
-/// Matches the datasets of two folders as [`ringfence_dataset::list`] gives them: two datasets with each
-/// other, those of two surveys by the names of their folders.
+/// Matches the datasets of two folders as [`ringfence_dataset::list`] gives them: two datasets with
+/// each other, those of two surveys by the names of their folders.
 ///
 /// # Errors
 /// For a dataset and a survey, and for surveys without a common name.
@@ -132,12 +144,14 @@ pub fn match_folders(
     let is_one = |dir: &Path, found: &[PathBuf]| found == [dir];
     match (is_one(before_dir, before), is_one(after_dir, after)) {
         (true, true) => {
-            let only = Match { name: String::new(), before: before_dir.into(), after: after_dir.into() };
+            let only =
+                Match { name: String::new(), before: before_dir.into(), after: after_dir.into() };
             return Ok(Matched { both: vec![only], alone: Vec::new() });
         }
         (false, false) => {}
         (one, _) => {
-            let (dataset, folder) = if one { (before_dir, after_dir) } else { (after_dir, before_dir) };
+            let (dataset, folder) =
+                if one { (before_dir, after_dir) } else { (after_dir, before_dir) };
             return Err(CompareError(format!(
                 "{} is one dataset and {} holds several: name one of these",
                 dataset.display(),
@@ -160,7 +174,9 @@ pub fn match_folders(
         }
     }
     let known: Vec<String> = before.iter().filter_map(name).collect();
-    alone.extend(by_name.into_keys().filter(|name| !known.contains(name)).map(|name| (Side::Before, name)));
+    alone.extend(
+        by_name.into_keys().filter(|name| !known.contains(name)).map(|name| (Side::Before, name)),
+    );
     if matches.is_empty() {
         return Err(CompareError(format!(
             "{} and {} have no dataset of the same name: name two datasets",
@@ -209,11 +225,19 @@ active = ['victim']
 ";
 
     /// A dataset as if measured on that machine: ns per unit by arm and label, with a noise of 1 %.
-    fn dataset(text: &str, tree: &FixtureTree, seed: u32, ns: impl Fn(&str, &str) -> f64) -> Dataset {
+    fn dataset(
+        text: &str,
+        tree: &FixtureTree,
+        seed: u32,
+        ns: impl Fn(&str, &str) -> f64,
+    ) -> Dataset {
         let machine = Machine::examine(&tree.root()).unwrap();
-        let mut plan =
-            Plan::new(&Experiment::parse(text).unwrap(), &machine.topology, machine.features.as_ref())
-                .unwrap();
+        let mut plan = Plan::new(
+            &Experiment::parse(text).unwrap(),
+            &machine.topology,
+            machine.features.as_ref(),
+        )
+        .unwrap();
         // Whatever processor the test runs on has what it takes.
         plan.not_run.retain(|not_run| !not_run.reason.contains("processor"));
         let dir = tempfile::tempdir().unwrap();
@@ -229,8 +253,10 @@ active = ['victim']
                         .enumerate()
                         .map(|(position, &case)| {
                             let of = &plan.cases[case];
-                            let place = trial * 31 + round as u32 * 7 + number as u32 * 3 + position as u32;
-                            let noise = f64::from((place + seed).wrapping_mul(2_654_435_761) % 2001) / 1e5;
+                            let place =
+                                trial * 31 + round as u32 * 7 + number as u32 * 3 + position as u32;
+                            let noise =
+                                f64::from((place + seed).wrapping_mul(2_654_435_761) % 2001) / 1e5;
                             Sample {
                                 trial,
                                 round: round as u32,
@@ -265,9 +291,12 @@ active = ['victim']
     #[test]
     fn every_cell_gets_the_ratio_of_its_own_figure() {
         let xeon = fixtures::xeon_2s64t();
-        // The second machine takes twice as long for everything, and clflush disturbs 1.5 times as much.
-        let before = dataset(TEXT, &xeon, 1, |_, label| if label == "clflush" { 12.0 } else { 10.0 });
-        let after = dataset(TEXT, &xeon, 2, |_, label| if label == "clflush" { 36.0 } else { 20.0 });
+        // The second machine takes twice as long for everything, and clflush disturbs 1.5 times as
+        // much.
+        let before =
+            dataset(TEXT, &xeon, 1, |_, label| if label == "clflush" { 12.0 } else { 10.0 });
+        let after =
+            dataset(TEXT, &xeon, 2, |_, label| if label == "clflush" { 36.0 } else { 20.0 });
         let found = compare(&before, &after).unwrap();
         assert_eq!((found.cells.len(), found.missing.len(), found.looks), (3, 0, 1));
         assert!((found.level - (1.0 - 0.05 / 3.0)).abs() < 1e-12);
@@ -279,7 +308,8 @@ active = ['victim']
         let (verdict, ratio) = change(none);
         assert!(verdict != Verdict::Slower && (ratio - 1.0).abs() < 0.02, "{none:?}");
         assert!(
-            (none.before.unwrap().value - 1.0).abs() < 0.02 && (none.after.unwrap().value - 1.0).abs() < 0.02
+            (none.before.unwrap().value - 1.0).abs() < 0.02
+                && (none.after.unwrap().value - 1.0).abs() < 0.02
         );
         assert_eq!((cost.figure, cost.arm.as_str()), (Figure::Cost, "cost"));
         let (verdict, ratio) = change(cost);
@@ -304,7 +334,9 @@ active = ['victim']
             found.differences.iter().find(|d| d.what == what).unwrap_or_else(|| panic!("{what}"))
         };
         assert_eq!(find("kernel").after, "6.1.0-other");
-        assert!(find("processor").before.contains("5218") && find("processor").after.contains("7513"));
+        assert!(
+            find("processor").before.contains("5218") && find("processor").after.contains("7513")
+        );
         let place = find("where aggressor runs");
         assert_eq!(place.before, "CPU 4, under the same last-level cache");
         assert_eq!(place.after, "CPU 2, under the same last-level cache");
@@ -331,7 +363,8 @@ active = ['victim']
         let found = compare(&before, &after).unwrap();
         assert_eq!(found.cells.len(), 1);
         assert!(found.missing.iter().all(|missing| missing.missing_from == Side::After));
-        let reasons: Vec<_> = found.missing.iter().filter_map(|missing| missing.reason.as_deref()).collect();
+        let reasons: Vec<_> =
+            found.missing.iter().filter_map(|missing| missing.reason.as_deref()).collect();
         assert_eq!(reasons, ["aggressor needs another core beside victim, and there is none"; 2]);
     }
 
@@ -339,17 +372,24 @@ active = ['victim']
     fn what_cannot_be_compared_is_refused_in_a_sentence() {
         let tree = fixtures::xeon_2s64t();
         let before = dataset(TEXT, &tree, 1, |_, _| 10.0);
-        let renamed =
-            TEXT.replace("'alone'", "'solo'").replace("'beside'", "'with'").replace("'cost'", "'c'");
+        let renamed = TEXT
+            .replace("'alone'", "'solo'")
+            .replace("'beside'", "'with'")
+            .replace("'cost'", "'c'");
         let cases = [
             (TEXT.replace("rounds = 2", "window = '40ms'"), "windows differ, 20ms and 40ms"),
             (renamed, "no arm in common"),
             (TEXT.replace("'chase'", "'alu'"), "'victim' runs other tasks"),
-            (TEXT.replace("'victim'", "'other'"), "the rate of 'victim', the other that of 'other'"),
+            (
+                TEXT.replace("'victim'", "'other'"),
+                "the rate of 'victim', the other that of 'other'",
+            ),
             (TEXT.replace("metric =", "aa = 4\nmetric ="), "how often an effect is seen"),
         ];
         for (text, part) in cases {
-            let error = compare(&before, &dataset(&text, &tree, 1, |_, _| 10.0)).expect_err(part).to_string();
+            let error = compare(&before, &dataset(&text, &tree, 1, |_, _| 10.0))
+                .expect_err(part)
+                .to_string();
             assert!(error.contains(part) && !error.contains('\n'), "{error}");
         }
         let fence = TEXT.replace("'clflush', 'none'", "'clwb'");
@@ -362,19 +402,28 @@ active = ['victim']
         let paths = |texts: &[&str]| texts.iter().map(PathBuf::from).collect::<Vec<_>>();
         let (a, b) = (Path::new("a"), Path::new("b"));
         let one = match_folders((a, &paths(&["a"])), (b, &paths(&["b"]))).unwrap();
-        assert_eq!(one.both, [Match { name: String::new(), before: "a".into(), after: "b".into() }]);
+        assert_eq!(
+            one.both,
+            [Match { name: String::new(), before: "a".into(), after: "b".into() }]
+        );
         let surveys =
-            match_folders((a, &paths(&["a/cost", "a/mcf"])), (b, &paths(&["b/alu", "b/cost"]))).unwrap();
+            match_folders((a, &paths(&["a/cost", "a/mcf"])), (b, &paths(&["b/alu", "b/cost"])))
+                .unwrap();
         assert_eq!(
             surveys.both,
             [Match { name: "cost".into(), before: "a/cost".into(), after: "b/cost".into() }]
         );
-        assert_eq!(surveys.alone, [(Side::After, "mcf".to_string()), (Side::Before, "alu".to_string())]);
+        assert_eq!(
+            surveys.alone,
+            [(Side::After, "mcf".to_string()), (Side::Before, "alu".to_string())]
+        );
         for (before, after) in [(["a"], ["b/cost"]), (["a/cost"], ["b"])] {
-            let error = match_folders((a, &paths(&before)), (b, &paths(&after))).unwrap_err().to_string();
+            let error =
+                match_folders((a, &paths(&before)), (b, &paths(&after))).unwrap_err().to_string();
             assert!(error.contains("one dataset") && error.contains("holds several"), "{error}");
         }
-        let error = match_folders((a, &paths(&["a/x"])), (b, &paths(&["b/y"]))).unwrap_err().to_string();
+        let error =
+            match_folders((a, &paths(&["a/x"])), (b, &paths(&["b/y"]))).unwrap_err().to_string();
         assert!(error.contains("no dataset of the same name"), "{error}");
     }
 }

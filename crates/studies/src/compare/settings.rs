@@ -22,7 +22,8 @@ pub struct Difference {
     pub after: String,
 }
 
-/// All differences, the machine's first. Times at which they were measured always differ and come last.
+/// All differences, the machine's first. Times at which they were measured always differ and come
+/// last.
 pub(super) fn differences(before: &Dataset, after: &Dataset) -> Vec<Difference> {
     let facts = [facts(before), facts(after)];
     let mut order: Vec<&String> = facts[0].iter().map(|(what, _)| what).collect();
@@ -45,11 +46,15 @@ pub(super) fn differences(before: &Dataset, after: &Dataset) -> Vec<Difference> 
 fn facts(dataset: &Dataset) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut add = |what: &str, value: String| facts.push((what.to_string(), value));
-    // A dataset of another version may describe its machine otherwise; its figures stand all the same.
+    // A dataset of another version may describe its machine otherwise; its figures stand all the
+    // same.
     if let Ok(machine) = serde_json::from_value::<Machine>(dataset.machine.clone()) {
         let unknown = || "unknown".to_string();
         let identity = &machine.processor;
-        add("processor", identity.brand.clone().or(identity.vendor.clone()).unwrap_or_else(unknown));
+        add(
+            "processor",
+            identity.brand.clone().or(identity.vendor.clone()).unwrap_or_else(unknown),
+        );
         let number = |part: Option<u32>| part.map_or_else(unknown, |number| number.to_string());
         let (family, model) = (number(identity.family), number(identity.model));
         add("family, model, stepping", format!("{family}, {model}, {}", number(identity.stepping)));
@@ -60,10 +65,14 @@ fn facts(dataset: &Dataset) -> Vec<(String, String)> {
         let hypervisor = features.and_then(|features| features.hypervisor.clone());
         add("hypervisor", hypervisor.unwrap_or_else(|| "none".into()));
         add("resctrl", machine.resctrl.as_ref().map_or_else(|| "none".into(), offered));
-        let mut findings: Vec<&str> = machine.findings.iter().map(|finding| finding.id.as_str()).collect();
+        let mut findings: Vec<&str> =
+            machine.findings.iter().map(|finding| finding.id.as_str()).collect();
         findings.sort_unstable();
         findings.dedup();
-        add("doctor's findings", if findings.is_empty() { "none".into() } else { findings.join(", ") });
+        add(
+            "doctor's findings",
+            if findings.is_empty() { "none".into() } else { findings.join(", ") },
+        );
     }
     let manifest = &dataset.manifest;
     add("program", format!("{} {}", manifest.program, manifest.version));
@@ -112,7 +121,8 @@ fn classes(dataset: &Dataset) -> String {
         None => "not probed".into(),
         Some((class, n)) if *n * 10 >= all * 9 => class.to_string(),
         Some(_) => {
-            let share = |(class, n): &(Class, usize)| format!("{class} {} %", (n * 100 + all / 2) / all);
+            let share =
+                |(class, n): &(Class, usize)| format!("{class} {} %", (n * 100 + all / 2) / all);
             by_share.iter().map(share).collect::<Vec<_>>().join(", ")
         }
     }

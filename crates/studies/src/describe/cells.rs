@@ -101,16 +101,21 @@ impl Measured {
         Ok(places.map(|(place, _)| place).collect())
     }
 
-    /// What a described machine makes of some cells, by their places here, each on a machine of its own: `None` for
-    /// what it cannot simulate.
+    /// What a described machine makes of some cells, by their places here, each on a machine of its
+    /// own: `None` for what it cannot simulate.
     ///
     /// # Errors
     /// One sentence, where the experiment cannot be planned for it.
-    pub fn simulate(&self, description: &Description, cells: &[usize]) -> Result<Vec<Option<f64>>, String> {
+    pub fn simulate(
+        &self,
+        description: &Description,
+        cells: &[usize],
+    ) -> Result<Vec<Option<f64>>, String> {
         let machine = description.machine();
         let plan = ringfence_simulator::plan(&self.experiment, description, &machine)
             .map_err(|error| error.to_string())?;
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(cells.len().max(1));
+        let threads =
+            std::thread::available_parallelism().map_or(1, usize::from).min(cells.len().max(1));
         let share = |thread: usize| {
             let own = cells.iter().enumerate().filter(move |(place, _)| place % threads == thread);
             let simulated = own.map(|(place, cell)| {
@@ -120,7 +125,8 @@ impl Measured {
         };
         let mut all = vec![None; cells.len()];
         let parts: Vec<Result<Vec<_>, String>> = std::thread::scope(|scope| {
-            let started: Vec<_> = (0..threads).map(|thread| scope.spawn(move || share(thread))).collect();
+            let started: Vec<_> =
+                (0..threads).map(|thread| scope.spawn(move || share(thread))).collect();
             started.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
         });
         for part in parts {
@@ -132,8 +138,13 @@ impl Measured {
     }
 }
 
-// A case alone, in one trial: the machine begins empty, so that the result does not depend on what else is asked.
-fn simulate_one(plan: &Plan, case: &Case, description: &Description) -> Result<Option<f64>, String> {
+// A case alone, in one trial: the machine begins empty, so that the result does not depend on what
+// else is asked.
+fn simulate_one(
+    plan: &Plan,
+    case: &Case,
+    description: &Description,
+) -> Result<Option<f64>, String> {
     let same = |other: &Case| (&other.arm, &other.params) == (&case.arm, &case.params);
     let Some(number) = plan.cases.iter().position(same) else { return Ok(None) };
     if plan.refusal(number).is_some() {
@@ -162,8 +173,11 @@ fn simulate_one(plan: &Plan, case: &Case, description: &Description) -> Result<O
 
 // As estimates have it: all instances' units, over the time of one.
 fn ns_per_unit(windows: &[Window], metric: usize) -> Option<f64> {
-    let own: Vec<&Sample> =
-        windows.iter().filter(|window| window.role == metric).map(|window| &window.sample).collect();
+    let own: Vec<&Sample> = windows
+        .iter()
+        .filter(|window| window.role == metric)
+        .map(|window| &window.sample)
+        .collect();
     let units: u64 = own.iter().map(|sample| sample.units).sum();
     let ns: u64 = own.iter().map(|sample| sample.busy_ns).sum();
     (units > 0).then(|| ns as f64 / own.len() as f64 / units as f64)
@@ -173,7 +187,11 @@ fn ns_per_unit(windows: &[Window], metric: usize) -> Option<f64> {
 ///
 /// # Errors
 /// As [`Measured::simulate`].
-pub fn predict(description: &Description, measured: &Measured, used: &[usize]) -> Result<Predicted, String> {
+pub fn predict(
+    description: &Description,
+    measured: &Measured,
+    used: &[usize],
+) -> Result<Predicted, String> {
     let all: Vec<usize> = (0..measured.cells.len()).collect();
     let simulated = measured.simulate(description, &all)?;
     let (mut own, mut others) = (Vec::new(), Vec::new());

@@ -32,7 +32,8 @@ fn sourced(text: &str, path: &str, source: &str) -> String {
         }
     }
     if !found {
-        let place = lines.iter().position(|old| old.trim() == "[sources]").map_or(lines.len(), |at| at + 1);
+        let place =
+            lines.iter().position(|old| old.trim() == "[sources]").map_or(lines.len(), |at| at + 1);
         lines.insert(place, line);
     }
     lines.join("\n") + "\n"

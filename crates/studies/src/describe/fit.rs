@@ -1,8 +1,9 @@
 //! Fits values of a machine file to some of the cells that were measured.
 //!
-//! A coordinate search: one value after the other is made larger and smaller by a step, what comes nearer is kept, and steps shrink.
-//! What a file cannot have (`Description::parse` refuses it) is not tried. What counts is the mean size of the log
-//! ratio of simulated to measured over the cells that are used; the others have no part in it.
+//! A coordinate search: one value after the other is made larger and smaller by a step, what comes
+//! nearer is kept, and steps shrink. What a file cannot have (`Description::parse` refuses it) is
+//! not tried. What counts is the mean size of the log ratio of simulated to measured over the cells
+//! that are used; the others have no part in it.
 
 use std::collections::BTreeMap;
 
@@ -44,8 +45,8 @@ pub struct Worse {
 const TOLD: f64 = 5e-4;
 
 impl Fit {
-    /// Of the cells that were used, and of those that were left out, those that come out worse, in the median or in the
-    /// mean. What is fitted to some cells may do harm to the others.
+    /// Of the cells that were used, and of those that were left out, those that come out worse, in
+    /// the median or in the mean. What is fitted to some cells may do harm to the others.
     pub fn worse(&self) -> Vec<Worse> {
         let of = |used: bool, before: &[Outcome], after: &[Outcome]| {
             let (was, is) = errors(before).zip(errors(after))?;
@@ -78,7 +79,8 @@ const PASSES: usize = 3;
 // What comes nearer by less is not worth a change.
 const GAIN: f64 = 1e-3;
 
-/// Fits the values at `keys` to the cells at the places `used`; `origin` says in the new sources what was fitted to.
+/// Fits the values at `keys` to the cells at the places `used`; `origin` says in the new sources
+/// what was fitted to.
 ///
 /// # Errors
 /// One sentence: there is no such value, it is not a number, or nothing of it can be simulated.
@@ -93,8 +95,10 @@ pub fn fit(
     let values: BTreeMap<String, String> =
         description.values().into_iter().map(|value| (value.path, value.value)).collect();
     for key in keys {
-        let value = values.get(key).ok_or_else(|| format!("{} has no value {key}", description.name))?;
-        edit::parse(value).ok_or_else(|| format!("{key} = {value} is not a number, and cannot be fitted"))?;
+        let value =
+            values.get(key).ok_or_else(|| format!("{} has no value {key}", description.name))?;
+        edit::parse(value)
+            .ok_or_else(|| format!("{key} = {value} is not a number, and cannot be fitted"))?;
     }
     let mut search = Search { measured, used, tried: 0 };
     let mut best = description.clone();
@@ -129,7 +133,8 @@ pub fn fit(
     }
     for change in &changes {
         let source = format!("fitted to {origin}, from {}", change.before);
-        best = edit::set(&best, &change.path, &change.after, &source).map_err(|error| error.to_string())?;
+        best = edit::set(&best, &change.path, &change.after, &source)
+            .map_err(|error| error.to_string())?;
     }
     let before = predict(description, measured, used)?;
     let after = predict(&best, measured, used)?;
@@ -162,7 +167,9 @@ impl Search<'_> {
 // One larger and one smaller value.
 fn candidates(description: &Description, key: &str, (factor, amount): (f64, f64)) -> Vec<String> {
     let value = description.values().into_iter().find(|value| value.path == key);
-    let Some((value, whole)) = value.and_then(|value| edit::parse(&value.value)) else { return Vec::new() };
+    let Some((value, whole)) = value.and_then(|value| edit::parse(&value.value)) else {
+        return Vec::new();
+    };
     let moved = match (value == 0.0, whole) {
         (true, _) => vec![if whole { 1.0 } else { amount }],
         (false, false) => vec![value * factor, value / factor],
@@ -171,7 +178,11 @@ fn candidates(description: &Description, key: &str, (factor, amount): (f64, f64)
             vec![value + by, value - (value - value / factor).round().max(1.0)]
         }
     };
-    moved.into_iter().filter(|moved| *moved >= 0.0).map(|moved| edit::number(moved, whole)).collect()
+    moved
+        .into_iter()
+        .filter(|moved| *moved >= 0.0)
+        .map(|moved| edit::number(moved, whole))
+        .collect()
 }
 
 /// Which cells are used where nobody names them: a half, drawn from the seed.
@@ -187,7 +198,8 @@ pub fn half(cells: usize, seed: u64) -> Vec<usize> {
     };
     let mut order: Vec<(u64, usize)> = (0..cells).map(|cell| (draw(), cell)).collect();
     order.sort_unstable();
-    let mut chosen: Vec<usize> = order.into_iter().take(cells.div_ceil(2)).map(|(_, cell)| cell).collect();
+    let mut chosen: Vec<usize> =
+        order.into_iter().take(cells.div_ceil(2)).map(|(_, cell)| cell).collect();
     chosen.sort_unstable();
     chosen
 }

@@ -1,9 +1,10 @@
 //! The machine file of a host, from what was probed and surveyed of it.
 //!
-//! What the kernel tells (topology, caches, features) and what the survey measured (plateaus of load latency, round
-//! trips, what a flush leaves) goes into the file as it is. What a core has inside shows in no probe: that is taken from a
-//! file that comes with the program, of the same maker, and says so. At last a few values are fitted to the cells of the
-//! survey's write table that [`USED`] names; all other cells are left for [`crate::describe::predict`] to be judged by.
+//! What the kernel tells (topology, caches, features) and what the survey measured (plateaus of
+//! load latency, round trips, what a flush leaves) goes into the file as it is. What a core has
+//! inside shows in no probe: that is taken from a file that comes with the program, of the same
+//! maker, and says so. At last a few values are fitted to the cells of the survey's write table
+//! that [`USED`] names; all other cells are left for [`crate::describe::predict`] to be judged by.
 
 use crate::survey::Survey;
 use ringfence_experiment::task::{FenceAt, Instruction, LineState, Task, Write};
@@ -19,12 +20,14 @@ use crate::describe::cells::Measured;
 use crate::describe::fit::{self, Fit};
 
 /// What of a survey's write table a machine file rests on, in words.
-pub const USED: &str = "stores to cached lines; streams of stores and of non-temporal stores (1 MiB blocks, no fence); and one flush of \
+pub const USED: &str = "stores to cached lines; streams of stores and of non-temporal stores (1 \
+                        MiB blocks, no fence); and one flush of \
                         each kind, and one non-temporal line, with a fence (64 B blocks)";
 
-/// The values that are fitted to these cells. `core.fence_ns` is not among them: each of these fences waits for a flush
-/// or a non-temporal line, whose own time it would only be exchanged for; nor is `core.rfo_window`, because one stream of stores
-/// cannot tell it from what is fetched ahead.
+/// The values that are fitted to these cells. `core.fence_ns` is not among them: each of these
+/// fences waits for a flush or a non-temporal line, whose own time it would only be exchanged for;
+/// nor is `core.rfo_window`, because one stream of stores cannot tell it from what is fetched
+/// ahead.
 pub const FITTED: [&str; 8] = [
     "core.issue.store_ns",
     "uncore.flush_ns",
@@ -45,7 +48,8 @@ pub struct Written {
     pub fit: Option<Fit>,
 }
 
-/// Writes the file of a machine. `surveyed` is its survey with the samples of the write table, and the date.
+/// Writes the file of a machine. `surveyed` is its survey with the samples of the write table, and
+/// the date.
 ///
 /// # Errors
 /// One sentence: the survey is of a described machine, or what is known makes no machine.
@@ -67,22 +71,26 @@ pub fn host(
     }
     file.nodes(machine);
     let text = file.text();
-    let description =
-        Description::parse(&text).map_err(|error| format!("what is known makes no machine: {error}"))?;
-    let Some((_, Some(measured), date)) = surveyed else { return Ok(Written { description, fit: None }) };
+    let description = Description::parse(&text)
+        .map_err(|error| format!("what is known makes no machine: {error}"))?;
+    let Some((_, Some(measured), date)) = surveyed else {
+        return Ok(Written { description, fit: None });
+    };
     let used = used(measured);
     if used.is_empty() {
         return Ok(Written { description, fit: None });
     }
     let known: Vec<String> = description.values().into_iter().map(|value| value.path).collect();
-    let keys: Vec<String> = FITTED.into_iter().map(str::to_owned).filter(|key| known.contains(key)).collect();
-    let origin = format!("{} cells of the write table measured here on {date} ({USED})", used.len());
+    let keys: Vec<String> =
+        FITTED.into_iter().map(str::to_owned).filter(|key| known.contains(key)).collect();
+    let origin =
+        format!("{} cells of the write table measured here on {date} ({USED})", used.len());
     let fit = fit::fit(&description, measured, &used, &keys, &origin, tell)?;
     Ok(Written { description: fit.description.clone(), fit: Some(fit) })
 }
 
-/// The places of the cells that [`USED`] names. Blocks of one line with a fence a line are the same as with one a
-/// block: they are used, too.
+/// The places of the cells that [`USED`] names. Blocks of one line with a fence a line are the same
+/// as with one a block: they are used, too.
 pub fn used(measured: &Measured) -> Vec<usize> {
     let is_used = |write: &Write| {
         let none = write.fence_at == FenceAt::None;
@@ -90,7 +98,9 @@ pub fn used(measured: &Measured) -> Vec<usize> {
             (Instruction::None, _, LineState::Warm) => none,
             (Instruction::None | Instruction::Nt, Bytes(0x10_0000), LineState::AsIs) => none,
             (Instruction::None, _, _) => false,
-            (_, Bytes(64), LineState::AsIs) => matches!(write.fence_at, FenceAt::Block | FenceAt::Line),
+            (_, Bytes(64), LineState::AsIs) => {
+                matches!(write.fence_at, FenceAt::Block | FenceAt::Line)
+            }
             _ => false,
         }
     };
@@ -114,11 +124,14 @@ impl File {
             Some("GenuineIntel") => "cascade-lake-optane",
             other => {
                 let other = other.unwrap_or("unknown");
-                return Err(format!("there is no machine file of a processor made by {other} to begin with"));
+                return Err(format!(
+                    "there is no machine file of a processor made by {other} to begin with"
+                ));
             }
         };
         let all = shipped::all();
-        let like = all.iter().find(|known| known.name == name).ok_or("the machine files lack one")?;
+        let like =
+            all.iter().find(|known| known.name == name).ok_or("the machine files lack one")?;
         let mut table: Table = like.text.parse().map_err(|error| format!("{name}: {error}"))?;
         table.remove("sources");
         let assumed = format!("assumed: as in machines/{name}.toml, because no probe shows it");
@@ -162,17 +175,21 @@ impl File {
     fn topology(&mut self, machine: &Machine) -> Result<(), String> {
         let topology = &machine.topology;
         if !topology.cores.is_empty() && !topology.cores_known() {
-            return Err("the kernel hides the cores of some CPUs, which no machine file can say".into());
+            return Err(
+                "the kernel hides the cores of some CPUs, which no machine file can say".into()
+            );
         }
         let sockets = topology.packages.len().max(1);
         let cores = topology.cores.len().max(1);
         let threads = topology.cores.iter().map(|core| core.cpus.len()).max().unwrap_or(1).max(1);
         let last = topology.caches.iter().map(|cache| cache.level).max().unwrap_or(0);
-        let shared = |cache: &&ringfence_machine::topology::Cache| cache.level == last && cache.holds_data();
+        let shared =
+            |cache: &&ringfence_machine::topology::Cache| cache.level == last && cache.holds_data();
         let llcs = topology.caches.iter().filter(shared).count().max(sockets);
         if !cores.is_multiple_of(llcs) || !llcs.is_multiple_of(sockets) {
             return Err(format!(
-                "{cores} cores, {llcs} last-level caches and {sockets} sockets do not divide evenly, which no machine file can say"
+                "{cores} cores, {llcs} last-level caches and {sockets} sockets do not divide \
+                 evenly, which no machine file can say"
             ));
         }
         let source = "probed: the kernel's /sys/devices/system/cpu";
@@ -199,12 +216,16 @@ impl File {
         .into_iter()
         .flatten()
         .collect();
-        let name: String =
-            brand.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let name: String = brand
+            .to_lowercase()
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+            .collect();
         let name: Vec<&str> = name.split('-').filter(|part| !part.is_empty()).collect();
         self.table.insert("name".into(), name.join("-").into());
         let guest = machine.features.as_ref().and_then(|features| features.hypervisor.clone());
-        let guest = guest.map_or_else(String::new, |hypervisor| format!(", a guest of {hypervisor}"));
+        let guest =
+            guest.map_or_else(String::new, |hypervisor| format!(", a guest of {hypervisor}"));
         self.table.insert("title".into(), format!("{brand}{guest}").into());
         self.put("processor.brand", brand, &format!("probed: CPUID; {}", about.join(", ")));
         let probed = "probed: CPUID";
@@ -241,24 +262,33 @@ impl File {
         }
     }
 
-    // What is known of a generation other than the one that the file is like, and shows in no probe.
+    // What is known of a generation other than the one that the file is like, and shows in no
+    // probe.
     fn generation(&mut self, machine: &Machine) {
         let identity = &machine.processor;
         // Family 26 (1AH) is Zen 5.
         if identity.vendor.as_deref() == Some("AuthenticAMD") && identity.family == Some(26) {
-            let source = "measured: some 58 pairs of flush and fence wait in it on a guest of this family; 104 as told of Zen 5, not looked up";
+            let source = "measured: some 58 pairs of flush and fence wait in it on a guest of this \
+                          family; 104 as told of Zen 5, not looked up";
             self.put("core.store_buffer", 104, source);
-            let passed = "assumed: as many as the store buffer holds, as in machines/zen3-epyc.toml";
+            let passed =
+                "assumed: as many as the store buffer holds, as in machines/zen3-epyc.toml";
             self.put("core.rfo_past_fences", 104, passed);
             self.put("core.rfo_window", 104, passed);
         }
     }
 
-    fn caches(&mut self, machine: &Machine, surveyed: Option<(&Survey, &str)>) -> Result<(), String> {
+    fn caches(
+        &mut self,
+        machine: &Machine,
+        surveyed: Option<(&Survey, &str)>,
+    ) -> Result<(), String> {
         let topology = &machine.topology;
         let last = topology.caches.iter().map(|cache| cache.level).max().unwrap_or(3);
         let capacity = |level: u8| -> Option<&Capacity> {
-            surveyed.and_then(|(survey, _)| survey.probes.caches.iter().find(|cache| cache.level == level))
+            surveyed.and_then(|(survey, _)| {
+                survey.probes.caches.iter().find(|cache| cache.level == level)
+            })
         };
         for (key, level) in [("l1", 1), ("l2", 2), ("llc", last)] {
             let found = topology
@@ -274,16 +304,20 @@ impl File {
                     "probed: the kernel's /sys/devices/system/cpu",
                 );
             }
-            // Private caches are what the processor says; of one that is shared with strangers, what was measured counts.
-            let measured = capacity(level).and_then(|capacity| capacity.measured).filter(|_| key == "llc");
+            // Private caches are what the processor says; of one that is shared with strangers,
+            // what was measured counts.
+            let measured =
+                capacity(level).and_then(|capacity| capacity.measured).filter(|_| key == "llc");
             let (size, source) = match (measured, surveyed) {
                 (Some(size), Some((_, date))) => {
-                    let nominal =
-                        cache.size.map_or(String::new(), |size| format!("; the kernel says {size}"));
+                    let nominal = cache
+                        .size
+                        .map_or(String::new(), |size| format!("; the kernel says {size}"));
                     (
                         Some(size),
                         format!(
-                            "measured here by survey on {date}: where the plateau of load latency ends{nominal}"
+                            "measured here by survey on {date}: where the plateau of load latency \
+                             ends{nominal}"
                         ),
                     )
                 }
@@ -297,7 +331,8 @@ impl File {
             if let (Some(ns), Some((_, date))) =
                 (capacity(level).and_then(|capacity| capacity.plateau_ns), surveyed)
             {
-                let source = format!("measured here by survey on {date}: the plateau of load latency");
+                let source =
+                    format!("measured here by survey on {date}: the plateau of load latency");
                 self.put(&format!("{key}.latency_ns"), rounded(ns), &source);
             }
         }
@@ -307,14 +342,17 @@ impl File {
     fn survey(&mut self, survey: &Survey, date: &str) -> Result<(), String> {
         let measured = |what: &str| format!("measured here by survey on {date}: {what}");
         let alu = survey.neighbours.iter().find(|table| table.victim == "alu");
-        let idle = alu.and_then(|table| table.rows.iter().find(|row| row.co_runner == "idle" && !row.paced));
+        let idle = alu
+            .and_then(|table| table.rows.iter().find(|row| row.co_runner == "idle" && !row.paced));
         if let Some(step) = idle.and_then(|row| row.result.ns_per_unit.as_ref().ok()) {
             self.put(
                 "processor.multiply_ns",
                 rounded(step.value),
                 &measured("a multiplication of the workload alu"),
             );
-            let source = measured("five cycles for a step of the workload alu, which are one, one and three");
+            let source = measured(
+                "five cycles for a step of the workload alu, which are one, one and three",
+            );
             self.put("processor.ghz", rounded((5.0 / step.value).clamp(0.5, 8.0)), &source);
         }
         let like = self.like.clone();
@@ -338,7 +376,8 @@ impl File {
                 ));
             }
             let source = measured(&format!(
-                "a load from memory takes {:.1} ns; how that is divided is assumed, as in machines/{like}.toml",
+                "a load from memory takes {:.1} ns; how that is divided is assumed, as in \
+                 machines/{like}.toml",
                 memory.ns
             ));
             for path in ["uncore.to_memory_ns", "uncore.from_memory_ns"] {
@@ -359,17 +398,23 @@ impl File {
             let half = measured("half of a round trip between two CPUs");
             self.put("uncore.core_to_core_ns", rounded(trip.median_ns / 2.0), &half);
         }
-        // Flushes that invalidate have other caches asked, and one that leaves the line may not: its own time is fitted.
+        // Flushes that invalidate have other caches asked, and one that leaves the line may not:
+        // its own time is fitted.
         let flush = self.number("uncore.flush_ns");
         self.put("uncore.clwb_ns", flush, "assumed: as uncore.flush_ns, because no probe shows it");
         let reloads = &survey.probes.reloads;
         let after = |name: &str| {
-            reloads.after.iter().find(|(known, _)| known == name).map(|(_, reload)| reload.median_ns)
+            reloads
+                .after
+                .iter()
+                .find(|(known, _)| known == name)
+                .map(|(_, reload)| reload.median_ns)
         };
         if let (Some(cached), Some(kept), Some(evicted)) =
             (reloads.cached.as_ref(), after("clwb"), after("clflush"))
         {
-            // In logs: the nearer of what it takes cached and from memory; the last level lies between.
+            // In logs: the nearer of what it takes cached and from memory; the last level lies
+            // between.
             let llc = self.number("llc.latency_ns");
             let near = |other: f64| (kept / other.max(1e-3)).ln().abs();
             let all = [
@@ -384,7 +429,8 @@ impl File {
                 None => "kept",
             };
             let source = measured(&format!(
-                "a line after clwb is loaded in {kept:.1} ns, a cached one in {:.1}, a flushed one in {evicted:.1}",
+                "a line after clwb is loaded in {kept:.1} ns, a cached one in {:.1}, a flushed one \
+                 in {evicted:.1}",
                 cached.median_ns
             ));
             self.put("core.clwb", leaves, &source);
@@ -395,7 +441,9 @@ impl File {
     // One for each socket, of the kind that the file has that this one is like.
     fn nodes(&mut self, machine: &Machine) {
         let nodes = self.table.get("nodes").and_then(Value::as_array).cloned().unwrap_or_default();
-        let dram = nodes.into_iter().find(|node| node.get("target").and_then(Value::as_str) == Some("dram"));
+        let dram = nodes
+            .into_iter()
+            .find(|node| node.get("target").and_then(Value::as_str) == Some("dram"));
         let Some(Value::Table(dram)) = dram else { return };
         let device = self.sources.iter().find(|(known, _)| known == "nodes[*].device").cloned();
         self.sources.retain(|(known, _)| known != "nodes[*].device");
@@ -411,7 +459,8 @@ impl File {
             node.insert("gib".into(), (gib.max(1) as i64).into());
             all.push(Value::Table(node));
             let assumed = format!(
-                "assumed: channels, their rate and queues as in machines/{like}.toml, because no probe shows them"
+                "assumed: channels, their rate and queues as in machines/{like}.toml, because no \
+                 probe shows them"
             );
             self.source(&format!("nodes[{socket}]"), &assumed);
             self.source(
@@ -426,13 +475,18 @@ impl File {
     }
 
     fn text(mut self) -> String {
-        let sources: Table = self.sources.drain(..).map(|(path, source)| (path, source.into())).collect();
+        let sources: Table =
+            self.sources.drain(..).map(|(path, source)| (path, source.into())).collect();
         let mut table = Table::new();
         // Values that are no tables come first, and sources last.
-        for (key, value) in self.table.iter().filter(|(_, value)| !value.is_table() && !value.is_array()) {
+        for (key, value) in
+            self.table.iter().filter(|(_, value)| !value.is_table() && !value.is_array())
+        {
             table.insert(key.clone(), value.clone());
         }
-        for (key, value) in self.table.iter().filter(|(_, value)| value.is_table() || value.is_array()) {
+        for (key, value) in
+            self.table.iter().filter(|(_, value)| value.is_table() || value.is_array())
+        {
             table.insert(key.clone(), value.clone());
         }
         table.insert("sources".into(), Value::Table(sources));

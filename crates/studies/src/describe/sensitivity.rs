@@ -35,7 +35,8 @@ pub struct Row {
     pub changes: Vec<Option<f64>>,
 }
 
-/// Moves every number of a file that says how fast or how large something is by [`MOVED`], one at a time.
+/// Moves every number of a file that says how fast or how large something is by [`MOVED`], one at a
+/// time.
 ///
 /// # Errors
 /// As [`Measured::simulate`].
@@ -51,7 +52,9 @@ pub fn sensitivity(
         .into_iter()
         .filter_map(|value| edit::parse(&value.value).map(|number| (value, number)))
         // How many there are of something is what machine this is.
-        .filter(|(value, _)| !value.path.starts_with("topology.") && !value.path.ends_with(".socket"))
+        .filter(|(value, _)| {
+            !value.path.starts_with("topology.") && !value.path.ends_with(".socket")
+        })
         .collect();
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     for (done, (value, (number, whole))) in values.iter().enumerate() {
@@ -71,8 +74,9 @@ pub fn sensitivity(
             }
         };
         let simulated = cells.simulate(&changed, &all)?;
-        let change =
-            |(now, before): (&Option<f64>, &Option<f64>)| Some(now.as_ref()? / before.as_ref()? - 1.0);
+        let change = |(now, before): (&Option<f64>, &Option<f64>)| {
+            Some(now.as_ref()? / before.as_ref()? - 1.0)
+        };
         let changes = simulated.iter().zip(&figures).map(change).collect();
         rows.push(Row { path: value.path.clone(), value: value.value.clone(), moved, changes });
     }

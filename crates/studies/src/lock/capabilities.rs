@@ -17,8 +17,8 @@ pub struct Capabilities {
     pub apart: Option<Apart>,
     /// Whether regions can be locked.
     pub can_lock: bool,
-    /// Whether a region is locked anew before each window, so that it may be flushed in one of them: on a described
-    /// machine.
+    /// Whether a region is locked anew before each window, so that it may be flushed in one of
+    /// them: on a described machine.
     pub locks_anew: bool,
 }
 
@@ -31,8 +31,8 @@ pub struct Apart {
     pub others: BTreeMap<String, Schemata>,
 }
 
-/// Ways of their own for `bytes` bytes of a cache that resctrl shares out, twice as many as they fill, as in
-/// the kernel's pseudo-locking patches: lines do not spread evenly over a few ways.
+/// Ways of their own for `bytes` bytes of a cache that resctrl shares out, twice as many as they
+/// fill, as in the kernel's pseudo-locking patches: lines do not spread evenly over a few ways.
 ///
 /// # Errors
 /// Why there are none, to follow "because".
@@ -47,8 +47,10 @@ pub fn shared_out(
     let least = least.map_or(1, |cache| cache.min_cbm_bits);
     let ways = ways_for(bytes, way).max(least);
     let isolation = plan::isolate(info, state, level, &[domain], ways)?;
-    let others =
-        isolation.shrunk.into_iter().map(|(id, schemata)| (format!("/{}", id.path().display()), schemata));
+    let others = isolation
+        .shrunk
+        .into_iter()
+        .map(|(id, schemata)| (format!("/{}", id.path().display()), schemata));
     Ok(Apart { reader: isolation.alone, others: others.collect() })
 }
 
@@ -71,9 +73,9 @@ pub fn described(description: &Description, cpu: CpuId, bytes: Bytes) -> Result<
     shared_out(&info, &state, (level, domain), size.0 / u64::from(bits), bytes)
 }
 
-/// The same by what the topology says of the last-level cache of a CPU, where there is no resctrl to ask:
-/// such an arm is not run here, and the experiment's file says what it would have been. `None` where the
-/// cache is not known, or too small.
+/// The same by what the topology says of the last-level cache of a CPU, where there is no resctrl
+/// to ask: such an arm is not run here, and the experiment's file says what it would have been.
+/// `None` where the cache is not known, or too small.
 pub fn nominal(topology: &Topology, cpu: CpuId, bytes: Bytes) -> Option<Apart> {
     let cache = topology.data_caches(cpu).max_by_key(|cache| cache.level)?;
     let (ways, size) = (cache.ways?, cache.size?);

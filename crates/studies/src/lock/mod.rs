@@ -1,13 +1,14 @@
-//! What keeps a region of memory in a cache: how long random reads of it take after a pause, from ordinary
-//! memory, from cache ways of its own and from a pseudo-locked region, beside nobody and beside noise; and
-//! what a flush instruction inside the region does to it.
+//! What keeps a region of memory in a cache: how long random reads of it take after a pause, from
+//! ordinary memory, from cache ways of its own and from a pseudo-locked region, beside nobody and
+//! beside noise; and what a flush instruction inside the region does to it.
 //!
-//! The experiment is that of the kernel's pseudo-locking patches (R. Chatre, LKML, 2017-11-13), measured
-//! as one: every row is an arm, its windows lie beside those of its baseline.
+//! The experiment is that of the kernel's pseudo-locking patches (R. Chatre, LKML, 2017-11-13),
+//! measured as one: every row is an arm, its windows lie beside those of its baseline.
 //!
-//! A flush takes the lines of a locked region out of it for good: nothing that runs may fill its ways. So
-//! the region is not flushed among the arms, where all windows after it would be of another region, but once
-//! by each instruction, in a fresh region, with an experiment of its own after it ([`after`]).
+//! A flush takes the lines of a locked region out of it for good: nothing that runs may fill its
+//! ways. So the region is not flushed among the arms, where all windows after it would be of
+//! another region, but once by each instruction, in a fresh region, with an experiment of its own
+//! after it ([`after`]).
 
 mod capabilities;
 mod flush;
@@ -18,7 +19,9 @@ use std::collections::BTreeMap;
 use ringfence_experiment::task::axes;
 use ringfence_experiment::task::{Flush, Task};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Arm, Experiment, ExperimentError, Kind, Measure, Placement, PlacementKind, Role};
+use ringfence_experiment::{
+    Arm, Experiment, ExperimentError, Kind, Measure, Placement, PlacementKind, Role,
+};
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::Schemata;
@@ -67,19 +70,22 @@ impl Row {
     }
 }
 
-/// The experiment: a row for ordinary memory, one for ways of its own, one for a locked region, and one for
-/// ways of its own with preloading where no region can be locked; each idle and beside noise, and all but
-/// the locked region flushed by each instruction before every pause.
+/// The experiment: a row for ordinary memory, one for ways of its own, one for a locked region, and
+/// one for ways of its own with preloading where no region can be locked; each idle and beside
+/// noise, and all but the locked region flushed by each instruction before every pause.
 ///
 /// # Errors
 /// Where the reader makes no sense, such as a size that is not a multiple of 4 KiB.
-pub fn experiment(asked: &Question, capabilities: &Capabilities) -> Result<Experiment, ExperimentError> {
+pub fn experiment(
+    asked: &Question,
+    capabilities: &Capabilities,
+) -> Result<Experiment, ExperimentError> {
     let question = "What keeps a region in the cache, from noise and from flush instructions?";
     of_rows(asked, EXPERIMENT, question, &rows(capabilities))
 }
 
-/// The experiment after a region was flushed once by an instruction: the region and ordinary memory, idle
-/// and beside noise.
+/// The experiment after a region was flushed once by an instruction: the region and ordinary
+/// memory, idle and beside noise.
 ///
 /// # Errors
 /// As [`experiment`].
@@ -103,7 +109,8 @@ fn of_rows(
     let window = window(asked)?;
     let mut arms = Vec::new();
     for row in rows {
-        // Everything is held against the first row, idle; and each row's own harm against itself, idle.
+        // Everything is held against the first row, idle; and each row's own harm against itself,
+        // idle.
         let first = arms.first().map(|arm: &Arm| arm.name.clone());
         let idle = arm(row, "", &[READER], first.as_deref(), None);
         let base = idle.name.clone();
@@ -120,8 +127,8 @@ fn of_rows(
             looks: vec![5],
             rounds: 1,
             window,
-            // A round under the arm's own conditions lies before the window: what the arm before has left in
-            // the cache, or taken from it, is not this one's.
+            // A round under the arm's own conditions lies before the window: what the arm before
+            // has left in the cache, or taken from it, is not this one's.
             settle: window,
             ..Measure::default()
         },
@@ -135,7 +142,13 @@ fn of_rows(
     Ok(experiment)
 }
 
-fn arm(row: &Row, suffix: &str, active: &[&str], baseline: Option<&str>, flush: Option<Flush>) -> Arm {
+fn arm(
+    row: &Row,
+    suffix: &str,
+    active: &[&str],
+    baseline: Option<&str>,
+    flush: Option<Flush>,
+) -> Arm {
     let mut reader = row.reader.clone();
     if let Some(flush) = flush {
         // What makes stores durable flushes lines that were stored to.
@@ -150,8 +163,8 @@ fn arm(row: &Row, suffix: &str, active: &[&str], baseline: Option<&str>, flush: 
     arm
 }
 
-/// What an arm's name is made of: what is read, and under which condition (`idle`, `noise`, or the flush
-/// instruction).
+/// What an arm's name is made of: what is read, and under which condition (`idle`, `noise`, or the
+/// flush instruction).
 ///
 /// ```
 /// use ringfence_studies::lock::parts;
@@ -281,7 +294,10 @@ mod tests {
         assert_eq!(experiment.arms[5].resctrl["/"].to_string(), "L3:0=7fe\n");
         assert_eq!(experiment.arms[5].resctrl["/web"].to_string(), "L3:0=3e\n");
         let flushed = &experiment.arms[9].set[READER];
-        assert_eq!((flushed["flush"].as_str(), flushed["dirty"].as_bool()), (Some("clwb"), Some(true)));
+        assert_eq!(
+            (flushed["flush"].as_str(), flushed["dirty"].as_bool()),
+            (Some("clwb"), Some(true))
+        );
         let locked = &experiment.arms[10].set[READER];
         assert_eq!(locked["memory"].as_str(), Some("locked:/dev/pseudo_lock/ringfence-lock"));
         // What was left in the cache by the arm before is gone when the window begins.
@@ -311,15 +327,21 @@ mod tests {
     #[test]
     fn without_locking_ways_are_preloaded_and_without_ways_the_rest_runs() {
         let size = asked(Bytes::kib(256));
-        let preloaded =
-            experiment(&size, &Capabilities { apart: Some(apart()), can_lock: false, locks_anew: false })
-                .unwrap();
+        let preloaded = experiment(
+            &size,
+            &Capabilities { apart: Some(apart()), can_lock: false, locks_anew: false },
+        )
+        .unwrap();
         assert!(names(&preloaded).contains(&"own ways, preloaded, clwb"));
         let arm = preloaded.arms.iter().find(|arm| arm.name == "own ways, preloaded").unwrap();
         assert_eq!(arm.set[READER]["preload"].as_bool(), Some(true));
         assert_eq!(arm.resctrl[READER].to_string(), "L3:0=1\n");
         let bare = experiment(&size, &Capabilities::default()).unwrap();
-        assert!(names(&bare).iter().all(|name| name.starts_with("malloc") || name.starts_with("locked")));
+        assert!(
+            names(&bare)
+                .iter()
+                .all(|name| name.starts_with("malloc") || name.starts_with("locked"))
+        );
     }
 
     #[test]
@@ -341,8 +363,12 @@ mod tests {
         if ringfence_limits::resctrl::missing().is_none() {
             return ringfence_testbed::skip_here("without any of it", "resctrl is mounted here");
         }
-        let run: Vec<&str> = plan.measured().into_iter().map(|case| plan.cases[case].arm.as_str()).collect();
-        assert!(run.contains(&"malloc, noise") && run.iter().all(|arm| arm.starts_with("malloc")), "{run:?}");
+        let run: Vec<&str> =
+            plan.measured().into_iter().map(|case| plan.cases[case].arm.as_str()).collect();
+        assert!(
+            run.contains(&"malloc, noise") && run.iter().all(|arm| arm.starts_with("malloc")),
+            "{run:?}"
+        );
         let why = |arm: &str| {
             let case = plan.cases.iter().position(|case| case.arm == arm).unwrap();
             plan.refusal(case).unwrap().to_string()
@@ -371,8 +397,11 @@ mod tests {
         assert!(why.contains("no RDT"), "{why}");
         let capabilities = Capabilities { apart: Some(apart), can_lock: true, locks_anew: true };
         let arms = experiment(&asked(bytes), &capabilities).unwrap().arms;
-        let locked: Vec<&str> =
-            arms.iter().map(|arm| arm.name.as_str()).filter(|name| name.starts_with("locked")).collect();
+        let locked: Vec<&str> = arms
+            .iter()
+            .map(|arm| arm.name.as_str())
+            .filter(|name| name.starts_with("locked"))
+            .collect();
         assert_eq!(
             locked,
             ["locked", "locked, noise", "locked, clflush", "locked, clflushopt", "locked, clwb"]

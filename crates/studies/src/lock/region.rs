@@ -1,5 +1,5 @@
-//! Pseudo-locked regions that outlive the program that made them: each has a journal of its own, by which
-//! removing it puts back what was taken from others.
+//! Pseudo-locked regions that outlive the program that made them: each has a journal of its own, by
+//! which removing it puts back what was taken from others.
 
 use std::path::PathBuf;
 
@@ -15,8 +15,8 @@ use serde::Serialize;
 /// The region that a measurement makes for itself.
 pub const NAME: &str = "ringfence-lock";
 
-/// The level and number of the cache in which a region for a CPU lies: the L3 if resctrl shares it out, else
-/// the L2.
+/// The level and number of the cache in which a region for a CPU lies: the L3 if resctrl shares it
+/// out, else the L2.
 ///
 /// # Errors
 /// Where neither is shared out, or the kernel does not tell which cache the CPU uses.
@@ -37,7 +37,9 @@ pub fn default_cache(
     let cache = topology.data_caches(cpu).find(|cache| u32::from(cache.level) == level);
     let domain = cache.and_then(|cache| cache.id);
     let why = || {
-        Error::Usage(format!("the kernel does not tell which L{level} CPU {cpu} uses: name it by --cache"))
+        Error::Usage(format!(
+            "the kernel does not tell which L{level} CPU {cpu} uses: name it by --cache"
+        ))
     };
     domain.map(|domain| (level, domain)).ok_or_else(why)
 }
@@ -45,7 +47,8 @@ pub fn default_cache(
 /// Plans a region, and makes it unless `dry`: it stays until [`remove`].
 ///
 /// # Errors
-/// As [`RegionPlan::new`]; the processor cannot; or the kernel's refusal, after which everything is as before.
+/// As [`RegionPlan::new`]; the processor cannot; or the kernel's refusal, after which everything is
+/// as before.
 pub fn create(
     root: &FsRoot,
     fs: &Resctrl,
@@ -80,8 +83,10 @@ pub fn create(
 fn removable(fs: &Resctrl) -> Result<(), Error> {
     let Some(why) = fs.kernel().unseen() else { return Ok(()) };
     Err(Error::Usage(format!(
-        "no region was made, since it could not be removed from here: {why}, and the kernel can crash when a region \
-         goes that somebody has open; do it as root outside of any container, where /proc shows every process"
+        "no region was made, since it could not be removed from here: {why}, and the kernel can \
+         crash when a region \
+         goes that somebody has open; do it as root outside of any container, where /proc shows \
+         every process"
     )))
 }
 
@@ -97,11 +102,13 @@ pub fn remove(fs: &Resctrl, name: &str, options: &Options) -> Result<Restored, E
     match transaction::undo_named(fs, name, options)? {
         Some(restored) => Ok(restored),
         None if group.exists() && elsewhere(name).is_some() => Err(Error::Usage(format!(
-            "'{name}' was made with a journal in another folder: 'ringfence lock remove {name} --folder {}'",
+            "'{name}' was made with a journal in another folder: 'ringfence lock remove {name} \
+             --folder {}'",
             elsewhere(name).unwrap_or_default().display()
         ))),
         None if group.exists() => Err(Error::Usage(format!(
-            "'{name}' was not made by 'ringfence lock create': remove it by rmdir {}, if nothing needs it",
+            "'{name}' was not made by 'ringfence lock create': remove it by rmdir {}, if nothing \
+             needs it",
             group.place("")
         ))),
         None => Err(Error::Usage(format!(
@@ -113,7 +120,8 @@ pub fn remove(fs: &Resctrl, name: &str, options: &Options) -> Result<Restored, E
 // The folder of the journal of a region, whoever has made it.
 fn elsewhere(name: &str) -> Option<PathBuf> {
     let mut left = transaction::left(&FsRoot::host(), None).into_iter();
-    left.find(|left| left.past.is_none() && left.name.as_deref() == Some(name)).map(|left| left.folder)
+    left.find(|left| left.past.is_none() && left.name.as_deref() == Some(name))
+        .map(|left| left.folder)
 }
 
 fn group_users(fs: &Resctrl, name: &str) -> Result<Vec<u32>, Error> {
@@ -160,10 +168,13 @@ pub fn locked(root: &FsRoot, fs: &Resctrl, options: &Options) -> Result<Vec<Regi
         let name = group.id().name().to_owned();
         let schemata = group.schemata()?;
         let first = schemata.settings().next();
-        let first = first.map(|(resource, domain, mask)| (format!("{resource}:{domain}"), mask.to_string()));
+        let first = first
+            .map(|(resource, domain, mask)| (format!("{resource}:{domain}"), mask.to_string()));
         let (cache, mask) = first.unwrap_or_default();
         regions.push(Region {
-            ours: left.iter().any(|left| left.past.is_none() && left.name.as_deref() == Some(&name)),
+            ours: left
+                .iter()
+                .any(|left| left.past.is_none() && left.name.as_deref() == Some(&name)),
             users: group_users(fs, &name)?,
             unseen: unseen.clone(),
             bytes: group.size()?.first().map_or(0, |size| size.amount),
@@ -190,9 +201,9 @@ pub struct Misses {
     pub lines: u64,
 }
 
-/// Makes a region of each size in turn, and has the kernel count the misses of so many passes over it
-/// (debugfs, `pseudo_lock_measure`). Sizes that come to the same ways are measured once. Everything is put
-/// back in between.
+/// Makes a region of each size in turn, and has the kernel count the misses of so many passes over
+/// it (debugfs, `pseudo_lock_measure`). Sizes that come to the same ways are measured once.
+/// Everything is put back in between.
 ///
 /// # Errors
 /// As [`create`]; what the kernel's measurement lacks; or a stop that was wanted.
@@ -216,8 +227,13 @@ pub fn misses(
         let mut change = Transaction::begin(fs, "lock misses", options)?;
         let cache = Cache::read(root, fs, level, domain)?;
         let group = GroupId::control(NAME);
-        let planned =
-            RegionPlan::new(&group, (&fs.info()?, change.before()), (level, domain), &cache, size.0)?;
+        let planned = RegionPlan::new(
+            &group,
+            (&fs.info()?, change.before()),
+            (level, domain),
+            &cache,
+            size.0,
+        )?;
         if let Some(same) = all.iter_mut().find(|known| known.bytes == planned.bytes) {
             same.asked.push(size.0);
             continue;
@@ -225,13 +241,16 @@ pub fn misses(
         for step in planned.steps {
             change.apply(step)?;
         }
-        let mut found = Misses { bytes: planned.bytes, asked: vec![size.0], misses: Vec::new(), lines: 0 };
+        let mut found =
+            Misses { bytes: planned.bytes, asked: vec![size.0], misses: Vec::new(), lines: 0 };
         for _ in 0..repeats {
             if stop() {
                 change.restore()?;
                 return Err(Error::Busy("interrupted: everything was put back".into()));
             }
-            if let Measured::Residency { hits, misses } = pseudo::measure(root, &fs.group(&group), what)? {
+            if let Measured::Residency { hits, misses } =
+                pseudo::measure(root, &fs.group(&group), what)?
+            {
                 found.misses.push(misses);
                 found.lines = hits + misses;
             }

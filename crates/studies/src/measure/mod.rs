@@ -39,10 +39,11 @@ pub struct Measurement {
     pub scale: Option<Scale>,
     /// How many of its steps an earlier run had measured.
     pub steps_before: u64,
-    /// What each role's processes have used in the windows that were measured now; empty where none were.
+    /// What each role's processes have used in the windows that were measured now; empty where none
+    /// were.
     pub used: Vec<Used>,
-    /// How fast a chase as the victim was alone at its starts, those of an earlier run included; also in the
-    /// dataset.
+    /// How fast a chase as the victim was alone at its starts, those of an earlier run included;
+    /// also in the dataset.
     pub starts: Vec<Start>,
     /// What somebody else has set in resctrl meanwhile, one sentence each: it was left so.
     pub left: Vec<String>,
@@ -127,7 +128,8 @@ pub fn measure(
     Ok(Measurement { samples, ended, scale, plan, steps_before: 0, starts, used, left: left? })
 }
 
-/// Hands an experiment's plan and an engine for it to somebody who measures a few windows and keeps none.
+/// Hands an experiment's plan and an engine for it to somebody who measures a few windows and keeps
+/// none.
 ///
 /// # Errors
 /// As [`measure`], and what `with` returns.
@@ -148,8 +150,8 @@ pub fn with_engine<T>(
     Ok(done?)
 }
 
-// Why measuring ended, when its dataset was brought to an end, or not: then all that was measured is in its journal,
-// and measuring can go on from there.
+// Why measuring ended, when its dataset was brought to an end, or not: then all that was measured
+// is in its journal, and measuring can go on from there.
 fn finished(end: Result<(), String>, ended: Ended) -> Ended {
     match (end, ended) {
         (Err(_), Ended::Failed(why)) => Ended::Failed(why),
@@ -170,12 +172,14 @@ fn holds_a_figure(plan: &Plan) -> Result<(), StudyError> {
     let least = Span(least).rounded_up();
     Err(StudyError::Usage(match measure.episode {
         Some(_) => format!(
-            "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, and the episodes of one take {}, those without \
+            "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, and \
+             the episodes of one take {}, those without \
              aggressors included; give {least} and more, or take shorter episodes or fewer rounds",
             Span(plan.least_time_for_one() / FEWEST_TRIALS).rounded_up(),
         ),
         None => format!(
-            "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, which take {least} here; give that and \
+            "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, which \
+             take {least} here; give that and \
              more, or take shorter windows or fewer rounds"
         ),
     }))
@@ -191,7 +195,8 @@ pub fn set_default_time(experiment: &mut Experiment, machine: &Machine, time: Sp
 fn too_short_for_a_trial(plan: &Plan) -> StudyError {
     let time = plan.experiment.measure.time.map_or(String::new(), |time| format!(" of {time}"));
     StudyError::Usage(format!(
-        "the time{time} was over before anything was measured, and a figure takes at least {FEWEST_TRIALS} trials: give several times as much"
+        "the time{time} was over before anything was measured, and a figure takes at least \
+         {FEWEST_TRIALS} trials: give several times as much"
     ))
 }
 
@@ -202,14 +207,17 @@ fn times_loads_on(plan: &Plan) -> Option<CpuId> {
     plan.placed.cpus[counts.role].first().copied()
 }
 
-/// The experiment with what a program's work is counted in, which is decided here and so stands in the dataset.
+/// The experiment with what a program's work is counted in, which is decided here and so stands in
+/// the dataset.
 pub fn decided(experiment: &Experiment) -> Experiment {
     let mut experiment = experiment.clone();
     for role in &mut experiment.roles {
         let metric = role.name == experiment.metric;
         for table in role.task.as_mut_slice() {
-            let is = |key: &str, value: &str| table.get(key).and_then(|v| v.as_str()) == Some(value);
-            let open = is("workload", "command") && (!table.contains_key("unit") || is("unit", "auto"));
+            let is =
+                |key: &str, value: &str| table.get(key).and_then(|v| v.as_str()) == Some(value);
+            let open =
+                is("workload", "command") && (!table.contains_key("unit") || is("unit", "auto"));
             // A metric that cannot be seen stays open, and is refused below.
             if open && (instructions_are_counted() || !metric) {
                 let unit = if instructions_are_counted() { "instructions" } else { "cpu-time" };
@@ -260,7 +268,9 @@ fn nothing_is_only_simulated(plan: &Plan) -> Result<(), StudyError> {
 // Said before anything is said of what a program shows: a name that is misspelt shows nothing.
 fn programs_are_there(plan: &Plan) -> Result<(), StudyError> {
     for active in plan.run_cases().flat_map(|case| &plan.cases[case].active) {
-        let Task::Command(command) = &plan.variants[active.role][active.variant].task else { continue };
+        let Task::Command(command) = &plan.variants[active.role][active.variant].task else {
+            continue;
+        };
         // With a path of its own it is found on that alone.
         let argv = command.argv().filter(|_| !command.env.contains_key("PATH")).unwrap_or_default();
         if let Some(program) = argv.first().filter(|program| !can_be_started(program))
@@ -282,14 +292,18 @@ fn progress_can_be_seen(plan: &Plan) -> Result<(), StudyError> {
             let unseen = matches!(unit, ProgramUnit::Auto | ProgramUnit::Instructions) && !counted;
             if role == plan.metric && unseen {
                 return Err(StudyError::Usage(format!(
-                    "the progress of '{run}' cannot be seen: the kernel counts no instructions here ('ringfence doctor' says why); \
-                     let it report a line per unit of work or a counter, or time its runs: that is prove's --victim-progress lines \
-                     or counter, or --victim-run, and unit = \"lines\", \"counter\" or \"whole-run\" in an experiment file"
+                    "the progress of '{run}' cannot be seen: the kernel counts no instructions \
+                     here ('ringfence doctor' says why); \
+                     let it report a line per unit of work or a counter, or time its runs: that is \
+                     prove's --victim-progress lines \
+                     or counter, or --victim-run, and unit = \"lines\", \"counter\" or \
+                     \"whole-run\" in an experiment file"
                 )));
             }
             if role != plan.metric && *unit == ProgramUnit::WholeRun {
                 return Err(StudyError::Usage(format!(
-                    "'{run}' is not a victim: only the metric's role can be timed by whole runs; use --aggressor-progress runs, or unit = \"runs\" in an \
+                    "'{run}' is not a victim: only the metric's role can be timed by whole runs; \
+                     use --aggressor-progress runs, or unit = \"runs\" in an \
                      experiment file"
                 )));
             }
@@ -316,10 +330,11 @@ impl Recording<'_> {
     fn begin(&mut self) -> Result<&mut Recorder, String> {
         if self.recorder.is_none() {
             let machine = serde_json::to_value(self.machine).map_err(|error| error.to_string())?;
-            let mut recorder = Recorder::create(&self.dir, self.plan, &machine).map_err(|error| {
-                self.refused = error.is_usage().then(|| error.to_string());
-                error.to_string()
-            })?;
+            let mut recorder =
+                Recorder::create(&self.dir, self.plan, &machine).map_err(|error| {
+                    self.refused = error.is_usage().then(|| error.to_string());
+                    error.to_string()
+                })?;
             if let Some(scale) = self.scale {
                 recorder.note_scale(scale).map_err(|error| error.to_string())?;
             }

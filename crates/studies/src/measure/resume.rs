@@ -16,14 +16,15 @@ use super::{Measurement, Recording, decided, progress_can_be_seen};
 use crate::{StudyError, engines};
 
 /// Goes on with the dataset in `dir` where it stopped, whatever it was that ended it; one that
-/// [`Dataset::is_done`] is handed back as it is. Its experiment, order and placement stay what they were.
+/// [`Dataset::is_done`] is handed back as it is. Its experiment, order and placement stay what they
+/// were.
 ///
-/// `time` is for what follows; without it, what is left of the experiment's own. A dataset that ended
-/// when its time was spent goes on only with more.
+/// `time` is for what follows; without it, what is left of the experiment's own. A dataset that
+/// ended when its time was spent goes on only with more.
 ///
 /// # Errors
-/// [`StudyError::Usage`] where this is not a dataset, where another program is measuring it, or where it
-/// was measured on another machine or by another version: such figures are not mixed.
+/// [`StudyError::Usage`] where this is not a dataset, where another program is measuring it, or
+/// where it was measured on another machine or by another version: such figures are not mixed.
 /// [`StudyError::Failed`] as in [`super::measure`].
 pub fn resume(
     dir: &Path,
@@ -42,8 +43,9 @@ pub fn resume(
     }
     progress_can_be_seen(&dataset.plan)?;
 
-    let earlier = earlier(&dataset)
-        .map_err(|problem| StudyError::Usage(format!("{} cannot go on: {problem}", dir.display())))?;
+    let earlier = earlier(&dataset).map_err(|problem| {
+        StudyError::Usage(format!("{} cannot go on: {problem}", dir.display()))
+    })?;
     let steps_before = earlier.steps();
     let mut plan = dataset.plan.clone();
     if let Some(whole) = &mut plan.experiment.measure.time {
@@ -95,8 +97,11 @@ pub fn continue_or_begin(
     }
     let dataset = Dataset::open(dir)?;
     let differs = dataset.plan.experiment != decided(experiment);
-    let reason =
-        if differs { Some("it holds another experiment".into()) } else { why_not(&dataset, machine) };
+    let reason = if differs {
+        Some("it holds another experiment".into())
+    } else {
+        why_not(&dataset, machine)
+    };
     if let Some(reason) = reason {
         return Err(StudyError::Usage(format!("{}: {reason}; name a new folder", dir.display())));
     }
@@ -121,10 +126,13 @@ fn done(dataset: Dataset) -> Measurement {
 
 // Windows go on at the wall clock's distance, where it tells.
 fn earlier(dataset: &Dataset) -> Result<Earlier, String> {
-    let first =
-        dataset.samples.iter().take_while(|sample| (sample.trial, sample.round, sample.step) == (0, 0, 0));
+    let first = dataset
+        .samples
+        .iter()
+        .take_while(|sample| (sample.trial, sample.round, sample.step) == (0, 0, 0));
     // The folder was made when the first step had been measured.
-    let made = first.map(|sample| sample.start_ns.saturating_add(sample.length_ns)).max().unwrap_or(0);
+    let made =
+        first.map(|sample| sample.start_ns.saturating_add(sample.length_ns)).max().unwrap_or(0);
     let age = dataset.manifest.age().unwrap_or(Duration::ZERO);
     let now = made.saturating_add(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
     Earlier::new(&dataset.plan, dataset.samples.clone(), now)
@@ -135,7 +143,8 @@ fn why_not(dataset: &Dataset, machine: &Machine) -> Option<String> {
     let version = env!("CARGO_PKG_VERSION");
     if dataset.manifest.version != version {
         return Some(format!(
-            "Ringfence {} began it and this is {version}, and figures of two versions are not mixed",
+            "Ringfence {} began it and this is {version}, and figures of two versions are not \
+             mixed",
             dataset.manifest.version
         ));
     }
@@ -144,10 +153,12 @@ fn why_not(dataset: &Dataset, machine: &Machine) -> Option<String> {
     };
     if before.simulated.is_some() {
         return Some(
-            "it was simulated, which comes out the same whenever it is begun again: run it anew".into(),
+            "it was simulated, which comes out the same whenever it is begun again: run it anew"
+                .into(),
         );
     }
-    let name = |machine: &Machine| machine.processor.brand.clone().unwrap_or_else(|| "unnamed".into());
+    let name =
+        |machine: &Machine| machine.processor.brand.clone().unwrap_or_else(|| "unnamed".into());
     if before.processor != machine.processor {
         return Some(format!(
             "it was begun on another processor ({}, here {})",
@@ -165,6 +176,8 @@ fn why_not(dataset: &Dataset, machine: &Machine) -> Option<String> {
     let usable = machine.topology.usable();
     let mut placed = dataset.plan.placed.cpus.iter().flatten();
     placed.find(|cpu| !usable.contains(**cpu)).map(|cpu| {
-        format!("CPU {cpu}, where it ran, is not among the CPUs that are online and allowed ({usable})")
+        format!(
+            "CPU {cpu}, where it ran, is not among the CPUs that are online and allowed ({usable})"
+        )
     })
 }

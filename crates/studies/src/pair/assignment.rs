@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// The most tasks that can be assigned: ten have 945 assignments, all of which are looked at.
 pub const MOST_TASKS: usize = 10;
 
-/// Tasks two by two; with an odd number one runs alone. Tasks are numbered from 0 here and from 1 in texts.
+/// Tasks two by two; with an odd number one runs alone. Tasks are numbered from 0 here and from 1
+/// in texts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Assignment {
     /// The pairs, each with the lower number first, by their lower numbers.
@@ -28,10 +29,13 @@ impl Assignment {
         let everybody: Vec<usize> = (0..tasks).collect();
         let mut all = Vec::new();
         if tasks.is_multiple_of(2) {
-            matchings(&everybody, &mut Vec::new(), &mut |pairs| all.push(Self { pairs, alone: None }));
+            matchings(&everybody, &mut Vec::new(), &mut |pairs| {
+                all.push(Self { pairs, alone: None })
+            });
         } else {
             for alone in 0..tasks {
-                let others: Vec<usize> = everybody.iter().copied().filter(|task| *task != alone).collect();
+                let others: Vec<usize> =
+                    everybody.iter().copied().filter(|task| *task != alone).collect();
                 let mut keep = |pairs| all.push(Self { pairs, alone: Some(alone) });
                 matchings(&others, &mut Vec::new(), &mut keep);
             }
@@ -63,7 +67,8 @@ impl Assignment {
             }
         }
         pairs.sort_unstable();
-        let mut named: Vec<usize> = pairs.iter().flat_map(|pair| [pair.0, pair.1]).chain(alone).collect();
+        let mut named: Vec<usize> =
+            pairs.iter().flat_map(|pair| [pair.0, pair.1]).chain(alone).collect();
         named.sort_unstable();
         if named != (0..tasks).collect::<Vec<_>>() {
             return Err(bad("each task must be there once".into()));
@@ -80,7 +85,8 @@ impl Assignment {
         pairs.chain(self.alone.map(|task| (task + 1).to_string())).collect::<Vec<_>>().join(",")
     }
 
-    /// The same with every task replaced by its kind: assignments that differ in nothing are equal then.
+    /// The same with every task replaced by its kind: assignments that differ in nothing are equal
+    /// then.
     pub fn by_kind(&self, kinds: &[usize]) -> Self {
         let kind = |pair: &(usize, usize)| {
             let (a, b) = (kinds[pair.0], kinds[pair.1]);
@@ -102,7 +108,11 @@ impl fmt::Display for Assignment {
 }
 
 // The first of those left beside each of the others, and so on.
-fn matchings(left: &[usize], sofar: &mut Vec<(usize, usize)>, keep: &mut dyn FnMut(Vec<(usize, usize)>)) {
+fn matchings(
+    left: &[usize],
+    sofar: &mut Vec<(usize, usize)>,
+    keep: &mut dyn FnMut(Vec<(usize, usize)>),
+) {
     let Some((first, others)) = left.split_first() else { return keep(sofar.clone()) };
     for other in others {
         let rest: Vec<usize> = others.iter().copied().filter(|task| task != other).collect();
@@ -129,11 +139,17 @@ mod tests {
             assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), count, "{tasks}");
             assert!(all.contains(&Assignment::in_order(tasks)));
             for assignment in &all {
-                assert_eq!(Assignment::parse(&assignment.written(), tasks).as_ref(), Ok(assignment));
+                assert_eq!(
+                    Assignment::parse(&assignment.written(), tasks).as_ref(),
+                    Ok(assignment)
+                );
             }
         }
         let four: Vec<String> = Assignment::all(4).iter().map(Assignment::to_string).collect();
-        assert_eq!(four, ["1 beside 2, 3 beside 4", "1 beside 3, 2 beside 4", "1 beside 4, 2 beside 3"]);
+        assert_eq!(
+            four,
+            ["1 beside 2, 3 beside 4", "1 beside 3, 2 beside 4", "1 beside 4, 2 beside 3"]
+        );
         assert_eq!(Assignment::all(3)[0].to_string(), "2 beside 3, 1 alone");
     }
 
@@ -160,7 +176,8 @@ mod tests {
     #[test]
     fn equal_tasks_make_equal_assignments() {
         let kinds = [0, 0, 1, 1];
-        let distinct: BTreeSet<_> = Assignment::all(4).iter().map(|one| one.by_kind(&kinds)).collect();
+        let distinct: BTreeSet<_> =
+            Assignment::all(4).iter().map(|one| one.by_kind(&kinds)).collect();
         assert_eq!(distinct.len(), 2);
         assert_eq!(Assignment::in_order(4).by_kind(&kinds).pairs, [(0, 0), (1, 1)]);
     }

@@ -1,12 +1,12 @@
-//! Pairs: pairwise interference between tasks on two cores that share a cache or a core, and who should run
-//! beside whom.
+//! Pairs: pairwise interference between tasks on two cores that share a cache or a core, and who
+//! should run beside whom.
 //!
-//! Every pair of tasks is measured within one experiment, "A beside A, B beside B, A beside B": each side
-//! in its turn is the one whose rate is compared with its rate alone, so that both sides' changes are
-//! pairs of adjacent windows. What a task keeps of its rate is its *progress*; the total progress of an
-//! assignment is the sum over its tasks. The best assignment is found by looking at all of them, and what
-//! it gains over the present one is measured again on fresh trials: only that is reported as its gain,
-//! since the best of many looks better than it is.
+//! Every pair of tasks is measured within one experiment, "A beside A, B beside B, A beside B":
+//! each side in its turn is the one whose rate is compared with its rate alone, so that both sides'
+//! changes are pairs of adjacent windows. What a task keeps of its rate is its *progress*; the
+//! total progress of an assignment is the sum over its tasks. The best assignment is found by
+//! looking at all of them, and what it gains over the present one is measured again on fresh
+//! trials: only that is reported as its gain, since the best of many looks better than it is.
 //!
 //! A folder holds the question ([`question::FILE`]) and up to two datasets, `screen` and `confirm`;
 //! [`Outcome`] is a function of these, so that it can be shown again.
@@ -39,8 +39,8 @@ pub const CONFIRM: &str = "confirm";
 /// Measures what a question asks, going on with what is there of it already.
 ///
 /// # Errors
-/// Where nothing can be measured; nothing is left behind then. What fails or is interrupted later is part
-/// of the outcome.
+/// Where nothing can be measured; nothing is left behind then. What fails or is interrupted later
+/// is part of the outcome.
 pub fn run(question: &Question, here: &mut Here) -> Result<Outcome, StudyError> {
     let kinds = question.kinds().map_err(StudyError::Usage)?;
     let screening = question.screening(&kinds);
@@ -82,7 +82,11 @@ impl Study for Pairing<'_> {
         }))
     }
 
-    fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>) -> Result<Outcome, StudyError> {
+    fn conclude(
+        &mut self,
+        stages: &[Stage],
+        ended_early: Option<&str>,
+    ) -> Result<Outcome, StudyError> {
         Outcome::of(self.question, &self.kinds, stages, ended_early)
     }
 }
@@ -153,7 +157,12 @@ fn is_ours_or_empty(question: &Question, dir: &Path) -> Result<(), StudyError> {
         Some(_) => Err(StudyError::Usage(format!(
             "{} holds another question: name a new folder, or go on with that one: {}",
             dir.display(),
-            ringfence_experiment::shell::line(["ringfence", "pair", "--resume", &dir.to_string_lossy()])
+            ringfence_experiment::shell::line([
+                "ringfence",
+                "pair",
+                "--resume",
+                &dir.to_string_lossy()
+            ])
         ))),
     }
 }
@@ -200,8 +209,8 @@ mod tests {
                             let of_role = active.iter().find(|active| active.role == role)?;
                             Some(plan.variants[role][of_role.variant].table)
                         };
-                        let slower =
-                            kind(1).map_or(1.0, |neighbour| harm(kind(0).unwrap(), neighbour, trial));
+                        let slower = kind(1)
+                            .map_or(1.0, |neighbour| harm(kind(0).unwrap(), neighbour, trial));
                         all.extend(active.iter().map(|active| Sample {
                             trial,
                             round: round as u32,
@@ -235,21 +244,23 @@ mod tests {
         if !first.wants_confirmation() {
             return first;
         }
-        let confirm = plan_of(&question.confirming(&kinds, &first.advice.as_ref().unwrap().assignment));
+        let confirm =
+            plan_of(&question.confirming(&kinds, &first.advice.as_ref().unwrap().assignment));
         let confirmed = samples(&confirm, 20, &|a, b, trial| harm(a, b, trial + 1000));
         Outcome::new(question, &kinds, (&screen, &screened), Some((&confirm, &confirmed)))
     }
 
     // About +-5 %, other for every seed, trial and pair.
     fn noise(seed: u32, a: usize, b: usize, trial: u32) -> f64 {
-        let mix =
-            (seed * 7919 + trial * 104_729 + (a * 31 + b) as u32 * 1_299_709).wrapping_mul(2_654_435_761);
+        let mix = (seed * 7919 + trial * 104_729 + (a * 31 + b) as u32 * 1_299_709)
+            .wrapping_mul(2_654_435_761);
         1.0 + (f64::from(mix >> 8) / f64::from(1 << 24) - 0.5) * 0.1
     }
 
     #[test]
     fn every_pair_is_measured_from_both_sides_and_confirmed_without_the_rest() {
-        let question = question(&[CHASE, "alu", "mcf", CHASE, "stream"], Some("1+4,2+3,5")).unwrap();
+        let question =
+            question(&[CHASE, "alu", "mcf", CHASE, "stream"], Some("1+4,2+3,5")).unwrap();
         let kinds = question.kinds().unwrap();
         assert_eq!(
             kinds.iter().map(|kind| kind.tasks.clone()).collect::<Vec<_>>(),
@@ -296,7 +307,11 @@ mod tests {
             (&["alu", "idle"], None, "leave it out"),
             (&["alu", "wirte block=4KiB"], None, "did you mean 'write'"),
             (&["alu", "chase footprint=1"], None, "too small"),
-            (&["alu", "mcf", "stream"], Some("1+2"), "--present: '1+2' is not an assignment of 3 tasks"),
+            (
+                &["alu", "mcf", "stream"],
+                Some("1+2"),
+                "--present: '1+2' is not an assignment of 3 tasks",
+            ),
         ] {
             let error = question(tasks, present).unwrap_err();
             assert!(error.contains(part) && !error.contains('\n'), "{error}");
@@ -308,7 +323,8 @@ mod tests {
         let question = question(&[CHASE, CHASE, "alu"], None).unwrap();
         let kinds = question.kinds().unwrap();
         let plan = plan_of(&question.screening(&kinds));
-        // Trials in turn: beside its like a chase takes 2 and 4 times as long, beside alu 1.25 times; alu unmoved.
+        // Trials in turn: beside its like a chase takes 2 and 4 times as long, beside alu 1.25
+        // times; alu unmoved.
         let harm = |a: usize, b: usize, trial: u32| match (a, b) {
             (0, 0) => 2.0 * f64::from(trial % 2 + 1),
             (0, 1) => 1.25,
@@ -320,7 +336,8 @@ mod tests {
         samples.truncate(cut + 3);
         let progress = Progress::new(&plan, &samples).unwrap();
         assert_eq!(progress.trials(), 4);
-        let assignment = |pairs: &[(usize, usize)], alone| Assignment { pairs: pairs.into(), alone };
+        let assignment =
+            |pairs: &[(usize, usize)], alone| Assignment { pairs: pairs.into(), alone };
         let (now, then) = (assignment(&[(0, 0)], Some(1)), assignment(&[(0, 1)], Some(0)));
         // Beside its like it keeps the geometric mean of 1/2 and 1/4: 1 / sqrt 8.
         let total = 1.0 + 2.0 / 8f64.sqrt();
@@ -328,7 +345,8 @@ mod tests {
         assert!((progress.total(&then).unwrap() - 2.8).abs() < 1e-6);
         let gain = progress.gain(&now, &then, 0.95).unwrap();
         assert!((gain.value - 2.8 / total).abs() < 1e-6);
-        // A trial moves what one task keeps by ln 2 / 2 of it, and with it the total by 2 / sqrt 8 / total of that.
+        // A trial moves what one task keeps by ln 2 / 2 of it, and with it the total by 2 / sqrt 8
+        // / total of that.
         let spread = 2f64.ln() / 2.0 * (4.0f64 / 3.0).sqrt() * (total - 1.0) / total;
         assert!((gain.spread - spread).abs() < 1e-6, "{gain:?}, {spread}");
         assert_eq!(progress.total(&assignment(&[(0, 7)], None)), None);
@@ -338,14 +356,15 @@ mod tests {
         );
     }
 
-    // Windows that scatter by a factor of three to either side, and nobody disturbs anybody: sums made within
-    // each trial would come to 5.7 of 4.
+    // Windows that scatter by a factor of three to either side, and nobody disturbs anybody: sums
+    // made within each trial would come to 5.7 of 4.
     #[test]
     fn noise_alone_makes_no_progress_beyond_what_is_possible() {
         let question = question(&[CHASE, "mcf", "alu", "stream"], None).unwrap();
         let kinds = question.kinds().unwrap();
         let plan = plan_of(&question.screening(&kinds));
-        let wild = |a: usize, b: usize, trial: u32| ((noise(7, a, b, trial) - 1.0) / 0.05 * 2.0).exp();
+        let wild =
+            |a: usize, b: usize, trial: u32| ((noise(7, a, b, trial) - 1.0) / 0.05 * 2.0).exp();
         let samples = samples(&plan, 400, &wild);
         let progress = Progress::new(&plan, &samples).unwrap();
         for pairs in [[(0, 1), (2, 3)], [(0, 2), (1, 3)], [(0, 3), (1, 2)]] {
@@ -360,7 +379,8 @@ mod tests {
         let question = question(&[CHASE, CHASE, "alu", "alu"], None).unwrap();
         let kinds = question.kinds().unwrap();
         let plan = plan_of(&question.screening(&kinds));
-        let stuck = samples(&plan, 4, &|a, b, _| if (a, b) == (0, 0) { f64::INFINITY } else { 1.0 });
+        let stuck =
+            samples(&plan, 4, &|a, b, _| if (a, b) == (0, 0) { f64::INFINITY } else { 1.0 });
         let progress = Progress::new(&plan, &stuck).unwrap();
         let pairs = |pairs: &[(usize, usize)]| Assignment { pairs: pairs.into(), alone: None };
         assert_eq!(progress.total(&pairs(&[(0, 0)])), Some(0.0));
@@ -374,13 +394,18 @@ mod tests {
         let mut dead = stuck;
         dead.iter_mut().for_each(|sample| sample.units = 0);
         let outcome = Outcome::new(&question, &kinds, (&plan, &dead), None);
-        assert!(matches!(outcome.verdict, Verdict::NotEstimable { reason: NotEstimable::Stalled { .. } }));
+        assert!(matches!(
+            outcome.verdict,
+            Verdict::NotEstimable { reason: NotEstimable::Stalled { .. } }
+        ));
     }
 
     #[test]
     fn tasks_of_known_conflict_are_parted_each_time() {
         for seed in 0..20 {
-            for (present, verdict) in [(None, Verdict::Change), (Some("1+3,2+4"), Verdict::PresentIsBest)] {
+            for (present, verdict) in
+                [(None, Verdict::Change), (Some("1+3,2+4"), Verdict::PresentIsBest)]
+            {
                 let question = question(&[CHASE, CHASE, "alu", "alu"], present).unwrap();
                 let harm = |a: usize, b: usize, trial: u32| {
                     noise(seed, a, b, trial) * if (a, b) == (0, 0) { 1.15 } else { 1.01 }
@@ -412,13 +437,18 @@ mod tests {
         for seed in 0..20 {
             let question = question(&[CHASE, "mcf", "alu", "stream"], None).unwrap();
             let outcome = outcome(&question, &|a, b, trial| 1.02 * noise(seed, a, b, trial));
-            let kept = [Verdict::NoGain, Verdict::NoGainByIt, Verdict::NoRoom, Verdict::PresentIsBest];
-            let nothing =
-                kept.contains(&outcome.verdict) || matches!(outcome.verdict, Verdict::NotShown { .. });
+            let kept =
+                [Verdict::NoGain, Verdict::NoGainByIt, Verdict::NoRoom, Verdict::PresentIsBest];
+            let nothing = kept.contains(&outcome.verdict)
+                || matches!(outcome.verdict, Verdict::NotShown { .. });
             assert!(nothing, "seed {seed}: {:?}", outcome.verdict);
         }
-        let alike = outcome(&question(&["alu", " alu", "alu ", "alu"], None).unwrap(), &|_, _, _| 1.5);
-        assert_eq!((alike.verdict, alike.pairs.len(), alike.assignments), (Verdict::AllAlike, 1, 1));
+        let alike =
+            outcome(&question(&["alu", " alu", "alu ", "alu"], None).unwrap(), &|_, _, _| 1.5);
+        assert_eq!(
+            (alike.verdict, alike.pairs.len(), alike.assignments),
+            (Verdict::AllAlike, 1, 1)
+        );
         let two = outcome(&question(&["alu", CHASE], None).unwrap(), &|_, _, _| 1.5);
         assert_eq!((two.verdict, two.pairs.len()), (Verdict::OnlyOne, 3));
     }
@@ -433,9 +463,11 @@ mod tests {
         for seed in 0..120 {
             let trials = [2, 3, 4, 6, 20][seed as usize % 5];
             let width = [0.02, 0.3, 3.0][seed as usize / 5 % 3];
-            let harm =
-                |a: usize, b: usize, trial: u32| ((noise(seed, a, b, trial) - 1.0) / 0.05 * width).exp();
-            let first = Outcome::new(&question, &kinds, (&screen, &samples(&screen, trials, &harm)), None);
+            let harm = |a: usize, b: usize, trial: u32| {
+                ((noise(seed, a, b, trial) - 1.0) / 0.05 * width).exp()
+            };
+            let first =
+                Outcome::new(&question, &kinds, (&screen, &samples(&screen, trials, &harm)), None);
             let advice = first.advice.as_ref().unwrap();
             let gains = advice.next.as_ref().map_or(&advice.gain, |next| &next.gain);
             match &first.verdict {
@@ -448,10 +480,13 @@ mod tests {
                 }
                 Verdict::NotShown { trials_needed, seconds } => {
                     assert!(
-                        gains.unwrap().high > 1.0 + first.margin && gains.unwrap().low <= 1.0 + first.margin
+                        gains.unwrap().high > 1.0 + first.margin
+                            && gains.unwrap().low <= 1.0 + first.margin
                     );
                     // These windows all begin at once.
-                    assert!(trials_needed.is_none_or(|needed| needed > trials) && seconds.is_none());
+                    assert!(
+                        trials_needed.is_none_or(|needed| needed > trials) && seconds.is_none()
+                    );
                     seen[1] += 1;
                 }
                 Verdict::NotEstimable { reason } => {
@@ -460,7 +495,9 @@ mod tests {
                     seen[2] += 1;
                 }
                 Verdict::CutShort => {
-                    assert!(advice.next.is_none() && advice.gain.unwrap().high > 1.0 + first.margin);
+                    assert!(
+                        advice.next.is_none() && advice.gain.unwrap().high > 1.0 + first.margin
+                    );
                     seen[3] += 1;
                 }
                 other => panic!("{other:?} without fresh trials"),
@@ -477,11 +514,16 @@ mod tests {
             let one = samples(&plan, 1, &|_, _, _| 1.0).swap_remove(0);
             let samples: Vec<Sample> = starts
                 .iter()
-                .map(|(trial, ms)| Sample { trial: *trial, start_ns: ms * 1_000_000, ..one.clone() })
+                .map(|(trial, ms)| Sample {
+                    trial: *trial,
+                    start_ns: ms * 1_000_000,
+                    ..one.clone()
+                })
                 .collect();
             outcome::trial_seconds(&samples)
         };
-        let close = |found: Option<f64>, seconds: f64| assert!((found.unwrap() - seconds).abs() < 1e-9);
+        let close =
+            |found: Option<f64>, seconds: f64| assert!((found.unwrap() - seconds).abs() < 1e-9);
         close(of(&[(0, 0), (0, 50), (1, 200), (2, 400), (3, 900)]), 0.2);
         // What was resumed counts from zero again.
         close(of(&[(0, 0), (1, 300), (2, 0), (3, 300)]), 0.3);
@@ -496,7 +538,8 @@ mod tests {
         assert_eq!(outcome.present.written(), "1+2,3");
         let advice = outcome.advice.unwrap();
         assert_eq!(advice.assignment.written(), "1+3,2");
-        let [total, present] = [advice.total, advice.present_total].map(|total| total.unwrap().value);
+        let [total, present] =
+            [advice.total, advice.present_total].map(|total| total.unwrap().value);
         assert!((total - 3.0).abs() < 1e-6 && (present - 2.0).abs() < 1e-6);
         assert_eq!(outcome.verdict, Verdict::Change);
     }
@@ -504,10 +547,12 @@ mod tests {
     #[test]
     fn the_best_is_found_among_all_of_ten() {
         // Task i bears only its opposite: 1+10, 2+9, ...
-        let texts: Vec<String> = (1..=10).map(|size| format!("chase footprint={size}MiB")).collect();
+        let texts: Vec<String> =
+            (1..=10).map(|size| format!("chase footprint={size}MiB")).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let outcome =
-            outcome(&question(&texts, None).unwrap(), &|a, b, _| if a + b == 9 { 1.0 } else { 1.1 });
+        let outcome = outcome(&question(&texts, None).unwrap(), &|a, b, _| {
+            if a + b == 9 { 1.0 } else { 1.1 }
+        });
         assert_eq!(outcome.assignments, 945);
         assert_eq!(outcome.advice.unwrap().assignment.written(), "1+10,2+9,3+8,4+7,5+6");
     }
@@ -540,7 +585,8 @@ mod tests {
         assert!(part.wants_confirmation() && part.ended_early.is_some());
 
         let whole = outcome(&question, &harm);
-        let confirm = plan_of(&question.confirming(&kinds, &whole.advice.as_ref().unwrap().assignment));
+        let confirm =
+            plan_of(&question.confirming(&kinds, &whole.advice.as_ref().unwrap().assignment));
         record(dir.path().join(CONFIRM), &confirm, &samples(&confirm, 20, &harm), &Ended::Time);
         let (_, again) = read(dir.path()).unwrap().unwrap();
         assert_eq!(serde_json::to_value(&again).unwrap(), serde_json::to_value(&whole).unwrap());
@@ -576,8 +622,12 @@ mod tests {
         let machine = ringfence_machine::Machine::examine(&fixtures::one_cpu().root()).unwrap();
         let question = question(&[CHASE, "alu"], None).unwrap();
         let kinds = question.kinds().unwrap();
-        let error = can_be_run(&question.screening(&kinds), &machine, &kinds).unwrap_err().to_string();
-        assert!(error.contains("cannot be run here, because neighbour needs another core"), "{error}");
+        let error =
+            can_be_run(&question.screening(&kinds), &machine, &kinds).unwrap_err().to_string();
+        assert!(
+            error.contains("cannot be run here, because neighbour needs another core"),
+            "{error}"
+        );
         assert!(error.ends_with("(A is 'chase footprint=64MiB', B is 'alu')"), "{error}");
     }
 }

@@ -1,4 +1,5 @@
-//! What the samples say: how much the tasks slow each other down, what is advised, and what that gains.
+//! What the samples say: how much the tasks slow each other down, what is advised, and what that
+//! gains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,8 +66,8 @@ pub struct PairEntry {
     pub first: Finding,
     /// The same of the second; of two tasks of one kind it is the same figure.
     pub second: Finding,
-    /// Rates beside over rates alone, of both together: 2 where neither disturbs the other. More than 2 is
-    /// noise, or tasks that help each other.
+    /// Rates beside over rates alone, of both together: 2 where neither disturbs the other. More
+    /// than 2 is noise, or tasks that help each other.
     pub progress: f64,
     /// The same with its interval.
     #[serde(serialize_with = "serialize_estimate")]
@@ -89,10 +90,11 @@ pub struct Advice {
     pub gain: Estimate,
     /// The probability that it beats the present one, given the screening's trials alone.
     pub probability: Option<f64>,
-    /// Where none has a larger total than the present one: the one that leaves most room for a gain.
+    /// Where none has a larger total than the present one: the one that leaves most room for a
+    /// gain.
     pub next: Option<Next>,
-    /// The largest gain over the present one that the intervals leave possible, whichever other one it would
-    /// be: 1.05 is 5 %. None where one of them has no interval.
+    /// The largest gain over the present one that the intervals leave possible, whichever other one
+    /// it would be: 1.05 is 5 %. None where one of them has no interval.
     pub room: Option<f64>,
     /// The same by any but the advised one.
     pub room_beside: Option<f64>,
@@ -124,18 +126,19 @@ pub enum Verdict {
     AllAlike,
     /// There is only one assignment.
     OnlyOne,
-    /// No other assignment has a larger total than the present one, and the intervals leave room for no gain
-    /// larger than the margin by any.
+    /// No other assignment has a larger total than the present one, and the intervals leave room
+    /// for no gain larger than the margin by any.
     PresentIsBest,
-    /// The screening, which flatters, leaves room for no gain larger than the margin by any other assignment.
+    /// The screening, which flatters, leaves room for no gain larger than the margin by any other
+    /// assignment.
     NoRoom,
     /// The gain was confirmed to lie above the margin.
     Change,
-    /// The advised one gains no more than the margin, by the fresh trials, and the screening leaves room for no
-    /// larger gain by any other.
+    /// The advised one gains no more than the margin, by the fresh trials, and the screening leaves
+    /// room for no larger gain by any other.
     NoGain,
-    /// The advised one gains no more than the margin, by the fresh trials; others, which looked worse and were
-    /// not measured again, may still gain more.
+    /// The advised one gains no more than the margin, by the fresh trials; others, which looked
+    /// worse and were not measured again, may still gain more.
     NoGainByIt,
     /// Undecided: no gain above the margin was shown, and none is excluded.
     NotShown {
@@ -168,7 +171,11 @@ impl Outcome {
         let results = results::results(screen.0, screen.1, level);
         let progress = Progress::new(screen.0, screen.1);
         let mut outcome = Self {
-            kinds: kinds.iter().enumerate().map(|(number, kind)| KindEntry::new(number, kind)).collect(),
+            kinds: kinds
+                .iter()
+                .enumerate()
+                .map(|(number, kind)| KindEntry::new(number, kind))
+                .collect(),
             placement: placement(screen.0),
             margin,
             simulated: screen.1.iter().any(|sample| sample.simulated == Some(true)),
@@ -202,8 +209,8 @@ impl Outcome {
                 return outcome;
             }
         };
-        // Every other one is judged at the full level: that all of them gain little is claimed only where
-        // each does (an intersection-union test, Berger 1982).
+        // Every other one is judged at the full level: that all of them gain little is claimed only
+        // where each does (an intersection-union test, Berger 1982).
         let no_room = advice.room.is_some_and(|room| room <= 1.0 + margin);
         outcome.verdict = match (&advice.next, &advice.gain) {
             (Some(_), _) if no_room => Verdict::PresentIsBest,
@@ -214,7 +221,8 @@ impl Outcome {
         };
         if let (Verdict::CutShort, Some((plan, samples))) = (&outcome.verdict, confirm) {
             let gain = Progress::new(plan, samples).and_then(|progress| {
-                let [from, to] = [&question.present, &advice.assignment].map(|one| one.by_kind(&of_each));
+                let [from, to] =
+                    [&question.present, &advice.assignment].map(|one| one.by_kind(&of_each));
                 progress.gain(&from, &to, self::level(plan))
             });
             outcome.verdict = judge(&gain, margin, samples);
@@ -283,8 +291,9 @@ fn pairs(
             first: finding(a, b),
             second: finding(b, a),
             progress: progress.and_then(|progress| progress.total(&pair)).unwrap_or(f64::NAN),
-            total: progress
-                .map_or(Err(NotEstimable::NothingMeasured), |progress| progress.total_estimate(&pair, level)),
+            total: progress.map_or(Err(NotEstimable::NothingMeasured), |progress| {
+                progress.total_estimate(&pair, level)
+            }),
         }
     })
     .collect()
@@ -316,16 +325,18 @@ fn advise(
         .collect();
     let room = |without: Option<&Assignment>| {
         let others = gains.iter().filter(|(by_kind, ..)| Some(*by_kind) != without);
-        let highs: Option<Vec<f64>> = others.map(|(.., gain)| Some(gain.as_ref().ok()?.high)).collect();
+        let highs: Option<Vec<f64>> =
+            others.map(|(.., gain)| Some(gain.as_ref().ok()?.high)).collect();
         highs.map(|highs| highs.into_iter().fold(0.0, f64::max))
     };
     let (by_kind, best, total, gain) = gains.iter().max_by(|a, b| a.2.total_cmp(&b.2))?;
     let estimate = |by_kind: &Assignment| progress.total_estimate(by_kind, level);
     let high = |gain: &Estimate| gain.as_ref().map_or(f64::INFINITY, |gain| gain.high);
     let room_of_all = room(None);
-    // One that is no better than the present one is not advised; nor one that is known to gain too little,
-    // where another may still gain more.
-    let too_little = high(gain) <= 1.0 + margin && room_of_all.is_none_or(|room| room > 1.0 + margin);
+    // One that is no better than the present one is not advised; nor one that is known to gain too
+    // little, where another may still gain more.
+    let too_little =
+        high(gain) <= 1.0 + margin && room_of_all.is_none_or(|room| room > 1.0 + margin);
     if *total <= present_total || too_little {
         let (_, next, _, gain) = gains.iter().max_by(|a, b| high(&a.3).total_cmp(&high(&b.3)))?;
         return Some(Advice {
@@ -386,7 +397,8 @@ pub(super) fn trial_seconds(samples: &[Sample]) -> Option<f64> {
     }
     let starts: Vec<u64> = starts.into_values().collect();
     // A resumed measurement may begin to count anew.
-    let mut lengths: Vec<u64> = starts.windows(2).filter_map(|two| two[1].checked_sub(two[0])).collect();
+    let mut lengths: Vec<u64> =
+        starts.windows(2).filter_map(|two| two[1].checked_sub(two[0])).collect();
     lengths.sort_unstable();
     lengths.get(lengths.len() / 2).filter(|ns| **ns > 0).map(|ns| *ns as f64 * 1e-9)
 }

@@ -9,14 +9,15 @@ use ringfence_experiment::sample::Sample;
 
 use super::assignment::Assignment;
 
-/// The rate beside another over the rate alone, for every pair of kinds measured, over the trials that have
-/// them all.
+/// The rate beside another over the rate alone, for every pair of kinds measured, over the trials
+/// that have them all.
 ///
-/// A task's figure is the geometric mean over trials, as that of a slowdown is: its inverse. An assignment's
-/// total is the sum of these. (A geometric mean of sums made within each trial would be larger than the sum
-/// of the means wherever trials scatter: by noise alone, four tasks that keep all of their rates would come
-/// to more than four.) All pairs of a trial share its memory layouts and its time: what is compared over
-/// trials, by Student's t, is how far each trial moves the total (the delta method), not each task by itself.
+/// A task's figure is the geometric mean over trials, as that of a slowdown is: its inverse. An
+/// assignment's total is the sum of these. (A geometric mean of sums made within each trial would
+/// be larger than the sum of the means wherever trials scatter: by noise alone, four tasks that
+/// keep all of their rates would come to more than four.) All pairs of a trial share its memory
+/// layouts and its time: what is compared over trials, by Student's t, is how far each trial moves
+/// the total (the delta method), not each task by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     of: BTreeMap<(usize, usize), Kept>,
@@ -33,15 +34,23 @@ struct Kept {
 
 impl Kept {
     fn new(figures: &[f64]) -> Self {
-        let mean = |of: &dyn Fn(&f64) -> f64| figures.iter().map(of).sum::<f64>() / figures.len() as f64;
-        // A trial in which it stood still has no logarithm, and is a figure like any: arithmetic then.
+        let mean =
+            |of: &dyn Fn(&f64) -> f64| figures.iter().map(of).sum::<f64>() / figures.len() as f64;
+        // A trial in which it stood still has no logarithm, and is a figure like any: arithmetic
+        // then.
         if figures.contains(&0.0) {
             let middle = mean(&|figure| *figure);
-            return Self { mean: middle, moves: figures.iter().map(|figure| figure - middle).collect() };
+            return Self {
+                mean: middle,
+                moves: figures.iter().map(|figure| figure - middle).collect(),
+            };
         }
         let log = mean(&|figure| figure.ln());
         let middle = log.exp();
-        Self { mean: middle, moves: figures.iter().map(|figure| middle * (figure.ln() - log)).collect() }
+        Self {
+            mean: middle,
+            moves: figures.iter().map(|figure| middle * (figure.ln() - log)).collect(),
+        }
     }
 }
 
@@ -49,8 +58,8 @@ impl Progress {
     /// Of the experiments that [`super::Question`] makes.
     ///
     /// # Errors
-    /// Where a task did no work in a whole trial alone, so that there is nothing to compare with, and where too many
-    /// windows lasted too long.
+    /// Where a task did no work in a whole trial alone, so that there is nothing to compare with,
+    /// and where too many windows lasted too long.
     pub fn new(plan: &Plan, samples: &[Sample]) -> Result<Self, NotEstimable> {
         let by_case = results::pairs_by_case(plan, samples)?;
         let mut of = BTreeMap::new();
@@ -120,8 +129,11 @@ impl Progress {
             return Err(NotEstimable::Stalled { baseline, arm, of: trials });
         }
         let gain = (to / from).ln();
-        let logs: Vec<f64> =
-            before.iter().zip(&after).map(|(before, after)| gain + after / to - before / from).collect();
+        let logs: Vec<f64> = before
+            .iter()
+            .zip(&after)
+            .map(|(before, after)| gain + after / to - before / from)
+            .collect();
         Interval::over_trials(&logs, level)
     }
 
@@ -140,7 +152,8 @@ impl Progress {
     }
 }
 
-// Progress is 0 where a task stood still beside the other for a whole trial: that is a figure like any.
+// Progress is 0 where a task stood still beside the other for a whole trial: that is a figure like
+// any.
 fn by_trial(pairs: &[Pair]) -> Result<BTreeMap<u32, f64>, NotEstimable> {
     #[derive(Default)]
     struct Sums {
@@ -163,5 +176,8 @@ fn by_trial(pairs: &[Pair]) -> Result<BTreeMap<u32, f64>, NotEstimable> {
         return Err(NotEstimable::Stalled { baseline: still, arm: 0, of: trials.len() as u32 });
     }
     let rate = |(units, ns): (f64, f64)| units / ns;
-    Ok(trials.into_iter().map(|(trial, sums)| (trial, rate(sums.beside) / rate(sums.alone))).collect())
+    Ok(trials
+        .into_iter()
+        .map(|(trial, sums)| (trial, rate(sums.beside) / rate(sums.alone)))
+        .collect())
 }

@@ -8,7 +8,8 @@ use ringfence_dataset::text_file;
 use ringfence_engine::available;
 use ringfence_experiment::task::{Task, axes};
 use ringfence_experiment::{
-    Arm, Experiment, ExperimentError, Kind as Of, Measure, OneOrMany, Placement, PlacementKind, Role,
+    Arm, Experiment, ExperimentError, Kind as Of, Measure, OneOrMany, Placement, PlacementKind,
+    Role,
 };
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -79,13 +80,13 @@ impl Question {
             ));
         }
         let present = match present {
-            Some(text) => {
-                Assignment::parse(text, tasks.len()).map_err(|error| format!("--present: {error}"))?
-            }
+            Some(text) => Assignment::parse(text, tasks.len())
+                .map_err(|error| format!("--present: {error}"))?,
             None => Assignment::in_order(tasks.len()),
         };
         let (kind, tasks) = (KIND.into(), tasks.to_vec());
-        let question = Self { schema: Self::SCHEMA, kind, tasks, present, placement, seed, screen, confirm };
+        let question =
+            Self { schema: Self::SCHEMA, kind, tasks, present, placement, seed, screen, confirm };
         question.kinds()?;
         Ok(question)
     }
@@ -102,7 +103,9 @@ impl Question {
             let task = match &axes::expand(&table).map_err(failed)?[..] {
                 [one] => one.task.clone(),
                 _ => {
-                    return Err(failed("lists are several tasks: give each with a --task of its own".into()));
+                    return Err(failed(
+                        "lists are several tasks: give each with a --task of its own".into(),
+                    ));
                 }
             };
             if matches!(task, Task::Idle(_)) {
@@ -110,7 +113,9 @@ impl Question {
             }
             match kinds.iter_mut().find(|kind| kind.task == task) {
                 Some(kind) => kind.tasks.push(number),
-                None => kinds.push(Kind { text: given.trim().into(), table, task, tasks: vec![number] }),
+                None => {
+                    kinds.push(Kind { text: given.trim().into(), table, task, tasks: vec![number] })
+                }
             }
         }
         Ok(kinds)
@@ -122,8 +127,8 @@ impl Question {
         (0..self.tasks.len()).map(|task| kind(task).expect("every task has a kind")).collect()
     }
 
-    /// The experiment that measures every pair of kinds, each side in its turn as the one whose rate is
-    /// the figure.
+    /// The experiment that measures every pair of kinds, each side in its turn as the one whose
+    /// rate is the figure.
     pub fn screening(&self, kinds: &[Kind]) -> Experiment {
         let all = (0..kinds.len()).flat_map(|a| (0..kinds.len()).map(move |b| (a, b)));
         let about = "How much do these tasks slow each other down?";
@@ -135,12 +140,14 @@ impl Question {
     /// assignment.
     pub fn confirming(&self, kinds: &[Kind], advised: &Assignment) -> Experiment {
         let of_each = self.kind_of_each(kinds);
-        let pairs = [&self.present, advised].map(|assignment| assignment.by_kind(&of_each).pairs).concat();
+        let pairs =
+            [&self.present, advised].map(|assignment| assignment.by_kind(&of_each).pairs).concat();
         let both: BTreeSet<_> = pairs.into_iter().flat_map(|(a, b)| [(a, b), (b, a)]).collect();
         let about = "What is gained by pairing these tasks as was advised?";
         // Another seed: another order, other memory layouts.
         let seed = self.seed.wrapping_add(0x5eed);
-        let experiment = self.experiment("pair-confirm", about, seed, &self.confirm, kinds, both.into_iter());
+        let experiment =
+            self.experiment("pair-confirm", about, seed, &self.confirm, kinds, both.into_iter());
         Experiment { kind: Some(Of::PairConfirmation), ..experiment }
     }
 
@@ -166,7 +173,11 @@ impl Question {
             only: [(TASK, a), (NEIGHBOUR, b)]
                 .map(|(role, kind)| (role.to_string(), OneOrMany::One(kind as u32 + 1)))
                 .into(),
-            ..Arm::new(&format!("{} beside {}", letter(a), letter(b)), &[TASK, NEIGHBOUR], Some("alone"))
+            ..Arm::new(
+                &format!("{} beside {}", letter(a), letter(b)),
+                &[TASK, NEIGHBOUR],
+                Some("alone"),
+            )
         });
         Experiment {
             seed,
@@ -189,18 +200,27 @@ impl Question {
         };
         let text = match text_file::read(&path, text_file::LONGEST) {
             Ok(text) => text,
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
                 return Ok(None);
             }
             Err(error) => return Err(broken(&error)),
         };
-        let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| broken(&error))?;
+        let value: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| broken(&error))?;
         if value["kind"] != KIND {
             return Ok(None);
         }
-        if !value["schema"].as_u64().is_some_and(|schema| (1..=u64::from(Self::SCHEMA)).contains(&schema)) {
-            let problem =
-                format!("schema {} is not known: this program reads 1 to {}", value["schema"], Self::SCHEMA);
+        if !value["schema"]
+            .as_u64()
+            .is_some_and(|schema| (1..=u64::from(Self::SCHEMA)).contains(&schema))
+        {
+            let problem = format!(
+                "schema {} is not known: this program reads 1 to {}",
+                value["schema"],
+                Self::SCHEMA
+            );
             return Err(broken(&problem));
         }
         let question: Self = serde_json::from_value(value).map_err(|error| broken(&error))?;

@@ -50,21 +50,26 @@ impl Tried {
 // Prices that differ by less than this are equal: the gentler one for the victim is taken.
 const SAME_PRICE: f64 = 0.01;
 
-pub(crate) fn serialize_some<S: Serializer>(figure: &Option<Estimate>, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize_some<S: Serializer>(
+    figure: &Option<Estimate>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     match figure {
         Some(figure) => serialize_estimate(figure, to),
         None => to.serialize_none(),
     }
 }
 
-/// The settings that seem to meet the budget, the one to be confirmed first in front: the cheapest, and
-/// among equally cheap ones the one beside which the victim is fastest. Their intervals may reach beyond
-/// the budget: whether they meet it, the confirmation decides. Behind them come those that seem to miss it and may
-/// meet it, since their intervals reach into the budget.
+/// The settings that seem to meet the budget, the one to be confirmed first in front: the cheapest,
+/// and among equally cheap ones the one beside which the victim is fastest. Their intervals may
+/// reach beyond the budget: whether they meet it, the confirmation decides. Behind them come those
+/// that seem to miss it and may meet it, since their intervals reach into the budget.
 pub fn candidates(tried: &[Tried], budget: Budget) -> Vec<usize> {
     let limit = budget.limit();
-    let figure = |index: usize| tried[index].judged().as_ref().map_or(f64::INFINITY, |figure| figure.value);
-    let at_best = |index: usize| tried[index].judged().as_ref().map_or(f64::INFINITY, |figure| figure.low);
+    let figure =
+        |index: usize| tried[index].judged().as_ref().map_or(f64::INFINITY, |figure| figure.value);
+    let at_best =
+        |index: usize| tried[index].judged().as_ref().map_or(f64::INFINITY, |figure| figure.low);
     let priced = (0..tried.len()).filter(|&i| tried[i].cost().is_finite());
     let (mut fit, mut open): (Vec<usize>, Vec<usize>) =
         priced.filter(|&i| at_best(i).min(figure(i)) <= limit).partition(|&i| figure(i) <= limit);

@@ -1,8 +1,9 @@
 //! The control of a victim: stopped half of the time, its work must take about twice as long.
 //!
-//! A program that ends after a fixed time, or makes up for what it has missed, takes as long whatever is
-//! done to it: no slowdown of it can be seen, and "none was seen" would prove nothing. Timing alone cannot
-//! tell; stopping it can (`SIGSTOP` and `SIGCONT` over all its processes, which needs no root).
+//! A program that ends after a fixed time, or makes up for what it has missed, takes as long
+//! whatever is done to it: no slowdown of it can be seen, and "none was seen" would prove nothing.
+//! Timing alone cannot tell; stopping it can (`SIGSTOP` and `SIGCONT` over all its processes, which
+//! needs no root).
 
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use super::VICTIM;
 
-/// Stopped half of the time a unit of work takes 2 times as long; below this it does not depend on being
-/// let work.
+/// Stopped half of the time a unit of work takes 2 times as long; below this it does not depend on
+/// being let work.
 pub const LEAST_RATIO: f64 = 1.3;
 /// A victim that has shown nothing for so long alone, shows nothing.
 pub const PATIENCE: Duration = Duration::from_secs(2);
@@ -42,13 +43,15 @@ pub struct Control {
     pub running: (f64, f64),
     /// Stopped half of the time: the same.
     pub stopped: (f64, f64),
-    /// Where a figure that a run prints stands for it: how many runs there were of each, and what they took, ns.
+    /// Where a figure that a run prints stands for it: how many runs there were of each, and what
+    /// they took, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<[(f64, f64); 2]>,
 }
 
 impl Control {
-    /// How many times as long a unit took stopped half of the time; `None` where too little was seen to tell.
+    /// How many times as long a unit took stopped half of the time; `None` where too little was
+    /// seen to tell.
     pub fn ratio(&self) -> Option<f64> {
         let (running, stopped) = (self.running, self.stopped);
         let enough = match self.whole_runs {
@@ -80,7 +83,11 @@ impl Control {
 ///
 /// # Errors
 /// Where it cannot be run, shows no progress, or a run does not end in time.
-pub fn measure(plan: &Plan, engine: &mut dyn Engine, time: Option<Duration>) -> Result<Control, EngineError> {
+pub fn measure(
+    plan: &Plan,
+    engine: &mut dyn Engine,
+    time: Option<Duration>,
+) -> Result<Control, EngineError> {
     let case = plan.measured().first().copied().unwrap_or(0);
     let (task, active) = (plan.metric_task(case), plan.cases[case].active.clone());
     let whole_runs = plan::is_whole_run(task);
@@ -106,7 +113,8 @@ pub fn measure(plan: &Plan, engine: &mut dyn Engine, time: Option<Duration>) -> 
         let [running, stopped] = control.windows();
         let both = running.1.min(stopped.1);
         let enough = both >= ENOUGH_NS && (whole_runs || control.running.0 >= 4.0 * LEAST_UNITS);
-        // Before a victim is refused it is looked at longer: on a busy machine other things stop it too.
+        // Before a victim is refused it is looked at longer: on a busy machine other things stop it
+        // too.
         if enough && (control.depends() != Some(false) || both >= ENOUGH_TO_REFUSE_NS) {
             break;
         }
@@ -179,7 +187,8 @@ fn no_progress(plan: &Plan, control: &Control) -> String {
     };
     let seconds = control.running.1 / 1e9;
     format!(
-        "the victim '{shown}' showed no progress in {seconds:.1} s alone ({}): let it report its work (lines, latencies or a counter), \
+        "the victim '{shown}' showed no progress in {seconds:.1} s alone ({}): let it report its \
+         work (lines, latencies or a counter), \
          or time its runs from start to end (--victim-run)",
         control.unit
     )
@@ -189,7 +198,8 @@ fn no_progress(plan: &Plan, control: &Control) -> String {
 pub fn does_nothing(task: &Task) -> Option<String> {
     matches!(task, Task::Idle(_)).then(|| {
         format!(
-            "--{VICTIM}: 'idle' does no work, so nothing can slow it down; name a task whose work is counted"
+            "--{VICTIM}: 'idle' does no work, so nothing can slow it down; name a task whose work \
+             is counted"
         )
     })
 }
@@ -205,8 +215,8 @@ mod tests {
     use ringfence_machine::fixtures;
     use ringfence_machine::topology::Topology;
 
-    /// A victim that does so many units in a window of 100 ms, running or stopped half of the time; a run
-    /// takes so many ms.
+    /// A victim that does so many units in a window of 100 ms, running or stopped half of the time;
+    /// a run takes so many ms.
     struct Simulated {
         units: [u64; 2],
         ms: [u64; 2],
@@ -259,7 +269,11 @@ mod tests {
         }
     }
 
-    fn controlled(unit: &str, units: [u64; 2], ms: [u64; 2]) -> (Result<Control, EngineError>, Duration) {
+    fn controlled(
+        unit: &str,
+        units: [u64; 2],
+        ms: [u64; 2],
+    ) -> (Result<Control, EngineError>, Duration) {
         controlled_by(None, unit, units, ms)
     }
 
@@ -278,7 +292,8 @@ mod tests {
         let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
         let question = experiments::tests::question(victim);
         let plan = Plan::new(&experiments::control(&question), &topology, None).unwrap();
-        let mut engine = Simulated { units, ms, told, stopped: false, now: Duration::ZERO, limit: None };
+        let mut engine =
+            Simulated { units, ms, told, stopped: false, now: Duration::ZERO, limit: None };
         let control = measure(&plan, &mut engine, Some(Duration::from_secs(10)));
         (control, engine.now)
     }
@@ -304,21 +319,29 @@ mod tests {
     // It ends by the clock, and its figure of 0.2 ms shows all the same that it was stopped.
     #[test]
     fn a_figure_of_a_run_is_what_depends_and_its_length_what_is_looked_at() {
-        let (control, took) = controlled_by(Some([200_000, 450_000]), "whole-run", [1, 1], [1000, 1000]);
+        let (control, took) =
+            controlled_by(Some([200_000, 450_000]), "whole-run", [1, 1], [1000, 1000]);
         let control = control.unwrap();
         assert_eq!(
             (control.ratio(), control.run_ns(), took),
             (Some(2.25), Some(1e9), Duration::from_secs(2))
         );
-        let rate = controlled_by(Some([1_000_000; 2]), "whole-run", [900, 450], [1000, 1000]).0.unwrap();
+        let rate =
+            controlled_by(Some([1_000_000; 2]), "whole-run", [900, 450], [1000, 1000]).0.unwrap();
         assert_eq!((rate.ratio(), rate.run_ns()), (Some(2.0), Some(1e9)));
-        let same = controlled_by(Some([200_000, 210_000]), "whole-run", [1, 1], [1000, 2000]).0.unwrap();
-        assert_eq!(same.depends(), Some(false), "it runs longer, and its figure says nothing of that");
+        let same =
+            controlled_by(Some([200_000, 210_000]), "whole-run", [1, 1], [1000, 2000]).0.unwrap();
+        assert_eq!(
+            same.depends(),
+            Some(false),
+            "it runs longer, and its figure says nothing of that"
+        );
     }
 
     #[test]
     fn latencies_that_grow_depend_and_none_is_no_progress() {
-        let (control, _) = controlled_by(Some([20_000_000, 45_000_000]), "latencies", [100, 50], [100, 100]);
+        let (control, _) =
+            controlled_by(Some([20_000_000, 45_000_000]), "latencies", [100, 50], [100, 100]);
         assert_eq!(control.unwrap().ratio(), Some(4.5));
         let (control, took) = controlled_by(Some([0, 0]), "latencies", [0, 0], [100, 100]);
         assert!(matches!(control, Err(EngineError::Usage(_))), "{control:?}");
@@ -329,13 +352,19 @@ mod tests {
     fn no_progress_is_said_within_seconds() {
         let (control, took) = controlled("lines", [0, 0], [100, 100]);
         let Err(EngineError::Usage(why)) = control else { panic!("{control:?}") };
-        assert!(why.contains("'victim --fast' showed no progress in 2.0 s alone (lines of output)"), "{why}");
+        assert!(
+            why.contains("'victim --fast' showed no progress in 2.0 s alone (lines of output)"),
+            "{why}"
+        );
         assert_eq!(took, PATIENCE);
     }
 
     #[test]
     fn a_victim_is_looked_at_longer_before_it_is_refused() {
-        assert_eq!(controlled("whole-run", [1, 1], [1000, 1030]).1, Duration::from_millis(2 * 2030));
+        assert_eq!(
+            controlled("whole-run", [1, 1], [1000, 1030]).1,
+            Duration::from_millis(2 * 2030)
+        );
         // No third pair fits into the time, and two tell.
         let (control, _) = controlled("whole-run", [1, 1], [3000, 3010]);
         assert_eq!(control.unwrap().depends(), Some(false));

@@ -14,10 +14,14 @@ pub fn baseline(question: &Question, whole_runs: bool, given: Given) -> Experime
         ..looked_at(question, whole_runs, given)
     };
     let asks = "Does the aggressor slow the victim down by more than the budget?";
-    Experiment { kind: Some(Kind::ProveBaseline), ..experiment(question, "baseline", asks, 0, measure, &[]) }
+    Experiment {
+        kind: Some(Kind::ProveBaseline),
+        ..experiment(question, "baseline", asks, 0, measure, &[])
+    }
 }
 
-/// All candidates in one experiment, beside the aggressor as it is; with at least as many trials as a figure takes.
+/// All candidates in one experiment, beside the aggressor as it is; with at least as many trials as
+/// a figure takes.
 pub fn levers(
     question: &Question,
     whole_runs: bool,
@@ -31,7 +35,8 @@ pub fn levers(
     let rounds = if given.time.is_some() { 1 } else { question.measure.rounds };
     let time = given.time.map(Span);
     let measure = Measure { looks: vec![most], time, rounds, ..question.measure.clone() };
-    let asks = "Which lever brings the victim back into the budget, and what does the aggressor pay?";
+    let asks =
+        "Which lever brings the victim back into the budget, and what does the aggressor pay?";
     Experiment {
         kind: Some(Kind::ProveLevers),
         ..experiment(question, "levers", asks, 1, measure, candidates)
@@ -52,10 +57,14 @@ pub fn confirmation(
         confidence: Share(1.0 - error),
         ..looked_at(question, whole_runs, given)
     };
-    let asks = format!("Does '{}' keep the victim within the budget, on fresh trials?", candidate.arm.name);
+    let asks = format!(
+        "Does '{}' keep the victim within the budget, on fresh trials?",
+        candidate.arm.name
+    );
     let name = format!("confirm-{}", number + 1);
     let stage = 2 + number as u64;
-    let experiment = experiment(question, &name, &asks, stage, measure, std::slice::from_ref(candidate));
+    let experiment =
+        experiment(question, &name, &asks, stage, measure, std::slice::from_ref(candidate));
     Experiment { kind: Some(Kind::ProveConfirmation { number }), ..experiment }
 }
 
@@ -69,7 +78,8 @@ pub fn control(question: &Question) -> Experiment {
     experiment
 }
 
-// Looks that were fixed in advance from what was planned, and the end of the time as the last of them.
+// Looks that were fixed in advance from what was planned, and the end of the time as the last of
+// them.
 fn looked_at(question: &Question, whole_runs: bool, given: Given) -> Measure {
     let first = if whole_runs { time::FIRST_LOOK_OF_RUNS } else { time::FIRST_LOOK };
     Measure {
@@ -93,7 +103,8 @@ fn experiment(
         cpus: question.aggressor_cpus.clone(),
         ..Role::new(AGGRESSOR, question.aggressor.clone())
     };
-    let victim = Role { cpus: question.victim_cpus.clone(), ..Role::new(VICTIM, question.victim.clone()) };
+    let victim =
+        Role { cpus: question.victim_cpus.clone(), ..Role::new(VICTIM, question.victim.clone()) };
     let mut roles = vec![victim, aggressor];
     let mut arms =
         vec![Arm::new(ALONE, &[VICTIM], None), Arm::new(BESIDE, &[VICTIM, AGGRESSOR], Some(ALONE))];
@@ -143,8 +154,9 @@ pub mod tests {
     #[test]
     fn levers_get_the_trials_that_a_quantile_takes() {
         let question = question(text::parse("alu").unwrap());
-        let most =
-            |least| *levers(&question, false, &[], least, Given::default()).measure.looks.last().unwrap();
+        let most = |least| {
+            *levers(&question, false, &[], least, Given::default()).measure.looks.last().unwrap()
+        };
         assert_eq!([most(4), most(20), most(480)], [8, 20, 48]);
     }
 
@@ -152,7 +164,8 @@ pub mod tests {
     fn trials_are_those_asked_for_or_those_that_fit() {
         let mut question = question(text::parse("alu").unwrap());
         let most = |question: &Question, time: u64| {
-            let given = Given { time: Some(Duration::from_secs(time)), trial: Duration::from_millis(250) };
+            let given =
+                Given { time: Some(Duration::from_secs(time)), trial: Duration::from_millis(250) };
             *baseline(question, false, given).measure.looks.last().unwrap()
         };
         assert_eq!((most(&question, 10), most(&question, 0)), (40, 2));

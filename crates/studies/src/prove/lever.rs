@@ -18,13 +18,14 @@ use toml::Table;
 
 use super::{AGGRESSOR, ALONE, VICTIM};
 
-/// A way to disturb less, with some settings. A new one joins by implementing this; whoever measures
-/// and chooses sees only [`Candidate`]s.
+/// A way to disturb less, with some settings. A new one joins by implementing this; whoever
+/// measures and chooses sees only [`Candidate`]s.
 pub trait Lever {
     /// Its name, as on the command line.
     fn name(&self) -> &'static str;
 
-    /// The settings that this machine and this aggressor allow, the gentlest on the aggressor first.
+    /// The settings that this machine and this aggressor allow, the gentlest on the aggressor
+    /// first.
     ///
     /// # Errors
     /// Why there are none, to follow "because".
@@ -49,7 +50,8 @@ pub struct LeverContext<'a> {
     pub placement: PlacementKind,
     /// Bytes a second of one aggressor at full rate, where its work is moving bytes.
     pub bytes_per_s: Option<f64>,
-    /// Bytes a second that all aggressors together gave to disks, or to the page cache for them, where that was seen.
+    /// Bytes a second that all aggressors together gave to disks, or to the page cache for them,
+    /// where that was seen.
     pub disk_bytes_per_s: Option<f64>,
     /// Environment variables that the user wants tried.
     pub try_env: &'a [(String, String)],
@@ -121,7 +123,8 @@ pub struct Candidate {
     pub role: Option<Role>,
     /// How it is kept.
     pub keep: String,
-    /// The commands that do so, each a line for a shell; COMMAND in them is whatever stands for the task.
+    /// The commands that do so, each a line for a shell; COMMAND in them is whatever stands for the
+    /// task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
     /// What it cannot do, or what it rests on.
@@ -158,7 +161,8 @@ pub fn started(before: &[&str], task: &Task) -> String {
     let Task::Command(command) = task else {
         return shell::line(before.iter().copied().chain(["COMMAND"]));
     };
-    let env: Vec<String> = command.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let env: Vec<String> =
+        command.env.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let argv = command.argv().unwrap_or_default();
     let env_program = (!env.is_empty()).then_some("env");
     let words = before.iter().copied().chain(env_program);
@@ -189,9 +193,13 @@ mod tests {
         let mut command = Command::new("'./my server' --name \"it's\" '$HOME' '*'");
         command.env.insert("A".into(), "x y".into());
         let line = started(&["taskset", "-c", "1"], &Task::Command(command.clone()));
-        let expected = ["taskset", "-c", "1", "env", "A=x y", "./my server", "--name", "it's", "$HOME", "*"];
+        let expected =
+            ["taskset", "-c", "1", "env", "A=x y", "./my server", "--name", "it's", "$HOME", "*"];
         assert_eq!(words(&line), expected);
-        assert_eq!(started(&["taskset", "-c", "1"], &Task::Alu(Default::default())), "taskset -c 1 COMMAND");
+        assert_eq!(
+            started(&["taskset", "-c", "1"], &Task::Alu(Default::default())),
+            "taskset -c 1 COMMAND"
+        );
     }
 
     #[test]

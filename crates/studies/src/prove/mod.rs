@@ -1,12 +1,12 @@
 //! `prove`: does an aggressor slow a victim down more than a budget allows, which lever on the
 //! aggressor helps, and what does the aggressor pay for it?
 //!
-//! Three stages, each a dataset of its own. The *baseline* decides whether anything is needed: victim
-//! alone, and beside the aggressor. The *levers* compare everything that this machine offers in one
-//! interleaved experiment. The *confirmation* measures the cheapest lever that seems to meet the
-//! budget again, on fresh trials: whoever selects, confirms, and only that figure is the lever's.
-//! A lever that fails is followed by the next one, [`ATTEMPTS`] times at most, over which the
-//! permitted error is divided.
+//! Three stages, each a dataset of its own. The *baseline* decides whether anything is needed:
+//! victim alone, and beside the aggressor. The *levers* compare everything that this machine offers
+//! in one interleaved experiment. The *confirmation* measures the cheapest lever that seems to meet
+//! the budget again, on fresh trials: whoever selects, confirms, and only that figure is the
+//! lever's. A lever that fails is followed by the next one, [`ATTEMPTS`] times at most, over which
+//! the permitted error is divided.
 
 mod choice;
 pub mod control;
@@ -101,13 +101,19 @@ mod simulated {
         fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
             self.now += LENGTH;
             let arm = self.plan.cases[self.case].arm.clone();
-            let slowdown = if arm == ALONE { 1.0 } else { (self.slowdown)(&arm) * self.trials[self.case] };
+            let slowdown =
+                if arm == ALONE { 1.0 } else { (self.slowdown)(&arm) * self.trials[self.case] };
             let measured = active.iter().map(|active| {
                 let rate = if active.role == self.plan.metric { 1e6 / slowdown } else { 1e6 };
                 let units = (rate * self.noise(WINDOW)) as u64;
                 Measured {
                     role: active.role,
-                    sample: Sample { length_ns: 1_000_000, busy_ns: 1_000_000, units, ..Sample::default() },
+                    sample: Sample {
+                        length_ns: 1_000_000,
+                        busy_ns: 1_000_000,
+                        units,
+                        ..Sample::default()
+                    },
                 }
             });
             Ok(measured.collect())
@@ -194,8 +200,9 @@ mod simulated {
     // The stages as `run` has them, on a simulated machine.
     fn prove(topology: &Topology, slowdown: &dyn Fn(&str) -> f64, seed: u64) -> Verdict {
         let question = question(seed);
-        let measure =
-            |experiment: &Experiment, stage: u64| Done::of(experiment, topology, slowdown, seed * 16 + stage);
+        let measure = |experiment: &Experiment, stage: u64| {
+            Done::of(experiment, topology, slowdown, seed * 16 + stage)
+        };
         let mut record = Record::new(&question);
         let baseline = measure(&experiments::baseline(&question, false, Given::default()), 0);
         let proof = Proof::new(&record, &[baseline.stage()]);
@@ -205,7 +212,8 @@ mod simulated {
         let candidates: Vec<Candidate> =
             (0..LEVERS).map(|number| candidate(&format!("lever {number}"))).collect();
         record.candidates = Some(candidates.clone());
-        let levers = measure(&experiments::levers(&question, false, &candidates, 4, Given::default()), 1);
+        let levers =
+            measure(&experiments::levers(&question, false, &candidates, 4, Given::default()), 1);
         let mut confirmed: Vec<Done> = Vec::new();
         loop {
             let stages: Vec<Stage> =
@@ -213,8 +221,13 @@ mod simulated {
             let proof = Proof::new(&record, &stages);
             let Some(next) = proof.next() else { return proof.verdict };
             let number = confirmed.len();
-            let experiment =
-                experiments::confirmation(&question, false, &candidates[next], number, Given::default());
+            let experiment = experiments::confirmation(
+                &question,
+                false,
+                &candidates[next],
+                number,
+                Given::default(),
+            );
             confirmed.push(measure(&experiment, 2 + number as u64));
         }
     }
@@ -222,7 +235,8 @@ mod simulated {
     // How often each verdict is given.
     fn count(slowdown: &dyn Fn(&str) -> f64, wanted: Verdict) -> u32 {
         let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
-        (0..PROOFS).filter(|seed| prove(&topology, slowdown, u64::from(*seed)) == wanted).count() as u32
+        (0..PROOFS).filter(|seed| prove(&topology, slowdown, u64::from(*seed)) == wanted).count()
+            as u32
     }
 
     // As many as a share of 5 % gives at most, but for one case in a thousand.
@@ -260,8 +274,8 @@ mod simulated {
         assert!(f64::from(found) > 0.9 * f64::from(PROOFS), "{found} of {PROOFS}");
     }
 
-    // A baseline in a time of its own: its trials are those that fit, its looks follow from them, and the end of the
-    // time is the last.
+    // A baseline in a time of its own: its trials are those that fit, its looks follow from them,
+    // and the end of the time is the last.
     fn baseline_in(
         time: Duration,
         slowdown: f64,
@@ -286,7 +300,11 @@ mod simulated {
             let (done, beside) = baseline_in(time, 1.0 + BUDGET, seconds);
             let undecided = beside.is_ok_and(|b| b.low <= 1.0 + BUDGET && b.high > 1.0 + BUDGET);
             assert!(done.took <= time, "{seconds} s: {:?}", done.took);
-            assert!(!undecided || done.took + trial > time, "{seconds} s: {:?} and undecided", done.took);
+            assert!(
+                !undecided || done.took + trial > time,
+                "{seconds} s: {:?} and undecided",
+                done.took
+            );
         }
     }
 
@@ -302,7 +320,8 @@ mod simulated {
     fn intervals_that_stop_at_a_look_or_at_the_end_of_the_time_hold_the_truth() {
         for slowdown in [1.0, 1.0 + BUDGET, 1.0 + 1.5 * BUDGET] {
             let missed = |seed: &u32| {
-                let (_, beside) = baseline_in(Duration::from_secs(8), slowdown, u64::from(*seed) + 1000);
+                let (_, beside) =
+                    baseline_in(Duration::from_secs(8), slowdown, u64::from(*seed) + 1000);
                 !beside.unwrap().contains(slowdown)
             };
             let wrong = (0..PROOFS).filter(missed).count() as u32;

@@ -2,8 +2,9 @@
 
 use super::lever::Candidate;
 
-/// The candidates by their numbers, those that are likeliest to help first: the strongest setting of each lever, then the
-/// next stronger of each. Levers come in the order in which they were offered, or asked for by `wanted`.
+/// The candidates by their numbers, those that are likeliest to help first: the strongest setting
+/// of each lever, then the next stronger of each. Levers come in the order in which they were
+/// offered, or asked for by `wanted`.
 pub fn likeliest_first(candidates: &[Candidate], wanted: &[String]) -> Vec<usize> {
     let stronger = |index: usize| {
         let lever = &candidates[index].lever;
@@ -18,8 +19,8 @@ pub fn likeliest_first(candidates: &[Candidate], wanted: &[String]) -> Vec<usize
     order
 }
 
-/// As many candidates as fit, in the order in which they were offered, and the others. `holds` says whether some of them
-/// fit together.
+/// As many candidates as fit, in the order in which they were offered, and the others. `holds` says
+/// whether some of them fit together.
 pub fn fitting(
     candidates: Vec<Candidate>,
     wanted: &[String],
@@ -28,8 +29,10 @@ pub fn fitting(
     let order = likeliest_first(&candidates, wanted);
     let split = |count: usize| {
         let numbered = candidates.iter().cloned().enumerate();
-        let (kept, left): (Vec<_>, Vec<_>) = numbered.partition(|(index, _)| order[..count].contains(index));
-        let only = |all: Vec<(usize, Candidate)>| all.into_iter().map(|(_, one)| one).collect::<Vec<_>>();
+        let (kept, left): (Vec<_>, Vec<_>) =
+            numbered.partition(|(index, _)| order[..count].contains(index));
+        let only =
+            |all: Vec<(usize, Candidate)>| all.into_iter().map(|(_, one)| one).collect::<Vec<_>>();
         (only(kept), only(left))
     };
     (0..=candidates.len())
@@ -58,8 +61,14 @@ mod tests {
     }
 
     fn all() -> Vec<Candidate> {
-        let settings =
-            [("pace", "p1"), ("pace", "p2"), ("pace", "p3"), ("quota", "q1"), ("quota", "q2"), ("io", "i1")];
+        let settings = [
+            ("pace", "p1"),
+            ("pace", "p2"),
+            ("pace", "p3"),
+            ("quota", "q1"),
+            ("quota", "q2"),
+            ("io", "i1"),
+        ];
         settings.map(|(lever, arm)| candidate(lever, arm)).into()
     }
 
@@ -84,7 +93,10 @@ mod tests {
     fn as_many_are_tried_as_the_time_holds() {
         let fitting = |most: usize| fitting(all(), &[], &|some| some.len() <= most);
         let (kept, left_out) = fitting(3);
-        assert_eq!((names(&kept), names(&left_out)), (vec!["p3", "q2", "i1"], vec!["p1", "p2", "q1"]));
+        assert_eq!(
+            (names(&kept), names(&left_out)),
+            (vec!["p3", "q2", "i1"], vec!["p1", "p2", "q1"])
+        );
         let (kept, left_out) = fitting(0);
         assert!(kept.is_empty());
         assert_eq!(names(&left_out), ["p1", "p2", "p3", "q1", "q2", "i1"]);

@@ -27,8 +27,9 @@ pub struct Reached {
     pub beside: Estimate,
 }
 
-/// A victim is clearly faster with its aggressor than alone if it is faster by more than this share. Less can be an effect of
-/// the aggressor: it keeps clock frequencies high, and lines in a shared cache.
+/// A victim is clearly faster with its aggressor than alone if it is faster by more than this
+/// share. Less can be an effect of the aggressor: it keeps clock frequencies high, and lines in a
+/// shared cache.
 pub const CLEARLY_FASTER: f64 = 0.05;
 
 fn clearly_faster(slowdown: &Estimate) -> bool {
@@ -51,7 +52,8 @@ pub struct Confirmation {
     /// The victim with the lever over the victim without it, on the same trials.
     #[serde(serialize_with = "serialize_estimate")]
     pub against_beside: Estimate,
-    /// Whether the victim is better off with the lever than without it, on the same trials; `None` where that is not known.
+    /// Whether the victim is better off with the lever than without it, on the same trials; `None`
+    /// where that is not known.
     pub helps: Option<bool>,
 }
 
@@ -68,12 +70,16 @@ impl Confirmation {
         let without = side(reached.as_ref().map_or(&beside, |reached| &reached.beside), budget);
         let helps = match (met, without) {
             (Some(true), Some(false)) => Some(true),
-            _ => against_beside.ok().filter(|ratio| !ratio.contains(1.0)).map(|ratio| ratio.high < 1.0),
+            _ => against_beside
+                .ok()
+                .filter(|ratio| !ratio.contains(1.0))
+                .map(|ratio| ratio.high < 1.0),
         };
         Self { tried, beside, reached, met, against_beside, helps }
     }
 
-    /// Whether the lever is recommended: it meets the budget, and the victim is better off with it than without it.
+    /// Whether the lever is recommended: it meets the budget, and the victim is better off with it
+    /// than without it.
     pub fn is_recommended(&self) -> bool {
         self.met == Some(true) && self.helps == Some(true)
     }
@@ -103,8 +109,8 @@ pub enum Verdict {
     Undecided,
     /// The aggressor did nothing, or the victim takes as long whatever is done to it.
     NothingHappened,
-    /// The victim is within the budget, as it is or with the lever that was confirmed, but on a described machine: nothing
-    /// was measured.
+    /// The victim is within the budget, as it is or with the lever that was confirmed, but on a
+    /// described machine: nothing was measured.
     SimulatedOnly,
 }
 
@@ -123,7 +129,8 @@ pub struct Proof {
     /// The same in ns, and alone, where the budget is a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached: Option<Reached>,
-    /// Whether the victim is clearly faster beside the aggressor than alone, so that something else changed.
+    /// Whether the victim is clearly faster beside the aggressor than alone, so that something else
+    /// changed.
     pub faster: bool,
     /// The victim's latencies in the baseline, alone and beside, where they are counted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -136,7 +143,8 @@ pub struct Proof {
     pub verdict: Verdict,
     /// Whether any of it was simulated.
     pub simulated: bool,
-    /// Of all stages, the pairs of windows that are in no figure, since one of them lasted too long.
+    /// Of all stages, the pairs of windows that are in no figure, since one of them lasted too
+    /// long.
     pub too_long: TooLong,
 }
 
@@ -156,11 +164,13 @@ impl Proof {
             candidates.iter().filter_map(|candidate| tried_in(stage, candidate, budget)).collect()
         });
         let confirm = |stage: Stage| {
-            let candidate =
-                candidates.iter().find(|candidate| case(stage.plan, &candidate.arm.name).is_some())?;
+            let candidate = candidates
+                .iter()
+                .find(|candidate| case(stage.plan, &candidate.arm.name).is_some())?;
             Some(Confirmation::of(stage, tried_in(stage, candidate, budget)?, budget))
         };
-        let attempt = |number| Stage::find(stages, |kind| *kind == Kind::ProveConfirmation { number });
+        let attempt =
+            |number| Stage::find(stages, |kind| *kind == Kind::ProveConfirmation { number });
         let confirmations: Vec<Confirmation> =
             (0..super::ATTEMPTS).map_while(attempt).filter_map(confirm).collect();
         let faster = clearly_faster(&beside);
@@ -232,24 +242,27 @@ impl Proof {
         }
     }
 
-    /// Whether it is known, from the baseline, that the aggressor as it is keeps to the budget or exceeds it.
+    /// Whether it is known, from the baseline, that the aggressor as it is keeps to the budget or
+    /// exceeds it.
     pub fn baseline_is_decided(&self) -> bool {
         side(self.judged_beside(), self.record.question.budget).is_some()
     }
 
-    /// Of the aggressor as it is, what is held against the budget: the victim's slowdown, or its quantity in ns.
+    /// Of the aggressor as it is, what is held against the budget: the victim's slowdown, or its
+    /// quantity in ns.
     pub fn judged_beside(&self) -> &Estimate {
         self.reached.as_ref().map_or(&self.beside, |reached| &reached.beside)
     }
 
     /// Whether the victim is known to be beyond the budget by itself, which is a time.
     pub fn misses_alone(&self) -> bool {
-        let alone = self.reached.as_ref().map(|reached| side(&reached.alone, self.record.question.budget));
+        let alone =
+            self.reached.as_ref().map(|reached| side(&reached.alone, self.record.question.budget));
         alone == Some(Some(false))
     }
 
-    /// The candidate that is to be confirmed next, as an index into the record's candidates; `None` where the
-    /// matter is settled or attempts are spent.
+    /// The candidate that is to be confirmed next, as an index into the record's candidates; `None`
+    /// where the matter is settled or attempts are spent.
     pub fn next(&self) -> Option<usize> {
         if !self.needs_levers()
             || self.confirmations.len() >= super::ATTEMPTS
@@ -265,11 +278,15 @@ impl Proof {
             .into_iter()
             .map(|index| &self.tried[index].candidate)
             .find(|candidate| !done(candidate))?;
-        self.record.candidates.as_deref()?.iter().position(|candidate| candidate.arm.name == next.arm.name)
+        self.record
+            .candidates
+            .as_deref()?
+            .iter()
+            .position(|candidate| candidate.arm.name == next.arm.name)
     }
 
-    /// Whether the victim is clearly faster than alone in what the answer is about: with the lever that was confirmed
-    /// last, or beside the unchanged aggressor.
+    /// Whether the victim is clearly faster than alone in what the answer is about: with the lever
+    /// that was confirmed last, or beside the unchanged aggressor.
     pub fn is_faster_than_alone(&self) -> bool {
         self.confirmations.last().map_or(self.faster, Confirmation::is_faster_than_alone)
     }
@@ -285,27 +302,32 @@ impl Proof {
         self.confirmations.iter().rfind(|one| one.met == Some(true) && one.helps != Some(true))
     }
 
-    /// What keeps the matter open, where it is: the lever by its name, or none for the aggressor as it is, and what of the
-    /// victim beside it is held against the budget. `None` where nothing that was measured may be on either side of the budget.
+    /// What keeps the matter open, where it is: the lever by its name, or none for the aggressor as
+    /// it is, and what of the victim beside it is held against the budget. `None` where nothing
+    /// that was measured may be on either side of the budget.
     pub fn open(&self) -> Option<(Option<&Candidate>, &Estimate)> {
         let budget = self.record.question.budget;
         let again = self.confirmations.iter().find(|one| one.met != Some(false));
         let confirmed = |tried: &Tried| {
-            self.confirmations.iter().any(|one| one.tried.candidate.arm.name == tried.candidate.arm.name)
+            self.confirmations
+                .iter()
+                .any(|one| one.tried.candidate.arm.name == tried.candidate.arm.name)
         };
-        let open = |tried: &&Tried| !confirmed(tried) && side(tried.judged(), budget) != Some(false);
+        let open =
+            |tried: &&Tried| !confirmed(tried) && side(tried.judged(), budget) != Some(false);
         let lever = again.map(|one| &one.tried).or_else(|| {
             // The nearest to the budget of those that were measured, or else any.
-            let figure =
-                |tried: &&Tried| tried.judged().as_ref().map_or(f64::INFINITY, |figure| figure.value);
+            let figure = |tried: &&Tried| {
+                tried.judged().as_ref().map_or(f64::INFINITY, |figure| figure.value)
+            };
             self.tried.iter().filter(open).min_by(|a, b| figure(a).total_cmp(&figure(b)))
         });
         let lever = lever.map(|tried| (Some(&tried.candidate), tried.judged()));
         lever.or_else(|| (!self.baseline_is_decided()).then_some((None, self.judged_beside())))
     }
 
-    /// Whether a lever must be sought: the baseline has not shown that the budget is met, nor that it is missed without
-    /// the aggressor.
+    /// Whether a lever must be sought: the baseline has not shown that the budget is met, nor that
+    /// it is missed without the aggressor.
     pub fn needs_levers(&self) -> bool {
         if self.misses_alone() || self.faster && !self.record.question.budget.is_absolute() {
             return false;
@@ -331,9 +353,12 @@ fn verdict(
     if confirmations.iter().any(Confirmation::is_recommended) {
         return Verdict::Met;
     }
-    // Missed is said where each is known to miss it: when it was measured again, or else when it was tried.
+    // Missed is said where each is known to miss it: when it was measured again, or else when it
+    // was tried.
     let misses = |tried: &Tried| {
-        let again = confirmations.iter().find(|one| one.tried.candidate.arm.name == tried.candidate.arm.name);
+        let again = confirmations
+            .iter()
+            .find(|one| one.tried.candidate.arm.name == tried.candidate.arm.name);
         again.map_or_else(|| side(tried.judged(), budget), |again| again.met) == Some(false)
     };
     // Where none was tried, one may still help.
@@ -347,7 +372,9 @@ fn verdict(
 fn latencies(baseline: Stage) -> Vec<CaseLatencies> {
     let level = results::level(baseline.plan, baseline.samples);
     let all = latency::cases(baseline.plan, baseline.samples, None, level);
-    all.into_iter().filter(|one| one.role == VICTIM && [ALONE, BESIDE].contains(&one.arm.as_str())).collect()
+    all.into_iter()
+        .filter(|one| one.role == VICTIM && [ALONE, BESIDE].contains(&one.arm.as_str()))
+        .collect()
 }
 
 fn is_simulated(stage: &Stage) -> bool {
@@ -457,15 +484,18 @@ mod tests {
             fn name(&self) -> &'static str {
                 "any"
             }
-            fn candidates(&self, _: &crate::prove::lever::LeverContext) -> Result<Vec<Candidate>, String> {
+            fn candidates(
+                &self,
+                _: &crate::prove::lever::LeverContext,
+            ) -> Result<Vec<Candidate>, String> {
                 Err("it is a test".into())
             }
         }
         Candidate::set(&Any, name.into(), set.parse().unwrap(), String::new())
     }
 
-    // Samples of a whole experiment, the victim's and the aggressor's units per window by arm; trials differ
-    // by a hundredth.
+    // Samples of a whole experiment, the victim's and the aggressor's units per window by arm;
+    // trials differ by a hundredth.
     fn measured(plan: &Plan, units: impl Fn(&str) -> (f64, f64)) -> Vec<Sample> {
         let mut samples = Vec::new();
         for trial in 0..*plan.experiment.measure.looks.last().unwrap() {
@@ -487,7 +517,8 @@ mod tests {
                                 length_ns: 1_000_000,
                                 busy_ns: 1_000_000,
                                 units: (own * 1e6 * jitter) as u64,
-                                latencies: (active.role == plan.metric).then(|| latencies(own, jitter)),
+                                latencies: (active.role == plan.metric)
+                                    .then(|| latencies(own, jitter)),
                                 ..Sample::default()
                             });
                         }
@@ -512,7 +543,10 @@ mod tests {
     }
 
     impl Measured {
-        fn of(experiment: ringfence_experiment::Experiment, units: impl Fn(&str) -> (f64, f64)) -> Self {
+        fn of(
+            experiment: ringfence_experiment::Experiment,
+            units: impl Fn(&str) -> (f64, f64),
+        ) -> Self {
             let plan = Plan::new(&experiment, &topology(), None).unwrap();
             let samples = measured(&plan, units);
             Self { plan, samples }
@@ -545,11 +579,13 @@ mod tests {
     #[test]
     fn within_the_budget_nothing_is_needed() {
         let question = question("write");
-        let baseline =
-            Measured::of(experiments::baseline(&question, false, Given::default()), |arm| match arm {
+        let baseline = Measured::of(
+            experiments::baseline(&question, false, Given::default()),
+            |arm| match arm {
                 "alone" => (1.0, 0.0),
                 _ => (0.99, 1.0),
-            });
+            },
+        );
         let proof = Proof::new(&Record::new(&question), &[baseline.stage()]);
         assert_eq!(proof.verdict, Verdict::NothingNeeded);
         assert!(!proof.needs_levers());
@@ -559,7 +595,8 @@ mod tests {
     #[test]
     fn where_nothing_happened_there_is_no_verdict_and_no_lever() {
         let question = question("write");
-        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let baseline =
+            Measured::of(experiments::baseline(&question, false, Given::default()), harm);
         let mut record = Record::new(&question);
         let used = ringfence_engine::Used { windows_ns: 1_000_000_000, ..Default::default() };
         record.worked = Some(crate::prove::Worked { used, units: None });
@@ -591,7 +628,8 @@ mod tests {
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
     }
 
-    // As version 1 wrote it: other names in the record and in the stages' kinds, and another folder.
+    // As version 1 wrote it: other names in the record and in the stages' kinds, and another
+    // folder.
     #[test]
     fn a_record_of_version_1_is_read() {
         let mut record = Record::new(&Question { trials: Some(12), ..question("write") });
@@ -616,25 +654,33 @@ mod tests {
         std::fs::create_dir(dir.path().join("look")).unwrap();
         assert_eq!(files.baseline(), dir.path().join("look"));
 
-        std::fs::write(files.record(), text.replace("\"schema\":1,\"kind\"", "\"schema\":3,\"kind\""))
-            .unwrap();
+        std::fs::write(
+            files.record(),
+            text.replace("\"schema\":1,\"kind\"", "\"schema\":3,\"kind\""),
+        )
+        .unwrap();
         assert!(files.read().unwrap_err().contains("schema 3 is newer than this program"));
     }
 
     #[test]
     fn the_cheapest_lever_is_confirmed_and_then_told() {
         let question = question("write");
-        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let baseline =
+            Measured::of(experiments::baseline(&question, false, Given::default()), harm);
         let mut record = Record::new(&question);
         let proof = Proof::new(&record, &[baseline.stage()]);
         assert_eq!(proof.verdict, Verdict::Undecided);
         assert!((proof.beside.unwrap().value - 2.0).abs() < 0.02);
 
         record.candidates = Some(candidates());
-        let levers =
-            Measured::of(experiments::levers(&question, false, &candidates(), 4, Given::default()), harm);
+        let levers = Measured::of(
+            experiments::levers(&question, false, &candidates(), 4, Given::default()),
+            harm,
+        );
         let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
-        let Price::Slowdown(Ok(dear)) = &proof.tried[0].price else { panic!("{:?}", proof.tried[0]) };
+        let Price::Slowdown(Ok(dear)) = &proof.tried[0].price else {
+            panic!("{:?}", proof.tried[0])
+        };
         assert!((dear.value - 10.0).abs() < 0.1, "{dear:?}");
         assert_eq!(proof.next(), Some(2));
 
@@ -655,11 +701,14 @@ mod tests {
     // A budget that is missed, and candidates that were tried.
     fn levers_were_tried() -> (Question, Record, Measured, Measured) {
         let question = question("write");
-        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let baseline =
+            Measured::of(experiments::baseline(&question, false, Given::default()), harm);
         let mut record = Record::new(&question);
         record.candidates = Some(candidates());
-        let levers =
-            Measured::of(experiments::levers(&question, false, &candidates(), 4, Given::default()), harm);
+        let levers = Measured::of(
+            experiments::levers(&question, false, &candidates(), 4, Given::default()),
+            harm,
+        );
         (question, record, baseline, levers)
     }
 
@@ -668,7 +717,8 @@ mod tests {
     fn a_lever_that_does_not_beat_the_same_trials_without_it_is_not_recommended() {
         let (question, record, baseline, levers) = levers_were_tried();
         let confirmed = |beside: f64| {
-            let again = experiments::confirmation(&question, false, &candidates()[2], 0, Given::default());
+            let again =
+                experiments::confirmation(&question, false, &candidates()[2], 0, Given::default());
             let units = move |arm: &str| if arm == "beside" { (beside, 1.0) } else { harm(arm) };
             let first = Measured::of(again, units);
             Proof::new(&record, &[baseline.stage(), levers.stage(), first.stage()])
@@ -693,11 +743,15 @@ mod tests {
         let question = question("write");
         let beside = |speed: f64| {
             let units = move |arm: &str| if arm == "alone" { (1.0, 0.0) } else { (speed, 1.0) };
-            let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), units);
+            let baseline =
+                Measured::of(experiments::baseline(&question, false, Given::default()), units);
             Proof::new(&Record::new(&question), &[baseline.stage()])
         };
         let proof = beside(3.0);
-        assert_eq!((proof.verdict, proof.faster, proof.needs_levers()), (Verdict::Undecided, true, false));
+        assert_eq!(
+            (proof.verdict, proof.faster, proof.needs_levers()),
+            (Verdict::Undecided, true, false)
+        );
         let proof = beside(1.02);
         assert_eq!((proof.verdict, proof.faster), (Verdict::NothingNeeded, false));
     }
@@ -727,9 +781,11 @@ mod tests {
     #[test]
     fn harm_without_a_lever_that_was_tried_is_undecided() {
         let question = question("write");
-        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let baseline =
+            Measured::of(experiments::baseline(&question, false, Given::default()), harm);
         let mut record = Record::new(&question);
-        for refused in [Vec::new(), vec![("any lever".to_string(), "there is no time".to_string())]] {
+        for refused in [Vec::new(), vec![("any lever".to_string(), "there is no time".to_string())]]
+        {
             (record.candidates, record.refused) = (Some(Vec::new()), refused);
             let proof = Proof::new(&record, &[baseline.stage()]);
             assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, None));
@@ -739,7 +795,8 @@ mod tests {
     #[test]
     fn where_nothing_helps_it_is_missed_without_a_confirmation() {
         let question = question("write");
-        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let baseline =
+            Measured::of(experiments::baseline(&question, false, Given::default()), harm);
         let mut record = Record::new(&question);
         record.candidates = Some(vec![candidates()[1].clone()]);
         let levers = Measured::of(
@@ -753,7 +810,8 @@ mod tests {
     #[test]
     fn a_lever_that_may_meet_the_budget_is_measured_again_and_leaves_it_open() {
         let question = question("write");
-        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let baseline =
+            Measured::of(experiments::baseline(&question, false, Given::default()), harm);
         let mut record = Record::new(&question);
         let only = vec![candidates()[2].clone()];
         record.candidates = Some(only.clone());
@@ -765,7 +823,8 @@ mod tests {
             let factor = if noise.get().is_multiple_of(2) { 0.8 } else { 1.25 };
             if arm == "free" { (factor / near, 1.0) } else { harm(arm) }
         };
-        let levers = Measured::of(experiments::levers(&question, false, &only, 4, Given::default()), unsure);
+        let levers =
+            Measured::of(experiments::levers(&question, false, &only, 4, Given::default()), unsure);
         let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
         assert_eq!(
             (proof.verdict, proof.next()),
@@ -773,7 +832,8 @@ mod tests {
             "{:?}",
             proof.tried[0].victim
         );
-        let confirmation = experiments::confirmation(&question, false, &only[0], 0, Given::default());
+        let confirmation =
+            experiments::confirmation(&question, false, &only[0], 0, Given::default());
         let confirmed = Measured::of(confirmation, unsure);
         let proof = Proof::new(&record, &[baseline.stage(), levers.stage(), confirmed.stage()]);
         assert_eq!(
@@ -797,16 +857,20 @@ mod tests {
         let candidates = [environment, quota];
         let mut record = Record::new(&question);
         record.candidates = Some(candidates.to_vec());
-        let baseline = Measured::of(experiments::baseline(&question, false, Given::default()), harm);
-        let levers =
-            Measured::of(experiments::levers(&question, false, &candidates, 4, Given::default()), harm);
+        let baseline =
+            Measured::of(experiments::baseline(&question, false, Given::default()), harm);
+        let levers = Measured::of(
+            experiments::levers(&question, false, &candidates, 4, Given::default()),
+            harm,
+        );
         let proof = Proof::new(&record, &[baseline.stage(), levers.stage()]);
         assert!(matches!(proof.tried[0].price, Price::Unseen(_)));
         assert!(matches!(proof.tried[1].price, Price::Slowdown(Ok(_))));
         assert_eq!(proof.next(), Some(0));
     }
 
-    // Beside the aggressor the measuring program was starved: what is left of the windows says that the budget is met.
+    // Beside the aggressor the measuring program was starved: what is left of the windows says that
+    // the budget is met.
     #[test]
     fn with_too_many_windows_left_out_there_is_no_verdict() {
         let question = question("write");
@@ -866,14 +930,22 @@ mod tests {
         ] {
             let proof = looked_at(&bounded(quantity, bound_ns));
             let told = (proof.verdict, proof.misses_alone(), proof.needs_levers());
-            assert_eq!(told, (verdict, alone, levers), "{quantity}<{bound_ns}ns: {:?}", proof.reached);
+            assert_eq!(
+                told,
+                (verdict, alone, levers),
+                "{quantity}<{bound_ns}ns: {:?}",
+                proof.reached
+            );
             // What the slowdown is stays known.
             assert!((1.7..2.3).contains(&proof.beside.unwrap().value), "{:?}", proof.beside);
         }
         let proof = looked_at(&bounded("mean", 1500));
         assert!(proof.baseline_is_decided(), "{:?}", proof.reached);
         let [alone, beside] = proof.reached.map(|reached| [reached.alone, reached.beside]).unwrap();
-        assert!((alone.unwrap().value - 1000.0).abs() < 5.0 && (beside.unwrap().value - 2000.0).abs() < 10.0);
+        assert!(
+            (alone.unwrap().value - 1000.0).abs() < 5.0
+                && (beside.unwrap().value - 2000.0).abs() < 10.0
+        );
     }
 
     #[test]
@@ -907,8 +979,12 @@ mod tests {
         assert_eq!(candidates()[next].arm.name, "free");
         let reached: Vec<f64> =
             tried.tried.iter().map(|tried| tried.judged().unwrap().value.round()).collect();
-        assert!((reached[1] - 1667.0).abs() < 10.0 && (reached[2] - 1020.0).abs() < 10.0, "{reached:?}");
-        let again = experiments::confirmation(&question, false, &candidates()[next], 0, Given::default());
+        assert!(
+            (reached[1] - 1667.0).abs() < 10.0 && (reached[2] - 1020.0).abs() < 10.0,
+            "{reached:?}"
+        );
+        let again =
+            experiments::confirmation(&question, false, &candidates()[next], 0, Given::default());
         assert!(again.check().is_ok());
         stages.push(Measured::of(again, thousand_times_longer));
         let confirmed = proof(stages);

@@ -15,8 +15,8 @@ use toml::Table;
 use super::lever::Candidate;
 use super::{Control, Worked};
 
-/// The version of the record's format that is written; all from 1 on are read. Version 1 calls `trials` `lives`,
-/// `candidates` `offers`, and the baseline's folder `look`.
+/// The version of the record's format that is written; all from 1 on are read. Version 1 calls
+/// `trials` `lives`, `candidates` `offers`, and the baseline's folder `look`.
 pub const SCHEMA: u32 = 2;
 
 /// What is asked of `prove`.
@@ -39,7 +39,8 @@ pub struct Question {
     pub budget: Budget,
     /// Window, settling, probe, rounds and confidence; looks and limits are each stage's own.
     pub measure: Measure,
-    /// At most so many trials in the baseline and in a confirmation; absent: [`Question::most_trials`].
+    /// At most so many trials in the baseline and in a confirmation; absent:
+    /// [`Question::most_trials`].
     #[serde(alias = "lives")]
     pub trials: Option<u32>,
     /// Seed of everything random.
@@ -48,7 +49,8 @@ pub struct Question {
     pub levers: Vec<String>,
     /// Environment variables that are tried besides those of PMDK.
     pub try_env: Vec<(String, String)>,
-    /// Another folder for a built-in aggressor's files, resolved and absolute; absent: that is not tried.
+    /// Another folder for a built-in aggressor's files, resolved and absolute; absent: that is not
+    /// tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_dir: Option<PathBuf>,
     /// Whether settings of the whole system may be changed; absent: no.
@@ -87,11 +89,13 @@ impl Question {
 }
 
 fn single(role: &str, table: &Table) -> Result<Task, ExperimentError> {
-    let variants = axes::expand(table).map_err(|error| ExperimentError(format!("{role}: {error}")))?;
+    let variants =
+        axes::expand(table).map_err(|error| ExperimentError(format!("{role}: {error}")))?;
     match <[_; 1]>::try_from(variants) {
         Ok([variant]) => Ok(variant.task),
         Err(several) => Err(ExperimentError(format!(
-            "{role}: prove takes one task, this list makes {}; 'ringfence neighbours' compares several",
+            "{role}: prove takes one task, this list makes {}; 'ringfence neighbours' compares \
+             several",
             several.len()
         ))),
     }
@@ -182,14 +186,18 @@ impl Files {
         let text = text_file::read(&path, text_file::LONGEST).map_err(|error| {
             format!("{}: {error}; name a folder that 'ringfence prove' wrote", path.display())
         })?;
-        let damaged = |why: String| format!("{}: {why}; restore it as it was written", path.display());
+        let damaged =
+            |why: String| format!("{}: {why}; restore it as it was written", path.display());
         let record: Record = serde_json::from_str(&text)
             .map_err(|error| damaged(format!("this is not a record ({error})")))?;
         match (record.schema, record.kind.as_str()) {
             (1..=SCHEMA, "prove") => Ok(Record { schema: SCHEMA, ..record }),
-            (1..=SCHEMA, kind) => Err(damaged(format!("this is the record of another verb, '{kind}'"))),
+            (1..=SCHEMA, kind) => {
+                Err(damaged(format!("this is the record of another verb, '{kind}'")))
+            }
             (newer, _) => Err(format!(
-                "{}: schema {newer} is newer than this program, which reads 1 to {SCHEMA}: use a newer ringfence",
+                "{}: schema {newer} is newer than this program, which reads 1 to {SCHEMA}: use a \
+                 newer ringfence",
                 path.display()
             )),
         }

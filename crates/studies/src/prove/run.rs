@@ -14,7 +14,8 @@ use super::lever::{Candidate, LeverContext, Shared};
 use super::proof::Proof;
 use super::time::{self, Given, Precision};
 use super::{
-    AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers, order,
+    AGGRESSOR, BESIDE, Control, Files, Question, Record, Worked, control, experiments, levers,
+    order,
 };
 use crate::StudyError;
 use crate::{Done, Here, Kept, Planned, Stage, Study};
@@ -30,7 +31,10 @@ pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, 
     question.aggressor().map_err(usage)?;
     let names = levers::names();
     if let Some(name) = question.levers.iter().find(|name| !names.contains(&name.as_str())) {
-        return Err(StudyError::Usage(format!("'{name}' is not a lever; there are: {}", names.join(", "))));
+        return Err(StudyError::Usage(format!(
+            "'{name}' is not a lever; there are: {}",
+            names.join(", ")
+        )));
     }
     if let Some(why) = question.victim().ok().as_ref().and_then(control::does_nothing) {
         return Err(StudyError::Usage(why));
@@ -44,7 +48,8 @@ pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, 
             None => Ok(plan),
         };
     }
-    let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref()).map_err(usage)?;
+    let plan =
+        Plan::new(&experiment, &machine.topology, machine.features.as_ref()).map_err(usage)?;
     let refused = (0..plan.cases.len()).find_map(|case| plan.refusal(case));
     if let Some(why) = refused {
         return Err(StudyError::Usage(format!("this cannot be measured here, because {why}")));
@@ -52,8 +57,8 @@ pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, 
     measure::tasks_can_be_measured(&plan).map(|()| plan)
 }
 
-/// Refuses a time that is too short for any answer, as far as that is known before anything runs: what a
-/// run takes that is timed from start to end is only known once one has ended.
+/// Refuses a time that is too short for any answer, as far as that is known before anything runs:
+/// what a run takes that is timed from start to end is only known once one has ended.
 ///
 /// # Errors
 /// One sentence, with the least that makes sense.
@@ -66,15 +71,23 @@ pub fn check_time(question: &Question, plan: &Plan) -> Result<(), StudyError> {
     }
 }
 
-/// What can be known in the time or the trials of a question, as far as that can be said before a run
-/// has been timed.
+/// What can be known in the time or the trials of a question, as far as that can be said before a
+/// run has been timed.
 pub fn precision(question: &Question, plan: &Plan, machine: &Machine) -> Option<Precision> {
     let whole = whole_runs(question);
-    (!whole || question.time.is_none()).then(|| precision_of(question, whole, plan.least_trial(), machine))?
+    (!whole || question.time.is_none())
+        .then(|| precision_of(question, whole, plan.least_trial(), machine))?
 }
 
-fn precision_of(question: &Question, whole: bool, trial: Duration, machine: &Machine) -> Option<Precision> {
-    let time = question.time.map(|time| time::of_baseline(time.0, trial, can_have_levers(question, machine)));
+fn precision_of(
+    question: &Question,
+    whole: bool,
+    trial: Duration,
+    machine: &Machine,
+) -> Option<Precision> {
+    let time = question
+        .time
+        .map(|time| time::of_baseline(time.0, trial, can_have_levers(question, machine)));
     let experiment = experiments::baseline(question, whole, Given { time, trial });
     Precision::of(question.budget, &experiment.measure, time)
 }
@@ -90,13 +103,14 @@ fn too_short(time: Span, least: Duration) -> StudyError {
     // Rounded up to two digits that a person would type.
     let tenths = (least.as_secs_f64() * 10.0).ceil() / 10.0;
     StudyError::Usage(format!(
-        "--time {time} is too short to tell anything: the first look alone takes {tenths:.1}s at least here; give that, or \
+        "--time {time} is too short to tell anything: the first look alone takes {tenths:.1}s at \
+         least here; give that, or \
          shorter windows (--window)"
     ))
 }
 
-// Whether a lever could be offered, if the look asks for one: a guess before the aggressor was measured, which
-// only says how the time is divided.
+// Whether a lever could be offered, if the look asks for one: a guess before the aggressor was
+// measured, which only says how the time is divided.
 fn can_have_levers(question: &Question, machine: &Machine) -> bool {
     let needs_resctrl = |name: &String| ["cat", "mba", "cat+mba"].contains(&name.as_str());
     question.levers.is_empty()
@@ -124,7 +138,8 @@ pub fn run(question: &Question, here: &mut Here) -> Result<Done<Proof>, StudyErr
         record = earlier;
     }
     let looked = files.baseline().exists();
-    let mut proving = Proving { question, plan, files, record, whole: whole_runs(question), looked };
+    let mut proving =
+        Proving { question, plan, files, record, whole: whole_runs(question), looked };
     crate::carry_out(&mut proving, here)
 }
 
@@ -180,8 +195,10 @@ impl Proving<'_> {
             self.record.control =
                 Some(control(question, here).map_err(|error| out_of_time(error, question))?);
         }
-        // What was looked at by a version that took a control for enough that could not tell, goes on.
-        let refuses = |control: &Control| control.depends().map_or(!self.looked, |depends| !depends);
+        // What was looked at by a version that took a control for enough that could not tell, goes
+        // on.
+        let refuses =
+            |control: &Control| control.depends().map_or(!self.looked, |depends| !depends);
         if self.record.control.as_ref().is_some_and(refuses) {
             return Ok(None);
         }
@@ -219,17 +236,20 @@ impl Proving<'_> {
 
     fn levers(&mut self, baseline: Stage, here: &Here) -> Option<Planned> {
         let (question, machine) = (self.question, here.machine);
-        // Each setting alone and beside, and the aggressor as it is, in as many trials as a figure takes.
+        // Each setting alone and beside, and the aggressor as it is, in as many trials as a figure
+        // takes.
         let takes = trials_it_takes(baseline, BESIDE).min(question.most_trials(self.whole));
         if !self.files.levers().exists() {
             let worked = self.record.worked;
-            (self.record.candidates, self.record.refused) = candidates(question, machine, baseline, worked);
+            (self.record.candidates, self.record.refused) =
+                candidates(question, machine, baseline, worked);
             if let Some(left) = self.left(here) {
                 self.leave_out_levers(left, takes, machine);
             }
         }
         let candidates = self.record.candidates.clone().unwrap_or_default();
-        let time = self.left(here).map(|left| self.time_for_levers(&candidates, left, takes, machine));
+        let time =
+            self.left(here).map(|left| self.time_for_levers(&candidates, left, takes, machine));
         let given = Given { time, trial: self.trial() };
         let experiment = experiments::levers(question, self.whole, &candidates, takes, given);
         let name = format!("levers ({})", settings(candidates.len()));
@@ -261,11 +281,17 @@ impl Proving<'_> {
         machine: &Machine,
     ) -> Duration {
         let least = |some: &[Candidate]| self.least_for_levers(some, takes, machine);
-        let one = candidates.iter().map(|one| least(std::slice::from_ref(one))).min().unwrap_or_default();
+        let one =
+            candidates.iter().map(|one| least(std::slice::from_ref(one))).min().unwrap_or_default();
         time::for_levers(left, one, least(candidates), self.trial() * 2 * takes)
     }
 
-    fn least_for_levers(&self, candidates: &[Candidate], takes: u32, machine: &Machine) -> Duration {
+    fn least_for_levers(
+        &self,
+        candidates: &[Candidate],
+        takes: u32,
+        machine: &Machine,
+    ) -> Duration {
         let trial = self.trial();
         if self.run_ns().is_some() {
             return trial * (candidates.len() as u32 + 1) * takes;
@@ -280,10 +306,16 @@ impl Proving<'_> {
         let proof = Proof::new(&self.record, stages);
         let next = proof.next()?;
         let candidate = &self.record.candidates.as_deref()?[next];
-        let time = self.left(here).map(|left| time::of_confirmation(left, proof.is_last_candidate()));
+        let time =
+            self.left(here).map(|left| time::of_confirmation(left, proof.is_last_candidate()));
         let (dir, trial) = (self.files.confirmation(number), self.trial());
-        let experiment =
-            experiments::confirmation(self.question, self.whole, candidate, number, Given { time, trial });
+        let experiment = experiments::confirmation(
+            self.question,
+            self.whole,
+            candidate,
+            number,
+            Given { time, trial },
+        );
         let name = candidate.arm.name.clone();
         let takes = stages.get(1).map_or(FEWEST_TRIALS, |levers| trials_it_takes(*levers, &name));
         let takes = takes.min(self.question.most_trials(self.whole));
@@ -294,7 +326,8 @@ impl Proving<'_> {
         };
         if let Some(left) = time.filter(|left| *left < least && !dir.exists()) {
             let would_do = time::with_confirmation(least, trial);
-            self.record.unconfirmed = Some((name, no_time_to_confirm(left, least, takes, would_do)));
+            self.record.unconfirmed =
+                Some((name, no_time_to_confirm(left, least, takes, would_do)));
             return None;
         }
         Some(Planned { name: format!("confirming '{name}'"), dir, experiment })
@@ -315,7 +348,8 @@ fn least_of(experiment: &Experiment, machine: &Machine, trials: u32) -> Option<D
 
 fn no_time_to_confirm(left: Duration, least: Duration, trials: u32, would_do: Duration) -> String {
     format!(
-        "{:.1} s of the time are left for it, and {trials} trials take {:.1} s at least; --time {}s would do",
+        "{:.1} s of the time are left for it, and {trials} trials take {:.1} s at least; --time \
+         {}s would do",
         left.as_secs_f64(),
         least.as_secs_f64(),
         would_do.as_secs_f64().ceil()
@@ -337,7 +371,8 @@ fn no_time_for_levers(
     let fewer = if kept.len() + out.len() > 1 { ", or fewer --levers," } else { "" };
     let names: Vec<String> = out.iter().map(|one| format!("'{}'", one.arm.name)).collect();
     format!(
-        "{:.1} s of the time are left for levers, and {trials} trials with {} take {:.1} s at least; --time {}s{fewer} would do; \
+        "{:.1} s of the time are left for levers, and {trials} trials with {} take {:.1} s at \
+         least; --time {}s{fewer} would do; \
          left out: {}",
         time.as_secs_f64(),
         settings(kept.len() + out.len()),
@@ -351,7 +386,8 @@ fn no_time_for_levers(
 fn out_of_time(error: StudyError, question: &Question) -> StudyError {
     match (error, question.time) {
         (StudyError::OutOfTime, Some(time)) => StudyError::Usage(format!(
-            "--time {time} is too short: one run of the victim, and one in which it is stopped half of the time, had not \
+            "--time {time} is too short: one run of the victim, and one in which it is stopped \
+             half of the time, had not \
              ended by then; give at least 20 times what a run takes"
         )),
         (error, _) => error,
@@ -375,9 +411,12 @@ fn worked(baseline: &Stage) -> Option<Worked> {
 fn control(question: &Question, here: &mut Here) -> Result<Control, StudyError> {
     here.begin("control");
     let left = question.time.map(|time| time.0.saturating_sub(here.elapsed()));
-    measure::with_engine(&experiments::control(question), here.machine, here.stop, |plan, engine| {
-        control::measure(plan, engine, left)
-    })
+    measure::with_engine(
+        &experiments::control(question),
+        here.machine,
+        here.stop,
+        |plan, engine| control::measure(plan, engine, left),
+    )
 }
 
 fn candidates(
@@ -411,7 +450,9 @@ fn candidates(
         system: question.system,
         resctrl: &resctrl,
     };
-    let wanted = |name: &str| question.levers.is_empty() || question.levers.iter().any(|known| known == name);
+    let wanted = |name: &str| {
+        question.levers.is_empty() || question.levers.iter().any(|known| known == name)
+    };
     let (mut candidates, mut refused) = (Vec::new(), Vec::new());
     for lever in levers::all() {
         if !wanted(lever.name()) {
@@ -438,11 +479,13 @@ fn simulated(
     candidates: Vec<Candidate>,
     refused: &mut Vec<(String, String)>,
 ) -> Vec<Candidate> {
-    let experiment = experiments::levers(question, false, &candidates, FEWEST_TRIALS, Given::default());
+    let experiment =
+        experiments::levers(question, false, &candidates, FEWEST_TRIALS, Given::default());
     let Ok(plan) = engines::plan(&experiment, machine) else { return candidates };
     let mut kept = Vec::new();
     for candidate in candidates {
-        let of_it = (0..plan.cases.len()).filter(|case| plan.cases[*case].arm == candidate.arm.name);
+        let of_it =
+            (0..plan.cases.len()).filter(|case| plan.cases[*case].arm == candidate.arm.name);
         match of_it.into_iter().find_map(|case| plan.refusal(case)) {
             Some(why) => {
                 let line = (candidate.lever, why.to_owned());
@@ -450,7 +493,11 @@ fn simulated(
                     refused.push(line);
                 }
             }
-            None => kept.push(Candidate { keep: KEEP_NOTHING.into(), commands: Vec::new(), ..candidate }),
+            None => kept.push(Candidate {
+                keep: KEEP_NOTHING.into(),
+                commands: Vec::new(),
+                ..candidate
+            }),
         }
     }
     kept

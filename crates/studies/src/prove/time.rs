@@ -11,11 +11,11 @@ use ringfence_experiment::units::Share;
 
 use super::Question;
 
-/// The part of the time that the baseline may take: a close call wants more trials before it wants levers. What it
-/// leaves, the later stages have.
+/// The part of the time that the baseline may take: a close call wants more trials before it wants
+/// levers. What it leaves, the later stages have.
 pub const BASELINE: f64 = 2.0 / 3.0;
-/// The rest is kept for levers where it holds so many trials: two of every setting, and a confirmation. In less,
-/// levers would take trials from the baseline and come to no end themselves.
+/// The rest is kept for levers where it holds so many trials: two of every setting, and a
+/// confirmation. In less, levers would take trials from the baseline and come to no end themselves.
 pub const ENOUGH_FOR_LEVERS: u32 = 30;
 /// The part of what is left then that the levers may take; the confirmations have the rest.
 pub const LEVERS: f64 = 0.5;
@@ -49,16 +49,23 @@ pub fn of_levers(left: Duration) -> Duration {
     left.mul_f64(LEVERS)
 }
 
-/// What levers may take of what the baseline has left: their part, and more where `all` of them take more and the rest still
-/// holds a confirmation. Where nothing holds `one` of them and a confirmation, all that is left: what was tried is known then.
-pub fn for_levers(left: Duration, one: Duration, all: Duration, confirmation: Duration) -> Duration {
+/// What levers may take of what the baseline has left: their part, and more where `all` of them
+/// take more and the rest still holds a confirmation. Where nothing holds `one` of them and a
+/// confirmation, all that is left: what was tried is known then.
+pub fn for_levers(
+    left: Duration,
+    one: Duration,
+    all: Duration,
+    confirmation: Duration,
+) -> Duration {
     let part = of_levers(left);
     let most = left.saturating_sub(confirmation.div_f64(CONFIRMATION));
     let given = part.max(all.min(most));
     if given < one { left } else { given }
 }
 
-/// The time of a whole proof in which levers that take so long at least can be tried, however long the baseline looks.
+/// The time of a whole proof in which levers that take so long at least can be tried, however long
+/// the baseline looks.
 pub fn with_levers(least: Duration, trial: Duration) -> Duration {
     let left = least.div_f64(LEVERS).max(trial * ENOUGH_FOR_LEVERS);
     // The baseline ends with a whole trial, and the levers begin after it.
@@ -70,8 +77,8 @@ pub fn of_confirmation(left: Duration, last: bool) -> Duration {
     if last { left } else { left.mul_f64(CONFIRMATION) }
 }
 
-/// The time of a whole proof in which a first confirmation that takes so long at least comes to its end, however long the baseline
-/// looks and the levers are tried.
+/// The time of a whole proof in which a first confirmation that takes so long at least comes to its
+/// end, however long the baseline looks and the levers are tried.
 pub fn with_confirmation(least: Duration, trial: Duration) -> Duration {
     with_levers(least.div_f64(CONFIRMATION * (1.0 - LEVERS)).mul_f64(LEVERS), trial)
 }
@@ -92,8 +99,8 @@ pub fn most_trials(question: &Question, whole_runs: bool, given: Given) -> u32 {
     }
 }
 
-/// Looks after half as many trials again, from the first to the last: a function of what was planned, never of
-/// what was seen.
+/// Looks after half as many trials again, from the first to the last: a function of what was
+/// planned, never of what was seen.
 pub fn looks(first: u32, most: u32) -> Vec<u32> {
     let most = most.max(2);
     let mut looks = Vec::new();
@@ -141,7 +148,9 @@ impl fmt::Display for Precision {
         let percent = |value: f64| format!("{:.2}", value * 100.0);
         let trimmed = |text: String| text.trim_end_matches('0').trim_end_matches('.').to_owned();
         match self.time {
-            Some(time) => write!(f, "in {:.1} s, about {} trials", time.as_secs_f64(), self.trials)?,
+            Some(time) => {
+                write!(f, "in {:.1} s, about {} trials", time.as_secs_f64(), self.trials)?
+            }
             None => write!(f, "in {} trials", self.trials)?,
         }
         if let (Budget::Slowdown(share), Some(spread)) = (self.budget, self.spread) {
@@ -149,12 +158,17 @@ impl fmt::Display for Precision {
             let slowdown = self.quantity.slowdown();
             write!(
                 f,
-                ", a {slowdown} of {budget} % can be told from none if trials vary by less than {spread} %"
+                ", a {slowdown} of {budget} % can be told from none if trials vary by less than \
+                 {spread} %"
             )?;
         }
         match self.quantity.quantile() {
             Some(quantile) => {
-                write!(f, "; {quantile} takes {} latencies on each side", fewest_latencies(quantile))
+                write!(
+                    f,
+                    "; {quantile} takes {} latencies on each side",
+                    fewest_latencies(quantile)
+                )
             }
             None => Ok(()),
         }
@@ -175,7 +189,10 @@ mod tests {
         assert_eq!(looks(4, 0), [2]);
         for most in 2..3000 {
             let looks = looks(6, most);
-            assert!(looks.windows(2).all(|two| two[0] < two[1]) && looks.last() == Some(&most), "{looks:?}");
+            assert!(
+                looks.windows(2).all(|two| two[0] < two[1]) && looks.last() == Some(&most),
+                "{looks:?}"
+            );
         }
     }
 
@@ -189,9 +206,16 @@ mod tests {
         let first = of_confirmation(time - baseline - levers, false);
         let second = of_confirmation(time - baseline - levers - first, true);
         let all = baseline + levers + first + second;
-        assert!(all <= time + Duration::from_micros(1) && all + Duration::from_micros(1) >= time, "{all:?}");
+        assert!(
+            all <= time + Duration::from_micros(1) && all + Duration::from_micros(1) >= time,
+            "{all:?}"
+        );
         assert_eq!(of_baseline(time, trial, false), time);
-        assert_eq!(of_baseline(time, trial * 2, true), time, "no lever could be confirmed in the rest");
+        assert_eq!(
+            of_baseline(time, trial * 2, true),
+            time,
+            "no lever could be confirmed in the rest"
+        );
     }
 
     #[test]
@@ -232,15 +256,18 @@ mod tests {
 
     #[test]
     fn the_precision_is_said_as_a_person_would() {
-        let measure = Measure { looks: vec![6, 9, 20], last_look: Some(LAST_LOOK), ..Measure::default() };
+        let measure =
+            Measure { looks: vec![6, 9, 20], last_look: Some(LAST_LOOK), ..Measure::default() };
         let precision =
-            Precision::of(Budget::Slowdown(Share(0.02)), &measure, Some(Duration::from_secs(20))).unwrap();
+            Precision::of(Budget::Slowdown(Share(0.02)), &measure, Some(Duration::from_secs(20)))
+                .unwrap();
         // 97.5 %, 19 degrees of freedom: t = 2.433, and 0.861 for a chance of 80 %:
         // ln 1.02 * sqrt 20 / (2.433 + 0.861) = 0.02689.
         assert!((precision.spread.unwrap() - 0.02689).abs() < 2e-5, "{precision:?}");
         assert_eq!(
             precision.to_string(),
-            "in 20.0 s, about 20 trials, a slowdown of 2 % can be told from none if trials vary by less than 2.72 %"
+            "in 20.0 s, about 20 trials, a slowdown of 2 % can be told from none if trials vary by \
+             less than 2.72 %"
         );
     }
 
@@ -248,7 +275,8 @@ mod tests {
     fn of_a_time_it_is_said_what_the_quantile_takes() {
         let quantity = "p99".parse().unwrap();
         let measure = Measure { looks: vec![6, 9, 20], quantity, ..Measure::default() };
-        let precision = Precision::of(Budget::AtMost(quantity, Span::ms(5)), &measure, None).unwrap();
+        let precision =
+            Precision::of(Budget::AtMost(quantity, Span::ms(5)), &measure, None).unwrap();
         assert_eq!(precision.to_string(), "in 20 trials; p99 takes 1000 latencies on each side");
     }
 }

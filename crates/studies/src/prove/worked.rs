@@ -36,21 +36,24 @@ impl Worked {
 
     /// Bytes a second that it read and wrote.
     pub fn bytes_per_s(&self) -> Option<f64> {
-        (self.used.windows_ns > 0).then(|| self.used.io_bytes as f64 / self.used.windows_ns as f64 * 1e9)
+        (self.used.windows_ns > 0)
+            .then(|| self.used.io_bytes as f64 / self.used.windows_ns as f64 * 1e9)
     }
 
     /// Bytes a second that it gave to disks, or to the page cache for them, all instances together.
     pub fn disk_bytes_per_s(&self) -> Option<f64> {
-        (self.used.windows_ns > 0).then(|| self.used.disk_bytes as f64 / self.used.windows_ns as f64 * 1e9)
+        (self.used.windows_ns > 0)
+            .then(|| self.used.disk_bytes as f64 / self.used.windows_ns as f64 * 1e9)
     }
 
     /// Starts a second.
     pub fn restarts_per_s(&self) -> Option<f64> {
-        (self.used.windows_ns > 0).then(|| self.used.restarts as f64 / self.used.windows_ns as f64 * 1e9)
+        (self.used.windows_ns > 0)
+            .then(|| self.used.restarts as f64 / self.used.windows_ns as f64 * 1e9)
     }
 
-    /// Whether it did next to nothing: less than [`LEAST_SHARE`] of a CPU besides being started, hardly a byte,
-    /// and nothing that it counted.
+    /// Whether it did next to nothing: less than [`LEAST_SHARE`] of a CPU besides being started,
+    /// hardly a byte, and nothing that it counted.
     pub fn nothing(&self) -> bool {
         let Used { windows_ns, cpu_ns, restarts, .. } = self.used;
         let working = cpu_ns.saturating_sub(restarts.saturating_mul(START_NS));
@@ -66,8 +69,13 @@ mod tests {
     use super::*;
 
     fn worked(cpu_ms: u64, io_bytes: u64, restarts: u64, units: Option<u64>) -> Worked {
-        let used =
-            Used { windows_ns: 2_000_000_000, cpu_ns: cpu_ms * 1_000_000, io_bytes, disk_bytes: 0, restarts };
+        let used = Used {
+            windows_ns: 2_000_000_000,
+            cpu_ns: cpu_ms * 1_000_000,
+            io_bytes,
+            disk_bytes: 0,
+            restarts,
+        };
         Worked { used, units }
     }
 

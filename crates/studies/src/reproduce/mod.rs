@@ -1,20 +1,23 @@
 //! Published figures beside measured ones.
 //!
-//! Published are times in seconds; what is compared is a ratio: the time of a case over that of the case it
-//! is set against. The change in percent is `100 (time / time against - 1)`, whatever formula the
-//! publication used. Measured is the same ratio on this machine, with its interval: the slowdown where the
-//! one case is the other's baseline, else the ratio of costs over the trials that have both.
+//! Published are times in seconds; what is compared is a ratio: the time of a case over that of the
+//! case it is set against. The change in percent is `100 (time / time against - 1)`, whatever
+//! formula the publication used. Measured is the same ratio on this machine, with its interval: the
+//! slowdown where the one case is the other's baseline, else the ratio of costs over the trials
+//! that have both.
 //!
 //! # Agreement
 //! The *direction* of a ratio is longer, shorter or the same, where the same is a change within the
-//! experiment's margin. A published figure, which has no interval, lies on one side of the margin; a measured
-//! one is the same where its whole interval lies within the margin, longer or shorter where its interval
-//! excludes no change, and undecided otherwise. Directions agree where they are equal.
+//! experiment's margin. A published figure, which has no interval, lies on one side of the margin;
+//! a measured one is the same where its whole interval lies within the margin, longer or shorter
+//! where its interval excludes no change, and undecided otherwise. Directions agree where they are
+//! equal.
 //!
-//! The *magnitude* agrees where the published effect, the log of its ratio, lies within the measured
-//! interval after each bound was moved outwards by the margin and by the factor [`WIDENED_BY`]: where
-//! somewhere in the interval there is an effect between half and twice the published one. It is undecided
-//! where the direction is, since an interval that holds no change and any harm agrees with everything.
+//! The *magnitude* agrees where the published effect, the log of its ratio, lies within the
+//! measured interval after each bound was moved outwards by the margin and by the factor
+//! [`WIDENED_BY`]: where somewhere in the interval there is an effect between half and twice the
+//! published one. It is undecided where the direction is, since an interval that holds no change
+//! and any harm agrees with everything.
 
 mod published;
 mod shipped;
@@ -77,8 +80,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether both are compared with one and the same measured figure: a publication can have several for one case, as
-    /// those of a program with inputs of three sizes.
+    /// Whether both are compared with one and the same measured figure: a publication can have
+    /// several for one case, as those of a program with inputs of three sizes.
     pub fn shares_figure(&self, other: &Self) -> bool {
         let measured = |row: &Self| {
             let row = &row.published;
@@ -139,10 +142,12 @@ enum Direction {
     Same,
 }
 
-/// Sets all published comparisons of a plan's experiment beside what was measured, each interval at `level`.
+/// Sets all published comparisons of a plan's experiment beside what was measured, each interval at
+/// `level`.
 ///
 /// # Errors
-/// One sentence where a figure names no case of the experiment, or none that its own can be set against.
+/// One sentence where a figure names no case of the experiment, or none that its own can be set
+/// against.
 pub fn rows(
     published: &[Published],
     plan: &Plan,
@@ -158,7 +163,10 @@ pub fn rows(
             other.case == *against && other.quantity == row.quantity && other.source == row.source
         };
         let reference = own.iter().find(same).ok_or_else(|| {
-            format!("'{}' is set against '{against}', for which no {} was published", row.case, row.quantity)
+            format!(
+                "'{}' is set against '{against}', for which no {} was published",
+                row.case, row.quantity
+            )
         })?;
         let ratio = row.value / reference.value;
         let measured = measured(plan, samples, &row.case, against, ratio, level)?;
@@ -168,7 +176,13 @@ pub fn rows(
             }
             _ => None,
         };
-        rows.push(Row { published: (*row).clone(), against: reference.value, ratio, measured, instead });
+        rows.push(Row {
+            published: (*row).clone(),
+            against: reference.value,
+            ratio,
+            measured,
+            instead,
+        });
     }
     Ok(rows)
 }
@@ -191,7 +205,8 @@ fn measured(
     }
     Ok(match results::ratio(plan, samples, case, reference, level) {
         Ok(interval) => {
-            let (direction, magnitude) = agreement(published, &interval, plan.experiment.measure.margin.0);
+            let (direction, magnitude) =
+                agreement(published, &interval, plan.experiment.measure.margin.0);
             Measured::Ratio { interval, direction, magnitude }
         }
         Err(reason) => Measured::NotEstimable(reason),
@@ -228,7 +243,15 @@ mod tests {
     use super::*;
 
     fn interval(low: f64, high: f64) -> Interval {
-        Interval { value: (low * high).sqrt(), low, high, level: 0.95, trials: 10, spread: 0.02, slack: 0.0 }
+        Interval {
+            value: (low * high).sqrt(),
+            low,
+            high,
+            level: 0.95,
+            trials: 10,
+            spread: 0.02,
+            slack: 0.0,
+        }
     }
 
     #[test]
@@ -259,7 +282,8 @@ mod tests {
         }
     }
 
-    // Half and twice, exactly at the edge: an effect of 10 % against intervals that end at its half and twice.
+    // Half and twice, exactly at the edge: an effect of 10 % against intervals that end at its half
+    // and twice.
     #[test]
     fn the_factor_is_two_on_the_log_scale() {
         let effect: f64 = 0.1;
@@ -273,8 +297,10 @@ mod tests {
     }
 
     fn plan(name: &str, machine: &Machine) -> Plan {
-        let experiment = experiments().into_iter().find(|experiment| experiment.name == name).expect(name);
-        let mut plan = ringfence_engine::available::plan_for(&experiment, machine, &|_| true).unwrap();
+        let experiment =
+            experiments().into_iter().find(|experiment| experiment.name == name).expect(name);
+        let mut plan =
+            ringfence_engine::available::plan_for(&experiment, machine, &|_| true).unwrap();
         plan.not_run.retain(|not_run| !not_run.reason.contains("this processor"));
         plan
     }
@@ -293,8 +319,8 @@ mod tests {
                 }
             }
             let rows = rows(&published, &plan, &[], 0.95).unwrap();
-            // Everything that was published ran on the notes' machine: without samples there is no figure, and
-            // no reason not to have run.
+            // Everything that was published ran on the notes' machine: without samples there is no
+            // figure, and no reason not to have run.
             for row in &rows {
                 assert!(
                     matches!(row.measured, Measured::NotEstimable(NotEstimable::NothingMeasured)),
@@ -303,8 +329,9 @@ mod tests {
             }
             compared += rows.len();
         }
-        let known =
-            |row: &&Published| experiments().iter().any(|experiment| experiment.name == row.experiment);
+        let known = |row: &&Published| {
+            experiments().iter().any(|experiment| experiment.name == row.experiment)
+        };
         assert_eq!(published.iter().filter(known).count(), published.len());
         assert_eq!(compared, published.iter().filter(|row| row.against.is_some()).count());
         assert!(compared > 60, "{compared}");
@@ -321,21 +348,25 @@ mod tests {
         let machine = Machine::examine(&fixtures::xeon_2s64t().root()).unwrap();
         let change = |name: &str, case: &str, quantity: &str| {
             let rows = rows(&published(), &plan(name, &machine), &[], 0.95).unwrap();
-            let found =
-                rows.iter().find(|row| row.published.case == case && row.published.quantity == quantity);
+            let found = rows
+                .iter()
+                .find(|row| row.published.case == case && row.published.quantity == quantity);
             let ratio = found.unwrap_or_else(|| panic!("{case}")).ratio;
             (1000.0 * (ratio - 1.0)).round() / 10.0
         };
         let llc = "how-much-do-writers-under-one-cache-slow-mcf";
         let beside = |instruction| {
-            format!("beside; writer.count=8; writer.instruction={instruction}; writer.target=dax:/mnt/pmem0")
+            format!(
+                "beside; writer.count=8; writer.instruction={instruction}; \
+                 writer.target=dax:/mnt/pmem0"
+            )
         };
         assert_eq!(change(llc, &beside("clflushopt"), "mcf ref"), 5.9);
         assert_eq!(change(llc, &beside("clwb"), "mcf ref"), 5.8);
         assert_eq!(change(llc, &beside("clflush"), "mcf ref"), 0.6);
         let pair = "does-mcf-suffer-more-beside-a-writer-than-beside-mcf";
-        let case =
-            "beside a writer; writer.instruction=clwb; writer.fence_at=none; writer.target=dax:/mnt/pmem0";
+        let case = "beside a writer; writer.instruction=clwb; writer.fence_at=none; \
+                    writer.target=dax:/mnt/pmem0";
         assert_eq!(change(pair, case, "mcf, pair with clwb"), 93.2);
     }
 
@@ -353,21 +384,27 @@ mod tests {
         }
     }
 
-    // 1000 entries of 2 KiB and 800 of 4 KiB in the same time: 1.6 times as long for the same bytes, as the
-    // slides' seconds are for 8 GB.
+    // 1000 entries of 2 KiB and 800 of 4 KiB in the same time: 1.6 times as long for the same
+    // bytes, as the slides' seconds are for 8 GB.
     #[test]
     fn entries_of_two_sizes_are_compared_by_their_bytes() {
         let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
         let plan = plan("ring-entry-size", &machine);
         let case = |variant: &str, entry: &str| {
-            let text = format!("push and read; ring.variant={variant}; ring.entry={entry}; ring.target=dram");
+            let text = format!(
+                "push and read; ring.variant={variant}; ring.entry={entry}; ring.target=dram"
+            );
             find_case(&plan, &text).unwrap()
         };
-        let units = [("optimised", "4KiB", 800), ("optimised", "2KiB", 1000), ("naive", "4KiB", 200)];
+        let units =
+            [("optimised", "4KiB", 800), ("optimised", "2KiB", 1000), ("naive", "4KiB", 200)];
         let trial = |trial: u32| {
             units.map(|(variant, entry, units)| {
                 let case = case(variant, entry);
-                Sample { step: case as u32, ..window("ring", trial, case, units + u64::from(trial)) }
+                Sample {
+                    step: case as u32,
+                    ..window("ring", trial, case, units + u64::from(trial))
+                }
             })
         };
         let samples: Vec<Sample> = (0..4).flat_map(trial).collect();
@@ -375,8 +412,11 @@ mod tests {
         let found: Vec<(f64, f64)> = rows
             .iter()
             .map(|row| {
-                assert!(matches!(&row.measured, Measured::NotRun(why) if why.contains("mounted with DAX")));
-                let Some(Measured::Ratio { interval, direction: Agreement::Agrees, .. }) = row.instead else {
+                assert!(matches!(&row.measured, Measured::NotRun(why) if why.contains("mounted \
+                    with DAX")));
+                let Some(Measured::Ratio { interval, direction: Agreement::Agrees, .. }) =
+                    row.instead
+                else {
                     panic!("{row:?}")
                 };
                 assert!(interval.low < interval.value && interval.value < interval.high);
@@ -384,8 +424,14 @@ mod tests {
             })
             .collect();
         let [(two, two_here), (first, first_here)] = found[..] else { panic!("{found:?}") };
-        assert!((two - 3.820669 / 2.713886).abs() < 1e-9 && (two_here - 1.6).abs() < 0.01, "{found:?}");
-        assert!((first - 8.760896 / 2.650731).abs() < 1e-9 && (first_here - 4.0).abs() < 0.05, "{found:?}");
+        assert!(
+            (two - 3.820669 / 2.713886).abs() < 1e-9 && (two_here - 1.6).abs() < 0.01,
+            "{found:?}"
+        );
+        assert!(
+            (first - 8.760896 / 2.650731).abs() < 1e-9 && (first_here - 4.0).abs() < 0.05,
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -393,19 +439,23 @@ mod tests {
         let machine = Machine::examine(&fixtures::vm_2cpu().root()).unwrap();
         let plan = plan("how-much-do-writers-under-one-cache-slow-mcf", &machine);
         let dram =
-            find_case(&plan, "beside; writer.count=1; writer.instruction=clwb; writer.target=dram").unwrap();
+            find_case(&plan, "beside; writer.count=1; writer.instruction=clwb; writer.target=dram")
+                .unwrap();
         let window = |trial: u32, position: u32, case: usize, units: u64| Sample {
             position,
             step_case: dram as u32,
             ..window("mcf", trial, case, units)
         };
         let baseline = plan.cases[dram].baseline.unwrap();
-        let pair = |trial| [window(trial, 0, baseline, 1000), window(trial, 1, dram, 500 + u64::from(trial))];
+        let pair = |trial| {
+            [window(trial, 0, baseline, 1000), window(trial, 1, dram, 500 + u64::from(trial))]
+        };
         let samples: Vec<Sample> = (0..4).flat_map(pair).collect();
         let rows = rows(&published(), &plan, &samples, 0.95).unwrap();
         let row = |count: u32| {
             let case = format!(
-                "beside; writer.count={count}; writer.instruction=clwb; writer.target=dax:/mnt/pmem0"
+                "beside; writer.count={count}; writer.instruction=clwb; \
+                 writer.target=dax:/mnt/pmem0"
             );
             rows.iter()
                 .find(|row| row.published.case == case && row.published.quantity == "mcf ref")
@@ -417,7 +467,9 @@ mod tests {
             matches!(&one.measured, Measured::NotRun(why) if why.contains("mounted with DAX")),
             "{one:?}"
         );
-        let Some(Measured::Ratio { interval, direction, magnitude }) = one.instead else { panic!("{one:?}") };
+        let Some(Measured::Ratio { interval, direction, magnitude }) = one.instead else {
+            panic!("{one:?}")
+        };
         assert!((interval.value - 2.0).abs() < 0.02);
         // Published: no change.
         assert_eq!((direction, magnitude), (Agreement::Differs, Agreement::Differs));

@@ -4,7 +4,8 @@ use ringfence_experiment::plan::{Active, Case, Plan};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-/// A figure as it was published, in its own unit, and the case of a shipped experiment that it belongs to.
+/// A figure as it was published, in its own unit, and the case of a shipped experiment that it
+/// belongs to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
@@ -21,7 +22,8 @@ pub struct Published {
     pub value: f64,
     /// The case that it is set against; absent for those that only serve as such.
     pub against: Option<String>,
-    /// A case on other hardware that is measured where this one cannot be: beside it, not in its place.
+    /// A case on other hardware that is measured where this one cannot be: beside it, not in its
+    /// place.
     pub instead: Option<String>,
     /// What that one is set against.
     pub instead_against: Option<String>,
@@ -36,8 +38,9 @@ pub struct Published {
 impl Published {
     /// Whether another figure is this one, be it with a case on other hardware beside it or not.
     pub fn is_same(&self, other: &Self) -> bool {
-        let name =
-            |row: &Self| (row.experiment.clone(), row.case.clone(), row.quantity.clone(), row.source.clone());
+        let name = |row: &Self| {
+            (row.experiment.clone(), row.case.clone(), row.quantity.clone(), row.source.clone())
+        };
         name(self) == name(other)
     }
 }
@@ -62,7 +65,8 @@ pub fn parse(text: &str) -> Result<Vec<Published>, String> {
             || (row.instead.is_some() && row.against.is_none())
         {
             return wrong(
-                "a case measured instead needs one to be set against, and a figure that is set against another",
+                "a case measured instead needs one to be set against, and a figure that is set \
+                 against another",
             );
         }
         rows.push(row);
@@ -79,12 +83,17 @@ pub fn find_case(plan: &Plan, text: &str) -> Result<usize, String> {
     let arm = parts.next().unwrap_or_default();
     let wanted: Vec<(&str, &str)> = parts
         .map(|part| {
-            part.split_once('=').ok_or_else(|| format!("'{part}' in '{text}' is not a role.parameter=value"))
+            part.split_once('=')
+                .ok_or_else(|| format!("'{part}' in '{text}' is not a role.parameter=value"))
         })
         .collect::<Result<_, _>>()?;
     let fits = |case: &usize| {
         let case = &plan.cases[*case];
-        let has = |(key, value): &(&str, &str)| match case.params.iter().find(|(known, _)| known == key) {
+        let has = |(key, value): &(&str, &str)| match case
+            .params
+            .iter()
+            .find(|(known, _)| known == key)
+        {
             Some((_, known)) => known == value,
             None => common(plan, case, key).is_some_and(|known| known == *value),
         };
@@ -93,7 +102,11 @@ pub fn find_case(plan: &Plan, text: &str) -> Result<usize, String> {
     let found: Vec<usize> = (0..plan.cases.len()).filter(fits).collect();
     match found[..] {
         [one] => Ok(one),
-        _ => Err(format!("'{text}' names {} cases of {}, not one", found.len(), plan.experiment.name)),
+        _ => Err(format!(
+            "'{text}' names {} cases of {}, not one",
+            found.len(),
+            plan.experiment.name
+        )),
     }
 }
 
@@ -116,12 +129,12 @@ fn common(plan: &Plan, case: &Case, key: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    const HEAD: &str =
-        "experiment,case,quantity,unit,value,against,instead,instead_against,source,machine,remark\n";
+    const HEAD: &str = "experiment,case,quantity,unit,value,against,instead,instead_against,source,machine,remark\n";
 
     #[test]
     fn a_table_reads_with_quotes_and_without_what_is_absent() {
-        let rows = parse(&format!("{HEAD}e,\"a; r.x=1\",\"mcf, ref\",s,1.50,,,,note,m,\n")).unwrap();
+        let rows =
+            parse(&format!("{HEAD}e,\"a; r.x=1\",\"mcf, ref\",s,1.50,,,,note,m,\n")).unwrap();
         assert_eq!(
             (rows[0].case.as_str(), rows[0].quantity.as_str(), rows[0].value),
             ("a; r.x=1", "mcf, ref", 1.5)

@@ -66,7 +66,8 @@ tables! {
 /// The shipped experiments by name, in order of their names.
 pub fn experiments() -> Vec<Experiment> {
     let parse = |(name, text): &(&str, &str)| {
-        Experiment::parse(text).unwrap_or_else(|error| panic!("the shipped experiment {name}: {error}"))
+        Experiment::parse(text)
+            .unwrap_or_else(|error| panic!("the shipped experiment {name}: {error}"))
     };
     EXPERIMENTS.iter().map(parse).collect()
 }
@@ -95,7 +96,9 @@ mod tests {
 
     #[test]
     fn nothing_in_the_folders_is_left_behind() {
-        let names = |list: &[(&str, &str)]| list.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+        let names = |list: &[(&str, &str)]| {
+            list.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+        };
         assert_eq!(names(EXPERIMENTS), stems("experiments", "toml"));
         assert_eq!(names(TABLES), stems("experiments/published", "csv"));
         assert_eq!(experiments().len(), EXPERIMENTS.len());

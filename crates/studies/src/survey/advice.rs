@@ -31,14 +31,15 @@ pub enum Advice {
         /// Loading it after an evicting flush, ns.
         evicting_ns: f64,
     },
-    /// What writers at full rate do to a victim; each is named once, under what its own figure says.
+    /// What writers at full rate do to a victim; each is named once, under what its own figure
+    /// says.
     Beside {
         /// The victim.
         victim: String,
         /// Every writer, in the order of the table.
         writers: Vec<Beside>,
-        /// The largest slowdown that is left possible by those that were not seen to slow it; none where that is
-        /// not known.
+        /// The largest slowdown that is left possible by those that were not seen to slow it; none
+        /// where that is not known.
         at_most: Option<f64>,
     },
     /// What is left of a writer's harm at the slowest writer's rate: the mechanism.

@@ -1,5 +1,5 @@
-//! What follows from a survey: a pure function of its figures, which advises nothing that an interval does not
-//! bear out, and nothing that a table beside it denies.
+//! What follows from a survey: a pure function of its figures, which advises nothing that an
+//! interval does not bear out, and nothing that a table beside it denies.
 
 use ringfence_analysis::estimate::Interval;
 use ringfence_experiment::class::Class;
@@ -33,18 +33,26 @@ fn fences(survey: &Survey) -> Option<Advice> {
         })?;
         row.result.ns_per_unit.as_ref().ok().copied()
     };
-    let weak = [Instruction::Flush(Flush::Clwb), Instruction::Flush(Flush::Clflushopt), Instruction::Nt];
-    let instruction = weak.into_iter().find(|instruction| cost(*instruction, FenceAt::Block).is_some())?;
-    let (per_block, per_line) = (cost(instruction, FenceAt::Block)?, cost(instruction, FenceAt::Line)?);
+    let weak =
+        [Instruction::Flush(Flush::Clwb), Instruction::Flush(Flush::Clflushopt), Instruction::Nt];
+    let instruction =
+        weak.into_iter().find(|instruction| cost(*instruction, FenceAt::Block).is_some())?;
+    let (per_block, per_line) =
+        (cost(instruction, FenceAt::Block)?, cost(instruction, FenceAt::Line)?);
     let instruction = instruction.label();
-    (per_line.low > per_block.high).then_some(Advice::FenceOnce { instruction, per_line, per_block })
+    (per_line.low > per_block.high).then_some(Advice::FenceOnce {
+        instruction,
+        per_line,
+        per_block,
+    })
 }
 
 fn keeps_lines(survey: &Survey) -> Option<Advice> {
     let reloads = &survey.probes.reloads;
     let cached_ns = reloads.cached.as_ref()?.median_ns;
     let after = |name: &str| Some(reloads.after.iter().find(|(n, _)| n == name)?.1.median_ns);
-    let (clwb_ns, evicting_ns) = (after("clwb")?, after("clflushopt").or_else(|| after("clflush"))?);
+    let (clwb_ns, evicting_ns) =
+        (after("clwb")?, after("clflushopt").or_else(|| after("clflush"))?);
     let line = if clwb_ns < 2.0 * cached_ns {
         AfterClwb::Kept
     } else if clwb_ns > 0.75 * evicting_ns {

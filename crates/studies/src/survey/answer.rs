@@ -1,12 +1,13 @@
-//! Which flush to use, by what is written, and what it does to others: computed once, from the figures that
-//! the tables show, so that a headline, a tile or a sentence, which print it, cannot say other than they do.
+//! Which flush to use, by what is written, and what it does to others: computed once, from the
+//! figures that the tables show, so that a headline, a tile or a sentence, which print it, cannot
+//! say other than they do.
 //!
-//! There is no one cheapest flush: a log that appends 64 bytes at a time waits for a fence with every line, a
-//! writer of megabytes hardly ever. So the answer is by block. *Cheapest* is a method whose interval no other
-//! one's lies below; those whose intervals meet are told as tied.
+//! There is no one cheapest flush: a log that appends 64 bytes at a time waits for a fence with
+//! every line, a writer of megabytes hardly ever. So the answer is by block. *Cheapest* is a method
+//! whose interval no other one's lies below; those whose intervals meet are told as tied.
 //!
-//! Whether a writer slows somebody down has three answers, since of dozens of intervals at 95 % some leave
-//! out no change by chance: see [`Seen`].
+//! Whether a writer slows somebody down has three answers, since of dozens of intervals at 95 %
+//! some leave out no change by chance: see [`Seen`].
 
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, Verdict};
 use ringfence_machine::units::Bytes;
@@ -23,8 +24,8 @@ pub const WRITTEN: [(Bytes, &str); 3] =
 pub struct Answer {
     /// By block.
     pub blocks: Vec<ForBlock>,
-    /// What writers do to others at full rate: by each instruction in blocks of [`BESIDE`], and by what is
-    /// cheapest in the other blocks.
+    /// What writers do to others at full rate: by each instruction in blocks of [`BESIDE`], and by
+    /// what is cheapest in the other blocks.
     pub harms: Vec<Harm>,
 }
 
@@ -54,7 +55,8 @@ pub struct Method {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seen {
-    /// The victim is slowed down, also at the level at which all of the survey's slowdowns hold together.
+    /// The victim is slowed down, also at the level at which all of the survey's slowdowns hold
+    /// together.
     Slows,
     /// By its own interval, but not once all are taken together.
     Perhaps,
@@ -69,7 +71,9 @@ impl Seen {
     pub fn new(finding: Option<&Finding>, together: Option<&Interval>) -> Self {
         match finding.map(|finding| finding.verdict) {
             None | Some(Verdict::NotEstimable(_)) => Self::NotKnown,
-            Some(Verdict::Slower) if together.is_some_and(|together| together.low > 1.0) => Self::Slows,
+            Some(Verdict::Slower) if together.is_some_and(|together| together.low > 1.0) => {
+                Self::Slows
+            }
             Some(Verdict::Slower) => Self::Perhaps,
             Some(_) => Self::No,
         }

@@ -28,8 +28,10 @@ impl Survey {
 impl Answer {
     /// Of a survey; none where no cost is known.
     pub fn new(survey: &Survey) -> Option<Self> {
-        let blocks: Vec<ForBlock> =
-            WRITTEN.into_iter().filter_map(|(block, what)| for_block(survey, block, what)).collect();
+        let blocks: Vec<ForBlock> = WRITTEN
+            .into_iter()
+            .filter_map(|(block, what)| for_block(survey, block, what))
+            .collect();
         if blocks.is_empty() {
             return None;
         }
@@ -37,12 +39,14 @@ impl Answer {
     }
 }
 
-/// What is cheapest in the blocks that not every instruction writes beside victims, and so is to be measured
-/// there too.
+/// What is cheapest in the blocks that not every instruction writes beside victims, and so is to be
+/// measured there too.
 pub fn cheapest_elsewhere(survey: &Survey) -> Vec<(Bytes, Vec<&'static str>)> {
     let elsewhere = WRITTEN.into_iter().filter(|(block, _)| *block != BESIDE);
     let found = elsewhere.filter_map(|(block, what)| for_block(survey, block, what));
-    found.map(|of| (of.block, of.cheapest().iter().map(|method| method.instruction).collect())).collect()
+    found
+        .map(|of| (of.block, of.cheapest().iter().map(|method| method.instruction).collect()))
+        .collect()
 }
 
 fn durable(row: &CostRow, block: Bytes) -> bool {
@@ -55,13 +59,18 @@ fn durable(row: &CostRow, block: Bytes) -> bool {
 fn for_block(survey: &Survey, block: Bytes, what: &'static str) -> Option<ForBlock> {
     let rows = survey.cost.iter().filter(|row| durable(row, block));
     let mut costs: Vec<(&'static str, Interval)> = rows
-        .filter_map(|row| Some((row.write.instruction.label(), *row.result.ns_per_unit.as_ref().ok()?)))
+        .filter_map(|row| {
+            Some((row.write.instruction.label(), *row.result.ns_per_unit.as_ref().ok()?))
+        })
         .collect();
     costs.sort_by(|a, b| a.1.value.total_cmp(&b.1.value));
     let lowest = costs.iter().map(|(_, cost)| cost.high).min_by(f64::total_cmp)?;
     let methods = costs.into_iter();
-    let methods =
-        methods.map(|(instruction, cost)| Method { instruction, cost, cheapest: cost.low <= lowest });
+    let methods = methods.map(|(instruction, cost)| Method {
+        instruction,
+        cost,
+        cheapest: cost.low <= lowest,
+    });
     Some(ForBlock { block, what, methods: methods.collect() })
 }
 
@@ -76,7 +85,10 @@ fn harms(survey: &Survey) -> Vec<Harm> {
                 slowdown: row.slowdown(),
                 at_most: row.together.map(|together| together.high),
             };
-            match harms.iter_mut().find(|harm| (&harm.instruction, harm.block) == (&row.co_runner, block)) {
+            match harms
+                .iter_mut()
+                .find(|harm| (&harm.instruction, harm.block) == (&row.co_runner, block))
+            {
                 Some(harm) => harm.victims.push(victim),
                 None => {
                     let instruction = row.co_runner.clone();
@@ -89,9 +101,12 @@ fn harms(survey: &Survey) -> Vec<Harm> {
 }
 
 fn precision(tables: &[Neighbours]) -> Option<(f64, f64)> {
-    let effects = tables.iter().flat_map(|table| &table.rows).filter_map(|row| row.result.effect.as_ref());
+    let effects =
+        tables.iter().flat_map(|table| &table.rows).filter_map(|row| row.result.effect.as_ref());
     let mut widths: Vec<f64> = effects
-        .filter_map(|effect| Some(effect.by_class.all.slowdown.as_ref().ok()?.log_half_width().exp_m1()))
+        .filter_map(|effect| {
+            Some(effect.by_class.all.slowdown.as_ref().ok()?.log_half_width().exp_m1())
+        })
         .collect();
     widths.sort_by(f64::total_cmp);
     Some((*widths.get(widths.len() / 2)?, *widths.last()?))

@@ -15,16 +15,17 @@ pub enum Depth {
     Quick,
 }
 
-/// What a durable write costs: instruction, fence placement and block; and, on cold lines of a 4 KiB
-/// block, the parts that the cost is made of.
+/// What a durable write costs: instruction, fence placement and block; and, on cold lines of a 4
+/// KiB block, the parts that the cost is made of.
 pub fn cost(depth: Depth, size: Bytes, seed: u64) -> Experiment {
     const WRITER: &str = "writer";
     let (window, time) = match depth {
         Depth::Full => (Span::ms(20), Span::ms(30_000)),
         Depth::Quick => (Span::ms(5), Span::ms(10_000)),
     };
-    let names =
-        |instructions: &mut dyn Iterator<Item = Instruction>| words(instructions.map(Instruction::name));
+    let names = |instructions: &mut dyn Iterator<Item = Instruction>| {
+        words(instructions.map(Instruction::name))
+    };
     let places = || words([FenceAt::None, FenceAt::Block, FenceAt::Line].map(FenceAt::name));
     let size = || Value::from(size.to_string());
     let tasks = vec![
@@ -106,14 +107,21 @@ pub const BESIDE: Bytes = Bytes::kib(4);
 /// Writers beside a victim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Writers {
-    /// By each instruction in blocks of [`BESIDE`], and in other blocks by those named; with controls.
+    /// By each instruction in blocks of [`BESIDE`], and in other blocks by those named; with
+    /// controls.
     AtFullRate(Vec<(Bytes, Vec<&'static str>)>),
     /// By each instruction in blocks of [`BESIDE`], all held to one rate.
     Paced(Rate),
 }
 
 /// A victim beside writers.
-pub fn neighbours(depth: Depth, victim: &Victim, writers: &Writers, size: Bytes, seed: u64) -> Experiment {
+pub fn neighbours(
+    depth: Depth,
+    victim: &Victim,
+    writers: &Writers,
+    size: Bytes,
+    seed: u64,
+) -> Experiment {
     const VICTIM: &str = "victim";
     const AGGRESSOR: &str = "aggressor";
     let measure = match depth {

@@ -1,4 +1,5 @@
-//! What a durable commit costs in a folder, and, where somebody asks for it, whose writing stalls it there.
+//! What a durable commit costs in a folder, and, where somebody asks for it, whose writing stalls
+//! it there.
 //!
 //! Stalling a disk stalls everybody who uses it, so that a first command does not do it.
 
@@ -73,16 +74,25 @@ fn commits(depth: Depth, dir: &Path, seed: u64) -> Experiment {
         roles: vec![Role { task: OneOrMany::Many(tasks), ..Role::new(COMMITTER, Table::new()) }],
         arms: vec![Arm::new("commit", &[COMMITTER], None)],
         kind: Some(Kind::SurveyFiles),
-        ..Experiment::asking("commits", "What does a durable commit to a file cost here?", COMMITTER)
+        ..Experiment::asking(
+            "commits",
+            "What does a durable commit to a file cost here?",
+            COMMITTER,
+        )
     }
 }
 
 fn stalls(depth: Depth, dir: &Path, seed: u64) -> Experiment {
-    // In 40 s three of them have as many trials as a figure takes, beside commits that take a second each.
+    // In 40 s three of them have as many trials as a figure takes, beside commits that take a
+    // second each.
     let ways: &[DirtyIo] = match depth {
-        Depth::Full => {
-            &[DirtyIo::Wait, DirtyIo::Write, DirtyIo::Fdatasync, DirtyIo::Direct, DirtyIo::Dontcache]
-        }
+        Depth::Full => &[
+            DirtyIo::Wait,
+            DirtyIo::Write,
+            DirtyIo::Fdatasync,
+            DirtyIo::Direct,
+            DirtyIo::Dontcache,
+        ],
         Depth::Quick => &[DirtyIo::Fdatasync, DirtyIo::Direct, DirtyIo::Dontcache],
     };
     let victim = on_disk("commit", dir, [("layout", Layout::Written.name().into())]);
@@ -97,7 +107,11 @@ fn stalls(depth: Depth, dir: &Path, seed: u64) -> Experiment {
             Arm::new("beside", &[COMMITTER, WRITER], Some("alone")),
         ],
         kind: Some(Kind::SurveyFiles),
-        ..Experiment::asking("commits-beside-writers", "Whose writing stalls my commits here?", COMMITTER)
+        ..Experiment::asking(
+            "commits-beside-writers",
+            "Whose writing stalls my commits here?",
+            COMMITTER,
+        )
     }
 }
 
@@ -136,7 +150,9 @@ mod tests {
     fn writers_come_only_where_somebody_asks_for_them() {
         let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
         let files = |disturb| Files { dir: "/data, not a list".into(), disturb };
-        for (depth, expected, writers) in [(Depth::Full, 6, DirtyIo::ALL.len() - 1), (Depth::Quick, 3, 3)] {
+        for (depth, expected, writers) in
+            [(Depth::Full, 6, DirtyIo::ALL.len() - 1), (Depth::Quick, 3, 3)]
+        {
             let [alone] = &files(false).experiments(depth, 1)[..] else { panic!("one experiment") };
             let plan = Plan::new(alone, &topology, None).unwrap();
             let tasks = plan.variants.iter().flatten().map(|variant| &variant.task);

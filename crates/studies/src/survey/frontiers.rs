@@ -14,17 +14,22 @@ impl Survey {
                 Some(Kind::SurveyBeside { victim: of, .. }) => of == victim,
                 _ => false,
             };
-            let parts: Vec<&Frontier> = found.iter().filter(is_one).map(|found| &found.frontier).collect();
-            frontier::merged(&parts).map(|merged| Frontier { victim: Some(victim.into()), ..merged })
+            let parts: Vec<&Frontier> =
+                found.iter().filter(is_one).map(|found| &found.frontier).collect();
+            frontier::merged(&parts)
+                .map(|merged| Frontier { victim: Some(victim.into()), ..merged })
         };
         self.neighbours.iter().filter_map(|table| of_victim(&table.victim)).collect()
     }
 
-    /// That of the victim that was harmed most, by what all intervals together bear out; else the first.
+    /// That of the victim that was harmed most, by what all intervals together bear out; else the
+    /// first.
     pub fn most_harmed(&self, frontiers: &[Frontier]) -> Option<usize> {
         let harm = |frontier: &Frontier| -> f64 {
-            let tables =
-                self.neighbours.iter().filter(|table| Some(&table.victim) == frontier.victim.as_ref());
+            let tables = self
+                .neighbours
+                .iter()
+                .filter(|table| Some(&table.victim) == frontier.victim.as_ref());
             let rows = tables.flat_map(|table| &table.rows).filter_map(|row| row.together);
             rows.map(|slowdown| slowdown.low).fold(1.0, f64::max)
         };

@@ -1,7 +1,8 @@
 //! The survey: what durable writes cost on this machine and whom they disturb, with nothing asked.
 //!
 //! Probes first, since what the kernel says of caches and cores may not be so; then the experiments
-//! of [`experiments`], each a dataset of its own; then [`advice`], which follows from the figures alone.
+//! of [`experiments`], each a dataset of its own; then [`advice`], which follows from the figures
+//! alone.
 
 pub mod advice;
 mod advise;
@@ -55,8 +56,16 @@ mod tests {
         assert_eq!(slowdown("clwb", true).0, Verdict::Slower);
         assert_eq!(slowdown("nt", false).0, Verdict::NoChangeLargerThanMargin);
         // Wider, since it holds together with all the others.
-        let each =
-            *row("clwb", false).result.effect.as_ref().unwrap().by_class.all.slowdown.as_ref().unwrap();
+        let each = *row("clwb", false)
+            .result
+            .effect
+            .as_ref()
+            .unwrap()
+            .by_class
+            .all
+            .slowdown
+            .as_ref()
+            .unwrap();
         let together = row("clwb", false).together.unwrap();
         assert!(together.low < each.low && together.high > each.high);
         // clflush, fenced once a block, is the slowest: 64 B in 103.25 ns, less 5 %.
@@ -99,7 +108,9 @@ mod tests {
         let [alone, beside] = &survey.files[..] else { panic!("two experiments") };
         assert_eq!(alone.results.len(), 3);
         for result in &alone.results {
-            let Task::Commit(commit) = alone.plan.metric_task(result.case) else { panic!("no commit") };
+            let Task::Commit(commit) = alone.plan.metric_task(result.case) else {
+                panic!("no commit")
+            };
             let truth = ns_per_commit(commit);
             assert!((result.ns_per_unit.as_ref().unwrap().value / truth - 1.0).abs() < 0.01);
         }
@@ -114,7 +125,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let was = crate::fixtures::survey_in(dir.path(), zen);
         let mut seen = Vec::new();
-        let is = Survey::open(dir.path(), |dataset| seen.push(dataset.plan.experiment.name.clone())).unwrap();
+        let is =
+            Survey::open(dir.path(), |dataset| seen.push(dataset.plan.experiment.name.clone()))
+                .unwrap();
         let json = |survey: &Survey| serde_json::to_value(survey).unwrap();
         assert_eq!(json(&is), json(&was));
         assert_eq!(seen[..3], ["cost", "neighbours-chase", "neighbours-mcf"]);
@@ -149,13 +162,20 @@ mod tests {
         let survey = survey(zen);
         let beside = |of: &str| {
             let mut all = survey.advice.iter().filter_map(|said| match said {
-                Advice::Beside { victim, writers, at_most } if victim == of => Some((writers, *at_most)),
+                Advice::Beside { victim, writers, at_most } if victim == of => {
+                    Some((writers, *at_most))
+                }
                 _ => None,
             });
             all.next().unwrap()
         };
         let seen = |of: &str, seen: answer::Seen| -> Vec<String> {
-            beside(of).0.iter().filter(|one| one.seen == seen).map(|one| one.writer.clone()).collect()
+            beside(of)
+                .0
+                .iter()
+                .filter(|one| one.seen == seen)
+                .map(|one| one.writer.clone())
+                .collect()
         };
         assert_eq!(seen("chase", answer::Seen::Slows), ["clflush", "clwb", "plain store"]);
         assert!(seen("mcf", answer::Seen::Slows).is_empty());

@@ -43,29 +43,32 @@ pub struct Parts {
     /// A fence after every line.
     #[serde(serialize_with = "serialize_estimate")]
     pub fence_per_line: Part,
-    /// Loading the line again, in ns more than a cached line: the median, no interval. Absent where it
-    /// was not probed.
+    /// Loading the line again, in ns more than a cached line: the median, no interval. Absent where
+    /// it was not probed.
     pub reload: Option<f64>,
 }
 
 /// Takes the parts out of the samples of the survey's cost experiment.
 pub fn parts(plan: &Plan, samples: &[Sample], reloads: &Reloads, level: f64) -> Vec<Parts> {
-    let windows = |instruction: Instruction, line: LineState, fence_at: FenceAt| -> Vec<(u32, Window)> {
-        let is_it = |case: usize| match plan.metric_task(case) {
-            Task::Write(write) => {
-                write.instruction == instruction
-                    && write.line == line
-                    && write.fence_at == fence_at
-                    && write.block.0 == 4096
-            }
-            _ => false,
+    let windows =
+        |instruction: Instruction, line: LineState, fence_at: FenceAt| -> Vec<(u32, Window)> {
+            let is_it = |case: usize| match plan.metric_task(case) {
+                Task::Write(write) => {
+                    write.instruction == instruction
+                        && write.line == line
+                        && write.fence_at == fence_at
+                        && write.block.0 == 4096
+                }
+                _ => false,
+            };
+            samples
+                .iter()
+                .filter(|sample| is_it(sample.case as usize))
+                .map(|sample| {
+                    (sample.trial, Window { units: sample.units as f64, ns: sample.busy_ns as f64 })
+                })
+                .collect()
         };
-        samples
-            .iter()
-            .filter(|sample| is_it(sample.case as usize))
-            .map(|sample| (sample.trial, Window { units: sample.units as f64, ns: sample.busy_ns as f64 }))
-            .collect()
-    };
     let warm = windows(Instruction::None, LineState::Warm, FenceAt::None);
     let cold = windows(Instruction::None, LineState::Cold, FenceAt::None);
     let mut all = Vec::new();
@@ -78,7 +81,11 @@ pub fn parts(plan: &Plan, samples: &[Sample], reloads: &Reloads, level: f64) -> 
         let stream = instruction == Instruction::Nt;
         let before = if stream { &warm } else { &cold };
         let fenced = |at| difference(&windows(instruction, LineState::Cold, at), &unfenced, level);
-        let after = reloads.after.iter().find(|(flush, _)| flush == name).map(|(_, reload)| reload.median_ns);
+        let after = reloads
+            .after
+            .iter()
+            .find(|(flush, _)| flush == name)
+            .map(|(_, reload)| reload.median_ns);
         all.push(Parts {
             instruction: name,
             copy: arithmetic_rate(&warm, level),
@@ -86,7 +93,9 @@ pub fn parts(plan: &Plan, samples: &[Sample], reloads: &Reloads, level: f64) -> 
             flush: difference(&unfenced, before, level),
             fence_per_block: fenced(FenceAt::Block),
             fence_per_line: fenced(FenceAt::Line),
-            reload: after.zip(reloads.cached.as_ref()).map(|(after, cached)| after - cached.median_ns),
+            reload: after
+                .zip(reloads.cached.as_ref())
+                .map(|(after, cached)| after - cached.median_ns),
         });
     }
     all

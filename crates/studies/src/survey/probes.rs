@@ -84,7 +84,8 @@ pub(super) fn probe(machine: &Machine, depth: Depth) -> Probes {
     let latency = curve(Pages::Huge, 3000);
     let latency_small_pages = curve(Pages::Small, 1000);
     let points = latency.as_ref().map_or(&[][..], |latency| &latency.points);
-    let probe::Capacities { caches, memory } = probe::capacities(points, &probe::levels(topology, cpu));
+    let probe::Capacities { caches, memory } =
+        probe::capacities(points, &probe::levels(topology, cpu));
     let Victim { footprint: victim_footprint, from: victim_footprint_from, level: victim_level } =
         victim::choose(&caches, memory.as_ref(), latency_small_pages.as_ref());
 

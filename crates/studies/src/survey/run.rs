@@ -43,13 +43,15 @@ pub fn run(
 }
 
 /// The experiments that a survey would run, as far as they can be told beforehand: its victim sized
-/// after probing, its writers at full rate; without those that are chosen by what was measured first.
+/// after probing, its writers at full rate; without those that are chosen by what was measured
+/// first.
 pub fn planned(options: &Options, machine: &Machine) -> Vec<Experiment> {
     let Options { depth, seed, .. } = *options;
     let size = target_size(machine);
     let victims = experiments::victims(probes::probe(machine, depth).victim_footprint);
     let writers = Writers::AtFullRate(Vec::new());
-    let beside = victims.iter().map(|victim| experiments::neighbours(depth, victim, &writers, size, seed));
+    let beside =
+        victims.iter().map(|victim| experiments::neighbours(depth, victim, &writers, size, seed));
     let files = options.files.iter().flat_map(|files| files.experiments(depth, seed));
     let all = std::iter::once(experiments::cost(depth, size, seed)).chain(beside).chain(files);
     all.map(|experiment| on(machine, experiment)).collect()
@@ -61,7 +63,8 @@ fn on(machine: &Machine, mut experiment: Experiment) -> Experiment {
 }
 
 // Expected seconds of each stage, full and quick: probes, costs, three victims, the same paced.
-const EXPECTED: [(u64, u64); 8] = [(11, 6), (24, 9), (21, 5), (21, 5), (19, 5), (13, 3), (13, 3), (11, 3)];
+const EXPECTED: [(u64, u64); 8] =
+    [(11, 6), (24, 9), (21, 5), (21, 5), (19, 5), (13, 3), (13, 3), (11, 3)];
 
 struct Surveying<'a> {
     options: &'a Options,
@@ -94,7 +97,9 @@ impl Surveying<'_> {
     }
 
     fn in_files(&mut self, number: usize) -> Result<Option<Planned>, StudyError> {
-        let (Some(files), Some(survey)) = (&self.options.files, &mut self.survey) else { return Ok(None) };
+        let (Some(files), Some(survey)) = (&self.options.files, &mut self.survey) else {
+            return Ok(None);
+        };
         if let Some(reason) = files.unmet(&survey.machine) {
             let line = format!("commits to files in {}, because {reason}", files.dir.display());
             note(&mut survey.not_run, [line]);
@@ -162,7 +167,10 @@ impl Study for Surveying<'_> {
             }
             None => {
                 let no_pace = |victim: &Victim| {
-                    format!("{} beside paced writers, because no writer's rate is known", victim.name)
+                    format!(
+                        "{} beside paced writers, because no writer's rate is known",
+                        victim.name
+                    )
                 };
                 note(&mut survey.not_run, victims.iter().map(no_pace));
                 0
@@ -171,7 +179,11 @@ impl Study for Surveying<'_> {
         self.in_files(beside - victims.len() - paced)
     }
 
-    fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>) -> Result<Survey, StudyError> {
+    fn conclude(
+        &mut self,
+        stages: &[Stage],
+        ended_early: Option<&str>,
+    ) -> Result<Survey, StudyError> {
         self.take(stages);
         let survey = self.survey.as_mut().ok_or(StudyError::Interrupted)?;
         survey.ended_early = ended_early.map(str::to_owned);
@@ -182,7 +194,8 @@ impl Study for Surveying<'_> {
 
 fn note_refusals(survey: &mut Survey, plan: &Plan) {
     let name = &plan.experiment.name;
-    let mut reasons: Vec<&str> = plan.not_run.iter().map(|not_run| not_run.reason.as_str()).collect();
+    let mut reasons: Vec<&str> =
+        plan.not_run.iter().map(|not_run| not_run.reason.as_str()).collect();
     reasons.dedup();
     for reason in reasons {
         let cases: Vec<&str> = plan
@@ -191,7 +204,8 @@ fn note_refusals(survey: &mut Survey, plan: &Plan) {
             .filter(|not_run| not_run.reason == reason)
             .map(|not_run| plan.cases[not_run.case].label.as_str())
             .collect();
-        let cases = if cases.len() > 3 { format!("{} cases", cases.len()) } else { cases.join(", ") };
+        let cases =
+            if cases.len() > 3 { format!("{} cases", cases.len()) } else { cases.join(", ") };
         note(&mut survey.not_run, [format!("{name}: {cases}, because {reason}")]);
     }
 }
@@ -211,7 +225,8 @@ fn target_size(machine: &Machine) -> Bytes {
     let cpu = machine.topology.usable().first().unwrap_or(0);
     let cache = machine.topology.llc_size(cpu).map_or(64 << 20, |size| size.0);
     let wanted = (cache * 4).next_power_of_two().clamp(256 << 20, 1 << 30);
-    let free = machine.targets.iter().find(|target| target.name == "dram").and_then(|target| target.free);
+    let free =
+        machine.targets.iter().find(|target| target.name == "dram").and_then(|target| target.free);
     let free = free.map_or(1 << 30, |bytes| bytes.0);
     let fits = (free / 4).max(16 << 20);
     // The largest power of two that fits.

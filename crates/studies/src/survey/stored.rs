@@ -1,5 +1,5 @@
-//! A survey again from its folder: `survey.json` holds what the datasets beside it do not (the probes, and
-//! what was not run), and the figures come from the samples anew.
+//! A survey again from its folder: `survey.json` holds what the datasets beside it do not (the
+//! probes, and what was not run), and the figures come from the samples anew.
 
 use std::path::Path;
 
@@ -33,8 +33,8 @@ pub(crate) fn kept(survey: &Survey) -> crate::Kept {
 }
 
 impl Survey {
-    /// The version of `survey.json` that this program writes; it reads all from 1 on. What version 1 calls otherwise
-    /// is concluded from the samples again.
+    /// The version of `survey.json` that this program writes; it reads all from 1 on. What version
+    /// 1 calls otherwise is concluded from the samples again.
     pub const SCHEMA: u32 = 2;
 
     /// Whether a folder is that of a survey.
@@ -45,8 +45,8 @@ impl Survey {
     /// Reads a survey's folder, dataset by dataset, and shows each to `look`.
     ///
     /// # Errors
-    /// One sentence where it is not a survey's folder, or something in it is damaged or newer than this
-    /// program.
+    /// One sentence where it is not a survey's folder, or something in it is damaged or newer than
+    /// this program.
     pub fn open(dir: &Path, mut look: impl FnMut(&Dataset)) -> Result<Self, DatasetError> {
         let mut survey = read(dir)?;
         let mut datasets = crate::datasets(dir)?;
@@ -54,7 +54,8 @@ impl Survey {
         let is_cost = |dataset: &Dataset| dataset.plan.experiment.kind == Some(Kind::SurveyCost);
         // It is measured first, so that it is there where anything is.
         if !datasets.is_empty() && !datasets.iter().any(is_cost) {
-            let missing = "the part 'cost' is missing, so that the rest cannot be judged: copy the folder again, complete";
+            let missing = "the part 'cost' is missing, so that the rest cannot be judged: copy the \
+                           folder again, complete";
             return Err(DatasetError::usage(dir, missing));
         }
         for dataset in &datasets {
@@ -84,12 +85,14 @@ fn read(dir: &Path) -> Result<Survey, DatasetError> {
     let path = dir.join(FILE);
     if !path.exists() {
         let problem = format!(
-            "this is not a survey's folder (there is no {FILE}); name one that 'ringfence survey' wrote"
+            "this is not a survey's folder (there is no {FILE}); name one that 'ringfence survey' \
+             wrote"
         );
         return Err(DatasetError::usage(dir, problem));
     }
     let damaged = |problem: String| DatasetError::damaged(&path, problem);
-    let broken = |error| damaged(format!("this is not a survey ({error}): restore it as it was written"));
+    let broken =
+        |error| damaged(format!("this is not a survey ({error}): restore it as it was written"));
     let value: Value = serde_json::from_str(&files::read(&path)?).map_err(broken)?;
     match value.get("schema").and_then(Value::as_u64) {
         Some(version) if (1..=u64::from(Survey::SCHEMA)).contains(&version) => {}
@@ -101,7 +104,8 @@ fn read(dir: &Path) -> Result<Survey, DatasetError> {
         }
         _ => {
             return Err(damaged(
-                "there is no schema version that this program knows: restore it as it was written".into(),
+                "there is no schema version that this program knows: restore it as it was written"
+                    .into(),
             ));
         }
     }
@@ -127,7 +131,9 @@ fn read(dir: &Path) -> Result<Survey, DatasetError> {
 
 // As they are measured, so that victims come in that order.
 fn place(kind: Option<&Kind>) -> (usize, usize) {
-    let order = |of: &String| experiments::VICTIMS.iter().position(|known| known == of).unwrap_or(usize::MAX);
+    let order = |of: &String| {
+        experiments::VICTIMS.iter().position(|known| known == of).unwrap_or(usize::MAX)
+    };
     match kind {
         Some(Kind::SurveyCost) => (0, 0),
         Some(Kind::SurveyBeside { victim, paced }) => (1 + usize::from(*paced), order(victim)),

@@ -87,8 +87,8 @@ pub struct NeighbourRow {
     pub paced: bool,
     /// What came of it, at 95 %.
     pub result: CaseResult,
-    /// The slowdown at a level at which all of the survey's slowdowns hold together: what advice may
-    /// rest on.
+    /// The slowdown at a level at which all of the survey's slowdowns hold together: what advice
+    /// may rest on.
     pub together: Option<Interval>,
     /// What is said of it, wherever something is.
     pub seen: Seen,
@@ -134,7 +134,8 @@ impl Survey {
         let Some(case) = plan.measured().first().copied() else { return };
         let table = self.neighbours.iter().find(|table| table.victim == victim);
         let here = plan.cases.iter().filter(|case| case.baseline.is_some()).count();
-        // Of all victims, whether measured yet or not: beside each co-runner, and beside each paced writer.
+        // Of all victims, whether measured yet or not: beside each co-runner, and beside each paced
+        // writer.
         let at_full_rate = if paced { table.map_or(0, |table| table.rows.len()) } else { here };
         let slowdowns = VICTIMS.len() * (at_full_rate + Instruction::in_memory().count());
         let rows = neighbour_rows(plan, samples, paced, slowdowns);
@@ -148,12 +149,13 @@ impl Survey {
         }
     }
 
-    /// A rate that every writer of [`BESIDE`] blocks reached beside every victim at its full rate. Paced writers do not
-    /// count: they would set a lower pace each time.
+    /// A rate that every writer of [`BESIDE`] blocks reached beside every victim at its full rate.
+    /// Paced writers do not count: they would set a lower pace each time.
     pub fn slowest_writer(&self) -> Option<Rate> {
         let rows = self.neighbours.iter().flat_map(|table| &table.rows);
         let rows = rows.filter(|row| !row.paced && row.block == Some(BESIDE));
-        let rates = rows.flat_map(|row| &row.result.co_runners).filter_map(|other| other.bytes_per_s);
+        let rates =
+            rows.flat_map(|row| &row.result.co_runners).filter_map(|other| other.bytes_per_s);
         let lowest = rates.min_by(f64::total_cmp)?;
         // A round figure a little below: a pace is to be met by everybody.
         let mib = (lowest * 0.95 / (1 << 20) as f64).floor().max(1.0);
@@ -184,7 +186,12 @@ fn cost_rows(plan: &Plan, results: Vec<CaseResult>) -> Vec<CostRow> {
     rows.collect()
 }
 
-fn neighbour_rows(plan: &Plan, samples: &[Sample], paced: bool, slowdowns: usize) -> Vec<NeighbourRow> {
+fn neighbour_rows(
+    plan: &Plan,
+    samples: &[Sample],
+    paced: bool,
+    slowdowns: usize,
+) -> Vec<NeighbourRow> {
     let name = |case: usize| {
         let co_runner = plan.cases[case].active.iter().find(|active| active.role != plan.metric)?;
         Some(match &plan.variants[co_runner.role][co_runner.variant].task {
@@ -194,7 +201,8 @@ fn neighbour_rows(plan: &Plan, samples: &[Sample], paced: bool, slowdowns: usize
     };
     let each = results::results(plan, samples, LEVEL);
     // Bonferroni: among so many intervals at 95 % some would miss by chance.
-    let together = results::main_estimates(plan, samples, 1.0 - (1.0 - LEVEL) / slowdowns.max(1) as f64);
+    let together =
+        results::main_estimates(plan, samples, 1.0 - (1.0 - LEVEL) / slowdowns.max(1) as f64);
     let rows = each.into_iter().zip(together).filter_map(|(result, together)| {
         let together = together.ok();
         let finding = result.effect.as_ref().map(|effect| &effect.finding);
@@ -204,7 +212,15 @@ fn neighbour_rows(plan: &Plan, samples: &[Sample], paced: bool, slowdowns: usize
             Some(block) if block != BESIDE => format!("{co_runner} {block}"),
             _ => co_runner.to_owned(),
         };
-        Some(NeighbourRow { co_runner: co_runner.into(), block, label, paced, together, seen, result })
+        Some(NeighbourRow {
+            co_runner: co_runner.into(),
+            block,
+            label,
+            paced,
+            together,
+            seen,
+            result,
+        })
     });
     rows.collect()
 }

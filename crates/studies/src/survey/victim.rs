@@ -1,8 +1,9 @@
 //! How large the survey's chase is, and whether it waits at each start for what it is meant to.
 //!
-//! The rule: the middle, on a log scale, of the footprints that were measured on the plateau of the cache
-//! above L2, and at most half of what that cache was measured to hold. Where no such plateau was seen the
-//! chase is one of memory, twice as large as the first footprint on memory's plateau, and said to be.
+//! The rule: the middle, on a log scale, of the footprints that were measured on the plateau of the
+//! cache above L2, and at most half of what that cache was measured to hold. Where no such plateau
+//! was seen the chase is one of memory, twice as large as the first footprint on memory's plateau,
+//! and said to be.
 
 use ringfence_experiment::start::Start;
 use ringfence_machine::probe::{Capacity, Footprints, Plateau};
@@ -16,9 +17,11 @@ pub struct Level {
     pub name: String,
     /// ns per load at the footprint, from the curve in the pages that the chase uses.
     pub ns: f64,
-    /// A chase that is faster answers from a smaller cache: a third of the way to it, on a log scale.
+    /// A chase that is faster answers from a smaller cache: a third of the way to it, on a log
+    /// scale.
     pub from_ns: f64,
-    /// A chase that is slower goes on to what lies behind: a third of the way to it, on a log scale.
+    /// A chase that is slower goes on to what lies behind: a third of the way to it, on a log
+    /// scale.
     pub to_ns: f64,
 }
 
@@ -47,14 +50,24 @@ pub(super) struct Victim {
 /// Where nothing lies behind or below a level that was measured, how far its latency may be off.
 const MARGIN: f64 = 1.5;
 
-/// Chooses the chase for what was measured. `small` is the curve in 4 KiB pages, in which the chase runs.
-pub(super) fn choose(caches: &[Capacity], memory: Option<&Plateau>, small: Option<&Footprints>) -> Victim {
+/// Chooses the chase for what was measured. `small` is the curve in 4 KiB pages, in which the chase
+/// runs.
+pub(super) fn choose(
+    caches: &[Capacity],
+    memory: Option<&Plateau>,
+    small: Option<&Footprints>,
+) -> Victim {
     let last = caches.iter().rev().find(|cache| cache.level > 2);
     let l2 = caches.iter().find(|cache| cache.level == 2);
-    let at =
-        |footprint: Bytes, otherwise: f64| small.and_then(|curve| curve.at(footprint)).unwrap_or(otherwise);
+    let at = |footprint: Bytes, otherwise: f64| {
+        small.and_then(|curve| curve.at(footprint)).unwrap_or(otherwise)
+    };
     let below = |of: &str| {
-        caches.iter().rev().filter(|cache| format!("L{}", cache.level) != of).find_map(|c| c.plateau_ns)
+        caches
+            .iter()
+            .rev()
+            .filter(|cache| format!("L{}", cache.level) != of)
+            .find_map(|c| c.plateau_ns)
     };
     if let Some(cache) = last
         && let (Some(from), Some(holds), Some(ns)) = (cache.from, cache.at_least, cache.plateau_ns)
@@ -62,11 +75,16 @@ pub(super) fn choose(caches: &[Capacity], memory: Option<&Plateau>, small: Optio
         let middle = (from.0 as f64 * holds.0 as f64).sqrt();
         let footprint = round(middle.min((holds.0 as f64 / 2.0).max(from.0 as f64)), from);
         let name = format!("L{}", cache.level);
-        let level =
-            Level::around(at(footprint, ns), below(&name), memory.map(|memory| memory.ns), name.clone());
+        let level = Level::around(
+            at(footprint, ns),
+            below(&name),
+            memory.map(|memory| memory.ns),
+            name.clone(),
+        );
         let narrow = if holds.0 < 4 * from.0 { "; that plateau is narrow" } else { "" };
         let from = format!(
-            "well inside {name}, which answers in {ns:.1} ns from {from} on and holds {holds}{narrow}"
+            "well inside {name}, which answers in {ns:.1} ns from {from} on and holds \
+             {holds}{narrow}"
         );
         return Victim { footprint, from, level: Some(level) };
     }
@@ -75,17 +93,25 @@ pub(super) fn choose(caches: &[Capacity], memory: Option<&Plateau>, small: Optio
         let level = Level::around(at(footprint, memory.ns), below("memory"), None, "memory".into());
         let why = match (last, l2) {
             (Some(cache), _) => {
-                format!("no plateau of L{} was seen: others use it, or it is not there", cache.level)
+                format!(
+                    "no plateau of L{} was seen: others use it, or it is not there",
+                    cache.level
+                )
             }
             (None, _) => "no cache above L2 is known".into(),
         };
-        return Victim { footprint, from: format!("a chase of memory, since {why}"), level: Some(level) };
+        return Victim {
+            footprint,
+            from: format!("a chase of memory, since {why}"),
+            level: Some(level),
+        };
     }
     let nominal = |cache: Option<&Capacity>| cache.map(|cache| cache.nominal.0 as f64);
     match (nominal(l2), nominal(last)) {
         (Some(l2), Some(last)) => Victim {
             footprint: round((l2 * last).sqrt().min(last / 2.0), Bytes(0)),
-            from: "midway, on a log scale, between L2 and the last-level cache by name; neither was measured"
+            from: "midway, on a log scale, between L2 and the last-level cache by name; neither \
+                   was measured"
                 .into(),
             level: None,
         },
@@ -175,11 +201,15 @@ mod tests {
         use crate::survey::Probes;
         use crate::survey::conclude::outside;
         let victim = chosen(&curves::xeon_guest_l3_260mib());
-        let probes =
-            Probes { victim_footprint: victim.footprint, victim_level: victim.level, ..Probes::default() };
+        let probes = Probes {
+            victim_footprint: victim.footprint,
+            victim_level: victim.level,
+            ..Probes::default()
+        };
         let start = |trial: u32, ns: f64| Start { trial, instance: 0, variant: 0, ns };
         assert_eq!(outside(&probes, "neighbours-chase", &[start(0, 35.0), start(1, 34.0)]), None);
-        let told = outside(&probes, "neighbours-chase", &[start(0, 35.0), start(1, 123.0)]).unwrap();
+        let told =
+            outside(&probes, "neighbours-chase", &[start(0, 35.0), start(1, 123.0)]).unwrap();
         assert_eq!((told.footprint, told.level.name.as_str()), (Bytes::mib(4), "L3"));
         assert_eq!((told.starts, told.outside), (2, vec![start(1, 123.0)]));
         assert_eq!(outside(&Probes::default(), "neighbours-chase", &[start(0, 1.0)]), None);

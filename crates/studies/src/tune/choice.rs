@@ -34,7 +34,9 @@ impl Costs {
         let cost = |(case, estimate): (usize, ringfence_analysis::estimate::Estimate)| match plan
             .metric_task(case)
         {
-            Task::Write(write) => Some((write.instruction, write.block, write.batch, estimate.ok()?.value)),
+            Task::Write(write) => {
+                Some((write.instruction, write.block, write.batch, estimate.ok()?.value))
+            }
             _ => None,
         };
         Self { all: plan.measured().into_iter().zip(estimates).filter_map(cost).collect() }
@@ -75,8 +77,10 @@ impl Choice {
 
     /// PMDK's, with the best instruction that this processor has.
     pub fn pmdk(supported: impl Fn(Flush) -> bool) -> Self {
-        let instruction =
-            Flush::GENTLEST_FIRST.into_iter().find(|flush| supported(*flush)).unwrap_or(Flush::Clflush);
+        let instruction = Flush::GENTLEST_FIRST
+            .into_iter()
+            .find(|flush| supported(*flush))
+            .unwrap_or(Flush::Clflush);
         Self { instruction, nt_threshold: Some(PMDK_THRESHOLD), batch: 1 }
     }
 }
@@ -89,17 +93,19 @@ pub fn instruction(method: Method) -> Instruction {
     }
 }
 
-/// The instruction and threshold whose costs are least over all block sizes, each size counting alike
-/// (the sum of their logarithms), and the batch at which a further one brings little. `None` where costs
-/// are missing.
+/// The instruction and threshold whose costs are least over all block sizes, each size counting
+/// alike (the sum of their logarithms), and the batch at which a further one brings little. `None`
+/// where costs are missing.
 pub fn choose(costs: &Costs) -> Option<Choice> {
     let log = |method: Method, block: Bytes| costs.of(instruction(method), block, 1).map(f64::ln);
     let mut best: Option<(f64, Choice)> = None;
     for flush in Flush::GENTLEST_FIRST {
         for first_nt in (0..=BLOCKS.len()).rev() {
-            let method =
-                |index: usize| if index < first_nt { Method::Flush(flush) } else { Method::NonTemporal };
-            let total: Option<f64> = (0..BLOCKS.len()).map(|index| log(method(index), BLOCKS[index])).sum();
+            let method = |index: usize| {
+                if index < first_nt { Method::Flush(flush) } else { Method::NonTemporal }
+            };
+            let total: Option<f64> =
+                (0..BLOCKS.len()).map(|index| log(method(index), BLOCKS[index])).sum();
             let Some(total) = total else { continue };
             let threshold = BLOCKS.get(first_nt).map(|block| block.0);
             let choice = Choice { instruction: flush, nt_threshold: threshold, batch: 1 };
@@ -153,7 +159,8 @@ mod tests {
         // 20 + 100/n against 5 + 400/n: equal at n = 20 lines, so from 2 KiB on among the sizes.
         let choice = choose(&costs([20.0, 20.0, 150.0], 5.0, 400.0)).unwrap();
         assert_eq!((choice.instruction, choice.nt_threshold), (Flush::Clwb, Some(2048)));
-        // By hand: 120, 70, 45, 32.5, 26.25 ns at 1, 2, 4, 8, 16: only 16 is within a tenth of 26.25.
+        // By hand: 120, 70, 45, 32.5, 26.25 ns at 1, 2, 4, 8, 16: only 16 is within a tenth of
+        // 26.25.
         assert_eq!(choice.batch, 16);
     }
 

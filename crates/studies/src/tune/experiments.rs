@@ -3,7 +3,9 @@
 use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_experiment::task::{Instruction, words};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Arm, Experiment, Kind, Measure, OneOrMany, Placement, PlacementKind, Role};
+use ringfence_experiment::{
+    Arm, Experiment, Kind, Measure, OneOrMany, Placement, PlacementKind, Role,
+};
 use ringfence_machine::units::Bytes;
 use toml::{Table, Value};
 
@@ -14,7 +16,8 @@ const WRITER: &str = "writer";
 
 /// The costs of all methods: block sizes, and batches at the smallest.
 pub fn costs(question: &Question) -> Experiment {
-    let strings = |values: &[String]| Value::Array(values.iter().map(|v| Value::String(v.clone())).collect());
+    let strings =
+        |values: &[String]| Value::Array(values.iter().map(|v| Value::String(v.clone())).collect());
     let all = words(Instruction::flushing().map(Instruction::name));
     let mut by_block = target(question);
     by_block.insert("instruction".into(), all.clone());
@@ -29,8 +32,10 @@ pub fn costs(question: &Question) -> Experiment {
     let mut experiment =
         experiment(question, "costs", "Which method to make a store durable is cheapest here?", 0);
     experiment.kind = Some(Kind::TuneCosts);
-    experiment.roles =
-        vec![Role { task: OneOrMany::Many(vec![by_block, by_batch]), ..Role::new(WRITER, Table::new()) }];
+    experiment.roles = vec![Role {
+        task: OneOrMany::Many(vec![by_block, by_batch]),
+        ..Role::new(WRITER, Table::new())
+    }];
     experiment.arms = vec![Arm::new("write", &[WRITER], None)];
     experiment
 }
@@ -63,7 +68,8 @@ pub fn confirmation(question: &Question, choice: &Choice, pmdk: &Choice) -> Opti
         experiment.arms.extend([before, after]);
     }
     experiment.kind = Some(Kind::TuneConfirmation);
-    experiment.roles = vec![Role { task: OneOrMany::Many(tasks), ..Role::new(WRITER, Table::new()) }];
+    experiment.roles =
+        vec![Role { task: OneOrMany::Many(tasks), ..Role::new(WRITER, Table::new()) }];
     Some(experiment)
 }
 
@@ -127,7 +133,8 @@ mod tests {
         let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
         let pmdk = Choice::pmdk(|_| true);
         let choice = Choice { instruction: Flush::Clwb, nt_threshold: Some(1024), batch: 1 };
-        let plan = Plan::new(&confirmation(&question, &choice, &pmdk).unwrap(), &topology, None).unwrap();
+        let plan =
+            Plan::new(&confirmation(&question, &choice, &pmdk).unwrap(), &topology, None).unwrap();
         let compared: Vec<String> = plan
             .cases
             .iter()

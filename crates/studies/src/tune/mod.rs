@@ -1,11 +1,12 @@
 //! `tune`: the cheapest method to make stores durable on a target, confirmed, as a policy file.
 //!
-//! The *costs* of every flush instruction and of non-temporal stores are measured over block sizes and
-//! batches; from them [`choice`] takes the instruction and the threshold that are cheapest over all
-//! sizes. The *confirmation* measures, on fresh trials, what that gains over PMDK's fixed rule wherever
-//! the two differ. Where a victim is given, [`crate::prove`] holds a writer by that policy against the
-//! budget and, if it must, finds the gentler instruction or the pace that keeps it.
-//! Last, the *prices* of single instructions are measured, for those who are told of one that is not needed.
+//! The *costs* of every flush instruction and of non-temporal stores are measured over block sizes
+//! and batches; from them [`choice`] takes the instruction and the threshold that are cheapest over
+//! all sizes. The *confirmation* measures, on fresh trials, what that gains over PMDK's fixed rule
+//! wherever the two differ. Where a victim is given, [`crate::prove`] holds a writer by that policy
+//! against the budget and, if it must, finds the gentler instruction or the pace that keeps it.
+//! Last, the *prices* of single instructions are measured, for those who are told of one that is
+//! not needed.
 
 pub mod choice;
 mod experiments;

@@ -1,11 +1,11 @@
 //! What single instructions cost, for those who are told that one of theirs is not needed.
 //!
-//! A flush of a line that was stored to, a flush of one that was not, and a fence with nothing to wait for:
-//! each a batch of the same between two readings of the clock, a round after the other, and of all rounds the
-//! median. A flush is priced with its share of one fence for the whole batch. A batch is long, since the first
-//! few dozen are only put into buffers, and paid by whoever comes next: they are prices where the processor is kept
-//! busy, and a single one may hide behind other work. The calling thread is not pinned: a round in which it moves
-//! is one of many.
+//! A flush of a line that was stored to, a flush of one that was not, and a fence with nothing to
+//! wait for: each a batch of the same between two readings of the clock, a round after the other,
+//! and of all rounds the median. A flush is priced with its share of one fence for the whole batch.
+//! A batch is long, since the first few dozen are only put into buffers, and paid by whoever comes
+//! next: they are prices where the processor is kept busy, and a single one may hide behind other
+//! work. The calling thread is not pinned: a round in which it moves is one of many.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -27,25 +27,34 @@ const WARM_UP: usize = 16;
 /// # Errors
 /// In a sentence, where the target cannot be mapped.
 pub fn measure(question: &Question, instruction: Flush) -> Result<Prices, String> {
-    let len = usize::try_from(question.size.0).map_err(|_| format!("{} cannot be mapped", question.size))?;
+    let len = usize::try_from(question.size.0)
+        .map_err(|_| format!("{} cannot be mapped", question.size))?;
     let request = Request { medium: question.target.medium(), len, pages: Pages::Base };
     let region = Region::map(&request).map_err(|error| error.to_string())?;
     let scratch = Scratch::new(region);
-    let (Some(lines), Some(flusher)) = (scratch.lines().get(..LINES), Flusher::new(instruction)) else {
+    let (Some(lines), Some(flusher)) = (scratch.lines().get(..LINES), Flusher::new(instruction))
+    else {
         return Err(format!("{LINES} lines and {instruction} are needed to measure it"));
     };
     let flush = || {
         flusher.flush_each(lines.iter());
         isa::sfence();
     };
-    let (mut clock, mut dirty, mut clean, mut fence) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut clock, mut dirty, mut clean, mut fence) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..WARM_UP + ROUNDS {
         lines.iter().for_each(|line| line[0].store(round as u8, Ordering::Relaxed));
         isa::mfence();
-        let times =
-            [timed(|| ()), timed(flush), timed(flush), timed(|| (0..LINES).for_each(|_| isa::sfence()))];
+        let times = [
+            timed(|| ()),
+            timed(flush),
+            timed(flush),
+            timed(|| (0..LINES).for_each(|_| isa::sfence())),
+        ];
         if round >= WARM_UP {
-            for (of, time) in [&mut clock, &mut dirty, &mut clean, &mut fence].into_iter().zip(times) {
+            for (of, time) in
+                [&mut clock, &mut dirty, &mut clean, &mut fence].into_iter().zip(times)
+            {
                 of.push(time);
             }
         }

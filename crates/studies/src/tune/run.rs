@@ -35,7 +35,8 @@ pub struct Tuned {
     pub fell_back: bool,
     /// The victim, where one was given.
     pub proof: Option<Proof>,
-    /// The policy as text; absent where the victim's budget is not shown to be met, or something failed.
+    /// The policy as text; absent where the victim's budget is not shown to be met, or something
+    /// failed.
     pub policy: Option<String>,
     /// Why the policy does not say what single instructions cost, where it does not.
     pub unpriced: Option<String>,
@@ -51,7 +52,8 @@ pub struct Tuned {
 /// One sentence.
 pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
     let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
-    Plan::new(&experiments::costs(question), &machine.topology, machine.features.as_ref()).map_err(usage)?;
+    Plan::new(&experiments::costs(question), &machine.topology, machine.features.as_ref())
+        .map_err(usage)?;
     if machine.simulated.is_some() {
         let plan = plan_of(&experiments::costs(question), machine)?;
         if let Some(why) = plan.nothing_to_measure() {
@@ -71,7 +73,15 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
 pub fn run(question: &Question, here: &mut Here) -> Result<Tuned, StudyError> {
     check(question, here.machine)?;
     let (machine, pmdk) = (here.machine, pmdk(here.machine)?);
-    let tuning = Tuning { question, machine, pmdk, dir: here.dir, proof: None, policy: None, unpriced: None };
+    let tuning = Tuning {
+        question,
+        machine,
+        pmdk,
+        dir: here.dir,
+        proof: None,
+        policy: None,
+        unpriced: None,
+    };
     Ok(crate::carry_out(&mut { tuning }, here)?.findings)
 }
 
@@ -103,7 +113,10 @@ impl Study for Tuning<'_> {
             Ok(Some(Planned { name: name.into(), dir, experiment }))
         };
         let Some(costs) = stages.first() else {
-            return planned("what each method costs", self.on_it(experiments::costs(self.question)));
+            return planned(
+                "what each method costs",
+                self.on_it(experiments::costs(self.question)),
+            );
         };
         let choice = self.choice(costs, None)?;
         if let [_] = stages
@@ -115,7 +128,11 @@ impl Study for Tuning<'_> {
         Ok(None)
     }
 
-    fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>) -> Result<Tuned, StudyError> {
+    fn conclude(
+        &mut self,
+        stages: &[Stage],
+        ended_early: Option<&str>,
+    ) -> Result<Tuned, StudyError> {
         let costs = stages.first().ok_or(StudyError::Interrupted)?;
         let confirmed = stages.get(1).map_or(Vec::new(), figures);
         Ok(Tuned {
@@ -174,7 +191,8 @@ impl Tuning<'_> {
         }
         if let Some(asked) = beside(question, &choice) {
             let dir = self.dir.join("victim");
-            let proved = prove::run(&asked, &mut Here::new(here.machine, &dir, here.stop, here.watch))?;
+            let proved =
+                prove::run(&asked, &mut Here::new(here.machine, &dir, here.stop, here.watch))?;
             met = apply(&mut policy, question, &proved.findings);
             self.proof = Some(proved.findings);
             if let Some(why) = proved.ended_early {
@@ -195,7 +213,8 @@ impl Tuning<'_> {
 
 // Slower at some size, and faster at none: what was seen before was noise.
 fn speaks_against(confirmed: &[CaseResult]) -> bool {
-    let verdicts = || confirmed.iter().filter_map(|result| Some(result.effect.as_ref()?.finding.verdict));
+    let verdicts =
+        || confirmed.iter().filter_map(|result| Some(result.effect.as_ref()?.finding.verdict));
     verdicts().any(|verdict| verdict == ringfence_analysis::estimate::Verdict::Slower)
         && !verdicts().any(|verdict| verdict == ringfence_analysis::estimate::Verdict::Faster)
 }
@@ -241,7 +260,8 @@ fn apply(policy: &mut Policy, question: &Question, proof: &Proof) -> bool {
             }
         }
     }
-    if let Some(pace) = value("pace").and_then(|text| text.parse::<ringfence_experiment::units::Rate>().ok())
+    if let Some(pace) =
+        value("pace").and_then(|text| text.parse::<ringfence_experiment::units::Rate>().ok())
     {
         policy.pace = Some(pace.0.0);
     }

@@ -1,7 +1,8 @@
-//! eADR: what is in a cache survives, so that plain stores and a fence are durable, and flushes can be left out.
+//! eADR: what is in a cache survives, so that plain stores and a fence are durable, and flushes can
+//! be left out.
 //!
-//! A flush that is there costs what it costs: no instruction is faster for it. What changes is which writes are
-//! durable, so that they are compared across instructions here.
+//! A flush that is there costs what it costs: no instruction is faster for it. What changes is
+//! which writes are durable, so that they are compared across instructions here.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use ringfence_experiment::task::{FenceAt, Instruction, Target, Task, Write};
 use ringfence_machine::Machine;
 use serde::Serialize;
 
-/// A write without flushes on the machine whose caches survive, against the cheapest that is durable without that.
+/// A write without flushes on the machine whose caches survive, against the cheapest that is
+/// durable without that.
 #[derive(Debug, Clone, Serialize)]
 pub struct Elided {
     /// What sets the case without flushes apart, in words.
@@ -35,10 +37,13 @@ pub fn elided(before: &Dataset, after: &Dataset, level: f64, margin: f64) -> Vec
     };
     let (before_logs, after_logs) = (logs(before), logs(after));
     let mean = |case: &usize| {
-        before_logs.get(case).map_or(f64::INFINITY, |logs| logs.iter().sum::<f64>() / logs.len() as f64)
+        before_logs
+            .get(case)
+            .map_or(f64::INFINITY, |logs| logs.iter().sum::<f64>() / logs.len() as f64)
     };
     let plain = after.plan.measured().into_iter().filter_map(|case| {
-        let write = writer(&after.plan, case).filter(|write| write.instruction == Instruction::None)?;
+        let write =
+            writer(&after.plan, case).filter(|write| write.instruction == Instruction::None)?;
         let cheapest = before.plan.measured().into_iter().filter(|other| {
             writer(&before.plan, *other).is_some_and(|other| {
                 matches!(other.instruction, Instruction::Flush(_) | Instruction::Nt)
@@ -65,7 +70,8 @@ pub fn elided(before: &Dataset, after: &Dataset, level: f64, margin: f64) -> Vec
         .collect()
 }
 
-// The writer to persistent memory whose cost a case is, if it fences: what no fence follows is durable at no known time.
+// The writer to persistent memory whose cost a case is, if it fences: what no fence follows is
+// durable at no known time.
 fn writer(plan: &Plan, case: usize) -> Option<&Write> {
     match plan.metric_task(case) {
         Task::Write(write)
@@ -83,6 +89,9 @@ fn writer(plan: &Plan, case: usize) -> Option<&Write> {
 fn caches_survive(dataset: &Dataset) -> bool {
     let machine = serde_json::from_value::<Machine>(dataset.machine.clone());
     machine.is_ok_and(|machine| {
-        machine.targets.iter().any(|target| target.persistence_domain.as_deref() == Some("cpu_cache"))
+        machine
+            .targets
+            .iter()
+            .any(|target| target.persistence_domain.as_deref() == Some("cpu_cache"))
     })
 }

@@ -1,7 +1,9 @@
-//! `whatif`: one plan on a described machine, and on the same machine with some of its values changed.
+//! `whatif`: one plan on a described machine, and on the same machine with some of its values
+//! changed.
 //!
-//! Nothing is measured. Both datasets are simulated with one seed, so that trials of equal numbers begin alike and are
-//! compared with each other: what does not depend on the change comes out the same to the last digit.
+//! Nothing is measured. Both datasets are simulated with one seed, so that trials of equal numbers
+//! begin alike and are compared with each other: what does not depend on the change comes out the
+//! same to the last digit.
 
 mod elided;
 
@@ -42,7 +44,8 @@ pub struct WhatIf {
     pub changes: Vec<Change>,
     /// Case by case, the changed machine against the other.
     pub comparison: Comparison,
-    /// Writes that need no flush where caches survive, against those that do on the machine as it is.
+    /// Writes that need no flush where caches survive, against those that do on the machine as it
+    /// is.
     pub elided: Vec<Elided>,
 }
 
@@ -74,7 +77,8 @@ impl Files {
     /// Where it cannot be written.
     pub fn keep(&self, machine: &str, changes: &[Change]) -> Result<(), StudyError> {
         let changes = changes.to_vec();
-        let record = Record { schema: SCHEMA, kind: "whatif".into(), machine: machine.into(), changes };
+        let record =
+            Record { schema: SCHEMA, kind: "whatif".into(), machine: machine.into(), changes };
         Kept::new(Self::RECORD, &record).write(&self.0)
     }
 
@@ -87,8 +91,9 @@ impl Files {
         let text = text_file::read(&path, text_file::LONGEST).map_err(|error| {
             format!("{}: {error}; name a folder that 'ringfence whatif' wrote", path.display())
         })?;
-        let record: Record = serde_json::from_str(&text)
-            .map_err(|error| format!("{}: {error}; restore it as it was written", path.display()))?;
+        let record: Record = serde_json::from_str(&text).map_err(|error| {
+            format!("{}: {error}; restore it as it was written", path.display())
+        })?;
         let open = |dir: PathBuf| Dataset::open(&dir).map_err(|error| error.to_string());
         let (before, after) = (open(self.unchanged())?, open(self.changed())?);
         conclude(&record, &before, &after).map_err(|error| error.to_string())
@@ -99,7 +104,11 @@ impl Files {
 ///
 /// # Errors
 /// Where no case was simulated on both machines.
-pub fn conclude(record: &Record, before: &Dataset, after: &Dataset) -> Result<WhatIf, CompareError> {
+pub fn conclude(
+    record: &Record,
+    before: &Dataset,
+    after: &Dataset,
+) -> Result<WhatIf, CompareError> {
     let mut comparison = compare_as(before, after, Trials::Paired)?;
     // When a simulation ran says nothing.
     comparison.differences.retain(|difference| difference.what != "date");

@@ -151,12 +151,19 @@ fn scenarios_that_fail_fail_the_test_with_their_words() {
     let said = *std::panic::catch_unwind(run).unwrap_err().downcast::<String>().unwrap();
     assert!(said.starts_with("3 of 4 scenarios failed"), "{said}");
     assert!(
-        said.contains("FAILED panics: this one is\n    to panic (crates/testbed/tests/testbed/machine.rs:"),
+        said.contains(
+            "FAILED panics: this one is\n    to panic (crates/testbed/tests/testbed/machine.rs:"
+        ),
         "{said}"
     );
-    assert!(said.contains("FAILED leaves_something_behind: it left behind: there is /tmp/left"), "{said}");
     assert!(
-        said.contains("FAILED comes_too_late: not run: since leaves_something_behind: there is /tmp/left"),
+        said.contains("FAILED leaves_something_behind: it left behind: there is /tmp/left"),
+        "{said}"
+    );
+    assert!(
+        said.contains(
+            "FAILED comes_too_late: not run: since leaves_something_behind: there is /tmp/left"
+        ),
         "{said}"
     );
 }

@@ -144,8 +144,12 @@ fn without_rdt_the_kernel_mounts_nothing() {
     let Some(testbed) = or_skip("without_rdt_the_kernel_mounts_nothing") else { return };
     let testbed = testbed.profile("none");
     let why = testbed.mount("-").try_run("true").unwrap_err();
-    assert!(why.contains("exit code 125") && why.contains("resctrl does not mount with 'rw'"), "{why}");
-    let output = testbed.run("ls /sys/fs/resctrl; mount -t resctrl resctrl /sys/fs/resctrl; echo $?");
+    assert!(
+        why.contains("exit code 125") && why.contains("resctrl does not mount with 'rw'"),
+        "{why}"
+    );
+    let output =
+        testbed.run("ls /sys/fs/resctrl; mount -t resctrl resctrl /sys/fs/resctrl; echo $?");
     assert!(
         output.stdout.ends_with("255\n") && output.stderr.contains("No such file or directory"),
         "{output}"
@@ -157,8 +161,10 @@ fn what_is_written_is_read_back_and_kept_apart() {
     let Some(testbed) = or_skip("what_is_written_is_read_back_and_kept_apart") else { return };
     // By the registers too, where the kernel keeps no copy.
     let output = testbed.profile("sockets").mount("-").run(
-        "cd /sys/fs/resctrl && mkdir a && echo 'L3:0=ff;1=f0' > a/schemata && echo 'MB:0=50;1=20' > a/schemata && grep -v '^$' a/schemata | tr -d ' ' && \
-         for cpu in 0 3; do dd if=/dev/cpu/$cpu/msr bs=8 count=1 iflag=skip_bytes skip=$((0xc91)) 2> /dev/null | od -A n -t x8; done",
+        "cd /sys/fs/resctrl && mkdir a && echo 'L3:0=ff;1=f0' > a/schemata && echo 'MB:0=50;1=20' \
+         > a/schemata && grep -v '^$' a/schemata | tr -d ' ' && \
+         for cpu in 0 3; do dd if=/dev/cpu/$cpu/msr bs=8 count=1 iflag=skip_bytes skip=$((0xc91)) \
+         2> /dev/null | od -A n -t x8; done",
     );
     assert_eq!(output.code, 0, "{output}");
     let lines: Vec<&str> = output.stdout.lines().map(str::trim).collect();
@@ -174,11 +180,13 @@ fn a_stock_qemu_has_persistent_memory() {
     const TEST: &str = "a_stock_qemu_has_persistent_memory";
     let Some(testbed) = or_skip(TEST) else { return };
     let testbed = testbed.profile("pmem").pmem(64);
-    match testbed
-        .try_run("fsdax && mount | grep -o dax=always; cat /sys/bus/nd/devices/region0/persistence_domain")
-    {
+    match testbed.try_run(
+        "fsdax && mount | grep -o dax=always; cat /sys/bus/nd/devices/region0/persistence_domain",
+    ) {
         Ok(output) => assert_eq!(output.stdout, "dax=always\nmemory_controller\n", "{output}"),
-        Err(why) if why.contains("which is not installed") => skip(TEST, "qemu-system-x86 is not installed"),
+        Err(why) if why.contains("which is not installed") => {
+            skip(TEST, "qemu-system-x86 is not installed")
+        }
         Err(why) => panic!("{why}"),
     }
 }

@@ -1,8 +1,10 @@
-//! Those who write to one log: a single writer in the caller's thread, or several in threads of their own.
+//! Those who write to one log: a single writer in the caller's thread, or several in threads of
+//! their own.
 //!
-//! Several commit on and on while the task runs, each as soon as its last commit is done; the caller takes what was done
-//! since it asked last. Their threads begin with the first work after a pause, on the CPUs of the caller, and end with the
-//! next pause, so that nobody commits between windows.
+//! Several commit on and on while the task runs, each as soon as its last commit is done; the
+//! caller takes what was done since it asked last. Their threads begin with the first work after a
+//! pause, on the CPUs of the caller, and end with the next pause, so that nobody commits between
+//! windows.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -87,8 +89,9 @@ impl Crew {
     }
 
     fn begin(&mut self) -> io::Result<&AtWork> {
-        let at_work =
-            self.at_work.get_or_insert_with(|| AtWork { shared: Arc::default(), threads: Vec::new() });
+        let at_work = self
+            .at_work
+            .get_or_insert_with(|| AtWork { shared: Arc::default(), threads: Vec::new() });
         while let Some(writer) = self.standing.pop() {
             let shared = Arc::clone(&at_work.shared);
             at_work.threads.push(Builder::new().spawn(move || write(writer, &shared))?);
@@ -104,8 +107,9 @@ impl Crew {
         let Some(AtWork { shared, threads }) = self.at_work.take() else { return Ok(()) };
         shared.over.store(true, Relaxed);
         for thread in threads {
-            self.standing
-                .push(thread.join().map_err(|_| io::Error::other("a writer's thread has panicked"))?);
+            self.standing.push(
+                thread.join().map_err(|_| io::Error::other("a writer's thread has panicked"))?,
+            );
         }
         shared.done().error.take().map_or(Ok(()), Err)
     }

@@ -87,7 +87,8 @@ impl Log {
         }
     }
 
-    // What is written from here on meets the layout again, and nothing of what was before is under way.
+    // What is written from here on meets the layout again, and nothing of what was before is under
+    // way.
     fn begin(&self) -> io::Result<()> {
         let (file, size) = (&self.file, self.place.size);
         match self.place.layout {

@@ -1,7 +1,7 @@
 //! Commits: records appended to a log in a file, each batch durable before the next.
 //!
-//! A commit's time is that of its write and its sync, from before the first call to after the last. What brings the log back
-//! to its layout, once it is full, is not work.
+//! A commit's time is that of its write and its sync, from before the first call to after the last.
+//! What brings the log back to its layout, once it is full, is not work.
 
 mod crew;
 mod log;
@@ -111,8 +111,14 @@ impl Workload for Committer {
 /// Why it cannot be had here, such that it follows "because".
 pub fn try_out(task: &Commit) -> Result<(), String> {
     let small = Commit { size: Bytes(2 * task.bytes()), writers: 1, ..task.clone() };
-    let mut committer = Committer::new(&small, 1, &mut Logs::default()).map_err(|error| error.to_string())?;
-    committer.crew.first().commit().map(drop).map_err(|error| format!("{}: {error}", committer.what))
+    let mut committer =
+        Committer::new(&small, 1, &mut Logs::default()).map_err(|error| error.to_string())?;
+    committer
+        .crew
+        .first()
+        .commit()
+        .map(drop)
+        .map_err(|error| format!("{}: {error}", committer.what))
 }
 
 #[cfg(test)]

@@ -45,7 +45,9 @@ fn every_way_leaves_its_batches_behind() {
     let Some(dir) = dir() else { return };
     let (mut tried, mut refused) = (0, Vec::new());
     for layout in Layout::ALL {
-        for (sync, io) in Sync::ALL.iter().flat_map(|sync| Io::ALL.iter().map(move |io| (*sync, *io))) {
+        for (sync, io) in
+            Sync::ALL.iter().flat_map(|sync| Io::ALL.iter().map(move |io| (*sync, *io)))
+        {
             let task = Commit { batch: 2, ..task(dir.path(), sync, io, layout) };
             let made = Committer::new(&task, 7, &mut Logs::default());
             if task.impossible().is_some() {
@@ -53,7 +55,9 @@ fn every_way_leaves_its_batches_behind() {
                 continue;
             }
             let latencies = Kept(RefCell::default());
-            let Ok(mut committer) = made.map_err(|error| refused.push((sync, io, error.to_string()))) else {
+            let Ok(mut committer) =
+                made.map_err(|error| refused.push((sync, io, error.to_string())))
+            else {
                 continue;
             };
             // Five batches are a round.
@@ -82,8 +86,10 @@ fn every_way_leaves_its_batches_behind() {
     }
     // What every Linux file system on a disk has.
     assert!(tried >= 4 * 8, "{tried} {refused:?}");
-    let optional = |(_, io, _): &&(Sync, Io, String)| matches!(io, Io::Direct | Io::Dontcache | Io::Atomic);
-    let others: Vec<_> = refused.iter().filter(|way| !optional(way) && way.0 != Sync::Uring).collect();
+    let optional =
+        |(_, io, _): &&(Sync, Io, String)| matches!(io, Io::Direct | Io::Dontcache | Io::Atomic);
+    let others: Vec<_> =
+        refused.iter().filter(|way| !optional(way) && way.0 != Sync::Uring).collect();
     assert!(others.is_empty(), "{others:?}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no file has a name");
 }
@@ -92,8 +98,9 @@ fn every_way_leaves_its_batches_behind() {
 fn equal_logs_are_one_file_and_others_are_not() {
     let Some(dir) = dir() else { return };
     let mut logs = Logs::default();
-    let mut make =
-        |sync, layout| Committer::new(&task(dir.path(), sync, Io::Buffered, layout), 7, &mut logs).unwrap();
+    let mut make = |sync, layout| {
+        Committer::new(&task(dir.path(), sync, Io::Buffered, layout), 7, &mut logs).unwrap()
+    };
     let one = make(Sync::Fsync, Layout::Append);
     let other = make(Sync::ODsync, Layout::Append);
     let third = make(Sync::Fsync, Layout::Written);
@@ -110,7 +117,10 @@ fn what_cannot_be_had_says_why_in_a_sentence() {
         (Commit { dir: dir.path().join("none"), ..ordinary.clone() }, "No such file or directory"),
         (Commit { dir: "/proc".into(), ..ordinary.clone() }, "/proc"),
         (Commit { sync: Sync::Msync, ..ordinary.clone() }, "io=mmap"),
-        (Commit { record: Bytes(100), io: Io::Direct, ..ordinary.clone() }, "record times batch is 100B"),
+        (
+            Commit { record: Bytes(100), io: Io::Direct, ..ordinary.clone() },
+            "record times batch is 100B",
+        ),
     ];
     for (task, part) in cases {
         let error = try_out(&task).expect_err(part);
@@ -137,11 +147,16 @@ fn a_full_device_ends_the_work() {
 #[test]
 fn several_writers_commit_to_one_log_and_each_batch_is_whole() {
     let Some(dir) = dir() else { return };
-    for (layout, io) in
-        [(Layout::Append, Io::Buffered), (Layout::Written, Io::Buffered), (Layout::Written, Io::Mmap)]
-    {
-        let task =
-            Commit { writers: 4, size: Bytes::kib(40), ..task(dir.path(), Sync::Fdatasync, io, layout) };
+    for (layout, io) in [
+        (Layout::Append, Io::Buffered),
+        (Layout::Written, Io::Buffered),
+        (Layout::Written, Io::Mmap),
+    ] {
+        let task = Commit {
+            writers: 4,
+            size: Bytes::kib(40),
+            ..task(dir.path(), Sync::Fdatasync, io, layout)
+        };
         let mut committer = Committer::new(&task, 7, &mut Logs::default()).unwrap();
         let latencies = Kept(RefCell::default());
         let mut units = 0;
@@ -155,14 +170,20 @@ fn several_writers_commit_to_one_log_and_each_batch_is_whole() {
         assert_eq!(latencies.0.borrow().len() as u64, units, "{task:?}");
         // All stand still: each has done something, and together at least what was counted.
         let content = content(&committer);
-        let writers: Vec<_> =
-            committer.crew.each().map(|writer| (writer.number, writer.batch.get().to_vec())).collect();
+        let writers: Vec<_> = committer
+            .crew
+            .each()
+            .map(|writer| (writer.number, writer.batch.get().to_vec()))
+            .collect();
         assert_eq!(writers.len(), 4);
         assert!(writers.iter().all(|(number, _)| *number > 0), "{task:?}");
         assert!(writers.iter().map(|(number, _)| number).sum::<u64>() >= units, "{task:?}");
         for batch in content.chunks(4096) {
             let whole = writers.iter().any(|(_, own)| own[8..] == batch[8..]);
-            assert!(whole || layout == Layout::Written && batch.iter().all(|byte| *byte == 0xa5), "{task:?}");
+            assert!(
+                whole || layout == Layout::Written && batch.iter().all(|byte| *byte == 0xa5),
+                "{task:?}"
+            );
         }
     }
 }

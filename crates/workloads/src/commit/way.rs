@@ -32,14 +32,16 @@ impl Way {
             Sync::ODsync => OFlags::DSYNC,
             _ => OFlags::empty(),
         };
-        let direct = if matches!(io, Io::Direct | Io::Atomic) { OFlags::DIRECT } else { OFlags::empty() };
+        let direct =
+            if matches!(io, Io::Direct | Io::Atomic) { OFlags::DIRECT } else { OFlags::empty() };
         let file = log.open(opened | direct)?;
         let written = match io {
             Io::Dontcache => RWF_DONTCACHE,
             Io::Atomic => RWF_ATOMIC,
             Io::Buffered | Io::Direct | Io::Mmap => 0,
         };
-        let durable = if sync == Sync::RwfDsync { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+        let durable =
+            if sync == Sync::RwfDsync { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
         let flags = ReadWriteFlags::from_bits_retain(written) | durable;
         let ring = (sync == Sync::Uring).then(Ring::new).transpose()?;
         let len = usize::try_from(task.size.0).map_err(io::Error::other)?;

@@ -1,4 +1,5 @@
-//! Blocks written to a file over and over, and left to the kernel or to a call that is gentler than a sync of each.
+//! Blocks written to a file over and over, and left to the kernel or to a call that is gentler than
+//! a sync of each.
 
 mod size;
 
@@ -55,7 +56,8 @@ impl Dirtier {
         filled: &mut Filled,
         root: FsRoot,
     ) -> Result<Self, SetupError> {
-        let what = format!("writing blocks of {} by io={} in {}", task.block, task.io, task.dir.display());
+        let what =
+            format!("writing blocks of {} by io={} in {}", task.block, task.io, task.dir.display());
         let made = filled.of(&task.dir, size)?;
         let flags = if task.io == DirtyIo::Direct { OFlags::DIRECT } else { OFlags::empty() };
         let opened = files::open_again(&made, flags);
@@ -124,7 +126,10 @@ impl Workload for Dirtier {
     fn work(&mut self, amount: u64, _: &dyn Latencies) -> Work {
         let mut work = Work::default();
         for _ in 0..amount {
-            if self.failure.is_some() || self.spent || self.pace.as_ref().is_some_and(|pace| !pace.wait()) {
+            if self.failure.is_some()
+                || self.spent
+                || self.pace.as_ref().is_some_and(|pace| !pace.wait())
+            {
                 break;
             }
             let bytes = self.block.get().len() as u64;
@@ -135,7 +140,8 @@ impl Workload for Dirtier {
                 }
                 // To stand still would be to do no harm.
                 self.failure = Some(format!(
-                    "{}: the device was given {} in one window, which is this task's limit: raise its limit, give it a \
+                    "{}: the device was given {} in one window, which is this task's limit: raise \
+                     its limit, give it a \
                      pace, or shorten the window",
                     self.what,
                     Bytes(self.limit)
@@ -166,7 +172,8 @@ impl Workload for Dirtier {
         self.meter.begin();
     }
 
-    // What is ended meanwhile ends between two parts: within a call it waits for all that there is to write.
+    // What is ended meanwhile ends between two parts: within a call it waits for all that there is
+    // to write.
     fn paused(&mut self) {
         let in_parts = |size: u64| {
             let mut parts = (0..size).step_by(PART as usize);
@@ -187,7 +194,8 @@ impl Workload for Dirtier {
 /// Bytes of a file that are synced by one call where all of it is.
 const PART: u64 = 4 << 20;
 
-/// Writes a little in a task's way, and leaves nothing. Returned is how many bytes a second the device took.
+/// Writes a little in a task's way, and leaves nothing. Returned is how many bytes a second the
+/// device took.
 ///
 /// # Errors
 /// Why it cannot be had here, such that it follows "because".
@@ -196,11 +204,13 @@ pub fn try_out(task: &Dirty) -> Result<f64, String> {
     const LONG: Duration = Duration::from_millis(100);
     let in_words = |error: SetupError| error.to_string();
     // What the task itself would take.
-    files::fits(&task.dir, size::of(task, &FsRoot::host()).map_err(in_words)?, "file").map_err(in_words)?;
+    files::fits(&task.dir, size::of(task, &FsRoot::host()).map_err(in_words)?, "file")
+        .map_err(in_words)?;
     let unlimited = Dirty { limit: Bytes(u64::MAX), pace: None, ..task.clone() };
     let small = (8 * task.block.0).clamp(1 << 20, ENOUGH);
     let mut filled = Filled::default();
-    let mut dirtier = Dirtier::with(&unlimited, small, 1, &mut filled, FsRoot::host()).map_err(in_words)?;
+    let mut dirtier =
+        Dirtier::with(&unlimited, small, 1, &mut filled, FsRoot::host()).map_err(in_words)?;
     let (begun, mut bytes) = (Instant::now(), 0);
     let mut write = || -> io::Result<()> {
         while bytes < ENOUGH && begun.elapsed() < LONG {

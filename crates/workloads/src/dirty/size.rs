@@ -27,18 +27,21 @@ pub fn of(task: &Dirty, root: &FsRoot) -> Result<u64, SetupError> {
         return Ok(size);
     }
     Err(SetupError::Other(format!(
-        "the kernel writes nothing back before {} are dirty (vm.dirty_background_ratio or _bytes, proc(5)), and a file of {} for \
-         that is beyond limit = {}: raise the limit, or give a size, with which nothing is written back for 30 s",
+        "the kernel writes nothing back before {} are dirty (vm.dirty_background_ratio or _bytes, \
+         proc(5)), and a file of {} for \
+         that is beyond limit = {}: raise the limit, or give a size, with which nothing is written \
+         back for 30 s",
         Bytes(threshold),
         Bytes(size),
         task.limit
     )))
 }
 
-/// Dirty bytes from which on the kernel writes them back in the background; `None` where it does not say.
+/// Dirty bytes from which on the kernel writes them back in the background; `None` where it does
+/// not say.
 ///
-/// Linux, mm/page-writeback.c, `domain_dirty_limits`: a share of what `global_dirtyable_memory` has, which is free memory and
-/// the page cache, or a number of bytes.
+/// Linux, mm/page-writeback.c, `domain_dirty_limits`: a share of what `global_dirtyable_memory`
+/// has, which is free memory and the page cache, or a number of bytes.
 fn threshold(root: &FsRoot) -> Option<u64> {
     let number = |name: &str| root.parse_opt::<u64>(format!("/proc/sys/vm/{name}"));
     if let Some(bytes) = number("dirty_background_bytes").filter(|bytes| *bytes > 0) {
@@ -60,8 +63,8 @@ mod tests {
         std::fs::create_dir_all(&vm).unwrap();
         std::fs::write(vm.join("dirty_background_bytes"), format!("{bytes}\n")).unwrap();
         std::fs::write(vm.join("dirty_background_ratio"), "10\n").unwrap();
-        let meminfo =
-            "MemTotal: 9999999 kB\nMemFree: 600000 kB\nActive(file): 100000 kB\nInactive(file): 300000 kB\n";
+        let meminfo = "MemTotal: 9999999 kB\nMemFree: 600000 kB\nActive(file): 100000 \
+                       kB\nInactive(file): 300000 kB\n";
         std::fs::write(dir.path().join("proc/meminfo"), meminfo).unwrap();
         let root = FsRoot::at(dir.path());
         (dir, root)
@@ -89,7 +92,10 @@ mod tests {
         assert_eq!(of(&task, &few).unwrap(), ORDINARY);
         let (_dir, beyond) = root(7 << 30);
         let error = of(&task, &beyond).unwrap_err().to_string();
-        assert!(error.contains("before 7GiB are dirty") && error.contains("beyond limit = 8GiB"), "{error}");
+        assert!(
+            error.contains("before 7GiB are dirty") && error.contains("beyond limit = 8GiB"),
+            "{error}"
+        );
         assert!(of(&Dirty { limit: Bytes::mib(9 << 10), ..task }, &beyond).is_ok());
     }
 }

@@ -10,7 +10,13 @@ impl Latencies for Nobody {
 }
 
 fn task(dir: &Path, io: DirtyIo) -> Dirty {
-    Dirty { dir: dir.into(), io, block: Bytes::kib(64), size: Some(Bytes::kib(256)), ..Dirty::default() }
+    Dirty {
+        dir: dir.into(),
+        io,
+        block: Bytes::kib(64),
+        size: Some(Bytes::kib(256)),
+        ..Dirty::default()
+    }
 }
 
 #[test]
@@ -80,7 +86,10 @@ fn in_an_episode_it_stands_still_at_its_limit_and_goes_on_in_the_next() {
         assert!(!dirtier.spent());
         let before = counted("write_bytes");
         assert_eq!(dirtier.work(100, &Nobody).units, 5 << 16);
-        assert_eq!((dirtier.work(100, &Nobody).units, dirtier.spent(), dirtier.failure()), (0, true, None));
+        assert_eq!(
+            (dirtier.work(100, &Nobody).units, dirtier.spent(), dirtier.failure()),
+            (0, true, None)
+        );
         assert_eq!(counted("write_bytes") - before, 5 << 16);
         dirtier.paused();
     }
@@ -110,8 +119,9 @@ fn a_pace_leaves_blocks_out() {
 fn equal_files_are_one_and_others_are_not() {
     let Some(dir) = on_a_disk("writes") else { return };
     let mut filled = Filled::default();
-    let mut make =
-        |io, size| Dirtier::new(&Dirty { size: Some(size), ..task(dir.path(), io) }, 7, &mut filled).unwrap();
+    let mut make = |io, size| {
+        Dirtier::new(&Dirty { size: Some(size), ..task(dir.path(), io) }, 7, &mut filled).unwrap()
+    };
     let one = make(DirtyIo::Wait, Bytes::kib(256));
     let other = make(DirtyIo::Write, Bytes::kib(256));
     let third = make(DirtyIo::Wait, Bytes::kib(512));
@@ -138,7 +148,8 @@ fn what_cannot_be_had_says_why_in_a_sentence() {
 #[test]
 fn a_full_device_ends_the_work() {
     let Some(dir) = on_a_disk("writes") else { return };
-    let mut dirtier = Dirtier::new(&task(dir.path(), DirtyIo::Buffered), 7, &mut Filled::default()).unwrap();
+    let mut dirtier =
+        Dirtier::new(&task(dir.path(), DirtyIo::Buffered), 7, &mut Filled::default()).unwrap();
     dirtier.file = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into();
     assert_eq!(dirtier.work(3, &Nobody).units, 0);
     assert!(dirtier.failure().is_some_and(|failure| failure.contains("No space left")));

@@ -4,10 +4,11 @@ use ringfence_machine::root::{self, FsRoot};
 
 /// Holds a thread to a limit.
 ///
-/// No more reaches the device than was handed to the kernel, but for what a journal adds. It is less where pages are written
-/// over while they are dirty: the kernel counts those that become dirty, and what goes past the page cache (`write_bytes` in
-/// `proc(5)`, `/proc/PID/io`). On ext4 it counts several times too many, so that the lesser of the two counts. The kernel
-/// is asked only once what was handed over reaches the limit.
+/// No more reaches the device than was handed to the kernel, but for what a journal adds. It is
+/// less where pages are written over while they are dirty: the kernel counts those that become
+/// dirty, and what goes past the page cache (`write_bytes` in `proc(5)`, `/proc/PID/io`). On ext4
+/// it counts several times too many, so that the lesser of the two counts. The kernel is asked only
+/// once what was handed over reaches the limit.
 pub struct Meter {
     root: FsRoot,
     limit: u64,
@@ -70,8 +71,11 @@ mod tests {
         let file = dir.path().join("proc/thread-self/io");
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         let counted = |bytes: u64| {
-            std::fs::write(&file, format!("rchar: 9\nwrite_bytes: {bytes}\ncancelled_write_bytes: 0\n"))
-                .unwrap();
+            std::fs::write(
+                &file,
+                format!("rchar: 9\nwrite_bytes: {bytes}\ncancelled_write_bytes: 0\n"),
+            )
+            .unwrap();
         };
         counted(1000);
         let mut meter = Meter::new(FsRoot::at(dir.path()), 10);

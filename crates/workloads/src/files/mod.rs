@@ -1,5 +1,5 @@
-//! Files of our own, for tasks that use a disk: without a name, within what is free, and on file systems where what is
-//! measured tells something.
+//! Files of our own, for tasks that use a disk: without a name, within what is free, and on file
+//! systems where what is measured tells something.
 
 mod meter;
 mod pace;
@@ -18,7 +18,8 @@ use crate::workload::SetupError;
 pub use meter::Meter;
 pub use pace::Pace;
 
-/// For `O_DIRECT`: a page, and the block of nearly every device. One that wants more refuses, and is not run.
+/// For `O_DIRECT`: a page, and the block of nearly every device. One that wants more refuses, and
+/// is not run.
 pub const ALIGNMENT: usize = 4096;
 
 /// Of what is free, a file takes this part at most.
@@ -43,11 +44,14 @@ impl Filled {
     /// # Errors
     /// As [`create`].
     pub fn of(&mut self, dir: &Path, size: u64) -> Result<Rc<OwnedFd>, SetupError> {
-        if let Some((_, _, file)) = self.0.iter().find(|(known, bytes, _)| known == dir && *bytes == size) {
+        if let Some((_, _, file)) =
+            self.0.iter().find(|(known, bytes, _)| known == dir && *bytes == size)
+        {
             return Ok(Rc::clone(file));
         }
         let file = create(dir, size, "file")?;
-        // Pages that are there already would be as large as this filling makes them, and RWF_DONTCACHE would not drop them.
+        // Pages that are there already would be as large as this filling makes them, and
+        // RWF_DONTCACHE would not drop them.
         let prepared = fill(&file, size).and_then(|()| Ok(rustix::fs::fsync(&file)?));
         prepared.and_then(|()| drop_pages(&file, 0, 0)).map_err(failed(dir, "file"))?;
         let file = Rc::new(file);
@@ -77,7 +81,8 @@ impl Round {
     }
 }
 
-/// Makes a file without a name in a folder's file system, to be grown to a size; `what` it is, in a word.
+/// Makes a file without a name in a folder's file system, to be grown to a size; `what` it is, in a
+/// word.
 ///
 /// # Errors
 /// Where the file system cannot have it, or should not.
@@ -113,7 +118,8 @@ pub fn fits(dir: &Path, size: u64, what: &str) -> Result<(), SetupError> {
 
 fn too_large(size: u64, what: &str, place: &std::path::Display, free: u64) -> SetupError {
     SetupError::Other(format!(
-        "a {what} of {} in {place} would take more than a quarter of the {} that are free: take a smaller size",
+        "a {what} of {} in {place} would take more than a quarter of the {} that are free: take a \
+         smaller size",
         Bytes(size),
         Bytes(free)
     ))
@@ -160,9 +166,13 @@ pub fn fill(file: &OwnedFd, size: u64) -> io::Result<()> {
 fn unfit(dir: &Path) -> Option<String> {
     // What cannot be asked is found out by trying.
     match rustix::fs::statfs(dir).ok()?.f_type as u64 {
-        TMPFS | RAMFS => Some("it lies in memory, where nothing is durable and syncing does nothing".into()),
+        TMPFS | RAMFS => {
+            Some("it lies in memory, where nothing is durable and syncing does nothing".into())
+        }
         // fs/btrfs/tree-log.c, btrfs_log_inode_parent: most kernels skip files without links.
-        BTRFS => Some("btrfs of most kernels does not log files without a name, and these have none".into()),
+        BTRFS => Some(
+            "btrfs of most kernels does not log files without a name, and these have none".into(),
+        ),
         known if NETWORK.contains(&known) => {
             Some("it lies on another machine, whose disk and load this one does not know".into())
         }
@@ -174,10 +184,12 @@ fn unnamed(dir: &Path) -> io::Result<OwnedFd> {
     let mode = Mode::RUSR | Mode::WUSR;
     match rustix::fs::open(dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
         // Not every file system has files that never had a name.
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {}
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
+        }
         result => return Ok(result?),
     }
-    let folder = rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let folder =
+        rustix::fs::open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let name = format!(".ringfence-log-{}", std::process::id());
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&folder, &name, flags, mode)?;
@@ -185,9 +197,15 @@ fn unnamed(dir: &Path) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Drops what the page cache has of a part of a file of ours, which is clean; without a length, of all of it.
+/// Drops what the page cache has of a part of a file of ours, which is clean; without a length, of
+/// all of it.
 pub fn drop_pages(file: &OwnedFd, offset: u64, len: u64) -> io::Result<()> {
-    Ok(rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(len), rustix::fs::Advice::DontNeed)?)
+    Ok(rustix::fs::fadvise(
+        file,
+        offset,
+        std::num::NonZeroU64::new(len),
+        rustix::fs::Advice::DontNeed,
+    )?)
 }
 
 /// Bytes that no device can leave out or make smaller, at an address as `O_DIRECT` wants it.

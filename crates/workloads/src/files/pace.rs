@@ -7,7 +7,8 @@ use ringfence_machine::clock::Clock;
 
 // At most so long at once: whoever waits is to be told of an order meanwhile.
 const NAP: Duration = Duration::from_millis(10);
-// Time lost for longer than this, while paused or to the device, is not made up for: that would be a burst.
+// Time lost for longer than this, while paused or to the device, is not made up for: that would be
+// a burst.
 const LOST_NS: f64 = 100e6;
 
 /// A pace, kept by sleeping.

@@ -22,7 +22,8 @@ impl Ring {
         IoUring::new(4).map(Self)
     }
 
-    /// Writes all of the bytes at an offset and then syncs the file's data, by one call. Returns once both are done.
+    /// Writes all of the bytes at an offset and then syncs the file's data, by one call. Returns
+    /// once both are done.
     pub fn write_and_sync(
         &mut self,
         file: BorrowedFd<'_>,
@@ -39,8 +40,9 @@ impl Ring {
             .flags(squeue::Flags::IO_LINK)
             .user_data(0);
         let sync = opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build().user_data(1);
-        // SAFETY: the bytes and the file are borrowed until both entries are completed below, or until the ring fails,
-        // after which the kernel may go on reading the bytes, and does not write to them.
+        // SAFETY: the bytes and the file are borrowed until both entries are completed below, or
+        // until the ring fails, after which the kernel may go on reading the bytes, and does not
+        // write to them.
         unsafe { self.0.submission().push_multiple(&[write, sync]) }.map_err(io::Error::other)?;
         let mut results = [None; 2];
         while results.iter().any(Option::is_none) {
@@ -78,7 +80,9 @@ impl Map {
     pub fn new(file: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
-        let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, 0) }?;
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, file, 0)
+        }?;
         Ok(Self { base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len })
     }
 
@@ -87,7 +91,11 @@ impl Map {
         assert!(offset <= self.len && bytes.len() <= self.len - offset, "inside the mapping");
         // SAFETY: inside the mapping, which nobody else knows of.
         unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len());
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                self.base.as_ptr().add(offset),
+                bytes.len(),
+            );
         }
     }
 
@@ -98,7 +106,11 @@ impl Map {
         let start = offset / page * page;
         // SAFETY: inside the mapping.
         unsafe {
-            rustix::mm::msync(self.base.as_ptr().add(start).cast(), offset + len - start, MsyncFlags::SYNC)
+            rustix::mm::msync(
+                self.base.as_ptr().add(start).cast(),
+                offset + len - start,
+                MsyncFlags::SYNC,
+            )
         }?;
         Ok(())
     }

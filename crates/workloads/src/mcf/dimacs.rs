@@ -87,7 +87,8 @@ impl Instance {
         }
         for Arc { tail, head, capacity, cost } in self.arcs() {
             let capacity = if capacity == Self::UNCAPPED { -1 } else { capacity };
-            writeln!(text, "a {} {} 0 {capacity} {cost}", tail + 1, head + 1).expect("writing to a string");
+            writeln!(text, "a {} {} 0 {capacity} {cost}", tail + 1, head + 1)
+                .expect("writing to a string");
         }
         text
     }
@@ -118,7 +119,9 @@ impl Line<'_> {
     fn end(&mut self) -> Result<(), DimacsError> {
         match self.words.next() {
             None => Ok(()),
-            Some(found) => Err(DimacsError::Trailing { line: self.number, found: found.to_string() }),
+            Some(found) => {
+                Err(DimacsError::Trailing { line: self.number, found: found.to_string() })
+            }
         }
     }
 }
@@ -201,7 +204,10 @@ mod tests {
         let text = instance.to_dimacs();
         assert_eq!(text, "p min 3 2\nn 1 5\nn 3 -5\na 1 3 0 -1 -4\na 2 2 0 0 9\n");
         assert_eq!(text.parse(), Ok(instance.clone()));
-        assert_eq!(format!("c made by hand\n\n{}", text.replace('\n', "  \r\n")).parse(), Ok(instance));
+        assert_eq!(
+            format!("c made by hand\n\n{}", text.replace('\n', "  \r\n")).parse(),
+            Ok(instance)
+        );
         assert_eq!("p min 0 0".parse(), Ok(Instance::new(0)));
     }
 
@@ -217,7 +223,10 @@ mod tests {
             ("p min -1 0", "line 1: '-1' is not a valid number of nodes"),
             ("p min 5000000000 0", "line 1: '5000000000' is not a valid number of nodes"),
             ("p min 1 0 0", "line 1: there is more than fits from '0' on"),
-            ("p min 1 0\np min 1 0", "line 2: there must be one 'p' line, before all nodes and arcs"),
+            (
+                "p min 1 0\np min 1 0",
+                "line 2: there must be one 'p' line, before all nodes and arcs",
+            ),
             ("n 1 1\np min 1 0", "line 1: there must be one 'p' line, before all nodes and arcs"),
             ("p min 1 0\nn 2 1", "line 2: '2' is not a valid node number"),
             ("p min 1 0\nn 1", "line 2: the supply is missing"),
@@ -227,7 +236,10 @@ mod tests {
             ("p min 1 1\na 1 1 1 1 1", "line 2: lower bounds other than 0 are not supported"),
             ("p min 1 1\na 1 1 0 -2 1", "line 2: '-2' is not a valid capacity"),
             ("p min 1 1\na 1 1 0 1", "line 2: the cost is missing"),
-            ("p min 1 1\na 1 1 0 1 9223372036854775808", "line 2: '9223372036854775808' is not a valid cost"),
+            (
+                "p min 1 1\na 1 1 0 1 9223372036854775808",
+                "line 2: '9223372036854775808' is not a valid cost",
+            ),
             ("p min 1 2\na 1 1 0 1 1", "the 'p' line says 2 arcs, 1 are there"),
         ];
         for (text, message) in wrong {

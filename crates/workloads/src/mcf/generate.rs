@@ -178,7 +178,10 @@ pub fn random(shape: RandomShape, seed: u64) -> Instance {
             give(node(draw), node(draw), draw.between(0, shape.max_capacity));
         }
     }
-    supply.into_iter().enumerate().for_each(|(node, supply)| instance.set_supply(node as u32, supply));
+    supply
+        .into_iter()
+        .enumerate()
+        .for_each(|(node, supply)| instance.set_supply(node as u32, supply));
     instance
 }
 
@@ -228,7 +231,8 @@ mod tests {
     #[test]
     fn a_footprint_is_met() {
         for mib in [1, 4, 16, 64] {
-            let solver = Solver::new(&timetable(trips_for_footprint(Bytes::mib(mib)), mib)).unwrap();
+            let solver =
+                Solver::new(&timetable(trips_for_footprint(Bytes::mib(mib)), mib)).unwrap();
             let ratio = solver.footprint_bytes() as f64 / Bytes::mib(mib).0 as f64;
             assert!((0.98..1.02).contains(&ratio), "{mib} MiB: {ratio:.4}");
         }

@@ -48,8 +48,8 @@ impl NetArc {
     }
 }
 
-/// Tells of what pricing an arc touches: its cost, bound and ends, and a potential at each; and whether what comes out is
-/// what mostly does.
+/// Tells of what pricing an arc touches: its cost, bound and ends, and a potential at each; and
+/// whether what comes out is what mostly does.
 #[inline(always)]
 pub(super) fn touch_priced(tracer: &mut impl Tracer, number: u32, arc: &NetArc, surprise: bool) {
     tracer.touch(Place::Arc(number), Access::Load, 4);
@@ -107,7 +107,14 @@ pub(super) struct Pricing {
 impl Pricing {
     pub(super) fn new(arcs: usize) -> Self {
         let groups = arcs.div_ceil(GROUP).max(1);
-        Self { arcs, groups, group: 0, cursor: 0, finished: 0, basket: Vec::with_capacity(BASKET + GROUP) }
+        Self {
+            arcs,
+            groups,
+            group: 0,
+            cursor: 0,
+            finished: 0,
+            basket: Vec::with_capacity(BASKET + GROUP),
+        }
     }
 
     pub(super) fn reset(&mut self) {
@@ -151,7 +158,8 @@ impl Pricing {
             return Verdict::Undecided;
         }
         if self.basket.len() > BASKET {
-            self.basket.select_nth_unstable_by_key(BASKET - 1, |candidate| Reverse(candidate.rank()));
+            self.basket
+                .select_nth_unstable_by_key(BASKET - 1, |candidate| Reverse(candidate.rank()));
             self.basket.truncate(BASKET);
         }
         match (0..self.basket.len()).max_by_key(|&i| self.basket[i].rank()) {
@@ -161,7 +169,12 @@ impl Pricing {
     }
 
     /// After a pivot: prices the basket anew and drops what violates no more. Says how many.
-    pub(super) fn reprice(&mut self, arcs: &[NetArc], nodes: &[Node], tracer: &mut impl Tracer) -> u64 {
+    pub(super) fn reprice(
+        &mut self,
+        arcs: &[NetArc],
+        nodes: &[Node],
+        tracer: &mut impl Tracer,
+    ) -> u64 {
         let count = self.basket.len() as u64;
         self.basket.retain_mut(|candidate| {
             let arc = &arcs[candidate.arc as usize];

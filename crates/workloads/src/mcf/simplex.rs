@@ -62,19 +62,21 @@ pub struct Solver<T = Untraced> {
 impl Solver {
     /// A solver at its initial basis.
     ///
-    /// Refused is an instance whose flows or potentials might overflow. A basis flow is at most
-    /// the sum of all supplies and capacities, which must not exceed 2^60. The artificial arcs
-    /// cost `big` = (nodes + 1) * (greatest cost + 1), more than any path of true arcs, so that
-    /// the flow on them vanishes if it can. A potential, less the root's, is the cost of a path with one artificial
-    /// arc, below 2 * `big`, and a reduced cost below 5 * `big`; `big` must not exceed 2^60.
+    /// Refused is an instance whose flows or potentials might overflow. A basis flow is at most the
+    /// sum of all supplies and capacities, which must not exceed 2^60. The artificial arcs cost
+    /// `big` = (nodes + 1) * (greatest cost + 1), more than any path of true arcs, so that the flow
+    /// on them vanishes if it can. A potential, less the root's, is the cost of a path with one
+    /// artificial arc, below 2 * `big`, and a reduced cost below 5 * `big`; `big` must not exceed
+    /// 2^60.
     pub fn new(instance: &Instance) -> Result<Self, TooLarge> {
         Self::traced(instance, Untraced)
     }
 }
 
 impl<T: Tracer> Solver<T> {
-    /// As [`Solver::new`], and a tracer is told which memory is touched by [`Solver::run`] and [`Solver::restart`]: arcs,
-    /// and nodes of the tree, the root last. What is left out stays in the first cache, or is touched once a solution.
+    /// As [`Solver::new`], and a tracer is told which memory is touched by [`Solver::run`] and
+    /// [`Solver::restart`]: arcs, and nodes of the tree, the root last. What is left out stays in
+    /// the first cache, or is touched once a solution.
     ///
     /// # Errors
     /// As there.
@@ -82,7 +84,8 @@ impl<T: Tracer> Solver<T> {
         if instance.nodes() >= ARTIFICIAL - 1 || instance.arc_count() >= ARTIFICIAL as usize {
             return Err(TooLarge::Count);
         }
-        let capacities = instance.arcs().map(|arc| arc.capacity).filter(|c| *c != Instance::UNCAPPED);
+        let capacities =
+            instance.arcs().map(|arc| arc.capacity).filter(|c| *c != Instance::UNCAPPED);
         let supplies = instance.supply().iter().map(|supply| i128::from(*supply).abs());
         if supplies.chain(capacities.map(i128::from)).sum::<i128>() > LIMIT.into() {
             return Err(TooLarge::Flow);
@@ -116,7 +119,8 @@ impl<T: Tracer> Solver<T> {
         let mut priced = 0;
         while self.state == State::Running && priced < max_priced {
             let (arcs, nodes) = (&self.arcs, self.tree.nodes());
-            let (count, verdict) = self.pricing.price(arcs, nodes, max_priced - priced, &mut self.tracer);
+            let (count, verdict) =
+                self.pricing.price(arcs, nodes, max_priced - priced, &mut self.tracer);
             priced += count;
             match verdict {
                 Verdict::Undecided => {}
@@ -155,7 +159,8 @@ impl<T: Tracer> Solver<T> {
     /// The cost of the present flow; of a cheapest one where the state is [`State::Optimal`].
     pub fn cost(&self) -> i128 {
         let product = |arc: &NetArc, flow| i128::from(arc.cost) * i128::from(flow);
-        let full = self.arcs.iter().filter(|arc| arc.bound == UPPER).map(|arc| product(arc, arc.capacity));
+        let full =
+            self.arcs.iter().filter(|arc| arc.bound == UPPER).map(|arc| product(arc, arc.capacity));
         let basic = self.basis().map(|(arc, flow)| product(&self.arcs[arc as usize], flow));
         full.chain(basic).sum()
     }
@@ -183,7 +188,11 @@ impl<T: Tracer> Solver<T> {
 
     /// The true arcs in the basis and their flows.
     fn basis(&self) -> impl Iterator<Item = (u32, i64)> + '_ {
-        self.tree.nodes().iter().filter(|node| node.arc != ARTIFICIAL).map(|node| (node.arc, node.flow))
+        self.tree
+            .nodes()
+            .iter()
+            .filter(|node| node.arc != ARTIFICIAL)
+            .map(|node| (node.arc, node.flow))
     }
 
     /// What it means that no arc can improve the flow.
@@ -267,7 +276,8 @@ mod tests {
         let instances = (0..50).map(degenerate).chain([timetable(60, 1)]);
         for instance in instances {
             let mut solver = Solver::new(&instance).unwrap();
-            let ends = |arcs: &[NetArc], arc: u32| (arcs[arc as usize].tail, arcs[arc as usize].head);
+            let ends =
+                |arcs: &[NetArc], arc: u32| (arcs[arc as usize].tail, arcs[arc as usize].head);
             let mut pivots = 0;
             while solver.run(1).state == State::Running {
                 if solver.pivots > pivots {
@@ -276,7 +286,9 @@ mod tests {
                     let nodes = solver.tree.nodes();
                     let basic = || nodes.iter().filter(|node| node.arc != ARTIFICIAL);
                     assert!(basic().all(|node| solver.arcs[node.arc as usize].bound == BASIC));
-                    assert!(basic().all(|node| solver.arcs[node.arc as usize].reduced_cost(nodes) == 0));
+                    assert!(
+                        basic().all(|node| solver.arcs[node.arc as usize].reduced_cost(nodes) == 0)
+                    );
                 }
             }
             assert!(pivots > 10);
@@ -352,7 +364,10 @@ mod tests {
         // The entering arc is looked at once more.
         assert_eq!(arcs, course.0 + pivots);
         // A node is followed where a branch waits for it.
-        assert!(nodes + steps >= 2 * arcs && steps > pivots && stores > pivots, "{nodes}, {steps}, {stores}");
+        assert!(
+            nodes + steps >= 2 * arcs && steps > pivots && stores > pivots,
+            "{nodes}, {steps}, {stores}"
+        );
         assert!((pivots..arcs / 2).contains(&surprises), "{surprises} of {arcs}");
         traced.restart();
         assert_eq!(traced.tracer().stores - stores, u64::from(size.0 + size.1 - 1));

@@ -12,7 +12,8 @@ pub enum Place {
 /// How a place is touched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Loaded from an address that a processor knows early enough to have many such loads under way.
+    /// Loaded from an address that a processor knows early enough to have many such loads under
+    /// way.
     Load,
     /// Loaded from an address that comes out of the load before it.
     Follow,
@@ -25,8 +26,8 @@ pub trait Tracer {
     /// So many fields of a place are loaded or stored.
     fn touch(&mut self, place: Place, access: Access, fields: u32);
 
-    /// What was loaded last decides a branch, and not as a processor predicts: an arc violates, where most do not, or the search
-    /// for a cycle goes on from its other end.
+    /// What was loaded last decides a branch, and not as a processor predicts: an arc violates,
+    /// where most do not, or the search for a cycle goes on from its other end.
     fn surprise(&mut self);
 }
 

@@ -140,7 +140,13 @@ impl Tree {
     /// Finds the cycle closed by an arc that can take `room` more flow from `first` to
     /// `second`, and what blocks it: of all that do, the last one met when going around from
     /// the join in the direction of the flow.
-    pub(super) fn cycle(&self, first: u32, second: u32, room: i64, tracer: &mut impl Tracer) -> Cycle {
+    pub(super) fn cycle(
+        &self,
+        first: u32,
+        second: u32,
+        room: i64,
+        tracer: &mut impl Tracer,
+    ) -> Cycle {
         let (mut a, mut b) = (first, second);
         let (mut down, mut up) = ((i64::MAX, NONE), (i64::MAX, NONE));
         tracer.touch(Place::Node(first), Access::Load, 4);
@@ -178,7 +184,13 @@ impl Tree {
     }
 
     /// Sends flow around the cycle, except over the entering arc.
-    pub(super) fn augment(&mut self, first: u32, second: u32, cycle: Cycle, tracer: &mut impl Tracer) {
+    pub(super) fn augment(
+        &mut self,
+        first: u32,
+        second: u32,
+        cycle: Cycle,
+        tracer: &mut impl Tracer,
+    ) {
         if cycle.amount == 0 {
             return;
         }
@@ -226,8 +238,10 @@ impl Tree {
             tracer.touch(Place::Node(at), Access::Load, 6);
             tracer.touch(Place::Node(at), Access::Store, 6);
             let node = self.at_mut(at);
-            let old = Entering { arc: node.arc, flow: node.flow, capacity: node.capacity, up: !node.up };
-            (node.arc, node.flow, node.capacity, node.up) = (arc.arc, arc.flow, arc.capacity, arc.up);
+            let old =
+                Entering { arc: node.arc, flow: node.flow, capacity: node.capacity, up: !node.up };
+            (node.arc, node.flow, node.capacity, node.up) =
+                (arc.arc, arc.flow, arc.capacity, arc.up);
             let above = std::mem::replace(&mut node.parent, parent);
             lost = std::mem::replace(&mut node.size, size - lost);
             if at == cut {
@@ -311,7 +325,8 @@ fn touch_side(tracer: &mut impl Tracer, last: &mut Option<bool>, now: bool) {
     }
 }
 
-/// Tells of a step up or down the tree that changes a node: the next step's address comes out of it.
+/// Tells of a step up or down the tree that changes a node: the next step's address comes out of
+/// it.
 #[inline(always)]
 fn touch_changed(tracer: &mut impl Tracer, node: u32) {
     tracer.touch(Place::Node(node), Access::Follow, 3);

@@ -47,7 +47,8 @@ pub fn verify(instance: &Instance, flows: &[i64], potentials: &[i64]) -> Result<
     }
     let mut balance = vec![0i128; potentials.len()];
     let mut total = 0;
-    for (arc, (Arc { tail, head, capacity, cost }, &flow)) in instance.arcs().zip(flows).enumerate() {
+    for (arc, (Arc { tail, head, capacity, cost }, &flow)) in instance.arcs().zip(flows).enumerate()
+    {
         if !(0..=capacity).contains(&flow) {
             return Err(Violation::Bounds { arc, flow });
         }
@@ -55,7 +56,8 @@ pub fn verify(instance: &Instance, flows: &[i64], potentials: &[i64]) -> Result<
         balance[tail] += i128::from(flow);
         balance[head] -= i128::from(flow);
         total += i128::from(cost) * i128::from(flow);
-        let reduced_cost = i128::from(cost) + i128::from(potentials[tail]) - i128::from(potentials[head]);
+        let reduced_cost =
+            i128::from(cost) + i128::from(potentials[tail]) - i128::from(potentials[head]);
         let full = flow == capacity && capacity != Instance::UNCAPPED;
         if reduced_cost > 0 && flow > 0 || reduced_cost < 0 && !full {
             return Err(Violation::Slackness { arc, flow, reduced_cost });
@@ -82,9 +84,18 @@ mod tests {
         instance.add_arc(Arc { tail: 0, head: 1, capacity: Instance::UNCAPPED, cost: 4 });
         let check = |flows: [i64; 2], potentials: [i64; 2]| verify(&instance, &flows, &potentials);
         assert_eq!(check([2, 1], [0, 4]), Ok(6));
-        assert_eq!(check([1, 2], [0, 4]), Err(Violation::Slackness { arc: 0, flow: 1, reduced_cost: -3 }));
-        assert_eq!(check([2, 1], [0, 3]), Err(Violation::Slackness { arc: 1, flow: 1, reduced_cost: 1 }));
-        assert_eq!(check([2, 1], [0, 5]), Err(Violation::Slackness { arc: 1, flow: 1, reduced_cost: -1 }));
+        assert_eq!(
+            check([1, 2], [0, 4]),
+            Err(Violation::Slackness { arc: 0, flow: 1, reduced_cost: -3 })
+        );
+        assert_eq!(
+            check([2, 1], [0, 3]),
+            Err(Violation::Slackness { arc: 1, flow: 1, reduced_cost: 1 })
+        );
+        assert_eq!(
+            check([2, 1], [0, 5]),
+            Err(Violation::Slackness { arc: 1, flow: 1, reduced_cost: -1 })
+        );
         assert_eq!(check([2, 0], [0, 4]), Err(Violation::Balance { node: 0, balance: 2 }));
         assert_eq!(check([3, 0], [0, 4]), Err(Violation::Bounds { arc: 0, flow: 3 }));
         assert_eq!(check([2, -1], [0, 4]), Err(Violation::Bounds { arc: 1, flow: -1 }));

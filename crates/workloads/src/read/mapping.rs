@@ -1,7 +1,7 @@
 //! Mapped memory of one thread: mapped as it was asked for, once, and unmapped at the end.
 //!
-//! [`ringfence_persist::Region`] maps a file several times to find out what it is, and the kernel fills a
-//! pseudo-locked region with zeros at every mmap (kernel, `pseudo_lock_dev_mmap`).
+//! [`ringfence_persist::Region`] maps a file several times to find out what it is, and the kernel
+//! fills a pseudo-locked region with zeros at every mmap (kernel, `pseudo_lock_dev_mmap`).
 
 use std::cell::Cell;
 use std::fs::File;
@@ -41,7 +41,8 @@ impl Mapping {
 
     /// Its bytes: the first is aligned to a page.
     pub fn bytes(&self) -> &[Cell<u8>] {
-        // SAFETY: readable and writable as long as this lives, and no other thread has it, nor its bytes.
+        // SAFETY: readable and writable as long as this lives, and no other thread has it, nor its
+        // bytes.
         unsafe { std::slice::from_raw_parts(self.base.cast(), self.len) }
     }
 }

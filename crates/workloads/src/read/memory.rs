@@ -16,9 +16,9 @@ use rustix::process::{Resource, getrlimit};
 use super::super::SetupError;
 use super::mapping::Mapping;
 
-/// Regions already mapped: readers that differ in nothing that concerns the mapping share one, so that
-/// their memory is not a difference between them, and a pseudo-locked region is mapped once only, since
-/// the kernel fills it with zeros at every mmap (kernel, `pseudo_lock_dev_mmap`).
+/// Regions already mapped: readers that differ in nothing that concerns the mapping share one, so
+/// that their memory is not a difference between them, and a pseudo-locked region is mapped once
+/// only, since the kernel fills it with zeros at every mmap (kernel, `pseudo_lock_dev_mmap`).
 #[derive(Default)]
 pub struct Regions {
     mapped: Vec<(Memory, bool, Rc<Mapping>)>,
@@ -46,8 +46,9 @@ impl Regions {
 
 // Touched page by page, so that each has memory of its own, and locked if asked.
 fn anonymous(len: usize, lock: bool) -> Result<Mapping, SetupError> {
-    let mapping = Mapping::anonymous(len)
-        .map_err(|error| SetupError::Other(format!("mapping {} failed: {error}", Bytes(len as u64))))?;
+    let mapping = Mapping::anonymous(len).map_err(|error| {
+        SetupError::Other(format!("mapping {} failed: {error}", Bytes(len as u64)))
+    })?;
     mapping.bytes().iter().step_by(LINE).for_each(|byte| byte.set(1));
     if lock {
         mapping.lock().map_err(|error| SetupError::Other(not_locked(len, &error, limit())))?;
@@ -56,9 +57,11 @@ fn anonymous(len: usize, lock: bool) -> Result<Mapping, SetupError> {
 }
 
 fn not_locked(len: usize, error: &io::Error, limit: Option<u64>) -> String {
-    let allowed = limit.map_or(String::new(), |limit| format!(" (this process may lock {})", Bytes(limit)));
+    let allowed =
+        limit.map_or(String::new(), |limit| format!(" (this process may lock {})", Bytes(limit)));
     format!(
-        "locking {} of memory failed: {error}{allowed}; raise the limit (ulimit -l, RLIMIT_MEMLOCK), or set mlock = false and \
+        "locking {} of memory failed: {error}{allowed}; raise the limit (ulimit -l, \
+         RLIMIT_MEMLOCK), or set mlock = false and \
          accept that pages may be moved or swapped out meanwhile",
         Bytes(len as u64)
     )
@@ -88,10 +91,15 @@ fn refused(path: &Path, len: usize, error: &io::Error) -> String {
             "the device belongs to root: run as root, or change its owner".to_string()
         }
         Some(Errno::INVAL) => {
-            "the task must run on CPUs of the cache in which the region lies and on no others: name one of them with cpus"
+            "the task must run on CPUs of the cache in which the region lies and on no others: \
+             name one of them with cpus"
                 .to_string()
         }
-        Some(Errno::NOSPC) => format!("the region is smaller than size = {}: use its size at most", Bytes(len as u64)),
+        Some(Errno::NOSPC) => format!(
+            "the region is smaller than size = {}: use its size at \
+                                       most",
+            Bytes(len as u64)
+        ),
         _ => "name a device below /dev/pseudo_lock".to_string(),
     };
     format!("mapping {} failed: {error}; {why}", path.display())
@@ -129,12 +137,14 @@ mod tests {
             let text = refused(Path::new("/dev/pseudo_lock/a"), 1 << 18, &errno(number));
             assert!(text.contains(part) && text.contains("/dev/pseudo_lock/a"), "{text}");
         }
-        let task = Read { memory: Memory::Locked("/dev/pseudo_lock/no such".into()), ..Read::default() };
+        let task =
+            Read { memory: Memory::Locked("/dev/pseudo_lock/no such".into()), ..Read::default() };
         let error = Regions::default().get(&task).unwrap_err();
         assert!(error.is_usage() && error.to_string().contains("create it first"), "{error}");
     }
 
-    // The order of the checks in the driver is not ours to test here, but that a file is mapped whole and shared is.
+    // The order of the checks in the driver is not ours to test here, but that a file is mapped
+    // whole and shared is.
     #[test]
     fn a_device_is_mapped_shared() {
         let file = tempfile::NamedTempFile::new().unwrap();

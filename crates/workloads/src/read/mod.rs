@@ -1,12 +1,12 @@
-//! A reader: every piece of a region once a round in random order, each read timed alone, and a sleep
-//! between rounds.
+//! A reader: every piece of a region once a round in random order, each read timed alone, and a
+//! sleep between rounds.
 //!
-//! This is the measurement of the kernel's cache pseudo-locking patches ("Intel(R) Resource Director
-//! Technology Cache Pseudo-Locking enabling", R. Chatre, LKML, 2017-11-13): reads of 32 bytes from all of
-//! a region of 256 KiB every 2 s, while a neighbour drives its lines out of the cache, or cannot. What
-//! counts as work is the time of the reads alone, so the figure, ns per read, is the mean of the
-//! latencies; the sleep, the flushes and the counting are not timed. A latency holds one reading of the
-//! clock, whose cost the dataset states.
+//! This is the measurement of the kernel's cache pseudo-locking patches ("Intel(R) Resource
+//! Director Technology Cache Pseudo-Locking enabling", R. Chatre, LKML, 2017-11-13): reads of 32
+//! bytes from all of a region of 256 KiB every 2 s, while a neighbour drives its lines out of the
+//! cache, or cannot. What counts as work is the time of the reads alone, so the figure, ns per
+//! read, is the mean of the latencies; the sleep, the flushes and the counting are not timed. A
+//! latency holds one reading of the clock, whose cost the dataset states.
 
 mod mapping;
 mod memory;
@@ -50,7 +50,8 @@ impl Reader {
     /// Maps the memory.
     ///
     /// # Errors
-    /// Where the task makes no sense, the processor lacks an instruction, or the memory cannot be had.
+    /// Where the task makes no sense, the processor lacks an instruction, or the memory cannot be
+    /// had.
     pub fn new(task: &Read, seed: u64, regions: &mut Regions) -> Result<Self, SetupError> {
         task.check().map_err(SetupError::Other)?;
         if let Some(missing) = task.missing(Some(&Features::detect())) {

@@ -1,9 +1,9 @@
 //! A new random order of the pieces for each round, held in registers.
 //!
-//! A shuffled table would be read beside the region and take its place in the cache. Here a place in the
-//! order is turned into a piece by steps that are each one-to-one on numbers of so many bits: a product
-//! with an odd number, a sum, and a shift folded onto itself. Where there are fewer pieces than such
-//! numbers, those beyond are passed over.
+//! A shuffled table would be read beside the region and take its place in the cache. Here a place
+//! in the order is turned into a piece by steps that are each one-to-one on numbers of so many
+//! bits: a product with an odd number, a sum, and a shift folded onto itself. Where there are fewer
+//! pieces than such numbers, those beyond are passed over.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn orders_differ_from_round_to_round_and_repeat_with_their_seed() {
-        let (mut one, mut same, mut other) = (Order::new(8192, 7), Order::new(8192, 7), Order::new(8192, 8));
+        let (mut one, mut same, mut other) =
+            (Order::new(8192, 7), Order::new(8192, 7), Order::new(8192, 8));
         let first: Vec<u64> = one.by_ref().collect();
         assert!(same.by_ref().eq(first.iter().copied()));
         assert!(!other.by_ref().eq(first.iter().copied()));
@@ -104,7 +105,8 @@ mod tests {
         let mut order = Order::new(8192, 1);
         for _ in 0..20 {
             let pieces = round(&mut order);
-            let strides: Vec<i64> = pieces.windows(2).map(|pair| pair[1] as i64 - pair[0] as i64).collect();
+            let strides: Vec<i64> =
+                pieces.windows(2).map(|pair| pair[1] as i64 - pair[0] as i64).collect();
             let repeated = strides.windows(2).filter(|pair| pair[0] == pair[1]).count();
             let near = strides.iter().filter(|stride| stride.abs() <= 4).count();
             // By chance 1 of 8192 strides is as the one before, and 8 are as short.

@@ -24,8 +24,12 @@ fn reader(task: Read) -> Reader {
 #[test]
 fn every_read_is_timed_and_a_round_is_all_of_them() {
     for access in [16, 32, 64] {
-        let task =
-            Read { size: Bytes::kib(8), access: Bytes(access), interval: Span::ms(0), ..Read::default() };
+        let task = Read {
+            size: Bytes::kib(8),
+            access: Bytes(access),
+            interval: Span::ms(0),
+            ..Read::default()
+        };
         let mut reader = reader(task);
         reader.resumed();
         let counted = Count::default();
@@ -37,7 +41,10 @@ fn every_read_is_timed_and_a_round_is_all_of_them() {
             let took = Clock::host().now() - before;
             units += work.units;
             assert!(work.units > 0 && work.units <= 48);
-            assert!(work.untimed + (counted.1.get() - ticks_before) <= took, "no more than there was");
+            assert!(
+                work.untimed + (counted.1.get() - ticks_before) <= took,
+                "no more than there was"
+            );
         }
         assert_eq!(units, 8192 / access, "a call ends with its round");
         assert_eq!(counted.0.get(), units, "one latency for each unit");

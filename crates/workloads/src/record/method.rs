@@ -1,4 +1,5 @@
-//! How a record is written and found again, over any memory: the bare instructions, or the crash checker's.
+//! How a record is written and found again, over any memory: the bare instructions, or the crash
+//! checker's.
 //!
 //! | method | layout |
 //! |---|---|
@@ -6,7 +7,8 @@
 //! | `checksum` | payload, its checksum (8 bytes), padding to whole lines |
 //! | `same-line`, `same-line-nt` | 56 bytes of payload, the flag |
 //!
-//! A flag is 8 bytes and 1 where the record is there. `slots` is the library's own: see [`ringfence_persist::record`].
+//! A flag is 8 bytes and 1 where the record is there. `slots` is the library's own: see
+//! [`ringfence_persist::record`].
 
 use ringfence_experiment::task::RecordMethod;
 use ringfence_persist::{LINE, Memory, checksum};
@@ -79,7 +81,9 @@ pub fn write<M: Memory>(method: RecordMethod, memory: &M, at: usize, payload: &[
 pub fn read<M: Memory>(method: RecordMethod, memory: &M, at: usize, payload: &mut [u8]) -> bool {
     let seal = seal(method, at, payload.len());
     let there = match method {
-        RecordMethod::Checksum => memory.verify([at..at + payload.len(), 0..0], SEED, memory.load_u64(seal)),
+        RecordMethod::Checksum => {
+            memory.verify([at..at + payload.len(), 0..0], SEED, memory.load_u64(seal))
+        }
         RecordMethod::Slots => unreachable!("the library reads these"),
         RecordMethod::Flag | RecordMethod::SameLine | RecordMethod::SameLineNt => {
             memory.load_u64(seal) == THERE

@@ -62,7 +62,12 @@ impl<M: Memory> Recorder<M> {
     }
 }
 
-fn slots<const N: usize>(memory: &impl Memory, seed: u64, room: usize, count: usize) -> Vec<Record<N>> {
+fn slots<const N: usize>(
+    memory: &impl Memory,
+    seed: u64,
+    room: usize,
+    count: usize,
+) -> Vec<Record<N>> {
     let create = |number: usize| {
         let at = number * room;
         Record::create(memory, [at, at + room / 2], seed, &[0; N])
@@ -114,12 +119,18 @@ mod tests {
     // Through the end and on from the start, and what was written last is there.
     #[test]
     fn every_method_leaves_its_records_behind() {
-        for (method, payload) in RecordMethod::ALL.iter().flat_map(|method| [(*method, 56), (*method, 128)]) {
+        for (method, payload) in
+            RecordMethod::ALL.iter().flat_map(|method| [(*method, 56), (*method, 128)])
+        {
             if method.in_one_line() && payload > 56 {
                 continue;
             }
-            let task =
-                task::Record { method, payload: Bytes(payload), size: Bytes::kib(4), ..Default::default() };
+            let task = task::Record {
+                method,
+                payload: Bytes(payload),
+                size: Bytes::kib(4),
+                ..Default::default()
+            };
             let mut recorder = Recorder::new(&task, 3, &mut Regions::default()).unwrap();
             let written = recorder.count as u64 + 3;
             assert_eq!(recorder.work(written, &Nothing).units, written);
@@ -134,8 +145,12 @@ mod tests {
                             "{method:?} {number}"
                         );
                     }
-                    Kind::Short(_) => found.copy_from_slice(&slot::<56>(memory, number * room, room)),
-                    Kind::Long(_) => found.copy_from_slice(&slot::<128>(memory, number * room, room)),
+                    Kind::Short(_) => {
+                        found.copy_from_slice(&slot::<56>(memory, number * room, room))
+                    }
+                    Kind::Long(_) => {
+                        found.copy_from_slice(&slot::<128>(memory, number * room, room))
+                    }
                 }
                 assert_eq!(found[1..], last[1..], "{method:?} {payload} {number}");
                 assert_eq!(found[0] == last[0], number == 2, "{method:?} {payload} {number}");

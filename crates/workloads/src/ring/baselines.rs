@@ -1,15 +1,16 @@
-//! The ring buffers of the slides that our ring is measured against: Piotr Balcer, *Performance guidelines
-//! for Intel Optane DC persistent memory*.
+//! The ring buffers of the slides that our ring is measured against: Piotr Balcer, *Performance
+//! guidelines for Intel Optane DC persistent memory*.
 //!
-//! They are baselines and no queues to use: entries of one length, no checksum, no recovery, and nothing
-//! keeps a second producer out. Two of them are wrong, each [`Kind`] says how. Only what they need of
-//! `libpmem` is written out, as it does it where AVX-512 is allowed (`PMEM_AVX512F=1`): `pmem_persist` is
-//! the best flush instruction and an `sfence`, `pmem_memcpy` with `PMEM_F_MEM_NONTEMPORAL |
-//! PMEM_F_MEM_NODRAIN` a copy by the widest non-temporal stores without a fence.
+//! They are baselines and no queues to use: entries of one length, no checksum, no recovery, and
+//! nothing keeps a second producer out. Two of them are wrong, each [`Kind`] says how. Only what
+//! they need of `libpmem` is written out, as it does it where AVX-512 is allowed
+//! (`PMEM_AVX512F=1`): `pmem_persist` is the best flush instruction and an `sfence`, `pmem_memcpy`
+//! with `PMEM_F_MEM_NONTEMPORAL | PMEM_F_MEM_NODRAIN` a copy by the widest non-temporal stores
+//! without a fence.
 //!
-//! Where the slides leave something out it is decided in the baselines' favour: slots begin at lines, a
-//! last part of a line is padded and written as a whole one, any number of slots is possible (a comparison
-//! where the slides mask).
+//! Where the slides leave something out it is decided in the baselines' favour: slots begin at
+//! lines, a last part of a line is padded and written as a whole one, any number of slots is
+//! possible (a comparison where the slides mask).
 
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
@@ -22,29 +23,31 @@ use ringfence_persist::{Memory, Region, checksum};
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// "Ring buffer - first persistent implementation": the position is flushed, then the entry's length
-    /// and bytes are stored and every line of them flushed, then the position is stored and flushed, all
-    /// with `clflush`.
+    /// "Ring buffer - first persistent implementation": the position is flushed, then the entry's
+    /// length and bytes are stored and every line of them flushed, then the position is stored and
+    /// flushed, all with `clflush`.
     ///
-    /// Ordered, since `clflush` is ordered with stores and with other `clflush` (Intel SDM volume 2A,
-    /// "CLFLUSH"), but nothing waits for the last one: durable soon after the push returns, not when.
+    /// Ordered, since `clflush` is ordered with stores and with other `clflush` (Intel SDM volume
+    /// 2A, "CLFLUSH"), but nothing waits for the last one: durable soon after the push returns, not
+    /// when.
     Naive,
     /// "Ring buffer - optimized persistent implementation": `pmem_persist` of the position, a
     /// non-temporal copy without a fence, a release store of the position, `pmem_persist` of it.
     ///
-    /// **Wrong as published.** A release store is an ordinary one, and ordinary stores are not ordered
-    /// behind earlier non-temporal ones (Intel SDM volume 1, section 10.4.6.2, "Caching of Temporal vs.
-    /// Non-Temporal Data"): the position can be seen before the entry, so that a consumer on another core
-    /// reads what the slot held a lap ago, and it can be durable before the entry, so that it is there
-    /// after a crash and the entry is not. On the thread that pushed both are in order.
+    /// **Wrong as published.** A release store is an ordinary one, and ordinary stores are not
+    /// ordered behind earlier non-temporal ones (Intel SDM volume 1, section 10.4.6.2, "Caching of
+    /// Temporal vs. Non-Temporal Data"): the position can be seen before the entry, so that a
+    /// consumer on another core reads what the slot held a lap ago, and it can be durable before
+    /// the entry, so that it is there after a crash and the entry is not. On the thread that pushed
+    /// both are in order.
     Optimised,
-    /// The same with a fence on each side of the position: the copy is fenced, then the position stored,
-    /// flushed and fenced.
+    /// The same with a fence on each side of the position: the copy is fenced, then the position
+    /// stored, flushed and fenced.
     ///
-    /// The first `pmem_persist` is left out: it made the consumer's position durable before its space is
-    /// written again. Here the consumer does so itself, for a quarter of the ring at a time, before the
-    /// producer sees it; what producer and consumer write is on lines of its own. Two fences for each
-    /// entry remain. An entry can be seen a moment before it is durable.
+    /// The first `pmem_persist` is left out: it made the consumer's position durable before its
+    /// space is written again. Here the consumer does so itself, for a quarter of the ring at a
+    /// time, before the producer sees it; what producer and consumer write is on lines of its own.
+    /// Two fences for each entry remain. An entry can be seen a moment before it is durable.
     Repaired,
 }
 
@@ -72,8 +75,9 @@ pub struct Producer<M>(Ring<M>);
 /// The side that pushes, on its way to another thread.
 pub struct Sent(Producer<Bare>);
 
-// SAFETY: made of those kinds alone that order an entry before its position and a position before the entry that
-// takes its place (`Producer::to_send`); positions are atomic, and nothing else is shared.
+// SAFETY: made of those kinds alone that order an entry before its position and a position before
+// the entry that takes its place (`Producer::to_send`); positions are atomic, and nothing else is
+// shared.
 unsafe impl Send for Sent {}
 
 impl Sent {
@@ -113,7 +117,10 @@ pub fn create<M: Memory + Clone>(
     let length = if kind == Kind::Naive { 8 } else { 0 };
     let stride = (length + entry).next_multiple_of(LINE);
     let slots = (size / stride) as u64;
-    assert!(entry > 0 && slots >= 2 && HEAD + size <= memory.len(), "no ring of {entry} in {size} bytes");
+    assert!(
+        entry > 0 && slots >= 2 && HEAD + size <= memory.len(),
+        "no ring of {entry} in {size} bytes"
+    );
     let ring = Ring { memory, kind, entry, stride, slots };
     for at in [WRITE, READ, CURSOR, FREED] {
         ring.memory.store_u64(at, 0);
@@ -156,8 +163,8 @@ impl<M: Memory> Ring<M> {
 }
 
 impl Producer<Bare> {
-    /// To push on another thread than the consumer's. `None` with [`Kind::Optimised`], where what is read there may
-    /// still be the entry of a lap ago, and change.
+    /// To push on another thread than the consumer's. `None` with [`Kind::Optimised`], where what
+    /// is read there may still be the entry of a lap ago, and change.
     pub fn to_send(self) -> Option<Sent> {
         (self.0.kind != Kind::Optimised).then_some(Sent(self))
     }
@@ -290,16 +297,17 @@ impl<M: Memory> Deref for Entry<'_, M> {
     #[inline]
     fn deref(&self) -> &[u8] {
         let (ring, copy) = (&self.consumer.ring, &self.consumer.copy);
-        // SAFETY: as many bytes as entries have, behind the position that was read. The producer leaves them alone
-        // until they are popped, which takes this, and is on this thread or orders them before the position
-        // (`Producer::to_send`).
+        // SAFETY: as many bytes as entries have, behind the position that was read. The producer
+        // leaves them alone until they are popped, which takes this, and is on this thread or
+        // orders them before the position (`Producer::to_send`).
         unsafe { ring.memory.bytes(self.at..self.at + ring.entry) }.unwrap_or(copy)
     }
 }
 
-/// A region as the slides' rings write to it: by the instructions that their `libpmem` takes, without a hint, and
-/// whatever the region is. What does not fill a line is not for its non-temporal stores. Nobody but a ring can have one, since
-/// whoever did could store to what it lends.
+/// A region as the slides' rings write to it: by the instructions that their `libpmem` takes,
+/// without a hint, and whatever the region is. What does not fill a line is not for its
+/// non-temporal stores. Nobody but a ring can have one, since whoever did could store to what it
+/// lends.
 #[derive(Clone)]
 pub struct Bare {
     region: Arc<Region>,
@@ -310,8 +318,8 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// For a ring of this kind: the best flush instruction and the widest registers of the processor, `clflush` for the
-    /// first of them.
+    /// For a ring of this kind: the best flush instruction and the widest registers of the
+    /// processor, `clflush` for the first of them.
     pub(super) fn new(region: Region, kind: Kind) -> Self {
         let best = Flush::GENTLEST_FIRST.into_iter().find(|flush| isa::supports(*flush));
         let flush = best.filter(|_| kind != Kind::Naive).unwrap_or(Flush::Clflush);
@@ -379,8 +387,11 @@ impl Memory for Bare {
     fn flush(&self, range: Range<usize>) {
         let start = self.at(range.start, range.len());
         let lines = (range.start % LINE + range.len()).div_ceil(LINE);
-        // SAFETY: every line overlaps the range, which is mapped; the processor has the instruction (`new`).
-        unsafe { self.flush.each((0..lines).map(|line| start.wrapping_add(line * LINE).cast_const())) }
+        // SAFETY: every line overlaps the range, which is mapped; the processor has the instruction
+        // (`new`).
+        unsafe {
+            self.flush.each((0..lines).map(|line| start.wrapping_add(line * LINE).cast_const()))
+        }
     }
 
     #[inline(always)]

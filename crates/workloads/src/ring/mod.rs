@@ -1,12 +1,14 @@
 //! The ring buffer: ours and those of the slides, pushed to and read by one thread.
 //!
-//! A task has one CPU, so the thread is producer and consumer in turn. A few entries wait in the ring, as
-//! many as 4096 or a quarter of it; each portion of work pushes a batch, by one fence in our ring, and
-//! then reads as many of those that have waited longest, every byte of them. What it costs two cores to hand
-//! entries over is not part of this: `cargo bench -p ringfence-persist` measures that.
+//! A task has one CPU, so the thread is producer and consumer in turn. A few entries wait in the
+//! ring, as many as 4096 or a quarter of it; each portion of work pushes a batch, by one fence in
+//! our ring, and then reads as many of those that have waited longest, every byte of them. What it
+//! costs two cores to hand entries over is not part of this: `cargo bench -p ringfence-persist`
+//! measures that.
 //!
-//! The consumer gives space back lazily in every ring: ours and the repaired one make its position durable
-//! for a quarter of the ring at a time, the slides' others leave that to the producer, as published.
+//! The consumer gives space back lazily in every ring: ours and the repaired one make its position
+//! durable for a quarter of the ring at a time, the slides' others leave that to the producer, as
+//! published.
 
 pub mod baselines;
 
@@ -18,8 +20,8 @@ use self::baselines::{Bare, Kind};
 use super::write::Regions;
 use crate::workload::{Latencies, SetupError, Work, Workload};
 
-// Enough for an entry's lines not to be prefetched while they are written, few enough to be pushed quickly
-// through msync before anything is measured.
+// Enough for an entry's lines not to be prefetched while they are written, few enough to be pushed
+// quickly through msync before anything is measured.
 const WAITING: u64 = 4096;
 
 /// A ring and both its sides: ours in one memory, or the slides' in another.
@@ -74,8 +76,8 @@ impl Ringer {
 }
 
 impl<M: Memory + Clone> Ringer<M, M> {
-    /// The ring of a task in memory that nobody else uses, of at least [`bytes`]. Of our ring, entries from so many bytes
-    /// on are written past the caches.
+    /// The ring of a task in memory that nobody else uses, of at least [`bytes`]. Of our ring,
+    /// entries from so many bytes on are written past the caches.
     ///
     /// # Errors
     /// Where the task makes no sense.
@@ -107,7 +109,9 @@ impl<M: Memory, B: Memory> Ringer<M, B> {
         let payload = &mut self.payload;
         let numbers = self.pushed..self.pushed + count;
         match &mut self.sides {
-            Sides::Ours { producer, .. } if count == 1 => producer.try_push(payload.of(numbers.start))?,
+            Sides::Ours { producer, .. } if count == 1 => {
+                producer.try_push(payload.of(numbers.start))?
+            }
             Sides::Ours { producer, .. } => {
                 let mut batch = producer.batch()?;
                 numbers.into_iter().try_for_each(|number| batch.push(payload.of(number)))?;
@@ -146,11 +150,13 @@ impl<M: Memory, B: Memory> Ringer<M, B> {
     }
 }
 
-const HEAD: usize = if ring::layout::HEAD > baselines::HEAD { ring::layout::HEAD } else { baselines::HEAD };
+const HEAD: usize =
+    if ring::layout::HEAD > baselines::HEAD { ring::layout::HEAD } else { baselines::HEAD };
 
 fn ours<B: Memory>(region: Region, size: usize) -> Result<Sides<Mapped, B>, Fault> {
     let capacity = Some(size - size % LINE);
-    // Of the processor, whatever the environment says: an experiment's file is all there is to know of it.
+    // Of the processor, whatever the environment says: an experiment's file is all there is to know
+    // of it.
     let ring = ringfence_persist::Ring::create_with(
         region,
         Options { capacity, ..Options::default() },
@@ -160,18 +166,26 @@ fn ours<B: Memory>(region: Region, size: usize) -> Result<Sides<Mapped, B>, Faul
     Ok(Sides::Ours { producer, consumer })
 }
 
-// As `ours`, without the locks that keep other processes away from a file. Nobody holds such a ring across a crash, so that its
-// checksums need no number of their own.
-fn over<M: Memory + Clone>(memory: M, task: &Ring, nt_threshold: usize) -> Result<Sides<M, M>, Fault> {
+// As `ours`, without the locks that keep other processes away from a file. Nobody holds such a ring
+// across a crash, so that its checksums need no number of their own.
+fn over<M: Memory + Clone>(
+    memory: M,
+    task: &Ring,
+    nt_threshold: usize,
+) -> Result<Sides<M, M>, Fault> {
     let size = task.size.0 as usize;
     ring::format(&memory, &Shape::new(size - size % LINE, LINE, 0)?)?;
     ring::recover(&memory)?;
     let producer = ring::Producer::attach(memory.clone())?.with_nt_threshold(nt_threshold);
-    Ok(Sides::Ours { producer: Box::new(producer), consumer: Box::new(ring::Consumer::attach(memory)?) })
+    Ok(Sides::Ours {
+        producer: Box::new(producer),
+        consumer: Box::new(ring::Consumer::attach(memory)?),
+    })
 }
 
 fn theirs<M: Memory, B: Memory + Clone>(memory: B, kind: Kind, task: &Ring) -> Sides<M, B> {
-    let (producer, consumer) = baselines::create(memory, kind, task.entry.0 as usize, task.size.0 as usize);
+    let (producer, consumer) =
+        baselines::create(memory, kind, task.entry.0 as usize, task.size.0 as usize);
     Sides::Theirs { producer, consumer }
 }
 
@@ -210,8 +224,8 @@ impl<M: Memory, B: Memory> Workload for Ringer<M, B> {
     }
 }
 
-/// Entries that tell by a sum over all their bytes which they are: a number, as many of its bytes as there
-/// is room for, then what is the same in all.
+/// Entries that tell by a sum over all their bytes which they are: a number, as many of its bytes
+/// as there is room for, then what is the same in all.
 struct Payload {
     memory: Vec<u8>,
     start: usize,

@@ -34,10 +34,16 @@ fn every_ring_hands_every_entry_over_lap_after_lap() {
                     done += amount;
                 }
                 assert_eq!(ringer.read, done, "{task:?}");
-                assert_eq!(ringer.pushed - ringer.read, WAITING.min(size.0 / task.slot() / 4), "{task:?}");
+                assert_eq!(
+                    ringer.pushed - ringer.read,
+                    WAITING.min(size.0 / task.slot() / 4),
+                    "{task:?}"
+                );
                 // What waits is there, in order, and then nothing.
                 ringer.read(ringer.pushed - ringer.read).unwrap();
-                assert!(matches!(ringer.read(1), Err(Fault::Missing(number)) if number == ringer.pushed));
+                assert!(
+                    matches!(ringer.read(1), Err(Fault::Missing(number)) if number == ringer.pushed)
+                );
             }
         }
     }
@@ -88,9 +94,13 @@ fn a_ring_that_loses_or_changes_an_entry_is_found_out() {
     assert_eq!(ours.failure(), Some("entry 0 is not what was pushed"));
     for variant in VARIANTS {
         let mut ringer = ringer(&Ring { variant, size: Bytes::kib(8), ..Ring::default() });
-        let pushed =
-            (0..).take_while(|_| ringer.push(1).is_ok()).count() as u64 + WAITING.min(8192 / 128 / 4);
-        let room = if matches!(variant, RingVariant::Optimised | RingVariant::Repaired) { 127 } else { 64 };
+        let pushed = (0..).take_while(|_| ringer.push(1).is_ok()).count() as u64
+            + WAITING.min(8192 / 128 / 4);
+        let room = if matches!(variant, RingVariant::Optimised | RingVariant::Repaired) {
+            127
+        } else {
+            64
+        };
         assert!((room - 1..=room).contains(&pushed), "{variant:?}: {pushed}");
         ringer.read(pushed).unwrap();
     }

@@ -2,9 +2,9 @@
 //!
 //! A way is a copy (width, temporal or not), a flush instruction, and where the fences stand. Each
 //! combination becomes its own function, so that a block costs its own instructions and nothing
-//! else: no call, no bounds check, no branch on the way of writing. `scripts/check-loops` looks at the
-//! machine code of all of them, and the bench `against_c` holds them against the same in C. To look at
-//! them oneself:
+//! else: no call, no bounds check, no branch on the way of writing. `scripts/check-loops` looks at
+//! the machine code of all of them, and the bench `against_c` holds them against the same in C. To
+//! look at them oneself:
 //!
 //! ```text
 //! objdump -d --no-show-raw-insn -C target/release/ringfence |
@@ -165,8 +165,10 @@ impl Walk {
     fn advance(&mut self) -> *mut u8 {
         let index = if self.random {
             // Knuth's 64-bit linear congruential generator (MMIX); its high bits choose the block.
-            self.state =
-                self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.state = self
+                .state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             ((u128::from(self.state) * u128::from(self.blocks)) >> 64) as u64
         } else {
             let index = self.index;
@@ -178,7 +180,8 @@ impl Walk {
     }
 }
 
-/// A target, a source of one block, and the loop that writes the one into the other, block after block.
+/// A target, a source of one block, and the loop that writes the one into the other, block after
+/// block.
 pub struct Blocks {
     walk: Walk,
     run: Loop,
@@ -188,12 +191,12 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// In the way, order and blocks of a task; the source is filled. `None` where there is no such way of
-    /// writing on this processor.
+    /// In the way, order and blocks of a task; the source is filled. `None` where there is no such
+    /// way of writing on this processor.
     ///
     /// # Panics
-    /// If a block has not one whole line or more, the target has less than one of them or than the task says, or
-    /// the source less.
+    /// If a block has not one whole line or more, the target has less than one of them or than the
+    /// task says, or the source less.
     pub fn new(task: &Write, seed: u64, target: Rc<Scratch>, source: Scratch) -> Option<Self> {
         let stream = task.instruction == Instruction::Nt;
         let run = select(task.width, stream, task.instruction.flush(), task.fence_at, task.fence)?;
@@ -222,8 +225,9 @@ impl Blocks {
     /// Writes so many blocks.
     #[inline]
     pub fn write(&mut self, count: u64) {
-        // SAFETY: `new` has seen that pointers and lengths fit target and source, both of which live, that blocks
-        // have lines, and that the instructions exist. Bytes of the target and the source are lent as atomics.
+        // SAFETY: `new` has seen that pointers and lengths fit target and source, both of which
+        // live, that blocks have lines, and that the instructions exist. Bytes of the target and
+        // the source are lent as atomics.
         unsafe { (self.run)(&mut self.walk, count) }
     }
 
@@ -265,13 +269,16 @@ impl Blocks {
 /// Writes `count` blocks.
 ///
 /// # Safety
-/// The walk's pointers must be mapped, aligned and large enough, its blocks must have lines, and every
-/// instruction of this combination must exist on the processor.
+/// The walk's pointers must be mapped, aligned and large enough, its blocks must have lines, and
+/// every instruction of this combination must exist on the processor.
 type Loop = unsafe fn(&mut Walk, count: u64);
 
-unsafe fn run<C: Copy, F: FlushLine, B: Fence, L: Fence, const AROUND: bool>(shared: &mut Walk, count: u64) {
-    // A copy whose address nobody has: assembly may touch all other memory, so that the walk would be
-    // stored in every block.
+unsafe fn run<C: Copy, F: FlushLine, B: Fence, L: Fence, const AROUND: bool>(
+    shared: &mut Walk,
+    count: u64,
+) {
+    // A copy whose address nobody has: assembly may touch all other memory, so that the walk would
+    // be stored in every block.
     let mut walk = shared.clone();
     // SAFETY: by the contract of `Walk`. Spares a second set of loops for blocks without a line.
     unsafe { std::hint::assert_unchecked(walk.lines > 0) };
@@ -325,8 +332,9 @@ unsafe fn run<C: Copy, F: FlushLine, B: Fence, L: Fence, const AROUND: bool>(sha
     }
 }
 
-/// The loop for a way of writing, if there is one on this processor: `stream` takes non-temporal stores, which
-/// exclude a flush and a copy of whole blocks; and those exclude fences at lines that nothing flushes.
+/// The loop for a way of writing, if there is one on this processor: `stream` takes non-temporal
+/// stores, which exclude a flush and a copy of whole blocks; and those exclude fences at lines that
+/// nothing flushes.
 fn select(
     width: WidthChoice,
     stream: bool,
@@ -338,7 +346,9 @@ fn select(
         WidthChoice::Auto => Width::widest(),
         WidthChoice::Vector(width) => width,
         WidthChoice::Movsb if stream => return None,
-        WidthChoice::Movsb => return movsb(flush, at, fence).filter(|_| flush.is_none_or(isa::supports)),
+        WidthChoice::Movsb => {
+            return movsb(flush, at, fence).filter(|_| flush.is_none_or(isa::supports));
+        }
     };
     if !isa::has_width(width) || !flush.is_none_or(isa::supports) {
         return None;

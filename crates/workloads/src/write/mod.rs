@@ -56,18 +56,25 @@ impl Regions {
             })?;
         }
         let (target, pages, size) = (task.target.clone(), task.pages, task.size.0);
-        self.mapped.push(Mapped { target, pages, size, prefault: task.prefault, memory: memory.clone() });
+        self.mapped.push(Mapped {
+            target,
+            pages,
+            size,
+            prefault: task.prefault,
+            memory: memory.clone(),
+        });
         Ok(memory)
     }
 
-    /// Makes sure that a ring or records can be made in a target: they cannot share their memory, and a device is
-    /// one memory, whoever maps it.
+    /// Makes sure that a ring or records can be made in a target: they cannot share their memory,
+    /// and a device is one memory, whoever maps it.
     pub(super) fn reserve(&mut self, target: &Target) -> Result<(), SetupError> {
         on_tmpfs(target)?;
         let Target::DevDax(path) = target else { return Ok(()) };
         if self.rings.contains(path) || self.mapped.iter().any(|mapped| mapped.target == *target) {
             return Err(SetupError::Other(format!(
-                "{target} holds one ring, or the records of one task, and several tasks use it: measure them one by one, or in a dax: target"
+                "{target} holds one ring, or the records of one task, and several tasks use it: \
+                 measure them one by one, or in a dax: target"
             )));
         }
         self.rings.push(path.clone());
@@ -121,14 +128,16 @@ impl Writer {
     /// Maps the target and chooses the loop.
     ///
     /// # Errors
-    /// Where the task makes no sense, the processor lacks an instruction, or the target cannot be had.
+    /// Where the task makes no sense, the processor lacks an instruction, or the target cannot be
+    /// had.
     pub fn new(task: &Write, seed: u64, regions: &mut Regions) -> Result<Self, SetupError> {
         task.check().map_err(SetupError::Other)?;
         if let Some(missing) = task.missing(Some(&Features::detect())) {
             return Err(SetupError::Other(missing));
         }
         let target = regions.get(task)?;
-        let source = Scratch::new(crate::workload::memory(task.block.0, ringfence_persist::Pages::Base)?);
+        let source =
+            Scratch::new(crate::workload::memory(task.block.0, ringfence_persist::Pages::Base)?);
         let no_way = || SetupError::Other("this processor has no such way of writing".into());
         let blocks = Blocks::new(task, seed, target, source).ok_or_else(no_way)?;
         let evict = Flusher::new(Flush::Clflushopt).or_else(|| Flusher::new(Flush::Clflush));
@@ -166,7 +175,8 @@ impl Writer {
         }
     }
 
-    // Gives the target's pages back, so that the next pass meets fresh ones; returns the ticks that took.
+    // Gives the target's pages back, so that the next pass meets fresh ones; returns the ticks that
+    // took.
     fn give_back(&self) -> u64 {
         let start = self.clock.now();
         self.memory().discard().expect("it was done once at the start");
@@ -195,8 +205,8 @@ impl Writer {
     }
 }
 
-// Until everything before has been done: an `sfence` may wait in the store buffer, while the clock is read and the preparation
-// goes on (SDM vol. 2B, "RDTSC": MFENCE and LFENCE before it).
+// Until everything before has been done: an `sfence` may wait in the store buffer, while the clock
+// is read and the preparation goes on (SDM vol. 2B, "RDTSC": MFENCE and LFENCE before it).
 fn settle() {
     isa::mfence();
     isa::lfence();

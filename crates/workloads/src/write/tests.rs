@@ -51,7 +51,10 @@ fn every_way_of_writing_writes_every_byte_once_round() {
                         assert!(all[written as usize..].iter().all(|byte| *byte == 0), "{task:?}");
                         assert_eq!(all[70 % block as usize], (70 % block % 251) as u8 + 1);
                         writer.work(2, &Ignore);
-                        assert!(contents(&writer)[..12288].iter().all(|byte| *byte != 0), "{task:?}");
+                        assert!(
+                            contents(&writer)[..12288].iter().all(|byte| *byte != 0),
+                            "{task:?}"
+                        );
                         tried += 1;
                     }
                 }
@@ -103,8 +106,9 @@ fn without_prefaulting_every_pass_meets_fresh_pages() {
             ..Write::default()
         };
         let mut writer = Writer::new(&task, 1, &mut Regions::default()).unwrap();
-        let written =
-            |writer: &Writer| contents(writer).iter().step_by(4096).filter(|byte| **byte != 0).count();
+        let written = |writer: &Writer| {
+            contents(writer).iter().step_by(4096).filter(|byte| **byte != 0).count()
+        };
         assert_eq!(written(&writer), 0);
         // Sixteen blocks make a pass; the pages are given back at its end, untimed.
         assert_eq!(writer.work(10, &Ignore), Work { units: 640, untimed: 0 });

@@ -20,7 +20,8 @@ pub(super) struct Group {
     pub(super) hi: u32,
     // Its stores.
     pub(super) all: u32,
-    // So many of them flushes under way have taken along: by `clwb` or `clflushopt`, and by `clflush`.
+    // So many of them flushes under way have taken along: by `clwb` or `clflushopt`, and by
+    // `clflush`.
     pub(super) weak: u32,
     pub(super) strong: u32,
 }
@@ -48,7 +49,8 @@ pub(super) enum Order {
 // A word that was stored to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Word {
-    // From the last store to the whole word that is durable on; what lies below can never be seen again.
+    // From the last store to the whole word that is durable on; what lies below can never be seen
+    // again.
     pub(super) covers: List<Cover>,
     // What those of them before the time `settled` left for certain, and in which bytes.
     pub(super) base: Bytes,

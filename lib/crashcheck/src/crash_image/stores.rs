@@ -14,7 +14,8 @@ use crate::list::List;
 use crate::profile::Profile;
 use crate::trie::Trie;
 
-/// The stores of a run up to a crash. A copy is cheap: it shares all in which it is not decided otherwise.
+/// The stores of a run up to a crash. A copy is cheap: it shares all in which it is not decided
+/// otherwise.
 #[derive(Debug, Clone)]
 pub(crate) struct CrashImage {
     pub(super) words: Trie<Word>,
@@ -45,8 +46,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    // Becomes both, if nobody can tell the difference: the same bytes, by a non-temporal store more or less, or by
-    // one more or fewer of the stores of the group.
+    // Becomes both, if nobody can tell the difference: the same bytes, by a non-temporal store more
+    // or less, or by one more or fewer of the stores of the group.
     fn takes_in(&mut self, other: &Self) -> bool {
         if (self.bytes, self.mask) != (other.bytes, other.mask) {
             return false;
@@ -108,13 +109,14 @@ impl CrashImage {
         }
     }
 
-    /// What was stored to the word, the first store first, with the number of the store in order of time; `all`,
-    /// or only what is not known to be lost.
+    /// What was stored to the word, the first store first, with the number of the store in order of
+    /// time; `all`, or only what is not known to be lost.
     pub(crate) fn writes(&self, word: usize, all: bool) -> SmallVec<[(u32, Write); 4]> {
         let Some(found) = self.words.get(word) else { return SmallVec::new() };
         let interval = self.interval(self.group_of(word));
         let there = |cover: &&Cover| all || self.fate_in(found, cover, interval) != Fate::Lost;
-        let write = |cover: &Cover| (cover.time, Write { word, bytes: cover.bytes, mask: cover.mask });
+        let write =
+            |cover: &Cover| (cover.time, Write { word, bytes: cover.bytes, mask: cover.mask });
         let mut writes: SmallVec<_> = found.covers.iter().filter(there).map(write).collect();
         writes.reverse();
         writes
@@ -170,23 +172,27 @@ impl CrashImage {
         (bytes, mask | found.mask)
     }
 
-    /// Every way in which the word can have come out, given what is decided, and no more decided than shows;
-    /// never none.
+    /// Every way in which the word can have come out, given what is decided, and no more decided
+    /// than shows; never none.
     pub(crate) fn outcomes(&self, word: usize) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
-        let Some(found) = self.words.get(word) else { return vec![Outcome { word, ..Outcome::default() }] };
+        let Some(found) = self.words.get(word) else {
+            return vec![Outcome { word, ..Outcome::default() }];
+        };
         let ordinary = found.open().any(|cover| matches!(cover.order, Order::Ordinary(_)));
         let interval = ordinary.then(|| self.interval(self.group_of(word)));
         let start = Outcome { word, interval, ..Outcome::default() };
         self.each_outcome(found, &found.covers, start, &mut outcomes);
         outcomes.dedup_by(|other, one| one.takes_in(other));
         // What is decided is settled, so that every count within an interval is possible.
-        debug_assert!(self.ties.is_none() || outcomes.iter().all(|outcome| self.clone().decide(outcome)));
+        debug_assert!(
+            self.ties.is_none() || outcomes.iter().all(|outcome| self.clone().decide(outcome))
+        );
         outcomes
     }
 
-    // From the last store back, until no byte of the word is open. A loop where one way is left: a word may have
-    // been stored to any number of times.
+    // From the last store back, until no byte of the word is open. A loop where one way is left: a
+    // word may have been stored to any number of times.
     fn each_outcome(
         &self,
         found: &Word,
@@ -194,7 +200,9 @@ impl CrashImage {
         mut so_far: Outcome,
         outcomes: &mut Vec<Outcome>,
     ) {
-        while let Some((last, earlier)) = covers.split().filter(|(last, _)| last.time >= found.settled) {
+        while let Some((last, earlier)) =
+            covers.split().filter(|(last, _)| last.time >= found.settled)
+        {
             if so_far.mask == 0xff {
                 break;
             }
@@ -216,7 +224,9 @@ impl CrashImage {
                     (Order::Ordinary(number), Some(interval)) if there => {
                         interval.lo = interval.lo.max(number + 1);
                     }
-                    (Order::Ordinary(number), Some(interval)) => interval.hi = interval.hi.min(number),
+                    (Order::Ordinary(number), Some(interval)) => {
+                        interval.hi = interval.hi.min(number)
+                    }
                     (Order::Streamed(number), _) if both => outcome.streamed.push((number, there)),
                     _ => {}
                 }
@@ -241,8 +251,8 @@ impl CrashImage {
         outcomes.push(so_far);
     }
 
-    /// What can have been written of the word, as [`outcomes`](Self::outcomes) without what follows from each;
-    /// in order, each once.
+    /// What can have been written of the word, as [`outcomes`](Self::outcomes) without what follows
+    /// from each; in order, each once.
     pub(crate) fn values(&self, word: usize) -> SmallVec<[(Bytes, u8); 4]> {
         let mut values = SmallVec::new();
         self.all_values(word, &mut |bytes, mask| {
@@ -254,7 +264,8 @@ impl CrashImage {
         values
     }
 
-    /// The same, one after the other and perhaps again, as long as `visit` says so: whether it did to the end.
+    /// The same, one after the other and perhaps again, as long as `visit` says so: whether it did
+    /// to the end.
     pub(crate) fn all_values(&self, word: usize, visit: &mut dyn FnMut(Bytes, u8) -> bool) -> bool {
         let Some(found) = self.words.get(word) else { return visit([0; WORD], 0) };
         let interval = self.interval(self.group_of(word));
@@ -269,7 +280,9 @@ impl CrashImage {
         (mut bytes, mut mask): (Bytes, u8),
         visit: &mut dyn FnMut(Bytes, u8) -> bool,
     ) -> bool {
-        while let Some((last, earlier)) = covers.split().filter(|(last, _)| last.time >= found.settled) {
+        while let Some((last, earlier)) =
+            covers.split().filter(|(last, _)| last.time >= found.settled)
+        {
             if mask == 0xff {
                 break;
             }
@@ -281,7 +294,12 @@ impl CrashImage {
                 }
                 Order::Streamed(number) => {
                     let there = self.is_there(number);
-                    (there != Some(false), there != Some(true), Interval { lo, hi }, Interval { lo, hi })
+                    (
+                        there != Some(false),
+                        there != Some(true),
+                        Interval { lo, hi },
+                        Interval { lo, hi },
+                    )
                 }
             };
             if may_be_there {
@@ -302,7 +320,8 @@ impl CrashImage {
         visit(bytes, mask | found.mask)
     }
 
-    /// Settles that the word came out so. False if that contradicts what is decided; then this is of no more use.
+    /// Settles that the word came out so. False if that contradicts what is decided; then this is
+    /// of no more use.
     pub(crate) fn decide(&mut self, outcome: &Outcome) -> bool {
         if let Some(interval) = outcome.interval {
             self.set_interval(self.group_of(outcome.word), interval);
@@ -353,7 +372,8 @@ impl CrashImage {
         self.stores as usize
     }
 
-    /// What became of each store of these runs, of which this was made, in their order; the last run first.
+    /// What became of each store of these runs, of which this was made, in their order; the last
+    /// run first.
     pub(crate) fn fates<'e>(&self, runs: impl Iterator<Item = &'e [Event]>) -> Vec<Fate> {
         // From the last one back: what is open of a group are its last stores.
         let mut numbers: FxHashMap<usize, u32> = FxHashMap::default();
@@ -386,7 +406,8 @@ impl CrashImage {
         self.groups.is(&other.groups) && self.streams.is(&other.streams)
     }
 
-    /// Words of which another may have become, or become known, between two that differ only in what is decided.
+    /// Words of which another may have become, or become known, between two that differ only in
+    /// what is decided.
     pub(crate) fn changed(&self, other: &Self, visit: &mut impl FnMut(usize)) {
         self.groups.unshared(&other.groups, &mut |group| {
             if self.interval(group) != other.interval(group) {

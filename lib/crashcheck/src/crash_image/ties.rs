@@ -1,6 +1,7 @@
 //! What Intel's `clflush` ties together, from the first one behind a fence to the next fence.
 
-// After the `clflush` nothing reaches memory before `need` stores of `line` did. It came behind `time` stores.
+// After the `clflush` nothing reaches memory before `need` stores of `line` did. It came behind
+// `time` stores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tie {
     pub line: usize,
@@ -12,7 +13,8 @@ pub(super) struct Tie {
 #[derive(Debug)]
 pub(super) struct Ties {
     pub ties: Vec<Tie>,
-    // Of lines in order: the number of the first store behind the first tie, and when it and the next ones came.
+    // Of lines in order: the number of the first store behind the first tie, and when it and the
+    // next ones came.
     pub times: Vec<(usize, u32, Vec<u32>)>,
 }
 

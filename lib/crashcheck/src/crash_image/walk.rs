@@ -1,5 +1,5 @@
-//! From instructions to what they can leave: the order table, applied one instruction at a time. It goes on from
-//! crash to crash, and what it comes by stays shared.
+//! From instructions to what they can leave: the order table, applied one instruction at a time. It
+//! goes on from crash to crash, and what it comes by stays shared.
 
 use std::hash::BuildHasher;
 use std::rc::Rc;
@@ -38,7 +38,8 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Before the first event. What follows shall be told apart by its history too where it is `remembered`.
+    /// Before the first event. What follows shall be told apart by its history too where it is
+    /// `remembered`.
     pub(crate) fn new(profile: Profile, remembered: bool) -> Self {
         Self {
             profile,
@@ -115,7 +116,8 @@ impl Walk {
             Kind::Stream(write) => {
                 let number = self.image.streamed;
                 self.cover(write, Order::Streamed(number), 0);
-                *self.image.streams.get_mut(number as usize) = Stream { place: write.word + 1, there: None };
+                *self.image.streams.get_mut(number as usize) =
+                    Stream { place: write.word + 1, there: None };
                 self.image.streamed += 1;
             }
             Kind::Flushopt(line) | Kind::Flush(line) if self.profile != Profile::Eadr => {
@@ -127,7 +129,8 @@ impl Walk {
     }
 
     fn flush(&mut self, kind: Kind, line: usize) {
-        let Some(group) = self.image.groups.get(line).copied().filter(|group| group.hi > group.lo) else {
+        let Some(group) = self.image.groups.get(line).copied().filter(|group| group.hi > group.lo)
+        else {
             return;
         };
         let need = group.hi;
@@ -178,7 +181,12 @@ impl Walk {
     }
 
     // The stores that a flush took along are durable.
-    fn complete(&mut self, line: usize, take: impl Fn(&mut Group) -> u32, lines: &mut SmallVec<[usize; 8]>) {
+    fn complete(
+        &mut self,
+        line: usize,
+        take: impl Fn(&mut Group) -> u32,
+        lines: &mut SmallVec<[usize; 8]>,
+    ) {
         // The group may have begun anew since, and other flushes have taken along more.
         let Some(mut group) = self.image.groups.get(line).copied() else { return };
         let (before, count) = (group.hi - group.lo, take(&mut group));
@@ -190,7 +198,8 @@ impl Walk {
         }
     }
 
-    // Every ordinary store so far is visible to other processors, which is all that it takes where caches last.
+    // Every ordinary store so far is visible to other processors, which is all that it takes where
+    // caches last.
     fn visible(&mut self, drained: bool) {
         if self.profile != Profile::Eadr || self.image.buffered.is_empty() {
             return;
@@ -206,7 +215,11 @@ impl Walk {
     // A group of which so many stores were open.
     fn widens(&mut self, before: u32, after: u32) {
         if before > 0 {
-            let at = self.widths.iter().position(|(width, _)| *width == before + 1).expect("it was counted");
+            let at = self
+                .widths
+                .iter()
+                .position(|(width, _)| *width == before + 1)
+                .expect("it was counted");
             self.widths[at].1 -= 1;
             if self.widths[at].1 == 0 {
                 self.widths.swap_remove(at);
@@ -238,7 +251,8 @@ impl Walk {
     fn cover(&mut self, write: Write, order: Order, lo: u32) {
         let time = self.image.stores;
         self.image.stores += 1;
-        let cover = Cover { order, bytes: write.bytes, mask: write.mask, time, fences: self.fences };
+        let cover =
+            Cover { order, bytes: write.bytes, mask: write.mask, time, fences: self.fences };
         let word = self.image.words.get_mut(write.word);
         let below = if word.is_settled() { certain(word.base, word.mask) } else { word.chain };
         word.chain = over(below, &cover, false, lo);
@@ -251,7 +265,9 @@ impl Walk {
 
     // More of what was stored to the word is durable.
     fn settle(&mut self, number: usize, drained: bool) {
-        let Some(word) = self.image.words.get(number).filter(|word| !word.is_settled()) else { return };
+        let Some(word) = self.image.words.get(number).filter(|word| !word.is_settled()) else {
+            return;
+        };
         let lo = self.image.interval(self.image.group_of(number)).lo;
         let durable = |cover: &Cover| match cover.order {
             Order::Ordinary(number) => number < lo,

@@ -14,7 +14,8 @@ use crate::stack;
 use crate::uncovered::Uncovered;
 use crate::watch::Watch;
 
-/// What is checked. As trait objects, so that the search is compiled once, and not for each check that somebody writes.
+/// What is checked. As trait objects, so that the search is compiled once, and not for each check
+/// that somebody writes.
 pub(crate) type Program<'c> = dyn Fn(&Machine) + 'c;
 pub(crate) type Recovery<'c> = dyn Fn(&Machine) -> Result<(), String> + 'c;
 
@@ -37,7 +38,8 @@ pub(crate) struct Explorer<'c> {
     pub(super) found: Option<Found>,
     // As far as the search of a crash goes, or that for something smaller once something is found.
     pub(super) until: u64,
-    // Words that recoveries read or wrote, as far as the search of a crash goes, and how many they may at all.
+    // Words that recoveries read or wrote, as far as the search of a crash goes, and how many they
+    // may at all.
     pub(super) words: u64,
     pub(super) until_words: u64,
     pub(super) most_words: u64,
@@ -51,7 +53,8 @@ pub(crate) struct Explorer<'c> {
     pub(super) repeated_words: u64,
 }
 
-/// How small a counterexample is: fewer runs, then fewer stores lost, then fewer decided, then less done.
+/// How small a counterexample is: fewer runs, then fewer stores lost, then fewer decided, then less
+/// done.
 pub(super) type Size = (usize, usize, usize, usize);
 
 pub(super) struct Found {
@@ -64,16 +67,22 @@ pub(crate) const NEARBY_WORDS: u64 = 20_000_000;
 /// Instructions of an endless run that are told at most.
 pub(super) const TOLD: usize = 2000;
 
-/// So often a program is run again, and a recovery that goes a way through the source for the first time: an
-/// order that is one of two by chance, the least there is, comes out the same each time once in a million.
+/// So often a program is run again, and a recovery that goes a way through the source for the first
+/// time: an order that is one of two by chance, the least there is, comes out the same each time
+/// once in a million.
 const TIMES: u64 = 20;
 
 impl<'c> Explorer<'c> {
-    pub(crate) fn new(check: &'c Check, program: &'c Program<'c>, recovery: &'c Recovery<'c>) -> Self {
+    pub(crate) fn new(
+        check: &'c Check,
+        program: &'c Program<'c>,
+        recovery: &'c Recovery<'c>,
+    ) -> Self {
         let seen = Rc::new(RefCell::new(Seen::default()));
         let watch = Watch::new(check.limits.time);
         let run = || {
-            let mut run = Run::new(check.profile, check.len, check.strong_flushes, Rc::clone(&seen));
+            let mut run =
+                Run::new(check.profile, check.len, check.strong_flushes, Rc::clone(&seen));
             (run.limits, run.watched) = (check.limits, Arc::clone(&watch.0));
             run.unfenced = check.unfenced;
             run
@@ -115,7 +124,8 @@ impl<'c> Explorer<'c> {
         Self { any: true, ..self }
     }
 
-    /// Has all that is stored made durable at once, by the program and by recovery, and notes in `places` where.
+    /// Has all that is stored made durable at once, by the program and by recovery, and notes in
+    /// `places` where.
     pub(crate) fn at_once(self, places: Option<&Places>) -> Self {
         for machine in &self.machines {
             machine.0.borrow_mut().at_once = places.cloned();

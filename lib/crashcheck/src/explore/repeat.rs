@@ -22,9 +22,10 @@ const FREE: u64 = 600;
 const SHARE: u64 = 32;
 /// And so many words that they read or write.
 const FREE_WORDS: u64 = 1_000_000;
-/// A small search is done again, as often as no more states and words that recoveries read or write come of it, since
-/// what is found in an order that no operation shows may be wrong in a rare state alone. A search goes each path twice:
-/// after so many, one of two orders by chance was the same each time once in fifteen million.
+/// A small search is done again, as often as no more states and words that recoveries read or write
+/// come of it, since what is found in an order that no operation shows may be wrong in a rare state
+/// alone. A search goes each path twice: after so many, one of two orders by chance was the same
+/// each time once in fifteen million.
 const SMALL: u64 = 3000;
 const SMALL_WORDS: u64 = 3_000_000;
 const SEARCHES: u64 = 11;
@@ -57,7 +58,8 @@ impl Explorer<'_> {
         if self.times == 1 || steps > PROGRAM_STEPS {
             return None;
         }
-        let searches = SEARCHES.min(SMALL / self.states.max(1)).min(SMALL_WORDS / self.words.max(1));
+        let searches =
+            SEARCHES.min(SMALL / self.states.max(1)).min(SMALL_WORDS / self.words.max(1));
         (0..searches).find_map(|_| {
             let again = Explorer::new(self.check, self.program, self.recovery).once();
             match again.record(&[]) {
@@ -84,7 +86,8 @@ impl Explorer<'_> {
             (None | Some(Stop::Differs), _) => {
                 let wrong = Wrong::not_deterministic("the program");
                 let readings = readings(run, [const { None }; 2]);
-                let story = Story::new(&[], Vec::new(), Vec::new(), Vec::new(), self.check.names.clone());
+                let story =
+                    Story::new(&[], Vec::new(), Vec::new(), Vec::new(), self.check.names.clone());
                 Err(Box::new(Violation::new(wrong, story.of_two("The program", readings))))
             }
             (Some(why), _) => {
@@ -92,7 +95,8 @@ impl Explorer<'_> {
                 if wrong.fault.is_long() {
                     events.truncate(TOLD);
                 }
-                let story = Story::new(&[], Vec::new(), events, Vec::new(), self.check.names.clone());
+                let story =
+                    Story::new(&[], Vec::new(), events, Vec::new(), self.check.names.clone());
                 Err(Box::new(Violation::new(wrong, story)))
             }
         }
@@ -108,7 +112,8 @@ impl Explorer<'_> {
             }
             Entry::Occupied(mut entry) => {
                 *entry.get_mut() += 1;
-                // Each path of a small search, since what is found may hang on an order that no operation shows.
+                // Each path of a small search, since what is found may hang on an order that no
+                // operation shows.
                 u64::from(entry.get().is_power_of_two() || self.repeats < FREE)
             }
         };
@@ -127,9 +132,14 @@ impl Explorer<'_> {
     }
 
     // The path that was just gone, again: what it read, where it did and found the same.
-    pub(super) fn again(&mut self, machine: &mut Machine, first: Option<&Wrong>) -> Result<Vec<Read>, ()> {
+    pub(super) fn again(
+        &mut self,
+        machine: &mut Machine,
+        first: Option<&Wrong>,
+    ) -> Result<Vec<Read>, ()> {
         let run = machine.0.get_mut();
-        let (crashes, crashed) = (std::mem::take(&mut run.crashes), std::mem::take(&mut run.crashed));
+        let (crashes, crashed) =
+            (std::mem::take(&mut run.crashes), std::mem::take(&mut run.crashed));
         run.rewind();
         run.choices.again();
         run.log.again();
@@ -141,7 +151,8 @@ impl Explorer<'_> {
         // One that was stopped would have done more.
         let stopped = |wrong: Option<&Wrong>| wrong.and_then(|wrong| wrong.stopped);
         let (one, other) = (stopped(first), stopped(second.as_ref()));
-        let as_far = one.is_some() && run.log.came_as_far() || one == Some(Stop::Stack) && other == one;
+        let as_far =
+            one.is_some() && run.log.came_as_far() || one == Some(Stop::Stack) && other == one;
         if as_far || run.log.is_done() && first.is_some() == second.is_some() {
             return Ok(reads);
         }
@@ -152,7 +163,8 @@ impl Explorer<'_> {
     // Ends the search: what two runs found, if they came to an end.
     pub(super) fn differs(&mut self, machine: &mut Machine, found: [Option<&Wrong>; 2]) {
         let run = machine.0.get_mut();
-        let story = Story::new(&run.before, run.fates(), Vec::new(), Vec::new(), self.check.names.clone());
+        let story =
+            Story::new(&run.before, run.fates(), Vec::new(), Vec::new(), self.check.names.clone());
         let violation = match found[1] {
             // The machine may be slow, and so this one time.
             Some(late) if late.stopped == Some(Stop::Time) => Violation::new(late.clone(), story),
@@ -183,6 +195,9 @@ fn readings(run: &Run, found: [Option<&Wrong>; 2]) -> [Reading; 3] {
     [
         told(both, None),
         told(&first[..first.len().min(NEXT)], if first.is_empty() { end(found[0]) } else { None }),
-        told(second.map_or(&[], std::slice::from_ref), if second.is_none() { end(found[1]) } else { None }),
+        told(
+            second.map_or(&[], std::slice::from_ref),
+            if second.is_none() { end(found[1]) } else { None },
+        ),
     ]
 }

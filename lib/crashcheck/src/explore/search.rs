@@ -19,8 +19,8 @@ use crate::story::Story;
 const SHARE: u64 = 50_000;
 /// And words that recoveries read or write meanwhile: few states may be much work.
 const SHARE_WORDS: u64 = 2_000_000;
-/// So much is done with the first crashes before the last one that is left has its turn. What all of the program
-/// must be there for shows at the end alone.
+/// So much is done with the first crashes before the last one that is left has its turn. What all
+/// of the program must be there for shows at the end alone.
 const AHEAD: u64 = 10_000_000;
 
 /// States that are searched for a smaller counterexample once there is one.
@@ -47,7 +47,9 @@ impl Explorer<'_> {
                 let machine = Point { killed: false, ..points[point] };
                 let state = self.crashed(told, points[point], false);
                 // A process that dies with nothing in caches is not a case of its own.
-                let state = state.or_else(|| self.crashed(told, machine, false)).expect("nothing is merged");
+                let state = state
+                    .or_else(|| self.crashed(told, machine, false))
+                    .expect("nothing is merged");
                 self.explore(&state, 1, Choices::random(Random(random.next())), 0);
                 if self.found.is_some() {
                     break;
@@ -57,8 +59,8 @@ impl Explorer<'_> {
         } else {
             let mut left: VecDeque<usize> = (0..points.len()).collect();
             let mut share = 1;
-            // A crash that leaves very much must not hide the others: each has its share, and what is left over
-            // another one, larger.
+            // A crash that leaves very much must not hide the others: each has its share, and what
+            // is left over another one, larger.
             while !left.is_empty() && !self.is_over() {
                 let mut again = BTreeSet::new();
                 let mut ahead = self.words + AHEAD;
@@ -102,7 +104,9 @@ impl Explorer<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.found.is_some() || self.states >= self.check.most_states || self.words >= self.most_words
+        self.found.is_some()
+            || self.states >= self.check.most_states
+            || self.words >= self.most_words
     }
 
     // Looks at a crash of the program: whether to the end.
@@ -131,7 +135,8 @@ impl Explorer<'_> {
             (run.merges, run.kills) = (merges, self.check.kills);
         }
         let run = &mut *self.machines[0].0.borrow_mut();
-        // The machine was at some other point of the same before, and goes on from there where it can.
+        // The machine was at some other point of the same before, and goes on from there where it
+        // can.
         if run.leaving.as_ref().is_some_and(|leaving| leaving.events > at.end) {
             run.leaving = None;
         }
@@ -143,9 +148,11 @@ impl Explorer<'_> {
         Some(Rc::new(state))
     }
 
-    // Recovery on every state that these can be; `depth` crashes happened, and so many bytes are held for runs before.
+    // Recovery on every state that these can be; `depth` crashes happened, and so many bytes are
+    // held for runs before.
     fn explore(&mut self, state: &Rc<State>, depth: usize, mut choices: Choices, held: usize) {
-        let mut machine = std::mem::replace(&mut self.machines[depth], Machine(RefCell::new(Run::nothing())));
+        let mut machine =
+            std::mem::replace(&mut self.machines[depth], Machine(RefCell::new(Run::nothing())));
         {
             let run = machine.0.get_mut();
             run.begin(state);
@@ -270,8 +277,9 @@ struct Point {
     killed: bool,
 }
 
-// Of the machine: just before whatever is ordered with what came before, or is told to the world, and at the
-// end. Of the process alone: anywhere, since a flush that it did not come to is missing for good.
+// Of the machine: just before whatever is ordered with what came before, or is told to the world,
+// and at the end. Of the process alone: anywhere, since a flush that it did not come to is missing
+// for good.
 fn crash_points(events: &[Event], kills: bool) -> Vec<Point> {
     let mut points = Vec::new();
     let mut fresh = true;

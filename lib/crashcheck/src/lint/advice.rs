@@ -27,7 +27,8 @@ pub enum DurableBy {
     Unknown,
 }
 
-/// Whether a flush may be meant to drop its line from the caches, so that a later load reads memory.
+/// Whether a flush may be meant to drop its line from the caches, so that a later load reads
+/// memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drops {
     /// It is `clwb`, or no load of the line followed.
@@ -45,7 +46,10 @@ impl Scope {
         match self {
             Scope::Whole | Scope::Files { durable_by: DurableBy::Flush, .. } => instructions.into(),
             Scope::Files { durable_by: DurableBy::Msync, .. } => {
-                format!("msync {them}, as flushes do not make a file in the page cache durable ({stands_in})")
+                format!(
+                    "msync {them}, as flushes do not make a file in the page cache durable \
+                     ({stands_in})"
+                )
             }
             Scope::Files { durable_by: DurableBy::Nothing, .. } => {
                 format!("nothing makes {them} durable on a file system in memory ({stands_in})")
@@ -64,7 +68,8 @@ impl Scope {
                 " (not if it is meant to drop the line from the caches)"
             }
             Scope::Files { drops: Drops::Loaded, .. } => {
-                " (not if it is meant to drop the line from the caches: a load of the line followed)"
+                " (not if it is meant to drop the line from the caches: a load of the line \
+                 followed)"
             }
         }
     }

@@ -8,38 +8,41 @@ use ringfence_persist::policy::Prices;
 use super::advice::Scope;
 use crate::event::{At, Source};
 
-/// Bytes that Optane's media read and write at once: a write of a part costs as much as one of the whole, or
-/// more (the "XPLine" of Yang et al., An Empirical Guide to the Behavior and Use of Scalable Persistent Memory,
-/// FAST 2020).
+/// Bytes that Optane's media read and write at once: a write of a part costs as much as one of the
+/// whole, or more (the "XPLine" of Yang et al., An Empirical Guide to the Behavior and Use of
+/// Scalable Persistent Memory, FAST 2020).
 pub const BLOCK: usize = 256;
 
 /// What may be the matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// Stored, and not flushed until the end. What was stored over since is the later store's business. Under
-    /// eADR ordinary stores become durable by themselves.
+    /// Stored, and not flushed until the end. What was stored over since is the later store's
+    /// business. Under eADR ordinary stores become durable by themselves.
     NeverDurable,
     /// Stored, and not flushed when it was acknowledged.
     AcknowledgedTooEarly,
-    /// Flushed, or stored by non-temporal stores, and not fenced before an acknowledgement or the end; or fenced
-    /// by something that does not complete this flush on this processor. Under eADR also an ordinary store that
-    /// no fence follows before the acknowledgement: it may be in the store buffer still.
+    /// Flushed, or stored by non-temporal stores, and not fenced before an acknowledgement or the
+    /// end; or fenced by something that does not complete this flush on this processor. Under eADR
+    /// also an ordinary store that no fence follows before the acknowledgement: it may be in the
+    /// store buffer still.
     MissingFence,
     /// Flushed again though nothing was stored to the line since, without a fence in between.
     RedundantFlush,
-    /// A flush of a line that nothing was stored to since it was last durable, or that only non-temporal stores
-    /// wrote.
+    /// A flush of a line that nothing was stored to since it was last durable, or that only
+    /// non-temporal stores wrote.
     CleanFlush,
     /// One line flushed twice between two fences, with a store in between.
     FlushedTwice,
     /// A flush where caches are in the persistence domain.
     FlushUnderEadr,
-    /// An `sfence` with nothing to wait for. Not under eADR, where code that runs on all platforms keeps its
-    /// fences, and never `mfence` and locked instructions, which are there for other reasons too.
+    /// An `sfence` with nothing to wait for. Not under eADR, where code that runs on all platforms
+    /// keeps its fences, and never `mfence` and locked instructions, which are there for other
+    /// reasons too.
     RedundantFence,
     /// At least [`BLOCK`] bytes in one piece between two fences that begin or end inside a block.
     PartialBlock,
-    /// Recovery read bytes that were stored with those of a checksum, and that the checksum does not cover.
+    /// Recovery read bytes that were stored with those of a checksum, and that the checksum does
+    /// not cover.
     UncoveredField,
 }
 
@@ -54,14 +57,15 @@ pub struct Lint {
     pub at: At,
     /// How often it happened there. A flush counts once for each line, a store of many words once.
     pub count: usize,
-    /// The bytes of memory concerned, of one occurrence: what was stored, or the line that was flushed. Empty for
-    /// a fence.
+    /// The bytes of memory concerned, of one occurrence: what was stored, or the line that was
+    /// flushed. Empty for a fence.
     pub bytes: Range<usize>,
-    /// The other end of it: the acknowledgement that comes too early, the flush that made this one redundant,
-    /// the fence before a fence.
+    /// The other end of it: the acknowledgement that comes too early, the flush that made this one
+    /// redundant, the fence before a fence.
     pub other: Option<At>,
-    /// What the instruction costs each time, in ns, where [`crate::Check::prices`] were given: that of a needless
-    /// flush or fence. Under eADR the flush is taken as one of a line that was stored to.
+    /// What the instruction costs each time, in ns, where [`crate::Check::prices`] were given: that
+    /// of a needless flush or fence. Under eADR the flush is taken as one of a line that was stored
+    /// to.
     pub ns: Option<f64>,
     /// The name of the first of the bytes, where [`crate::Check::name`] gave one.
     pub name: Option<String>,
@@ -74,7 +78,8 @@ pub(super) enum Why {
     Plain,
     // Of non-temporal stores.
     Streamed,
-    // There is a fence, but it does not complete a `clflush` here; `mfence` does, and perhaps `sfence`.
+    // There is a fence, but it does not complete a `clflush` here; `mfence` does, and perhaps
+    // `sfence`.
     WrongFence { fence: At, sfence_would_do: bool },
     // In the store buffer, under eADR.
     Buffered,
@@ -113,7 +118,9 @@ impl Lint {
             Rule::NeverDurable => Proposal::Flush,
             Rule::MissingFence if self.why == Why::Streamed => Proposal::FenceAfterStream,
             Rule::MissingFence => Proposal::FenceAfterFlush,
-            Rule::RedundantFlush | Rule::FlushedTwice => Proposal::FlushLess([self.other, Some(self.at)]),
+            Rule::RedundantFlush | Rule::FlushedTwice => {
+                Proposal::FlushLess([self.other, Some(self.at)])
+            }
             Rule::CleanFlush => Proposal::FlushLess([Some(self.at), None]),
             Rule::RedundantFence => Proposal::FenceLess([Some(self.at), self.other]),
             Rule::AcknowledgedTooEarly | Rule::FlushUnderEadr => Proposal::Nothing,
@@ -173,11 +180,17 @@ impl fmt::Display for Lint {
 }
 
 impl Lint {
-    /// The sentence of its `Display`, with places by these names, and advice that holds in this scope.
+    /// The sentence of its `Display`, with places by these names, and advice that holds in this
+    /// scope.
     ///
     /// # Errors
     /// As of the formatter.
-    pub fn tell(&self, f: &mut dyn fmt::Write, name: &dyn Fn(At) -> String, scope: Scope) -> fmt::Result {
+    pub fn tell(
+        &self,
+        f: &mut dyn fmt::Write,
+        name: &dyn Fn(At) -> String,
+        scope: Scope,
+    ) -> fmt::Result {
         let (start, len) = (self.bytes.start, self.bytes.len());
         let named = self.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
         let (bytes, are, them) = match len {
@@ -220,10 +233,15 @@ impl Lint {
             }
             (Rule::MissingFence, Why::WrongFence { fence, sfence_would_do }) => write!(
                 f,
-                "{bytes} {are} flushed by clflush, which the fence at {} does not wait for on this processor, with no \
+                "{bytes} {are} flushed by clflush, which the fence at {} does not wait for on this \
+                 processor, with no \
                  other {before}: {}",
                 name(fence),
-                durable(if sfence_would_do { "make it an sfence or mfence" } else { "make it an mfence" })
+                durable(if sfence_would_do {
+                    "make it an sfence or mfence"
+                } else {
+                    "make it an mfence"
+                })
             ),
             (Rule::MissingFence, Why::Plain) => {
                 let remedy = durable("put an sfence there");
@@ -231,47 +249,57 @@ impl Lint {
             }
             (Rule::RedundantFlush, _) => write!(
                 f,
-                "the line at {start} is flushed again though nothing was stored to it since the flush at {other}: \
+                "the line at {start} is flushed again though nothing was stored to it since the \
+                 flush at {other}: \
                  leave one of the two out{unless}"
             ),
             (Rule::CleanFlush, Why::Streamed) => write!(
                 f,
-                "the line at {start} is flushed though only non-temporal stores wrote it, which want a fence alone: \
+                "the line at {start} is flushed though only non-temporal stores wrote it, which \
+                 want a fence alone: \
                  leave the flush out{unless}"
             ),
             (Rule::CleanFlush, _) => write!(
                 f,
-                "the line at {start} is flushed though nothing was stored to it since it was last durable: leave \
+                "the line at {start} is flushed though nothing was stored to it since it was last \
+                 durable: leave \
                  the flush out{unless}, or flush what was meant"
             ),
             (Rule::FlushedTwice, _) => write!(
                 f,
-                "the line at {start} is flushed at {other}, stored to, and flushed again without a fence in between: \
+                "the line at {start} is flushed at {other}, stored to, and flushed again without a \
+                 fence in between: \
                  store everything first and flush once"
             ),
             (Rule::FlushUnderEadr, _) => write!(
                 f,
-                "the line at {start} is flushed though caches are in the persistence domain (eADR): leave flushes \
+                "the line at {start} is flushed though caches are in the persistence domain \
+                 (eADR): leave flushes \
                  out there{unless}, but keep the fences"
             ),
             (Rule::RedundantFence, _) if scope != Scope::Whole => write!(
                 f,
-                "this sfence waits for nothing in the recorded files, with no flush and no non-temporal store since \
-                 {other}: they do not need it; leave it out only if it completes nothing else, such as non-temporal \
+                "this sfence waits for nothing in the recorded files, with no flush and no \
+                 non-temporal store since \
+                 {other}: they do not need it; leave it out only if it completes nothing else, \
+                 such as non-temporal \
                  stores to other memory"
             ),
             (Rule::RedundantFence, _) => write!(
                 f,
-                "this sfence waits for nothing, with no flush and no non-temporal store since {other}: leave it out"
+                "this sfence waits for nothing, with no flush and no non-temporal store since \
+                 {other}: leave it out"
             ),
             (Rule::PartialBlock, _) => write!(
                 f,
-                "the {len} bytes stored from {start} on begin or end inside a block of {BLOCK} bytes, which Optane's \
+                "the {len} bytes stored from {start} on begin or end inside a block of {BLOCK} \
+                 bytes, which Optane's \
                  media write as a whole: align both ends to {BLOCK}"
             ),
             (Rule::UncoveredField, _) => write!(
                 f,
-                "{bytes} {are} read by recovery, and stored with those of a checksum that does not cover {them}: \
+                "{bytes} {are} read by recovery, and stored with those of a checksum that does not \
+                 cover {them}: \
                  let it cover {them}"
             ),
         }?;

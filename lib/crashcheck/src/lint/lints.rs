@@ -9,8 +9,8 @@ use super::walk::Walk;
 use crate::event::Event;
 use crate::profile::Profile;
 
-/// Finds what is wasteful or suspicious in a sequence of events, on memory that is durable at first. It holds something
-/// for each line that is not durable, or was stored to past the caches.
+/// Finds what is wasteful or suspicious in a sequence of events, on memory that is durable at
+/// first. It holds something for each line that is not durable, or was stored to past the caches.
 ///
 /// ```
 /// use ringfence_crashcheck::{At, Event, Kind, Lints, Profile, Rule, Write};
@@ -36,8 +36,8 @@ impl Lints {
         self.0.step(event);
     }
 
-    /// Something else than instructions makes these bytes durable, such as `msync`, or ends them: everything that was stored
-    /// there, or only what was numbered up to `until`.
+    /// Something else than instructions makes these bytes durable, such as `msync`, or ends them:
+    /// everything that was stored there, or only what was numbered up to `until`.
     pub fn settle(&mut self, bytes: Range<usize>, until: Option<u64>) {
         self.0.settle_all(bytes, until);
     }

@@ -55,7 +55,8 @@ fn letter(rule: Rule) -> char {
     }
 }
 
-// Program, then what is found under Intel ADR, AMD, AMD before clflushopt, eADR: '=' is as to the left.
+// Program, then what is found under Intel ADR, AMD, AMD before clflushopt, eADR: '=' is as to the
+// left.
 const TABLE: &[(&str, [&str; 4])] = &[
     // Right.
     ("st 0; clwb 0; sf; ack", ["", "=", "=", "E"]),
@@ -126,7 +127,8 @@ fn each_rule_finds_its_own_and_nothing_else() {
         let mut expected = "";
         for (profile, cell) in Profile::ALL.into_iter().zip(wanted) {
             expected = if *cell == "=" { expected } else { cell };
-            let found: String = lints(profile, program).iter().map(|lint| letter(lint.rule)).collect();
+            let found: String =
+                lints(profile, program).iter().map(|lint| letter(lint.rule)).collect();
             assert_eq!(found, expected, "{profile}: {program}");
         }
     }
@@ -154,7 +156,10 @@ fn a_sentence_names_the_place_the_matter_and_the_remedy() {
         ("byte 9", "never durable: the byte stored at 9 is never flushed"),
         ("st 8; ack; clwb 0; sf", "the 8 bytes stored at 8 are not flushed when crates/"),
         ("st 8; clwb 0", "flushed, but there is no fence until the end: put an sfence"),
-        ("nt 8; ack; sf", "non-temporal stores, with no fence before the acknowledgement at crates/"),
+        (
+            "nt 8; ack; sf",
+            "non-temporal stores, with no fence before the acknowledgement at crates/",
+        ),
         ("st 0; clwb 0; clwb 0; sf", "the line at 0 is flushed again"),
         ("clwb 64; sf", "the line at 64 is flushed though nothing was stored"),
         ("nt 64; clwb 64; sf", "only non-temporal stores wrote it"),
@@ -181,7 +186,8 @@ fn a_sentence_names_the_place_the_matter_and_the_remedy() {
 fn a_price_is_told_where_it_was_measured_and_nowhere_else() {
     let some = Prices { clean_flush_ns: Some(12.5), fence_ns: Some(4.0), ..Prices::default() };
     let text = |prices: Prices, program: &str| {
-        let report = Check::new(Profile::IntelAdr, 4096).prices(prices).run(|m| run(m, program), |_| Ok(()));
+        let report =
+            Check::new(Profile::IntelAdr, 4096).prices(prices).run(|m| run(m, program), |_| Ok(()));
         let [lint] = &report.lints[..] else { panic!("{program}: {:?}", report.lints) };
         lint.to_string()
     };
@@ -201,12 +207,16 @@ fn instruction() -> impl Strategy<Value = String> {
     let names = prop::sample::select(vec![
         "st", "byte", "nt", "clwb", "clflush", "sf", "mf", "lock", "fail", "ack", "mark",
     ]);
-    (names, 0..40usize, 1..40usize).prop_map(|(name, at, len)| format!("{name} {} {}", at * 8, len * 8))
+    (names, 0..40usize, 1..40usize)
+        .prop_map(|(name, at, len)| format!("{name} {} {}", at * 8, len * 8))
 }
 
 fn instruction_of_few_lines() -> impl Strategy<Value = String> {
-    let names = prop::sample::select(vec!["st", "byte", "nt", "clwb", "clflush", "sf", "mf", "lock", "fail"]);
-    (names, 0..20usize, 1..4usize).prop_map(|(name, at, len)| format!("{name} {} {}", at * 8, len * 8))
+    let names = prop::sample::select(vec![
+        "st", "byte", "nt", "clwb", "clflush", "sf", "mf", "lock", "fail",
+    ]);
+    (names, 0..20usize, 1..4usize)
+        .prop_map(|(name, at, len)| format!("{name} {} {}", at * 8, len * 8))
 }
 
 fn is_of_durability(lint: &Lint) -> bool {
@@ -255,7 +265,8 @@ proptest! {
             let found = report.lints.iter().any(|lint| {
                 lint.rule == Rule::AcknowledgedTooEarly || lint.rule == Rule::MissingFence
             });
-            prop_assert_eq!(found, report.violation.is_some(), "{}: {}: {:?}", profile, program, report.lints);
+            prop_assert_eq!(found, report.violation.is_some(), "{}: {}: \
+                {:?}", profile, program, report.lints);
         }
     }
 

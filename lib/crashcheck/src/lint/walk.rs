@@ -66,7 +66,8 @@ pub(super) struct Walk<'v> {
     profile: Profile,
     volatile: &'v [Range<usize>],
     lines: BTreeMap<usize, Line>,
-    // Those in which any fence changes something, and those in which only one does that completes `clflush`.
+    // Those in which any fence changes something, and those in which only one does that completes
+    // `clflush`.
     open: BTreeSet<usize>,
     strong: BTreeSet<usize>,
     // Those in which something changed since the last acknowledgement.
@@ -179,7 +180,8 @@ impl<'v> Walk<'v> {
         }
     }
 
-    // All of the lines that these bytes touch are as they were at first, but for what was stored behind a number.
+    // All of the lines that these bytes touch are as they were at first, but for what was stored
+    // behind a number.
     pub(super) fn settle_all(&mut self, bytes: Range<usize>, until: Option<u64>) {
         let lines = bytes.start / LINE..bytes.end.div_ceil(LINE);
         if lines.is_empty() {
@@ -195,7 +197,8 @@ impl<'v> Walk<'v> {
             if let (Some(until), Some(line)) = (until, self.lines.get_mut(&number)) {
                 line.stored.retain(|stored| stored.number > until);
                 if !line.stored.is_empty() {
-                    line.dirty &= line.stored.iter().any(|stored| matches!(stored.state, State::Stored));
+                    line.dirty &=
+                        line.stored.iter().any(|stored| matches!(stored.state, State::Stored));
                     continue;
                 }
             }
@@ -232,9 +235,11 @@ impl<'v> Walk<'v> {
                 let useless = !adds && !fenced(before);
                 useless.then_some((Rule::RedundantFlush, Some(before.at), Why::Plain))
             }
-            (false, None) => {
-                Some((Rule::CleanFlush, None, if line.streamed { Why::Streamed } else { Why::Plain }))
-            }
+            (false, None) => Some((
+                Rule::CleanFlush,
+                None,
+                if line.streamed { Why::Streamed } else { Why::Plain },
+            )),
         };
         let this = Flush { at, op: self.op, fences };
         for stored in &mut line.stored {
@@ -284,7 +289,8 @@ impl<'v> Walk<'v> {
             });
             line.pending = line.pending.filter(|pending| pending.strong && !completes_strong);
             late |= line.pending.is_none();
-            // As one that nothing was stored to. What was streamed is remembered, for what is said of its flush.
+            // As one that nothing was stored to. What was streamed is remembered, for what is said
+            // of its flush.
             if line.stored.is_empty() && !line.dirty && line.pending.is_none() && !line.streamed {
                 self.lines.remove(&number);
                 self.changed.remove(&number);
@@ -304,7 +310,8 @@ impl<'v> Walk<'v> {
         let eadr = self.profile == Profile::Eadr;
         let sfence_would_do = self.profile == Profile::Amd;
         let mut found = Vec::new();
-        // What did not change since the last acknowledgement was told there; at the end other rules hold.
+        // What did not change since the last acknowledgement was told there; at the end other rules
+        // hold.
         let changed = std::mem::take(&mut self.changed);
         let (fences, last_fence) = (self.fences, self.last_fence);
         let mut look = |stored: &mut Stored| {
@@ -319,7 +326,8 @@ impl<'v> Walk<'v> {
                 State::Weak(flush) => (Rule::MissingFence, flush.at, flush.op, Why::Plain),
                 State::Strong(flush) => {
                     let wrong = last_fence.filter(|_| fences > flush.fences);
-                    let why = wrong.map_or(Why::Plain, |fence| Why::WrongFence { fence, sfence_would_do });
+                    let why = wrong
+                        .map_or(Why::Plain, |fence| Why::WrongFence { fence, sfence_would_do });
                     (Rule::MissingFence, flush.at, flush.op, why)
                 }
             };
@@ -386,16 +394,16 @@ impl<'v> Walk<'v> {
     }
 }
 
-// Whether both events are pieces of one operation of the program: neighbours, asked for by the same line.
+// Whether both events are pieces of one operation of the program: neighbours, asked for by the same
+// line.
 fn continues(one: &Event, other: &Event) -> bool {
     one.at == other.at
         && match (one.kind, other.kind) {
             (Kind::Store(one), Kind::Store(other)) | (Kind::Stream(one), Kind::Stream(other)) => {
                 one.word + 1 == other.word
             }
-            (Kind::Flushopt(one), Kind::Flushopt(other)) | (Kind::Flush(one), Kind::Flush(other)) => {
-                one + 1 == other
-            }
+            (Kind::Flushopt(one), Kind::Flushopt(other))
+            | (Kind::Flush(one), Kind::Flush(other)) => one + 1 == other,
             _ => false,
         }
 }

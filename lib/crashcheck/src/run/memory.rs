@@ -38,10 +38,14 @@ impl Memory {
 pub(super) fn left(layers: &[CrashImage], last_is_undecided: bool, word: usize) -> Left {
     match certain(layers, word, 0xff).map(u64::from_le_bytes) {
         Some(0) => Left::default(),
-        Some(bytes) => {
-            Left { bytes: bytes.to_le_bytes(), open: false, key: mix(mix(bytes).wrapping_add(word as u64)) }
+        Some(bytes) => Left {
+            bytes: bytes.to_le_bytes(),
+            open: false,
+            key: mix(mix(bytes).wrapping_add(word as u64)),
+        },
+        None => {
+            Left { open: true, key: word_key(layers, last_is_undecided, word), ..Left::default() }
         }
-        None => Left { open: true, key: word_key(layers, last_is_undecided, word), ..Left::default() },
     }
 }
 
@@ -50,7 +54,8 @@ pub(super) fn word_key(layers: &[CrashImage], last_is_undecided: bool, word: usi
     let mut key = mix(word as u64);
     for (number, layer) in layers.iter().enumerate().rev() {
         let undecided = last_is_undecided && number + 1 == layers.len();
-        if let Some(one) = if undecided { layer.undecided_key(word) } else { layer.word_key(word) } {
+        if let Some(one) = if undecided { layer.undecided_key(word) } else { layer.word_key(word) }
+        {
             key = then(then(key, number as u64), one.key);
             if one.hides {
                 break;

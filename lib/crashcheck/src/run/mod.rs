@@ -1,5 +1,5 @@
-//! One run on memory that crashes may have left in any of many states: what it did, and what has been decided
-//! of what it found.
+//! One run on memory that crashes may have left in any of many states: what it did, and what has
+//! been decided of what it found.
 
 mod crash;
 mod memory;
@@ -74,10 +74,12 @@ pub(crate) struct Run {
     pub streaming: Streaming,
     /// They may be accessed all the same.
     pub unfenced: bool,
-    /// Work so far: about as many words were read or written, of which those that were open weigh more.
+    /// Work so far: about as many words were read or written, of which those that were open weigh
+    /// more.
     pub steps: u64,
     pub limits: Limits,
-    /// Operations so far, of which one on many lines is many; and bytes held for them and for crashes.
+    /// Operations so far, of which one on many lines is many; and bytes held for them and for
+    /// crashes.
     operations: u64,
     pub held: usize,
     /// The same of the runs that it comes after, which wait meanwhile.
@@ -106,7 +108,8 @@ pub(crate) struct Seen {
 pub(crate) struct Uncertain {
     /// Where a word was read, and what was found.
     pub loads: Vec<(Source, usize, Bytes)>,
-    /// Words that were open when a checksum was found to fit them, and a number for all that it fitted.
+    /// Words that were open when a checksum was found to fit them, and a number for all that it
+    /// fitted.
     pub verified: Vec<(Vec<usize>, u64)>,
 }
 
@@ -119,7 +122,12 @@ impl Run {
         Self::new(Profile::Eadr, 0, false, Rc::default())
     }
 
-    pub(crate) fn new(profile: Profile, len: usize, strong_flushes: bool, seen: Rc<RefCell<Seen>>) -> Self {
+    pub(crate) fn new(
+        profile: Profile,
+        len: usize,
+        strong_flushes: bool,
+        seen: Rc<RefCell<Seen>>,
+    ) -> Self {
         Self {
             profile,
             len,
@@ -210,8 +218,8 @@ impl Run {
         fates
     }
 
-    /// Begins an operation on so many lines, unless it is another than the one that the run has to do. A structure
-    /// with a cycle in it must not hang the search, nor fill memory.
+    /// Begins an operation on so many lines, unless it is another than the one that the run has to
+    /// do. A structure with a cycle in it must not hang the search, nor fill memory.
     #[inline]
     pub(crate) fn step(&mut self, step: Step, lines: usize) {
         let same = self.log.note(step);
@@ -247,8 +255,8 @@ impl Run {
         self.stop(why);
     }
 
-    // Whoever catches this is stopped at the next operation again. A drop on the way out is left alone, since two
-    // panics at once end the process.
+    // Whoever catches this is stopped at the next operation again. A drop on the way out is left
+    // alone, since two panics at once end the process.
     #[cold]
     pub(crate) fn stop(&mut self, why: Stop) {
         self.stopped.get_or_insert(why);
@@ -328,7 +336,8 @@ impl Run {
         bytes
     }
 
-    // The same without copies, where one layer decides it all: what was read without (`Ok`) or with a choice.
+    // The same without copies, where one layer decides it all: what was read without (`Ok`) or with
+    // a choice.
     fn read_one_layer(&mut self, word: usize, wanted: u8) -> Option<Result<Bytes, Bytes>> {
         if !self.mismatches.is_empty() {
             return None;

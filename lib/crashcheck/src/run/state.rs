@@ -20,8 +20,8 @@ pub(crate) struct State {
     pub marks: u64,
     /// What was done, run by run.
     pub runs: Vec<Ended>,
-    /// What was done since the last time that the machine stopped: runs that were killed, whose stores are all
-    /// there, but of which much may be in caches. And memory with that.
+    /// What was done since the last time that the machine stopped: runs that were killed, whose
+    /// stores are all there, but of which much may be in caches. And memory with that.
     pub killed: Option<(Walk, Memory)>,
 }
 
@@ -73,7 +73,16 @@ impl Leaving {
             None => (Walk::new(profile, kills), below.clone()),
         };
         let layers = state.layers.clone();
-        Self { walk, below, all, layers, changed: Vec::new(), marks: state.marks, events: 0, marked: 0 }
+        Self {
+            walk,
+            below,
+            all,
+            layers,
+            changed: Vec::new(),
+            marks: state.marks,
+            events: 0,
+            marked: 0,
+        }
     }
 
     pub(super) fn resume(&mut self, events: &[Event], layers: &[CrashImage], kills: bool) {
@@ -86,7 +95,8 @@ impl Leaving {
         }
         self.events = events.len();
         let Self { walk, layers: before, changed, .. } = self;
-        for (before, now) in before.iter_mut().zip(layers).filter(|(before, now)| !before.is_decided_as(now))
+        for (before, now) in
+            before.iter_mut().zip(layers).filter(|(before, now)| !before.is_decided_as(now))
         {
             before.changed(now, &mut |word| {
                 walk.changed().push(word);

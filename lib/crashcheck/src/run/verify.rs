@@ -12,9 +12,13 @@ use crate::mismatches::{self, Mismatch};
 use crate::ways;
 
 impl Run {
-    /// Whether the words, of which each has those bytes that count, came out so that the checksum `fits`: as it was
-    /// made for. Of what that is, see [`Contents`].
-    pub(crate) fn verify(&mut self, words: &[(usize, u8)], mut fits: impl FnMut(&[Bytes]) -> bool) -> bool {
+    /// Whether the words, of which each has those bytes that count, came out so that the checksum
+    /// `fits`: as it was made for. Of what that is, see [`Contents`].
+    pub(crate) fn verify(
+        &mut self,
+        words: &[(usize, u8)],
+        mut fits: impl FnMut(&[Bytes]) -> bool,
+    ) -> bool {
         let mut values_of: Vec<Bytes> = Vec::with_capacity(words.len());
         let (mut open, mut can_be) = (Vec::new(), Vec::new());
         for (number, (word, mask)) in words.iter().enumerate() {
@@ -37,7 +41,8 @@ impl Run {
             Some(..=FEW) => Contents::all(&can_be),
             _ => self.contents(&open.iter().map(|number| words[*number].0).collect::<Vec<_>>()),
         };
-        let own: SmallVec<[_; 8]> = open.iter().map(|number| self.content.own(words[*number].0)).collect();
+        let own: SmallVec<[_; 8]> =
+            open.iter().map(|number| self.content.own(words[*number].0)).collect();
         let mut version = Vec::with_capacity(open.len());
         while contents.next(&mut version) {
             for ((number, bytes), (own, mask)) in open.iter().zip(&version).zip(&own) {
@@ -85,7 +90,8 @@ impl Run {
         Contents { versions: versions.into_iter(), mixed }
     }
 
-    // All words as they were at one time of some run, the newest first. Where a durable store hides earlier ones, its value was there from the beginning.
+    // All words as they were at one time of some run, the newest first. Where a durable store hides
+    // earlier ones, its value was there from the beginning.
     fn versions(&self, words: &[usize]) -> Vec<Vec<Bytes>> {
         let mut start = vec![[0; WORD]; words.len()];
         let mut versions = vec![start.clone()];
@@ -132,9 +138,10 @@ const FEW: usize = 64;
 const MANY: usize = 1024;
 const LINE: usize = 8;
 
-/// The contents that a checksum may have been made for. Where there are too many to try all: first what was in
-/// memory at one time, and then, if they are not too many, lines of different times, since a program can work a
-/// checksum out before it stores the rest, and store something else in between.
+/// The contents that a checksum may have been made for. Where there are too many to try all: first
+/// what was in memory at one time, and then, if they are not too many, lines of different times,
+/// since a program can work a checksum out before it stores the rest, and store something else in
+/// between.
 struct Contents {
     versions: std::vec::IntoIter<Vec<Bytes>>,
     mixed: Mixed,
@@ -202,7 +209,12 @@ impl Mixed {
     }
 
     fn part(&mut self, words: usize, values: &[Bytes]) {
-        self.parts.push(Part { words, first: self.values.len(), count: values.len() / words, next: 0 });
+        self.parts.push(Part {
+            words,
+            first: self.values.len(),
+            count: values.len() / words,
+            next: 0,
+        });
         self.values.extend_from_slice(values);
     }
 

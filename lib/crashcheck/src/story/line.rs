@@ -5,7 +5,8 @@ use std::path::{Component, Path};
 use crate::event::{At, WORD};
 use crate::fate::Fate;
 
-/// Lines of one run that are told at most, but for those of stores that were lost: first ones and last ones.
+/// Lines of one run that are told at most, but for those of stores that were lost: first ones and
+/// last ones.
 const FIRST: usize = 40;
 const LAST: usize = 20;
 /// So many lines that differ only in where they looked are told as one.

@@ -41,8 +41,8 @@ pub(crate) struct Reading {
 const BEFORE: usize = 4;
 /// Reads of the last run that are kept: so many first ones and last ones.
 const READS: usize = 1000;
-/// Width of the column with what was done, at most; with what became of a store and the place in the source that
-/// makes 100.
+/// Width of the column with what was done, at most; with what became of a store and the place in
+/// the source that makes 100.
 const WHAT: usize = 53;
 
 impl Story {
@@ -66,7 +66,8 @@ impl Story {
         Self { two: Some((whose, readings)), ..self }
     }
 
-    /// So many flushes and fences were tried at one place each, all that could be, and none fixes it.
+    /// So many flushes and fences were tried at one place each, all that could be, and none fixes
+    /// it.
     pub(crate) fn tried_in_vain(&mut self, what: InVain) {
         self.in_vain = Some(what);
     }
@@ -78,8 +79,10 @@ impl Story {
 
     /// The stores of all runs that crashed, word by word, and what became of each, in order.
     pub fn fates(&self) -> impl Iterator<Item = (&Event, Fate)> {
-        let stores =
-            self.runs.iter().flat_map(|run| run.events().iter().filter(|event| event.kind.write().is_some()));
+        let stores = self
+            .runs
+            .iter()
+            .flat_map(|run| run.events().iter().filter(|event| event.kind.write().is_some()));
         stores.zip(self.fates.iter().copied())
     }
 
@@ -89,7 +92,8 @@ impl Story {
         self.runs.iter().any(|run| {
             let told = |event: &Event| matches!(event.kind, Kind::Acknowledge(_));
             let last = run.events().iter().rposition(told).unwrap_or(0);
-            let stores = run.events().iter().enumerate().filter(|(_, event)| event.kind.write().is_some());
+            let stores =
+                run.events().iter().enumerate().filter(|(_, event)| event.kind.write().is_some());
             // To the end, so that the next run's fates come next.
             stores.fold(false, |lost, (number, _)| {
                 let fate = fates.next().copied();
@@ -115,7 +119,8 @@ impl Story {
         Some(read.at)
     }
 
-    /// The lines of which stores were lost, and those next to them, where what belongs to these may lie.
+    /// The lines of which stores were lost, and those next to them, where what belongs to these may
+    /// lie.
     pub(crate) fn is_near_lost(&self, bytes: &Range<usize>) -> bool {
         let lines = (bytes.start / 64).saturating_sub(1)..=bytes.end.div_ceil(64);
         self.fates()
@@ -124,8 +129,8 @@ impl Story {
             .any(|write| lines.contains(&(write.start() / 64)))
     }
 
-    /// The places at which something was done that could be missing a flush or a fence behind it; those of
-    /// stores that were lost first.
+    /// The places at which something was done that could be missing a flush or a fence behind it;
+    /// those of stores that were lost first.
     pub(crate) fn operations(&self) -> Vec<(Op, At)> {
         let lost = self.fates().filter(|(_, fate)| *fate == Fate::Lost).map(|(event, _)| event);
         let mut all: Vec<(Op, At)> = Vec::new();
@@ -141,10 +146,17 @@ impl Story {
 
     /// Whether anything was flushed by `clflush`.
     pub(crate) fn flushes_strongly(&self) -> bool {
-        self.runs.iter().any(|run| run.events().iter().any(|event| matches!(event.kind, Kind::Flush(_))))
+        self.runs
+            .iter()
+            .any(|run| run.events().iter().any(|event| matches!(event.kind, Kind::Flush(_))))
     }
 
-    fn lines(&self, run: &[Event], fates: &mut std::slice::Iter<'_, Fate>, reads: &[Read]) -> Vec<Line> {
+    fn lines(
+        &self,
+        run: &[Event],
+        fates: &mut std::slice::Iter<'_, Fate>,
+        reads: &[Read],
+    ) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut reads = reads.iter().peekable();
         let mut run = run.iter().enumerate().peekable();
@@ -162,7 +174,8 @@ impl Story {
                         }) {
                             last = flushed(next.kind).unwrap_or(last);
                         }
-                        let verb = if matches!(event.kind, Kind::Flush(_)) { "clflush" } else { "clwb" };
+                        let verb =
+                            if matches!(event.kind, Kind::Flush(_)) { "clflush" } else { "clwb" };
                         format!("{verb:<8} {}", self.name_of_lines(line, last))
                     }
                     Kind::Mark(mark) => format!("{:<8} {mark}", "mark"),
@@ -195,7 +208,11 @@ impl Story {
                 Kind::Flushopt(_) | Kind::Flush(_) | Kind::Sfence | Kind::Mfence => continue,
                 Kind::LockedOnly | Kind::Mark(_) | Kind::Acknowledge(_) => continue,
             };
-            let line = |field| Line { fate, field: Some(field), ..Line::new(format!("{verb:<8}"), event.at) };
+            let line = |field| Line {
+                fate,
+                field: Some(field),
+                ..Line::new(format!("{verb:<8}"), event.at)
+            };
             lines.extend(self.fields(start, &bytes).into_iter().map(line));
         }
         reads.for_each(|read| lines.extend(self.read(read)));
@@ -205,8 +222,10 @@ impl Story {
     fn read(&self, read: &Read) -> Vec<Line> {
         match &read.what {
             What::Load(at, bytes) => {
-                let line =
-                    |field| Line { field: Some(field), ..Line::new("finds   ".into(), At::Source(read.at)) };
+                let line = |field| Line {
+                    field: Some(field),
+                    ..Line::new("finds   ".into(), At::Source(read.at))
+                };
                 self.fields(*at, bytes).into_iter().map(line).collect()
             }
             What::Loads(verb, range) => {
@@ -217,8 +236,11 @@ impl Story {
                 vec![Line::new(what, At::Source(read.at))]
             }
             What::Verify(name, pieces, fits) => {
-                let ranges: Vec<String> =
-                    pieces.iter().filter(|piece| !piece.is_empty()).map(|piece| self.range(piece)).collect();
+                let ranges: Vec<String> = pieces
+                    .iter()
+                    .filter(|piece| !piece.is_empty())
+                    .map(|piece| self.range(piece))
+                    .collect();
                 let verdict = if *fits { "fits" } else { "does not fit" };
                 let of = name.as_ref().map(|name| format!("{name} of ")).unwrap_or_default();
                 vec![Line::new(
@@ -279,11 +301,15 @@ impl Story {
         let mut fates = self.fates.iter();
         let mut cached = false;
         for (number, run) in self.runs.iter().enumerate() {
-            told.push(
-                Err(if number == 0 { "The program:" } else { "Recovery, and what follows it:" }.into()),
-            );
+            told.push(Err(if number == 0 {
+                "The program:"
+            } else {
+                "Recovery, and what follows it:"
+            }
+            .into()));
             let mut lines = alike(self.lines(run.events(), &mut fates, &[]));
-            let open = lines.iter().position(|line| matches!(line.fate, Some(Fate::Lost | Fate::Either)));
+            let open =
+                lines.iter().position(|line| matches!(line.fate, Some(Fate::Lost | Fate::Either)));
             let from = open.unwrap_or(lines.len()).saturating_sub(BEFORE);
             if from > 0 {
                 let lines = counted(from, "line");
@@ -311,7 +337,8 @@ impl Story {
             run("the second time", second);
             return told;
         }
-        let whose = if self.runs.is_empty() { "The program:" } else { "Recovery, and what follows it:" };
+        let whose =
+            if self.runs.is_empty() { "The program:" } else { "Recovery, and what follows it:" };
         told.push(Err(whose.into()));
         abridged(alike(self.lines(&self.last, &mut fates, &self.reads)), self.unread, &mut told);
         told
@@ -337,26 +364,34 @@ impl Story {
         let Some(in_vain) = self.in_vain else { return String::new() };
         let killed = self.runs.iter().any(|run| run.killed);
         let why = if let Some(at) = self.torn() {
-            format!("The store at {at} is torn: aligned 8 bytes reach memory at once, and never more.")
+            format!(
+                "The store at {at} is torn: aligned 8 bytes reach memory at once, and never more."
+            )
         } else if !self.fates.contains(&Fate::Lost) {
-            "No store was lost: stopping there is enough. Look at the order of the stores, and at what \
+            "No store was lost: stopping there is enough. Look at the order of the stores, and at \
+             what \
              recovery takes for granted."
                 .into()
         } else if killed {
-            "A process was killed, and what came after it accepted what was only in caches: let recovery \
+            "A process was killed, and what came after it accepted what was only in caches: let \
+             recovery \
              flush what it read, and fence, before anything relies on it."
                 .into()
         } else {
-            "Look at what was LOST above, at the order of the stores, and at what recovery takes for granted."
+            "Look at what was LOST above, at the order of the stores, and at what recovery takes \
+             for granted."
                 .into()
         };
         match in_vain {
             InVain::AtOnce => format!(
-                "\nNo single flush or fence closes it, nor one of each behind everything that is stored: that was \
+                "\nNo single flush or fence closes it, nor one of each behind everything that is \
+                 stored: that was \
                  tried. {why}\n"
             ),
             InVain::Each(0) => format!("\n{why}\n"),
-            InVain::Each(1) => format!("\nNo single flush or fence closes it, one was tried. {why}\n"),
+            InVain::Each(1) => {
+                format!("\nNo single flush or fence closes it, one was tried. {why}\n")
+            }
             InVain::Each(number) => {
                 format!("\nNo single flush or fence closes it, {number} were tried. {why}\n")
             }
@@ -391,7 +426,11 @@ fn bytes(write: &Write) -> Vec<u8> {
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told = self.told();
-        let wide = told.iter().flatten().map(|line| line.text().chars().count()).filter(|wide| *wide <= WHAT);
+        let wide = told
+            .iter()
+            .flatten()
+            .map(|line| line.text().chars().count())
+            .filter(|wide| *wide <= WHAT);
         let wide = wide.max().unwrap_or(0);
         for line in &told {
             match line {

@@ -5,8 +5,8 @@ use ringfence_persist::{Memory, checksum};
 
 use crate::case::{ALL, CASE, Case, ensure, last, persist, put};
 
-// A slot of a record: checksum, sequence number, 16 bytes each of which is the sequence number. The checksum
-// covers the slot from byte `from` on.
+// A slot of a record: checksum, sequence number, 16 bytes each of which is the sequence number. The
+// checksum covers the slot from byte `from` on.
 const SLOT: usize = 32;
 
 fn write_slot(m: &Machine, at: usize, sequence: u64, from: usize) {
@@ -92,7 +92,10 @@ pub const CASES: &[Case] = &[
         recovery: |m, _| {
             let mut found = [0; 64];
             m.load(64, &mut found);
-            ensure(found[56] == 0 || found == [7; 64], format!("the last word is there: {found:?}"))?;
+            ensure(
+                found[56] == 0 || found == [7; 64],
+                format!("the last word is there: {found:?}"),
+            )?;
             ensure(found[56] == 7 || last(m) == 0, "acknowledged and lost")
         },
         ..CASE
@@ -107,7 +110,9 @@ pub const CASES: &[Case] = &[
                 m.acknowledge(number);
             }
         },
-        recovery: |m, buggy| newest(m, |at| if buggy { m.load_u64(at + 8) != 0 } else { is_whole(m, at, 8) }),
+        recovery: |m, buggy| {
+            newest(m, |at| if buggy { m.load_u64(at + 8) != 0 } else { is_whole(m, at, 8) })
+        },
         ..CASE
     },
     Case {

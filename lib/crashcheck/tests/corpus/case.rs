@@ -44,8 +44,8 @@ pub const CASE: Case = Case {
 };
 
 pub const ALL: &[Profile] = &Profile::ALL;
-/// Where caches are lost: what these have in common is that eADR forgives it, since there a fence is enough,
-/// and stores become durable in the order of the program.
+/// Where caches are lost: what these have in common is that eADR forgives it, since there a fence
+/// is enough, and stores become durable in the order of the program.
 pub const ADR: &[Profile] = &[Profile::IntelAdr, Profile::Amd, Profile::OldAmd];
 /// Where `clflush` is not ordered with later stores.
 pub const AMD: &[Profile] = &[Profile::Amd, Profile::OldAmd];

@@ -35,7 +35,8 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "unlink lowers the count of links before the name is gone",
-        source: "Soft updates (TOCS 2000): never point at what is not initialised; SquirrelFS (OSDI 2024)",
+        source: "Soft updates (TOCS 2000): never point at what is not initialised; SquirrelFS \
+                 (OSDI 2024)",
         program: |m, buggy| {
             let (links, name) = (64, 128);
             put(m, links, 1);
@@ -66,7 +67,9 @@ pub const CASES: &[Case] = &[
             }
             put(m, bitmap, 0);
         },
-        recovery: |m, _| ensure(m.load_u64(64) == 0 || m.load_u64(128) == 1, "a file over a free block"),
+        recovery: |m, _| {
+            ensure(m.load_u64(64) == 0 || m.load_u64(128) == 1, "a file over a free block")
+        },
         ..CASE
     },
     Case {
@@ -91,7 +94,10 @@ pub const CASES: &[Case] = &[
             let valid = m.load_u64(64);
             let (one, other) = (m.load_u64(72), m.load_u64(80));
             let whole = u64::from_le_bytes([valid as u8; 8]);
-            ensure(valid == 0 || (one, other) == (whole, whole), format!("{valid} over {one:x} {other:x}"))
+            ensure(
+                valid == 0 || (one, other) == (whole, whole),
+                format!("{valid} over {one:x} {other:x}"),
+            )
         },
         ..CASE
     },
@@ -112,7 +118,10 @@ pub const CASES: &[Case] = &[
         },
         recovery: |m, _| {
             let (bitmap, class) = (m.load_u64(64), m.load_u64(128));
-            ensure(class != 64 || bitmap == 0, "an object of the old class in a slab of the new one")
+            ensure(
+                class != 64 || bitmap == 0,
+                "an object of the old class in a slab of the new one",
+            )
         },
         ..CASE
     },
@@ -177,7 +186,10 @@ pub const CASES: &[Case] = &[
             } else {
                 entries.into_iter().max()
             };
-            ensure(!has(m, 2) || newest == Some((2, 20)), format!("{newest:?} is taken for the newest"))
+            ensure(
+                !has(m, 2) || newest == Some((2, 20)),
+                format!("{newest:?} is taken for the newest"),
+            )
         },
         ..CASE
     },
@@ -215,8 +227,9 @@ pub const CASES: &[Case] = &[
             }
         },
         recovery: |m, _| {
-            let lost =
-                [1, 2].into_iter().find(|entry| has(m, *entry) && m.load_u64(64 * *entry as usize) == 0);
+            let lost = [1, 2]
+                .into_iter()
+                .find(|entry| has(m, *entry) && m.load_u64(64 * *entry as usize) == 0);
             ensure(lost.is_none(), format!("committed and lost: {lost:?}"))
         },
         ..CASE

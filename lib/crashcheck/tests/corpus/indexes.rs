@@ -14,7 +14,8 @@ fn implies(premise: bool, conclusion: bool, otherwise: &str) -> Result<(), Strin
 pub const CASES: &[Case] = &[
     Case {
         name: "P-ART: prefix cut short before the node has its new parent",
-        source: "RECIPE (SOSP 2019): path compression in two steps, of which readers bear one order",
+        source: "RECIPE (SOSP 2019): path compression in two steps, of which readers bear one \
+                 order",
         program: |m, buggy| {
             // A node of prefix 2; a parent of prefix 1 comes above it.
             put(m, 64, 2);
@@ -158,7 +159,9 @@ pub const CASES: &[Case] = &[
                 put(m, level, 192);
             }
         },
-        recovery: |m, _| implies(m.load_u64(64) != 0, m.load_u64(128) != 0, "on the express way only"),
+        recovery: |m, _| {
+            implies(m.load_u64(64) != 0, m.load_u64(128) != 0, "on the express way only")
+        },
         ..CASE
     },
     Case {
@@ -212,7 +215,9 @@ pub const CASES: &[Case] = &[
             put(m, 128, 64);
             persist(m, ROOT..ROOT + 8);
         },
-        recovery: |m, _| implies(m.load_u64(128) == 64, m.load_u64(ROOT) & !1 == 64, "relied upon, and lost"),
+        recovery: |m, _| {
+            implies(m.load_u64(128) == 64, m.load_u64(ROOT) & !1 == 64, "relied upon, and lost")
+        },
         ..CASE
     },
     Case {
@@ -231,7 +236,9 @@ pub const CASES: &[Case] = &[
                 put(m, 0, 1);
             }
         },
-        recovery: |m, _| implies(m.load_u64(0) == 1, m.load_u64(64) == m.load_u64(72), "a torn slot array"),
+        recovery: |m, _| {
+            implies(m.load_u64(0) == 1, m.load_u64(64) == m.load_u64(72), "a torn slot array")
+        },
         ..CASE
     },
     Case {
@@ -261,7 +268,8 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "open addressing: slot given another key while it is full",
-        source: "CCEH (FAST 2019), Level Hashing (OSDI 2018): a slot is emptied before it is filled",
+        source: "CCEH (FAST 2019), Level Hashing (OSDI 2018): a slot is emptied before it is \
+                 filled",
         program: |m, buggy| {
             let (state, key, value) = (0, 64, 128);
             put(m, key, 5);

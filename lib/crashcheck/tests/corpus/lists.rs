@@ -86,7 +86,10 @@ pub const CASES: &[Case] = &[
         },
         recovery: |m, _| {
             let values = values(m, HEAD)?;
-            ensure([&[][..], &[1], &[1, 2]].contains(&&values[..]), format!("the list is {values:?}"))?;
+            ensure(
+                [&[][..], &[1], &[1, 2]].contains(&&values[..]),
+                format!("the list is {values:?}"),
+            )?;
             ensure(values.len() as u64 >= crate::case::last(m), "acknowledged and lost")
         },
         ..CASE
@@ -135,7 +138,10 @@ pub const CASES: &[Case] = &[
         },
         recovery: |m, _| {
             let values = values(m, HEAD)?;
-            ensure([&[][..], &[1, 2], &[2]].contains(&&values[..]), format!("the list is {values:?}"))
+            ensure(
+                [&[][..], &[1, 2], &[2]].contains(&&values[..]),
+                format!("the list is {values:?}"),
+            )
         },
         ..CASE
     },
@@ -220,7 +226,8 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "pointer back not rebuilt by recovery",
-        source: "NV-Heaps (ASPLOS 2011), Jaaru (ASPLOS 2021): a doubly linked list has no atomic insert",
+        source: "NV-Heaps (ASPLOS 2011), Jaaru (ASPLOS 2021): a doubly linked list has no atomic \
+                 insert",
         found_under: ALL,
         program: |m, _| {
             let [first, second, between] = NODES;
@@ -269,7 +276,10 @@ pub const CASES: &[Case] = &[
             }
             put(m, NODES[2], 3);
             put(m, tail + NEXT, NODES[2] as u64);
-            ensure(!has(m, 2) || values(m, HEAD)?.contains(&2), "appending cut off what was acknowledged")
+            ensure(
+                !has(m, 2) || values(m, HEAD)?.contains(&2),
+                "appending cut off what was acknowledged",
+            )
         },
         ..CASE
     },

@@ -1,6 +1,6 @@
-//! Bugs of persistent memory that are known from the literature, each in its minimal form beside its repaired
-//! twin: the checker finds every one under the profiles that it exists under, and has nothing to say of the
-//! twins.
+//! Bugs of persistent memory that are known from the literature, each in its minimal form beside
+//! its repaired twin: the checker finds every one under the profiles that it exists under, and has
+//! nothing to say of the twins.
 
 mod atomicity;
 mod case;
@@ -91,7 +91,9 @@ fn faults(case: &Case, profile: Profile) -> Vec<String> {
         }
     }
     let twin = case.check(profile, false, case.crashes);
-    if twin.violation.is_some() || is_found(case, &twin) || twin.lints.iter().any(|lint| is_alarm(lint.rule))
+    if twin.violation.is_some()
+        || is_found(case, &twin)
+        || twin.lints.iter().any(|lint| is_alarm(lint.rule))
     {
         fault("an alarm about the twin", &twin);
     }
@@ -131,7 +133,10 @@ fn a_wrong_claim_is_noticed() {
     let cases = cases();
     let case = |name| *cases.iter().find(|case| case.name == name).unwrap();
     let missing = case("flush missing");
-    assert!(faults(&missing, Profile::IntelAdr).is_empty() && faults(&missing, Profile::Eadr).is_empty());
+    assert!(
+        faults(&missing, Profile::IntelAdr).is_empty()
+            && faults(&missing, Profile::Eadr).is_empty()
+    );
     let everywhere = Case { found_under: case::ALL, ..missing };
     assert!(faults(&everywhere, Profile::Eadr)[0].contains("the bug was not found"));
     let nowhere = Case { found_under: case::OLD_AMD, ..missing };
@@ -153,7 +158,10 @@ fn a_wrong_claim_is_noticed() {
 fn the_corpus_is_large_and_its_names_are_unique() {
     let cases = cases();
     let claimed = format!("A [corpus](tests/corpus/main.rs) of {} bugs", cases.len());
-    assert!(include_str!("../../README.md").contains(&claimed), "the README does not say: {claimed}");
+    assert!(
+        include_str!("../../README.md").contains(&claimed),
+        "the README does not say: {claimed}"
+    );
     let names: BTreeSet<&str> = cases.iter().map(|case| case.name).collect();
     assert_eq!(names.len(), cases.len(), "two cases have one name");
     assert!(cases.iter().all(|case| !case.name.is_empty() && !case.source.is_empty()));
@@ -162,7 +170,8 @@ fn the_corpus_is_large_and_its_names_are_unique() {
 
 #[test]
 fn a_story_names_the_stores_and_what_became_of_them() {
-    let case = cases().into_iter().find(|case| case.name == "payload and flag under one fence").unwrap();
+    let case =
+        cases().into_iter().find(|case| case.name == "payload and flag under one fence").unwrap();
     let violation = case.check(Profile::IntelAdr, true, 1).violation.unwrap();
     let story = violation.story.to_string();
     println!("{}: {}\n{story}", case.name, violation.message);
@@ -172,7 +181,8 @@ fn a_story_names_the_stores_and_what_became_of_them() {
     assert!(fates.contains(&Fate::Reached), "nothing reached memory: {fates:?}");
 }
 
-// Of a flush over two lines of which the fix makes one durable before: the other half of it is needed.
+// Of a flush over two lines of which the fix makes one durable before: the other half of it is
+// needed.
 const HALF_NEEDED: [&str; 4] = [
     "FAST_FAIR: shift across two lines without a flush between",
     "flag in the payload's line where the payload spans two",
@@ -189,13 +199,21 @@ fn a_fix_leaves_nothing_wasted_and_where_there_is_none_nothing_helps() {
             let violation = report.violation.as_ref().expect("found, as another test asks");
             if violation.fix.is_none() {
                 let text = report.to_string();
-                assert!(text.contains("nor one of each behind everything that is stored"), "{text}");
+                assert!(
+                    text.contains("nor one of each behind everything that is stored"),
+                    "{text}"
+                );
                 none += 1;
                 continue;
             }
             fixed += 1;
             let half = HALF_NEEDED.contains(&case.name);
-            assert_eq!(violation.left.len(), usize::from(half), "{}, {profile}: {report}", case.name);
+            assert_eq!(
+                violation.left.len(),
+                usize::from(half),
+                "{}, {profile}: {report}",
+                case.name
+            );
             assert!(violation.left.iter().all(|lint| lint.rule == Rule::CleanFlush), "{report}");
         }
     }

@@ -153,7 +153,8 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "flag right behind a non-temporal copy",
-        source: "Raad, Maranget, Vafeiadis (POPL 2022): a release store waits for no non-temporal one",
+        source: "Raad, Maranget, Vafeiadis (POPL 2022): a release store waits for no non-temporal \
+                 one",
         found_under: ALL,
         program: |m, buggy| {
             m.store_nt(PAYLOAD, &[7; 16]);
@@ -242,7 +243,10 @@ pub const CASES: &[Case] = &[
             let mut found = vec![0; length];
             m.load(8, &mut found);
             ensure(!has(m, 1) || length == 16, "acknowledged, and the length is lost")?;
-            ensure(found.iter().all(|byte| *byte == 7), format!("{length} bytes, and they are {found:?}"))
+            ensure(
+                found.iter().all(|byte| *byte == 7),
+                format!("{length} bytes, and they are {found:?}"),
+            )
         },
         ..CASE
     },

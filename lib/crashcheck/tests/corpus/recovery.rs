@@ -30,7 +30,10 @@ pub const CASES: &[Case] = &[
                 put(m, LOG, 0);
             }
             let x = m.load_u64(X);
-            ensure([0, 10, 15].contains(&x) && (x == 15 || !has(m, 1)), format!("{x} comes of 10 and 5"))
+            ensure(
+                [0, 10, 15].contains(&x) && (x == 15 || !has(m, 1)),
+                format!("{x} comes of 10 and 5"),
+            )
         },
         ..CASE
     },
@@ -135,7 +138,8 @@ pub const CASES: &[Case] = &[
         source: "David et al. (USENIX ATC 2018): whoever reads what may not be durable flushes it",
         found_under: ADR,
         program: |m, buggy| {
-            // The process is killed right after this store: caches live on, and the next one starts.
+            // The process is killed right after this store: caches live on, and the next one
+            // starts.
             m.store_u64(X, 1);
             reopen(m, buggy);
         },

@@ -1,5 +1,5 @@
-//! What many look at: sequence locks, copies of a configuration, counts of references, queues; and ranges that
-//! are flushed by a wrong length.
+//! What many look at: sequence locks, copies of a configuration, counts of references, queues; and
+//! ranges that are flushed by a wrong length.
 
 use ringfence_crashcheck::Machine;
 use ringfence_persist::Memory;
@@ -10,7 +10,10 @@ use crate::case::{ADR, CASE, Case, ensure, has, persist, put};
 fn sequenced(m: &Machine, _: bool) -> Result<(), String> {
     let sequence = m.load_u64(0);
     let (one, other) = (m.load_u64(64), m.load_u64(128));
-    ensure(sequence % 2 == 1 || (one, other) == (sequence, sequence), format!("{sequence}: {one}, {other}"))
+    ensure(
+        sequence % 2 == 1 || (one, other) == (sequence, sequence),
+        format!("{sequence}: {one}, {other}"),
+    )
 }
 
 fn fill(m: &Machine, value: u64) {

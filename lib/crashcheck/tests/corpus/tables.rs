@@ -94,7 +94,10 @@ pub const CASES: &[Case] = &[
             if !buggy {
                 put(m, COUNT, there);
             }
-            ensure(m.load_u64(COUNT) == there, format!("{} counted, {there} there", m.load_u64(COUNT)))
+            ensure(
+                m.load_u64(COUNT) == there,
+                format!("{} counted, {there} there", m.load_u64(COUNT)),
+            )
         },
         ..CASE
     },
@@ -141,7 +144,9 @@ pub const CASES: &[Case] = &[
             put(m, DIRECTORY[1], new as u64);
             put(m, old + 8, 0);
         },
-        recovery: |m, _| ensure(!has(m, 1) || cceh_has(m, 2) && cceh_has(m, 3), "a key is lost in the split"),
+        recovery: |m, _| {
+            ensure(!has(m, 1) || cceh_has(m, 2) && cceh_has(m, 3), "a key is lost in the split")
+        },
         ..CASE
     },
     Case {
@@ -190,7 +195,8 @@ pub const CASES: &[Case] = &[
             if !buggy {
                 put(m, 64, 0);
             }
-            m.compare_exchange_u64(64, 0, 1).map_err(|_| "whoever wants the lock waits for ever")?;
+            m.compare_exchange_u64(64, 0, 1)
+                .map_err(|_| "whoever wants the lock waits for ever")?;
             put(m, 64, 0);
             Ok(())
         },
@@ -215,7 +221,10 @@ pub const CASES: &[Case] = &[
             persist(m, TABLE..TABLE + 8);
         },
         recovery: |m, _| {
-            ensure(!has(m, 1) || m.load_u64(m.load_u64(TABLE) as usize) == 5, "the table in use was freed")
+            ensure(
+                !has(m, 1) || m.load_u64(m.load_u64(TABLE) as usize) == 5,
+                "the table in use was freed",
+            )
         },
         ..CASE
     },
@@ -257,7 +266,9 @@ pub const CASES: &[Case] = &[
             m.sfence();
             m.acknowledge(2);
         },
-        recovery: |m, _| ensure(last(m) != 2 || m.load_u64(SLOTS[0]) == 0, "what was deleted is back"),
+        recovery: |m, _| {
+            ensure(last(m) != 2 || m.load_u64(SLOTS[0]) == 0, "what was deleted is back")
+        },
         ..CASE
     },
 ];

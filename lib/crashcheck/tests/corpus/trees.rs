@@ -37,7 +37,8 @@ pub const CASES: &[Case] = &[
             set_keys(m, LEFT, &[10, 30, 50]);
             m.sfence();
             m.acknowledge(1);
-            // Each step leaves one key twice, never one key out; from the other end it is the reverse.
+            // Each step leaves one key twice, never one key out; from the other end it is the
+            // reverse.
             let mut steps = [(3, 50), (2, 30), (1, 20)];
             if buggy {
                 steps.reverse();
@@ -69,7 +70,10 @@ pub const CASES: &[Case] = &[
             persist(m, LEFT + 56..LEFT + 72);
         },
         recovery: |m, _| {
-            ensure_all(&keys(m, LEFT, 9), [1, 2, 3, 4, 5, 6, 7, 9].into_iter().filter(|_| has(m, 1)))
+            ensure_all(
+                &keys(m, LEFT, 9),
+                [1, 2, 3, 4, 5, 6, 7, 9].into_iter().filter(|_| has(m, 1)),
+            )
         },
         ..CASE
     },

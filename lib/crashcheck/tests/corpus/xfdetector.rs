@@ -27,7 +27,10 @@ pub const CASES: &[Case] = &[
             }
             let mut found = vec![0; m.load_u64(64) as usize];
             m.load(128, &mut found);
-            ensure(found == 7u64.to_le_bytes(), format!("the flag promises 8 bytes, there are {found:?}"))
+            ensure(
+                found == 7u64.to_le_bytes(),
+                format!("the flag promises 8 bytes, there are {found:?}"),
+            )
         },
         ..CASE
     },
@@ -44,7 +47,8 @@ pub const CASES: &[Case] = &[
             }
         },
         recovery: |m, buggy| {
-            let scanned = (1..=3).take_while(|number| m.load_u64(64 + number * 8) != 0).count() as u64;
+            let scanned =
+                (1..=3).take_while(|number| m.load_u64(64 + number * 8) != 0).count() as u64;
             let newest = if buggy { m.load_u64(0) } else { scanned };
             ensure(newest >= last(m), format!("recovery finds {newest} of {}", last(m)))
         },

@@ -1,5 +1,5 @@
-//! The persistence library under check: its records, its stores and its ring, each in every state that a crash can
-//! leave, under all profiles.
+//! The persistence library under check: its records, its stores and its ring, each in every state
+//! that a crash can leave, under all profiles.
 
 mod publish;
 mod records;
@@ -15,7 +15,10 @@ fn sound(
     recovery: impl Fn(&Machine) -> Result<(), String>,
 ) {
     let report = check.run(program, recovery);
-    println!("{}, {name}: {} crashes, {} states", report.profile, report.crash_points, report.states);
+    println!(
+        "{}, {name}: {} crashes, {} states",
+        report.profile, report.crash_points, report.states
+    );
     report.expect_sound();
     assert!(!report.bounded, "{name}: {report}");
 }

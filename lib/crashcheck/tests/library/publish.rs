@@ -1,4 +1,5 @@
-//! Stores keep what their names promise: durable on return, published whole, in order, and nothing else touched.
+//! Stores keep what their names promise: durable on return, published whole, in order, and nothing
+//! else touched.
 
 use std::ops::Range;
 
@@ -55,7 +56,8 @@ fn a_word_is_published_behind_what_was_durable() {
     }
 }
 
-// Again and again into one line: an old flag may stand beside a part of the next payload, a new one never.
+// Again and again into one line: an old flag may stand beside a part of the next payload, a new one
+// never.
 #[test]
 fn a_line_is_published_with_its_payload() {
     for len in [0, 5, 24, 56] {
@@ -71,7 +73,9 @@ fn a_line_is_published_with_its_payload() {
                 }
             },
             |memory| {
-                let begun = memory.marks().into_iter().filter(|mark| *mark > 100).max().unwrap_or(100) - 100;
+                let begun =
+                    memory.marks().into_iter().filter(|mark| *mark > 100).max().unwrap_or(100)
+                        - 100;
                 let last = memory.marks().into_iter().filter(|mark| *mark < 100).max().unwrap_or(0);
                 let flag = memory.load_u64(120);
                 if flag != last && flag != begun {
@@ -93,7 +97,11 @@ fn a_line_is_published_with_its_payload() {
 }
 
 // Between bytes of others, which stay.
-fn copied(what: &str, ranges: &[Range<usize>], copy: impl Fn(&mut Stores<&Machine>, &Range<usize>, u8)) {
+fn copied(
+    what: &str,
+    ranges: &[Range<usize>],
+    copy: impl Fn(&mut Stores<&Machine>, &Range<usize>, u8),
+) {
     for nt_threshold in [0, usize::MAX] {
         in_all_ways(
             what,
@@ -111,7 +119,11 @@ fn copied(what: &str, ranges: &[Range<usize>], copy: impl Fn(&mut Stores<&Machin
             |memory| {
                 let (done, begun) = (last(memory) as usize / 2, last(memory).div_ceil(2) as usize);
                 for (number, range) in ranges[..begun].iter().enumerate() {
-                    expect("the part before", bytes(memory, range.start - 9..range.start), &[99; 9])?;
+                    expect(
+                        "the part before",
+                        bytes(memory, range.start - 9..range.start),
+                        &[99; 9],
+                    )?;
                     expect("the part behind", bytes(memory, range.end..range.end + 9), &[99; 9])?;
                     if number < done {
                         let wanted = vec![number as u8 + 1; range.len()];
@@ -127,9 +139,13 @@ fn copied(what: &str, ranges: &[Range<usize>], copy: impl Fn(&mut Stores<&Machin
 #[test]
 fn a_copy_is_durable_on_return() {
     // Aligned and not, within a word, a line and beyond.
-    copied("copy", &[64..72, 131..134, 261..290, 333..400, 512..512 + 130], |stores, range, byte| {
-        _ = stores.copy(range.start, &vec![byte; range.len()]).unwrap();
-    });
+    copied(
+        "copy",
+        &[64..72, 131..134, 261..290, 333..400, 512..512 + 130],
+        |stores, range, byte| {
+            _ = stores.copy(range.start, &vec![byte; range.len()]).unwrap();
+        },
+    );
 }
 
 #[test]

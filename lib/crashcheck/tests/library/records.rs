@@ -37,7 +37,9 @@ fn goes_on<const N: usize>(memory: &Machine) -> Result<(), String> {
 fn replaced<const N: usize>() {
     in_all_ways(
         &format!("record of {N}"),
-        |profile| Check::new(profile, 512).array(0, 256, 2, "slot", &[(0..8, "sum"), (8..16, "sequence")]),
+        |profile| {
+            Check::new(profile, 512).array(0, 256, 2, "slot", &[(0..8, "sum"), (8..16, "sequence")])
+        },
         |memory| {
             let mut record = Record::<N>::create(memory, SLOTS, SEED, &[1; N]);
             memory.mark(1);
@@ -96,7 +98,9 @@ fn a_value_that_was_torn_never_comes() {
     };
     in_all_ways(
         "torn record",
-        |profile| Check::new(profile, 512).array(0, 256, 2, "slot", &[(0..8, "sum"), (8..16, "sequence")]),
+        |profile| {
+            Check::new(profile, 512).array(0, 256, 2, "slot", &[(0..8, "sum"), (8..16, "sequence")])
+        },
         |memory| {
             let mut record = Record::<24>::create(memory, SLOTS, SEED, &[5; 24]);
             memory.mark(5);
@@ -106,7 +110,8 @@ fn a_value_that_was_torn_never_comes() {
             let marks = memory.marks();
             let Some(last) = marks.iter().rev().find(|mark| **mark < BEGUN) else { return Ok(()) };
             let begun = marks.last().and_then(|mark| mark.checked_sub(BEGUN));
-            let (mut record, value) = Record::<24>::open(memory, SLOTS, SEED).ok_or("the record is gone")?;
+            let (mut record, value) =
+                Record::<24>::open(memory, SLOTS, SEED).ok_or("the record is gone")?;
             let number = u64::from(value[8]);
             if number != *last && Some(number) != begun {
                 return Err(format!("{value:?} after {last} and in {begun:?}"));
@@ -121,8 +126,8 @@ fn a_value_that_was_torn_never_comes() {
 
 const MAKING: u64 = 1000;
 
-// Over a record that was there: with its seed, or with another, which tells the two apart even while the new one
-// is being made.
+// Over a record that was there: with its seed, or with another, which tells the two apart even
+// while the new one is being made.
 fn made_anew(seed: u64) {
     in_all_ways(
         &format!("record made anew with seed {seed}"),
@@ -145,9 +150,12 @@ fn made_anew(seed: u64) {
             match (last, found) {
                 (None, None) => Ok(()),
                 (None, Some(value)) if value == [11; 24] => Ok(()),
-                (None, Some(value)) if seed == SEED && value[0] <= 4 && value == [value[0]; 24] => Ok(()),
+                (None, Some(value)) if seed == SEED && value[0] <= 4 && value == [value[0]; 24] => {
+                    Ok(())
+                }
                 (Some(last), Some(value))
-                    if value == [value[0]; 24] && (last..=last + 1).contains(&u64::from(value[0])) =>
+                    if value == [value[0]; 24]
+                        && (last..=last + 1).contains(&u64::from(value[0])) =>
                 {
                     Ok(())
                 }

@@ -27,7 +27,11 @@ fn dies(name: &str, life: &Life, crashes: usize) {
 #[test]
 fn eight_pushes_around_the_ring() {
     lives("8 pushes", &Life::of_pushes(8), 2);
-    lives("8 pushes by ordinary stores", &Life { nt_threshold: usize::MAX, ..Life::of_pushes(8) }, 2);
+    lives(
+        "8 pushes by ordinary stores",
+        &Life { nt_threshold: usize::MAX, ..Life::of_pushes(8) },
+        2,
+    );
 }
 
 #[test]
@@ -37,16 +41,31 @@ fn eight_pushes_around_the_ring_and_kills() {
 
 #[test]
 fn lazy_pops() {
-    let steps = [Push, Push, Push, Pop, Pop, Push, Commit, Push, Pop, NewConsumer, Pop, PopDurably, Push];
-    let life = Life { lens: vec![3, 20, 45], lines: 12, next: vec![Pop, Push, Commit], ..Life::new(steps) };
+    let steps =
+        [Push, Push, Push, Pop, Pop, Push, Commit, Push, Pop, NewConsumer, Pop, PopDurably, Push];
+    let life = Life {
+        lens: vec![3, 20, 45],
+        lines: 12,
+        next: vec![Pop, Push, Commit],
+        ..Life::new(steps)
+    };
     lives("lazy pops", &life, 2);
     dies("lazy pops", &Life { steps: vec![Push, Push, Pop, Push, Commit, Pop], ..life }, 2);
 }
 
 #[test]
 fn batches_committed_and_abandoned() {
-    let steps =
-        [Push, Batch(3), PopDurably, Abandoned(2), Push, PopDurably, PopDurably, Abandoned(1), Batch(2)];
+    let steps = [
+        Push,
+        Batch(3),
+        PopDurably,
+        Abandoned(2),
+        Push,
+        PopDurably,
+        PopDurably,
+        Abandoned(1),
+        Batch(2),
+    ];
     let life = Life { lens: vec![3, 20], ..Life::new(steps) };
     lives("batches", &life, 2);
     let steps = vec![Push, Batch(2), PopDurably, Abandoned(1)];
@@ -54,7 +73,11 @@ fn batches_committed_and_abandoned() {
     lives("batches behind a crash", &life, 2);
     dies(
         "batches",
-        &Life { steps: vec![Batch(2), PopDurably, Abandoned(2), Push], next: vec![Batch(1)], ..life },
+        &Life {
+            steps: vec![Batch(2), PopDurably, Abandoned(2), Push],
+            next: vec![Batch(1)],
+            ..life
+        },
         2,
     );
 }
@@ -84,7 +107,8 @@ fn sides_that_come_and_go() {
 
 #[test]
 fn a_full_ring() {
-    let steps = [Push, Push, Push, Full, PopDurably, Push, Full, Batch(2), Pop, Commit, Push, Push, Full];
+    let steps =
+        [Push, Push, Push, Full, PopDurably, Push, Full, Batch(2), Pop, Commit, Push, Push, Full];
     let life = Life { lens: vec![60, 90, 60, 3, 20, 70], ..Life::new(steps) };
     lives("full", &life, 2);
 }
@@ -116,7 +140,8 @@ fn ordinary_stores_and_kills() {
 
 #[test]
 fn a_ring_in_place_of_another() {
-    let steps = [Push, Push, PopDurably, Push, NewProducer, NewProducer, Remake, Push, PopDurably, Push];
+    let steps =
+        [Push, Push, PopDurably, Push, NewProducer, NewProducer, Remake, Push, PopDurably, Push];
     let life = Life { lens: vec![3, 20], ..Life::new(steps) };
     lives("made anew", &life, 2);
     dies("made anew", &Life { steps: vec![Push, Push, PopDurably, Remake, Push], ..life }, 2);
@@ -159,7 +184,9 @@ fn random(seed: u64) -> Life {
         grain,
         nt_threshold: [0, 0, 128, usize::MAX][below(4) as usize],
         lens: (0..7)
-            .map(|_| 1 + below((64 * lines as u64 / 2).min(if grain == 64 { 150 } else { 400 })) as usize)
+            .map(|_| {
+                1 + below((64 * lines as u64 / 2).min(if grain == 64 { 150 } else { 400 })) as usize
+            })
             .collect(),
         steps,
         next,
@@ -168,15 +195,17 @@ fn random(seed: u64) -> Life {
 
 // `RINGFENCE_SEED` is the first life's, and the search's in it.
 fn random_lives(lives: u64, states: u64) {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let number =
+        |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let first = number("RINGFENCE_SEED").unwrap_or(1);
     for seed in first..first + lives {
         let life = random(seed);
         let profile = Profile::ALL[seed as usize % 4];
         let check = life.check(profile).crashes(1 + seed as usize / 4 % 3);
         let check = if seed / 16 % 2 == 0 { check } else { check.kills() };
-        let report =
-            check.sample(seed, states).run(|memory| life.run(memory), |memory| life.recovery(memory));
+        let report = check
+            .sample(seed, states)
+            .run(|memory| life.run(memory), |memory| life.recovery(memory));
         assert!(report.violation.is_none(), "RINGFENCE_SEED={seed}: {life:?}\n{report}");
     }
 }
@@ -190,6 +219,7 @@ fn long_lives_at_random() {
 #[test]
 #[ignore = "minutes long: in the nightly"]
 fn longer_search_of_long_lives() {
-    let cases = std::env::var("RINGFENCE_CASES").map_or(1000, |text| text.parse().expect("a number"));
+    let cases =
+        std::env::var("RINGFENCE_CASES").map_or(1000, |text| text.parse().expect("a number"));
     random_lives(cases, 1000);
 }

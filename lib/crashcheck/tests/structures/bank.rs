@@ -98,7 +98,8 @@ impl<M: Memory> Bank<M> {
     }
 }
 
-// A transaction of its own where there is none. Of what it adds, the balance was added, and modified, before.
+// A transaction of its own where there is none. Of what it adds, the balance was added, and
+// modified, before.
 fn note<M: Memory>(pool: &mut Pool<M>, account: usize, field: usize) -> Result<(), Abort> {
     pool.transaction(|pool| {
         pool.add(account + BALANCE..account + ACCOUNT)?;

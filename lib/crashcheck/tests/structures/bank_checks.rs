@@ -6,7 +6,8 @@ use crate::bank::{Account, Bank};
 use crate::history::{self, ADR, ALL, How, OLD_AMD, expect};
 use crate::undo_log::{Abort, Bug, Pool};
 
-// Operations: account, other account, and amount; without an other account it is opened with that amount.
+// Operations: account, other account, and amount; without an other account it is opened with that
+// amount.
 fn operation(account: u64, other: u64, amount: u64) -> u64 {
     account << 32 | other << 16 | amount
 }

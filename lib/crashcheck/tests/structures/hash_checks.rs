@@ -18,9 +18,10 @@ fn operate(
 ) -> Result<(), String> {
     history::operate(machine, kind << 16 | key << 8 | u64::from(value), || match kind {
         INSERT => table.insert(key, &[value; VALUE]).map_err(|_| format!("no room for {key}")),
-        UPDATE => {
-            table.update(key, &[value; VALUE]).then_some(()).ok_or(format!("{key} is not there to update"))
-        }
+        UPDATE => table
+            .update(key, &[value; VALUE])
+            .then_some(())
+            .ok_or(format!("{key} is not there to update")),
         _ => table.delete(key).then_some(()).ok_or(format!("{key} is not there to delete")),
     })
 }
@@ -45,7 +46,9 @@ fn verify(table: &LevelHash<&Machine>) -> Result<Vec<(u64, u8)>, String> {
     }
     let whole = |(key, value): &(u64, [u8; VALUE])| match table.get(*key) {
         None => Err(format!("{key} is there, and cannot be found")),
-        Some(_) if *value != [value[0]; VALUE] => Err(format!("the value of {key} is torn: {value:?}")),
+        Some(_) if *value != [value[0]; VALUE] => {
+            Err(format!("the value of {key} is torn: {value:?}"))
+        }
         Some(found) if found != *value => Err(format!("{key} is there with two values")),
         Some(_) => Ok((*key, value[0])),
     };
@@ -87,7 +90,8 @@ fn check(profile: Profile, how: How, bug: Option<Bug>) -> Report {
     )
 }
 
-// Six slots in three buckets are filled; both ways to update; then an expansion, and movements in the new table.
+// Six slots in three buckets are filled; both ways to update; then an expansion, and movements in
+// the new table.
 const PROGRAM: &[(u64, u64, u8)] = &[
     (INSERT, 1, 1),
     (INSERT, 2, 2),

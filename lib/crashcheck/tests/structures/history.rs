@@ -1,5 +1,5 @@
-//! What a program has done, told to its recovery by marks: operations begun, acknowledged, and settled by an
-//! earlier recovery.
+//! What a program has done, told to its recovery by marks: operations begun, acknowledged, and
+//! settled by an earlier recovery.
 
 use std::fmt::Debug;
 
@@ -8,8 +8,8 @@ use ringfence_persist::{Mapped, Region, Request};
 
 /// Where caches are lost in a crash: bugs of order exist here, and not under eADR.
 pub const ADR: &[Profile] = &[Profile::IntelAdr, Profile::Amd, Profile::OldAmd];
-/// Where `clflush` is ordered with nothing but fences: on Intel's processors its order stands in for a fence that is
-/// missing.
+/// Where `clflush` is ordered with nothing but fences: on Intel's processors its order stands in
+/// for a fence that is missing.
 pub const WEAK_CLFLUSH: &[Profile] = &[Profile::Amd, Profile::OldAmd];
 /// Where `sfence` does not order `clflush`, so that nothing which relies on that is right.
 pub const OLD_AMD: &[Profile] = &[Profile::OldAmd];
@@ -89,8 +89,8 @@ pub fn past(machine: &Machine) -> Past {
     past
 }
 
-/// What was found must be what is left by the operations done, with or without the one that was under way: it is
-/// settled from now on which of the two it is.
+/// What was found must be what is left by the operations done, with or without the one that was
+/// under way: it is settled from now on which of the two it is.
 #[track_caller]
 pub fn settle<S: PartialEq + Debug>(
     machine: &Machine,
@@ -114,7 +114,8 @@ pub fn settle<S: PartialEq + Debug>(
     Err(format!("found {found:?} where {without:?} or {with:?} was left"))
 }
 
-/// Runs the check under every profile, prints a row for each, and wants the bug under exactly these profiles.
+/// Runs the check under every profile, prints a row for each, and wants the bug under exactly these
+/// profiles.
 pub fn expect(
     structure: &str,
     bug: Option<impl Debug>,
@@ -132,12 +133,17 @@ pub fn expect(
             format!("{how:?}"),
             report.crash_points,
             report.states,
-            if said.is_empty() { "nothing".into() } else { said.chars().take(80).collect::<String>() }
+            if said.is_empty() {
+                "nothing".into()
+            } else {
+                said.chars().take(80).collect::<String>()
+            }
         );
         assert!(!report.bounded, "{structure}, {name}, {profile}: too many paths");
         if report.violation.is_some() != wanted.contains(&profile) {
-            let story =
-                report.violation.map_or("no violation".into(), |v| format!("{}\n{}", v.message, v.story));
+            let story = report
+                .violation
+                .map_or("no violation".into(), |v| format!("{}\n{}", v.message, v.story));
             missed.push(format!("{structure}, bug {name}, {profile}, {how:?}: {story}"));
         }
     }

@@ -1,17 +1,20 @@
-//! A persistent hash table: level hashing, after "Write-Optimized and High-Performance Hashing Index Scheme for
-//! Persistent Memory" (Zuo, Hua, Wu, OSDI 2018).
+//! A persistent hash table: level hashing, after "Write-Optimized and High-Performance Hashing
+//! Index Scheme for Persistent Memory" (Zuo, Hua, Wu, OSDI 2018).
 //!
-//! A top level of 2^n buckets and a bottom level of half as many; a key has two places in each by two hash
-//! functions. One bit for each slot of a bucket, its *token*, says whether the slot counts, so that
-//! insertion, deletion and most updates commit by one store of 8 bytes without a log. To expand, a level of 2^(n+1)
-//! buckets becomes the top, the top becomes the bottom, and what was in the old bottom is rehashed.
+//! A top level of 2^n buckets and a bottom level of half as many; a key has two places in each by
+//! two hash functions. One bit for each slot of a bucket, its *token*, says whether the slot
+//! counts, so that insertion, deletion and most updates commit by one store of 8 bytes without a
+//! log. To expand, a level of 2^(n+1) buckets becomes the top, the top becomes the bottom, and what
+//! was in the old bottom is rehashed.
 //!
-//! Where the paper leaves a crash open, or the published code was found wrong (Fu et al., "Witcher", SOSP 2021,
-//! whose numbers of bugs are given), this closes it: addresses and size of the levels are one word, so that an
-//! expansion is published at once and its state survives; what a movement left twice is removed by recovery.
+//! Where the paper leaves a crash open, or the published code was found wrong (Fu et al.,
+//! "Witcher", SOSP 2021, whose numbers of bugs are given), this closes it: addresses and size of
+//! the levels are one word, so that an expansion is published at once and its state survives; what
+//! a movement left twice is removed by recovery.
 //!
-//! In memory, in bytes: a line of header, a line of log, then levels. A bucket has two lines: a word of tokens, then
-//! up to three slots of 40 bytes, of which the first shares a line with the tokens and the others do not.
+//! In memory, in bytes: a line of header, a line of log, then levels. A bucket has two lines: a
+//! word of tokens, then up to three slots of 40 bytes, of which the first shares a line with the
+//! tokens and the others do not.
 
 use std::ops::Range;
 
@@ -25,7 +28,8 @@ const AT_MAGIC: usize = 0;
 const AT_GEOMETRY: usize = 8;
 const AT_SLOTS: usize = 16;
 const AT_COUNT: usize = 24;
-// The log: where a value was overwritten, the value before it, and in the line's last word whether it counts.
+// The log: where a value was overwritten, the value before it, and in the line's last word whether
+// it counts.
 const AT_LOG: usize = 64;
 const AT_LOG_FLAG: usize = AT_LOG + 56;
 const FIRST_LEVEL: usize = 2;
@@ -158,12 +162,13 @@ fn hash(key: u64, seed: u64) -> u64 {
 }
 
 impl<M: Memory> LevelHash<M> {
-    /// Makes an empty table with `1 << size` buckets of 1 to 3 slots in its top level, durable on return. The
-    /// memory must be zero.
+    /// Makes an empty table with `1 << size` buckets of 1 to 3 slots in its top level, durable on
+    /// return. The memory must be zero.
     pub fn create(memory: M, size: u32, slots: usize, bug: Option<Bug>) -> Self {
         assert!((1..=3).contains(&slots) && size >= 1);
         let lines = (BUCKET / LINE) << size;
-        let geometry = Geometry { size, top: FIRST_LEVEL + lines / 2, bottom: FIRST_LEVEL, interim: 0 };
+        let geometry =
+            Geometry { size, top: FIRST_LEVEL + lines / 2, bottom: FIRST_LEVEL, interim: 0 };
         memory.store_u64(AT_SLOTS, slots as u64);
         memory.store_u64(AT_GEOMETRY, geometry.pack());
         memory.store_u64(AT_MAGIC, MAGIC);
@@ -274,13 +279,16 @@ impl<M: Memory> LevelHash<M> {
 
     // Slots that count, of all buckets of these levels.
     fn places<'a>(&'a self, levels: &'a [Level]) -> impl Iterator<Item = Place> + 'a {
-        let buckets = levels.iter().flat_map(|level| (0..level.buckets).map(|number| level.bucket(number)));
+        let buckets =
+            levels.iter().flat_map(|level| (0..level.buckets).map(|number| level.bucket(number)));
         buckets.flat_map(|bucket| self.taken(bucket))
     }
 
     fn taken(&self, bucket: usize) -> impl Iterator<Item = Place> + use<M> {
         let tokens = self.memory.load_u64(bucket);
-        (0..self.slots).filter(move |slot| tokens >> slot & 1 == 1).map(move |slot| Place { bucket, slot })
+        (0..self.slots)
+            .filter(move |slot| tokens >> slot & 1 == 1)
+            .map(move |slot| Place { bucket, slot })
     }
 
     fn item(&self, place: Place) -> (u64, [u8; VALUE]) {
@@ -377,7 +385,8 @@ impl<M: Memory> LevelHash<M> {
         self.persist(AT_LOG_FLAG..AT_LOG_FLAG + 8);
     }
 
-    // Moves one item out of the key's buckets: to its other bucket of the same level, or from the bottom to the top.
+    // Moves one item out of the key's buckets: to its other bucket of the same level, or from the
+    // bottom to the top.
     fn make_room(&self, key: u64) -> Option<Place> {
         let [top, bottom] = self.geometry().levels();
         for (from, to) in [(top, top), (bottom, bottom), (bottom, top)] {
@@ -418,7 +427,8 @@ impl<M: Memory> LevelHash<M> {
 
     fn expand(&self) -> Result<(), Full> {
         let old = self.geometry();
-        // Behind the top, which was the last before: what a crash leaves here unnoted is used again.
+        // Behind the top, which was the last before: what a crash leaves here unnoted is used
+        // again.
         let [top, _] = old.levels();
         let interim = top.bucket(top.buckets) / LINE;
         let geometry = Geometry { interim, ..old };
@@ -437,7 +447,8 @@ impl<M: Memory> LevelHash<M> {
         self.rehash(geometry)
     }
 
-    // Moves what is still in the bottom to the new level, and then makes that the top. It may have begun earlier.
+    // Moves what is still in the bottom to the new level, and then makes that the top. It may have
+    // begun earlier.
     fn rehash(&self, geometry: Geometry) -> Result<(), Full> {
         let (bottom, interim) = (geometry.levels()[1], geometry.interim());
         let places: Vec<Place> = self.places(&[bottom]).collect();
@@ -448,7 +459,8 @@ impl<M: Memory> LevelHash<M> {
                 if self.bug == Some(Bug::RehashNotFlushed) {
                     self.memory.store_u64(free.range().start, key);
                     self.memory.store(free.range().start + 8, &value);
-                    self.memory.store_u64(free.bucket, self.memory.load_u64(free.bucket) | 1 << free.slot);
+                    self.memory
+                        .store_u64(free.bucket, self.memory.load_u64(free.bucket) | 1 << free.slot);
                 } else {
                     self.fill(free, key, &value);
                 }

@@ -59,9 +59,10 @@ fn recovery(machine: &Machine, bug: Option<Bug>) -> Result<(), String> {
         Some(tree) => tree,
     };
     history::settle(machine, &past, &verify(&tree, false)?, left_by)?;
-    // Life goes on where the last insertion was, which may have left a split half done: its neighbour is deleted, and
-    // another inserted.
-    let last = past.begun.iter().rev().find(|operation| *operation & DELETE == 0).copied().unwrap_or(0);
+    // Life goes on where the last insertion was, which may have left a split half done: its
+    // neighbour is deleted, and another inserted.
+    let last =
+        past.begun.iter().rev().find(|operation| *operation & DELETE == 0).copied().unwrap_or(0);
     if let Some((key, _)) = tree.items().into_iter().find(|(key, _)| *key > last) {
         delete(machine, &tree, key)?;
     }

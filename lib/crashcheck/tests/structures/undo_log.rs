@@ -1,18 +1,19 @@
-//! Transactions by an undo log, after the description of libpmemobj (Scargall, "Programming Persistent Memory",
-//! 2020, chapter 16; manual pages libpmemobj(7) and pmemobj_tx_add_range(3)).
+//! Transactions by an undo log, after the description of libpmemobj (Scargall, "Programming
+//! Persistent Memory", 2020, chapter 16; manual pages libpmemobj(7) and pmemobj_tx_add_range(3)).
 //!
-//! A range is *added* to the transaction before it is modified: what is there goes to the log, and is durable before
-//! `add` returns. Commit makes all that was modified durable, and then clears the log; abort, and recovery after a crash,
-//! store what the log has, the newest first, make that durable, and clear the log then. So recovery can be
-//! repeated. Transactions nest by being one: if an inner one fails, the outermost is aborted. What is allocated
-//! in a transaction is free again if it fails.
+//! A range is *added* to the transaction before it is modified: what is there goes to the log, and
+//! is durable before `add` returns. Commit makes all that was modified durable, and then clears the
+//! log; abort, and recovery after a crash, store what the log has, the newest first, make that
+//! durable, and clear the log then. So recovery can be repeated. Transactions nest by being one: if
+//! an inner one fails, the outermost is aborted. What is allocated in a transaction is free again
+//! if it fails.
 //!
-//! The log is cleared by counting its generation up: entries carry the generation that they were made in, and a
-//! checksum over all of them, so that neither a torn nor an old entry counts.
+//! The log is cleared by counting its generation up: entries carry the generation that they were
+//! made in, and a checksum over all of them, so that neither a torn nor an old entry counts.
 //!
-//! In memory, in bytes: a line of magic and generation, a line with the heap's end and its root, the log, the heap.
-//! An entry is a checksum, a word of the generation and (low 16 bits) the length, the offset, and the bytes, padded to
-//! lines.
+//! In memory, in bytes: a line of magic and generation, a line with the heap's end and its root,
+//! the log, the heap. An entry is a checksum, a word of the generation and (low 16 bits) the
+//! length, the offset, and the bytes, padded to lines.
 
 use std::ops::Range;
 
@@ -41,20 +42,22 @@ pub enum Bug {
     CommitClearsEarly,
     /// Commit does not wait until the log is cleared.
     CommitNotFenced,
-    /// Commit flushes the first line of a range and no more (a wrong range, one of the classes of PMTest, Liu et al.,
-    /// ASPLOS 2019).
+    /// Commit flushes the first line of a range and no more (a wrong range, one of the classes of
+    /// PMTest, Liu et al., ASPLOS 2019).
     FirstLineOnly,
     /// Abort clears the log before what it restored is durable.
     AbortClearsEarly,
     /// So does recovery, which takes a second crash to be seen.
     RecoveryClearsEarly,
-    /// Of the entries only the first must be of the log's generation: those of earlier transactions count behind it.
+    /// Of the entries only the first must be of the log's generation: those of earlier transactions
+    /// count behind it.
     OldEntries,
     /// Recovery restores the oldest first, which is wrong for ranges that overlap.
     OldestFirst,
     /// What is allocated is not made durable by commit.
     NewNotFlushed,
-    /// The application modifies a range that it did not add (XFDetector, Liu et al., ASPLOS 2020; PMTest).
+    /// The application modifies a range that it did not add (XFDetector, Liu et al., ASPLOS 2020;
+    /// PMTest).
     NotAdded,
 }
 
@@ -94,7 +97,8 @@ impl<M: Memory> Pool<M> {
         pool
     }
 
-    /// Finds a pool, and takes back what a transaction had done when the machine stopped: `None` if there is none.
+    /// Finds a pool, and takes back what a transaction had done when the machine stopped: `None` if
+    /// there is none.
     pub fn open(memory: M, bug: Option<Bug>) -> Option<Self> {
         if memory.load_u64(AT_MAGIC) != MAGIC {
             return None;
@@ -137,9 +141,12 @@ impl<M: Memory> Pool<M> {
         self.memory.load_u64(AT_ROOT) as usize
     }
 
-    /// Runs `body` as a transaction, or as part of the one that runs: all of it is durable on return, or, with an
-    /// error, nothing of it happened.
-    pub fn transaction<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T, Abort>) -> Result<T, Abort> {
+    /// Runs `body` as a transaction, or as part of the one that runs: all of it is durable on
+    /// return, or, with an error, nothing of it happened.
+    pub fn transaction<T>(
+        &mut self,
+        body: impl FnOnce(&mut Self) -> Result<T, Abort>,
+    ) -> Result<T, Abort> {
         self.depth += 1;
         let result = body(self);
         self.depth -= 1;
@@ -196,7 +203,8 @@ impl<M: Memory> Pool<M> {
         self.set(AT_ROOT, at as u64)
     }
 
-    /// Takes bytes (rounded up to a multiple of 8) from the heap, which may be modified without being added.
+    /// Takes bytes (rounded up to a multiple of 8) from the heap, which may be modified without
+    /// being added.
     pub fn allocate(&mut self, len: usize) -> Result<usize, Abort> {
         let at = self.memory.load_u64(AT_HEAP_END) as usize;
         let end = at + len.next_multiple_of(8);

@@ -17,7 +17,8 @@ pub enum Class {
     Nothing,
 }
 
-// Rows and columns: write, locked or mfence, sfence, clwb, clflush. '+' yes, '-' no, '=' on the same line.
+// Rows and columns: write, locked or mfence, sfence, clwb, clflush. '+' yes, '-' no, '=' on the
+// same line.
 const INTEL: [&str; 5] = ["+++=+", "+++++", "+++++", "-++-=", "+++=+"];
 // clflush as weak as clwb, and not ordered by locked instructions.
 const AMD: [&str; 5] = ["+++==", "+++++", "+++++", "-++-=", "-m+=="];

@@ -1,11 +1,12 @@
-//! A durable queue of linked nodes, after Michael and Scott's with flushes (Friedman, Herlihy, Marathe and Petrank, A
-//! Persistent Lock-Free Queue for Non-Volatile Memory, PPoPP 2018), for one thread.
+//! A durable queue of linked nodes, after Michael and Scott's with flushes (Friedman, Herlihy,
+//! Marathe and Petrank, A Persistent Lock-Free Queue for Non-Volatile Memory, PPoPP 2018), for one
+//! thread.
 
 use ringfence_crashcheck::Machine;
 use ringfence_persist::Memory;
 
-/// The word at which the queue begins, the word at which it ends or nearly so, and nodes from there on: a value, and
-/// where the next node is.
+/// The word at which the queue begins, the word at which it ends or nearly so, and nodes from there
+/// on: a value, and where the next node is.
 const HEAD: usize = 0;
 const TAIL: usize = 64;
 const NODES: usize = 128;
@@ -44,7 +45,8 @@ fn dequeue(memory: &Machine) {
     }
 }
 
-/// Makes a queue and does so many operations: values from 1 on are put in, and most of them taken out again.
+/// Makes a queue and does so many operations: values from 1 on are put in, and most of them taken
+/// out again.
 pub fn run(memory: &Machine, operations: usize) {
     durable(memory, TAIL, NODES as u64);
     durable(memory, HEAD, NODES as u64);

@@ -1,6 +1,6 @@
-//! A ring of the persistence library under check: a life of it, and what must hold after a crash: whatever was
-//! acknowledged is there, whole, in order, once; what was not may be there, a first part of it, and never comes
-//! once it was seen not to be.
+//! A ring of the persistence library under check: a life of it, and what must hold after a crash:
+//! whatever was acknowledged is there, whole, in order, once; what was not may be there, a first
+//! part of it, and never comes once it was seen not to be.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -68,8 +68,8 @@ impl Life {
         Self { steps: steps.into_iter().collect(), ..Self::default() }
     }
 
-    /// So many pushes, the fourth and fifth in a batch; once three are in, one is popped for each push, so that
-    /// the ring wraps around.
+    /// So many pushes, the fourth and fifth in a batch; once three are in, one is popped for each
+    /// push, so that the ring wraps around.
     pub fn of_pushes(pushes: usize) -> Self {
         Self::new((1..=pushes).flat_map(|number| {
             let push = match number {
@@ -91,7 +91,13 @@ impl Life {
                 "epoch record",
                 &[(0..8, "sum"), (8..16, "sequence"), (16..24, "epoch"), (24..32, "start")],
             )
-            .array(768, 256, 2, "cursor record", &[(0..8, "sum"), (8..16, "sequence"), (16..24, "cursor")])
+            .array(
+                768,
+                256,
+                2,
+                "cursor record",
+                &[(0..8, "sum"), (8..16, "sequence"), (16..24, "cursor")],
+            )
             .name(1280..1288, "published")
             .name(1536..1544, "freed")
             .array(
@@ -117,7 +123,11 @@ impl Life {
         let mut world = World::of(self, memory);
         // The head is written last: without it there is no ring yet, and with it there is one.
         if world.model.making && !memory.verify([0..56, 0..0], 0, memory.load_u64(56)) {
-            return if recover(&memory).is_err() { Ok(()) } else { Err("a ring without a head".into()) };
+            return if recover(&memory).is_err() {
+                Ok(())
+            } else {
+                Err("a ring without a head".into())
+            };
         }
         world.open()?;
         self.next.iter().try_for_each(|step| world.step(*step))
@@ -141,7 +151,8 @@ const UNDONE: u64 = 11 << 32;
 // The oldest entry was taken, and will not be seen again: no entry taken so far.
 const TAKEN: u64 = 6 << 32;
 const GONE: u64 = 7 << 32;
-// So many entries are there, says recovery; so many of those that can be there are not; so many are there.
+// So many entries are there, says recovery; so many of those that can be there are not; so many are
+// there.
 const FOUND: u64 = 8 << 32;
 const SKIPPED: u64 = 9 << 32;
 const THERE: u64 = 10 << 32;
@@ -182,8 +193,11 @@ impl Model {
             SKIPPED => drop(self.taken.drain(..number as usize)),
             THERE => {
                 let all = self.all();
-                *self =
-                    Self { last: self.last, sure: all[..number as usize].to_vec().into(), ..Self::default() };
+                *self = Self {
+                    last: self.last,
+                    sure: all[..number as usize].to_vec().into(),
+                    ..Self::default()
+                };
             }
             _ => unreachable!("no such mark"),
         }
@@ -263,12 +277,17 @@ impl<'m> World<'m> {
         let most = if recovered { all.len() } else { least };
         // An empty ring is made, or the old one is there still.
         let fits = |skipped: &usize| {
-            (least..=most).contains(&(skipped + there.len())) && all[*skipped..][..there.len()] == there
+            (least..=most).contains(&(skipped + there.len()))
+                && all[*skipped..][..there.len()] == there
         };
-        let Some(skipped) = (0..=skips).find(fits).or((*making && there.is_empty()).then_some(skips)) else {
-            let numbers: Vec<(u8, usize)> = there.iter().map(|entry| (entry[0], entry.len())).collect();
+        let Some(skipped) =
+            (0..=skips).find(fits).or((*making && there.is_empty()).then_some(skips))
+        else {
+            let numbers: Vec<(u8, usize)> =
+                there.iter().map(|entry| (entry[0], entry.len())).collect();
             return Err(format!(
-                "{numbers:?} are there (with lengths); {sure:?} must be, {taken:?} can be before and {flight:?} behind"
+                "{numbers:?} are there (with lengths); {sure:?} must be, {taken:?} can be before \
+                 and {flight:?} behind"
             ));
         };
         if skips > 0 || all.len() > least || *making {

@@ -13,8 +13,9 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
             severity: if source == "kvm-clock" { Severity::Info } else { Severity::Warning },
             title: "The kernel does not keep time by the TSC".into(),
             cause: "it found the TSC unstable, or the hypervisor offers a clock of its own".into(),
-            consequence: "reading CLOCK_MONOTONIC can be a system call of several 100 ns instead of 25 ns"
-                .into(),
+            consequence:
+                "reading CLOCK_MONOTONIC can be a system call of several 100 ns instead of 25 ns"
+                    .into(),
             remedy: "boot with tsc=reliable where the TSC is known to be good".into(),
             evidence: format!("current_clocksource is {source}"),
         });
@@ -33,8 +34,10 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
             title: "The TSC may not count evenly".into(),
             cause: "neither CPUID nor the kernel vouches for it".into(),
             consequence: "short probes are timed by CLOCK_MONOTONIC and are coarser".into(),
-            remedy: "expose the invariant TSC to the guest (KVM: -cpu host,+invtsc), or measure on the bare machine"
-                .into(),
+            remedy:
+                "expose the invariant TSC to the guest (KVM: -cpu host,+invtsc), or measure on \
+                     the bare machine"
+                    .into(),
             evidence: format!("{bit}, clocksource {}", source.unwrap_or("unknown")),
         });
     }

@@ -1,4 +1,5 @@
-//! Persistent memory as hardware and as mounted: health of the modules, mounts without DAX, far nodes.
+//! Persistent memory as hardware and as mounted: health of the modules, mounts without DAX, far
+//! nodes.
 
 use crate::cpulist::CpuSet;
 use crate::targets::mounted_without_dax;
@@ -19,8 +20,8 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
     findings.into_iter().flatten().collect()
 }
 
-/// What the kernel shows of a module without a question to its firmware: flags and the count of unclean
-/// shutdowns (Documentation/ABI/testing/sysfs-bus-nfit and sysfs-bus-papr-pmem).
+/// What the kernel shows of a module without a question to its firmware: flags and the count of
+/// unclean shutdowns (Documentation/ABI/testing/sysfs-bus-nfit and sysfs-bus-papr-pmem).
 struct Module {
     name: String,
     flags: Vec<String>,
@@ -30,7 +31,8 @@ struct Module {
 fn modules(view: &View) -> Vec<Module> {
     let mut modules = Vec::new();
     for name in view.root.list_opt(DIR).into_iter().filter(|name| name.starts_with("nmem")) {
-        let provider = ["nfit", "papr"].into_iter().find(|it| view.root.exists(format!("{DIR}/{name}/{it}")));
+        let provider =
+            ["nfit", "papr"].into_iter().find(|it| view.root.exists(format!("{DIR}/{name}/{it}")));
         let Some(provider) = provider else { continue };
         let path = |file: &str| format!("{DIR}/{name}/{provider}/{file}");
         let flags = view.root.read_opt(path("flags")).unwrap_or_default();
@@ -43,15 +45,19 @@ fn modules(view: &View) -> Vec<Module> {
     modules
 }
 
-// The names are those of the kernel's `flags_show` (drivers/acpi/nfit/core.c, papr_scm.c). The rest of what
-// it may say, such as `encrypted` and `locked`, is not a matter of health.
+// The names are those of the kernel's `flags_show` (drivers/acpi/nfit/core.c, papr_scm.c). The rest
+// of what it may say, such as `encrypted` and `locked`, is not a matter of health.
 fn health(modules: &[Module]) -> Option<Finding> {
     const LOSES: [&str; 5] = ["save_fail", "restore_fail", "flush_fail", "not_armed", "map_fail"];
     const WARNS: [&str; 2] = ["smart_event", "smart_notify"];
     let with = |wanted: &[&str]| -> Vec<String> {
         let own = |module: &Module| {
-            let flags: Vec<&str> =
-                module.flags.iter().map(String::as_str).filter(|flag| wanted.contains(flag)).collect();
+            let flags: Vec<&str> = module
+                .flags
+                .iter()
+                .map(String::as_str)
+                .filter(|flag| wanted.contains(flag))
+                .collect();
             (!flags.is_empty()).then(|| format!("{}: {}", module.name, flags.join(" ")))
         };
         modules.iter().filter_map(own).collect()
@@ -63,10 +69,13 @@ fn health(modules: &[Module]) -> Option<Finding> {
         severity: if loses.is_empty() { Severity::Warning } else { Severity::Serious },
         title: "A persistent memory module reports that it is not well".into(),
         cause: "its firmware told the kernel at boot".into(),
-        consequence: "a module that cannot save or is not armed loses stores at the next power loss, and one that has \
-                      passed a threshold of heat or wear may be throttled: figures are those of a sick module"
+        consequence: "a module that cannot save or is not armed loses stores at the next power \
+                      loss, and one that has \
+                      passed a threshold of heat or wear may be throttled: figures are those of a \
+                      sick module"
             .into(),
-        remedy: "ndctl list -DH tells what it is (temperature, spares, life used); replace the module, or measure on another"
+        remedy: "ndctl list -DH tells what it is (temperature, spares, life used); replace the \
+                 module, or measure on another"
             .into(),
         evidence: all.join("; "),
     })
@@ -82,11 +91,16 @@ fn dirty_shutdown(modules: &[Module]) -> Option<Finding> {
         id: "nvdimm-dirty-shutdown".into(),
         severity: Severity::Info,
         title: "Persistent memory was not flushed at some power loss".into(),
-        cause: "the modules count shutdowns at which they could not drain what had been handed to them".into(),
-        consequence: "stores that were flushed and fenced may be missing from what was written before that: no program is \
+        cause: "the modules count shutdowns at which they could not drain what had been handed to \
+                them"
+            .into(),
+        consequence: "stores that were flushed and fenced may be missing from what was written \
+                      before that: no program is \
                       at fault then"
             .into(),
-        remedy: "check data of before that time; look after power supply and modules if the count grows".into(),
+        remedy: "check data of before that time; look after power supply and modules if the count \
+                 grows"
+            .into(),
         evidence: evidence.join("; "),
     })
 }
@@ -97,12 +111,18 @@ fn temperature_unseen(modules: &[Module]) -> Option<Finding> {
         id: "nvdimm-temperature".into(),
         severity: Severity::Info,
         title: "Whether the persistent memory modules are too hot is not known here".into(),
-        cause: "the kernel shows health flags in sysfs, but temperatures and throttling only by an ioctl to the module's \
+        cause:
+            "the kernel shows health flags in sysfs, but temperatures and throttling only by an \
+                ioctl to the module's \
                 firmware"
+                .into(),
+        consequence:
+            "a module that is too hot writes more slowly for minutes, which looks like an \
+                      effect of whatever ran then"
+                .into(),
+        remedy: "before and after measuring: ndctl list -DH (media and controller temperature, \
+                 alarms)"
             .into(),
-        consequence: "a module that is too hot writes more slowly for minutes, which looks like an effect of whatever ran then"
-            .into(),
-        remedy: "before and after measuring: ndctl list -DH (media and controller temperature, alarms)".into(),
         evidence: format!("{} without a temperature in {DIR}", names.join(", ")),
     })
 }
@@ -114,18 +134,23 @@ fn without_dax(view: &View) -> Option<Finding> {
         severity: Severity::Warning,
         title: "Persistent memory is mounted without DAX".into(),
         cause: "the file system was mounted without -o dax".into(),
-        consequence: "files there go through the page cache: stores reach the medium by msync alone, and figures are those of \
-                      DRAM and of writeback (files with the DAX attribute excepted, Linux 5.8 and later)"
+        consequence: "files there go through the page cache: stores reach the medium by msync \
+                      alone, and figures are those of \
+                      DRAM and of writeback (files with the DAX attribute excepted, Linux 5.8 and \
+                      later)"
             .into(),
-        remedy: "mount it with -o dax (dax=always); the file system's blocks must be as large as pages".into(),
+        remedy: "mount it with -o dax (dax=always); the file system's blocks must be as large as \
+                 pages"
+            .into(),
         evidence: mounts.join("; "),
     })
 }
 
 fn far(view: &View) -> Option<Finding> {
     let usable = view.topology.usable();
-    let cpus_of =
-        |node: u32| view.topology.nodes.iter().find(|known| known.id == node).map(|known| &known.cpus);
+    let cpus_of = |node: u32| {
+        view.topology.nodes.iter().find(|known| known.id == node).map(|known| &known.cpus)
+    };
     let far: Vec<String> = view
         .targets
         .iter()
@@ -143,8 +168,9 @@ fn far(view: &View) -> Option<Finding> {
         severity: Severity::Warning,
         title: "This process may not run near the persistent memory".into(),
         cause: format!("it may use {}, none of which is on the memory's node", usable.named()),
-        consequence: "every access crosses to another node: slower, and slower still when two tasks do so"
-            .into(),
+        consequence:
+            "every access crosses to another node: slower, and slower still when two tasks do so"
+                .into(),
         remedy: "run on the memory's node: numactl -N NODE, or widen the cpuset".into(),
         evidence: far.join("; "),
     })

@@ -28,20 +28,25 @@ fn governor(view: &View) -> Option<Finding> {
         severity: Severity::Warning,
         title: "The clock frequency follows the load".into(),
         cause: "the frequency governor is not 'performance'".into(),
-        consequence: "a task beside an idle neighbour runs at another frequency than beside a busy one"
-            .into(),
+        consequence:
+            "a task beside an idle neighbour runs at another frequency than beside a busy one"
+                .into(),
         remedy: "cpupower frequency-set -g performance".into(),
         evidence: evidence.join(", "),
     })
 }
 
 fn boost(view: &View) -> Option<Finding> {
-    let file = |name: &str| view.root.read_opt(format!("{DIR}/{name}")).map(|text| (name.to_string(), text));
+    let file = |name: &str| {
+        view.root.read_opt(format!("{DIR}/{name}")).map(|text| (name.to_string(), text))
+    };
     let (name, remedy) = match (file("intel_pstate/no_turbo"), file("cpufreq/boost")) {
         (Some((name, text)), _) if text == "0" => {
             (name, "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo")
         }
-        (None, Some((name, text))) if text == "1" => (name, "echo 0 > /sys/devices/system/cpu/cpufreq/boost"),
+        (None, Some((name, text))) if text == "1" => {
+            (name, "echo 0 > /sys/devices/system/cpu/cpufreq/boost")
+        }
         _ => return None,
     };
     Some(Finding {
@@ -49,8 +54,9 @@ fn boost(view: &View) -> Option<Finding> {
         severity: Severity::Warning,
         title: "Boost is on".into(),
         cause: "the processor raises its clock when few cores are busy and it is cool".into(),
-        consequence: "starting a neighbour slows a task by the lost boost alone, before they share anything"
-            .into(),
+        consequence:
+            "starting a neighbour slows a task by the lost boost alone, before they share anything"
+                .into(),
         remedy: remedy.into(),
         evidence: format!("{DIR}/{name} is {}", if name.ends_with("no_turbo") { "0" } else { "1" }),
     })

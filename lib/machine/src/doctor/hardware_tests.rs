@@ -9,7 +9,9 @@ use super::{Finding, Severity, examine};
 fn finding(tree: &FixtureTree, id: &str) -> Option<Finding> {
     let root = tree.root();
     let topology = Topology::read(&root).unwrap();
-    examine(&root, &topology, &targets::find(&root, &topology)).into_iter().find(|finding| finding.id == id)
+    examine(&root, &topology, &targets::find(&root, &topology))
+        .into_iter()
+        .find(|finding| finding.id == id)
 }
 
 #[test]
@@ -60,7 +62,10 @@ fn modules_that_are_not_well() {
     let health = finding(&tree, "nvdimm-health").unwrap();
     assert_eq!(health.severity, Severity::Serious);
     assert_eq!(health.evidence, "nmem1: flush_fail not_armed smart_event");
-    assert_eq!(finding(&tree, "nvdimm-dirty-shutdown").unwrap().evidence, "nmem0: dirty_shutdown is 3");
+    assert_eq!(
+        finding(&tree, "nvdimm-dirty-shutdown").unwrap().evidence,
+        "nmem0: dirty_shutdown is 3"
+    );
     // As on POWER, and flags that are not a matter of health.
     let papr = fixtures::vm_2cpu();
     papr.write("/sys/bus/nd/devices/nmem0/papr/flags", "encrypted locked\n");
@@ -75,9 +80,13 @@ fn a_mount_that_forgot_dax() {
     tree.write(
         "/proc/self/mountinfo",
         "41 1 259:0 / /mnt/pmem0 rw,relatime shared:9 - xfs /dev/pmem0 rw,attr2,inode64\n\
-         43 1 259:1 / /mnt/disk rw,relatime - ext4 /dev/pmem1s rw\n42 1 8:2 / / rw - ext4 /dev/sda2 rw\n",
+         43 1 259:1 / /mnt/disk rw,relatime - ext4 /dev/pmem1s rw\n42 1 8:2 / / rw - ext4 \
+         /dev/sda2 rw\n",
     );
-    assert_eq!(finding(&tree, "pmem-without-dax").unwrap().evidence, "/mnt/pmem0 (xfs on /dev/pmem0)");
+    assert_eq!(
+        finding(&tree, "pmem-without-dax").unwrap().evidence,
+        "/mnt/pmem0 (xfs on /dev/pmem0)"
+    );
 }
 
 #[test]
@@ -88,7 +97,8 @@ fn a_process_that_is_kept_from_the_memorys_node() {
     tree.write("/proc/self/status", "Name:\ttest\nCpus_allowed_list:\t1,3,5\n");
     let found = finding(&tree, "pmem-far").unwrap();
     assert!(
-        found.evidence.contains("dax:/mnt/pmem0 is on node 0") && !found.evidence.contains("dax1.0"),
+        found.evidence.contains("dax:/mnt/pmem0 is on node 0")
+            && !found.evidence.contains("dax1.0"),
         "{found:?}"
     );
 }
@@ -99,13 +109,19 @@ fn the_debug_build_of_pmdk() {
     tree.write("/usr/lib/x86_64-linux-gnu/pmdk_debug/libpmem.so.1", "")
         .write("/proc/self/environ", "PATH=/usr/bin\0LD_LIBRARY_PATH=/opt/lib\0");
     assert_eq!(finding(&tree, "pmdk-debug"), None, "installed is not loaded");
-    tree.write("/proc/self/environ", "LD_LIBRARY_PATH=/opt/lib:/usr/lib/x86_64-linux-gnu/pmdk_debug/\0A=b\0");
+    tree.write(
+        "/proc/self/environ",
+        "LD_LIBRARY_PATH=/opt/lib:/usr/lib/x86_64-linux-gnu/pmdk_debug/\0A=b\0",
+    );
     let found = finding(&tree, "pmdk-debug").unwrap();
     assert_eq!(found.severity, Severity::Serious);
     assert!(found.evidence.ends_with("names /usr/lib/x86_64-linux-gnu/pmdk_debug/"), "{found:?}");
     tree.write("/proc/self/environ", "LD_PRELOAD=/home/someone/pmdk_debug/libpmem.so.1\0");
     let found = finding(&tree, "pmdk-debug").unwrap();
-    assert!(found.evidence.contains("LD_PRELOAD") && !found.evidence.contains("someone"), "{found:?}");
+    assert!(
+        found.evidence.contains("LD_PRELOAD") && !found.evidence.contains("someone"),
+        "{found:?}"
+    );
     tree.write("/proc/self/environ", "A=b\0")
         .write("/etc/ld.so.conf.d/pmdk.conf", "# x\n/usr/lib64/pmdk_debug\n");
     assert!(finding(&tree, "pmdk-debug").unwrap().evidence.contains("/etc/ld.so.conf.d/pmdk.conf"));
@@ -137,8 +153,14 @@ fn pools_that_are_not_touched_first() {
     let one = evidence("PMEMOBJ_CONF=prefault.at_create=1;\0").unwrap();
     assert!(one.ends_with("do not set prefault.at_open"), "{one}");
     assert_eq!(evidence("PMEMOBJ_CONF=prefault.at_create=1;prefault.at_open=1\0"), None);
-    assert!(evidence("PMEMOBJ_CONF=prefault.at_create=1;prefault.at_open=1;prefault.at_open=0\0").is_some());
-    tree.write("/etc/pmemobj.conf", "# pools\nprefault.at_create = 1; # yes\nprefault.at_open = 1;\n");
+    assert!(
+        evidence("PMEMOBJ_CONF=prefault.at_create=1;prefault.at_open=1;prefault.at_open=0\0")
+            .is_some()
+    );
+    tree.write(
+        "/etc/pmemobj.conf",
+        "# pools\nprefault.at_create = 1; # yes\nprefault.at_open = 1;\n",
+    );
     assert_eq!(evidence("PMEMOBJ_CONF_FILE=/etc/pmemobj.conf\0"), None);
     tree.write("/proc/self/environ", "A=b\0");
     assert_eq!(finding(&tree, "pmdk-prefault").unwrap().severity, Severity::Warning);

@@ -11,28 +11,36 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
         let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle");
         for state in view.root.numbered(&dir, "state") {
             let path = format!("{dir}/state{state}");
-            let disabled = view.root.read_opt(format!("{path}/disable")).is_some_and(|text| text != "0");
+            let disabled =
+                view.root.read_opt(format!("{path}/disable")).is_some_and(|text| text != "0");
             let latency = view.root.parse_opt::<u64>(format!("{path}/latency")).unwrap_or(0);
             if !disabled && latency > deepest.as_ref().map_or(DEEP_US, |(known, _)| *known) {
                 let name = view.root.read_opt(format!("{path}/name")).unwrap_or_default();
-                deepest = Some((latency, format!("{name} on CPU {cpu} takes {latency} us to leave")));
+                deepest =
+                    Some((latency, format!("{name} on CPU {cpu} takes {latency} us to leave")));
             }
         }
     }
-    let finding = |(_, evidence)| Finding {
+    let finding = |(_, evidence)| {
+        Finding {
         id: "deep-c-states".into(),
         severity: Severity::Warning,
         title: "Idle CPUs sleep deeply".into(),
         cause: "the kernel may choose C-states that take long to leave".into(),
-        // Kernel documentation, x86/resctrl, "Cache Pseudo-Locking": C-states may shrink or power off cache.
+        // Kernel documentation, x86/resctrl, "Cache Pseudo-Locking": C-states may shrink or power
+        // off cache.
         consequence:
-            "a task that was paused wakes late and with cold caches; frequencies of others change; a \
-                      cache that all its cores leave can shrink or go off, with what was to stay in it"
+            "a task that was paused wakes late and with cold caches; frequencies of others change; \
+             a \
+                      cache that all its cores leave can shrink or go off, with what was to stay \
+                      in it"
                 .into(),
-        remedy: "hold /dev/cpu_dma_latency at 0 during the run (--no-deep-idle, needs root), or cpupower \
+        remedy: "hold /dev/cpu_dma_latency at 0 during the run (--no-deep-idle, needs root), or \
+                 cpupower \
                  idle-set -D 20; for a pseudo-locked region the kernel does so itself"
             .into(),
         evidence,
+    }
     };
     deepest.map(finding).into_iter().collect()
 }

@@ -16,8 +16,10 @@ pub struct CpuDmaLatency {
 #[error(
     "cannot hold /dev/cpu_dma_latency at 0: {source}; {}",
     match source.kind() {
-        io::ErrorKind::PermissionDenied => "run as root, or give this user write access to the device",
-        io::ErrorKind::NotFound => "this kernel or container has no such device; boot with cpuidle.off=1 instead",
+        io::ErrorKind::PermissionDenied => "run as root, or give this user write access to the \
+                                            device",
+        io::ErrorKind::NotFound => "this kernel or container has no such device; boot with \
+                                    cpuidle.off=1 instead",
         _ => "CPUs may enter deep sleep states during the measurement",
     }
 )]

@@ -36,13 +36,15 @@ fn finding(left: &Left) -> Finding {
         } else {
             left.purpose.clone()
         },
-        consequence: "control groups may limit or weigh tasks, and settings may be others than they were"
-            .into(),
+        consequence:
+            "control groups may limit or weigh tasks, and settings may be others than they were"
+                .into(),
         remedy: match (readable, left.is_others()) {
             (true, false) => "ringfence restore puts back what was there before".into(),
             (true, true) => "have its user run 'ringfence restore'".into(),
             (false, _) => {
-                "have the ringfence that wrote it run 'restore', or look into it and remove it".into()
+                "have the ringfence that wrote it run 'restore', or look into it and remove it"
+                    .into()
             }
         },
         evidence: if readable {

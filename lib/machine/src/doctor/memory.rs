@@ -25,7 +25,8 @@ fn little(root: &FsRoot) -> Option<Finding> {
         severity: Severity::Serious,
         title: "Little memory is free".into(),
         cause: "other programs, or a small machine".into(),
-        consequence: "reclaim runs during the measurement, and large working sets are out of reach".into(),
+        consequence: "reclaim runs during the measurement, and large working sets are out of reach"
+            .into(),
         remedy: format!("free {WANTED}, or ask for smaller files and working sets"),
         evidence: format!("MemAvailable is {}", Bytes(available)),
     })
@@ -33,13 +34,15 @@ fn little(root: &FsRoot) -> Option<Finding> {
 
 fn swap(root: &FsRoot) -> Option<Finding> {
     let text = root.read_opt("/proc/swaps")?;
-    let areas: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    let areas: Vec<&str> =
+        text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     (!areas.is_empty()).then(|| Finding {
         id: "swap-on".into(),
         severity: Severity::Info,
         title: "Swap is on".into(),
         cause: format!("{} swap areas are in use", areas.len()),
-        consequence: "pages of a paused task can be written out and are missing when it resumes".into(),
+        consequence: "pages of a paused task can be written out and are missing when it resumes"
+            .into(),
         remedy: "swapoff -a during measurements".into(),
         evidence: areas.join(", "),
     })
@@ -55,15 +58,21 @@ fn no_dax(view: &View) -> Option<Finding> {
         .map(|target| format!("{}: {}", target.name, target.why))
         .collect();
     // A copy that has none of these says nothing of it.
-    let shown =
-        ["/proc/self/mountinfo", "/sys/bus/dax", "/sys/bus/nd"].iter().any(|path| view.root.exists(path));
+    let shown = ["/proc/self/mountinfo", "/sys/bus/dax", "/sys/bus/nd"]
+        .iter()
+        .any(|path| view.root.exists(path));
     (!usable && (shown || view.root.is_host())).then(|| Finding {
         id: "no-persistent-memory".into(),
         severity: Severity::Info,
         title: "There is no persistent memory to write to".into(),
-        cause: "no usable DAX mount, and no usable device DAX on memory that could keep anything".into(),
-        consequence: "figures on DRAM say what flushing costs, not what durability costs; read 'flushed' there".into(),
-        remedy: "mount persistent memory with -o dax, or name a devdax device; reserve memmap=4G!12G to try it out"
+        cause: "no usable DAX mount, and no usable device DAX on memory that could keep \
+                anything"
+            .into(),
+        consequence: "figures on DRAM say what flushing costs, not what durability costs; read \
+                      'flushed' there"
+            .into(),
+        remedy: "mount persistent memory with -o dax, or name a devdax device; reserve \
+                 memmap=4G!12G to try it out"
             .into(),
         evidence: if unusable.is_empty() {
             "no dax option in /proc/self/mountinfo, nothing in /sys/bus/dax/devices".into()

@@ -56,8 +56,14 @@ pub fn examine(root: &FsRoot, topology: &Topology, targets: &[Target]) -> Vec<Fi
         counters: counters::ask(root),
     };
     // What x86-64 processors alone have, and what helps there.
-    let of_x86: [fn(&View) -> Vec<Finding>; 6] =
-        [virtualization::find, memory::persistent, pmdk::find, clock::find, counters::find, resctrl::find];
+    let of_x86: [fn(&View) -> Vec<Finding>; 6] = [
+        virtualization::find,
+        memory::persistent,
+        pmdk::find,
+        clock::find,
+        counters::find,
+        resctrl::find,
+    ];
     let themes: [fn(&View) -> Vec<Finding>; 12] = [
         smt::find,
         frequency::find,
@@ -88,7 +94,8 @@ fn other_processor(name: &str) -> Finding {
         title: "This is not an x86-64 machine".into(),
         cause: format!("its processor is of another kind: {name}"),
         consequence:
-            "nothing can be measured on it; its clock, counters, cache allocation, persistent memory and \
+            "nothing can be measured on it; its clock, counters, cache allocation, persistent \
+             memory and \
                       hypervisor are not looked at"
                 .into(),
         remedy: "measure on an x86-64 machine".into(),
@@ -141,7 +148,8 @@ fn contradictions(view: &View) -> Vec<Finding> {
             "compare with the round trips that `ringfence survey` measures, and name CPUs yourself",
         ),
         false => (
-            "the files say so: firmware or a hypervisor does, or they were copied at different moments",
+            "the files say so: firmware or a hypervisor does, or they were copied at different \
+             moments",
             "copy all of /sys/devices/system again, and compare with the machine's manual",
         ),
     };
@@ -151,7 +159,8 @@ fn contradictions(view: &View) -> Vec<Finding> {
         title: "The map of CPUs contradicts itself".into(),
         cause: cause.into(),
         consequence:
-            "siblings, shared caches or NUMA nodes may not be what they are called; placements that rely \
+            "siblings, shared caches or NUMA nodes may not be what they are called; placements \
+             that rely \
                       on them are marked"
                 .into(),
         remedy: remedy.into(),

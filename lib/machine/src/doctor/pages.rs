@@ -12,12 +12,14 @@ fn thp(view: &View) -> Option<Finding> {
     let (severity, consequence) = if text.contains("[always]") {
         (
             Severity::Warning,
-            "khugepaged turns a task's pages into huge ones while it runs: its speed changes during the measurement",
+            "khugepaged turns a task's pages into huge ones while it runs: its speed changes \
+             during the measurement",
         )
     } else if text.contains("[never]") {
         (
             Severity::Info,
-            "large working sets pay for TLB misses, and probes of cache capacity are blurred by them",
+            "large working sets pay for TLB misses, and probes of cache capacity are blurred by \
+             them",
         )
     } else {
         return None;
@@ -42,7 +44,8 @@ fn numa_balancing(view: &View) -> Option<Finding> {
         title: "The kernel moves pages between nodes".into(),
         cause: "automatic NUMA balancing is on".into(),
         consequence:
-            "it unmaps pages to see who touches them: page faults and migrations in the middle of a window"
+            "it unmaps pages to see who touches them: page faults and migrations in the middle of \
+             a window"
                 .into(),
         remedy: "sysctl kernel.numa_balancing=0".into(),
         evidence: format!("{path} is {text}"),

@@ -15,8 +15,9 @@ fn affinity(view: &View) -> Option<Finding> {
         severity: Severity::Info,
         title: "This process may not use all CPUs".into(),
         cause: "its affinity or the cpuset of its cgroup leaves CPUs out".into(),
-        consequence: "placements on the others are listed as not run, and what runs there is out of sight"
-            .into(),
+        consequence:
+            "placements on the others are listed as not run, and what runs there is out of sight"
+                .into(),
         remedy: "start it with taskset -c, or in a cgroup whose cpuset.cpus has them".into(),
         evidence: format!("allowed {}, online {}", view.topology.usable(), view.topology.online),
     })
@@ -28,7 +29,9 @@ fn one_cpu(view: &View) -> Option<Finding> {
         severity: Severity::Serious,
         title: "There is one CPU to measure on".into(),
         cause: format!("of {} online CPUs this process may use one", view.topology.online.len()),
-        consequence: "no neighbour can run beside a victim: only single-task experiments are possible".into(),
+        consequence: "no neighbour can run beside a victim: only single-task experiments are \
+                      possible"
+            .into(),
         remedy: "allow at least two CPUs".into(),
         evidence: format!("usable: CPU {}", view.topology.usable()),
     })
@@ -41,7 +44,8 @@ fn quota(view: &View) -> Option<Finding> {
         severity: Severity::Serious,
         title: "A CPU quota stops this process now and then".into(),
         cause: "its cgroup, or one above, limits CPU time".into(),
-        consequence: "once the quota is used up every task stands still until the next period".into(),
+        consequence: "once the quota is used up every task stands still until the next period"
+            .into(),
         remedy: "raise or remove the quota (cpu.max, docker --cpus, systemd CPUQuota=)".into(),
         evidence: format!("{path} is '{text}'"),
     })
@@ -63,7 +67,8 @@ fn strictest_quota(root: &FsRoot) -> Option<(String, String)> {
         };
         for mount in mounts {
             for dir in std::path::Path::new(group).ancestors() {
-                let path = format!("{mount}{}/{file}", dir.display().to_string().trim_end_matches('/'));
+                let path =
+                    format!("{mount}{}/{file}", dir.display().to_string().trim_end_matches('/'));
                 if let Some(text) = root.read_opt(&path)
                     && !text.starts_with("max")
                     && !text.starts_with('-')

@@ -16,11 +16,12 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
         severity: Severity::Info,
         title: "Cores run several hardware threads".into(),
         cause: format!("SMT is on: {pairs} of {} cores have siblings", view.topology.cores.len()),
-        consequence: "whatever runs on a sibling shares L1, L2 and execution units with the task measured"
+        consequence: "whatever runs on a sibling shares L1, L2 and execution units with the task \
+                      measured"
             .into(),
-        remedy:
-            "leave the siblings of the CPUs in use idle, or echo off > /sys/devices/system/cpu/smt/control"
-                .into(),
+        remedy: "leave the siblings of the CPUs in use idle, or echo off > \
+             /sys/devices/system/cpu/smt/control"
+            .into(),
         evidence: example(view.topology),
     }]
 }
@@ -42,7 +43,9 @@ pub fn busy_siblings(
     let siblings: CpuSet =
         used.iter().flat_map(|cpu| topology.smt_siblings(cpu).iter().collect::<Vec<_>>()).collect();
     let usage = before.until(after);
-    let busy = |cpu: CpuId| usage.get(&cpu).map(|usage| (cpu, usage.busy)).filter(|(_, busy)| *busy > share);
+    let busy = |cpu: CpuId| {
+        usage.get(&cpu).map(|usage| (cpu, usage.busy)).filter(|(_, busy)| *busy > share)
+    };
     siblings.difference(used).iter().filter_map(busy).collect()
 }
 
@@ -56,7 +59,8 @@ pub fn busy_siblings_finding(busy: &[(CpuId, f64)]) -> Option<Finding> {
         title: "SMT siblings of the CPUs in use are busy".into(),
         cause: "something else runs on the same cores".into(),
         consequence: "it takes a changing share of the core from the task measured".into(),
-        remedy: "move that work away, choose other CPUs, or isolate the cores (cpuset, isolcpus)".into(),
+        remedy: "move that work away, choose other CPUs, or isolate the cores (cpuset, isolcpus)"
+            .into(),
         evidence: list.join(", "),
     })
 }

@@ -62,7 +62,10 @@ impl StatSnapshot {
             let steal = after.steal.saturating_sub(before.steal) as f64;
             Some((
                 *cpu,
-                Usage { busy: (1.0 - idle / total).clamp(0.0, 1.0), steal: (steal / total).min(1.0) },
+                Usage {
+                    busy: (1.0 - idle / total).clamp(0.0, 1.0),
+                    steal: (steal / total).min(1.0),
+                },
             ))
         };
         later.cpus.iter().filter_map(usage).collect()
@@ -75,9 +78,11 @@ mod tests {
 
     #[test]
     fn shares_between_two_readings() {
-        let before =
-            StatSnapshot::parse("cpu  9 9 9 9\ncpu0 100 0 100 800 0 0 0 0 7 0\ncpu1 0 0 0 100 0 0 0 0");
-        let after = StatSnapshot::parse("cpu0 130 0 120 840 0 0 0 10 9 0\ncpu1 0 0 0 100 0 0 0 0\nintr 5");
+        let before = StatSnapshot::parse(
+            "cpu  9 9 9 9\ncpu0 100 0 100 800 0 0 0 0 7 0\ncpu1 0 0 0 100 0 0 0 0",
+        );
+        let after =
+            StatSnapshot::parse("cpu0 130 0 120 840 0 0 0 10 9 0\ncpu1 0 0 0 100 0 0 0 0\nintr 5");
         let usage = before.until(&after);
         assert_eq!(usage.len(), 1, "CPU 1 did not tick");
         assert!((usage[&0].busy - 0.6).abs() < 1e-9 && (usage[&0].steal - 0.1).abs() < 1e-9);

@@ -85,7 +85,10 @@ fn quota_of_a_group_above_in_the_old_hierarchy() {
         .write("/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "50000\n");
     fires(&ids(&tree), "cpu-quota", &ids(&fixtures::vm_2cpu()));
     let finding = findings(&tree).into_iter().find(|finding| finding.id == "cpu-quota").unwrap();
-    assert!(finding.evidence.contains("/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us"), "{finding:?}");
+    assert!(
+        finding.evidence.contains("/sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us"),
+        "{finding:?}"
+    );
 }
 
 #[test]
@@ -123,12 +126,17 @@ fn nothing_to_read_is_nothing_found() {
     let found = ids(&tree);
     assert!(found.contains(&"topology-incomplete".to_string()), "{found:?}");
     // What the files do not show is not claimed.
-    for id in
-        ["no-perf-counters", "tsc-not-invariant", "no-resctrl", "resctrl-not-mounted", "no-persistent-memory"]
-    {
+    for id in [
+        "no-perf-counters",
+        "tsc-not-invariant",
+        "no-resctrl",
+        "resctrl-not-mounted",
+        "no-persistent-memory",
+    ] {
         assert!(!found.contains(&id.to_string()), "{id} is out of place among {found:?}");
     }
-    let topology = findings(&tree).into_iter().find(|finding| finding.id == "topology-incomplete").unwrap();
+    let topology =
+        findings(&tree).into_iter().find(|finding| finding.id == "topology-incomplete").unwrap();
     let said = format!("{topology:?}");
     assert!(!said.contains("run outside") && !said.contains("allowed CPUs"), "{said}");
 }
@@ -137,7 +145,10 @@ fn nothing_to_read_is_nothing_found() {
 fn flags_of_another_machine_vouch_for_its_tsc() {
     let tree = FixtureTree::empty("tsc");
     let write = |flags: &str| {
-        tree.write("/proc/cpuinfo", format!("processor : 0\nvendor_id : GenuineIntel\nflags : {flags}\n"));
+        tree.write(
+            "/proc/cpuinfo",
+            format!("processor : 0\nvendor_id : GenuineIntel\nflags : {flags}\n"),
+        );
         ids(&tree)
     };
     fires(&write("fpu constant_tsc"), "tsc-not-invariant", &write("fpu constant_tsc nonstop_tsc"));

@@ -8,8 +8,8 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
     processor(view).into_iter().collect()
 }
 
-/// What one of the two kinds of counters says, the worst CPU first: those of a package are the same on each
-/// of its CPUs.
+/// What one of the two kinds of counters says, the worst CPU first: those of a package are the same
+/// on each of its CPUs.
 struct Throttled {
     what: &'static str,
     count: u64,
@@ -18,15 +18,16 @@ struct Throttled {
 }
 
 // Events since boot or since the CPU came online, and ms spent throttled (kernel,
-// Documentation/ABI/testing/sysfs-devices-system-cpu; the times since Linux 5.6). Only Intel's processors
-// have the folder, and guests have none.
+// Documentation/ABI/testing/sysfs-devices-system-cpu; the times since Linux 5.6). Only Intel's
+// processors have the folder, and guests have none.
 fn processor(view: &View) -> Option<Finding> {
     let worst = |what: &'static str| {
         view.topology
             .online
             .iter()
             .filter_map(|cpu| {
-                let file = |name: &str| format!("{DIR}/cpu{cpu}/thermal_throttle/{what}_throttle_{name}");
+                let file =
+                    |name: &str| format!("{DIR}/cpu{cpu}/thermal_throttle/{what}_throttle_{name}");
                 let count = view.root.parse_opt::<u64>(file("count")).filter(|count| *count > 0)?;
                 Some(Throttled { what, count, ms: view.root.parse_opt(file("total_time_ms")), cpu })
             })
@@ -44,11 +45,15 @@ fn processor(view: &View) -> Option<Finding> {
         id: "thermal-throttling".into(),
         severity: Severity::Warning,
         title: "The processor has been throttled because it was too hot".into(),
-        cause: "cooling that does not keep up with the load, or that had failed: the counts are since boot".into(),
-        consequence: "a hot processor lowers its clock by itself: later windows are slower than earlier ones, and a busy \
+        cause: "cooling that does not keep up with the load, or that had failed: the counts are \
+                since boot"
+            .into(),
+        consequence: "a hot processor lowers its clock by itself: later windows are slower than \
+                      earlier ones, and a busy \
                       neighbour slows a task down by its heat alone"
             .into(),
-        remedy: "see whether the counts grow while you measure; if so, fix the cooling, switch boost off, or let it cool \
+        remedy: "see whether the counts grow while you measure; if so, fix the cooling, switch \
+                 boost off, or let it cool \
                  down between runs"
             .into(),
         evidence: evidence.join("; "),

@@ -14,11 +14,13 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
         title: "This is a virtual machine".into(),
         cause: format!("a hypervisor runs below the kernel{name}"),
         consequence:
-            "sysfs may be untrue about cores and caches, virtual CPUs move between physical ones, and \
+            "sysfs may be untrue about cores and caches, virtual CPUs move between physical ones, \
+             and \
                       other guests share the caches"
                 .into(),
         remedy:
-            "measure on the bare machine, or have the host pin the virtual CPUs; believe probes, not sysfs"
+            "measure on the bare machine, or have the host pin the virtual CPUs; believe probes, \
+             not sysfs"
                 .into(),
         evidence: guest.evidence.join("; "),
     }];
@@ -38,9 +40,14 @@ fn steal(view: &View) -> Option<Finding> {
         title: "The hypervisor takes time away".into(),
         cause: "other guests compete for the physical CPUs".into(),
         consequence:
-            "windows contain pauses that no counter of this machine shows; take more trials and look at modes"
+            "windows contain pauses that no counter of this machine shows; take more trials and \
+             look at modes"
                 .into(),
         remedy: "use an instance with dedicated CPUs".into(),
-        evidence: format!("since boot {:.1} % of the time that CPUs wanted to run was stolen", share * 100.0),
+        evidence: format!(
+            "since boot {:.1} % of the time that CPUs wanted to run was \
+                           stolen",
+            share * 100.0
+        ),
     })
 }

@@ -6,7 +6,8 @@ use crate::root::FsRoot;
 
 use super::model::{Below, Device, DeviceKind, Queue, WriteCache};
 
-/// What the walk over devices reads from, and how it goes on from a file that is used as a disk, as deep as is left.
+/// What the walk over devices reads from, and how it goes on from a file that is used as a disk, as
+/// deep as is left.
 pub(super) struct Walk<'a> {
     pub root: &'a FsRoot,
     pub file: &'a dyn Fn(&str, usize) -> Below,
@@ -55,7 +56,9 @@ fn device(walk: &Walk, dir: &str, depth: usize) -> Device {
         notes,
         model: model(root, dir),
         // In units of 512 bytes, whatever the block.
-        bytes: root.parse_opt::<u64>(format!("{dir}/size")).and_then(|sectors| sectors.checked_mul(512)),
+        bytes: root
+            .parse_opt::<u64>(format!("{dir}/size"))
+            .and_then(|sectors| sectors.checked_mul(512)),
         queue: root.exists(format!("{dir}/queue")).then(|| queue(root, &format!("{dir}/queue"))),
         below,
         name,
@@ -99,11 +102,15 @@ fn kind(name: &str) -> DeviceKind {
         ("dm-", DeviceKind::Mapper),
         ("md", DeviceKind::Raid),
     ];
-    PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)).map_or(DeviceKind::Other, |found| found.1)
+    PREFIXES
+        .iter()
+        .find(|(prefix, _)| name.starts_with(prefix))
+        .map_or(DeviceKind::Other, |found| found.1)
 }
 
 fn model(root: &FsRoot, dir: &str) -> Option<String> {
-    let read = |file: &str| root.read_opt(format!("{dir}/device/{file}")).filter(|text| !text.is_empty());
+    let read =
+        |file: &str| root.read_opt(format!("{dir}/device/{file}")).filter(|text| !text.is_empty());
     let model = read("model")?;
     // The vendor of a virtio device is a number, and it has no model.
     Some(read("vendor").map_or(model.clone(), |vendor| format!("{vendor} {model}")))
@@ -127,9 +134,14 @@ fn described(root: &FsRoot, dir: &str, kind: DeviceKind) -> (String, Vec<String>
         DeviceKind::Network => "a disk of another machine".into(),
         DeviceKind::Loop => {
             match read("loop/dio").as_deref() {
-                Some("1") => notes.push("it writes past the page cache of the file's file system".into()),
+                Some("1") => notes.push(
+                    "it writes past the page cache of the file's file \
+                                         system"
+                        .into(),
+                ),
                 Some("0") => notes.push(
-                    "it writes to the page cache of the file's file system, so that data are cached twice"
+                    "it writes to the page cache of the file's file system, so that data are \
+                     cached twice"
                         .into(),
                 ),
                 _ => {}
@@ -138,7 +150,8 @@ fn described(root: &FsRoot, dir: &str, kind: DeviceKind) -> (String, Vec<String>
         }
         DeviceKind::Mapper => {
             let name = read("dm/name").unwrap_or_default();
-            // What made it puts its name before the rest of the UUID (cryptsetup, LVM, multipath-tools).
+            // What made it puts its name before the rest of the UUID (cryptsetup, LVM,
+            // multipath-tools).
             let uuid = read("dm/uuid").unwrap_or_default();
             let made = match uuid.split('-').next().unwrap_or_default() {
                 "CRYPT" => "dm-crypt (encrypted)",
@@ -154,13 +167,15 @@ fn described(root: &FsRoot, dir: &str, kind: DeviceKind) -> (String, Vec<String>
             if let Some(missing) = read("md/degraded").filter(|text| text != "0") {
                 notes.push(format!("it is degraded: {missing} of its devices are missing"));
             }
-            // md(4), "RAID WRITE HOLE"; the file is described in Documentation/admin-guide/md.rst in Linux.
+            // md(4), "RAID WRITE HOLE"; the file is described in Documentation/admin-guide/md.rst
+            // in Linux.
             let policy = read("md/consistency_policy").unwrap_or_else(|| "unknown".into());
             if ["raid4", "raid5", "raid6"].contains(&level.as_str())
                 && !["journal", "ppl"].contains(&policy.as_str())
             {
                 notes.push(format!(
-                    "its consistency policy is {policy}: after a crash, and with a device missing, parity can be wrong for \
+                    "its consistency policy is {policy}: after a crash, and with a device missing, \
+                     parity can be wrong for \
                      what was being written"
                 ));
             }
@@ -198,7 +213,8 @@ fn queue(root: &FsRoot, dir: &str) -> Queue {
 
 // `none [mq-deadline] kyber`; of devices that know no other, `none` alone.
 fn chosen(text: &str) -> Option<String> {
-    let bracketed = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
+    let bracketed =
+        text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name);
     let name = bracketed.or_else(|| (!text.contains(char::is_whitespace)).then_some(text))?;
     (!name.is_empty()).then(|| name.to_string())
 }

@@ -29,15 +29,17 @@ pub(super) fn find(root: &FsRoot, path: &Path, device: u64) -> FileSystem {
 }
 
 impl Walk<'_> {
-    /// The mount that `path` lies in. One may hide another, and the device tells them apart; btrfs gives its files device
-    /// numbers that no mount has, and an overlay those of other mounts.
+    /// The mount that `path` lies in. One may hide another, and the device tells them apart; btrfs
+    /// gives its files device numbers that no mount has, and an overlay those of other mounts.
     fn mount_of(&self, path: &Path, device: Option<u64>) -> Option<&Mount> {
         let longest = mounts::containing(&self.mounts, path)?;
         let number = device.map(number);
         let same = |mount: &&Mount| Some(&mount.device) == number.as_ref();
         let exact: Vec<Mount> = self.mounts.iter().filter(same).cloned().collect();
         match mounts::containing(&exact, path) {
-            Some(exact) if longest.fs != "overlay" => self.mounts.iter().find(|mount| mount.id == exact.id),
+            Some(exact) if longest.fs != "overlay" => {
+                self.mounts.iter().find(|mount| mount.id == exact.id)
+            }
             _ => Some(longest),
         }
     }
@@ -82,7 +84,9 @@ impl Walk<'_> {
             }
             FileSystemKind::Overlay => match mount.value("upperdir") {
                 Some(upper) => vec![self.file(upper, depth)],
-                None => unseen("the overlay has no upper folder: nothing can be written to it".into()),
+                None => {
+                    unseen("the overlay has no upper folder: nothing can be written to it".into())
+                }
             },
             FileSystemKind::Disk | FileSystemKind::Other => self.devices(mount, depth),
         }
@@ -109,12 +113,15 @@ impl Walk<'_> {
         numbers.into_iter().map(below).collect()
     }
 
-    /// The devices of a file system whose device number is made up: btrfs lists them, of others the source may be one.
+    /// The devices of a file system whose device number is made up: btrfs lists them, of others the
+    /// source may be one.
     fn of_anonymous(&self, mount: &Mount) -> Vec<String> {
         let Some(name) = mount.source.strip_prefix("/dev/") else { return Vec::new() };
-        // `/dev/mapper/x` is a link that udev makes; the kernel's list has the name that it leads to.
+        // `/dev/mapper/x` is a link that udev makes; the kernel's list has the name that it leads
+        // to.
         let resolved = self.root.resolved(&mount.source);
-        let resolved = resolved.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
+        let resolved =
+            resolved.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
         let name = resolved.as_deref().unwrap_or(name).to_string();
         let mut names = vec![name.clone()];
         for uuid in self.root.list_opt("/sys/fs/btrfs") {
@@ -123,7 +130,10 @@ impl Walk<'_> {
                 names = all;
             }
         }
-        names.iter().filter_map(|name| self.root.read_opt(format!("/sys/class/block/{name}/dev"))).collect()
+        names
+            .iter()
+            .filter_map(|name| self.root.read_opt(format!("/sys/class/block/{name}/dev")))
+            .collect()
     }
 
     fn device(&self, number: &str, depth: usize) -> Option<Device> {
@@ -131,19 +141,21 @@ impl Walk<'_> {
         device::find(&device::Walk { root: self.root, file: &file }, number, depth)
     }
 
-    /// A file or folder, and what it lies on. What another mount namespace calls its own is not there.
+    /// A file or folder, and what it lies on. What another mount namespace calls its own is not
+    /// there.
     fn file(&self, path: &str, depth: usize) -> Below {
         let there = self.root.exists(path);
         match self.mount_of(Path::new(path), None) {
-            Some(mount) if there && depth > 0 => {
-                Below::File { path: path.into(), file_system: Box::new(self.file_system(mount, depth - 1)) }
-            }
+            Some(mount) if there && depth > 0 => Below::File {
+                path: path.into(),
+                file_system: Box::new(self.file_system(mount, depth - 1)),
+            },
             _ => Below::Unseen(format!("{path}, on which it lies, cannot be seen from here")),
         }
     }
 
-    // `journal_task` is `<none>` where there is no journal (fs/ext4/sysfs.c in Linux); the folder has the name that the
-    // device has in the kernel. XFS has always one.
+    // `journal_task` is `<none>` where there is no journal (fs/ext4/sysfs.c in Linux); the folder
+    // has the name that the device has in the kernel. XFS has always one.
     fn journal(&self, mount: &Mount) -> Option<bool> {
         match mount.fs.as_str() {
             "xfs" => Some(true),
@@ -162,15 +174,16 @@ fn kind(mount: &Mount) -> FileSystemKind {
         "overlay" => FileSystemKind::Overlay,
         "zfs" => FileSystemKind::Pool,
         fs if is_served(fs) => FileSystemKind::Served,
-        "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" | "f2fs" | "bcachefs" | "vfat" | "exfat" | "ntfs3"
-        | "jfs" => FileSystemKind::Disk,
+        "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" | "f2fs" | "bcachefs" | "vfat" | "exfat"
+        | "ntfs3" | "jfs" => FileSystemKind::Disk,
         _ => FileSystemKind::Other,
     }
 }
 
 fn is_served(fs: &str) -> bool {
     const SERVED: [&str; 12] = [
-        "nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "fuse", "fuseblk", "ceph", "lustre", "afs", "beegfs",
+        "nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "fuse", "fuseblk", "ceph", "lustre",
+        "afs", "beegfs",
     ];
     SERVED.contains(&fs) || fs.starts_with("fuse.")
 }

@@ -24,11 +24,18 @@ impl Medium {
             severity: Severity::Serious,
             title: "A sync of files here does not reach the disk".into(),
             cause: why.clone(),
-            consequence: "commits are as fast as a cache, and a power failure can lose those that were acknowledged".into(),
-            remedy: "change what the cause names: mount without that option, or let that device pass flushes on; leave it only \
+            consequence: "commits are as fast as a cache, and a power failure can lose those that \
+                          were acknowledged"
+                .into(),
+            remedy: "change what the cause names: mount without that option, or let that device \
+                     pass flushes on; leave it only \
                      where the cache outlives a power failure, or data need not"
                 .into(),
-            evidence: format!("{}; 'ringfence explain .' has the whole way", place(&self.file_system)),
+            evidence: format!(
+                "{}; 'ringfence explain .' has the whole \
+                               way",
+                place(&self.file_system)
+            ),
         })
     }
 
@@ -45,8 +52,12 @@ impl Medium {
             title: "The disk of this folder is written to".into(),
             cause: "others write to it, or the kernel writes back what was written before".into(),
             consequence:
-                "commits share the disk and its flushes with work that no arm of the experiment names".into(),
-            remedy: "stop it, or wait until it has ended; iotop and pidstat -d name who writes".into(),
+                "commits share the disk and its flushes with work that no arm of the experiment \
+                 names"
+                    .into(),
+            remedy: "stop it, or wait until it has ended; iotop and pidstat -d name who \
+                     writes"
+                .into(),
             evidence: busy.join("; "),
         })
     }
@@ -63,7 +74,8 @@ impl Medium {
             severity: Severity::Info,
             title: "The file system of this folder has no journal".into(),
             cause: "it was made or set up without one".into(),
-            consequence: "fsync commits none, so that a commit costs less than on most machines; after a crash the file \
+            consequence: "fsync commits none, so that a commit costs less than on most machines; \
+                          after a crash the file \
                           system has to be checked"
                 .into(),
             remedy: "compare with figures of file systems without a journal alone".into(),
@@ -79,7 +91,10 @@ fn queue(disk: &Device) -> Option<Finding> {
     let heeds = ["bfq", "mq-deadline"].contains(&scheduler);
     let wbt = queue.wbt_lat_usec.filter(|&usec| usec > 0);
     let held = wbt.map_or("no background write is held back".into(), |usec| {
-        format!("background writes are held back once reads take more than {} ms", usec as f64 / 1e3)
+        format!(
+            "background writes are held back once reads take more than {} ms",
+            usec as f64 / 1e3
+        )
     });
     Some(Finding {
         id: "disk-queue".into(),

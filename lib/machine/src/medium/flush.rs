@@ -1,8 +1,9 @@
 //! Where the flush goes that a sync call causes: a function of the parts.
 //!
-//! A flush stops at the first device that states no volatile cache: the block layer takes the flags off a request to such
-//! a device (`submit_bio_noacct` in Linux; Documentation/block/writeback_cache_control.rst). A loop device turns it into an
-//! fsync of its file.
+//! A flush stops at the first device that states no volatile cache: the block layer takes the flags
+//! off a request to such a device (`submit_bio_noacct` in Linux;
+//! Documentation/block/writeback_cache_control.rst). A loop device turns it into an fsync of its
+//! file.
 
 use serde::Serialize;
 
@@ -46,14 +47,19 @@ pub(super) fn of(file_system: &FileSystem) -> Reach {
             "the overlay is mounted with {option}, so that nothing is synced at all"
         ));
     }
-    let Some(option) = silent.into_iter().find(|option| file_system.has(option)) else { return below };
-    let stopped =
-        |what: String| Reach::Stopped(format!("{name} is mounted with {option}: no flush is sent to {what}"));
+    let Some(option) = silent.into_iter().find(|option| file_system.has(option)) else {
+        return below;
+    };
+    let stopped = |what: String| {
+        Reach::Stopped(format!("{name} is mounted with {option}: no flush is sent to {what}"))
+    };
     match (file_system.below.iter().find_map(looped), below) {
         (Some(device), Reach::Disks(_) | Reach::NothingToFlush(_) | Reach::Server(_)) => {
             stopped(format!("{device}, so that its file is never synced"))
         }
-        (None, Reach::Disks(disks)) => stopped(format!("{}, whose cache can lose data", listed(&disks))),
+        (None, Reach::Disks(disks)) => {
+            stopped(format!("{}, whose cache can lose data", listed(&disks)))
+        }
         (None, Reach::Server(server)) => stopped(server),
         // Where there is nothing to flush, it does not matter that none is sent.
         (_, below) => below,
@@ -105,19 +111,23 @@ fn of_device(device: &Device) -> Reach {
             return match stated {
                 Some(WriteCache::WriteBack) => Reach::Disks(vec![name.clone()]),
                 Some(WriteCache::WriteThrough) => Reach::NothingToFlush(vec![name.clone()]),
-                None => Reach::Unknown(format!("{name} does not state whether it has a volatile cache")),
+                None => {
+                    Reach::Unknown(format!("{name} does not state whether it has a volatile cache"))
+                }
             };
         }
     };
     match (stated, bottom) {
         // Without a flush, data stay in the page cache of the file's file system.
-        (Some(WriteCache::WriteThrough), Reach::Disks(_) | Reach::NothingToFlush(_) | Reach::Server(_))
-            if device.kind == DeviceKind::Loop =>
-        {
+        (
+            Some(WriteCache::WriteThrough),
+            Reach::Disks(_) | Reach::NothingToFlush(_) | Reach::Server(_),
+        ) if device.kind == DeviceKind::Loop => {
             Reach::Stopped(format!("{name} takes no flush, so that its file is never synced"))
         }
         (Some(WriteCache::WriteThrough), Reach::Disks(disks)) => Reach::Stopped(format!(
-            "{name} states that it has no volatile cache, so that no flush goes on to {}, which {} one",
+            "{name} states that it has no volatile cache, so that no flush goes on to {}, which {} \
+             one",
             listed(&disks),
             if disks.len() == 1 { "has" } else { "have" }
         )),

@@ -49,8 +49,9 @@ pub struct Load {
 }
 
 impl Reading {
-    /// The counts of some disks now, such as those of [`Medium::disks`](super::Medium::disks); those that have none, or
-    /// do not go on counting (`queue/iostats` is 0; ABI/stable/sysfs-block in Linux), are left out.
+    /// The counts of some disks now, such as those of [`Medium::disks`](super::Medium::disks);
+    /// those that have none, or do not go on counting (`queue/iostats` is 0; ABI/stable/sysfs-block
+    /// in Linux), are left out.
     pub fn of(root: &FsRoot, disks: &[&Device]) -> Self {
         let counts = |name: &str| {
             let dir = format!("/sys/class/block/{name}");
@@ -58,7 +59,12 @@ impl Reading {
                 root.read_opt(format!("{dir}/queue/iostats")).is_none_or(|text| text.trim() != "0");
             parse(&root.read_opt(format!("{dir}/stat"))?).filter(|_| counting)
         };
-        Self(disks.iter().filter_map(|disk| Some((disk.name.clone(), counts(&disk.name)?))).collect())
+        Self(
+            disks
+                .iter()
+                .filter_map(|disk| Some((disk.name.clone(), counts(&disk.name)?)))
+                .collect(),
+        )
     }
 
     /// What each disk did from this reading to `later`, which was made after `time`.
@@ -84,10 +90,12 @@ impl Reading {
         later.0.iter().filter_map(load).collect()
     }
 
-    /// How long the busiest of the disks had a request under way from this reading to `later`; `None` where none counts that.
+    /// How long the busiest of the disks had a request under way from this reading to `later`;
+    /// `None` where none counts that.
     ///
-    /// Since Linux 5.0 the kernel counts the ticks of its clock, of 1 to 10 ms, in which a request began or ended, and may
-    /// miss some of the time of long ones (Documentation/admin-guide/iostats.rst, field 10).
+    /// Since Linux 5.0 the kernel counts the ticks of its clock, of 1 to 10 ms, in which a request
+    /// began or ended, and may miss some of the time of long ones
+    /// (Documentation/admin-guide/iostats.rst, field 10).
     pub fn busiest_until(&self, later: &Reading) -> Option<Duration> {
         let busy = |(device, after): (&String, &Counts)| {
             Some(after.busy_ms?.saturating_sub(self.0.get(device)?.busy_ms?))
@@ -95,7 +103,8 @@ impl Reading {
         later.0.iter().filter_map(busy).max().map(Duration::from_millis)
     }
 
-    /// Write requests that all of them ended from this reading to `later`; `None` where none is known.
+    /// Write requests that all of them ended from this reading to `later`; `None` where none is
+    /// known.
     pub fn writes_until(&self, later: &Reading) -> Option<u64> {
         let writes = |(device, after): (&String, &Counts)| {
             Some(after.writes.saturating_sub(self.0.get(device)?.writes))
@@ -105,8 +114,9 @@ impl Reading {
 }
 
 impl Load {
-    /// Whether others write so much that what is measured now is not what an idle disk gives: 20 writes or flushes a second,
-    /// or 1 MiB. A journal or a log that is committed every few seconds stays below.
+    /// Whether others write so much that what is measured now is not what an idle disk gives: 20
+    /// writes or flushes a second, or 1 MiB. A journal or a log that is committed every few seconds
+    /// stays below.
     pub fn is_written_to(&self) -> bool {
         let requests = self.writes + self.flushes.unwrap_or(0);
         let per_s = |count: u64| count as f64 / self.seconds.max(1e-9);

@@ -1,9 +1,9 @@
-//! From a file to what it is stored on: the file system and its mount, the block devices below it, where a flush goes,
-//! and so what each sync call promises there.
+//! From a file to what it is stored on: the file system and its mount, the block devices below it,
+//! where a flush goes, and so what each sync call promises there.
 //!
-//! [`Medium::of`] reads the kernel's files; the rest are functions of what it found. What it found is what the kernel
-//! states. Whether a hypervisor, a drive or a server keeps to it cannot be known from here, and [`Medium::unknown`]
-//! says so.
+//! [`Medium::of`] reads the kernel's files; the rest are functions of what it found. What it found
+//! is what the kernel states. Whether a hypervisor, a drive or a server keeps to it cannot be known
+//! from here, and [`Medium::unknown`] says so.
 //!
 //! ```
 //! use std::os::unix::fs::MetadataExt;
@@ -39,7 +39,9 @@ use crate::root::FsRoot;
 
 pub use flush::Reach;
 pub use load::{Load, Reading};
-pub use model::{Below, Device, DeviceKind, FileSystem, FileSystemKind, Queue, Setting, WriteCache};
+pub use model::{
+    Below, Device, DeviceKind, FileSystem, FileSystemKind, Queue, Setting, WriteCache,
+};
 pub use promise::{Durable, Promise};
 pub use shown::Lines;
 
@@ -75,9 +77,11 @@ impl Medium {
         Ok(Self::of(root, &path, fs::metadata(&path)?.dev()))
     }
 
-    /// Follows the file or folder `path`, resolved and absolute, whose `st_dev` is `device` (stat(2)), to what it lies on.
+    /// Follows the file or folder `path`, resolved and absolute, whose `st_dev` is `device`
+    /// (stat(2)), to what it lies on.
     ///
-    /// What is missing or cannot be read becomes a part that says so ([`Below::Unseen`]), or a field that is `None`.
+    /// What is missing or cannot be read becomes a part that says so ([`Below::Unseen`]), or a
+    /// field that is `None`.
     pub fn of(root: &FsRoot, path: &Path, device: u64) -> Self {
         let file_system = file_system::find(root, path, device);
         let flush = flush::of(&file_system);
@@ -90,8 +94,9 @@ impl Medium {
         }
     }
 
-    /// The devices that are given a task's own requests, each once: the disks, and loop devices in place of what their
-    /// files lie on, which is asked by a thread of the kernel's that belongs to nobody.
+    /// The devices that are given a task's own requests, each once: the disks, and loop devices in
+    /// place of what their files lie on, which is asked by a thread of the kernel's that belongs to
+    /// nobody.
     pub fn asked(&self) -> Vec<&Device> {
         let mut asked: Vec<&Device> = Vec::new();
         self.file_system.devices_down_to(DeviceKind::Loop, &mut |device| {
@@ -103,7 +108,8 @@ impl Medium {
         asked
     }
 
-    /// The devices at the bottom, each once: disks, and nothing that is made of other devices or of files.
+    /// The devices at the bottom, each once: disks, and nothing that is made of other devices or of
+    /// files.
     pub fn disks(&self) -> Vec<&Device> {
         let mut disks: Vec<&Device> = Vec::new();
         self.file_system.devices(&mut |device| {

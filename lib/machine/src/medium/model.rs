@@ -86,7 +86,8 @@ pub struct Device {
     pub below: Vec<Below>,
 }
 
-/// What manner of block device it is, by the kernel's names for them (Documentation/admin-guide/devices.txt in Linux).
+/// What manner of block device it is, by the kernel's names for them
+/// (Documentation/admin-guide/devices.txt in Linux).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
@@ -118,8 +119,8 @@ pub enum DeviceKind {
     Other,
 }
 
-/// How a device takes requests, from its folder `queue` (Documentation/ABI/stable/sysfs-block in Linux). What is `None`
-/// is not stated there.
+/// How a device takes requests, from its folder `queue` (Documentation/ABI/stable/sysfs-block in
+/// Linux). What is `None` is not stated there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Queue {
     /// Whether the kernel sends flushes to it.
@@ -140,7 +141,8 @@ pub struct Queue {
     pub atomic_write_unit_min_bytes: Option<u64>,
     /// The most that it writes whole or not at all, in bytes; 0 where it cannot.
     pub atomic_write_unit_max_bytes: Option<u64>,
-    /// Background writes are held back once reads take more than so many microseconds; 0 where they are not.
+    /// Background writes are held back once reads take more than so many microseconds; 0 where they
+    /// are not.
     pub wbt_lat_usec: Option<u64>,
 }
 
@@ -166,7 +168,11 @@ impl FileSystem {
     }
 
     /// Every device below, from the top; of those of a kind not what they are made of.
-    pub(super) fn devices_down_to<'a>(&'a self, kind: DeviceKind, each: &mut impl FnMut(&'a Device)) {
+    pub(super) fn devices_down_to<'a>(
+        &'a self,
+        kind: DeviceKind,
+        each: &mut impl FnMut(&'a Device),
+    ) {
         self.below.iter().for_each(|below| devices_down_to(below, kind, each));
     }
 
@@ -183,7 +189,9 @@ fn devices<'a>(below: &'a Below, each: &mut impl FnMut(&'a Device)) {
             each(device);
             device.below.iter().for_each(|below| devices(below, each));
         }
-        Below::File { file_system, .. } => file_system.below.iter().for_each(|below| devices(below, each)),
+        Below::File { file_system, .. } => {
+            file_system.below.iter().for_each(|below| devices(below, each))
+        }
         Below::Unseen(_) => {}
     }
 }

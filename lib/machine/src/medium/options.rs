@@ -4,7 +4,8 @@ use ringfence_system::mounts::Mount;
 
 use super::model::Setting;
 
-// Those that end in `=` stand for all their values. Of file systems that give a word another meaning, the first part says which.
+// Those that end in `=` stand for all their values. Of file systems that give a word another
+// meaning, the first part says which.
 const MEANINGS: [(&str, &str, &str); 39] = [
     ("", "ro", "nothing can be written"),
     ("", "sync", "every write is followed by a sync of it (mount(8))"),
@@ -20,7 +21,8 @@ const MEANINGS: [(&str, &str, &str); 39] = [
     (
         "",
         "discard",
-        "freed blocks are discarded as they are freed, and other requests can wait for that (ext4(5))",
+        "freed blocks are discarded as they are freed, and other requests can wait for that \
+         (ext4(5))",
     ),
     ("btrfs", "discard=async", "freed blocks are discarded later, beside the commits (btrfs(5))"),
     ("", "nobarrier", "no flush is sent to the device (ext4(5), btrfs(5))"),
@@ -28,19 +30,29 @@ const MEANINGS: [(&str, &str, &str); 39] = [
     (
         "",
         "data=journal",
-        "data are written to the journal first, then to their place; O_DIRECT is as buffered (ext4(5))",
+        "data are written to the journal first, then to their place; O_DIRECT is as buffered \
+         (ext4(5))",
     ),
     ("", "data=ordered", "data are written before the journal names their blocks (ext4(5))"),
     (
         "",
         "data=writeback",
-        "the journal may name blocks before their data are written: old data can show after a crash (ext4(5))",
+        "the journal may name blocks before their data are written: old data can show after a \
+         crash (ext4(5))",
     ),
     ("", "journal_checksum", "blocks of the journal have checksums (ext4(5))"),
-    ("", "journal_async_commit", "the commit block does not wait for the blocks before it (ext4(5))"),
+    (
+        "",
+        "journal_async_commit",
+        "the commit block does not wait for the blocks before it (ext4(5))",
+    ),
     ("", "noload", "the journal was not replayed (ext4(5))"),
     ("", "norecovery", "the journal was not replayed (ext4(5), xfs(5))"),
-    ("", "commit=", "seconds after which the journal is committed without a sync (ext4(5), btrfs(5))"),
+    (
+        "",
+        "commit=",
+        "seconds after which the journal is committed without a sync (ext4(5), btrfs(5))",
+    ),
     ("", "wsync", "changes of folders are synced at once (xfs(5))"),
     ("", "logdev=", "the journal lies on this device, which is not followed here (xfs(5))"),
     ("", "rtdev=", "data may lie on this device, which is not followed here (xfs(5))"),
@@ -48,7 +60,11 @@ const MEANINGS: [(&str, &str, &str); 39] = [
     ("", "dax=always", "files are mapped and written with no page cache between"),
     ("", "dax=inode", "files that have the DAX attribute are written with no page cache between"),
     ("btrfs", "nodatacow", "data are overwritten in place, without checksums (btrfs(5))"),
-    ("btrfs", "notreelog", "fsync commits the whole file system instead of a log of one file (btrfs(5))"),
+    (
+        "btrfs",
+        "notreelog",
+        "fsync commits the whole file system instead of a log of one file (btrfs(5))",
+    ),
     ("btrfs", "flushoncommit", "a commit writes all data first (btrfs(5))"),
     ("btrfs", "compress=", "data are compressed before they are written (btrfs(5))"),
     ("f2fs", "fsync_mode=nobarrier", "fsync sends no flush to the device (f2fs.rst in Linux)"),
@@ -56,7 +72,11 @@ const MEANINGS: [(&str, &str, &str); 39] = [
     ("overlay", "volatile", "nothing is ever synced (overlayfs.rst in Linux)"),
     ("overlay", "fsync=volatile", "nothing is ever synced (overlayfs.rst in Linux)"),
     ("overlay", "upperdir=", "the folder that takes what is written"),
-    ("nfs", "soft", "a server that does not answer makes a write fail, which fsync reports (nfs(5))"),
+    (
+        "nfs",
+        "soft",
+        "a server that does not answer makes a write fail, which fsync reports (nfs(5))",
+    ),
     ("nfs", "hard", "a server that does not answer is waited for (nfs(5))"),
     ("cifs", "nostrictsync", "fsync does not ask the server to write to its disk (mount.cifs(8))"),
     ("", "cache=", "how the client caches what the server has (mount.cifs(8), 9p.rst in Linux)"),
@@ -96,7 +116,8 @@ mod tests {
             let settings = that_matter(&of_mountinfo(line)[0]).into_iter();
             settings.map(|setting| (setting.option, setting.meaning)).collect()
         };
-        let ext4 = of("27 1 8:1 / / rw,noatime - ext4 /dev/sda1 rw,nobarrier,commit=30,hard,stripe=4");
+        let ext4 =
+            of("27 1 8:1 / / rw,noatime - ext4 /dev/sda1 rw,nobarrier,commit=30,hard,stripe=4");
         let names: Vec<&str> = ext4.iter().map(|(option, _)| option.as_str()).collect();
         assert_eq!(names, ["noatime", "nobarrier", "commit=30"]);
         assert!(ext4[2].1.starts_with("seconds after which"));

@@ -35,8 +35,17 @@ pub enum Durable {
     Unknown,
 }
 
-const CALLS: [&str; 9] =
-    ["fsync", "fdatasync", "O_SYNC", "O_DSYNC", "RWF_DSYNC", "msync", "sync_file_range", "O_DIRECT", "none"];
+const CALLS: [&str; 9] = [
+    "fsync",
+    "fdatasync",
+    "O_SYNC",
+    "O_DSYNC",
+    "RWF_DSYNC",
+    "msync",
+    "sync_file_range",
+    "O_DIRECT",
+    "none",
+];
 
 /// Of every way, the strongest first.
 pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec<Promise> {
@@ -47,15 +56,18 @@ pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec
         let how = format!("{name} is memory: nothing survives a power failure");
         return CALLS.map(|call| never(call, how.clone(), of_memory(name))).into();
     }
-    let mut all = vec![
+    let mut all =
+        vec![
         promise(
             "fsync",
-            format!("{}; a new file's name takes an fsync of its folder, too", fsync(file_system, flush)),
+            format!("{}; a new file's name takes an fsync of its folder, \
+                     too", fsync(file_system, flush)),
             "fsync(2), writeback_cache_control.rst in Linux",
         ),
         promise(
             "fdatasync",
-            "as fsync, without metadata that reading does not need, such as times; the size is written"
+            "as fsync, without metadata that reading does not need, such as times; the size is \
+             written"
                 .into(),
             "fdatasync(2)",
         ),
@@ -79,11 +91,17 @@ pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec
     ));
     all.push(never(
         "O_DIRECT",
-        "by itself: the page cache is left out, and neither a disk's cache nor metadata are written".into(),
+        "by itself: the page cache is left out, and neither a disk's cache nor metadata are \
+         written"
+            .into(),
         "open(2)",
     ));
     all.push(match file_system.has("sync") {
-        true => promise("none", "the mount option sync makes each write as with O_DSYNC".into(), "mount(8)"),
+        true => promise(
+            "none",
+            "the mount option sync makes each write as with O_DSYNC".into(),
+            "mount(8)",
+        ),
         false => never("none", written_back(root), "sysctl/vm.rst in Linux"),
     });
     all
@@ -136,7 +154,10 @@ fn fsync(file_system: &FileSystem, flush: &Reach) -> String {
     let flushed = match flush {
         Reach::Disks(disks) => {
             let (are, their) = if disks.len() == 1 { ("is", "its") } else { ("are", "their") };
-            format!("then {} {are} told to flush {their} cache, and that is waited for", listed(disks))
+            format!(
+                "then {} {are} told to flush {their} cache, and that is waited for",
+                listed(disks)
+            )
         }
         Reach::NothingToFlush(disks) => {
             let (state, them) = if disks.len() == 1 { ("states", "it") } else { ("state", "them") };
@@ -164,7 +185,8 @@ fn written_to(file_system: &FileSystem) -> &FileSystem {
 fn served(file_system: &FileSystem) -> String {
     let how = match file_system.name.as_str() {
         "nfs" | "nfs4" => {
-            "what is dirty is sent, and the server is asked to COMMIT it to stable storage (RFC 8881)"
+            "what is dirty is sent, and the server is asked to COMMIT it to stable storage (RFC \
+             8881)"
         }
         "cifs" | "smb3" if file_system.has("nostrictsync") => {
             "what is dirty is sent, and nostrictsync keeps the server from being asked to flush"
@@ -172,7 +194,8 @@ fn served(file_system: &FileSystem) -> String {
         "cifs" | "smb3" => "what is dirty is sent, and the server is asked to flush the file",
         "9p" => "what is dirty is sent, and the server is asked by Tfsync",
         name if name.starts_with("fuse") || name == "virtiofs" => {
-            "what is dirty is sent, and the server is asked by FUSE_FSYNC; where it does not know that request, the call \
+            "what is dirty is sent, and the server is asked by FUSE_FSYNC; where it does not know \
+             that request, the call \
              succeeds and nothing is done (fs/fuse/file.c in Linux)"
         }
         _ => "what is dirty is sent, and the server is asked to sync it",
@@ -180,7 +203,8 @@ fn served(file_system: &FileSystem) -> String {
     how.into()
 }
 
-// ext4 and XFS write directly by iomap, which leaves out the flush where a write alone is durable: not for O_SYNC.
+// ext4 and XFS write directly by iomap, which leaves out the flush where a write alone is durable:
+// not for O_SYNC.
 fn forced(file_system: &FileSystem) -> &'static str {
     let below = written_to(file_system);
     let [Below::Device(device)] = &below.below[..] else { return "" };
@@ -211,6 +235,7 @@ fn written_back(root: &FsRoot) -> String {
         None => "once they have been dirty for some time".into(),
     };
     format!(
-        "the kernel writes pages {after}, or earlier where there are many; nothing tells when, and no flush follows"
+        "the kernel writes pages {after}, or earlier where there are many; nothing tells when, and \
+         no flush follows"
     )
 }

@@ -8,8 +8,8 @@ use super::load::Load;
 use super::model::{Below, Device, FileSystem, Queue, WriteCache};
 use super::promise::{Durable, Promise};
 
-/// Under a heading, lines of which each has a lead, such as a device's name, and a text; a lead that is empty goes on with
-/// the line before.
+/// Under a heading, lines of which each has a lead, such as a device's name, and a text; a lead
+/// that is empty goes on with the line before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lines {
     /// What they are about.
@@ -19,7 +19,8 @@ pub struct Lines {
 }
 
 impl Medium {
-    /// All of it: the way down, what each call promises, what the disks do, and what cannot be known.
+    /// All of it: the way down, what each call promises, what the disks do, and what cannot be
+    /// known.
     pub fn shown(&self) -> Vec<Lines> {
         let mut way = Vec::new();
         file_system(&self.file_system, 0, &mut way);
@@ -31,7 +32,8 @@ impl Medium {
         };
         let load = self.load.iter().map(|load| (load.device.clone(), load_text(load))).collect();
         let lead = |n| if n == 0 { "unknown" } else { "" }.to_string();
-        let unknown = self.unknown.iter().enumerate().map(|(n, text)| (lead(n), text.clone())).collect();
+        let unknown =
+            self.unknown.iter().enumerate().map(|(n, text)| (lead(n), text.clone())).collect();
         [
             ("From file to medium", way),
             ("What is durable once it has returned, by the word of the kernel", promises),
@@ -54,8 +56,10 @@ fn file_system(one: &FileSystem, depth: usize, out: &mut Vec<(String, String)>) 
     }
     match one.journal {
         Some(true) => parts.push("with a journal".into()),
-        Some(false) => parts
-            .push("without a journal: after a crash it has to be checked, and files may be damaged".into()),
+        Some(false) => parts.push(
+            "without a journal: after a crash it has to be checked, and files may be damaged"
+                .into(),
+        ),
         None => {}
     }
     out.push((lead(&one.name, depth), parts.join(", ")));
@@ -98,7 +102,9 @@ fn device(device: &Device, depth: usize, out: &mut Vec<(String, String)>) {
 
 fn cache(queue: &Queue) -> String {
     let cache = match queue.write_cache {
-        Some(WriteCache::WriteBack) => "write back: its cache can lose data, and flushes are sent to it",
+        Some(WriteCache::WriteBack) => {
+            "write back: its cache can lose data, and flushes are sent to it"
+        }
         Some(WriteCache::WriteThrough) => {
             "write through: it states no cache that can lose data, and no flush is sent to it"
         }
@@ -115,7 +121,9 @@ fn cache(queue: &Queue) -> String {
 fn requests(queue: &Queue) -> String {
     let mut parts = Vec::new();
     parts.extend(
-        queue.rotational.map(|turns| if turns { "rotational" } else { "not rotational" }.to_string()),
+        queue
+            .rotational
+            .map(|turns| if turns { "rotational" } else { "not rotational" }.to_string()),
     );
     parts.extend(queue.scheduler.as_ref().map(|name| format!("scheduler {name}")));
     parts.extend(queue.nr_requests.map(|count| format!("{count} requests may wait")));
@@ -132,12 +140,16 @@ fn requests(queue: &Queue) -> String {
             Some(format!("blocks of {}, physical {}", Bytes(logical), Bytes(physical)))
         }
         (Some(logical), _) => Some(format!("blocks of {}", Bytes(logical))),
-        (None, physical) => physical.map(|physical| format!("physical blocks of {}", Bytes(physical))),
+        (None, physical) => {
+            physical.map(|physical| format!("physical blocks of {}", Bytes(physical)))
+        }
     });
     parts.extend(match (queue.atomic_write_unit_min_bytes, queue.atomic_write_unit_max_bytes) {
-        (Some(min), Some(max)) if max > 0 => {
-            Some(format!("writes of {} to {} are never torn with RWF_ATOMIC", Bytes(min), Bytes(max)))
-        }
+        (Some(min), Some(max)) if max > 0 => Some(format!(
+            "writes of {} to {} are never torn with RWF_ATOMIC",
+            Bytes(min),
+            Bytes(max)
+        )),
         (_, Some(_)) => Some("no atomic writes".into()),
         _ => None,
     });
@@ -167,7 +179,8 @@ pub(super) fn load_text(load: &Load) -> String {
     );
     match load.is_written_to() {
         true => format!(
-            "{told}: others write to it, or the kernel writes back what was written before; figures of it differ now"
+            "{told}: others write to it, or the kernel writes back what was written before; \
+             figures of it differ now"
         ),
         false => told,
     }

@@ -16,12 +16,14 @@ pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec
     let (disks, one) = (listed(names), names.len() == 1);
     unknown.push(match hypervisor::guest(root).is_some() {
         true => format!(
-            "whether the host keeps what {disks} {} told to keep: this is a virtual machine, and hosts can be set to ignore \
+            "whether the host keeps what {disks} {} told to keep: this is a virtual machine, and \
+             hosts can be set to ignore \
              flushes, or to answer from their own page cache (as QEMU's cache=unsafe does)",
             if one { "is" } else { "are" }
         ),
         false => format!(
-            "whether {disks} {}: drives have answered a flush before their cache was written, and those \
+            "whether {disks} {}: drives have answered a flush before their cache was written, and \
+             those \
              whose cache outlives a power failure may state one that does not",
             if one { "keeps to what it states" } else { "keep to what they state" }
         ),
@@ -33,14 +35,20 @@ fn of_file_system(file_system: &FileSystem) -> Vec<String> {
     let mut unknown: Vec<String> = file_system.below.iter().filter_map(unseen).collect();
     match (file_system.kind, file_system.name.as_str()) {
         (FileSystemKind::Served, "nfs" | "nfs4") => unknown.push(format!(
-            "what the server of {} does: an export with 'async' answers before data are stored (exports(5))",
+            "what the server of {} does: an export with 'async' answers before data are stored \
+             (exports(5))",
             file_system.source
         )),
         (FileSystemKind::Served, name) => {
-            unknown.push(format!("what the server behind {name} ({}) does with data", file_system.source));
+            unknown.push(format!(
+                "what the server behind {name} ({}) does with \
+                                  data",
+                file_system.source
+            ));
         }
         (FileSystemKind::Pool, name) => unknown.push(format!(
-            "the property sync of this {name}: where it is 'disabled', fsync returns with nothing written (zfsprops(7))"
+            "the property sync of this {name}: where it is 'disabled', fsync returns with nothing \
+             written (zfsprops(7))"
         )),
         _ => {}
     }
@@ -52,7 +60,8 @@ fn of_device(device: &Device) -> Vec<String> {
     let name = &device.name;
     match device.kind {
         DeviceKind::Mapper if device.what.starts_with("a device of") => unknown.push(format!(
-            "what {name} does with data: it may be a cache (dm-cache, dm-writecache); 'dmsetup table' shows it"
+            "what {name} does with data: it may be a cache (dm-cache, dm-writecache); 'dmsetup \
+             table' shows it"
         )),
         DeviceKind::Network => unknown.push(format!("what the other end of {name} does with data")),
         _ => {}

@@ -19,7 +19,8 @@ const HUGE: usize = 2 << 20;
 pub enum Pages {
     /// 2 MiB each: a load waits for the cache, not for a page walk.
     Huge,
-    /// 4 KiB each, as most programs have: beyond what the TLB reaches, page walks are part of the latency.
+    /// 4 KiB each, as most programs have: beyond what the TLB reaches, page walks are part of the
+    /// latency.
     Small,
 }
 
@@ -31,8 +32,8 @@ impl Flush {
     /// The instruction that `flush` runs.
     ///
     /// # Safety
-    /// This processor must have it, and `flush` must leave the content of memory alone. It may assume that the address
-    /// points into writable memory of this process.
+    /// This processor must have it, and `flush` must leave the content of memory alone. It may
+    /// assume that the address points into writable memory of this process.
     pub const unsafe fn new(flush: unsafe fn(*const u8)) -> Self {
         Self(flush)
     }
@@ -58,8 +59,8 @@ pub(super) struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Huge pages come from the pool where it has enough of them, else they are asked of the kernel as
-    /// transparent ones; [`Buffer::huge_bytes`] tells what came of it.
+    /// Huge pages come from the pool where it has enough of them, else they are asked of the kernel
+    /// as transparent ones; [`Buffer::huge_bytes`] tells what came of it.
     pub(super) fn new(len: usize, pages: Pages) -> Result<Self, ProbeError> {
         // Whole huge pages, or the last part of the buffer would have small ones.
         let padded = len.next_multiple_of(HUGE);
@@ -75,8 +76,10 @@ impl Buffer {
         })?;
         // SAFETY: at most HUGE - 1 bytes further, and the mapping is HUGE longer than `padded`.
         let start = unsafe { map.add(map.as_ptr().align_offset(HUGE)) };
-        let advice = if pages == Pages::Huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-        // SAFETY: inside of the mapping. Refusal leaves the pages that the kernel chooses, which is not an error.
+        let advice =
+            if pages == Pages::Huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+        // SAFETY: inside of the mapping. Refusal leaves the pages that the kernel chooses, which is
+        // not an error.
         _ = unsafe { madvise(start.as_ptr().cast(), padded, advice) };
         // SAFETY: as above; the pages are touched so that no fault falls into a measurement.
         unsafe { ptr::write_bytes(start.as_ptr(), 0, len) };
@@ -130,14 +133,15 @@ impl Buffer {
         assert!((start..end).contains(&(at as usize)) && (at as usize).is_multiple_of(LINE));
         let mut at = at;
         for _ in 0..steps {
-            // SAFETY: `link` made every line that can be reached hold the address of another. Volatile,
-            // so that the loop stays one load per step.
+            // SAFETY: `link` made every line that can be reached hold the address of another.
+            // Volatile, so that the loop stays one load per step.
             at = unsafe { at.cast::<*const u8>().read_volatile() };
         }
         at
     }
 
-    /// Stores `value` to the second word of each line in `order` and flushes the line, then waits for all of it.
+    /// Stores `value` to the second word of each line in `order` and flushes the line, then waits
+    /// for all of it.
     ///
     /// The first word stays: it is the link.
     pub(super) fn store_and_flush(&self, order: &[u32], value: usize, flush: Option<Flush>) {
@@ -146,7 +150,8 @@ impl Buffer {
             // SAFETY: the second word of a line of the buffer. Volatile, since nobody reads it.
             unsafe { line.cast::<usize>().add(1).write_volatile(value) };
             if let Some(Flush(flush)) = flush {
-                // SAFETY: `line` is writable memory of this process; the rest is promised by who made the `Flush`.
+                // SAFETY: `line` is writable memory of this process; the rest is promised by who
+                // made the `Flush`.
                 unsafe { flush(line) };
             }
         }
@@ -167,7 +172,9 @@ impl Buffer {
             if let Some((first, last)) = range.and_then(|(a, b)| Some((bound(a)?, bound(b)?))) {
                 inside = first < to && last > from;
             } else if inside {
-                let huge = ["AnonHugePages", "Private_Hugetlb"].into_iter().find(|key| line.starts_with(key));
+                let huge = ["AnonHugePages", "Private_Hugetlb"]
+                    .into_iter()
+                    .find(|key| line.starts_with(key));
                 sum += huge.map_or(Some(0), |key| crate::root::field_kib(line, key))?;
             }
         }

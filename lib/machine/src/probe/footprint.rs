@@ -36,7 +36,8 @@ pub struct Footprints {
     pub buffer: Bytes,
     /// How many passes over all footprints there were time for.
     pub passes: usize,
-    /// The pages that were asked for; `None` in files of before it was noted, which asked for huge ones.
+    /// The pages that were asked for; `None` in files of before it was noted, which asked for huge
+    /// ones.
     #[serde(default)]
     pub pages: Option<Pages>,
     /// Whether huge pages came from the kernel's pool (`MAP_HUGETLB`), and not as transparent ones.
@@ -45,8 +46,8 @@ pub struct Footprints {
 }
 
 impl Footprints {
-    /// The pages that the curve was measured in; `None` where the kernel granted only part of what was asked
-    /// for, or does not tell.
+    /// The pages that the curve was measured in; `None` where the kernel granted only part of what
+    /// was asked for, or does not tell.
     pub fn measured_in(&self) -> Option<Pages> {
         let huge = self.huge_pages?.0 as f64;
         match self.pages.unwrap_or(Pages::Huge) {
@@ -73,8 +74,8 @@ impl Footprints {
         }
     }
 
-    /// ns per load at a footprint, between those that were measured by their logarithms; `None` outside of
-    /// them.
+    /// ns per load at a footprint, between those that were measured by their logarithms; `None`
+    /// outside of them.
     pub fn at(&self, footprint: Bytes) -> Option<f64> {
         let after = self.points.iter().position(|(size, _)| *size >= footprint)?;
         let (size, ns) = self.points[after];
@@ -88,9 +89,10 @@ impl Footprints {
     }
 }
 
-/// Footprints to probe on the CPU: five per doubling from 8 KiB to beyond the nominal size of its last-level
-/// cache, then two per doubling to four times that; at most 512 MiB and a quarter of the memory
-/// that is available. In small pages, which show what page walks cost, two per doubling throughout.
+/// Footprints to probe on the CPU: five per doubling from 8 KiB to beyond the nominal size of its
+/// last-level cache, then two per doubling to four times that; at most 512 MiB and a quarter of the
+/// memory that is available. In small pages, which show what page walks cost, two per doubling
+/// throughout.
 pub fn footprints(topology: &Topology, cpu: CpuId, root: &FsRoot, pages: Pages) -> Vec<Bytes> {
     let meminfo = root.read_opt("/proc/meminfo").unwrap_or_default();
     footprints_within(topology, cpu, field_kib(&meminfo, "MemAvailable").map(Bytes), pages)
@@ -109,7 +111,8 @@ pub fn footprints_within(
     let mut sizes = Vec::new();
     let mut tenths = 0;
     loop {
-        let size = (SMALLEST * 2f64.powf(f64::from(tenths) / 10.0)) as u64 / LINE as u64 * LINE as u64;
+        let size =
+            (SMALLEST * 2f64.powf(f64::from(tenths) / 10.0)) as u64 / LINE as u64 * LINE as u64;
         if size >= largest {
             // The end of the curve tells memory from cache: not half a doubling short of it.
             sizes.push(Bytes(largest / LINE as u64 * LINE as u64));
@@ -124,25 +127,29 @@ pub fn footprints_within(
 
 /// Measures ns per load of a random chase over each of `sizes`, on `cpu`, within `budget`.
 ///
-/// Every pass visits all sizes in an order of its own, drawn at random, and a point is the lower quartile
-/// over passes: a neighbour who comes and goes slows down some visits of several sizes, not all visits of
-/// one. There are three passes at least, which may overrun the budget, and nine at most.
+/// Every pass visits all sizes in an order of its own, drawn at random, and a point is the lower
+/// quartile over passes: a neighbour who comes and goes slows down some visits of several sizes,
+/// not all visits of one. There are three passes at least, which may overrun the budget, and nine
+/// at most.
 ///
 /// # Errors
-/// Where the thread cannot run on `cpu`, memory is refused, or three passes take far longer than `budget`.
+/// Where the thread cannot run on `cpu`, memory is refused, or three passes take far longer than
+/// `budget`.
 pub fn latency_over_footprint(
     cpu: CpuId,
     sizes: &[Bytes],
     pages: Pages,
     budget: Duration,
 ) -> Result<Footprints, ProbeError> {
-    let mut sizes: Vec<Bytes> = sizes.iter().copied().filter(|size| size.0 >= LINE as u64).collect();
+    let mut sizes: Vec<Bytes> =
+        sizes.iter().copied().filter(|size| size.0 >= LINE as u64).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let (to_us, outcome) = mpsc::channel();
     let work = move || {
-        let measured =
-            pin_current_thread(cpu).map_err(ProbeError::from).and_then(|()| chase(&sizes, pages, budget));
+        let measured = pin_current_thread(cpu)
+            .map_err(ProbeError::from)
+            .and_then(|()| chase(&sizes, pages, budget));
         // Nobody listens any more once the deadline has passed.
         let _ = to_us.send(measured);
     };
@@ -150,9 +157,13 @@ pub fn latency_over_footprint(
         .name("footprint".into())
         .spawn(work)
         .map_err(|source| ProbeError::System { what: "start a thread".into(), source })?;
-    let late =
-        || ProbeError::TimedOut { what: "the capacity probe", cpus: cpu.to_string(), ms: budget.as_millis() };
-    let found = outcome.recv_timeout(4 * budget + Duration::from_secs(10)).map_err(|_| late())??;
+    let late = || ProbeError::TimedOut {
+        what: "the capacity probe",
+        cpus: cpu.to_string(),
+        ms: budget.as_millis(),
+    };
+    let found =
+        outcome.recv_timeout(4 * budget + Duration::from_secs(10)).map_err(|_| late())??;
     if found.points.is_empty() { Err(late()) } else { Ok(found) }
 }
 
@@ -182,7 +193,8 @@ fn chase(sizes: &[Bytes], pages: Pages, budget: Duration) -> Result<Footprints, 
         values.sort_by(f64::total_cmp);
         (!values.is_empty()).then(|| quantile(&values, 0.25))
     };
-    let points = sizes.iter().copied().zip(values).filter_map(|(size, values)| Some((size, low(values)?)));
+    let points =
+        sizes.iter().copied().zip(values).filter_map(|(size, values)| Some((size, low(values)?)));
     Ok(Footprints {
         points: points.collect(),
         huge_pages: buffer.huge_bytes().map(Bytes),
@@ -193,11 +205,11 @@ fn chase(sizes: &[Bytes], pages: Pages, budget: Duration) -> Result<Footprints, 
     })
 }
 
-/// How long a footprint is warmed up at most: linking has touched every line already, and what does not
-/// fit will never be warm.
+/// How long a footprint is warmed up at most: linking has touched every line already, and what does
+/// not fit will never be warm.
 const WARM_UP: Duration = Duration::from_millis(25);
-/// Loads that are timed together: half a millisecond at memory's latency, well below the time after which
-/// the kernel lets others run, so that most batches are whole even on a busy machine.
+/// Loads that are timed together: half a millisecond at memory's latency, well below the time after
+/// which the kernel lets others run, so that most batches are whole even on a busy machine.
 const BATCH: usize = 4096;
 /// How long a footprint is measured, and the least and most batches.
 const MEASURE: Duration = Duration::from_millis(2);
@@ -234,7 +246,8 @@ mod tests {
     fn a_small_sweep_has_a_latency_for_every_size() {
         let cpu = affinity().unwrap().first().unwrap();
         let sizes = [Bytes::kib(16), Bytes::mib(1), Bytes::kib(16), Bytes(3)];
-        let found = latency_over_footprint(cpu, &sizes, Pages::Huge, Duration::from_millis(200)).unwrap();
+        let found =
+            latency_over_footprint(cpu, &sizes, Pages::Huge, Duration::from_millis(200)).unwrap();
         assert_eq!(found.points[0].0, Bytes::kib(16));
         assert!(found.points.len() <= 2 && found.points.iter().all(|(_, ns)| *ns > 0.0));
         assert_eq!(found.buffer, Bytes::mib(1));
@@ -242,7 +255,12 @@ mod tests {
 
     #[test]
     fn an_impossible_cpu_is_an_error() {
-        let error = latency_over_footprint(60_000, &[Bytes::kib(16)], Pages::Huge, Duration::from_millis(10));
+        let error = latency_over_footprint(
+            60_000,
+            &[Bytes::kib(16)],
+            Pages::Huge,
+            Duration::from_millis(10),
+        );
         assert!(matches!(error, Err(ProbeError::Pin(_))));
     }
 
@@ -250,7 +268,10 @@ mod tests {
     fn sizes_are_bounded_by_caches_and_memory() {
         let largest = |tree: fixtures::FixtureTree, cpu| {
             let topology = Topology::read(&tree.root()).unwrap();
-            footprints(&topology, cpu, &tree.root(), Pages::Huge).last().copied().unwrap_or_default()
+            footprints(&topology, cpu, &tree.root(), Pages::Huge)
+                .last()
+                .copied()
+                .unwrap_or_default()
         };
         assert!(largest(fixtures::xeon_2s64t(), 0) <= Bytes::mib(88));
         assert!(largest(fixtures::xeon_2s64t(), 0) > Bytes::mib(70));

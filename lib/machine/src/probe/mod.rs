@@ -33,7 +33,8 @@ pub enum ProbeError {
     SameCpu(CpuId),
     /// Nothing was measured before the deadline.
     #[error(
-        "{what} did not finish within {ms} ms: other work keeps CPU {cpus} busy; free it or allow more time"
+        "{what} did not finish within {ms} ms: other work keeps CPU {cpus} busy; free it or allow \
+         more time"
     )]
     TimedOut {
         /// What was measured.

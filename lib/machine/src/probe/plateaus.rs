@@ -1,7 +1,8 @@
 //! The flat stretches of a curve of load latency over footprint.
 //!
-//! As long as a footprint fits into a cache the curve is flat, and where it leaves the plateau the cache
-//! is full. Only what lies on a plateau is said to be one: slopes between two plateaus belong to none.
+//! As long as a footprint fits into a cache the curve is flat, and where it leaves the plateau the
+//! cache is full. Only what lies on a plateau is said to be one: slopes between two plateaus belong
+//! to none.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,15 +17,15 @@ pub struct Plateau {
     pub to: Bytes,
     /// ns per load: the median over its points.
     pub ns: f64,
-    /// The first footprint that was measured to be beyond it: an eighth of the way from its latency to that
-    /// of the next plateau, or to that of the largest footprint where there is no other. `None` where the
-    /// curve ends on this plateau.
+    /// The first footprint that was measured to be beyond it: an eighth of the way from its latency
+    /// to that of the next plateau, or to that of the largest footprint where there is no other.
+    /// `None` where the curve ends on this plateau.
     pub until: Option<Bytes>,
 }
 
 impl Plateau {
-    /// The last footprint measured before [`Plateau::until`] and that one: the plateau ends between them.
-    /// Both are `to` where it is not seen to end.
+    /// The last footprint measured before [`Plateau::until`] and that one: the plateau ends between
+    /// them. Both are `to` where it is not seen to end.
     pub fn end(&self, points: &[(Bytes, f64)]) -> (Bytes, Bytes) {
         let Some(until) = self.until else { return (self.to, self.to) };
         let before = points.iter().map(|(size, _)| *size).filter(|size| *size < until).max();
@@ -34,8 +35,8 @@ impl Plateau {
 
 /// The least width of a plateau, in doublings of the footprint.
 const LEAST_WIDTH: f64 = 0.75;
-/// The most that a plateau may lean, in ln(ns) per doubling. A shared cache in use by others was measured
-/// to lean by 0.34 from 2.6 to 5.2 MiB, and to rise by 5.6 behind it.
+/// The most that a plateau may lean, in ln(ns) per doubling. A shared cache in use by others was
+/// measured to lean by 0.34 from 2.6 to 5.2 MiB, and to rise by 5.6 behind it.
 const MOST_LEAN: f64 = 0.5;
 /// The most that latency may grow along a whole plateau, as a factor.
 const MOST_GROWTH: f64 = 1.6;
@@ -46,8 +47,8 @@ const CONTRAST: f64 = 2.0;
 /// The share of loads that go to the next level at which a cache counts as full.
 const FULL: f64 = 1.0 / 8.0;
 
-/// The plateaus of `points` (footprint, ns per load; in any order), the smallest footprints first. Points
-/// that are not positive are left out.
+/// The plateaus of `points` (footprint, ns per load; in any order), the smallest footprints first.
+/// Points that are not positive are left out.
 pub fn plateaus(points: &[(Bytes, f64)]) -> Vec<Plateau> {
     Curve::new(points).plateaus()
 }
@@ -82,7 +83,11 @@ impl Curve {
     fn plateaus(&self) -> Vec<Plateau> {
         let stretches = self.apart(self.stretches());
         let next = stretches.iter().skip(1).map(Some).chain([None]);
-        stretches.iter().zip(next).filter_map(|(stretch, next)| self.plateau(*stretch, next)).collect()
+        stretches
+            .iter()
+            .zip(next)
+            .filter_map(|(stretch, next)| self.plateau(*stretch, next))
+            .collect()
     }
 
     // Flat stretches, those that are widest and flattest first where two overlap; in order.
@@ -91,7 +96,8 @@ impl Curve {
         let mut all: Vec<(f64, Stretch)> = (0..n)
             .flat_map(|from| (from + 1..n).map(move |to| Stretch { from, to }))
             .filter(|stretch| {
-                self.width(*stretch) >= LEAST_WIDTH - 1e-6 && self.growth(*stretch) <= MOST_GROWTH.ln()
+                self.width(*stretch) >= LEAST_WIDTH - 1e-6
+                    && self.growth(*stretch) <= MOST_GROWTH.ln()
             })
             .map(|stretch| (self.score(stretch), stretch))
             .filter(|(score, _)| *score > 0.0)
@@ -107,10 +113,12 @@ impl Curve {
         taken
     }
 
-    // Two stretches without a rise between them that is steeper than both are one slope, of which the
-    // better part is kept.
+    // Two stretches without a rise between them that is steeper than both are one slope, of which
+    // the better part is kept.
     fn apart(&self, mut stretches: Vec<Stretch>) -> Vec<Stretch> {
-        while let Some(at) = (1..stretches.len()).find(|&at| !self.rises(stretches[at - 1], stretches[at])) {
+        while let Some(at) =
+            (1..stretches.len()).find(|&at| !self.rises(stretches[at - 1], stretches[at]))
+        {
             let (a, b) = (stretches[at - 1], stretches[at]);
             let both = Stretch { from: a.from, to: b.to };
             if self.growth(both) <= MOST_GROWTH.ln() && self.score(both) > 0.0 {
@@ -145,7 +153,8 @@ impl Curve {
         } else {
             None
         };
-        let mut ns: Vec<f64> = self.points[stretch.from..=stretch.to].iter().map(|(_, ns)| *ns).collect();
+        let mut ns: Vec<f64> =
+            self.points[stretch.from..=stretch.to].iter().map(|(_, ns)| *ns).collect();
         ns.sort_by(f64::total_cmp);
         let (from, to) = (self.points[stretch.from].0, self.points[stretch.to].0);
         Some(Plateau { from, to, ns: super::quantile(&ns, 0.5), until })
@@ -224,14 +233,21 @@ mod tests {
             49_153..=2_097_152 => 5.0,
             _ => 90.0,
         };
-        let points: Vec<_> = sizes(Bytes::mib(64)).into_iter().map(|size| (size, at(size))).collect();
+        let points: Vec<_> =
+            sizes(Bytes::mib(64)).into_iter().map(|size| (size, at(size))).collect();
         let found = plateaus(&points);
         let ns: Vec<f64> = found.iter().map(|plateau| plateau.ns).collect();
         assert_eq!(ns, [1.5, 5.0, 90.0], "{found:?}");
         assert!(found[0].to < found[1].from && found[2].until.is_none());
-        let slope: Vec<_> =
-            sizes(Bytes::mib(64)).into_iter().map(|size| (size, (size.0 as f64).powf(0.4))).collect();
-        assert!(plateaus(&slope).iter().all(|plateau| plateau.until.is_none()), "{:?}", plateaus(&slope));
+        let slope: Vec<_> = sizes(Bytes::mib(64))
+            .into_iter()
+            .map(|size| (size, (size.0 as f64).powf(0.4)))
+            .collect();
+        assert!(
+            plateaus(&slope).iter().all(|plateau| plateau.until.is_none()),
+            "{:?}",
+            plateaus(&slope)
+        );
     }
 
     #[test]
@@ -241,7 +257,8 @@ mod tests {
     }
 
     proptest! {
-        /// What once happened: a level of 191.8 MiB at 46 ns on a curve that is above 120 ns from 16 MiB on.
+        /// What once happened: a level of 191.8 MiB at 46 ns on a curve that is above 120 ns from
+        /// 16 MiB on.
         #[test]
         fn nothing_far_above_a_plateau_lies_on_it(
             ns in prop::collection::vec(0.8f64..200.0, 2..90),

@@ -37,10 +37,15 @@ pub struct Reload {
 ///
 /// The loads depend on each other and go in random order, so neither prefetchers nor
 /// out-of-order execution hide the latency.
-pub fn reload_latency(cpu: CpuId, flush: Option<Flush>, budget: Duration) -> Result<Reload, ProbeError> {
+pub fn reload_latency(
+    cpu: CpuId,
+    flush: Option<Flush>,
+    budget: Duration,
+) -> Result<Reload, ProbeError> {
     let (to_us, outcome) = mpsc::channel();
     let work = move || {
-        let measured = pin_current_thread(cpu).map_err(ProbeError::from).and_then(|()| rounds(flush, budget));
+        let measured =
+            pin_current_thread(cpu).map_err(ProbeError::from).and_then(|()| rounds(flush, budget));
         // Nobody listens any more once the deadline has passed.
         let _ = to_us.send(measured);
     };
@@ -48,9 +53,13 @@ pub fn reload_latency(cpu: CpuId, flush: Option<Flush>, budget: Duration) -> Res
         .name("reload".into())
         .spawn(work)
         .map_err(|source| ProbeError::System { what: "start a thread".into(), source })?;
-    let late =
-        || ProbeError::TimedOut { what: "the reload probe", cpus: cpu.to_string(), ms: budget.as_millis() };
-    let mut values = outcome.recv_timeout(2 * budget + Duration::from_secs(10)).map_err(|_| late())??;
+    let late = || ProbeError::TimedOut {
+        what: "the reload probe",
+        cpus: cpu.to_string(),
+        ms: budget.as_millis(),
+    };
+    let mut values =
+        outcome.recv_timeout(2 * budget + Duration::from_secs(10)).map_err(|_| late())??;
     values.sort_by(f64::total_cmp);
     Ok(Reload {
         median_ns: quantile(&values, 0.5),
@@ -77,7 +86,8 @@ fn rounds(flush: Option<Flush>, budget: Duration) -> Result<Vec<f64>, ProbeError
             buffer.link(&cycle);
             order = single_cycle(LINES, &mut random);
         }
-        // In an order of its own, so that the order of the loads is not the one in which lines were touched last.
+        // In an order of its own, so that the order of the loads is not the one in which lines were
+        // touched last.
         buffer.store_and_flush(&order, round, flush);
         let from = Instant::now();
         std::hint::black_box(buffer.follow(LINES));

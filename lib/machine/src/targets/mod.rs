@@ -35,7 +35,11 @@ fn dram(root: &FsRoot) -> Target {
     Target {
         size: field_kib(&meminfo, "MemTotal").map(Bytes),
         free: field_kib(&meminfo, "MemAvailable").map(Bytes),
-        ..Target::new(TargetKind::Dram, "dram", "ordinary memory: what is flushed there is not durable")
+        ..Target::new(
+            TargetKind::Dram,
+            "dram",
+            "ordinary memory: what is flushed there is not durable",
+        )
     }
 }
 
@@ -58,17 +62,20 @@ fn nodes(root: &FsRoot, topology: &Topology, devices: &[DaxDevice]) -> Vec<Targe
         .collect()
 }
 
-// What firmware rates a node at, for the CPUs that are nearest to it: MB/s and ns (kernel documentation, numaperf).
+// What firmware rates a node at, for the CPUs that are nearest to it: MB/s and ns (kernel
+// documentation, numaperf).
 fn rated(root: &FsRoot, node: u32, what: &str) -> Option<u64> {
     let path = format!("/sys/devices/system/node/node{node}/access0/initiators/{what}");
     root.parse_opt(path).filter(|&value| value > 0)
 }
 
-// What memory without CPUs is: by the devices that it was given by, or else by its bandwidth, `local` being the most
-// that a node with CPUs has.
+// What memory without CPUs is: by the devices that it was given by, or else by its bandwidth,
+// `local` being the most that a node with CPUs has.
 fn without_cpus_why(root: &FsRoot, node: u32, local: Option<u64>, devices: &[DaxDevice]) -> String {
-    let given: Vec<&DaxDevice> = devices.iter().filter(|device| device.given_to() == Some(node)).collect();
-    let origins: BTreeSet<Origin> = given.iter().filter_map(|device| device.region.origin).collect();
+    let given: Vec<&DaxDevice> =
+        devices.iter().filter(|device| device.given_to() == Some(node)).collect();
+    let origins: BTreeSet<Origin> =
+        given.iter().filter_map(|device| device.region.origin).collect();
     let names = given.iter().map(|device| &*device.name).collect::<Vec<_>>().join(", ");
     let bandwidth = rated(root, node, "read_bandwidth");
     let what = match (given.is_empty(), origins.first().filter(|_| origins.len() == 1)) {
@@ -112,7 +119,8 @@ fn hugepages(root: &FsRoot) -> Vec<Target> {
             let why = format!("all {all} pages are taken; raise nr_hugepages");
             Target::unusable(TargetKind::Hugepages, name, why)
         } else {
-            let why = "no pages are reserved; raise nr_hugepages, or rely on transparent huge pages";
+            let why =
+                "no pages are reserved; raise nr_hugepages, or rely on transparent huge pages";
             Target::unusable(TargetKind::Hugepages, name, why)
         };
         pools.push(Target {
@@ -135,7 +143,10 @@ mod tests {
     }
 
     fn named<'a>(targets: &'a [Target], name: &str) -> &'a Target {
-        targets.iter().find(|target| target.name == name).unwrap_or_else(|| panic!("{name}: {targets:?}"))
+        targets
+            .iter()
+            .find(|target| target.name == name)
+            .unwrap_or_else(|| panic!("{name}: {targets:?}"))
     }
 
     #[test]
@@ -179,7 +190,8 @@ mod tests {
         device(&tree, "/sys/devices/platform/hmem.0/dax0.0", "device_dax", 1);
         device(&tree, "/sys/devices/pci0000:00/region1/dax_region1/dax1.0", "device_dax", 0);
         let found = targets(&tree);
-        for (name, what, node) in [("dax0.0", "set aside", None), ("dax1.0", "volatile CXL memory", Some(0))]
+        for (name, what, node) in
+            [("dax0.0", "set aside", None), ("dax1.0", "volatile CXL memory", Some(0))]
         {
             let target = named(&found, &format!("devdax:/dev/{name}"));
             assert!(target.usable && target.volatile && !target.is_persistent(), "{target:?}");
@@ -214,14 +226,22 @@ mod tests {
     fn nodes_without_cpus_are_told_apart() {
         let why = |tree: &FixtureTree| named(&targets(tree), "node:2").why.clone();
         let tree = fixtures::cxl_node();
-        assert!(why(&tree).contains("volatile CXL memory, in system-ram mode (dax0.0)"), "{}", why(&tree));
+        assert!(
+            why(&tree).contains("volatile CXL memory, in system-ram mode (dax0.0)"),
+            "{}",
+            why(&tree)
+        );
         let rate = |tree: &FixtureTree, node: u32, mb: u64, ns: u64| {
             let dir = format!("/sys/devices/system/node/node{node}/access0/initiators");
             tree.write(format!("{dir}/read_bandwidth"), format!("{mb}\n"));
             tree.write(format!("{dir}/read_latency"), format!("{ns}\n"));
         };
         rate(&tree, 2, 24_500, 250);
-        assert!(why(&tree).ends_with("; firmware rates reads at 24.5 GB/s and 250 ns"), "{}", why(&tree));
+        assert!(
+            why(&tree).ends_with("; firmware rates reads at 24.5 GB/s and 250 ns"),
+            "{}",
+            why(&tree)
+        );
         // Without a device, by what firmware says of them.
         tree.remove("/sys/bus/dax");
         assert!(why(&tree).contains("as a CXL expander or persistent memory"), "{}", why(&tree));
@@ -239,7 +259,8 @@ mod tests {
     fn memory_carved_out_of_dram_is_called_so() {
         let tree = fixtures::xeon_2s64t();
         let bus = "/sys/devices/LNXSYSTM:00/ACPI0012:00/ndbus0";
-        tree.write(format!("{bus}/provider"), "e820\n").remove(format!("{bus}/region0/persistence_domain"));
+        tree.write(format!("{bus}/provider"), "e820\n")
+            .remove(format!("{bus}/region0/persistence_domain"));
         let targets = targets(&tree);
         let dax = named(&targets, "dax:/mnt/pmem0");
         assert_eq!(dax.persistence_domain, None);
@@ -250,7 +271,8 @@ mod tests {
     fn a_pool_with_free_pages() {
         let tree = fixtures::vm_2cpu();
         let dir = "/sys/kernel/mm/hugepages/hugepages-2048kB";
-        tree.write(format!("{dir}/nr_hugepages"), "8\n").write(format!("{dir}/free_hugepages"), "3\n");
+        tree.write(format!("{dir}/nr_hugepages"), "8\n")
+            .write(format!("{dir}/free_hugepages"), "3\n");
         let targets = targets(&tree);
         let pool = named(&targets, "hugepages:2MiB");
         assert_eq!((pool.usable, pool.free), (true, Some(Bytes::mib(6))));

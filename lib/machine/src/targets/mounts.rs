@@ -26,7 +26,8 @@ pub(super) fn find(root: &FsRoot) -> Vec<Target> {
     targets
 }
 
-/// File systems on persistent memory that were mounted without any DAX option, as `/mnt (ext4 on /dev/pmem0)`.
+/// File systems on persistent memory that were mounted without any DAX option, as `/mnt (ext4 on
+/// /dev/pmem0)`.
 pub(crate) fn without_dax(root: &FsRoot) -> Vec<String> {
     let text = root.read_opt("/proc/self/mountinfo").unwrap_or_default();
     let mut found = Vec::new();
@@ -48,7 +49,11 @@ fn dax_option(mount: &Mount) -> Option<&'static str> {
 fn tmpfs(root: &FsRoot, mount: &Mount) -> Target {
     let name = format!("tmpfs:{}", mount.point.display());
     match writable(root, mount) {
-        Ok(()) => with_space(root, mount, Target::new(TargetKind::Tmpfs, name, "files in ordinary memory")),
+        Ok(()) => with_space(
+            root,
+            mount,
+            Target::new(TargetKind::Tmpfs, name, "files in ordinary memory"),
+        ),
         Err(why) => Target::unusable(TargetKind::Tmpfs, name, why),
     }
 }
@@ -59,7 +64,8 @@ fn dax(root: &FsRoot, mount: &Mount, option: &str) -> Target {
     let region = pmem::region_of(root, &format!("/sys/class/block/{device}"));
     let mut target = match writable(root, mount) {
         Ok(()) => {
-            let per_file = if option == "dax=inode" { ", for files that have the DAX attribute" } else { "" };
+            let per_file =
+                if option == "dax=inode" { ", for files that have the DAX attribute" } else { "" };
             let why = format!("{} mounted with {option}{per_file}; {}", mount.fs, region.explain());
             Target::new(TargetKind::Dax, name, why)
         }

@@ -66,9 +66,12 @@ impl Region {
         }
         match (self.persistence_domain.as_deref(), self.provider.as_deref()) {
             (_, Some("e820")) => {
-                "carved out of DRAM by memmap=: it behaves like persistent memory and keeps nothing".into()
+                "carved out of DRAM by memmap=: it behaves like persistent memory and keeps nothing"
+                    .into()
             }
-            (Some("cpu_cache"), _) => "stores survive power loss once globally visible (eADR)".into(),
+            (Some("cpu_cache"), _) => {
+                "stores survive power loss once globally visible (eADR)".into()
+            }
             (Some("memory_controller"), _) => {
                 "stores survive power loss once flushed to the memory controller (ADR)".into()
             }
@@ -86,7 +89,8 @@ pub(super) fn region_of(root: &FsRoot, device: &str) -> Region {
     let read = |path: &std::path::Path, name: &str| root.read_opt(path.join(name));
     for dir in device.ancestors() {
         region.node = region.node.or_else(|| read(dir, "numa_node")?.parse().ok());
-        region.persistence_domain = region.persistence_domain.or_else(|| read(dir, "persistence_domain"));
+        region.persistence_domain =
+            region.persistence_domain.or_else(|| read(dir, "persistence_domain"));
         region.provider = region.provider.or_else(|| read(dir, "provider"));
         region.origin = region.origin.or_else(|| Origin::of(dir));
     }
@@ -176,7 +180,8 @@ fn devdax_target(root: &FsRoot, device: &DaxDevice, topology: &Topology) -> Targ
                     format!("in system-ram mode: its memory is that of node:{node}")
                 }
                 Some(node) => format!(
-                    "in system-ram mode, for node {node}, which is not there: bring its memory online (daxctl \
+                    "in system-ram mode, for node {node}, which is not there: bring its memory \
+                     online (daxctl \
                      online-memory {})",
                     device.name
                 ),
@@ -187,7 +192,8 @@ fn devdax_target(root: &FsRoot, device: &DaxDevice, topology: &Topology) -> Targ
         _ => Target::unusable(
             TargetKind::Devdax,
             name,
-            "no driver is bound to it; bind device_dax with daxctl reconfigure-device --mode=devdax",
+            "no driver is bound to it; bind device_dax with daxctl reconfigure-device \
+             --mode=devdax",
         ),
     };
     Target {
@@ -204,7 +210,10 @@ fn accessible(root: &FsRoot, device: &str) -> Result<(), String> {
     if root.is_host()
         && let Err(error) = access(format!("/dev/{device}"), Access::READ_OK | Access::WRITE_OK)
     {
-        return Err(format!("this process may not open /dev/{device}: {}", std::io::Error::from(error)));
+        return Err(format!(
+            "this process may not open /dev/{device}: {}",
+            std::io::Error::from(error)
+        ));
     }
     Ok(())
 }

@@ -43,7 +43,8 @@ pub struct Target {
     /// How far a store must get to survive power loss, in the kernel's words: `cpu_cache`
     /// (eADR), `memory_controller` (ADR); nothing where the kernel does not know.
     pub persistence_domain: Option<String>,
-    /// Whether a device that maps memory directly is known to keep nothing without power, as HBM and volatile CXL memory.
+    /// Whether a device that maps memory directly is known to keep nothing without power, as HBM
+    /// and volatile CXL memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub volatile: bool,
     /// Whether an experiment can write to it now.
@@ -73,7 +74,11 @@ impl Target {
         }
     }
 
-    pub(crate) fn unusable(kind: TargetKind, name: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(crate) fn unusable(
+        kind: TargetKind,
+        name: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
         Self { usable: false, ..Self::new(kind, name, why) }
     }
 }

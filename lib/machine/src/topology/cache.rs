@@ -83,7 +83,9 @@ pub(super) fn read(
             without.insert(cpu);
         }
         for index in indices {
-            let Some((cache, sharers)) = read_one(root, &format!("{dir}/index{index}"), cpu, online) else {
+            let Some((cache, sharers)) =
+                read_one(root, &format!("{dir}/index{index}"), cpu, online)
+            else {
                 continue;
             };
             if matches!(sharers, Sharers::Unknown) {
@@ -100,7 +102,10 @@ pub(super) fn read(
         notes.push(format!("the kernel shows no caches of {}", without.named()));
     }
     if !unshared.is_empty() {
-        notes.push(format!("the kernel does not tell which CPUs share the caches of {}", unshared.named()));
+        notes.push(format!(
+            "the kernel does not tell which CPUs share the caches of {}",
+            unshared.named()
+        ));
     }
     contradictions.extend(contradictory(&found));
     caches.sort_by_key(|cache| (cache.level, cache.kind, cache.cpus.first()));
@@ -134,18 +139,25 @@ fn contradictory(found: &BTreeMap<(u8, CacheKind), Vec<Found>>) -> Vec<Contradic
     for ((level, kind), all) in found {
         let (cache, sets) = (name(*level, *kind), sets(all));
         for cpus in contradiction::disagreements(&sets) {
-            let text =
-                format!("the kernel's lists of the CPUs that share an {cache} disagree for {}", cpus.named());
+            let text = format!(
+                "the kernel's lists of the CPUs that share an {cache} disagree for {}",
+                cpus.named()
+            );
             disputed = disputed.union(&cpus);
             add(cpus, text);
         }
         let lacking = all.iter().filter_map(|(cpu, _, sharers)| match sharers {
-            Sharers::Without(cpus) => Some((CpuSet::single(*cpu), cpus.union(&CpuSet::single(*cpu)))),
+            Sharers::Without(cpus) => {
+                Some((CpuSet::single(*cpu), cpus.union(&CpuSet::single(*cpu))))
+            }
             _ => None,
         });
         let lacking = lacking.reduce(|all, one| (all.0.union(&one.0), all.1.union(&one.1)));
         if let Some((own, cpus)) = lacking {
-            add(cpus, contradiction::not_in_own_list(&own, &format!("the CPUs that share an {cache}")));
+            add(
+                cpus,
+                contradiction::not_in_own_list(&own, &format!("the CPUs that share an {cache}")),
+            );
         }
         for (cpus, text) in properties_that_differ(&cache, all) {
             add(cpus, text);
@@ -154,8 +166,9 @@ fn contradictory(found: &BTreeMap<(u8, CacheKind), Vec<Found>>) -> Vec<Contradic
     // A cache holds what the caches before it hold, of each CPU that shares them.
     for ((level, kind), inner) in found {
         let mut split: BTreeMap<CpuSet, u8> = BTreeMap::new();
-        for ((outer_level, _), outer) in
-            found.iter().filter(|((outer, of), _)| outer > level && (of == kind || *of == CacheKind::Unified))
+        for ((outer_level, _), outer) in found
+            .iter()
+            .filter(|((outer, of), _)| outer > level && (of == kind || *of == CacheKind::Unified))
         {
             let (inner, outer) = (sets(inner), sets(outer));
             for (cpu, cpus) in inner.into_iter().filter(|(cpu, _)| !disputed.contains(*cpu)) {
@@ -165,7 +178,8 @@ fn contradictory(found: &BTreeMap<(u8, CacheKind), Vec<Found>>) -> Vec<Contradic
             }
         }
         for (cpus, outer) in split {
-            let text = format!("{} share an {} but not the L{outer}", cpus.named(), name(*level, *kind));
+            let text =
+                format!("{} share an {} but not the L{outer}", cpus.named(), name(*level, *kind));
             add(cpus, text);
         }
     }
@@ -189,10 +203,15 @@ fn properties_that_differ(name: &str, all: &[Found]) -> Vec<(CpuSet, String)> {
             }
         }
         for (cpus, values) in by_cache.into_iter().filter(|(_, values)| values.len() > 1) {
-            let values: Vec<String> =
-                values.into_iter().map(|(value, by)| format!("{value} by {}", by.named())).collect();
-            let text =
-                format!("the {property} of the {name} of {} is {}", cpus.named(), values.join(" and "));
+            let values: Vec<String> = values
+                .into_iter()
+                .map(|(value, by)| format!("{value} by {}", by.named()))
+                .collect();
+            let text = format!(
+                "the {property} of the {name} of {} is {}",
+                cpus.named(),
+                values.join(" and ")
+            );
             differing.push((cpus.clone(), text));
         }
     }

@@ -66,7 +66,9 @@ pub(super) fn of_nodes(nodes: &[Node], fake: bool) -> Vec<Contradiction> {
                 by_distance.entry(distance).or_default().push(other);
             }
         }
-        for (distance, near) in by_distance.into_iter().filter(|&(distance, _)| distance < own || !fake) {
+        for (distance, near) in
+            by_distance.into_iter().filter(|&(distance, _)| distance < own || !fake)
+        {
             let others: CpuSet = near.iter().map(|other| other.id).collect();
             let others = format!("{} {others}", if others.len() == 1 { "node" } else { "nodes" });
             let text = match distance < own {
@@ -74,7 +76,9 @@ pub(super) fn of_nodes(nodes: &[Node], fake: bool) -> Vec<Contradiction> {
                     "node {} is nearer to {others} (distance {distance}) than to itself ({own})",
                     node.id
                 ),
-                false => format!("node {} is as near to {others} as to itself (distance {own})", node.id),
+                false => {
+                    format!("node {} is as near to {others} as to itself (distance {own})", node.id)
+                }
             };
             let cpus = near.iter().fold(node.cpus.clone(), |all, other| all.union(&other.cpus));
             found.push(Contradiction { relation: Relation::Node, cpus, text });
@@ -87,7 +91,11 @@ pub(super) fn of_nodes(nodes: &[Node], fake: bool) -> Vec<Contradiction> {
 const QUOTED: usize = 4;
 
 /// Package numbers that group CPUs in another way than the kernel's lists of packages.
-pub(super) fn of_packages(root: &FsRoot, packages: &[Package], online: &CpuSet) -> Vec<Contradiction> {
+pub(super) fn of_packages(
+    root: &FsRoot,
+    packages: &[Package],
+    online: &CpuSet,
+) -> Vec<Contradiction> {
     let of_package = |package: &Package| {
         let list = |id| cpu::package_list(root, id);
         let what = format!("physical_package_id {}", package.id);
@@ -99,7 +107,8 @@ pub(super) fn of_packages(root: &FsRoot, packages: &[Package], online: &CpuSet) 
 /// As [`of_packages`], for dies.
 pub(super) fn of_dies(root: &FsRoot, dies: &[Die], online: &CpuSet) -> Vec<Contradiction> {
     let of_die = |die: &Die| {
-        let package = die.package.map(|package| format!(" of package {package}")).unwrap_or_default();
+        let package =
+            die.package.map(|package| format!(" of package {package}")).unwrap_or_default();
         let what = format!("die_id {}{package}", die.id);
         grouped_otherwise(Relation::Die, &what, &die.cpus, online, |id| cpu::die_list(root, id))
     };

@@ -46,7 +46,8 @@ pub(super) type Sets = BTreeMap<CpuId, CpuSet>;
 pub(super) fn disagreements(sets: &Sets) -> Vec<CpuSet> {
     let mut groups: Vec<CpuSet> = Vec::new();
     for (cpu, set) in sets {
-        let disputed = set.iter().filter(|other| sets.get(other).is_some_and(|theirs| theirs != set));
+        let disputed =
+            set.iter().filter(|other| sets.get(other).is_some_and(|theirs| theirs != set));
         let all = disputed.fold(CpuSet::new(), |all, other| all.union(&CpuSet::single(other)));
         if all.is_empty() {
             continue;

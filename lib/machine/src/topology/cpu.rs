@@ -31,7 +31,9 @@ impl Lists {
             outcome => {
                 // Sandboxes without sysfs still show the processors in /proc/cpuinfo.
                 let (online, source) = match folders(root) {
-                    found if found.is_empty() => (processors(root.cpuinfo()), "in /proc/cpuinfo".into()),
+                    found if found.is_empty() => {
+                        (processors(root.cpuinfo()), "in /proc/cpuinfo".into())
+                    }
                     found => (found, format!("with a folder in {DIR}")),
                 };
                 if online.is_empty() {
@@ -57,7 +59,11 @@ impl Lists {
                 if !others.is_empty() {
                     let are = if others.len() == 1 { "is" } else { "are" };
                     let text = format!("{} {are} {what}, and not {name}", others.named());
-                    contradictions.push(Contradiction { relation: Relation::Cpu, cpus: others, text });
+                    contradictions.push(Contradiction {
+                        relation: Relation::Cpu,
+                        cpus: others,
+                        text,
+                    });
                 }
                 set.union(below)
             }
@@ -79,7 +85,10 @@ impl Lists {
             .unwrap_or_else(|| {
                 // Of another machine there is no "this process".
                 if root.is_host() {
-                    notes.push("/proc/self/status names no allowed CPUs: all online ones are assumed".into());
+                    notes.push(
+                        "/proc/self/status names no allowed CPUs: all online ones are assumed"
+                            .into(),
+                    );
                 }
                 online.clone()
             });
@@ -89,8 +98,9 @@ impl Lists {
 
 // CPUs that have a folder, except those that are switched off.
 fn folders(root: &FsRoot) -> CpuSet {
-    let runs =
-        |cpu: &CpuId| root.read_opt(format!("{DIR}/cpu{cpu}/online")).is_none_or(|online| online != "0");
+    let runs = |cpu: &CpuId| {
+        root.read_opt(format!("{DIR}/cpu{cpu}/online")).is_none_or(|online| online != "0")
+    };
     root.numbered(DIR, "cpu").into_iter().filter(runs).collect()
 }
 
@@ -134,7 +144,9 @@ pub(super) fn read(
             die,
             core,
             node: nodes.iter().find(|node| node.cpus.contains(id)).map(|node| node.id),
-            siblings: core.map(|core| cores[core].cpus.difference(&CpuSet::single(id))).unwrap_or_default(),
+            siblings: core
+                .map(|core| cores[core].cpus.difference(&CpuSet::single(id)))
+                .unwrap_or_default(),
             kind: None,
             max_khz: root.parse_opt(format!("{DIR}/cpu{id}/cpufreq/cpuinfo_max_freq")),
         });
@@ -148,7 +160,8 @@ fn number(root: &FsRoot, id: CpuId, name: &str) -> Option<u32> {
     u32::try_from(value).ok()
 }
 
-/// The number of a CPU's package; where firmware gives none, as on POWER and s390, the lowest CPU of the package.
+/// The number of a CPU's package; where firmware gives none, as on POWER and s390, the lowest CPU
+/// of the package.
 fn package(root: &FsRoot, id: CpuId) -> Option<u32> {
     number(root, id, "physical_package_id")
         .or_else(|| package_list(root, id).filter(|(_, cpus)| cpus.contains(id))?.1.first())
@@ -214,10 +227,12 @@ fn threads(
             unknown.insert(id);
         }
     }
-    contradictions.extend(contradiction::disagreements(&threads).into_iter().map(|cpus| Contradiction {
-        relation: Relation::Smt,
-        text: format!("the kernel's lists of SMT siblings of {} disagree", cpus.named()),
-        cpus,
+    contradictions.extend(contradiction::disagreements(&threads).into_iter().map(|cpus| {
+        Contradiction {
+            relation: Relation::Smt,
+            text: format!("the kernel's lists of SMT siblings of {} disagree", cpus.named()),
+            cpus,
+        }
     }));
     if !lacking.is_empty() {
         let text = contradiction::not_in_own_list(&lacking, "SMT siblings");
@@ -237,14 +252,20 @@ fn threads(
         threads.extend(core.iter().map(|id| (id, core.clone())).collect::<Vec<_>>());
     }
     if let Some((id, error)) = unreadable {
-        notes.push(format!("the SMT siblings of CPU {id}, and perhaps of others, cannot be read: {error}"));
+        notes.push(format!(
+            "the SMT siblings of CPU {id}, and perhaps of others, cannot be read: {error}"
+        ));
     }
     if !unknown.is_empty() {
-        notes.push(format!("the kernel shows neither the core nor the SMT siblings of {}", unknown.named()));
+        notes.push(format!(
+            "the kernel shows neither the core nor the SMT siblings of {}",
+            unknown.named()
+        ));
     }
     if !ambiguous.is_empty() {
         notes.push(format!(
-            "which of {} are SMT siblings is not known: the kernel gives them equal core numbers and no packages",
+            "which of {} are SMT siblings is not known: the kernel gives them equal core numbers \
+             and no packages",
             ambiguous.named()
         ));
     }

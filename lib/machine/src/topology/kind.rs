@@ -1,12 +1,13 @@
 //! Kinds of cores on hybrid processors.
 //!
-//! The kernel names them by a PMU for each kind. Where it has none (no driver, a copy without these folders), speeds and caches
-//! tell kinds apart: `base_frequency`, which is the same for all cores of a kind, or `nominal_perf` of ACPI's CPPC;
-//! `cpuinfo_max_freq`, or `highest_perf`; the sizes of both L1 caches, and of the L2 per core. Cores of one kind differ, too:
-//! favoured cores (Turbo Boost Max 3.0, AMD's preferred cores) reach a slightly higher maximum, Speed Select gives some a higher
-//! base, and boost can be off for some. So a base counts only if the L1 caches are not known to be alike, a maximum only if it is
-//! far below that of other cores, and neither if CPPC's values are about equal. Sizes of L3 do not count: AMD stacks cache on some
-//! of equal cores.
+//! The kernel names them by a PMU for each kind. Where it has none (no driver, a copy without these
+//! folders), speeds and caches tell kinds apart: `base_frequency`, which is the same for all cores
+//! of a kind, or `nominal_perf` of ACPI's CPPC; `cpuinfo_max_freq`, or `highest_perf`; the sizes of
+//! both L1 caches, and of the L2 per core. Cores of one kind differ, too: favoured cores (Turbo
+//! Boost Max 3.0, AMD's preferred cores) reach a slightly higher maximum, Speed Select gives some a
+//! higher base, and boost can be off for some. So a base counts only if the L1 caches are not known
+//! to be alike, a maximum only if it is far below that of other cores, and neither if CPPC's values
+//! are about equal. Sizes of L3 do not count: AMD stacks cache on some of equal cores.
 
 use crate::cpulist::{CpuId, CpuSet};
 use crate::root::FsRoot;
@@ -28,12 +29,13 @@ const BOOST: &str = "cpufreq/boost";
 const NOMINAL: &str = "acpi_cppc/nominal_perf";
 const HIGHEST: &str = "acpi_cppc/highest_perf";
 
-/// The share of the next higher base below which a core is of another kind. Chosen: bases of one kind are equal, and those of
-/// that processor are 3.0 and 2.2 GHz.
+/// The share of the next higher base below which a core is of another kind. Chosen: bases of one
+/// kind are equal, and those of that processor are 3.0 and 2.2 GHz.
 const BASE: f64 = 0.95;
 
-/// The share of the next higher maximum below which a core is of another kind. Chosen between what Intel publishes for the
-/// Core i9-13900K: 5.8, 5.7 and 5.4 GHz for its P-cores, favoured ones included, and 4.3 GHz for its E-cores.
+/// The share of the next higher maximum below which a core is of another kind. Chosen between what
+/// Intel publishes for the Core i9-13900K: 5.8, 5.7 and 5.4 GHz for its P-cores, favoured ones
+/// included, and 4.3 GHz for its E-cores.
 const MAXIMUM: f64 = 0.85;
 
 /// Sets the kind of all cores and CPUs, where there are several.
@@ -44,13 +46,15 @@ pub(super) fn assign(
     caches: &[Cache],
     contradictions: &mut Vec<Contradiction>,
 ) {
-    let pmu = |(name, kind)| Some((kind, root.parse_opt::<CpuSet>(format!("/sys/devices/{name}/cpus"))?));
+    let pmu =
+        |(name, kind)| Some((kind, root.parse_opt::<CpuSet>(format!("/sys/devices/{name}/cpus"))?));
     let pmus: Vec<(CoreKind, CpuSet)> = PMUS.into_iter().filter_map(pmu).collect();
     if pmus.len() > 1 {
         let doubtful = of_several(&pmus, contradictions);
         // Low-power cores can be named as efficient ones, too: they are both.
         let kind = |id| {
-            let named = pmus.iter().rev().find(|(_, cpus)| cpus.contains(id) && !doubtful.contains(id));
+            let named =
+                pmus.iter().rev().find(|(_, cpus)| cpus.contains(id) && !doubtful.contains(id));
             named.map(|(kind, _)| *kind)
         };
         cores.iter_mut().for_each(|core| core.kind = core.cpus.first().and_then(kind));
@@ -74,15 +78,20 @@ pub(super) fn assign(
 /// CPUs that PMUs of several kinds name.
 fn of_several(pmus: &[(CoreKind, CpuSet)], contradictions: &mut Vec<Contradiction>) -> CpuSet {
     let mut all = CpuSet::new();
-    let Some((_, fast)) = pmus.iter().find(|(kind, _)| *kind == CoreKind::Performance) else { return all };
+    let Some((_, fast)) = pmus.iter().find(|(kind, _)| *kind == CoreKind::Performance) else {
+        return all;
+    };
     for (kind, others) in pmus.iter().filter(|(kind, _)| *kind != CoreKind::Performance) {
         let cpus = fast.intersection(others);
         if cpus.is_empty() {
             continue;
         }
         all = all.union(&cpus);
-        let text =
-            format!("the kernel calls the cores of {} both P-cores and {}s", cpus.named(), kind.name());
+        let text = format!(
+            "the kernel calls the cores of {} both P-cores and {}s",
+            cpus.named(),
+            kind.name()
+        );
         contradictions.push(Contradiction { relation: Relation::Kind, cpus, text });
     }
     all
@@ -101,7 +110,8 @@ fn by_speed(
     let ranked = |speeds: Option<Vec<u64>>, share| speeds.map(|speeds| ranks(&speeds, share));
     let (base, maximum) = (speeds(BASE_FREQUENCY), speeds(MAX_FREQUENCY));
     let sizes: Option<Vec<_>> = cores.iter().map(|core| Sizes::of(core, cores, caches)).collect();
-    let alike = sizes.as_ref().is_some_and(|all| all.windows(2).all(|pair| pair[0].l1() == pair[1].l1()));
+    let alike =
+        sizes.as_ref().is_some_and(|all| all.windows(2).all(|pair| pair[0].l1() == pair[1].l1()));
     // Without turbo the maximum is the base once more.
     let repeated = alike && base == maximum;
     let boosted_alike = values(BOOST).is_none_or(|boost| one_value(&boost));
@@ -189,11 +199,13 @@ impl Sizes {
     }
 }
 
-/// 1 for efficient cores: a smaller L1 for data, and either a larger one for instructions or less L2.
+/// 1 for efficient cores: a smaller L1 for data, and either a larger one for instructions or less
+/// L2.
 fn ranks_of_caches(sizes: &[Sizes]) -> Vec<usize> {
     let Some(largest) = sizes.iter().max_by_key(|sizes| sizes.l1()) else { return Vec::new() };
     let less_l2 = |own: &Sizes| own.l2.zip(largest.l2).is_some_and(|(own, largest)| own < largest);
-    let efficient = |own: &Sizes| own.data < largest.data && (own.code > largest.code || less_l2(own));
+    let efficient =
+        |own: &Sizes| own.data < largest.data && (own.code > largest.code || less_l2(own));
     sizes.iter().map(|own| usize::from(efficient(own))).collect()
 }
 
@@ -202,18 +214,22 @@ fn opposite(sources: &[(&str, &[usize])], cores: &[Core]) -> Option<Contradictio
     for (at, (name, ranks)) in sources.iter().enumerate() {
         for (other_name, others) in &sources[at + 1..] {
             for a in 0..cores.len() {
-                let Some(b) = (0..cores.len()).find(|&b| ranks[a] < ranks[b] && others[a] > others[b]) else {
+                let Some(b) =
+                    (0..cores.len()).find(|&b| ranks[a] < ranks[b] && others[a] > others[b])
+                else {
                     continue;
                 };
                 let like = |core: usize| -> CpuSet {
-                    let same = |at: &usize| (ranks[*at], others[*at]) == (ranks[core], others[core]);
+                    let same =
+                        |at: &usize| (ranks[*at], others[*at]) == (ranks[core], others[core]);
                     (0..cores.len()).filter(same).flat_map(|at| cores[at].cpus.iter()).collect()
                 };
                 let (faster, slower) = (like(a), like(b));
                 return Some(Contradiction {
                     relation: Relation::Kind,
                     text: format!(
-                        "by {name}, {} should be faster than {}, and by {other_name} slower: no kinds of cores are \
+                        "by {name}, {} should be faster than {}, and by {other_name} slower: no \
+                         kinds of cores are \
                          shown",
                         faster.named(),
                         slower.named()
@@ -226,7 +242,8 @@ fn opposite(sources: &[(&str, &[usize])], cores: &[Core]) -> Option<Contradictio
     None
 }
 
-/// The rank of each speed, 0 for the highest: a new rank begins below `share` of the next higher speed.
+/// The rank of each speed, 0 for the highest: a new rank begins below `share` of the next higher
+/// speed.
 fn ranks(speeds: &[u64], share: f64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..speeds.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(speeds[at]));

@@ -63,7 +63,8 @@ pub struct Topology {
     pub fake_nodes: bool,
     /// What could not be learnt, in sentences.
     pub notes: Vec<String>,
-    /// Statements of the kernel about CPUs that cannot all be true. Datasets of earlier versions have none.
+    /// Statements of the kernel about CPUs that cannot all be true. Datasets of earlier versions
+    /// have none.
     #[serde(default)]
     pub contradictions: Vec<Contradiction>,
 }
@@ -77,9 +78,11 @@ impl Topology {
     pub fn read(root: &FsRoot) -> Result<Self, RootError> {
         let (mut notes, mut contradictions) = (Vec::new(), Vec::new());
         let lists = cpu::Lists::read(root, &mut notes, &mut contradictions)?;
-        let nodes = node::read(root, &lists.present, &lists.online, &mut notes, &mut contradictions);
+        let nodes =
+            node::read(root, &lists.present, &lists.online, &mut notes, &mut contradictions);
         let fake_nodes = node::fake(root, &mut notes);
-        let (mut cpus, mut cores) = cpu::read(root, &lists, &nodes, &mut notes, &mut contradictions);
+        let (mut cpus, mut cores) =
+            cpu::read(root, &lists, &nodes, &mut notes, &mut contradictions);
         let packages = cpu::group_packages(&cpus);
         let dies = cpu::group_dies(&cpus);
         let caches = cache::read(root, &lists.online, &mut notes, &mut contradictions);

@@ -26,14 +26,14 @@ pub struct Node {
     /// Whether the kernel says which CPUs it has.
     #[serde(default = "yes")]
     pub cpus_known: bool,
-    /// All of its memory: `MemTotal` of its `meminfo`; for the only possible node, if that is over 1/64 less, `MemTotal` of
-    /// `/proc/meminfo`. `None` if it has none, or if that is not known.
+    /// All of its memory: `MemTotal` of its `meminfo`; for the only possible node, if that is over
+    /// 1/64 less, `MemTotal` of `/proc/meminfo`. `None` if it has none, or if that is not known.
     pub memory: Option<Bytes>,
     /// Whether the kernel says how much memory it has.
     #[serde(default = "yes")]
     pub memory_known: bool,
-    /// Memory that nothing used when the topology was read (`MemFree`): less than what is available, since
-    /// caches that can be given up count as used.
+    /// Memory that nothing used when the topology was read (`MemFree`): less than what is
+    /// available, since caches that can be given up count as used.
     pub free: Option<Bytes>,
     /// Firmware's relative distance to each node, as (node, distance); 10 is the node itself.
     pub distances: Vec<(u32, u32)>,
@@ -68,11 +68,14 @@ pub(super) fn read(
 ) -> Vec<Node> {
     let ids = root.numbered(DIR, "node");
     if ids.is_empty() {
-        notes.push(format!("{DIR} shows no NUMA nodes: every CPU is as near to all memory as far as known"));
+        notes.push(format!(
+            "{DIR} shows no NUMA nodes: every CPU is as near to all memory as far as known"
+        ));
     }
     // A distance line names the online nodes in order, whatever their numbers.
     let mut unknown = Unknown::new();
-    let mut nodes: Vec<Node> = ids.iter().map(|&id| read_one(root, id, &ids, online, &mut unknown)).collect();
+    let mut nodes: Vec<Node> =
+        ids.iter().map(|&id| read_one(root, id, &ids, online, &mut unknown)).collect();
     notes.extend(unknown.into_iter().map(|((what, why), nodes)| {
         let noun = if nodes.len() == 1 { "node" } else { "nodes" };
         format!("the {what} of {noun} {nodes} {why}")
@@ -86,7 +89,11 @@ pub(super) fn read(
     let of_nodes = nodes.iter().fold(CpuSet::new(), |all, node| all.union(&node.cpus));
     let outside = online.difference(&of_nodes);
     if !nodes.is_empty() && !outside.is_empty() && nodes.iter().all(|node| node.cpus_known) {
-        notes.push(format!("the node of {} is not known: no node names {}", outside.named(), them(&outside)));
+        notes.push(format!(
+            "the node of {} is not known: no node names {}",
+            outside.named(),
+            them(&outside)
+        ));
     }
     nodes
 }
@@ -94,7 +101,8 @@ pub(super) fn read(
 /// What is not known of which nodes, as `CPUs` and `are not known: ...`.
 type Unknown = BTreeMap<(&'static str, String), CpuSet>;
 
-/// CPUs in lists of nodes that there cannot be. Old kernels list CPUs that are possible and not present.
+/// CPUs in lists of nodes that there cannot be. Old kernels list CPUs that are possible and not
+/// present.
 fn of_impossible_cpus(root: &FsRoot, present: &CpuSet, nodes: &mut [Node]) -> Vec<Contradiction> {
     let list = |name: &str| root.parse_opt::<CpuSet>(format!("/sys/devices/system/cpu/{name}"));
     let Some(known) = list("possible").or_else(|| list("present")) else { return Vec::new() };
@@ -106,7 +114,8 @@ fn of_impossible_cpus(root: &FsRoot, present: &CpuSet, nodes: &mut [Node]) -> Ve
         }
         node.cpus_known &= !node.without_cpus();
         let verb = if impossible.len() == 1 { "is" } else { "are" };
-        let text = format!("node {} names {}, which {verb} not possible", node.id, impossible.named());
+        let text =
+            format!("node {} names {}, which {verb} not possible", node.id, impossible.named());
         Some(Contradiction { relation: Relation::Node, cpus: impossible, text })
     };
     nodes.iter_mut().filter_map(impossible_of).collect()
@@ -116,7 +125,8 @@ fn them(cpus: &CpuSet) -> &'static str {
     if cpus.len() == 1 { "it" } else { "them" }
 }
 
-// The kernel's lists name online CPUs only. Links between the folders of nodes and CPUs remain when a CPU is switched off.
+// The kernel's lists name online CPUs only. Links between the folders of nodes and CPUs remain when
+// a CPU is switched off.
 fn find_offline(root: &FsRoot, nodes: &mut [Node], offline: &CpuSet, notes: &mut Vec<String>) {
     for cpu in offline.iter() {
         let of = root.numbered(format!("/sys/devices/system/cpu/cpu{cpu}"), "node");
@@ -125,14 +135,16 @@ fn find_offline(root: &FsRoot, nodes: &mut [Node], offline: &CpuSet, notes: &mut
         });
     }
     for node in nodes.iter_mut() {
-        let linked: CpuSet = root.numbered(format!("{DIR}/node{}", node.id), "cpu").into_iter().collect();
+        let linked: CpuSet =
+            root.numbered(format!("{DIR}/node{}", node.id), "cpu").into_iter().collect();
         node.offline = node.offline.union(&linked.intersection(offline));
     }
     let unlinked = nodes.iter().fold(offline.clone(), |rest, node| rest.difference(&node.offline));
     for node in nodes.iter_mut().filter(|node| node.without_cpus() && !unlinked.is_empty()) {
         node.cpus_known = false;
         notes.push(format!(
-            "whether node {} has CPUs is not known: none is online, and no link shows the node of {}, which {} offline",
+            "whether node {} has CPUs is not known: none is online, and no link shows the node of \
+             {}, which {} offline",
             node.id,
             unlinked.named(),
             if unlinked.len() == 1 { "is" } else { "are" }
@@ -140,7 +152,8 @@ fn find_offline(root: &FsRoot, nodes: &mut [Node], offline: &CpuSet, notes: &mut
     }
 }
 
-/// `numa=fake=` on the kernel's command line, which divides the machine into nodes that hardware does not have.
+/// `numa=fake=` on the kernel's command line, which divides the machine into nodes that hardware
+/// does not have.
 pub(super) fn fake(root: &FsRoot, notes: &mut Vec<String>) -> bool {
     let line = root.read_opt("/proc/cmdline").unwrap_or_default();
     let option = line.split_whitespace().find(|word| word.starts_with("numa=fake="));
@@ -153,14 +166,16 @@ pub(super) fn fake(root: &FsRoot, notes: &mut Vec<String>) -> bool {
     option.is_some()
 }
 
-// A node counts the pages that its zones manage by now, /proc/meminfo all that there are: in a guest whose
-// memory is set up as it is touched the two differ by gigabytes. `doctor` and the list of targets go by
-// /proc/meminfo, and so does a node that has all of the memory: the only one that there can be.
+// A node counts the pages that its zones manage by now, /proc/meminfo all that there are: in a
+// guest whose memory is set up as it is touched the two differ by gigabytes. `doctor` and the list
+// of targets go by /proc/meminfo, and so does a node that has all of the memory: the only one that
+// there can be.
 fn reconcile(root: &FsRoot, nodes: &mut [Node], notes: &mut Vec<String>) {
     let meminfo = root.read_opt("/proc/meminfo").unwrap_or_default();
     let Some(all) = field_kib(&meminfo, "MemTotal").map(Bytes) else { return };
     let sum: u64 = nodes.iter().filter_map(|node| node.memory).map(|memory| memory.0).sum();
-    if sum == 0 || sum.abs_diff(all.0) <= all.0 / 64 || nodes.iter().any(|node| !node.memory_known) {
+    if sum == 0 || sum.abs_diff(all.0) <= all.0 / 64 || nodes.iter().any(|node| !node.memory_known)
+    {
         return;
     }
     let possible: Option<CpuSet> = root.parse_opt(format!("{DIR}/possible"));
@@ -179,9 +194,15 @@ fn reconcile(root: &FsRoot, nodes: &mut [Node], notes: &mut Vec<String>) {
     }
     let sum = Bytes(sum);
     notes.push(if more {
-        format!("the nodes' memory adds up to {sum} by {DIR}, which is more than the {all} of /proc/meminfo")
+        format!(
+            "the nodes' memory adds up to {sum} by {DIR}, which is more than the {all} of \
+                 /proc/meminfo"
+        )
     } else {
-        format!("the nodes' memory adds up to {sum} by {DIR}, and /proc/meminfo has {all}: which node has the rest is not known")
+        format!(
+            "the nodes' memory adds up to {sum} by {DIR}, and /proc/meminfo has {all}: which \
+                 node has the rest is not known"
+        )
     });
 }
 
@@ -230,5 +251,15 @@ fn read_one(root: &FsRoot, id: u32, ids: &[u32], online: &CpuSet, unknown: &mut 
     let (cpus_known, memory_known) = (cpus.is_some(), total.is_some());
     let all = cpus.unwrap_or_default();
     let (cpus, offline) = (all.intersection(online), all.difference(online));
-    Node { id, cpus, offline, cpus_known, memory, memory_known, free, distances, memory_only: false }
+    Node {
+        id,
+        cpus,
+        offline,
+        cpus_known,
+        memory,
+        memory_known,
+        free,
+        distances,
+        memory_only: false,
+    }
 }

@@ -36,20 +36,25 @@ impl Topology {
         })
     }
 
-    /// Two cores of different nodes: of different packages if there are such, and otherwise of one package that has several
-    /// nodes (sub-NUMA clusters).
+    /// Two cores of different nodes: of different packages if there are such, and otherwise of one
+    /// package that has several nodes (sub-NUMA clusters).
     pub fn pairs_remote(&self, among: &CpuSet) -> Vec<(CpuId, CpuId)> {
-        let mut pairs = self.pairs_of_cores(among, |a, b| match (self.node_of(a), self.node_of(b)) {
-            (Some(a), Some(b)) => a != b,
-            _ => false,
-        });
+        let mut pairs =
+            self.pairs_of_cores(among, |a, b| match (self.node_of(a), self.node_of(b)) {
+                (Some(a), Some(b)) => a != b,
+                _ => false,
+            });
         if pairs.iter().any(|&(a, b)| self.different_packages(a, b)) {
             pairs.retain(|&(a, b)| self.different_packages(a, b));
         }
         pairs
     }
 
-    fn pairs_of_cores(&self, among: &CpuSet, fits: impl Fn(CpuId, CpuId) -> bool) -> Vec<(CpuId, CpuId)> {
+    fn pairs_of_cores(
+        &self,
+        among: &CpuSet,
+        fits: impl Fn(CpuId, CpuId) -> bool,
+    ) -> Vec<(CpuId, CpuId)> {
         let cpus = self.primaries(&among.intersection(&self.usable()));
         let mut pairs = Vec::new();
         for a in cpus.iter() {

@@ -39,7 +39,8 @@ impl Topology {
 
     /// Whether the kernel contradicts itself about how near two CPUs are to each other.
     pub fn doubtful(&self, a: CpuId, b: CpuId) -> bool {
-        let both = self.contradictions.iter().filter(|one| one.cpus.contains(a) && one.cpus.contains(b));
+        let both =
+            self.contradictions.iter().filter(|one| one.cpus.contains(a) && one.cpus.contains(b));
         both.into_iter().any(|one| !matches!(one.relation, Relation::Cpu | Relation::Kind))
     }
 
@@ -100,7 +101,8 @@ impl Topology {
 
     pub(super) fn primaries(&self, among: &CpuSet) -> CpuSet {
         let lowest_of_core = |cpu: &CpuId| {
-            self.core_of(*cpu).is_none_or(|core| core.cpus.intersection(among).first() == Some(*cpu))
+            self.core_of(*cpu)
+                .is_none_or(|core| core.cpus.intersection(among).first() == Some(*cpu))
         };
         among.iter().filter(lowest_of_core).collect()
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::{CacheKind, CoreKind, Topology};
 
 impl Topology {
-    /// One line such as `2 sockets x 16 cores x 2 threads, L1d 32KiB, L2 1MiB, L3 2 x 22MiB, 2 NUMA nodes`.
+    /// One line such as `2 sockets x 16 cores x 2 threads, L1d 32KiB, L2 1MiB, L3 2 x 22MiB, 2 NUMA
+    /// nodes`.
     pub fn summary(&self) -> String {
         let mut parts = vec![self.processors()];
         if !self.offline.is_empty() {
@@ -13,12 +14,17 @@ impl Topology {
         }
         let denied = self.online.difference(&self.allowed);
         if !denied.is_empty() {
-            parts.push(format!("this process may use {} of {}", self.usable().len(), self.online.len()));
+            parts.push(format!(
+                "this process may use {} of {}",
+                self.usable().len(),
+                self.online.len()
+            ));
         }
         parts.extend(self.cache_parts());
         let without = self.nodes.iter().filter(|node| node.without_cpus()).count();
         if self.nodes.len() > 1 {
-            let without = if without > 0 { format!(", {without} without CPUs") } else { String::new() };
+            let without =
+                if without > 0 { format!(", {without} without CPUs") } else { String::new() };
             parts.push(format!("{} NUMA nodes{without}", self.nodes.len()));
         }
         parts.join(", ")
@@ -60,7 +66,9 @@ impl Topology {
             by_size.entry((cache.level, cache.kind, cache.size)).or_default().push(cache);
         }
         let one_core = |cpus: &crate::cpulist::CpuSet| {
-            cpus.first().and_then(|cpu| self.core_of(cpu)).is_some_and(|core| cpus.is_subset(&core.cpus))
+            cpus.first()
+                .and_then(|cpu| self.core_of(cpu))
+                .is_some_and(|core| cpus.is_subset(&core.cpus))
         };
         by_size
             .into_iter()

@@ -24,7 +24,10 @@ fn two_sockets_with_interleaved_numbers() {
     assert_eq!(topology.node_of(33), Some(1));
     assert_eq!(topology.cores.len(), 32);
     assert_eq!(topology.primary_threads(), set("0-31"));
-    assert_eq!((topology.l2_size(5), topology.llc_size(5)), (Some(Bytes::mib(1)), Some(Bytes::mib(22))));
+    assert_eq!(
+        (topology.l2_size(5), topology.llc_size(5)),
+        (Some(Bytes::mib(1)), Some(Bytes::mib(22)))
+    );
     assert_eq!(topology.llc(1).unwrap().ways, Some(11));
     assert_eq!(topology.caches.iter().filter(|cache| cache.level == 1).count(), 64);
     assert_eq!(topology.node(0).unwrap().distance(1), Some(21));
@@ -105,7 +108,11 @@ fn a_small_virtual_machine() {
     assert!(topology.pairs_smt(&topology.usable()).is_empty());
     assert_eq!(topology.pairs_llc(&topology.usable()), [(0, 1)]);
     assert_eq!(topology.cpu(0).unwrap().max_khz, None);
-    assert!(topology.summary().starts_with("1 socket x 2 cores x 1 thread, "), "{}", topology.summary());
+    assert!(
+        topology.summary().starts_with("1 socket x 2 cores x 1 thread, "),
+        "{}",
+        topology.summary()
+    );
 }
 
 #[test]
@@ -171,7 +178,9 @@ fn the_memory_is_that_of_proc_meminfo() {
         (topology.nodes[0].memory, topology.nodes[0].free),
         (Some(Bytes::gib(24)), Some(Bytes::gib(17)))
     );
-    assert!(!topology.notes.iter().any(|note| note.contains("MemTotal") || note.contains("adds up")));
+    assert!(
+        !topology.notes.iter().any(|note| note.contains("MemTotal") || note.contains("adds up"))
+    );
     // Which of several nodes has the rest is not told, and so it is said.
     let two = fixtures::xeon_2s64t();
     let before = read(&two);
@@ -180,7 +189,10 @@ fn the_memory_is_that_of_proc_meminfo() {
     let topology = read(&two);
     assert_eq!(topology.nodes, before.nodes);
     let note = topology.notes.iter().find(|note| note.contains("adds up")).unwrap();
-    assert!(note.contains("adds up to 192GiB") && note.contains("/proc/meminfo has 256GiB"), "{note}");
+    assert!(
+        note.contains("adds up to 192GiB") && note.contains("/proc/meminfo has 256GiB"),
+        "{note}"
+    );
 }
 
 // A copy of a machine's files that shows one of its nodes: it has what its own meminfo says.
@@ -250,7 +262,11 @@ fn unknown_cpus_and_memory_of_a_node_are_not_none() {
     }
     assert!(topology.nodes[0].memory_known && !topology.nodes[1].memory_known);
     for part in ["neither cpulist nor cpumap", "holds 'garbage'", "memory of node 1 is not known"] {
-        assert!(topology.notes.iter().any(|note| note.contains(part)), "{part}: {:?}", topology.notes);
+        assert!(
+            topology.notes.iter().any(|note| note.contains(part)),
+            "{part}: {:?}",
+            topology.notes
+        );
     }
 }
 
@@ -271,7 +287,11 @@ fn an_unreadable_list_of_online_cpus_is_not_missing() {
     machine.write("/sys/devices/system/cpu/online", "abc\n");
     let topology = read(&machine);
     assert_eq!(topology.online, set("0-1"));
-    assert!(topology.notes.iter().any(|note| note.contains("online holds 'abc'")), "{:?}", topology.notes);
+    assert!(
+        topology.notes.iter().any(|note| note.contains("online holds 'abc'")),
+        "{:?}",
+        topology.notes
+    );
 }
 
 #[test]
@@ -290,7 +310,8 @@ fn packages_without_numbers_are_told_apart_by_their_cpus() {
         let word = if cpu % 2 == 0 { "55555555" } else { "aaaaaaaa" };
         machine.write(format!("{dir}/core_siblings"), format!("{word},{word}\n"));
     }
-    let packages: Vec<(u32, usize)> = read(&machine).packages.iter().map(|p| (p.id, p.cpus.len())).collect();
+    let packages: Vec<(u32, usize)> =
+        read(&machine).packages.iter().map(|p| (p.id, p.cpus.len())).collect();
     assert_eq!(packages, [(0, 32), (1, 32)]);
 }
 
@@ -300,7 +321,9 @@ fn caches_of_levels_that_there_cannot_be_are_left_out() {
     let before = read(&machine).caches;
     for (index, level) in [(20, 0), (21, 255)] {
         let dir = format!("/sys/devices/system/cpu/cpu0/cache/index{index}");
-        machine.write(format!("{dir}/type"), "Unified\n").write(format!("{dir}/level"), format!("{level}\n"));
+        machine
+            .write(format!("{dir}/type"), "Unified\n")
+            .write(format!("{dir}/level"), format!("{level}\n"));
     }
     assert_eq!(read(&machine).caches, before);
 }
@@ -371,7 +394,10 @@ fn lists_of_siblings_and_of_sharers_that_disagree_are_contradictions() {
             "the kernel's lists of the CPUs that share an L2 disagree for CPUs 2,34,36",
         ),
     ];
-    assert_eq!(contradictions(&machine), expected.map(|(what, cpus, text)| (what, cpus.into(), text.into())));
+    assert_eq!(
+        contradictions(&machine),
+        expected.map(|(what, cpus, text)| (what, cpus.into(), text.into()))
+    );
 }
 
 #[test]
@@ -416,7 +442,9 @@ fn machine_of(speeds: &[Speeds], l1: &[(u64, u64)]) -> FixtureTree {
         let Some((data, code)) = l1.get(cpu) else { continue };
         for (index, kind, kib) in [(0, "Data", data), (1, "Instruction", code)] {
             let dir = format!("{dir}/cache/index{index}");
-            machine.write(format!("{dir}/level"), "1\n").write(format!("{dir}/type"), format!("{kind}\n"));
+            machine
+                .write(format!("{dir}/level"), "1\n")
+                .write(format!("{dir}/type"), format!("{kind}\n"));
             machine.write(format!("{dir}/size"), format!("{kib}K\n"));
         }
     }
@@ -453,7 +481,11 @@ fn kinds_of_cores_are_recognised_by_speeds() {
     let (p, e) = ((48, 32), (32, 64));
     for (speeds, l1, expected) in [
         // Alder Lake: base and maximum, each alone and together.
-        (&[(BASE, &[1900, 1900, 1400, 1400][..]), (MAX, &[5000, 5000, 3900, 3900])][..], vec![], "PPEE"),
+        (
+            &[(BASE, &[1900, 1900, 1400, 1400][..]), (MAX, &[5000, 5000, 3900, 3900])][..],
+            vec![],
+            "PPEE",
+        ),
         (&[(BASE, &[1900, 1400, 1400])], vec![], "PEE"),
         (&[(MAX, &[3900, 5000, 5000])], vec![], "EPP"),
         (&[(BASE, &[1900, 1900, 1400]), (MAX, &[5000, 5000, 3900])], vec![p, p, e], "PPE"),
@@ -500,7 +532,10 @@ fn equal_cores_of_which_some_have_no_boost_are_of_one_kind() {
     let alike = vec![(32, 32); 3];
     for (speeds, l1) in [
         // Speed Select without turbo: the maximum is the base.
-        (&[(BASE, &[2800, 2800, 2100][..]), (MAX, &[2800, 2800, 2100]), (HIGHEST, &[35; 3])][..], &alike[..]),
+        (
+            &[(BASE, &[2800, 2800, 2100][..]), (MAX, &[2800, 2800, 2100]), (HIGHEST, &[35; 3])][..],
+            &alike[..],
+        ),
         (&[(BASE, &[2800, 2800, 2100]), (MAX, &[2800, 2800, 2100])], &alike),
         (&[(BASE, &[2800, 2800, 2100]), (MAX, &[2800, 2800, 2100]), (HIGHEST, &[35; 3])], &[]),
         // Boost is off for the third, among AMD's preferred cores.
@@ -523,7 +558,9 @@ fn kinds_of_cores_are_recognised_by_caches() {
         for (cpus, kib) in caches {
             for cpu in set(cpus).iter() {
                 let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cache/index2");
-                machine.write(format!("{dir}/level"), "2\n").write(format!("{dir}/type"), "Unified\n");
+                machine
+                    .write(format!("{dir}/level"), "2\n")
+                    .write(format!("{dir}/type"), "Unified\n");
                 machine.write(format!("{dir}/size"), format!("{kib}K\n"));
                 machine.write(format!("{dir}/shared_cpu_list"), format!("{cpus}\n"));
             }
@@ -560,7 +597,8 @@ fn speeds_that_contradict_each_other_tell_no_kinds() {
         let machine = machine_of(speeds, &l1);
         assert_eq!(kinds_of(&machine), "--");
         let text = format!(
-            "by {}, CPU 0 should be faster than CPU 1, and by {} slower: no kinds of cores are shown",
+            "by {}, CPU 0 should be faster than CPU 1, and by {} slower: no kinds of cores are \
+             shown",
             sources.0, sources.1
         );
         assert_eq!(contradictions(&machine), [(Relation::Kind, "0-1".into(), text)]);
@@ -573,7 +611,10 @@ fn sockets_of_unequal_speeds_are_no_hybrid() {
     let machine = fixtures::xeon_2s64t();
     for cpu in 0..64 {
         let khz = if cpu % 2 == 0 { 2_300_000 } else { 1_800_000 };
-        machine.write(format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/base_frequency"), format!("{khz}\n"));
+        machine.write(
+            format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/base_frequency"),
+            format!("{khz}\n"),
+        );
     }
     assert!(read(&machine).cores.iter().all(|core| core.kind.is_none()));
 }
@@ -591,13 +632,17 @@ fn a_hybrid_laptop_is_recognised_without_its_pmus() {
 #[test]
 fn low_power_cores_are_a_third_kind() {
     let machine = fixtures::hybrid_laptop();
-    machine.write("/sys/devices/cpu_atom/cpus", "12-15\n").write("/sys/devices/cpu_lowpower/cpus", "16-17\n");
+    machine
+        .write("/sys/devices/cpu_atom/cpus", "12-15\n")
+        .write("/sys/devices/cpu_lowpower/cpus", "16-17\n");
     let topology = read(&machine);
     assert_eq!(topology.core_of(16).unwrap().kind, Some(CoreKind::LowPower));
     assert!(topology.summary().starts_with("6 P-cores + 4 E-cores + 2 LP-E-cores, 18 CPUs online"));
     let json = serde_json::to_value(&topology).unwrap();
     assert_eq!(json["cpus"][16]["kind"], "lowpower");
-    machine.write("/sys/devices/cpu_atom/cpus", "12\n").write("/sys/devices/cpu_lowpower/cpus", "13-17\n");
+    machine
+        .write("/sys/devices/cpu_atom/cpus", "12\n")
+        .write("/sys/devices/cpu_lowpower/cpus", "13-17\n");
     assert!(read(&machine).summary().starts_with("6 P-cores + 1 E-core + 5 LP-E-cores, "));
 }
 
@@ -606,7 +651,8 @@ fn the_summary_names_several_dies_and_one_offline_cpu() {
     let machine = fixtures::xeon_2s64t();
     for cpu in 0..64 {
         let die = cpu / 16 % 2;
-        machine.write(format!("/sys/devices/system/cpu/cpu{cpu}/topology/die_id"), format!("{die}\n"));
+        machine
+            .write(format!("/sys/devices/system/cpu/cpu{cpu}/topology/die_id"), format!("{die}\n"));
     }
     let summary = read(&machine).summary();
     assert!(summary.starts_with("2 sockets x 2 dies x 8 cores x 2 threads, "), "{summary}");
@@ -615,7 +661,8 @@ fn the_summary_names_several_dies_and_one_offline_cpu() {
     assert!(read(&vm).summary().contains(", 1 CPU offline (1), "), "{}", read(&vm).summary());
 }
 
-/// Two nodes in each package of the Xeon, as with sub-NUMA clusters: 0 and 2 in package 0, 1 and 3 in package 1.
+/// Two nodes in each package of the Xeon, as with sub-NUMA clusters: 0 and 2 in package 0, 1 and 3
+/// in package 1.
 fn sub_numa_clusters() -> FixtureTree {
     let machine = fixtures::xeon_2s64t();
     for node in 0..4_u32 {
@@ -648,7 +695,10 @@ fn a_node_that_is_nearer_than_itself_is_called_nearer() {
         "node 0 is nearer to node 1 (distance 5) than to itself (10)",
         "node 1 is nearer to node 0 (distance 5) than to itself (10)",
     ];
-    assert_eq!(contradictions(&machine), texts.map(|text| (Relation::Node, "0-63".into(), text.to_string())));
+    assert_eq!(
+        contradictions(&machine),
+        texts.map(|text| (Relation::Node, "0-63".into(), text.to_string()))
+    );
 }
 
 #[test]
@@ -666,7 +716,8 @@ fn cpus_that_no_node_names_are_noted() {
 #[test]
 fn package_numbers_and_lists_that_disagree_are_both_named() {
     let machine = fixtures::xeon_2s64t();
-    let (evens, odds): (CpuSet, CpuSet) = ((0..64).step_by(2).collect(), (1..64).step_by(2).collect());
+    let (evens, odds): (CpuSet, CpuSet) =
+        ((0..64).step_by(2).collect(), (1..64).step_by(2).collect());
     for cpu in 0..64 {
         let dir = format!("/sys/devices/system/cpu/cpu{cpu}/topology");
         machine.write(format!("{dir}/physical_package_id"), "0\n");
@@ -697,7 +748,8 @@ fn nodes_whose_cpus_are_offline_are_not_without_cpus() {
     // Nothing says whose the offline CPUs are.
     let topology = read(&machine);
     assert!(!topology.nodes[1].cpus_known && !topology.nodes[1].memory_only);
-    let note = "whether node 1 has CPUs is not known: none is online, and no link shows the node of CPUs";
+    let note =
+        "whether node 1 has CPUs is not known: none is online, and no link shows the node of CPUs";
     assert!(topology.notes[0].starts_with(note), "{:?}", topology.notes);
     // A link in either folder does.
     let odds: CpuSet = (1..64).step_by(2).collect();
@@ -719,7 +771,9 @@ fn nodes_whose_cpus_are_offline_are_not_without_cpus() {
 fn nodes_without_memory_and_cpus_are_counted() {
     let machine = fixtures::cxl_node();
     let dir = "/sys/devices/system/node/node3";
-    machine.write(format!("{dir}/cpulist"), "\n").write(format!("{dir}/meminfo"), "Node 3 MemTotal: 0 kB\n");
+    machine
+        .write(format!("{dir}/cpulist"), "\n")
+        .write(format!("{dir}/meminfo"), "Node 3 MemTotal: 0 kB\n");
     let topology = read(&machine);
     assert!(topology.nodes[3].without_cpus() && !topology.nodes[3].memory_only);
     assert!(topology.summary().ends_with("4 NUMA nodes, 2 without CPUs"), "{}", topology.summary());
@@ -735,8 +789,16 @@ fn nodes_that_the_command_line_makes_up_are_no_contradiction() {
     assert_eq!(contradictions(&machine).len(), 3);
     machine.write("/proc/cmdline", "root=/dev/sda1 numa=fake=2 quiet\n");
     let topology = read(&machine);
-    assert!(topology.fake_nodes && topology.contradictions.is_empty(), "{:?}", topology.contradictions);
-    assert!(topology.notes[0].contains("numa=fake=2 on the kernel's command line"), "{:?}", topology.notes);
+    assert!(
+        topology.fake_nodes && topology.contradictions.is_empty(),
+        "{:?}",
+        topology.contradictions
+    );
+    assert!(
+        topology.notes[0].contains("numa=fake=2 on the kernel's command line"),
+        "{:?}",
+        topology.notes
+    );
     machine.write("/sys/devices/system/node/node0/distance", "10 5\n");
     assert_eq!(contradictions(&machine).len(), 1);
 }
@@ -794,7 +856,10 @@ fn properties_of_one_cache_that_differ_are_contradictions() {
         "the size of the L3 of CPUs 0-3 is 4MiB by CPU 1 and 8MiB by CPUs 0,2-3",
         "the line size of the L3 of CPUs 0-3 is 128B by CPUs 2-3 and 64B by CPUs 0-1",
     ];
-    assert_eq!(contradictions(&machine), texts.map(|text| (Relation::Cache, "0-3".into(), text.into())));
+    assert_eq!(
+        contradictions(&machine),
+        texts.map(|text| (Relation::Cache, "0-3".into(), text.into()))
+    );
 }
 
 #[test]
@@ -803,7 +868,8 @@ fn die_numbers_against_lists_of_dies_are_contradictions() {
     cpu_file(&machine, "0-3", "topology/die_id", "0");
     cpu_file(&machine, "0-1", "topology/die_cpus_list", "0-1");
     cpu_file(&machine, "2-3", "topology/die_cpus_list", "2-3");
-    let text = "die_id 0 of package 0 groups CPUs 0-3, and die_cpus_list groups CPUs 0-1 and CPUs 2-3";
+    let text =
+        "die_id 0 of package 0 groups CPUs 0-3, and die_cpus_list groups CPUs 0-1 and CPUs 2-3";
     assert_eq!(contradictions(&machine), [(Relation::Die, "0-3".into(), text.into())]);
 }
 
@@ -816,7 +882,10 @@ fn lists_that_lack_their_own_cpu_are_contradictions() {
         (Relation::Smt, "2-3", "CPU 2 is not in its list of SMT siblings"),
         (Relation::Cache, "0-3", "CPU 2 is not in its list of the CPUs that share an L3"),
     ];
-    assert_eq!(contradictions(&machine), expected.map(|(of, cpus, text)| (of, cpus.into(), text.into())));
+    assert_eq!(
+        contradictions(&machine),
+        expected.map(|(of, cpus, text)| (of, cpus.into(), text.into()))
+    );
     let machine = four_cores();
     cpu_file(&machine, "0-3", "topology/package_cpus_list", "0-3");
     cpu_file(&machine, "2", "topology/package_cpus_list", "0-1,3");
@@ -842,14 +911,18 @@ fn cpus_that_are_online_or_of_a_node_and_not_present_are_contradictions() {
 #[test]
 fn cores_that_two_pmus_name_are_of_no_known_kind() {
     let machine = four_cores();
-    machine.write("/sys/devices/cpu_core/cpus", "0-2\n").write("/sys/devices/cpu_atom/cpus", "2-3\n");
+    machine
+        .write("/sys/devices/cpu_core/cpus", "0-2\n")
+        .write("/sys/devices/cpu_atom/cpus", "2-3\n");
     let text = "the kernel calls the cores of CPU 2 both P-cores and E-cores";
     assert_eq!(contradictions(&machine), [(Relation::Kind, "2".into(), text.into())]);
     assert_eq!(kinds_of(&machine), "PP-E");
     let summary = read(&machine).summary();
     assert!(summary.starts_with("2 P-cores + 1 E-core + 1 core of unknown kind, "), "{summary}");
     // Low-power cores are efficient ones, too.
-    machine.write("/sys/devices/cpu_core/cpus", "0-1\n").write("/sys/devices/cpu_lowpower/cpus", "3\n");
+    machine
+        .write("/sys/devices/cpu_core/cpus", "0-1\n")
+        .write("/sys/devices/cpu_lowpower/cpus", "3\n");
     assert_eq!((kinds_of(&machine), contradictions(&machine)), ("PPEL".into(), vec![]));
 }
 
@@ -860,7 +933,8 @@ fn distances_that_are_cut_off_or_damaged_are_not_known() {
     for (text, known) in [("10", 1), ("10 21 21", 0), ("x 21", 0), ("", 0)] {
         let topology = read(machine.write(file, format!("{text}\n")));
         assert_eq!(topology.nodes[0].distances.len(), known, "{text}");
-        let note = "the distances of node 0 are not all known: /sys/devices/system/node/nodeN/distance is";
+        let note =
+            "the distances of node 0 are not all known: /sys/devices/system/node/nodeN/distance is";
         assert_eq!(topology.notes, [format!("{note} '{text}' (numbers expected: 2)")]);
     }
 }
@@ -880,7 +954,8 @@ fn what_is_not_known_of_several_nodes_is_one_note() {
     for node in 0..2 {
         machine.remove(format!("/sys/devices/system/node/node{node}/meminfo"));
     }
-    let note = "the memory of nodes 0-1 is not known: /sys/devices/system/node/nodeN has no meminfo";
+    let note =
+        "the memory of nodes 0-1 is not known: /sys/devices/system/node/nodeN has no meminfo";
     assert_eq!(read(&machine).notes, [note]);
 }
 

@@ -30,9 +30,11 @@ impl Disk<'_> {
         ] {
             tree.write(format!("{dir}/queue/{file}"), format!("{text}\n"));
         }
-        tree.write(format!("{dir}/size"), "83886080\n").write(format!("{dir}/dev"), format!("{number}\n"));
+        tree.write(format!("{dir}/size"), "83886080\n")
+            .write(format!("{dir}/dev"), format!("{number}\n"));
         tree.write(format!("{dir}/stat"), STAT);
-        tree.link(format!("/sys/dev/block/{number}"), dir).link(format!("/sys/class/block/{name}"), dir);
+        tree.link(format!("/sys/dev/block/{number}"), dir)
+            .link(format!("/sys/class/block/{name}"), dir);
     }
 }
 
@@ -77,15 +79,22 @@ pub fn virtio() -> FixtureTree {
 pub fn crypt() -> FixtureTree {
     let tree = FixtureTree::empty("medium-crypt");
     let nvme = "/sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1";
-    Disk { dir: nvme, number: "259:0", write_cache: "write back", fua: "1", scheduler: "[none] mq-deadline" }
-        .write(&tree);
+    Disk {
+        dir: nvme,
+        number: "259:0",
+        write_cache: "write back",
+        fua: "1",
+        scheduler: "[none] mq-deadline",
+    }
+    .write(&tree);
     tree.write(format!("{nvme}/queue/atomic_write_unit_min_bytes"), "512\n")
         .write(format!("{nvme}/queue/atomic_write_unit_max_bytes"), "65536\n")
         .write(format!("{nvme}/device/model"), "EXAMPLE SSD 2TB                \n")
         .write(format!("{nvme}/device/transport"), "pcie\n");
     partition(&tree, nvme, "nvme0n1p2", "259:2");
     let dm = "/sys/devices/virtual/block/dm-0";
-    Disk { dir: dm, number: "252:0", write_cache: "write back", fua: "1", scheduler: "none" }.write(&tree);
+    Disk { dir: dm, number: "252:0", write_cache: "write back", fua: "1", scheduler: "none" }
+        .write(&tree);
     tree.write(format!("{dm}/dm/name"), "home\n")
         .write(format!("{dm}/dm/uuid"), "CRYPT-LUKS2-0123-home\n")
         .link(format!("{dm}/slaves/nvme0n1p2"), format!("{nvme}/nvme0n1p2"))
@@ -100,7 +109,8 @@ pub fn crypt() -> FixtureTree {
 /// ext4 on a RAID of two SATA disks, of which one states no volatile cache.
 pub fn raid(level: &str) -> FixtureTree {
     let tree = FixtureTree::empty("medium-raid");
-    let sd = |name: &str| format!("/sys/devices/pci0000:00/ata1/host0/target0:0:0/0:0:0:0/block/{name}");
+    let sd =
+        |name: &str| format!("/sys/devices/pci0000:00/ata1/host0/target0:0:0/0:0:0:0/block/{name}");
     for (name, number, cache) in [("sda", "8:0", "write back"), ("sdb", "8:16", "write through")] {
         let dir = sd(name);
         Disk { dir: &dir, number, write_cache: cache, fua: "0", scheduler: "[bfq]" }.write(&tree);
@@ -109,7 +119,8 @@ pub fn raid(level: &str) -> FixtureTree {
             .write(format!("{dir}/device/model"), "EXAMPLE DISK    \n");
     }
     let md = "/sys/devices/virtual/block/md0";
-    Disk { dir: md, number: "9:0", write_cache: "write back", fua: "1", scheduler: "none" }.write(&tree);
+    Disk { dir: md, number: "9:0", write_cache: "write back", fua: "1", scheduler: "none" }
+        .write(&tree);
     tree.write(format!("{md}/md/level"), format!("{level}\n"))
         .write(format!("{md}/md/raid_disks"), "2\n")
         .write(format!("{md}/md/degraded"), "0\n")
@@ -117,7 +128,10 @@ pub fn raid(level: &str) -> FixtureTree {
         .link(format!("{md}/slaves/sda"), sd("sda"))
         .link(format!("{md}/slaves/sdb"), sd("sdb"))
         .write("/sys/fs/ext4/md0/journal_task", "77\n")
-        .write("/proc/self/mountinfo", "27 1 9:0 / /srv rw - ext4 /dev/md0 rw,data=journal,commit=30\n");
+        .write(
+            "/proc/self/mountinfo",
+            "27 1 9:0 / /srv rw - ext4 /dev/md0 rw,data=journal,commit=30\n",
+        );
     tree
 }
 
@@ -125,7 +139,8 @@ pub fn raid(level: &str) -> FixtureTree {
 pub fn looped() -> FixtureTree {
     let tree = virtio();
     let dir = "/sys/devices/virtual/block/loop0";
-    Disk { dir, number: "7:0", write_cache: "write back", fua: "0", scheduler: "[none]" }.write(&tree);
+    Disk { dir, number: "7:0", write_cache: "write back", fua: "0", scheduler: "[none]" }
+        .write(&tree);
     tree.write(format!("{dir}/loop/backing_file"), "/images/disk.img\n")
         .write(format!("{dir}/loop/dio"), "0\n")
         .write("/images/disk.img", "")
@@ -171,12 +186,14 @@ pub fn btrfs() -> FixtureTree {
     let disks = [("sda", "8:0"), ("sdb", "8:16")];
     for (name, number) in disks {
         let dir = format!("/sys/devices/pci0000:00/ata1/block/{name}");
-        Disk { dir: &dir, number, write_cache: "write back", fua: "1", scheduler: "[none]" }.write(&tree);
+        Disk { dir: &dir, number, write_cache: "write back", fua: "1", scheduler: "[none]" }
+            .write(&tree);
         tree.link(format!("/sys/fs/btrfs/1234-abcd/devices/{name}"), &dir);
     }
     tree.folder("/sys/fs/btrfs/features").write(
         "/proc/self/mountinfo",
-        "27 1 0:33 /@home /home rw,relatime - btrfs /dev/sda rw,compress=zstd:3,discard=async,subvol=/@home\n",
+        "27 1 0:33 /@home /home rw,relatime - btrfs /dev/sda \
+         rw,compress=zstd:3,discard=async,subvol=/@home\n",
     );
     tree
 }

@@ -1,7 +1,7 @@
 //! Answers of HTTP/1, to `GET`.
 //!
-//! After RFC 9112: section 6.3 says how the length of a body is known, section 7.1 what chunks are, section 9.6 when
-//! the connection is closed.
+//! After RFC 9112: section 6.3 says how the length of a body is known, section 7.1 what chunks are,
+//! section 9.6 when the connection is closed.
 
 use httparse::Status;
 
@@ -47,7 +47,11 @@ impl Http {
 
     /// What an answer with this status is.
     pub fn outcome(&self) -> Outcome {
-        if self.status >= 400 { Outcome::Failed(Failure::Status(self.status)) } else { Outcome::Answered }
+        if self.status >= 400 {
+            Outcome::Failed(Failure::Status(self.status))
+        } else {
+            Outcome::Answered
+        }
     }
 
     pub fn feed(&mut self, bytes: &[u8]) -> Fed {
@@ -57,7 +61,9 @@ impl Http {
             let step = match self.state {
                 State::Head => self.head(rest),
                 State::Sized(left) => Ok(self.skip(rest, left, State::Sized, None)),
-                State::Chunk(left) => Ok(self.skip(rest, left, State::Chunk, Some(State::AfterChunk))),
+                State::Chunk(left) => {
+                    Ok(self.skip(rest, left, State::Chunk, Some(State::AfterChunk)))
+                }
                 State::ToClose => Ok((rest.len(), false)),
                 State::Size | State::AfterChunk | State::Trailer => self.line(rest),
             };
@@ -104,7 +110,9 @@ impl Http {
         let mut response = httparse::Response::new(&mut headers);
         let length = match response.parse(&held) {
             Ok(Status::Complete(length)) => length,
-            Ok(Status::Partial) if held.len() > LONGEST_HEAD => return Err("its head is longer than 64 KiB"),
+            Ok(Status::Partial) if held.len() > LONGEST_HEAD => {
+                return Err("its head is longer than 64 KiB");
+            }
             Ok(Status::Partial) => {
                 self.held = held;
                 return Ok((rest.len(), false));
@@ -120,11 +128,17 @@ impl Http {
     fn body(&mut self, response: &httparse::Response) -> Result<bool, &'static str> {
         self.status = response.code.unwrap_or_default();
         let values = |name: &'static str| {
-            let named = response.headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
-            named.flat_map(|header| header.value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
+            let named = response
+                .headers
+                .iter()
+                .filter(move |header| header.name.eq_ignore_ascii_case(name));
+            named
+                .flat_map(|header| header.value.split(|byte| *byte == b','))
+                .map(<[u8]>::trim_ascii)
         };
-        let says =
-            |name: &'static str, word: &[u8]| values(name).any(|value| value.eq_ignore_ascii_case(word));
+        let says = |name: &'static str, word: &[u8]| {
+            values(name).any(|value| value.eq_ignore_ascii_case(word))
+        };
         self.closes = says("connection", b"close")
             || (response.version == Some(0) && !says("connection", b"keep-alive"));
         match self.status {
@@ -135,12 +149,15 @@ impl Http {
             _ => {}
         }
         if let Some(last) = values("transfer-encoding").next_back() {
-            self.state = if last.eq_ignore_ascii_case(b"chunked") { State::Size } else { State::ToClose };
+            self.state =
+                if last.eq_ignore_ascii_case(b"chunked") { State::Size } else { State::ToClose };
         } else {
             let mut lengths = values("content-length").map(number);
             self.state = match lengths.next() {
                 None => State::ToClose,
-                Some(length) if lengths.any(|other| other != length) => return Err("it has two lengths"),
+                Some(length) if lengths.any(|other| other != length) => {
+                    return Err("it has two lengths");
+                }
                 Some(length) => State::Sized(length.ok_or("its Content-Length is not a number")?),
             };
         }

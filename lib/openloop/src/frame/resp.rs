@@ -1,12 +1,13 @@
 //! Answers in Redis's protocol, versions 2 and 3.
 //!
-//! After the specification "Redis serialization protocol": a first byte names the type, a line follows, and strings and
-//! aggregates continue after it.
+//! After the specification "Redis serialization protocol": a first byte names the type, a line
+//! follows, and strings and aggregates continue after it.
 
 use super::fed::Fed;
 use crate::answer::{Failure, Outcome};
 
-/// Bytes of a line: longer than any length, and than the errors and short strings that end with a line.
+/// Bytes of a line: longer than any length, and than the errors and short strings that end with a
+/// line.
 const LONGEST_LINE: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -32,7 +33,8 @@ impl Resp {
         let mut used = 0;
         loop {
             let rest = &bytes[used..];
-            let skipped = usize::try_from(self.string).map_or(rest.len(), |left| left.min(rest.len()));
+            let skipped =
+                usize::try_from(self.string).map_or(rest.len(), |left| left.min(rest.len()));
             (used, self.string) = (used + skipped, self.string - skipped as u64);
             if self.values == 0 && self.string == 0 {
                 let done = self.outcome;
@@ -56,11 +58,14 @@ impl Resp {
     fn value(&mut self) -> Option<()> {
         let line = std::mem::take(&mut self.line);
         let (kind, rest) = line.strip_suffix(b"\r\n")?.split_first()?;
-        let length = || std::str::from_utf8(rest).ok()?.parse::<i64>().ok().filter(|length| *length >= -1);
+        let length =
+            || std::str::from_utf8(rest).ok()?.parse::<i64>().ok().filter(|length| *length >= -1);
         let (children, string) = match kind {
             b'+' | b'-' | b':' | b'_' | b',' | b'#' | b'(' => (0, 0),
             // -1 is a missing string or array, of which nothing follows.
-            b'$' | b'!' | b'=' => (0, length()?.checked_add(2).filter(|bytes| *bytes > 1).unwrap_or(0)),
+            b'$' | b'!' | b'=' => {
+                (0, length()?.checked_add(2).filter(|bytes| *bytes > 1).unwrap_or(0))
+            }
             b'*' | b'~' => (length()?.max(0), 0),
             b'%' => (length()?.max(0).checked_mul(2)?, 0),
             _ => return None,
@@ -130,9 +135,14 @@ mod tests {
 
     #[test]
     fn other_protocols_are_failures() {
-        for answer in
-            ["HTTP/1.1 200 OK\r\n", "\r\n", "$x\r\n", "$-2\r\n", "+a\n", "*9223372036854775807000\r\n"]
-        {
+        for answer in [
+            "HTTP/1.1 200 OK\r\n",
+            "\r\n",
+            "$x\r\n",
+            "$-2\r\n",
+            "+a\n",
+            "*9223372036854775807000\r\n",
+        ] {
             assert_eq!(read(answer), Outcome::Failed(Failure::NotRedis), "{answer:?}");
         }
         let endless = Resp::default().feed(&vec![b'+'; LONGEST_LINE + 1]);

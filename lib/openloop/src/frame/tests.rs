@@ -2,8 +2,8 @@ use super::*;
 
 const ANSWERED: Option<Outcome> = Some(Outcome::Answered);
 
-// Reads a stream in pieces of every size, and gives the lengths and outcomes of its answers, which must not depend on
-// the pieces.
+// Reads a stream in pieces of every size, and gives the lengths and outcomes of its answers, which
+// must not depend on the pieces.
 fn answers(end: &End, stream: &[u8]) -> Vec<(usize, Outcome)> {
     let read = |piece: usize| {
         let (mut reader, mut found, mut length) = (Reader::new(end.clone()), Vec::new(), 0);
@@ -16,7 +16,8 @@ fn answers(end: &End, stream: &[u8]) -> Vec<(usize, Outcome)> {
                 if let Some(outcome) = fed.done {
                     found.push((std::mem::take(&mut length), outcome));
                     assert!(!reader.is_amid());
-                    if matches!(outcome, Outcome::Failed(Failure::Unreadable(_) | Failure::Unlike)) {
+                    if matches!(outcome, Outcome::Failed(Failure::Unreadable(_) | Failure::Unlike))
+                    {
                         // The connection is closed then.
                         return found.into_iter().map(|(_, outcome)| (0, outcome)).collect();
                     }
@@ -60,16 +61,19 @@ fn answers_that_are_a_line_or_end_with_one() {
 
 #[test]
 fn http_by_length() {
-    let stream =
-        b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 5\r\nServer: x\r\n\r\nhelloHTTP/1.1 204 No Content\r\n\r\n\
-        HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let stream = b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 5\r\nServer: x\r\n\r\nhelloHTTP/1.1 204 No \
+          Content\r\n\r\n\
+        HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: \
+        0\r\n\r\n";
     assert_eq!(answers(&End::Http, stream), ok(&[54, 27, 48, 38]));
 }
 
 #[test]
 fn http_in_chunks() {
-    let stream = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\nContent-Length: 3\r\n\r\n\
-        5\r\nhello\r\nA;name=\"v\"\r\n0123\r\n6789\r\n0\r\nTrailer: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+    let stream =
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, Chunked\r\nContent-Length: 3\r\n\r\n\
+        5\r\nhello\r\nA;name=\"v\"\r\n0123\r\n6789\r\n0\r\nTrailer: x\r\n\r\nHTTP/1.1 200 \
+        OK\r\nContent-Length: 1\r\n\r\nx";
     let found = answers(&End::Http, stream);
     assert_eq!(found.len(), 2, "{found:?}");
     assert_eq!(found[1], (39, Outcome::Answered));
@@ -77,14 +81,17 @@ fn http_in_chunks() {
 
 #[test]
 fn http_after_an_interim_answer() {
-    let stream = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
+    let stream =
+        b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
     assert_eq!(answers(&End::Http, stream), ok(&[stream.len()]));
 }
 
 #[test]
 fn http_errors_are_complete_answers_too() {
-    let stream = b"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\nnoHTTP/1.1 404 X\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
-    let found: Vec<Outcome> = answers(&End::Http, stream).into_iter().map(|(_, outcome)| outcome).collect();
+    let stream = b"HTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\nnoHTTP/1.1 404 \
+                   X\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let found: Vec<Outcome> =
+        answers(&End::Http, stream).into_iter().map(|(_, outcome)| outcome).collect();
     assert_eq!(found, [503, 404].map(|status| Outcome::Failed(Failure::Status(status))));
 }
 
@@ -124,7 +131,9 @@ fn what_is_no_http_is_said() {
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "longer than it says"),
     ] {
         let found = answers(&End::Http, stream.as_bytes());
-        let [(_, Outcome::Failed(Failure::Unreadable(what)))] = found[..] else { panic!("{found:?}") };
+        let [(_, Outcome::Failed(Failure::Unreadable(what)))] = found[..] else {
+            panic!("{found:?}")
+        };
         assert!(what.contains(part), "{stream}: {what}");
     }
 }

@@ -13,10 +13,12 @@ use ringfence_openloop::{Answer, Outcome, Probe, Question, now};
 
 pub const MS: u64 = 1_000_000;
 
-/// What a service does with a question: a line, without its end. Bytes to send, and whether the connection goes on.
+/// What a service does with a question: a line, without its end. Bytes to send, and whether the
+/// connection goes on.
 pub type Reply = Arc<dyn Fn(usize, &str) -> (Vec<u8>, bool) + Send + Sync>;
 
-/// A service that answers each line; the number says which connection it came on. A blank line is no question.
+/// A service that answers each line; the number says which connection it came on. A blank line is
+/// no question.
 pub fn tcp(reply: impl Fn(usize, &str) -> (Vec<u8>, bool) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -73,7 +73,8 @@ impl Seen {
 // What the words of a payload sum up to.
 #[inline]
 fn sum_of(lines: u64, number: u64) -> u64 {
-    // Numbers from 1 of the words but the first and last of each line: sums of 8 line + (2 + ... + 7).
+    // Numbers from 1 of the words but the first and last of each line: sums of 8 line + (2 + ... +
+    // 7).
     let numbers = 6 * 8 * (lines * (lines - 1) / 2) + 27 * lines;
     numbers.wrapping_mul(FILL).wrapping_add(number.wrapping_mul(2 * lines))
 }

@@ -1,13 +1,14 @@
-//! The bare loops: copy, flush or stream, and no fence. Written out here, with nothing of the library but its
-//! one-instruction functions.
+//! The bare loops: copy, flush or stream, and no fence. Written out here, with nothing of the
+//! library but its one-instruction functions.
 
 use ringfence_persist::{Flush, LINE, Width, isa};
 
 /// Copies `len` bytes past the caches. No fence.
 ///
 /// # Safety
-/// Both ranges are mapped; `to` is aligned to 64 where `len` is a multiple of 64, else `to` and `len` are
-/// multiples of 8; the width exists. [`ringfence_persist::isa::vzeroupper`] is left to the caller.
+/// Both ranges are mapped; `to` is aligned to 64 where `len` is a multiple of 64, else `to` and
+/// `len` are multiples of 8; the width exists. [`ringfence_persist::isa::vzeroupper`] is left to
+/// the caller.
 #[inline(always)]
 pub unsafe fn stream(to: *mut u8, from: *const u8, len: usize, width: Width) {
     // SAFETY: by the contract above.
@@ -36,7 +37,9 @@ pub unsafe fn copy(to: *mut u8, from: *const u8, len: usize, width: Width) {
     unsafe {
         if len < LINE {
             for at in (0..len).step_by(8) {
-                to.add(at).cast::<u64>().write_volatile(from.add(at).cast::<u64>().read_unaligned());
+                to.add(at)
+                    .cast::<u64>()
+                    .write_volatile(from.add(at).cast::<u64>().read_unaligned());
             }
             return;
         }

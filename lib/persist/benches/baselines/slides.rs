@@ -41,7 +41,15 @@ impl Place {
         // A power of two, as on the slides.
         let entries = ((region.len() - HEAD) / stride) as u64;
         let entries = 1 << entries.ilog2();
-        Self { region: region.clone(), form, flush, width: Width::widest(), payload, stride, entries }
+        Self {
+            region: region.clone(),
+            form,
+            flush,
+            width: Width::widest(),
+            payload,
+            stride,
+            entries,
+        }
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
@@ -93,8 +101,14 @@ struct Pushing {
     read: u64,
 }
 
-/// The producer of a ring of this form in a region that holds nothing else, for payloads of so many bytes.
-pub fn writer(region: &Arc<Region>, form: Form, flush: Flush, payload: usize) -> impl Writer + use<> {
+/// The producer of a ring of this form in a region that holds nothing else, for payloads of so many
+/// bytes.
+pub fn writer(
+    region: &Arc<Region>,
+    form: Form,
+    flush: Flush,
+    payload: usize,
+) -> impl Writer + use<> {
     let place = Place::new(region, form, flush, payload);
     Pushing { write: place.write_position().load(Ordering::Acquire), read: 0, place }
 }
@@ -121,7 +135,8 @@ impl Pushing {
     #[inline]
     fn put(&self, position: u64, payload: &[u8]) {
         let (place, entry) = (&self.place, self.place.entry(position));
-        // SAFETY: the entry is the producer's until the position says otherwise; payloads are whole lines.
+        // SAFETY: the entry is the producer's until the position says otherwise; payloads are whole
+        // lines.
         unsafe {
             if place.form == Form::Naive {
                 entry.cast::<u64>().write(payload.len() as u64);
@@ -183,7 +198,11 @@ pub fn reader(
     every: u64,
 ) -> impl Reader + use<> {
     let place = Place::new(region, form, flush, payload);
-    assert!(every < place.entries / 2, "a ring of {} entries wants its space back sooner", place.entries);
+    assert!(
+        every < place.entries / 2,
+        "a ring of {} entries wants its space back sooner",
+        place.entries
+    );
     let read = place.read_position().load(Ordering::Acquire);
     Reading { every, read, write: read, copy: vec![0; payload], place }
 }
@@ -199,7 +218,8 @@ impl Reader for Reading {
         }
         let entry = self.place.entry(self.read);
         // SAFETY: published and not yet given back, so that nobody writes there.
-        let lent = |at: usize| unsafe { std::slice::from_raw_parts(entry.add(at), self.place.payload) };
+        let lent =
+            |at: usize| unsafe { std::slice::from_raw_parts(entry.add(at), self.place.payload) };
         match self.place.form {
             Form::Naive => look(lent(8)),
             Form::Repaired => look(lent(0)),

@@ -160,11 +160,18 @@ impl<W: Writer, R: Reader> Contestant for Sides<W, R> {
 }
 
 #[inline(always)]
-fn push(writer: &mut impl Writer, numbers: std::ops::Range<u64>, batch: u64, payload: &mut Payload) {
+fn push(
+    writer: &mut impl Writer,
+    numbers: std::ops::Range<u64>,
+    batch: u64,
+    payload: &mut Payload,
+) {
     if batch == 1 {
         numbers.for_each(|number| writer.push(payload.numbered(number)));
     } else {
-        numbers.step_by(batch as usize).for_each(|first| writer.push_all(first..first + batch, payload));
+        numbers
+            .step_by(batch as usize)
+            .for_each(|first| writer.push_all(first..first + batch, payload));
     }
 }
 
@@ -192,7 +199,12 @@ impl Bare {
         }
         // SAFETY: inside the region, whole lines.
         unsafe {
-            primitives::stream(self.region.base().add(self.at), bytes.as_ptr(), bytes.len(), self.width)
+            primitives::stream(
+                self.region.base().add(self.at),
+                bytes.as_ptr(),
+                bytes.len(),
+                self.width,
+            )
         };
         primitives::end_of(self.width);
         self.at += bytes.len();
@@ -300,10 +312,12 @@ impl PmemLog {
         };
         let library = Library::open("libpmemlog.so.1")
             .ok_or("libpmemlog.so.1 is not there: apt install libpmemlog-dev")?;
-        let path = std::path::Path::new(folder).join(format!("ringfence-bench-{}.log", std::process::id()));
+        let path = std::path::Path::new(folder)
+            .join(format!("ringfence-bench-{}.log", std::process::id()));
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
         let missing = || "it lacks a function of libpmemlog.h".to_owned();
-        // SAFETY: the types are those of libpmemlog.h (PMDK 1.12); the name is terminated; the log stays open.
+        // SAFETY: the types are those of libpmemlog.h (PMDK 1.12); the name is terminated; the log
+        // stays open.
         unsafe {
             let create: Create = library.function("pmemlog_create").ok_or_else(missing)?;
             let message: Message = library.function("pmemlog_errormsg").ok_or_else(missing)?;

@@ -9,7 +9,13 @@ use crate::support::table::Report;
 use crate::{ABSENT, Cell, Method, PASSES, POLICY_ROUNDS, Pattern, WINDOW_NS};
 
 /// Everything.
-pub fn report(cells: &[Cell], methods: &[Method], policy: &Policy, options: &Options, cpu: u32) -> Report {
+pub fn report(
+    cells: &[Cell],
+    methods: &[Method],
+    policy: &Policy,
+    options: &Options,
+    cpu: u32,
+) -> Report {
     let mut report = Report::default();
     let index = |method: Method| methods.iter().position(|other| *other == method);
     let library = index(Method::Library).expect("it was measured");
@@ -17,13 +23,15 @@ pub fn report(cells: &[Cell], methods: &[Method], policy: &Policy, options: &Opt
     report.heading("Durable copy");
     report.line(crate::support::machine());
     report.line(format!(
-        "Target {} of {} MiB, CPU {cpu}, {rounds} rounds of {PASSES} windows of about {} ms, copies by {} registers.",
+        "Target {} of {} MiB, CPU {cpu}, {rounds} rounds of {PASSES} windows of about {} ms, \
+         copies by {} registers.",
         options.target,
         options.size >> 20,
         WINDOW_NS / 1e6,
         Width::widest()
     ));
-    let threshold = policy.nt_threshold.map_or("never".into(), |bytes| format!("from {bytes} bytes on"));
+    let threshold =
+        policy.nt_threshold.map_or("never".into(), |bytes| format!("from {bytes} bytes on"));
     report.line(format!(
         "Policy from {} earlier rounds: {} below, non-temporal stores {threshold}.",
         if options.quick { 4 } else { POLICY_ROUNDS },
@@ -56,7 +64,10 @@ pub fn report(cells: &[Cell], methods: &[Method], policy: &Policy, options: &Opt
             worst.push((over.at_most(1.05), place));
             let bare = least(&Method::is_bare).expect("there are bare ones");
             let over_bare = ratio(library, bare).expect("three rounds");
-            plain.push((over_bare.at_most(1.05), format!("{name} {}: {over_bare}", bytes(cell.size))));
+            plain.push((
+                over_bare.at_most(1.05),
+                format!("{name} {}: {over_bare}", bytes(cell.size)),
+            ));
             let mut row = vec![bytes(cell.size)];
             row.extend(medians.iter().map(|ns| nanoseconds(*ns)));
             row.push(format!("{over} of {}", methods[best].name()));
@@ -64,8 +75,12 @@ pub fn report(cells: &[Cell], methods: &[Method], policy: &Policy, options: &Opt
                 index(Method::Pmem),
                 least(&|method| matches!(method, Method::Pmem | Method::PmemNonTemporal)),
             ) {
-                let (default, better) = (ratio(default, library).unwrap(), ratio(better, library).unwrap());
-                below.push((better.at_least(0.97), format!("{name} {}: {better}", bytes(cell.size))));
+                let (default, better) =
+                    (ratio(default, library).unwrap(), ratio(better, library).unwrap());
+                below.push((
+                    better.at_least(0.97),
+                    format!("{name} {}: {better}", bytes(cell.size)),
+                ));
                 row.extend([default.to_string(), better.to_string()]);
             }
             rows.push(row);
@@ -77,12 +92,14 @@ pub fn report(cells: &[Cell], methods: &[Method], policy: &Policy, options: &Opt
     verdict(&mut report, "The same, of those that do not ask for their lines first", &plain);
     if let Some(default) = index(Method::Pmem) {
         let logs = (0..rounds).map(|round| {
-            let of = cells.iter().map(|cell| (cell.ns[default][round] / cell.ns[library][round]).ln());
+            let of =
+                cells.iter().map(|cell| (cell.ns[default][round] / cell.ns[library][round]).ln());
             of.sum::<f64>() / cells.len() as f64
         });
         let mean = Ratio::of_logs(logs).expect("three rounds");
         report.line(format!(
-            "- Geometric mean over all sizes of libpmem's default over ours, at least 1.15: {mean}: {}",
+            "- Geometric mean over all sizes of libpmem's default over ours, at least 1.15: \
+             {mean}: {}",
             mean.at_least(1.15)
         ));
         verdict(&mut report, "libpmem's better form over ours nowhere below 0.97", &below);
@@ -107,8 +124,12 @@ fn verdict(report: &mut Report, claim: &str, places: &[(Verdict, String)]) {
         places.iter().filter(|place| place.0 == wanted).map(|place| place.1.as_str()).collect()
     };
     let (missed, open) = (of(Verdict::Missed), of(Verdict::Undecided));
-    let mut text =
-        format!("- {claim}: {} at {} of {}", Verdict::Reached, of(Verdict::Reached).len(), places.len());
+    let mut text = format!(
+        "- {claim}: {} at {} of {}",
+        Verdict::Reached,
+        of(Verdict::Reached).len(),
+        places.len()
+    );
     for (name, list) in [("missed", missed), ("undecided", open)] {
         if !list.is_empty() {
             text += &format!("; {name} at {}", list.join(", "));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::probe::{pin, ping_pong};
 
-/// How far apart two cores were during a window, from a ping-pong before it and one after; the bounds are the
-/// project's (`ringfence_experiment::class::Class`).
+/// How far apart two cores were during a window, from a ping-pong before it and one after; the
+/// bounds are the project's (`ringfence_experiment::class::Class`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// They share a last-level cache: round trips below 250 ns.
@@ -50,7 +50,8 @@ pub fn round_trip(cpus: [CpuId; 2]) -> Option<f64> {
 /// Those asked for, or the first two of this process.
 pub fn choose(asked: &[CpuId]) -> Result<[CpuId; 2], String> {
     let allowed = pin::affinity().map_err(|error| format!("affinity: {error}"))?;
-    let cpus: Vec<CpuId> = if asked.is_empty() { allowed.iter().take(2).collect() } else { asked.to_vec() };
+    let cpus: Vec<CpuId> =
+        if asked.is_empty() { allowed.iter().take(2).collect() } else { asked.to_vec() };
     match cpus[..] {
         [one, other] if one != other => Ok([one, other]),
         _ => Err("not run, because it needs two CPUs: one for each side (--cpus A,B)".into()),

@@ -10,8 +10,8 @@ impl Library {
     /// Loads it by its soname; `None` if it is not there.
     pub fn open(soname: &str) -> Option<Self> {
         let name = CString::new(soname).expect("no zero inside");
-        // SAFETY: a terminated name; the libraries' initialisers are trusted as those of any program that
-        // links them.
+        // SAFETY: a terminated name; the libraries' initialisers are trusted as those of any
+        // program that links them.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         (!handle.is_null()).then_some(Self(handle))
     }

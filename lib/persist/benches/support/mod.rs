@@ -85,7 +85,11 @@ pub fn machine() -> String {
         field("model name"),
         ringfence_persist::policy::Fingerprint::here(),
         cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
-        if field("flags").split(' ').any(|flag| flag == "hypervisor") { " of a virtual machine" } else { "" },
+        if field("flags").split(' ').any(|flag| flag == "hypervisor") {
+            " of a virtual machine"
+        } else {
+            ""
+        },
         read("/proc/sys/kernel/osrelease").trim(),
         read("/proc/loadavg").split(' ').next().unwrap_or("?"),
     )

@@ -5,7 +5,8 @@ use ringfence_persist::{Medium, Pages, Request};
 /// What was asked for.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Whether to measure; else only what can be checked without a clock. `cargo bench` passes `--bench`.
+    /// Whether to measure; else only what can be checked without a clock. `cargo bench` passes
+    /// `--bench`.
     pub measure: bool,
     /// Rounds that are reported.
     pub rounds: Option<usize>,
@@ -21,7 +22,8 @@ pub struct Options {
     pub seed: u64,
 }
 
-const USAGE: &str = "--quick, --rounds N, --size BYTES (or 64MiB, 1GiB), --target dram|node:N|PATH (a directory or \
+const USAGE: &str = "--quick, --rounds N, --size BYTES (or 64MiB, 1GiB), --target dram|node:N|PATH \
+                     (a directory or \
                      new file on a DAX file system, or /dev/daxX.Y), --cpus A,B, --seed N";
 
 impl Options {

@@ -1,4 +1,5 @@
-//! Ratios and their intervals, as everywhere in this project: Student's t over the log-ratios of rounds.
+//! Ratios and their intervals, as everywhere in this project: Student's t over the log-ratios of
+//! rounds.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

@@ -44,7 +44,9 @@ impl Report {
         for part in &self.0 {
             match part {
                 Part::Heading(text) if markdown => _ = writeln!(out, "\n### {text}\n"),
-                Part::Heading(text) => _ = writeln!(out, "\n{text}\n{}", "-".repeat(text.chars().count())),
+                Part::Heading(text) => {
+                    _ = writeln!(out, "\n{text}\n{}", "-".repeat(text.chars().count()))
+                }
                 Part::Line(text) if markdown => _ = writeln!(out, "{text}\n"),
                 Part::Line(text) => _ = writeln!(out, "{text}"),
                 Part::Table(rows) => render_table(&mut out, rows, markdown),
@@ -56,7 +58,8 @@ impl Report {
 
 fn render_table(out: &mut String, rows: &[Vec<String>], markdown: bool) {
     let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for (number, row) in rows.iter().enumerate() {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
@@ -70,7 +73,11 @@ fn render_table(out: &mut String, rows: &[Vec<String>], markdown: bool) {
         }
         if markdown && number == 0 {
             let rules = widths.iter().enumerate().map(|(column, width)| {
-                if column == 0 { "-".repeat(*width) } else { format!("{}:", "-".repeat(width.max(&2) - 1)) }
+                if column == 0 {
+                    "-".repeat(*width)
+                } else {
+                    format!("{}:", "-".repeat(width.max(&2) - 1))
+                }
             });
             _ = writeln!(out, "| {} |", rules.collect::<Vec<_>>().join(" | "));
         }

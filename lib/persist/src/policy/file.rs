@@ -26,7 +26,8 @@ impl FilePolicy {
     }
 }
 
-/// How a write to a file is made durable. There are no others: what leaves data in a cache is not for a policy.
+/// How a write to a file is made durable. There are no others: what leaves data in a cache is not
+/// for a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileSync {
     /// `fsync(2)`.
@@ -56,7 +57,8 @@ pub enum FileLayout {
     Written,
 }
 
-/// The call that makes stores to a mapped file durable. Each is given at least what was stored since the last one.
+/// The call that makes stores to a mapped file durable. Each is given at least what was stored
+/// since the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RegionSync {
     /// `msync(2)` with `MS_SYNC`, of the pages that were stored to.
@@ -85,8 +87,9 @@ impl FileSync {
         }
     }
 
-    /// The call for stores to a mapping. `O_DSYNC`, `RWF_DSYNC` and io_uring are about writes by calls, of which a
-    /// mapping has none: `fdatasync` promises what each of them does (open(2), "O_DSYNC"; `RWF_DSYNC` in readv(2)).
+    /// The call for stores to a mapping. `O_DSYNC`, `RWF_DSYNC` and io_uring are about writes by
+    /// calls, of which a mapping has none: `fdatasync` promises what each of them does (open(2),
+    /// "O_DSYNC"; `RWF_DSYNC` in readv(2)).
     pub const fn on_a_mapping(self) -> RegionSync {
         match self {
             Self::Fsync => RegionSync::Fsync,
@@ -192,7 +195,10 @@ impl fmt::Display for FilePolicy {
         writeln!(f, "[file]")?;
         writeln!(f, "# what makes a write durable, and what it is best written onto")?;
         writeln!(f, "sync = \"{}\"\nlayout = \"{}\"", self.sync, self.layout)?;
-        writeln!(f, "# records that one sync is worth waiting for, where the application allows it")?;
+        writeln!(
+            f,
+            "# records that one sync is worth waiting for, where the application allows it"
+        )?;
         writeln!(f, "batch = {}", self.batch)?;
         if let Some(mapped) = self.mapped {
             writeln!(f, "# what makes stores to a mapping durable")?;

@@ -22,8 +22,8 @@
 //! fence_ns = 4.5
 //! ```
 //!
-//! Where the target is a folder, what concerns files follows in a table of its own ([`FilePolicy`]); the keys before
-//! it are then this processor's defaults:
+//! Where the target is a folder, what concerns files follows in a table of its own
+//! ([`FilePolicy`]); the keys before it are then this processor's defaults:
 //!
 //! ```text
 //! [file]
@@ -79,7 +79,8 @@ pub struct Policy {
     pub instruction: Flush,
     /// Bytes from which on non-temporal stores are cheaper; `None`: they never were.
     pub nt_threshold: Option<u64>,
-    /// Blocks between two fences from which on more bring little; 1 where a fence costs nothing to speak of.
+    /// Blocks between two fences from which on more bring little; 1 where a fence costs nothing to
+    /// speak of.
     pub batch: u32,
     /// At most so many bytes a second; `None`: no limit.
     pub pace: Option<u64>,
@@ -89,11 +90,13 @@ pub struct Policy {
     pub file: Option<FilePolicy>,
 }
 
-/// What single instructions cost, in nanoseconds, each finite and above 0; `None`: not known. They were measured
-/// in a row of thousands of the same: one that stands alone may be hidden behind other work.
+/// What single instructions cost, in nanoseconds, each finite and above 0; `None`: not known. They
+/// were measured in a row of thousands of the same: one that stands alone may be hidden behind
+/// other work.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Prices {
-    /// A flush, by the policy's instruction, of a line that was stored to since it was last written back.
+    /// A flush, by the policy's instruction, of a line that was stored to since it was last written
+    /// back.
     pub flush_ns: Option<f64>,
     /// A flush, by the policy's instruction, of a line that was flushed and fenced just before.
     pub clean_flush_ns: Option<f64>,
@@ -110,8 +113,8 @@ pub enum Method {
     NonTemporal,
 }
 
-/// A processor's make: vendor, display family, display model and stepping (CPUID leaves 0 and 1; the
-/// display values as in the SDM vol. 2A, CPUID, and AMD's APM vol. 3, appendix E.3).
+/// A processor's make: vendor, display family, display model and stepping (CPUID leaves 0 and 1;
+/// the display values as in the SDM vol. 2A, CPUID, and AMD's APM vol. 3, appendix E.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fingerprint(String);
 
@@ -148,8 +151,8 @@ impl Policy {
         self.processor == Fingerprint::here()
     }
 
-    /// Reads a policy file's text. Keys of later versions that this library does not know are refused,
-    /// since they may change what the others mean.
+    /// Reads a policy file's text. Keys of later versions that this library does not know are
+    /// refused, since they may change what the others mean.
     ///
     /// # Errors
     /// [`PolicyError`]: a line that is not a `key = value`, an unknown or repeated key, a value out of range,
@@ -206,7 +209,8 @@ impl Fields {
                 other => Err(format!("'{other}' is not a table of schema {SCHEMA}")),
             };
         }
-        let (key, value) = line.split_once('=').ok_or_else(|| format!("'{line}' is not key = value"))?;
+        let (key, value) =
+            line.split_once('=').ok_or_else(|| format!("'{line}' is not key = value"))?;
         let (key, value) = (key.trim(), value.trim());
         match &mut self.file {
             Some(file) => file.read(key, value),
@@ -227,7 +231,9 @@ impl Fields {
                 pace => once(key, &mut self.pace, pace),
             },
             "flush_ns" => once(key, &mut self.prices.flush_ns, nanoseconds(key, value)?),
-            "clean_flush_ns" => once(key, &mut self.prices.clean_flush_ns, nanoseconds(key, value)?),
+            "clean_flush_ns" => {
+                once(key, &mut self.prices.clean_flush_ns, nanoseconds(key, value)?)
+            }
             "fence_ns" => once(key, &mut self.prices.fence_ns, nanoseconds(key, value)?),
             other => Err(format!("'{other}' is not a key of schema {SCHEMA}")),
         }
@@ -238,7 +244,10 @@ impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A line break would end the line; no target has one.
         let quoted = |text: &str| {
-            format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace(char::is_control, "?"))
+            format!(
+                "\"{}\"",
+                text.replace('\\', "\\\\").replace('"', "\\\"").replace(char::is_control, "?")
+            )
         };
         writeln!(f, "schema = {SCHEMA}")?;
         writeln!(f, "processor = {}", quoted(&self.processor.0))?;
@@ -249,13 +258,19 @@ impl fmt::Display for Policy {
                 "# of stores to memory nothing was measured: the processor's defaults, up to [file]"
             )?;
         }
-        writeln!(f, "# stores shorter than nt_threshold: this instruction on each line, then a fence")?;
+        writeln!(
+            f,
+            "# stores shorter than nt_threshold: this instruction on each line, then a fence"
+        )?;
         writeln!(f, "instruction = \"{}\"", self.instruction)?;
         if let Some(threshold) = self.nt_threshold {
             writeln!(f, "# from so many bytes on: non-temporal stores, then a fence")?;
             writeln!(f, "nt_threshold = {threshold}")?;
         }
-        writeln!(f, "# blocks that one fence is worth waiting for, where the application allows it")?;
+        writeln!(
+            f,
+            "# blocks that one fence is worth waiting for, where the application allows it"
+        )?;
         writeln!(f, "batch = {}", self.batch)?;
         if let Some(pace) = self.pace {
             writeln!(f, "# bytes a second at most, for the neighbours' sake")?;
@@ -318,7 +333,11 @@ mod tests {
             nt_threshold: None,
             batch: 1,
             pace: Some(1 << 30),
-            prices: Prices { flush_ns: Some(31.5), clean_flush_ns: Some(12.0), fence_ns: Some(1e-7) },
+            prices: Prices {
+                flush_ns: Some(31.5),
+                clean_flush_ns: Some(12.0),
+                fence_ns: Some(1e-7),
+            },
             file: None,
         }
     }
@@ -335,7 +354,11 @@ mod tests {
         let all = [
             policy(),
             Policy { file: Some(file), ..policy() },
-            Policy { file: Some(FilePolicy { mapped: None, ..file }), prices: Prices::default(), ..policy() },
+            Policy {
+                file: Some(FilePolicy { mapped: None, ..file }),
+                prices: Prices::default(),
+                ..policy()
+            },
             Policy { nt_threshold: Some(256), pace: None, prices: Prices::default(), ..policy() },
             Policy { prices: some, ..policy() },
         ];
@@ -380,7 +403,10 @@ mod tests {
             (table.replace("batch = 4", "batch = 0"), "at least 1"),
             (table.replace("batch = 4", "batch = 4\nsync = \"msync\""), "'sync' is there twice"),
             (table.replace("batch = 4", "batch = 4\npace = 9"), "'pace' is not a key of [file]"),
-            (table.replace("batch = 4", "batch = 4\nmapped = \"uring\""), "'uring' is none of msync"),
+            (
+                table.replace("batch = 4", "batch = 4\nmapped = \"uring\""),
+                "'uring' is none of msync",
+            ),
             (table.repeat(2), "[file] is there twice"),
             (table.replace("[file]", "[files]"), "'[files]' is not a table"),
         ];

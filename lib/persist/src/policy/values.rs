@@ -23,7 +23,9 @@ pub(super) fn number(text: &str) -> Result<u64, String> {
 pub(super) fn nanoseconds(key: &str, text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(ns) if ns.is_finite() && ns > 0.0 => Ok(ns),
-        Ok(_) => Err(format!("{key} = {text} is not a price: it must be finite and above 0, or left out")),
+        Ok(_) => Err(format!(
+            "{key} = {text} is not a price: it must be finite and above 0, or left out"
+        )),
         Err(_) => Err(format!("'{text}' is not a number")),
     }
 }

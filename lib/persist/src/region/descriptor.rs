@@ -6,13 +6,13 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use rustix::fs::{
-    Access, AtFlags, CWD, FallocateFlags, MemfdFlags, SealFlags, accessat, fallocate, fcntl_add_seals,
-    fstatfs, fstatvfs, memfd_create,
+    Access, AtFlags, CWD, FallocateFlags, MemfdFlags, SealFlags, accessat, fallocate,
+    fcntl_add_seals, fstatfs, fstatvfs, memfd_create,
 };
 use rustix::io::{Errno, retry_on_intr};
 
-/// Bytes that this process may still allocate in the file's file system; `None` where it does not count,
-/// as ramfs, which says that it has no blocks at all.
+/// Bytes that this process may still allocate in the file's file system; `None` where it does not
+/// count, as ramfs, which says that it has no blocks at all.
 pub(super) fn free_bytes(file: &File) -> Option<u64> {
     let stat = fstatvfs(file).ok().filter(|stat| stat.f_blocks > 0)?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
@@ -29,8 +29,8 @@ pub(super) fn mount_id(file: &File) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-/// Allocates the blocks of the first `len` bytes, so that a store cannot meet a full disk (SIGBUS). With
-/// `keep_size` the file's length stays, else it is at least `len` afterwards.
+/// Allocates the blocks of the first `len` bytes, so that a store cannot meet a full disk (SIGBUS).
+/// With `keep_size` the file's length stays, else it is at least `len` afterwards.
 pub(super) fn allocate(file: &File, len: usize, keep_size: bool) -> io::Result<()> {
     // The kernel counts in signed numbers.
     let len = i64::try_from(len).map_err(|_| io::Error::from(Errno::FBIG))?.unsigned_abs();

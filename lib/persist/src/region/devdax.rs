@@ -22,17 +22,23 @@ impl Shape {
         let link = format!("sys/dev/char/{}:{}", libc::major(rdev), libc::minor(rdev));
         let dir = fs::canonicalize(root.join(&link)).map_err(|error| {
             refuse(format!(
-                "is a character device that sysfs does not know (/{link}: {error}): name a /dev/daxX.Y"
+                "is a character device that sysfs does not know (/{link}: {error}): name a \
+                 /dev/daxX.Y"
             ))
         })?;
         // Its class was dax until Linux 5.1, its bus is since.
         let subsystem = fs::canonicalize(dir.join("subsystem")).unwrap_or_default();
         if subsystem.file_name().is_none_or(|name| name != "dax") {
-            return Err(refuse("is a character device, but no device-DAX one: name a /dev/daxX.Y".into()));
+            return Err(refuse(
+                "is a character device, but no device-DAX one: name a /dev/daxX.Y".into(),
+            ));
         }
         let size = number(&dir.join("size"));
         let size = size.filter(|size| *size > 0).ok_or_else(|| {
-            refuse(format!("has no size in {}: 'daxctl list' shows its mode", dir.join("size").display()))
+            refuse(format!(
+                "has no size in {}: 'daxctl list' shows its mode",
+                dir.join("size").display()
+            ))
         })?;
         // The region behind it says it too, and to root alone; before Linux 5.10 nobody else did.
         let of_region: Option<PathBuf> = dir.parent().map(|region| region.join("dax_region/align"));
@@ -53,7 +59,9 @@ impl Shape {
         }
         if !len.is_multiple_of(align) {
             let up = len.next_multiple_of(align);
-            return refuse(format!("maps multiples of {align} bytes only, not {len}: ask for {up}"));
+            return refuse(format!(
+                "maps multiples of {align} bytes only, not {len}: ask for {up}"
+            ));
         }
         Ok(())
     }
@@ -61,7 +69,8 @@ impl Shape {
     /// All of it that can be mapped, in bytes.
     pub fn whole(&self, path: &Path) -> Result<usize, RegionError> {
         let len = self.size / self.align * self.align;
-        let reason = || format!("has {} bytes, less than its own alignment of {}", self.size, self.align);
+        let reason =
+            || format!("has {} bytes, less than its own alignment of {}", self.size, self.align);
         usize::try_from(len)
             .ok()
             .filter(|len| *len > 0)
@@ -107,9 +116,14 @@ mod tests {
         let gigabyte = read(&old).unwrap();
         assert_eq!(gigabyte.align, 1 << 30);
         let path = Path::new("/dev/dax0.0");
-        assert!(gigabyte.whole(path).unwrap_err().to_string().contains("less than its own alignment"));
+        assert!(
+            gigabyte.whole(path).unwrap_err().to_string().contains("less than its own alignment")
+        );
         assert_eq!(page.whole(path).unwrap(), 32 << 20);
-        assert_eq!(Shape { size: (32 << 20) + 4096, align: 2 << 20 }.whole(path).unwrap(), 32 << 20);
+        assert_eq!(
+            Shape { size: (32 << 20) + 4096, align: 2 << 20 }.whole(path).unwrap(),
+            32 << 20
+        );
     }
 
     #[test]
@@ -132,8 +146,9 @@ mod tests {
     #[test]
     fn other_devices() {
         let tree = device(Some("4096"));
-        let of =
-            |minor| Shape::read(tree.path(), Path::new("/dev/x"), libc::makedev(252, minor)).unwrap_err();
+        let of = |minor| {
+            Shape::read(tree.path(), Path::new("/dev/x"), libc::makedev(252, minor)).unwrap_err()
+        };
         assert!(of(8).to_string().contains("sysfs does not know"), "{}", of(8));
         tree.write("sys/devices/virtual/mem/null/dev", "252:9");
         tree.write("sys/class/mem/uevent", "");

@@ -2,26 +2,27 @@
 
 use std::fmt;
 
-/// What a store to a region survives, and what it takes. Ordered by how directly stores reach a medium:
-/// what is asked for with `least` is met by itself and by everything after it. So who asks for
-/// [`Durability::PageCache`] may get [`Durability::UnprovenMedium`], where msync works and yet nobody vouches
-/// for a power failure: [`Durability::survives_power_failure`] tells them apart.
+/// What a store to a region survives, and what it takes. Ordered by how directly stores reach a
+/// medium: what is asked for with `least` is met by itself and by everything after it. So who asks
+/// for [`Durability::PageCache`] may get [`Durability::UnprovenMedium`], where msync works and yet
+/// nobody vouches for a power failure: [`Durability::survives_power_failure`] tells them apart.
 #[doc(alias("pmem2_granularity", "PMEM2_GRANULARITY_CACHE_LINE"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
-    /// Memory of this process, a memfd, a file on tmpfs, or a file on a disk that is memory itself: no
-    /// store survives a power failure, whatever is flushed. Files on tmpfs survive the process.
+    /// Memory of this process, a memfd, a file on tmpfs, or a file on a disk that is memory itself:
+    /// no store survives a power failure, whatever is flushed. Files on tmpfs survive the process.
     Volatile,
-    /// A file through the page cache: a store is durable once [`Region::msync`](crate::Region::msync) of
-    /// it has returned. Flushes and fences add nothing to that.
+    /// A file through the page cache: a store is durable once
+    /// [`Region::msync`](crate::Region::msync) of it has returned. Flushes and fences add nothing
+    /// to that.
     PageCache,
-    /// Mapped directly, as persistent memory is, but nothing vouches for the medium: DRAM set aside with
-    /// `memmap=`, volatile CXL memory, or a region whose persistence domain the kernel does not know.
-    /// A store that was flushed and fenced survives the process, and no power failure that anybody
-    /// vouches for. Made for tests and measurements.
+    /// Mapped directly, as persistent memory is, but nothing vouches for the medium: DRAM set aside
+    /// with `memmap=`, volatile CXL memory, or a region whose persistence domain the kernel does
+    /// not know. A store that was flushed and fenced survives the process, and no power failure
+    /// that anybody vouches for. Made for tests and measurements.
     UnprovenMedium,
-    /// Mapped directly onto a medium inside a power-fail protected domain: a store is durable once it has
-    /// reached that domain.
+    /// Mapped directly onto a medium inside a power-fail protected domain: a store is durable once
+    /// it has reached that domain.
     Persistent(Domain),
 }
 
@@ -30,12 +31,12 @@ pub enum Durability {
 /// controller flush) and the kernel shows it in a region's `persistence_domain`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Domain {
-    /// ADR, asynchronous DRAM refresh: the memory controller's write queue. A store is durable once it is
-    /// flushed (or non-temporal) and fenced.
+    /// ADR, asynchronous DRAM refresh: the memory controller's write queue. A store is durable once
+    /// it is flushed (or non-temporal) and fenced.
     Adr,
-    /// eADR: the CPU's caches as well. A store is durable once it is globally visible, so that flushes may
-    /// be left out; fences stay, for order and for non-temporal stores, which wait in write-combining
-    /// buffers outside of the caches.
+    /// eADR: the CPU's caches as well. A store is durable once it is globally visible, so that
+    /// flushes may be left out; fences stay, for order and for non-temporal stores, which wait in
+    /// write-combining buffers outside of the caches.
     Eadr,
 }
 
@@ -46,8 +47,8 @@ impl Durability {
         self == Durability::Persistent(Domain::Eadr)
     }
 
-    /// Whether a store that was made durable as its kind demands, by msync or by flush and fence, survives a
-    /// power failure.
+    /// Whether a store that was made durable as its kind demands, by msync or by flush and fence,
+    /// survives a power failure.
     pub fn survives_power_failure(self) -> bool {
         matches!(self, Durability::PageCache | Durability::Persistent(_))
     }
@@ -58,9 +59,12 @@ impl Durability {
             Durability::Volatile => "no store survives a power failure",
             Durability::PageCache => "a store is durable once msync has returned",
             Durability::UnprovenMedium => {
-                "mapped like persistent memory, but nothing vouches that a flushed store survives a power failure"
+                "mapped like persistent memory, but nothing vouches that a flushed store survives \
+                 a power failure"
             }
-            Durability::Persistent(Domain::Adr) => "a store is durable once it is flushed and fenced",
+            Durability::Persistent(Domain::Adr) => {
+                "a store is durable once it is flushed and fenced"
+            }
             Durability::Persistent(Domain::Eadr) => {
                 "a store is durable once it is globally visible: fences are needed, flushes are not"
             }
@@ -110,13 +114,14 @@ impl Explanation {
         self.durability
     }
 
-    /// The verdict in one line: what is explained, how durable it is, and what that takes of the writer.
+    /// The verdict in one line: what is explained, how durable it is, and what that takes of the
+    /// writer.
     pub fn verdict(&self) -> String {
         format!("{}: {}: {}", self.subject, self.durability, self.durability.contract())
     }
 
-    /// The reasons, never none, each a clause or sentence without a full stop. The first is the one that
-    /// decides; the others are what else was found, doubts and missing permissions among it.
+    /// The reasons, never none, each a clause or sentence without a full stop. The first is the one
+    /// that decides; the others are what else was found, doubts and missing permissions among it.
     pub fn reasons(&self) -> &[String] {
         &self.reasons
     }

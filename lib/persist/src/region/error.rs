@@ -44,7 +44,8 @@ pub enum RegionError {
     },
     /// The file became shorter while it was mapped: touching what lies behind its end is SIGBUS.
     #[error(
-        "{path} was shrunk to {now} bytes while {mapped} were mapped: do not touch the region any more, and find out who truncates the file",
+        "{path} was shrunk to {now} bytes while {mapped} were mapped: do not touch the region any \
+         more, and find out who truncates the file",
         path = .path.display()
     )]
     Shrunk {
@@ -76,7 +77,9 @@ impl RegionError {
     pub fn is_usage(&self) -> bool {
         match self {
             // A path that holds a zero byte gets no errno.
-            RegionError::Kernel { source, .. } if source.kind() == io::ErrorKind::InvalidInput => true,
+            RegionError::Kernel { source, .. } if source.kind() == io::ErrorKind::InvalidInput => {
+                true
+            }
             RegionError::Kernel { source, .. } => matches!(
                 source.raw_os_error(),
                 Some(
@@ -114,7 +117,8 @@ impl RegionError {
 fn less_durable(found: &Explanation, asked: &Durability) -> String {
     let kind = found.durability();
     let mut text = format!(
-        "{} is less durable than asked for ({kind}, not {asked}), because {}; to accept it, ask for Durability::{kind:?}",
+        "{} is less durable than asked for ({kind}, not {asked}), because {}; to accept it, ask \
+         for Durability::{kind:?}",
         found.subject(),
         found.reasons()[0],
     );
@@ -124,7 +128,8 @@ fn less_durable(found: &Explanation, asked: &Durability) -> String {
     text
 }
 
-// As people write sizes: 512KiB, 22.6GiB. `divide` rounds tenths, so that what is free never looks like enough.
+// As people write sizes: 512KiB, 22.6GiB. `divide` rounds tenths, so that what is free never looks
+// like enough.
 fn iec(bytes: u64, divide: fn(u64, u64) -> u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let Some((unit, shift)) = units.into_iter().find(|(_, shift)| bytes >= 1 << shift) else {
@@ -147,11 +152,17 @@ mod tests {
         let told = |free: u64, wanted: u64| {
             RegionError::NoSpace { place: "memory".into(), free, wanted }.to_string()
         };
-        assert!(told(24_357_113_856, 1 << 40).starts_with("memory has 22.6GiB free, 1TiB are needed: "));
         assert!(
-            told((1 << 30) - 1, (1 << 30) + 1).starts_with("memory has 1023.9MiB free, 1.1GiB are needed")
+            told(24_357_113_856, 1 << 40).starts_with("memory has 22.6GiB free, 1TiB are needed: ")
         );
-        assert!(told((1 << 20) + 1, (2 << 20) - 1).starts_with("memory has 1.0MiB free, 2.0MiB are needed"));
+        assert!(
+            told((1 << 30) - 1, (1 << 30) + 1)
+                .starts_with("memory has 1023.9MiB free, 1.1GiB are needed")
+        );
+        assert!(
+            told((1 << 20) + 1, (2 << 20) - 1)
+                .starts_with("memory has 1.0MiB free, 2.0MiB are needed")
+        );
         assert!(told(0, 512).starts_with("memory has 0B free, 512B are needed"));
     }
 }

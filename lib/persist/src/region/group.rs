@@ -1,12 +1,13 @@
-//! One sync for all who wait for one: threads that share a file take turns, and whoever comes while a sync is under
-//! way is covered by the next, together with all who came meanwhile.
+//! One sync for all who wait for one: threads that share a file take turns, and whoever comes while
+//! a sync is under way is covered by the next, together with all who came meanwhile.
 //!
-//! A sync makes durable what was stored before it began, and says nothing of what was stored while it ran. So
-//! whoever joins is covered by a sync that *begins* after it has joined, never by one that is under way. One sync is
-//! under way at a time: the kernel tells a failed write to one caller (fsync(2)), and all who wait for it must hear
-//! of it.
+//! A sync makes durable what was stored before it began, and says nothing of what was stored while
+//! it ran. So whoever joins is covered by a sync that *begins* after it has joined, never by one
+//! that is under way. One sync is under way at a time: the kernel tells a failed write to one
+//! caller (fsync(2)), and all who wait for it must hear of it.
 //!
-//! It is written over [`Meeting`], so that `loom` runs it through every interleaving (`tests/loom.rs`).
+//! It is written over [`Meeting`], so that `loom` runs it through every interleaving
+//! (`tests/loom.rs`).
 
 use std::ops::Range;
 
@@ -94,14 +95,15 @@ pub fn hull(one: Range<usize>, other: Range<usize>) -> Range<usize> {
 
 /// Where the group is, for several threads.
 pub trait Meeting<E> {
-    /// Looks, alone in the group, again and again after others have changed something, until there is something to see.
+    /// Looks, alone in the group, again and again after others have changed something, until there
+    /// is something to see.
     fn until<T>(&self, look: impl FnMut(&mut Group<E>) -> Option<T>) -> T;
     /// Changes something, alone in the group, and wakes all who wait.
     fn change(&self, change: impl FnOnce(&mut Group<E>));
 }
 
-/// Makes a range durable: by `sync`, which is given a range that holds it and those of others, or by that of somebody
-/// else that begins from here on.
+/// Makes a range durable: by `sync`, which is given a range that holds it and those of others, or
+/// by that of somebody else that begins from here on.
 ///
 /// # Errors
 /// The first failure of any sync of the group; it stays.

@@ -1,8 +1,9 @@
 //! Mapped memory of fixed length, and what it is mapped from.
 //!
-//! A [`Region`] is one range of memory whose every page is present and writable when it is had, and which
-//! knows how durable a store to it can become, and why ([`Region::durability`], [`Region::explain`]).
-//! Whoever asks for one names the least durability to accept; less is refused with the reason.
+//! A [`Region`] is one range of memory whose every page is present and writable when it is had, and
+//! which knows how durable a store to it can become, and why ([`Region::durability`],
+//! [`Region::explain`]). Whoever asks for one names the least durability to accept; less is refused
+//! with the reason.
 //!
 //! ```
 //! use ringfence_persist::{Durability, Mapped, Memory, Region};
@@ -20,8 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What the lab overwrites is mapped with [`Region::map`]: its files are unlinked while open, so that they
-//! are gone as soon as the process ends, however it ends.
+//! What the lab overwrites is mapped with [`Region::map`]: its files are unlinked while open, so
+//! that they are gone as soon as the process ends, however it ends.
 
 mod descriptor;
 mod devdax;
@@ -58,8 +59,8 @@ use crate::policy::RegionSync;
 use group::{Group, Meeting};
 use medium::{Facts, MapSync, judge};
 
-/// A range of mapped memory, unmapped when dropped. It can be sent to another thread; to share it, share
-/// pointers into it, with the synchronisation that their use needs.
+/// A range of mapped memory, unmapped when dropped. It can be sent to another thread; to share it,
+/// share pointers into it, with the synchronisation that their use needs.
 #[derive(Debug)]
 pub struct Region {
     mapping: Mapping,
@@ -69,20 +70,21 @@ pub struct Region {
     explanation: Box<Explanation>,
     // Whether the file can become shorter.
     can_shrink: bool,
-    // The kernel reports a failure to write back once per open file, to whoever asks first, and takes the pages for
-    // clean from then on: so the first one is kept, for all who share the region.
+    // The kernel reports a failure to write back once per open file, to whoever asks first, and
+    // takes the pages for clean from then on: so the first one is kept, for all who share the
+    // region.
     syncs: Syncs,
 }
 
 impl Region {
-    /// The first byte, aligned to 4096 bytes at least. Valid for reads and writes of [`Region::len`] bytes
-    /// as long as the region lives and its file is not shrunk.
+    /// The first byte, aligned to 4096 bytes at least. Valid for reads and writes of
+    /// [`Region::len`] bytes as long as the region lives and its file is not shrunk.
     pub fn base(&self) -> *mut u8 {
         self.mapping.base()
     }
 
-    /// Bytes that can be used: the file's length, or what was asked for; after [`Region::map`] that rounded
-    /// up to whole pages.
+    /// Bytes that can be used: the file's length, or what was asked for; after [`Region::map`] that
+    /// rounded up to whole pages.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -120,12 +122,13 @@ impl Region {
 
     /// Whether every byte of the region is still behind it.
     ///
-    /// A file belongs to the whole system: whoever may write to it may truncate it while it is mapped. No
-    /// byte of another file or process shows up then, but the next touch of a page that lies wholly behind
-    /// the new end is SIGBUS, which ends the process that touches it (mmap(2)); what was stored there is
-    /// gone. No library can prevent that for a file with a name; mode 0600 leaves it to the owner and root.
-    /// Memory, memfds (whose length is sealed) and devices do not shrink. This looks before a touch, and
-    /// [`Region::msync`] looks first too; what happens between look and touch it cannot see.
+    /// A file belongs to the whole system: whoever may write to it may truncate it while it is
+    /// mapped. No byte of another file or process shows up then, but the next touch of a page that
+    /// lies wholly behind the new end is SIGBUS, which ends the process that touches it (mmap(2));
+    /// what was stored there is gone. No library can prevent that for a file with a name; mode 0600
+    /// leaves it to the owner and root. Memory, memfds (whose length is sealed) and devices do not
+    /// shrink. This looks before a touch, and [`Region::msync`] looks first too; what happens
+    /// between look and touch it cannot see.
     ///
     /// # Errors
     /// [`RegionError::Shrunk`], or what the kernel says when the file is looked at.
@@ -141,27 +144,28 @@ impl Region {
         Ok(())
     }
 
-    /// Waits until the bytes in `range` are on the file's medium (`msync(MS_SYNC)`); the range, of offsets
-    /// in bytes, is widened to whole pages. Of memory it does nothing, successfully. Under
+    /// Waits until the bytes in `range` are on the file's medium (`msync(MS_SYNC)`); the range, of
+    /// offsets in bytes, is widened to whole pages. Of memory it does nothing, successfully. Under
     /// [`Durability::PageCache`] the stores to the range are durable on return.
     ///
-    /// One sync is under way at a time. Threads that come meanwhile are covered by the next one together
-    /// ([`group`]), over a range that holds all of theirs.
+    /// One sync is under way at a time. Threads that come meanwhile are covered by the next one
+    /// together ([`group`]), over a range that holds all of theirs.
     ///
     /// # Errors
-    /// A range that is not inside the region, a file that was shrunk ([`RegionError::Shrunk`]), or what
-    /// the kernel reports: a device-DAX device has no msync (EINVAL). After EIO the kernel takes the pages
-    /// for written all the same (fsync(2)): trying again proves nothing, and what was stored since the
-    /// last success must be taken for lost. So the first failure stays: every later call returns it, as
-    /// [`RegionError::Lost`].
+    /// A range that is not inside the region, a file that was shrunk ([`RegionError::Shrunk`]), or
+    /// what the kernel reports: a device-DAX device has no msync (EINVAL). After EIO the kernel
+    /// takes the pages for written all the same (fsync(2)): trying again proves nothing, and what
+    /// was stored since the last success must be taken for lost. So the first failure stays: every
+    /// later call returns it, as [`RegionError::Lost`].
     #[doc(alias = "pmem_msync")]
     pub fn msync(&self, range: Range<usize>) -> Result<(), RegionError> {
         self.sync(range, RegionSync::Msync)
     }
 
-    /// As [`msync`](Self::msync), by this call: `fdatasync` and `fsync` write back the whole file, which may take longer
-    /// and is never less. Of memory without a file there is nothing to call. Where threads that wait together want
-    /// different calls, it is the one of whoever makes it: each covers all of them.
+    /// As [`msync`](Self::msync), by this call: `fdatasync` and `fsync` write back the whole file,
+    /// which may take longer and is never less. Of memory without a file there is nothing to call.
+    /// Where threads that wait together want different calls, it is the one of whoever makes it:
+    /// each covers all of them.
     ///
     /// # Errors
     /// As [`msync`](Self::msync).
@@ -177,7 +181,11 @@ impl Region {
         group::commit(&self.syncs, start..end, sync).map_err(RegionError::Lost)
     }
 
-    fn sync_now(&self, Range { start, end }: Range<usize>, by: RegionSync) -> Result<(), RegionError> {
+    fn sync_now(
+        &self,
+        Range { start, end }: Range<usize>,
+        by: RegionSync,
+    ) -> Result<(), RegionError> {
         self.intact()?;
         let synced = match (by, &self.file) {
             (RegionSync::Msync, _) | (_, None) => self.mapping.msync(start, end),
@@ -205,14 +213,25 @@ impl Region {
 
     // Whoever calls it sees to it that nobody holds a reference into the region.
     pub(crate) fn give_back(&self) -> io::Result<()> {
-        self.mapping.advise(if self.is_file() { Advice::LinuxRemove } else { Advice::LinuxDontNeed })
+        self.mapping.advise(if self.is_file() {
+            Advice::LinuxRemove
+        } else {
+            Advice::LinuxDontNeed
+        })
     }
 
-    fn of_memory(mapping: Mapping, file: Option<File>, facts: Facts) -> Result<Region, RegionError> {
+    fn of_memory(
+        mapping: Mapping,
+        file: Option<File>,
+        facts: Facts,
+    ) -> Result<Region, RegionError> {
         let len = mapping.len();
         let kind = if file.is_some() { "memfd" } else { "anonymous memory" };
-        let explanation =
-            judge(format!("{kind} of {len} bytes"), &facts, &MapSync::NotTried("it is memory".into()));
+        let explanation = judge(
+            format!("{kind} of {len} bytes"),
+            &facts,
+            &MapSync::NotTried("it is memory".into()),
+        );
         let region = Region {
             mapping,
             len,

@@ -14,9 +14,9 @@ use super::{Explanation, RegionError, descriptor, facts_of, judge};
 use crate::kernel::Mapping;
 
 impl Explanation {
-    /// What a region at `path` would be: of an existing file, which is opened to read and mapped untouched;
-    /// of a device-DAX device, which is not opened; or of a file in a directory, for which one
-    /// without a name is made for a moment.
+    /// What a region at `path` would be: of an existing file, which is opened to read and mapped
+    /// untouched; of a device-DAX device, which is not opened; or of a file in a directory, for
+    /// which one without a name is made for a moment.
     ///
     /// # Errors
     /// [`RegionError`]: a path that is not there or may not be read, or is none of these.
@@ -40,12 +40,17 @@ impl Explanation {
             let opened = File::open(path).map_err(failed)?;
             let (map_sync, failed) = match unnamed(path) {
                 Ok(file) => (ask(&file), None),
-                Err(error) => {
-                    (MapSync::NoFile(format!("no file can be made there ({error})")), Some(error.to_string()))
-                }
+                Err(error) => (
+                    MapSync::NoFile(format!("no file can be made there ({error})")),
+                    Some(error.to_string()),
+                ),
             };
             let facts = facts_of(&opened, path);
-            return Ok(judge(subject, &Facts { unwritable: unwritable.or(failed), ..facts }, &map_sync));
+            return Ok(judge(
+                subject,
+                &Facts { unwritable: unwritable.or(failed), ..facts },
+                &map_sync,
+            ));
         }
         if let Some(reason) = kind_refused(&meta) {
             return Err(RegionError::Path { path: path.into(), reason });
@@ -67,7 +72,10 @@ fn ask(file: &File) -> MapSync {
 // Mapping a file counts as reading it: its owner can have the time of that left as it is.
 fn read_only(path: &Path) -> io::Result<File> {
     let open = |flags| {
-        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | flags).open(path)
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | flags)
+            .open(path)
     };
     match open(libc::O_NOATIME) {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => open(0),

@@ -1,5 +1,5 @@
-//! Whether there is room, asked before anything is mapped: afterwards the answer is SIGBUS or the OOM
-//! killer.
+//! Whether there is room, asked before anything is mapped: afterwards the answer is SIGBUS or the
+//! OOM killer.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,7 +7,8 @@ use std::path::Path;
 use super::RegionError;
 use super::descriptor;
 
-/// Room for `len` bytes more in a file's file system, and in memory where that is where its files are.
+/// Room for `len` bytes more in a file's file system, and in memory where that is where its files
+/// are.
 pub(super) fn room_in_file_system(file: &File, path: &Path, len: u64) -> Result<(), RegionError> {
     // tmpfs, ramfs and hugetlbfs, linux/magic.h; the pages of the last are reserved already.
     if matches!(descriptor::magic(file), 0x0102_1994 | 0x8584_58f6) {
@@ -23,9 +24,9 @@ pub(super) fn room_in_file_system(file: &File, path: &Path, len: u64) -> Result<
     }
 }
 
-/// Whether there is room for `len` bytes of memory now, on the machine and in this process's control groups.
-/// Over-committed memory is not refused by mmap, it ends in the kernel killing somebody. Regions of memory ask this
-/// themselves.
+/// Whether there is room for `len` bytes of memory now, on the machine and in this process's
+/// control groups. Over-committed memory is not refused by mmap, it ends in the kernel killing
+/// somebody. Regions of memory ask this themselves.
 ///
 /// # Errors
 /// [`RegionError::NoSpace`] otherwise.

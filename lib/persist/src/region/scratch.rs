@@ -24,7 +24,8 @@ impl Region {
         let anonymous = matches!(request.medium, Medium::Dram | Medium::Node(_));
         if request.pages != Pages::Base && !anonymous {
             return Err(RegionError::Request(
-                "huge pages can be asked for in dram and node targets only: a file's pages are its file system's"
+                "huge pages can be asked for in dram and node targets only: a file's pages are its \
+                 file system's"
                     .into(),
             ));
         }
@@ -33,12 +34,15 @@ impl Region {
             _ => 4096,
         };
         let len = request.len.checked_next_multiple_of(unit);
-        let len =
-            len.ok_or_else(|| RegionError::Request(format!("{} bytes cannot be mapped", request.len)))?;
+        let len = len.ok_or_else(|| {
+            RegionError::Request(format!("{} bytes cannot be mapped", request.len))
+        })?;
         match &request.medium {
             Medium::Dram => Self::pages(len, request.pages, None),
             Medium::Node(node) => Self::pages(len, request.pages, Some(*node)),
-            Medium::File(path) => Self::scratch(scratch_file(path, len)?, len, path, MapFlags::SHARED),
+            Medium::File(path) => {
+                Self::scratch(scratch_file(path, len)?, len, path, MapFlags::SHARED)
+            }
             Medium::Dax(path) => {
                 let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
                 Self::scratch(scratch_file(path, len)?, len, path, flags)
@@ -54,19 +58,23 @@ impl Region {
             )));
         }
         room_in_memory(len as u64)?;
-        // Huge pages are reserved by the mapping: without, too few of them end in SIGBUS at the first touch.
+        // Huge pages are reserved by the mapping: without, too few of them end in SIGBUS at the
+        // first touch.
         let kind = match pages {
             Pages::Huge2M => MapFlags::HUGETLB | MapFlags::HUGE_2MB,
             Pages::Base | Pages::Transparent => MapFlags::NORESERVE,
         };
         let remedy = match pages {
-            Pages::Huge2M => "reserve 2 MiB pages with 'sysctl vm.nr_hugepages=N', or use pages = \"thp\"",
+            Pages::Huge2M => {
+                "reserve 2 MiB pages with 'sysctl vm.nr_hugepages=N', or use pages = \"thp\""
+            }
             _ => "ask for a smaller size",
         };
         // A huge page boundary to start from, or transparent huge pages never form at the ends.
         let slack = if pages == Pages::Transparent { 2 << 20 } else { 0 };
-        let mapping = Mapping::anonymous(len + slack, kind)
-            .map_err(|error| RegionError::kernel(format!("mapping {len} bytes of memory"), error, remedy))?;
+        let mapping = Mapping::anonymous(len + slack, kind).map_err(|error| {
+            RegionError::kernel(format!("mapping {len} bytes of memory"), error, remedy)
+        })?;
         if pages == Pages::Transparent {
             mapping.advise(Advice::LinuxHugepage).map_err(|error| {
                 let what = "asking for transparent huge pages (madvise MADV_HUGEPAGE)";
@@ -76,7 +84,11 @@ impl Region {
         if let Some(node) = node {
             mapping.bind(node).map_err(|error| {
                 let what = format!("binding memory to NUMA node {node} (mbind)");
-                RegionError::kernel(what, error, "'ringfence topology' lists the nodes that have memory")
+                RegionError::kernel(
+                    what,
+                    error,
+                    "'ringfence topology' lists the nodes that have memory",
+                )
             })?;
         }
         Self::of_memory(mapping, None, Facts::of_memory(Kind::Anonymous))
@@ -91,14 +103,16 @@ impl Region {
         let sync = flags.contains(MapFlags::SYNC);
         let mapping = Mapping::of_file(&file, len, flags).map_err(|error| {
             let remedy = if sync {
-                "MAP_SYNC needs a file system mounted with -o dax on persistent memory; through the page cache, use file:"
+                "MAP_SYNC needs a file system mounted with -o dax on persistent memory; through \
+                 the page cache, use file:"
             } else {
                 "check the length and alignment of the device or file"
             };
             RegionError::kernel(format!("mapping {len} bytes of {}", path.display()), error, remedy)
         })?;
         let facts = facts_of(&file, path);
-        let map_sync = if sync { MapSync::Accepted } else { MapSync::NotTried("nobody asked for it".into()) };
+        let map_sync =
+            if sync { MapSync::Accepted } else { MapSync::NotTried("nobody asked for it".into()) };
         Self::of_file(mapping, len, file, path, &facts, &map_sync)
     }
 }
@@ -112,11 +126,15 @@ fn scratch_file(path: &Path, len: usize) -> Result<File, RegionError> {
             unnamed(path).map_err(|error| refuse(format!("no file can be made there: {error}")))?
         }
         Ok(_) => {
-            return Err(refuse("exists already: name a directory, or a file that does not exist yet".into()));
+            return Err(refuse(
+                "exists already: name a directory, or a file that does not exist yet".into(),
+            ));
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => create_unlinked(path).map_err(|error| {
-            refuse(format!("no file can be made there: {error}; name a directory that exists"))
-        })?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            create_unlinked(path).map_err(|error| {
+                refuse(format!("no file can be made there: {error}; name a directory that exists"))
+            })?
+        }
         Err(error) => return Err(refuse(error.to_string())),
     };
     allocate_new(&file, path, len)?;
@@ -166,10 +184,13 @@ fn fill(file: &File, len: usize) -> io::Result<()> {
 
 fn open_devdax(path: &Path) -> Result<File, RegionError> {
     let refuse = |reason: &str| RegionError::Path { path: path.into(), reason: reason.into() };
-    let file =
-        OpenOptions::new().read(true).write(true).open(path).map_err(|error| {
-            refuse(&format!("cannot be opened: {error}; 'ndctl list' shows devdax devices"))
-        })?;
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| {
+        refuse(&format!("cannot be opened: {error}; 'ndctl list' shows devdax devices"))
+    })?;
     let is_device = file.metadata().is_ok_and(|meta| meta.file_type().is_char_device());
-    if is_device { Ok(file) } else { Err(refuse("is not a character device: devdax: wants /dev/daxX.Y")) }
+    if is_device {
+        Ok(file)
+    } else {
+        Err(refuse("is not a character device: devdax: wants /dev/daxX.Y"))
+    }
 }

@@ -81,7 +81,10 @@ fn what_cannot_be_is_refused_in_a_sentence() {
         (request(Medium::File(std::env::temp_dir()), 1 << 60), "free, "),
         (request(Medium::Node(5000), 4096), "beyond the 1024"),
         (request(Medium::Node(1023), 4096), "node 1023"),
-        (Request { pages: Pages::Huge2M, ..request(Medium::File(std::env::temp_dir()), 4096) }, "huge pages"),
+        (
+            Request { pages: Pages::Huge2M, ..request(Medium::File(std::env::temp_dir()), 4096) },
+            "huge pages",
+        ),
     ];
     for (wanted, part) in cases {
         let error = Region::map(&wanted).expect_err("must be refused").to_string();

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Waiting for the other side: 200 rounds of `pause`, 100 of yielding, then sleeps from 50 us to 1 ms.
+/// Waiting for the other side: 200 rounds of `pause`, 100 of yielding, then sleeps from 50 us to 1
+/// ms.
 pub(super) struct Backoff {
     rounds: u32,
     end: Option<Instant>,

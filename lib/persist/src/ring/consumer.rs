@@ -15,10 +15,11 @@ use crate::{Lost, Memory};
 
 /// The side of a ring that reads and pops. There is one at a time.
 ///
-/// An entry is popped *durably*, and will never be seen again, or *lazily*: then the cursor is made durable
-/// later, for many entries at once, and those popped since the last time are seen again after a crash. That
-/// happens when a quarter of the ring has been popped, when the producer waits for room and there is nothing left
-/// to read, on [`Consumer::commit`], and when the consumer is dropped.
+/// An entry is popped *durably*, and will never be seen again, or *lazily*: then the cursor is made
+/// durable later, for many entries at once, and those popped since the last time are seen again
+/// after a crash. That happens when a quarter of the ring has been popped, when the producer waits
+/// for room and there is nothing left to read, on [`Consumer::commit`], and when the consumer is
+/// dropped.
 #[derive(Debug)]
 pub struct Consumer<M: Memory> {
     memory: M,
@@ -82,8 +83,8 @@ impl<M: Memory> Consumer<M> {
         Ok(Some(Read { consumer: self, size, payload }))
     }
 
-    /// As [`try_read`](Self::try_read), but waits for an entry as long as it takes: spinning at first, then
-    /// sleeping for up to 1 ms at a time.
+    /// As [`try_read`](Self::try_read), but waits for an entry as long as it takes: spinning at
+    /// first, then sleeping for up to 1 ms at a time.
     ///
     /// # Errors
     /// As [`try_read`](Self::try_read).
@@ -118,7 +119,10 @@ impl<M: Memory> Consumer<M> {
     /// # Errors
     /// As [`try_read`](Self::try_read).
     #[doc(alias = "pmemlog_walk")]
-    pub fn scan(&mut self, mut look: impl FnMut(&[u8]) -> ControlFlow<()>) -> Result<(), RingError> {
+    pub fn scan(
+        &mut self,
+        mut look: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), RingError> {
         let mut left = self.behind.latest(&Word(&self.memory, PUBLISHED))?;
         let (mut position, mut offset) = (self.behind.read(), self.offset);
         while left > 0 {
@@ -133,8 +137,8 @@ impl<M: Memory> Consumer<M> {
         Ok(())
     }
 
-    /// Makes the cursor durable behind everything popped, and gives the space back. One fence, or none where
-    /// there is nothing to do.
+    /// Makes the cursor durable behind everything popped, and gives the space back. One fence, or
+    /// none where there is nothing to do.
     ///
     /// # Errors
     /// [`RingError::Lost`]: the space stays taken.
@@ -177,12 +181,17 @@ impl<M: Memory> Consumer<M> {
 
     // The entry at a place that was published: its size with `left` bytes there at most.
     #[inline]
-    fn entry_at(&self, position: u64, offset: usize, left: u64) -> Result<(Entry, usize), RingError> {
+    fn entry_at(
+        &self,
+        position: u64,
+        offset: usize,
+        left: u64,
+    ) -> Result<(Entry, usize), RingError> {
         let (entry, sum) = Entry::decode(&self.memory, offset);
         if entry.position == position && entry.len as usize <= self.shape.max_payload() {
             let size = self.shape.size_of(entry.len as usize);
-            let whole =
-                entry.is_whole(&self.memory, offset, &self.shape, sum) || planted("read-sum-not-checked");
+            let whole = entry.is_whole(&self.memory, offset, &self.shape, sum)
+                || planted("read-sum-not-checked");
             if size as u64 <= left && whole {
                 return Ok((entry, size));
             }
@@ -216,9 +225,11 @@ enum Payload {
 #[inline]
 fn bytes<'a, M: Memory>(memory: &'a M, copy: &'a [u8], payload: &Payload) -> &'a [u8] {
     match *payload {
-        // SAFETY: the entry was published, and its space is not given back before the borrow of the consumer
-        // ends: until then the ring's one producer leaves it alone.
-        Payload::Lent(start, len) => unsafe { memory.bytes(start..start + len) }.expect("lent before"),
+        // SAFETY: the entry was published, and its space is not given back before the borrow of the
+        // consumer ends: until then the ring's one producer leaves it alone.
+        Payload::Lent(start, len) => {
+            unsafe { memory.bytes(start..start + len) }.expect("lent before")
+        }
         Payload::Copied => copy,
     }
 }
@@ -230,8 +241,8 @@ impl<M: Memory> Drop for Consumer<M> {
     }
 }
 
-/// An entry as it lies in the ring; no copy, but for the one entry a lap that meets the ring's end. Dropped
-/// without being popped it stays, and is read again next time.
+/// An entry as it lies in the ring; no copy, but for the one entry a lap that meets the ring's end.
+/// Dropped without being popped it stays, and is read again next time.
 #[derive(Debug)]
 pub struct Read<'c, M: Memory> {
     consumer: &'c mut Consumer<M>,
@@ -249,7 +260,8 @@ impl<M: Memory> Deref for Read<'_, M> {
 }
 
 impl<M: Memory> Read<'_, M> {
-    /// Takes the entry; it will never be seen again once this returns. One fence, for all popped before too.
+    /// Takes the entry; it will never be seen again once this returns. One fence, for all popped
+    /// before too.
     ///
     /// # Errors
     /// [`RingError::Lost`]: it is seen again after a crash.
@@ -260,7 +272,8 @@ impl<M: Memory> Read<'_, M> {
         if planted("durable-pop-is-lazy") { Ok(()) } else { consumer.commit() }
     }
 
-    /// Takes the entry; it is seen again after a crash, unless the cursor was made durable meanwhile.
+    /// Takes the entry; it is seen again after a crash, unless the cursor was made durable
+    /// meanwhile.
     ///
     /// # Errors
     /// [`RingError::Lost`], when it was time to make the cursor durable.

@@ -49,7 +49,9 @@ pub enum RingError {
     #[error("{0}")]
     Shape(String),
     /// Making the ring was interrupted.
-    #[error("the file is empty: making the ring in it was interrupted; remove it and make it again")]
+    #[error(
+        "the file is empty: making the ring in it was interrupted; remove it and make it again"
+    )]
     Unfinished,
     /// It is something else.
     #[error("this is not a ring: {0}")]

@@ -1,11 +1,13 @@
 //! The index protocol: how far the producer has published and how far the consumer has given back.
 //!
-//! Two numbers are exchanged, each written by one side: `published`, the position up to which entries may be
-//! read, and `freed`, the position up to which space may be written again. Positions are bytes since the ring
-//! was made and only grow, so that full and empty cannot be mixed up; `freed <= published <= freed + capacity`.
-//! Both sides keep what they last saw and look again only where that is not enough.
+//! Two numbers are exchanged, each written by one side: `published`, the position up to which
+//! entries may be read, and `freed`, the position up to which space may be written again. Positions
+//! are bytes since the ring was made and only grow, so that full and empty cannot be mixed up;
+//! `freed <= published <= freed + capacity`. Both sides keep what they last saw and look again only
+//! where that is not enough.
 //!
-//! It is written over [`Shared`], so that `loom` runs it through every interleaving (`tests/loom.rs`).
+//! It is written over [`Shared`], so that `loom` runs it through every interleaving
+//! (`tests/loom.rs`).
 
 /// A number that one side writes and the other reads.
 pub trait Shared {
@@ -100,7 +102,11 @@ impl Behind {
     /// [`Impossible`].
     #[inline]
     pub fn readable(&mut self, published: &impl Shared) -> Result<u64, Impossible> {
-        if self.published == self.read { self.latest(published) } else { Ok(self.published - self.read) }
+        if self.published == self.read {
+            self.latest(published)
+        } else {
+            Ok(self.published - self.read)
+        }
     }
 
     /// As [`Self::readable`], but looks whether there is more.
@@ -164,7 +170,10 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         let shared = Cell::new(2000);
-        assert!(Ahead::new(1000, 900, 128).has_room(1100, &shared).is_err(), "freed beyond published");
+        assert!(
+            Ahead::new(1000, 900, 128).has_room(1100, &shared).is_err(),
+            "freed beyond published"
+        );
         assert!(Behind::new(1000, 128).readable(&shared).is_err(), "published beyond the capacity");
         shared.set(10);
         assert!(Ahead::new(1000, 900, 128).has_room(1100, &shared).is_err(), "freed went back");

@@ -10,8 +10,9 @@
 //! | 1536 | 8 | `freed`, the same |
 //! | 4096 | capacity | the **entries** |
 //!
-//! What lies between is zero when the ring is made, and not looked at. Slots and indices are 256 bytes apart: no two share a line, a pair of lines that
-//! is prefetched together, or a block of a medium that writes 256 bytes at once.
+//! What lies between is zero when the ring is made, and not looked at. Slots and indices are 256
+//! bytes apart: no two share a line, a pair of lines that is prefetched together, or a block of a
+//! medium that writes 256 bytes at once.
 //!
 //! The head:
 //!
@@ -25,9 +26,9 @@
 //! | 32 | 24 | zero |
 //! | 56 | 8 | checksum of the 56 bytes before, seed 0 |
 //!
-//! Records are as in [`crate::record`]; the epoch record's seed is the salt, the cursor record's its
-//! complement. An **entry** at position `p` (bytes since the ring was made, a multiple of the grain) begins at
-//! offset `4096 + p % capacity` and goes on at 4096 where it meets the end:
+//! Records are as in [`crate::record`]; the epoch record's seed is the salt, the cursor record's
+//! its complement. An **entry** at position `p` (bytes since the ring was made, a multiple of the
+//! grain) begins at offset `4096 + p % capacity` and goes on at 4096 where it meets the end:
 //!
 //! | offset | bytes | |
 //! |---|---|---|
@@ -38,8 +39,8 @@
 //! | 28 | 4 | zero |
 //! | 32 | length | the payload, then zeros up to the next multiple of the grain |
 //!
-//! The seed is salt ^ position * 0x9e3779b97f4a7c15 ^ epoch * 0xbf58476d1ce4e5b9 ^ length * 0x94d049bb133111eb, each
-//! product modulo 2^64.
+//! The seed is salt ^ position * 0x9e3779b97f4a7c15 ^ epoch * 0xbf58476d1ce4e5b9 ^ length *
+//! 0x94d049bb133111eb, each product modulo 2^64.
 
 use std::ops::Range;
 
@@ -67,8 +68,8 @@ pub struct Shape {
     pub capacity: usize,
     /// Entries begin and end at multiples of it, in bytes.
     pub grain: usize,
-    /// What the ring's checksums are seeded with: a number drawn anew for each ring, or entries of an earlier
-    /// ring in the same memory could pass for its own.
+    /// What the ring's checksums are seeded with: a number drawn anew for each ring, or entries of
+    /// an earlier ring in the same memory could pass for its own.
     pub salt: u64,
 }
 
@@ -101,7 +102,8 @@ impl Shape {
         None
     }
 
-    /// The longest payload: the whole capacity but one entry's head, and no more than a length of 32 bits says.
+    /// The longest payload: the whole capacity but one entry's head, and no more than a length of
+    /// 32 bits says.
     pub fn max_payload(&self) -> usize {
         (self.capacity - ENTRY_HEAD).min(u32::MAX as usize)
     }
@@ -118,7 +120,8 @@ impl Shape {
         HEAD + (position % self.capacity as u64) as usize
     }
 
-    /// The one or two ranges of memory that `len` bytes take up from `offset` on, the second perhaps empty.
+    /// The one or two ranges of memory that `len` bytes take up from `offset` on, the second
+    /// perhaps empty.
     #[inline]
     pub fn pieces(&self, offset: usize, len: usize) -> [Range<usize>; 2] {
         let end = HEAD + self.capacity;
@@ -127,7 +130,8 @@ impl Shape {
         [offset..offset + first, HEAD..HEAD + len - first]
     }
 
-    /// Whether a number can be a position: a multiple of the grain, below 2^63, which 10 GB/s reach in 29 years.
+    /// Whether a number can be a position: a multiple of the grain, below 2^63, which 10 GB/s reach
+    /// in 29 years.
     #[inline]
     pub fn is_position(&self, number: u64) -> bool {
         number.is_multiple_of(self.grain as u64) && number < 1 << 63
@@ -202,8 +206,9 @@ pub struct Entry {
 }
 
 impl Entry {
-    // Binds the payload to its head. Odd factors (the golden ratio's, and two of SplitMix64's) give no two heads that
-    // differ in one field the same seed; recovery compares position and epoch besides.
+    // Binds the payload to its head. Odd factors (the golden ratio's, and two of SplitMix64's) give
+    // no two heads that differ in one field the same seed; recovery compares position and epoch
+    // besides.
     #[inline]
     fn seed(&self, salt: u64) -> u64 {
         let salt = if planted("entry-sum-without-salt") { 0 } else { salt };
@@ -221,7 +226,9 @@ impl Entry {
         let len = self.len as usize;
         match () {
             () if planted("entry-sum-without-payload") => 0,
-            () if planted("entry-sum-over-padding") => (ENTRY_HEAD + len).next_multiple_of(LINE) - ENTRY_HEAD,
+            () if planted("entry-sum-over-padding") => {
+                (ENTRY_HEAD + len).next_multiple_of(LINE) - ENTRY_HEAD
+            }
             () => len,
         }
     }
@@ -256,7 +263,13 @@ impl Entry {
 
     /// Whether the payload is the one that the checksum was made for.
     #[inline]
-    pub(super) fn is_whole<M: Memory>(&self, memory: &M, offset: usize, shape: &Shape, sum: u64) -> bool {
+    pub(super) fn is_whole<M: Memory>(
+        &self,
+        memory: &M,
+        offset: usize,
+        shape: &Shape,
+        sum: u64,
+    ) -> bool {
         let pieces = shape.pieces(offset + ENTRY_HEAD, self.summed());
         memory.verify(pieces, self.seed(shape.salt), sum)
     }

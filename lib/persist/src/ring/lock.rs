@@ -1,9 +1,11 @@
-//! Who may open, push and pop: locks on bytes of the ring's file, beyond anything that is stored there.
+//! Who may open, push and pop: locks on bytes of the ring's file, beyond anything that is stored
+//! there.
 //!
-//! They are open file description locks (fcntl(2), `F_OFD_SETLK`): the kernel gives them back when the last
-//! descriptor closes, however the process ends, and they hold between two opens within one process too. A
-//! child that is forked without exec shares its parent's: it must not use the ring. One that is about to exec
-//! shares them for a moment; whoever opens then finds the ring open, with indices that are right.
+//! They are open file description locks (fcntl(2), `F_OFD_SETLK`): the kernel gives them back when
+//! the last descriptor closes, however the process ends, and they hold between two opens within one
+//! process too. A child that is forked without exec shares its parent's: it must not use the ring.
+//! One that is about to exec shares them for a moment; whoever opens then finds the ring open, with
+//! indices that are right.
 
 use std::fs::File;
 use std::io;
@@ -18,7 +20,8 @@ const LIFE: i64 = i64::MAX - 16;
 const OPENING: i64 = LIFE + 1;
 const ROLES: i64 = LIFE + 2;
 
-/// The locks of one open ring. Memory without a file is one process's alone: nothing to lock but the seats.
+/// The locks of one open ring. Memory without a file is one process's alone: nothing to lock but
+/// the seats.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     file: Option<File>,
@@ -33,7 +36,8 @@ pub(super) struct Seat {
 }
 
 impl Locks {
-    /// Opens: `recover` runs only if nobody else has the ring open, and nobody can open it meanwhile.
+    /// Opens: `recover` runs only if nobody else has the ring open, and nobody can open it
+    /// meanwhile.
     pub(super) fn open<T>(
         file: Option<File>,
         recover: impl FnOnce() -> Result<T, RingError>,

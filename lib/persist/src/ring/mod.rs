@@ -1,5 +1,5 @@
-//! A ring buffer that outlives crashes: single producer, single consumer, entries of any length, one fence for
-//! each durable push.
+//! A ring buffer that outlives crashes: single producer, single consumer, entries of any length,
+//! one fence for each durable push.
 //!
 //! ```
 //! use ringfence_persist::{Region, Request, Ring};
@@ -17,11 +17,12 @@
 //! ```
 //!
 //! The two sides can be two threads (each side is `Send`) or two processes that open the same file
-//! ([`Ring::create`], [`Ring::open`]). What is on the medium is described in [`layout`], what opening does and
-//! why one fence is enough in `docs/one-fence.md`.
+//! ([`Ring::create`], [`Ring::open`]). What is on the medium is described in [`layout`], what
+//! opening does and why one fence is enough in `docs/one-fence.md`.
 //!
-//! How durable "durable" is depends on the region: [`Region`] says. A ring in a file of the page cache calls
-//! `msync`, or what its [`Methods`] name, where others fence, and a ring in plain memory lives as long as the process.
+//! How durable "durable" is depends on the region: [`Region`] says. A ring in a file of the page
+//! cache calls `msync`, or what its [`Methods`] name, where others fence, and a ring in plain
+//! memory lives as long as the process.
 
 mod backoff;
 mod consumer;
@@ -66,10 +67,11 @@ pub struct Ring {
 /// How a ring is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes for entries, heads of 32 bytes and padding included; `None`: as much as the region holds.
+    /// Bytes for entries, heads of 32 bytes and padding included; `None`: as much as the region
+    /// holds.
     pub capacity: Option<usize>,
-    /// Entries begin and end at multiples of it: 64, or 256 for media that write blocks of that size (Optane
-    /// persistent memory; Yang et al., FAST 2020).
+    /// Entries begin and end at multiples of it: 64, or 256 for media that write blocks of that
+    /// size (Optane persistent memory; Yang et al., FAST 2020).
     pub grain: usize,
 }
 
@@ -80,15 +82,19 @@ impl Default for Options {
 }
 
 impl Ring {
-    /// Makes a new file (or takes a device-DAX device) with room for `capacity` bytes of entries, a multiple of
-    /// 64, and a ring in it. Of a device, 4096 bytes and the capacity together must be a multiple of its
-    /// alignment. Anything less durable than `least` is refused.
+    /// Makes a new file (or takes a device-DAX device) with room for `capacity` bytes of entries, a
+    /// multiple of 64, and a ring in it. Of a device, 4096 bytes and the capacity together must be
+    /// a multiple of its alignment. Anything less durable than `least` is refused.
     ///
     /// # Errors
     /// [`RingError::Region`]: the file is there already, or cannot be made. [`RingError::Exists`]: the device
-    /// holds a ring already; [`Ring::create_in`] writes over it. And as [`Ring::create_in`]: the file that was
-    /// made is then left behind.
-    pub fn create(path: impl AsRef<Path>, capacity: usize, least: Durability) -> Result<Self, RingError> {
+    /// holds a ring already; [`Ring::create_in`] writes over it. And as [`Ring::create_in`]: the
+    /// file that was made is then left behind.
+    pub fn create(
+        path: impl AsRef<Path>,
+        capacity: usize,
+        least: Durability,
+    ) -> Result<Self, RingError> {
         // Before a file is made.
         Shape::new(capacity, crate::LINE, 0)?;
         let methods = Methods::here()?;
@@ -99,7 +105,11 @@ impl Ring {
             return Err(RingError::Exists);
         }
         let region = memory.into_region();
-        Self::create_with(region, Options { capacity: Some(capacity), ..Options::default() }, methods)
+        Self::create_with(
+            region,
+            Options { capacity: Some(capacity), ..Options::default() },
+            methods,
+        )
     }
 
     /// Opens the ring in a file or device; it is recovered if nobody else has it open.
@@ -125,7 +135,11 @@ impl Ring {
     ///
     /// # Panics
     /// If the processor lacks the instruction or the registers of `methods`.
-    pub fn create_with(region: Region, options: Options, methods: Methods) -> Result<Self, RingError> {
+    pub fn create_with(
+        region: Region,
+        options: Options,
+        methods: Methods,
+    ) -> Result<Self, RingError> {
         let room = region.len().saturating_sub(HEAD);
         let capacity = options.capacity.unwrap_or(room - room % options.grain.max(1));
         let shape = Shape::new(capacity, options.grain, salt()?)?;
@@ -167,7 +181,8 @@ impl Ring {
         methods: Methods,
         ready: impl FnOnce(&Mapped) -> Result<(Shape, Recovery), RingError>,
     ) -> Result<(Self, bool), RingError> {
-        let file = region.file().map(std::fs::File::try_clone).transpose().map_err(RingError::Lock)?;
+        let file =
+            region.file().map(std::fs::File::try_clone).transpose().map_err(RingError::Lock)?;
         let memory = Mapped::with_methods(region, methods);
         let (locks, recovered) = Locks::open(file, || ready(&memory))?;
         let shape = recovered.map_or_else(|| Shape::read(&memory), |(shape, _)| Ok(shape))?;
@@ -175,8 +190,8 @@ impl Ring {
         Ok((Self { memory, shape, locks: Arc::new(locks), recovery }, recovery.is_some()))
     }
 
-    /// What opening found, or `None` if somebody had the ring open already, so that there was nothing to
-    /// recover.
+    /// What opening found, or `None` if somebody had the ring open already, so that there was
+    /// nothing to recover.
     pub fn recovery(&self) -> Option<Recovery> {
         self.recovery
     }
@@ -200,8 +215,8 @@ impl Ring {
         Producer::seated(self.memory.share(), self.memory.methods().nt_threshold, Some(seat))
     }
 
-    /// The side that reads and pops, to be sent to whichever thread. It begins at the durable cursor: what an
-    /// earlier consumer popped lazily and did not commit is read again.
+    /// The side that reads and pops, to be sent to whichever thread. It begins at the durable
+    /// cursor: what an earlier consumer popped lazily and did not commit is read again.
     ///
     /// # Errors
     /// [`RingError::Taken`], [`RingError::Damaged`], [`RingError::Lost`].
@@ -210,8 +225,8 @@ impl Ring {
     }
 }
 
-/// Makes an empty ring in memory that nobody else uses, durable on return. The head comes last: a crash before
-/// leaves no ring.
+/// Makes an empty ring in memory that nobody else uses, durable on return. The head comes last: a
+/// crash before leaves no ring.
 ///
 /// # Errors
 /// [`RingError::Shape`]: it does not fit. [`RingError::Lost`].

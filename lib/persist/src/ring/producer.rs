@@ -31,8 +31,9 @@ pub struct Producer<M: Memory> {
 }
 
 impl<M: Memory> Producer<M> {
-    /// Begins to push to a ring that was [recovered](super::recover), behind its last published entry. Records
-    /// the next epoch first, so that whatever an earlier producer left behind that point stays dead.
+    /// Begins to push to a ring that was [recovered](super::recover), behind its last published
+    /// entry. Records the next epoch first, so that whatever an earlier producer left behind that
+    /// point stays dead.
     ///
     /// For memory that no [`Ring`](super::Ring) guards: there must be no other producer.
     ///
@@ -42,14 +43,19 @@ impl<M: Memory> Producer<M> {
         Self::seated(memory, 0, None)
     }
 
-    /// Writes entries (head and padding included) below so many bytes by ordinary stores and flushes, as a
-    /// policy may say, and the others past the caches. Without it every entry goes past the caches; the
-    /// producers of a [`Ring`](super::Ring) follow its [`Methods`](crate::Methods).
+    /// Writes entries (head and padding included) below so many bytes by ordinary stores and
+    /// flushes, as a policy may say, and the others past the caches. Without it every entry goes
+    /// past the caches; the producers of a [`Ring`](super::Ring) follow its
+    /// [`Methods`](crate::Methods).
     pub fn with_nt_threshold(self, nt_threshold: usize) -> Self {
         Self { nt_threshold, ..self }
     }
 
-    pub(super) fn seated(memory: M, nt_threshold: usize, seat: Option<Seat>) -> Result<Self, RingError> {
+    pub(super) fn seated(
+        memory: M,
+        nt_threshold: usize,
+        seat: Option<Seat>,
+    ) -> Result<Self, RingError> {
         let shape = Shape::read(&memory)?;
         let damaged = |what: &str| RingError::Damaged(what.into());
         let (epochs, bytes) = Record::open(&memory, EPOCH_SLOTS, shape.salt)
@@ -85,10 +91,12 @@ impl<M: Memory> Producer<M> {
         self.shape.max_payload()
     }
 
-    /// Pushes an entry if there is room now: durable on return, and there for the consumer. One fence.
+    /// Pushes an entry if there is room now: durable on return, and there for the consumer. One
+    /// fence.
     ///
     /// # Errors
-    /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Damaged`]: the entry is not pushed.
+    /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Damaged`]: the entry is not
+    /// pushed.
     /// [`RingError::Lost`]: nobody sees it while the ring is open, but it may be there when it is opened again.
     #[inline]
     pub fn try_push(&mut self, payload: &[u8]) -> Result<(), RingError> {
@@ -99,8 +107,8 @@ impl<M: Memory> Producer<M> {
         self.publish(to, offset)
     }
 
-    /// As [`try_push`](Self::try_push), but waits for room as long as it takes: spinning at first, then
-    /// sleeping for up to 1 ms at a time.
+    /// As [`try_push`](Self::try_push), but waits for room as long as it takes: spinning at first,
+    /// then sleeping for up to 1 ms at a time.
     ///
     /// # Errors
     /// As [`try_push`](Self::try_push), but never [`RingError::Full`].
@@ -132,8 +140,8 @@ impl<M: Memory> Producer<M> {
     }
 
     /// Begins a batch: entries that become durable and visible together, under one fence, at
-    /// [`Batch::commit`]. After a crash before that returns, a first part of the batch may be there, in order,
-    /// each entry whole.
+    /// [`Batch::commit`]. After a crash before that returns, a first part of the batch may be
+    /// there, in order, each entry whole.
     ///
     /// # Errors
     /// [`RingError::Lost`]: an earlier batch was abandoned, and the medium failed.
@@ -181,8 +189,9 @@ impl<M: Memory> Producer<M> {
             self.put_whole::<STAGE>(offset, &entry, payload, size, streamed);
         } else {
             let mut stage = Stage([0; STAGE]);
-            // Whole lines from where they are; the rest of the last one, and the first with the head, are staged.
-            // The first comes last, so that the checksum is worked out while the others drain.
+            // Whole lines from where they are; the rest of the last one, and the first with the
+            // head, are staged. The first comes last, so that the checksum is worked out while the
+            // others drain.
             let (first, rest) = payload.split_at(LINE - ENTRY_HEAD);
             let (lines, tail) = rest.split_at(rest.len() & !(LINE - 1));
             self.put(offset + LINE, lines, streamed);
@@ -246,7 +255,8 @@ impl<M: Memory> Producer<M> {
         Ok(())
     }
 
-    // What was written and not published must not come back once something else is pushed in its place.
+    // What was written and not published must not come back once something else is pushed in its
+    // place.
     #[inline]
     fn settle(&mut self) -> Result<(), RingError> {
         if self.unpublished && !planted("batch-not-settled") { self.next_epoch() } else { Ok(()) }
@@ -284,8 +294,8 @@ const STAGE: usize = 256;
 #[repr(align(64))]
 struct Stage<const N: usize>([u8; N]);
 
-/// Entries that become durable together; see [`Producer::batch`]. Dropped without a commit it is abandoned: an epoch
-/// is recorded, and its entries never come back.
+/// Entries that become durable together; see [`Producer::batch`]. Dropped without a commit it is
+/// abandoned: an epoch is recorded, and its entries never come back.
 #[derive(Debug)]
 #[must_use = "a batch that is not committed is abandoned"]
 pub struct Batch<'p, M: Memory> {
@@ -299,8 +309,9 @@ impl<M: Memory> Batch<'_, M> {
     /// Adds an entry, not durable and not visible before [`commit`](Self::commit).
     ///
     /// # Errors
-    /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Damaged`]: the entry is not added, the others
-    /// stay. A batch that is larger than the ring stays full for good: commit what is in it.
+    /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Damaged`]: the entry is not added,
+    /// the others stay. A batch that is larger than the ring stays full for good: commit what is in
+    /// it.
     #[inline]
     pub fn push(&mut self, payload: &[u8]) -> Result<(), RingError> {
         let to = self.producer.room_for(self.to, payload.len())?;

@@ -1,10 +1,11 @@
 //! What a ring holds when it is opened.
 //!
-//! The walk begins at the durable cursor and goes from entry to entry, over at most one capacity. Entries
-//! before the epoch record's start were accepted by an earlier recovery: they must be there, of an older
-//! epoch, and end exactly at the start, else the ring is damaged. From the start on entries need exactly the
-//! recorded epoch; the first that is not whole ends the ring. So nothing comes back that was written in an
-//! earlier life, was never acknowledged, and lies where a later life has pushed before it.
+//! The walk begins at the durable cursor and goes from entry to entry, over at most one capacity.
+//! Entries before the epoch record's start were accepted by an earlier recovery: they must be
+//! there, of an older epoch, and end exactly at the start, else the ring is damaged. From the start
+//! on entries need exactly the recorded epoch; the first that is not whole ends the ring. So
+//! nothing comes back that was written in an earlier life, was never acknowledged, and lies where a
+//! later life has pushed before it.
 
 use super::error::RingError;
 use super::layout::{CURSOR_SLOTS, EPOCH_SLOTS, Entry, FREED, PUBLISHED, Shape};
@@ -31,7 +32,8 @@ pub struct Recovery {
 /// What lies behind the last whole entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// Nothing that says it is the next entry; a torn one whose position did not reach memory looks like it.
+    /// Nothing that says it is the next entry; a torn one whose position did not reach memory looks
+    /// like it.
     Clean,
     /// A part of an entry whose push did not return.
     Torn,
@@ -39,8 +41,8 @@ pub enum Tail {
     Abandoned,
 }
 
-/// A ring as it is, without changing anything. Nobody may have it open meanwhile: entries come and go, and what
-/// is read of them would not belong together.
+/// A ring as it is, without changing anything. Nobody may have it open meanwhile: entries come and
+/// go, and what is read of them would not belong together.
 ///
 /// # Errors
 /// As [`recover`].
@@ -52,11 +54,11 @@ pub fn inspect<M: Memory>(memory: &M) -> Result<(Shape, Recovery), RingError> {
     Ok((shape, walk(memory, &shape, Epochs::decode(epoch)?, u64::from_le_bytes(cursor))?))
 }
 
-/// Finds out what a ring holds, makes that durable, and readies it for a producer and a consumer. Nobody else
-/// may use the memory meanwhile.
+/// Finds out what a ring holds, makes that durable, and readies it for a producer and a consumer.
+/// Nobody else may use the memory meanwhile.
 ///
-/// In the page cache it rests on the region being mapped anew, which dirties every page: after a failed write
-/// the kernel takes pages for clean that are not on the medium (fsync(2)).
+/// In the page cache it rests on the region being mapped anew, which dirties every page: after a
+/// failed write the kernel takes pages for clean that are not on the medium (fsync(2)).
 ///
 /// # Errors
 /// [`RingError`]: no ring, another version, damage, a medium that fails.
@@ -65,7 +67,8 @@ pub fn recover<M: Memory>(memory: &M) -> Result<(Shape, Recovery), RingError> {
     let (_, epoch) = Record::<16>::open(memory, EPOCH_SLOTS, shape.salt).ok_or_else(no_record)?;
     let (_, cursor) = Record::<8>::open(memory, CURSOR_SLOTS, !shape.salt).ok_or_else(no_record)?;
     let found = walk(memory, &shape, Epochs::decode(epoch)?, u64::from_le_bytes(cursor))?;
-    // What was read may be in a cache only: without this, an entry seen now could be gone after the next crash.
+    // What was read may be in a cache only: without this, an entry seen now could be gone after the
+    // next crash.
     if !planted("accepted-not-flushed") {
         let len = (found.end - found.cursor) as usize;
         for piece in shape.pieces(shape.offset_of(found.cursor), len) {
@@ -86,14 +89,22 @@ fn no_record() -> RingError {
     RingError::Damaged("neither slot of the epoch or the cursor is whole".into())
 }
 
-fn walk<M: Memory>(memory: &M, shape: &Shape, last: Epochs, cursor: u64) -> Result<Recovery, RingError> {
+fn walk<M: Memory>(
+    memory: &M,
+    shape: &Shape,
+    last: Epochs,
+    cursor: u64,
+) -> Result<Recovery, RingError> {
     let damaged = |what: String| Err(RingError::Damaged(what));
     if !shape.is_position(cursor) || !shape.is_position(last.start) {
         return damaged(format!("cursor {cursor} or start {} is not a position", last.start));
     }
     let limit = cursor + shape.capacity as u64;
     if last.start > limit {
-        return damaged(format!("the cursor is at {cursor}, more than a capacity before {}", last.start));
+        return damaged(format!(
+            "the cursor is at {cursor}, more than a capacity before {}",
+            last.start
+        ));
     }
     let (mut at, mut entries) = (cursor, 0);
     let tail = loop {
@@ -106,7 +117,8 @@ fn walk<M: Memory>(memory: &M, shape: &Shape, last: Epochs, cursor: u64) -> Resu
         let fits = (entry.position == at || planted("position-not-compared"))
             && entry.len as usize <= shape.max_payload()
             && shape.size_of(entry.len as usize) as u64 <= limit - at;
-        let whole = fits && (entry.is_whole(memory, offset, shape, sum) || planted("checksum-not-checked"));
+        let whole =
+            fits && (entry.is_whole(memory, offset, shape, sum) || planted("checksum-not-checked"));
         let epoch = if accepted {
             entry.epoch < last.epoch || planted("accepted-epoch-not-compared")
         } else {
@@ -114,7 +126,9 @@ fn walk<M: Memory>(memory: &M, shape: &Shape, last: Epochs, cursor: u64) -> Resu
         };
         if !(whole && epoch) {
             if accepted {
-                return damaged(format!("the entry at {at} was there when the ring was last opened"));
+                return damaged(format!(
+                    "the entry at {at} was there when the ring was last opened"
+                ));
             }
             break match (fits, whole) {
                 (_, true) => Tail::Abandoned,
@@ -125,7 +139,10 @@ fn walk<M: Memory>(memory: &M, shape: &Shape, last: Epochs, cursor: u64) -> Resu
         at += shape.size_of(entry.len as usize) as u64;
         entries += 1;
         if accepted && at > last.start && !planted("start-may-be-passed") {
-            return damaged(format!("an entry goes on beyond {}, where the last life began", last.start));
+            return damaged(format!(
+                "an entry goes on beyond {}, where the last life began",
+                last.start
+            ));
         }
     };
     Ok(Recovery { entries, cursor, end: at, epoch: last.epoch, tail })

@@ -6,7 +6,8 @@ use crate::Request;
 // The format's bytes, written down: a change of them needs another version.
 #[test]
 fn the_format_is_version_1() {
-    let memory = Mapped::with_methods(Region::map(&Request::dram(8192)).unwrap(), Methods::of_processor());
+    let memory =
+        Mapped::with_methods(Region::map(&Request::dram(8192)).unwrap(), Methods::of_processor());
     let shape = Shape::new(256, 64, 0x0123_4567_89ab_cdef).unwrap();
     format(&memory, &shape).unwrap();
     recover(&memory).unwrap();
@@ -29,6 +30,9 @@ fn the_format_is_version_1() {
         bytes(HEAD, 40),
         "c58b8bafa5d6bfc00000000000000000020000000000000005000000000000006669727374000000"
     );
-    assert_eq!(bytes(HEAD + 64, 32), "20d1bd548a44830f400000000000000002000000000000006400000000000000");
+    assert_eq!(
+        bytes(HEAD + 64, 32),
+        "20d1bd548a44830f400000000000000002000000000000006400000000000000"
+    );
     assert_eq!((memory.load_u64(layout::PUBLISHED), memory.load_u64(layout::FREED)), (256, 64));
 }

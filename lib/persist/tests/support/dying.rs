@@ -1,4 +1,5 @@
-//! Memory whose program dies: after so many operations nothing is done any more, and the call unwinds.
+//! Memory whose program dies: after so many operations nothing is done any more, and the call
+//! unwinds.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -8,7 +9,8 @@ use ringfence_persist::Memory;
 
 use super::{Crashing, Random};
 
-/// See the module. Non-temporal stores count one operation for each word, so that they are cut anywhere.
+/// See the module. Non-temporal stores count one operation for each word, so that they are cut
+/// anywhere.
 pub struct Dying {
     memory: RefCell<Crashing>,
     left: Cell<usize>,
@@ -60,7 +62,8 @@ impl Dying {
         self.dead.set(false);
     }
 
-    // Runs an operation, unless the program is dead: what it still does while it unwinds has no effect.
+    // Runs an operation, unless the program is dead: what it still does while it unwinds has no
+    // effect.
     fn operation<T>(&self, run: impl FnOnce(&Crashing) -> T, dead: T) -> T {
         if self.dead.get() {
             return dead;

@@ -1,8 +1,9 @@
 //! Memory that crashes: for tests of what recovery makes of what is left.
 //!
-//! A deliberately small model, apart from the checker's: stores go to a volatile image; flushed lines and
-//! non-temporal words reach the durable one at the next fence. A crash keeps the durable image and, of every
-//! word that differs, either value, as the random numbers have it, with one line's ordinary stores in order.
+//! A deliberately small model, apart from the checker's: stores go to a volatile image; flushed
+//! lines and non-temporal words reach the durable one at the next fence. A crash keeps the durable
+//! image and, of every word that differs, either value, as the random numbers have it, with one
+//! line's ordinary stores in order.
 
 #![allow(dead_code)]
 
@@ -57,7 +58,13 @@ impl Crashing {
     pub fn of(bytes: Vec<u8>) -> Self {
         let (ordinary, flushed, streamed) = Default::default();
         Self {
-            state: RefCell::new(State { now: bytes.clone(), durable: bytes, ordinary, flushed, streamed }),
+            state: RefCell::new(State {
+                now: bytes.clone(),
+                durable: bytes,
+                ordinary,
+                flushed,
+                streamed,
+            }),
         }
     }
 
@@ -74,7 +81,8 @@ impl Crashing {
                 left[word * 8..][..8].copy_from_slice(bytes);
             }
         }
-        // Last: a word that was streamed is newer than the ordinary stores to it, which came before.
+        // Last: a word that was streamed is newer than the ordinary stores to it, which came
+        // before.
         for word in &state.streamed {
             if reached(random) {
                 left[word * 8..][..8].copy_from_slice(&state.now[word * 8..][..8]);
@@ -83,14 +91,17 @@ impl Crashing {
         Self::of(left)
     }
 
-    /// The process is killed, and the machine goes on: everything stored can be seen, and no more of it is
-    /// durable than before.
+    /// The process is killed, and the machine goes on: everything stored can be seen, and no more
+    /// of it is durable than before.
     pub fn kill(&self) {
         let State { now, ordinary, flushed, streamed, .. } = &mut *self.state.borrow_mut();
         // A fence waits for its own processor's flushes.
         flushed.clear();
         for word in std::mem::take(streamed) {
-            ordinary.entry(word / 8).or_default().push((word, now[word * 8..][..8].try_into().unwrap()));
+            ordinary
+                .entry(word / 8)
+                .or_default()
+                .push((word, now[word * 8..][..8].try_into().unwrap()));
         }
     }
 
@@ -100,7 +111,9 @@ impl Crashing {
             let value: [u8; 8] = now[word * 8..][..8].try_into().unwrap();
             durable[word * 8..][..8].copy_from_slice(&value);
             // What was stored there before, and is still in a cache, cannot come after it any more.
-            for store in ordinary.get_mut(&(word / 8)).into_iter().flatten().filter(|store| store.0 == word) {
+            for store in
+                ordinary.get_mut(&(word / 8)).into_iter().flatten().filter(|store| store.0 == word)
+            {
                 store.1 = value;
             }
         }

@@ -52,10 +52,13 @@ pub fn unseen(root: &FsRoot) -> Option<String> {
         Ok(namespace) if namespace == Path::new(FIRST_NAMESPACE) => {}
         Ok(_) => {
             return Some(
-                "/proc shows the processes of one PID namespace alone, such as a container's".into(),
+                "/proc shows the processes of one PID namespace alone, such as a container's"
+                    .into(),
             );
         }
-        Err(error) => return Some(format!("the processes of others may not be looked into ({error})")),
+        Err(error) => {
+            return Some(format!("the processes of others may not be looked into ({error})"));
+        }
     }
     let forbidden = |pid: &u32| {
         let opened = fs::read_dir(root.path(format!("/proc/{pid}/fd")));
@@ -65,7 +68,8 @@ pub fn unseen(root: &FsRoot) -> Option<String> {
     Some(format!("what process {pid} has open may not be looked at"))
 }
 
-// The character device that a path leads to. What a file system behind a network knows need not be fetched.
+// The character device that a path leads to. What a file system behind a network knows need not be
+// fetched.
 fn device(path: &Path) -> Option<(u32, u32)> {
     let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).ok()?;
     let character = FileType::from_raw_mode(u32::from(found.stx_mode)) == FileType::CharacterDevice;

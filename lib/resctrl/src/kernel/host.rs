@@ -56,7 +56,8 @@ impl Kernel for HostKernel {
     fn write(&self, path: &Path, text: &str) -> Result<(), WriteError> {
         let file = self.root.open_file(self.below(path), OFlags::WRONLY);
         let mut file = file.map_err(|source| WriteError { opened: false, source })?;
-        let written = file.write(text.as_bytes()).map_err(|source| WriteError { opened: true, source })?;
+        let written =
+            file.write(text.as_bytes()).map_err(|source| WriteError { opened: true, source })?;
         if written == text.len() {
             return Ok(());
         }
@@ -109,8 +110,8 @@ impl Kernel for HostKernel {
         Ok(flock(&file, true)?.then(|| Box::new(file) as Held))
     }
 
-    // A line of /proc/locks: `1: FLOCK  ADVISORY  WRITE 4711 00:1f:25 0 EOF`, the file by device and inode
-    // (proc(5)).
+    // A line of /proc/locks: `1: FLOCK  ADVISORY  WRITE 4711 00:1f:25 0 EOF`, the file by device
+    // and inode (proc(5)).
     fn holder_of_changes(&self) -> Option<u32> {
         let file = self.folder(Path::new(CHANGES)).ok()?.metadata().ok()?;
         let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));

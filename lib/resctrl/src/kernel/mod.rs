@@ -17,9 +17,9 @@ pub use ringfence_system::changes::thread::Thread;
 
 /// What tells a folder of resctrl from another one of its name, earlier or later.
 ///
-/// Linux before 6.6 numbers the folders of resctrl from boot to shutdown, and never gives a number twice (64
-/// bits, `kernfs_new_node`). Later ones begin anew at each mount, and give each mount a number of its own
-/// (`kernfs_statfs`).
+/// Linux before 6.6 numbers the folders of resctrl from boot to shutdown, and never gives a number
+/// twice (64 bits, `kernfs_new_node`). Later ones begin anew at each mount, and give each mount a
+/// number of its own (`kernfs_statfs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The mount's number (`f_fsid` of statvfs(3)).
@@ -31,7 +31,8 @@ pub struct Identity {
 /// Why a file was not written.
 #[derive(Debug)]
 pub struct WriteError {
-    /// Whether it was opened, so that what the kernel says of the last command may be about this one.
+    /// Whether it was opened, so that what the kernel says of the last command may be about this
+    /// one.
     pub opened: bool,
     /// The errno.
     pub source: io::Error,
@@ -40,7 +41,8 @@ pub struct WriteError {
 /// A lock that is held until it is dropped.
 pub type Held = Box<dyn std::any::Any + Send>;
 
-/// What resctrl and the process table are asked for. Paths of resctrl are relative to where it is mounted.
+/// What resctrl and the process table are asked for. Paths of resctrl are relative to where it is
+/// mounted.
 pub trait Kernel: Send + Sync {
     /// The text of a file.
     ///
@@ -60,9 +62,10 @@ pub trait Kernel: Send + Sync {
     /// The errno.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a folder with a mark that is there from the start: the sticky bit of its mode, which Linux takes from
-    /// mkdir(2) (`mkdir_rdt_prepare`) and which has no other effect here. Only transactions make such folders, and remove
-    /// the mark once the journal holds the folder's inode.
+    /// Makes a folder with a mark that is there from the start: the sticky bit of its mode, which
+    /// Linux takes from mkdir(2) (`mkdir_rdt_prepare`) and which has no other effect here. Only
+    /// transactions make such folders, and remove the mark once the journal holds the folder's
+    /// inode.
     ///
     /// # Errors
     /// The errno.
@@ -95,16 +98,17 @@ pub trait Kernel: Send + Sync {
     /// Whether a file or folder exists.
     fn exists(&self, path: &Path) -> bool;
 
-    /// Takes the lock that programs agree upon for resctrl as a whole: `flock(2)` on its root (kernel
-    /// documentation, x86/resctrl, "Locking"). `None` where it is held by somebody else.
+    /// Takes the lock that programs agree upon for resctrl as a whole: `flock(2)` on its root
+    /// (kernel documentation, x86/resctrl, "Locking"). `None` where it is held by somebody else.
     ///
     /// # Errors
     /// The errno.
     fn try_lock(&self, exclusive: bool) -> io::Result<Option<Held>>;
 
-    /// Takes the lock that this library's transactions hold from begin to end: `flock(2)` on `info`, whoever
-    /// asks and wherever the journal lies. The root's, which other programs wait for, would keep them out for
-    /// as long as one measures. `None` where it is held by somebody else.
+    /// Takes the lock that this library's transactions hold from begin to end: `flock(2)` on
+    /// `info`, whoever asks and wherever the journal lies. The root's, which other programs wait
+    /// for, would keep them out for as long as one measures. `None` where it is held by somebody
+    /// else.
     ///
     /// # Errors
     /// The errno.

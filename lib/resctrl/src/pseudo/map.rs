@@ -16,23 +16,24 @@ use crate::mode::Mode;
 
 /// A pseudo-locked region, mapped. Unmapped on drop.
 ///
-/// The kernel zeroes the region at each mapping (Linux 6.1, `pseudo_lock_dev_mmap`), whoever maps it: one
-/// process maps it, once. A group is not removed while it is mapped ([`Group::remove`]).
+/// The kernel zeroes the region at each mapping (Linux 6.1, `pseudo_lock_dev_mmap`), whoever maps
+/// it: one process maps it, once. A group is not removed while it is mapped ([`Group::remove`]).
 #[derive(Debug)]
 pub struct Mapped {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the memory belongs to no thread; what is done through the pointer is the caller's to order.
+// SAFETY: the memory belongs to no thread; what is done through the pointer is the caller's to
+// order.
 unsafe impl Send for Mapped {}
 
 impl Mapped {
     /// Maps the region that a group stands for, as long as the group's `size` says, in whole pages.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the group stands for no region, or the calling thread may run on CPUs outside
-    /// the region's cache: pin it first. Otherwise the kernel's refusal.
+    /// [`Error::Usage`] where the group stands for no region, or the calling thread may run on CPUs
+    /// outside the region's cache: pin it first. Otherwise the kernel's refusal.
     pub fn open(group: &Group) -> Result<Self, Error> {
         let device = group.device();
         if group.mode()? != Some(Mode::PseudoLocked) {
@@ -43,10 +44,12 @@ impl Mapped {
         }
         let bytes = group.size()?.first().map_or(0, |size| size.amount);
         let below = group.cpus()?;
-        let here = affinity().map_err(|source| Refused::new("reading this thread's CPUs", source, None))?;
+        let here = affinity()
+            .map_err(|source| Refused::new("reading this thread's CPUs", source, None))?;
         if !here.is_subset(&below) {
             return Err(Error::Usage(format!(
-                "{} is in the cache of CPUs {below}, and this thread may run on {here}: the kernel maps it for threads \
+                "{} is in the cache of CPUs {below}, and this thread may run on {here}: the kernel \
+                 maps it for threads \
                  that stay on those alone; pin it first, as taskset -c {below} does",
                 device.display()
             )));
@@ -63,8 +66,12 @@ impl Mapped {
                 libc::EACCES => {
                     Some(crate::remedy::forbidden("read and write", &device.display().to_string()))
                 }
-                libc::ENOENT => Some("devtmpfs or udev makes the device: mount devtmpfs at /dev".to_owned()),
-                libc::ENODEV => Some("the region or its cache is gone: remove the group".to_owned()),
+                libc::ENOENT => {
+                    Some("devtmpfs or udev makes the device: mount devtmpfs at /dev".to_owned())
+                }
+                libc::ENODEV => {
+                    Some("the region or its cache is gone: remove the group".to_owned())
+                }
                 _ => None,
             };
             let tried = format!("mapping {len} bytes of {}", device.display());
@@ -73,15 +80,16 @@ impl Mapped {
         Ok(Self { start, len })
     }
 
-    /// Where it begins; page-aligned. Valid, readable and writable, for [`Mapped::len`] bytes until this is dropped.
+    /// Where it begins; page-aligned. Valid, readable and writable, for [`Mapped::len`] bytes until
+    /// this is dropped.
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 
     /// The bytes themselves, which others may have mapped too.
     pub fn bytes(&self) -> &[AtomicU8] {
-        // SAFETY: mapped to be read and written as long as this lives. Whoever uses the pointer above orders that
-        // with these.
+        // SAFETY: mapped to be read and written as long as this lives. Whoever uses the pointer
+        // above orders that with these.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.len) }
     }
 
@@ -94,7 +102,8 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nobody has a pointer into it any longer than this lives.
+        // SAFETY: it was mapped with this length, and nobody has a pointer into it any longer than
+        // this lives.
         _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -103,20 +112,30 @@ fn map(device: &Path, len: usize) -> io::Result<NonNull<u8>> {
     let file = OpenOptions::new().read(true).write(true).open(device)?;
     // SAFETY: a new mapping, at a place of the kernel's choice, of a device that is open.
     let start = unsafe {
-        mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)
+        mmap(
+            std::ptr::null_mut(),
+            len,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED,
+            &file,
+            0,
+        )
     }?;
     NonNull::new(start.cast()).ok_or_else(|| io::Error::other("it was mapped at address 0"))
 }
 
 /// The CPUs on which the calling thread may run.
 fn affinity() -> io::Result<CpuSet> {
-    // 64 Ki CPUs, more than Linux can have (CONFIG_NR_CPUS is 8192 at most), and than the 1024 of `rustix`.
+    // 64 Ki CPUs, more than Linux can have (CONFIG_NR_CPUS is 8192 at most), and than the 1024 of
+    // `rustix`.
     let mut words = [0u64; 1024];
     // SAFETY: the kernel writes no more than the given bytes, and any bit pattern is a u64.
-    let bytes = unsafe { libc::sched_getaffinity(0, size_of_val(&words), words.as_mut_ptr().cast()) };
+    let bytes =
+        unsafe { libc::sched_getaffinity(0, size_of_val(&words), words.as_mut_ptr().cast()) };
     if bytes < 0 {
         return Err(io::Error::last_os_error());
     }
-    let cpus = (0..words.len() as u32 * 64).filter(|cpu| words[*cpu as usize / 64] >> (cpu % 64) & 1 == 1);
+    let cpus =
+        (0..words.len() as u32 * 64).filter(|cpu| words[*cpu as usize / 64] >> (cpu % 64) & 1 == 1);
     Ok(cpus.collect())
 }

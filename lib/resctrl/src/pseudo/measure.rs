@@ -1,5 +1,5 @@
-//! The kernel's own measurements of a locked region: debugfs triggers them, trace events carry the values
-//! (kernel documentation, x86/resctrl, "Cache Pseudo-Locking Debugging Interface").
+//! The kernel's own measurements of a locked region: debugfs triggers them, trace events carry the
+//! values (kernel documentation, x86/resctrl, "Cache Pseudo-Locking Debugging Interface").
 
 use std::fs;
 use std::path::PathBuf;
@@ -53,11 +53,12 @@ impl What {
     }
 }
 
-/// Has the kernel measure the region that a group stands for. It takes root, debugfs and tracefs; a trace
-/// instance of its own is made for it and removed, so that other tracing is not disturbed.
+/// Has the kernel measure the region that a group stands for. It takes root, debugfs and tracefs; a
+/// trace instance of its own is made for it and removed, so that other tracing is not disturbed.
 ///
 /// # Errors
-/// What is missing; or that the kernel counted nothing, which it does where there are no performance counters.
+/// What is missing; or that the kernel counted nothing, which it does where there are no
+/// performance counters.
 pub fn measure(root: &FsRoot, group: &Group, what: What) -> Result<Measured, Error> {
     if group.mode()? != Some(Mode::PseudoLocked) {
         return Err(Error::Usage(format!(
@@ -66,8 +67,8 @@ pub fn measure(root: &FsRoot, group: &Group, what: What) -> Result<Measured, Err
         )));
     }
     let trigger = format!("/sys/kernel/debug/resctrl/{}/pseudo_lock_measure", group.id().name());
-    let missing =
-        "the kernel's measurements take root and debugfs: mount -t debugfs debugfs /sys/kernel/debug";
+    let missing = "the kernel's measurements take root and debugfs: mount -t debugfs debugfs \
+                   /sys/kernel/debug";
     if !root.exists(&trigger) {
         let source = std::io::Error::from_raw_os_error(libc::ENOENT);
         let refused = Refused::new(format!("looking for {trigger}"), source, None);
@@ -82,11 +83,14 @@ pub fn measure(root: &FsRoot, group: &Group, what: What) -> Result<Measured, Err
     instance.write(&format!("events/resctrl/{}/enable", what.event()), "0\n")?;
     read(&instance.text("trace")?, what, reads).map_err(|why| match why == UNCOUNTED {
         true => Error::Usage(why),
-        false => Error::Content { path: instance.path("trace"), text: what.event().to_owned(), why },
+        false => {
+            Error::Content { path: instance.path("trace"), text: what.event().to_owned(), why }
+        }
     })
 }
 
-const UNCOUNTED: &str = "misses are not counted, because the kernel has no performance counters here: it counted \
+const UNCOUNTED: &str = "misses are not counted, because the kernel has no performance counters \
+                         here: it counted \
                          nothing, neither hits nor misses";
 
 /// The values in a trace.
@@ -94,7 +98,8 @@ pub(super) fn read(trace: &str, what: What, reads: u64) -> Result<Measured, Stri
     let marker = format!(" {}: ", what.event());
     let mut events = trace.lines().filter_map(|line| Some(line.split_once(&*marker)?.1));
     let value = |event: &str, key: &str| -> Result<u64, String> {
-        let found = event.split_whitespace().find_map(|part| part.strip_prefix(key)?.strip_prefix('='));
+        let found =
+            event.split_whitespace().find_map(|part| part.strip_prefix(key)?.strip_prefix('='));
         found.and_then(|text| text.parse().ok()).ok_or_else(|| format!("'{event}' has no {key}"))
     };
     match what {
@@ -122,7 +127,8 @@ fn write(path: PathBuf, text: &str) -> Result<(), Error> {
         .open(&path)
         .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
         .map_err(|source| {
-            Refused::new(format!("writing '{}' to {}", text.trim(), path.display()), source, None).into()
+            Refused::new(format!("writing '{}' to {}", text.trim(), path.display()), source, None)
+                .into()
         })
 }
 
@@ -163,7 +169,9 @@ impl Instance {
     fn text(&self, file: &str) -> Result<String, Error> {
         let path = self.path(file);
         let read = fs::read_to_string(&path);
-        read.map_err(|source| Refused::new(format!("reading {}", path.display()), source, None).into())
+        read.map_err(|source| {
+            Refused::new(format!("reading {}", path.display()), source, None).into()
+        })
     }
 }
 

@@ -1,12 +1,12 @@
 //! Pseudo-locked regions: memory that is loaded into ways of a cache which nothing else may fill.
 //!
-//! Three kinds of processor can ([`support`]). [`RegionPlan`] works out the ways and the steps for a
-//! [`crate::Transaction`], in the kernel's order; [`Mapped`] maps the region; [`measure`] has the kernel
-//! time or count reads of it.
+//! Three kinds of processor can ([`support`]). [`RegionPlan`] works out the ways and the steps for
+//! a [`crate::Transaction`], in the kernel's order; [`Mapped`] maps the region; [`measure`] has the
+//! kernel time or count reads of it.
 //!
-//! Nothing locks a line for good: a flush instruction, another core's wish for the line where caches are not
-//! shared, and deep sleep of the caches (which the kernel holds off) take it out (kernel documentation,
-//! x86/resctrl, "Cache Pseudo-Locking").
+//! Nothing locks a line for good: a flush instruction, another core's wish for the line where
+//! caches are not shared, and deep sleep of the caches (which the kernel holds off) take it out
+//! (kernel documentation, x86/resctrl, "Cache Pseudo-Locking").
 
 mod map;
 mod measure;
@@ -29,14 +29,17 @@ use crate::transaction::Step;
 pub use map::Mapped;
 pub use measure::{Measured, What, measure};
 
-/// The most that the kernel locks: its largest piece of contiguous memory (Linux 6.1, `KMALLOC_MAX_SIZE`).
+/// The most that the kernel locks: its largest piece of contiguous memory (Linux 6.1,
+/// `KMALLOC_MAX_SIZE`).
 pub const LARGEST: u64 = 4 << 20;
 
 // Linux 6.1, `get_prefetch_disable_bits` in `pseudo_lock.c`.
-const MODELS: [(u32, &str); 3] = [(0x4f, "Broadwell-X"), (0x5c, "Goldmont"), (0x7a, "Goldmont Plus")];
+const MODELS: [(u32, &str); 3] =
+    [(0x4f, "Broadwell-X"), (0x5c, "Goldmont"), (0x7a, "Goldmont Plus")];
 
 /// What stands in for a region where there can be none.
-pub const ALTERNATIVE: &str = "exclusive ways into which the data are loaded beforehand come closest";
+pub const ALTERNATIVE: &str =
+    "exclusive ways into which the data are loaded beforehand come closest";
 
 /// Whether regions can be locked into caches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +56,8 @@ pub fn processor(root: &FsRoot) -> Option<&'static str> {
     let number = |key: &str| field(cpuinfo, key).and_then(|text| text.parse::<u32>().ok());
     let intel = field(cpuinfo, "vendor_id") == Some("GenuineIntel");
     let (family, model) = (number("cpu family"), number("model"));
-    let known = MODELS.iter().find(|(known, _)| intel && family == Some(6) && model == Some(*known));
+    let known =
+        MODELS.iter().find(|(known, _)| intel && family == Some(6) && model == Some(*known));
     known.map(|(_, name)| *name)
 }
 
@@ -63,21 +67,23 @@ fn field<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
     lines.find_map(|(name, value)| (name.trim() == key).then(|| value.trim()))
 }
 
-/// Whether the kernel locks regions on this machine, as its processor and the options of the mounted resctrl
-/// say. The kernel's word is last.
+/// Whether the kernel locks regions on this machine, as its processor and the options of the
+/// mounted resctrl say. The kernel's word is last.
 pub fn support(root: &FsRoot) -> Support {
     let Some(name) = processor(root) else {
         let cpuinfo = root.cpuinfo();
         let here = field(cpuinfo, "model name").unwrap_or("this processor");
         let names = MODELS.map(|(_, name)| name).join(", ");
         return Support::Cannot(format!(
-            "the kernel does not lock regions into the caches of {here}: it does on {names} alone; {ALTERNATIVE}"
+            "the kernel does not lock regions into the caches of {here}: it does on {names} alone; \
+             {ALTERNATIVE}"
         ));
     };
     match Resctrl::find(root) {
         Err(why) => Support::Cannot(format!("no region can be locked: {why}")),
         Ok(fs) if fs.options().cdp || fs.options().cdpl2 => Support::Cannot(
-            "no region can be locked while code and data have ways of their own: unmount resctrl, and mount it \
+            "no region can be locked while code and data have ways of their own: unmount resctrl, \
+             and mount it \
              without cdp and cdpl2"
                 .into(),
         ),
@@ -112,8 +118,9 @@ impl Cache {
             let ways = schemata.mask(&resource, domain)?.count();
             size.amount.checked_div(ways.into())
         });
-        let way =
-            way.ok_or_else(|| Error::Usage(format!("resctrl shares out no L{level} cache {domain} here")))?;
+        let way = way.ok_or_else(|| {
+            Error::Usage(format!("resctrl shares out no L{level} cache {domain} here"))
+        })?;
         let cpus = cpus_below(root, level, domain);
         let locked_by = locked_near(fs, level, domain, &cpus)?;
         Ok(Self { way, cpus, locked_by })
@@ -121,7 +128,12 @@ impl Cache {
 }
 
 // A region of this cache, or of one of another level that shares CPUs with it.
-fn locked_near(fs: &Resctrl, level: u32, domain: Domain, cpus: &CpuSet) -> Result<Option<GroupId>, Error> {
+fn locked_near(
+    fs: &Resctrl,
+    level: u32,
+    domain: Domain,
+    cpus: &CpuSet,
+) -> Result<Option<GroupId>, Error> {
     for group in fs.groups()? {
         if group.mode()? != Some(Mode::PseudoLocked) {
             continue;
@@ -167,8 +179,8 @@ impl RegionPlan {
     /// Plans a region of at least `bytes` bytes in the cache `domain` at a level.
     ///
     /// # Errors
-    /// A sentence that says why it cannot be: more than [`LARGEST`], code and data with ways of their own,
-    /// another region in the same hierarchy of caches, or no ways to be had.
+    /// A sentence that says why it cannot be: more than [`LARGEST`], code and data with ways of
+    /// their own, another region in the same hierarchy of caches, or no ways to be had.
     pub fn new(
         group: &GroupId,
         (info, state): (&Info, &State),
@@ -176,8 +188,9 @@ impl RegionPlan {
         cache: &Cache,
         bytes: u64,
     ) -> Result<Self, Error> {
-        let refuse =
-            |why: String| Err(Error::Usage(format!("no region of {} can be locked: {why}", kib(bytes))));
+        let refuse = |why: String| {
+            Err(Error::Usage(format!("no region of {} can be locked: {why}", kib(bytes))))
+        };
         if group.is_default() || group.is_monitor() || state.groups.contains_key(group) {
             return refuse(format!(
                 "it takes a group of control of its own that does not exist yet, not {group}"
@@ -203,7 +216,8 @@ impl RegionPlan {
                 most => format!("so ask for {} at most", kib(most * cache.way)),
             };
             return refuse(format!(
-                "a way of this cache has {}, which makes {}, and the kernel locks {} at most, {fit}",
+                "a way of this cache has {}, which makes {}, and the kernel locks {} at most, \
+                 {fit}",
                 kib(cache.way),
                 kib(whole),
                 kib(LARGEST),
@@ -211,7 +225,8 @@ impl RegionPlan {
         }
         if let Some(other) = &cache.locked_by {
             return refuse(format!(
-                "{other} has a region in this cache or one above or below it: remove that group first"
+                "{other} has a region in this cache or one above or below it: remove that group \
+                 first"
             ));
         }
         let isolation = match plan::isolate(info, state, level, &[domain], ways as u32) {
@@ -220,7 +235,9 @@ impl RegionPlan {
         };
         let split = isolation.splits[&domain];
         if split.with_io {
-            return refuse(format!("the {ways} ways it takes are not free of those that devices use"));
+            return refuse(format!(
+                "the {ways} ways it takes are not free of those that devices use"
+            ));
         }
         let shrink = |(id, schemata): (&GroupId, &Schemata)| Step::Schemata {
             group: id.clone(),
@@ -234,7 +251,13 @@ impl RegionPlan {
             Step::Mode { group: group.clone(), mode: Mode::PseudoLocksetup },
             Step::Schemata { group: group.clone(), schemata },
         ]);
-        Ok(Self { group: group.clone(), mask: split.alone, bytes: whole, cpus: cache.cpus.clone(), steps })
+        Ok(Self {
+            group: group.clone(),
+            mask: split.alone,
+            bytes: whole,
+            cpus: cache.cpus.clone(),
+            steps,
+        })
     }
 }
 

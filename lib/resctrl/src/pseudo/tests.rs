@@ -7,10 +7,14 @@ use crate::transaction::{Options, Transaction};
 fn machine(vendor: &str, family: u32, model: u32, options: &str) -> FixtureTree {
     let tree = FixtureTree::empty("pseudo");
     let cpuinfo = format!(
-        "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: A Processor\n"
+        "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel \
+         name\t: A Processor\n"
     );
     tree.write("/proc/cpuinfo", cpuinfo);
-    tree.write("/proc/mounts", format!("resctrl /sys/fs/resctrl resctrl rw,relatime{options} 0 0\n"));
+    tree.write(
+        "/proc/mounts",
+        format!("resctrl /sys/fs/resctrl resctrl rw,relatime{options} 0 0\n"),
+    );
     tree
 }
 
@@ -33,7 +37,8 @@ fn three_models_can() {
         }
     }
     let tree = machine("GenuineIntel", 6, 79, "");
-    tree.write("/proc/mounts", "proc /proc proc rw 0 0\n").write("/proc/filesystems", "nodev\tresctrl\n");
+    tree.write("/proc/mounts", "proc /proc proc rw 0 0\n")
+        .write("/proc/filesystems", "nodev\tresctrl\n");
     assert!(matches!(support(&tree.root()), Support::Cannot(why) if why.contains("not mounted")));
 }
 
@@ -100,7 +105,8 @@ fn what_cannot_be_is_refused_before_the_kernel_is_asked() {
     let model = Model::new(Hardware::broadwell());
     let said = why(planned(&model, "a", (3, 0), (4 << 20) + 1));
     assert!(
-        said.contains("way of this cache has 1 MiB, which makes 5 MiB") && said.contains("4 MiB at most"),
+        said.contains("way of this cache has 1 MiB, which makes 5 MiB")
+            && said.contains("4 MiB at most"),
         "{said}"
     );
     assert!(why(planned(&model, "a", (2, 0), 1)).contains("no L2 cache 0"));
@@ -109,8 +115,10 @@ fn what_cannot_be_is_refused_before_the_kernel_is_asked() {
     assert!(why(planned(&model, "a", (3, 0), 1)).contains("that does not exist yet"));
     let cdp = Model::new(Hardware::broadwell().with_cdp());
     assert!(why(planned(&cdp, "a", (3, 0), 1)).contains("without cdp"));
-    let large =
-        Hardware { l3: Some(crate::kernel::model::CacheSpec::plain(4, 8 << 20, 4)), ..Hardware::broadwell() };
+    let large = Hardware {
+        l3: Some(crate::kernel::model::CacheSpec::plain(4, 8 << 20, 4)),
+        ..Hardware::broadwell()
+    };
     assert!(why(planned(&Model::new(large), "a", (3, 0), 1)).contains("not even one fits"));
     let mut shared = Hardware::broadwell();
     shared.l3.as_mut().unwrap().shareable = Mask(0xffffe);
@@ -138,8 +146,12 @@ fn traces_are_read() {
         pseudo_lock_mea-1672  [002] ....  3132.860501: pseudo_lock_mem_latency: latency=17\n";
     assert_eq!(measure::read(trace, What::Latency, 2), Ok(Measured::Latency(vec![52, 17])));
     assert!(measure::read(trace, What::Latency, 4).unwrap_err().contains("expected 4"));
-    let trace = " pseudo_lock_mea-1672  [002] ....  3132.860500: pseudo_lock_l2: hits=4097 miss=0\n";
-    assert_eq!(measure::read(trace, What::L2, 0), Ok(Measured::Residency { hits: 4097, misses: 0 }));
+    let trace =
+        " pseudo_lock_mea-1672  [002] ....  3132.860500: pseudo_lock_l2: hits=4097 miss=0\n";
+    assert_eq!(
+        measure::read(trace, What::L2, 0),
+        Ok(Measured::Residency { hits: 4097, misses: 0 })
+    );
     assert!(measure::read(trace, What::L3, 0).unwrap_err().contains("performance counters"));
     let trace = " pseudo_lock_mea-1672  [002] ....  3132.860500: pseudo_lock_l3: hits=0 miss=0\n";
     assert!(measure::read(trace, What::L3, 0).unwrap_err().contains("counted nothing"));
@@ -151,7 +163,12 @@ fn groups_that_stand_for_no_region_are_not_mapped_or_measured() {
     let group = model.resctrl().default_group();
     assert!(Mapped::open(&group).unwrap_err().to_string().contains("nothing to map"));
     let root = FixtureTree::empty("measure");
-    assert!(measure(&root.root(), &group, What::L3).unwrap_err().to_string().contains("nothing to measure"));
+    assert!(
+        measure(&root.root(), &group, What::L3)
+            .unwrap_err()
+            .to_string()
+            .contains("nothing to measure")
+    );
     for step in planned(&model, "lock", (3, 0), 1).unwrap().steps {
         step.execute(&model.resctrl()).unwrap();
     }

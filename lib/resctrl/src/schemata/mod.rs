@@ -55,7 +55,9 @@ impl Resource {
     pub fn name(&self) -> &str {
         match self {
             Resource::Other(name) => name,
-            known => Self::KNOWN.iter().find(|(other, _)| other == known).map_or("", |(_, name)| name),
+            known => {
+                Self::KNOWN.iter().find(|(other, _)| other == known).map_or("", |(_, name)| name)
+            }
         }
     }
 
@@ -235,7 +237,8 @@ impl Schemata {
         differing
     }
 
-    /// What this one, which was read, has otherwise than the other, which was written, has named it.
+    /// What this one, which was read, has otherwise than the other, which was written, has named
+    /// it.
     pub(crate) fn in_place_of(&self, written: &Self) -> Self {
         let named = |(resource, domain, _): (&Resource, Domain, &Setting)| {
             self.get(resource, domain).map(|setting| (resource.clone(), domain, setting.clone()))
@@ -282,8 +285,12 @@ impl FromStr for Schemata {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut schemata = Self::new();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
-            let fail = |why: String| ParseSchemataError { text: line.trim().chars().take(80).collect(), why };
-            let (name, values) = line.split_once(':').ok_or_else(|| fail("a ':' is missing".into()))?;
+            let fail = |why: String| ParseSchemataError {
+                text: line.trim().chars().take(80).collect(),
+                why,
+            };
+            let (name, values) =
+                line.split_once(':').ok_or_else(|| fail("a ':' is missing".into()))?;
             let resource = Resource::of(name.trim());
             if resource.name().is_empty() {
                 return Err(fail("the resource has no name".into()));
@@ -304,7 +311,8 @@ impl FromStr for Schemata {
 fn domains(resource: &Resource, values: &str) -> Result<BTreeMap<Domain, Setting>, String> {
     let mut domains = BTreeMap::new();
     for part in values.split(';') {
-        let (domain, value) = part.split_once('=').ok_or_else(|| format!("'{}' has no '='", part.trim()))?;
+        let (domain, value) =
+            part.split_once('=').ok_or_else(|| format!("'{}' has no '='", part.trim()))?;
         let (domain, value) = (domain.trim(), value.trim());
         let number: Domain =
             domain.parse().map_err(|_| format!("'{domain}' is not the number of a cache"))?;

@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn what_kernels_print_is_read() {
-    let text = "    MB:0=100;1=100\n    L3:0=fffff;1=c0000\nL2CODE:0=ff\n  SMBA:0=2048\n  NEW:0=a,b;7=x y\n";
+    let text = "    MB:0=100;1=100\n    L3:0=fffff;1=c0000\nL2CODE:0=ff\n  SMBA:0=2048\n  \
+                NEW:0=a,b;7=x y\n";
     let schemata: Schemata = text.parse().unwrap();
     assert_eq!(schemata.amount(&Resource::Smba, 0), Some(2048));
     assert_eq!(schemata.mask(&Resource::L3, 1), Some(Mask(0xc0000)));

@@ -67,14 +67,16 @@ pub fn take(
     Ok(())
 }
 
-// Of threads that began after everything was written down, those that are in a group that was there before.
+// Of threads that began after everything was written down, those that are in a group that was there
+// before.
 fn born_elsewhere(
     fs: &Resctrl,
     record: &Record,
     threads: &[Thread],
 ) -> Result<Vec<(GroupId, Vec<Thread>)>, Error> {
     let before = &record.header.before;
-    let named = |thread: &Thread| before.groups.values().any(|state| state.threads.contains(thread));
+    let named =
+        |thread: &Thread| before.groups.values().any(|state| state.threads.contains(thread));
     let moved = |thread: &Thread| {
         record
             .steps
@@ -87,9 +89,12 @@ fn born_elsewhere(
     if new.is_empty() {
         return Ok(found);
     }
-    let shares = |state: &GroupState| matches!(state.mode, None | Some(Mode::Shareable | Mode::Exclusive));
-    let groups =
-        before.groups.iter().filter(|(id, state)| !id.is_default() && !id.is_monitor() && shares(state));
+    let shares =
+        |state: &GroupState| matches!(state.mode, None | Some(Mode::Shareable | Mode::Exclusive));
+    let groups = before
+        .groups
+        .iter()
+        .filter(|(id, state)| !id.is_default() && !id.is_monitor() && shares(state));
     for (id, _) in groups {
         let group = fs.group(id);
         let tasks: BTreeSet<u32> = match group.tasks() {
@@ -97,7 +102,8 @@ fn born_elsewhere(
             Err(_) if !group.exists() => continue,
             Err(error) => return Err(error),
         };
-        let here: Vec<Thread> = new.iter().copied().filter(|thread| tasks.contains(&thread.tid)).collect();
+        let here: Vec<Thread> =
+            new.iter().copied().filter(|thread| tasks.contains(&thread.tid)).collect();
         if !here.is_empty() {
             found.push((id.clone(), here));
         }
@@ -116,9 +122,9 @@ pub fn same_mount(fs: &Resctrl, header: &Header) -> Result<(), Error> {
     }
 }
 
-/// Takes the way back. It is noted too: whoever is killed on it leaves a journal that explains what is there.
-/// What fails does not keep the rest from being put back; the journal stays then. What cannot be put back
-/// yet goes to a journal of its own.
+/// Takes the way back. It is noted too: whoever is killed on it leaves a journal that explains what
+/// is there. What fails does not keep the rest from being put back; the journal stays then. What
+/// cannot be put back yet goes to a journal of its own.
 pub fn go_back(
     fs: &Resctrl,
     record: &mut Record,
@@ -178,7 +184,8 @@ pub fn way_back(fs: &Resctrl, record: &Record) -> Result<undo::Undo, Error> {
 pub fn damage(lines: &[usize], path: &Path) -> String {
     let numbers: Vec<String> = lines.iter().map(usize::to_string).collect();
     format!(
-        "line {} of the journal makes no sense, so that what was done there is not known: compare resctrl with {}, \
+        "line {} of the journal makes no sense, so that what was done there is not known: compare \
+         resctrl with {}, \
          then 'ringfence resctrl forget' removes that",
         numbers.join(", "),
         path.display()
@@ -207,7 +214,10 @@ fn header_of(header: &Header, rest: &Rest) -> Header {
 }
 
 fn written(rest: &Rest) -> Vec<Step> {
-    let cpus = rest.cpus.iter().map(|(group, cpus)| Step::Cpus { group: group.clone(), cpus: cpus.clone() });
+    let cpus = rest
+        .cpus
+        .iter()
+        .map(|(group, cpus)| Step::Cpus { group: group.clone(), cpus: cpus.clone() });
     rest.written.iter().cloned().chain(cpus).collect()
 }
 
@@ -251,7 +261,11 @@ impl undo::Lives for Table<'_> {
 }
 
 // What a journal left behind was about, and whether resctrl had been mounted for it.
-fn put_back(fs: &Resctrl, path: &Path, options: &Options) -> Result<Option<(Restored, bool)>, Error> {
+fn put_back(
+    fs: &Resctrl,
+    path: &Path,
+    options: &Options,
+) -> Result<Option<(Restored, bool)>, Error> {
     let Some(mut record) = read::<Record>(path)? else { return Ok(None) };
     let journal = Journal::resume(path)?;
     if same::past(fs, &record.header)?.is_some() {
@@ -273,17 +287,20 @@ fn left_behind(fs: &Resctrl, dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-// What a killed transaction left behind, and what has waited or was lent, which need not keep anybody from beginning.
+// What a killed transaction left behind, and what has waited or was lent, which need not keep
+// anybody from beginning.
 fn put_back_all(
     fs: &Resctrl,
     dir: &Path,
     options: &Options,
     begin: bool,
 ) -> Result<(Option<Restored>, bool), Error> {
-    let waiting = files::numbered(dir, Pending::Waiting).into_iter().chain(files::orphaned(fs.kernel(), dir));
+    let waiting =
+        files::numbered(dir, Pending::Waiting).into_iter().chain(files::orphaned(fs.kernel(), dir));
     let waiting: Vec<PathBuf> = waiting.collect();
     let first = put_back(fs, &dir.join(Pending::Unfinished.file()), options)?;
-    let (mut all, mounted) = first.map_or((None, false), |(restored, mounted)| (Some(restored), mounted));
+    let (mut all, mounted) =
+        first.map_or((None, false), |(restored, mounted)| (Some(restored), mounted));
     for path in waiting {
         match put_back(fs, &path, options) {
             Ok(restored) => all = Restored::both(all, restored.map(|(restored, _)| restored)),
@@ -294,8 +311,8 @@ fn put_back_all(
     Ok((all, mounted))
 }
 
-/// What is put back before another transaction begins: all that was left behind, in this folder and in others of
-/// this user's. What others have left is theirs: it is told.
+/// What is put back before another transaction begins: all that was left behind, in this folder and
+/// in others of this user's. What others have left is theirs: it is told.
 pub fn before_another(
     fs: &Resctrl,
     dir: &Path,
@@ -328,13 +345,16 @@ pub fn before_another(
     Ok((Restored::both(all, restored), mounted || was_mounted))
 }
 
-/// What to say of another user's journal, which is not acted upon unasked: its steps are that user's word.
+/// What to say of another user's journal, which is not acted upon unasked: its steps are that
+/// user's word.
 pub fn others_left(purpose: &str, owner: Option<u32>, folder: &Path) -> String {
     let who = owner.map_or_else(|| "another user".into(), |uid| format!("user {uid}"));
     let folder = folder.display();
     format!(
-        "'{purpose}', which {who} ran, was killed and has left resctrl changed: look at the way back with 'ringfence \
-         resctrl recover --dry-run --folder {folder}', take it without --dry-run, or 'ringfence resctrl forget \
+        "'{purpose}', which {who} ran, was killed and has left resctrl changed: look at the way \
+         back with 'ringfence \
+         resctrl recover --dry-run --folder {folder}', take it without --dry-run, or 'ringfence \
+         resctrl forget \
          --folder {folder}'"
     )
 }
@@ -344,12 +364,14 @@ pub fn unmount(fs: &Resctrl, restored: &mut Restored) {
     let alone = fs.groups().is_ok_and(|groups| groups.len() == 1);
     let done = if alone { fs.clone().unmount() } else { Err(Error::Busy("it has groups".into())) };
     if let Err(error) = done {
-        restored.left.push(format!("resctrl, which was not mounted before, stays mounted: {error}"));
+        restored
+            .left
+            .push(format!("resctrl, which was not mounted before, stays mounted: {error}"));
     }
 }
 
-/// Puts back what a transaction left behind that was killed, and what could not be put back then; `None` where
-/// there was none. What still cannot be is among [`Restored::waiting`].
+/// Puts back what a transaction left behind that was killed, and what could not be put back then;
+/// `None` where there was none. What still cannot be is among [`Restored::waiting`].
 ///
 /// # Errors
 /// As [`super::Transaction::begin`] and [`super::Transaction::restore`].
@@ -365,7 +387,8 @@ pub fn undo_kept(fs: &Resctrl, options: &Options) -> Result<Option<Restored>, Er
     end(fs, Pending::Kept.file(), options)
 }
 
-/// Puts back what [`super::Transaction::keep_named`] has left; `None` where nothing is kept under that name.
+/// Puts back what [`super::Transaction::keep_named`] has left; `None` where nothing is kept under
+/// that name.
 ///
 /// # Errors
 /// As [`recover`]; or a name that cannot be that of a group.
@@ -373,7 +396,8 @@ pub fn undo_named(fs: &Resctrl, name: &str, options: &Options) -> Result<Option<
     end(fs, &files::named(Pending::Kept, name)?, options)
 }
 
-/// Puts back what [`super::Transaction::lend`] has left in force; `None` where nothing is under that name.
+/// Puts back what [`super::Transaction::lend`] has left in force; `None` where nothing is under
+/// that name.
 ///
 /// # Errors
 /// As [`undo_named`].

@@ -21,7 +21,8 @@ pub enum Pending {
     Unfinished,
     /// A setting is kept.
     Kept,
-    /// A setting is in force for as long as the program lives that has made it, or that program was killed.
+    /// A setting is in force for as long as the program lives that has made it, or that program was
+    /// killed.
     Lent,
     /// Something could not be put back yet: its CPU or cache is offline.
     Waiting,
@@ -76,8 +77,8 @@ pub(super) fn orphaned(kernel: &dyn Kernel, dir: &Path) -> Vec<PathBuf> {
     all.filter(dead).collect()
 }
 
-/// What was kept later than this journal and set the same things, so that this one cannot be put back before
-/// it: the steps of either would no longer explain what is there.
+/// What was kept later than this journal and set the same things, so that this one cannot be put
+/// back before it: the steps of either would no longer explain what is there.
 pub(super) fn built_on(dir: &Path, file: &str) -> Result<Option<String>, Error> {
     if file == Pending::Unfinished.file() {
         return Ok(None);
@@ -89,18 +90,22 @@ pub(super) fn built_on(dir: &Path, file: &str) -> Result<Option<String>, Error> 
             _ => None,
         });
         let each = settings.flat_map(|(group, schemata)| {
-            schemata.settings().map(move |(resource, domain, _)| format!("{group}/{resource}:{domain}"))
+            schemata
+                .settings()
+                .map(move |(resource, domain, _)| format!("{group}/{resource}:{domain}"))
         });
         each.collect()
     };
-    // It was there when the other began: its settings, or a group that it has made, are among the other's past.
+    // It was there when the other began: its settings, or a group that it has made, are among the
+    // other's past.
     let before = |other: &Record| {
         this.steps.iter().any(|step| match step {
             Step::Create { group } => other.header.before.groups.contains_key(group),
             _ => false,
         })
     };
-    let mut files: Vec<String> = names(dir, Pending::Kept).into_iter().map(|(_, file)| file).collect();
+    let mut files: Vec<String> =
+        names(dir, Pending::Kept).into_iter().map(|(_, file)| file).collect();
     files.push(Pending::Kept.file().into());
     for other in files.iter().filter(|other| *other != file) {
         if let Some(other) = read::<Record>(&dir.join(other))?

@@ -50,8 +50,8 @@ pub struct Record {
     pub made: BTreeMap<GroupId, Identity>,
     // Those that were to be made last and may not have been.
     unsure: BTreeSet<GroupId>,
-    /// Where threads were when they were moved that began after the first line was written; in the default group
-    /// where nothing is said.
+    /// Where threads were when they were moved that began after the first line was written; in the
+    /// default group where nothing is said.
     pub from: BTreeMap<Thread, GroupId>,
     /// The numbers, from 1, of lines that make no sense.
     pub damaged: Vec<usize>,

@@ -17,7 +17,8 @@ use crate::error::Error;
 use crate::fs::Resctrl;
 use crate::kernel::{HostKernel, Kernel, Thread};
 
-/// What [`super::recover`] or [`super::undo_kept`] would do, without doing it; `None` where there is nothing to put back.
+/// What [`super::recover`] or [`super::undo_kept`] would do, without doing it; `None` where there
+/// is nothing to put back.
 ///
 /// # Errors
 /// Where the journal or the present state cannot be read, or a transaction is under way.
@@ -30,7 +31,9 @@ pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<
     };
     let Some(dir) = dirs.into_iter().find(there) else { return Ok(None) };
     if what == Pending::Unfinished && lock::is_held(&dir) {
-        return Err(Error::Busy("a transaction is under way: it will put things back itself".into()));
+        return Err(Error::Busy(
+            "a transaction is under way: it will put things back itself".into(),
+        ));
     }
     let _held = lock::shared_with_others(fs)?;
     let mut paths = vec![dir.join(what.file())];
@@ -41,11 +44,16 @@ pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<
     would_be(fs, &paths)
 }
 
-/// What [`super::undo_named`] would do, without doing it; `None` where nothing is kept under that name.
+/// What [`super::undo_named`] would do, without doing it; `None` where nothing is kept under that
+/// name.
 ///
 /// # Errors
 /// As [`preview`].
-pub fn preview_named(fs: &Resctrl, name: &str, options: &Options) -> Result<Option<Restored>, Error> {
+pub fn preview_named(
+    fs: &Resctrl,
+    name: &str,
+    options: &Options,
+) -> Result<Option<Restored>, Error> {
     let dirs = folders::folders(&FsRoot::host(), options.folder.as_deref());
     let file = named(Pending::Kept, name)?;
     let _held = lock::shared_with_others(fs)?;
@@ -65,14 +73,16 @@ fn would_be(fs: &Resctrl, paths: &[PathBuf]) -> Result<Option<Restored>, Error> 
         if !record.damaged.is_empty() {
             waiting.push(back::damage(&record.damaged, path));
         }
-        let (purpose, steps, left, notes) = (record.header.head.purpose, undo.steps, undo.left, undo.notes);
+        let (purpose, steps, left, notes) =
+            (record.header.head.purpose, undo.steps, undo.left, undo.notes);
         all = Restored::both(all, Some(Restored { purpose, steps, left, notes, waiting }));
     }
     Ok(all)
 }
 
-/// Removes a journal with everything left as it is: for when it cannot be put back. With [`Pending::Unfinished`]
-/// those go too that are there for what could not be put back then. Returns whether there was one.
+/// Removes a journal with everything left as it is: for when it cannot be put back. With
+/// [`Pending::Unfinished`] those go too that are there for what could not be put back then. Returns
+/// whether there was one.
 ///
 /// # Errors
 /// Where a transaction is under way, or the journal cannot be removed.
@@ -81,7 +91,9 @@ pub fn forget(what: Pending, options: &Options) -> Result<bool, Error> {
     let _lock = lock::own(&dir, None, options.wait)?;
     let mut all = vec![dir.join(what.file())];
     if what == Pending::Unfinished {
-        all.extend([Pending::Waiting, Pending::Damaged].iter().flat_map(|what| numbered(&dir, *what)));
+        all.extend(
+            [Pending::Waiting, Pending::Damaged].iter().flat_map(|what| numbered(&dir, *what)),
+        );
         all.extend(orphaned(&HostKernel::new(&FsRoot::host(), ""), &dir));
     }
     all.retain(|path| path.exists());
@@ -89,14 +101,15 @@ pub fn forget(what: Pending, options: &Options) -> Result<bool, Error> {
     Ok(!all.is_empty())
 }
 
-/// What [`left`] finds on this machine that is about what is there, in words: (what it is, what it was for).
+/// What [`left`] finds on this machine that is about what is there, in words: (what it is, what it
+/// was for).
 pub fn pending(options: &Options) -> Vec<(Pending, String)> {
     let left = left(&FsRoot::host(), options.folder.as_deref()).into_iter();
     left.filter(|left| left.past.is_none()).map(|left| (left.what, left.purpose)).collect()
 }
 
-/// What is left behind or kept, as far as this user may see it. Looks into `folder`, or where journals lie by
-/// default below this root, of every user; makes and changes nothing.
+/// What is left behind or kept, as far as this user may see it. Looks into `folder`, or where
+/// journals lie by default below this root, of every user; makes and changes nothing.
 pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     let kernel = HostKernel::new(root, "");
     let boot = kernel.boot_id();
@@ -107,15 +120,16 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     };
     let mut found = Vec::new();
     for dir in folders::folders(root, folder) {
-        let fixed = [Pending::Unfinished, Pending::Kept].map(|what| (what, None, what.file().to_owned()));
+        let fixed =
+            [Pending::Unfinished, Pending::Kept].map(|what| (what, None, what.file().to_owned()));
         let named = [Pending::Kept, Pending::Lent].into_iter().flat_map(|what| {
             let all = names(&dir, what).into_iter();
             all.map(move |(name, file)| (what, Some(name), file))
         });
         let more = [Pending::Waiting, Pending::Damaged].into_iter().flat_map(|what| {
-            let files = numbered(&dir, what)
-                .into_iter()
-                .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
+            let files = numbered(&dir, what).into_iter().filter_map(|path| {
+                path.file_name().map(|name| name.to_string_lossy().into_owned())
+            });
             files.map(move |file| (what, None, file))
         });
         for (what, name, file) in fixed.into_iter().chain(named).chain(more) {
@@ -136,7 +150,17 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
             };
             let user = std::fs::metadata(&path).ok().map(|file| file.uid());
             let folder = dir.clone();
-            found.push(Left { what, name, purpose, steps, under_way, past, user, folder, unreadable });
+            found.push(Left {
+                what,
+                name,
+                purpose,
+                steps,
+                under_way,
+                past,
+                user,
+                folder,
+                unreadable,
+            });
         }
     }
     found
@@ -150,7 +174,8 @@ pub fn owner(name: &str, options: &Options) -> Option<Thread> {
         .map(|record| record.header.head.owner)
 }
 
-/// How names begin under which `ringfence resctrl apply` keeps settings; others are those of locked regions.
+/// How names begin under which `ringfence resctrl apply` keeps settings; others are those of locked
+/// regions.
 pub const OWN: &str = "ringfence-";
 
 /// A journal that is there.
@@ -164,11 +189,11 @@ pub struct Left {
     pub purpose: String,
     /// How many steps were noted.
     pub steps: usize,
-    /// Whether the transaction is under way, or the program lives that a setting is lent to: there is nothing to put
-    /// back yet.
+    /// Whether the transaction is under way, or the program lives that a setting is lent to: there
+    /// is nothing to put back yet.
     pub under_way: bool,
-    /// What it is about, such as `an earlier boot`, where that is gone with everything that was set: the journal
-    /// can go too, and does with the next step of its kind.
+    /// What it is about, such as `an earlier boot`, where that is gone with everything that was
+    /// set: the journal can go too, and does with the next step of its kind.
     #[serde(default)]
     pub past: Option<String>,
     /// The user whose file it is.
@@ -182,8 +207,8 @@ pub struct Left {
 }
 
 impl Left {
-    /// Whether it is somebody else's: such a journal is acted upon on request alone, since its steps are that
-    /// user's word.
+    /// Whether it is somebody else's: such a journal is acted upon on request alone, since its
+    /// steps are that user's word.
     pub fn is_others(&self) -> bool {
         self.user.is_some_and(|user| user != place::user())
     }

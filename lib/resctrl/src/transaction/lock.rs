@@ -39,8 +39,8 @@ pub struct Own {
     _changes: Option<Held>,
 }
 
-/// Waits until no other transaction is under way: of this folder, and of this resctrl, in whichever folder the
-/// other's journal lies.
+/// Waits until no other transaction is under way: of this folder, and of this resctrl, in whichever
+/// folder the other's journal lies.
 pub fn own(dir: &Path, fs: Option<&Resctrl>, wait: Duration) -> Result<Own, Error> {
     let until = Instant::now() + wait.max(LOOKED_AT);
     let folder = of_folder(dir, until)?;
@@ -56,7 +56,8 @@ fn of_folder(dir: &Path, until: Instant) -> Result<File, Error> {
     let fail = |source| Error::from(failed("locking", &path, source));
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).read(true).write(true);
-    let mut file = place::check(dir).and_then(|()| place::open(&path, &mut options)).map_err(fail)?;
+    let mut file =
+        place::check(dir).and_then(|()| place::open(&path, &mut options)).map_err(fail)?;
     let free = || flock(&file, true).map(|free| free.then_some(())).map_err(fail);
     if patiently(until, free)?.is_some() {
         return Ok(file);
@@ -75,7 +76,9 @@ fn of_resctrl(fs: &Resctrl, until: Instant) -> Result<Held, Error> {
 
 fn busy(holder: Option<u32>, what: &str) -> Error {
     let who = holder.map_or_else(|| "another program".into(), |pid| format!("process {pid}"));
-    Error::Busy(format!("{who} is changing resctrl ({what} is locked): wait for it to end, or end it"))
+    Error::Busy(format!(
+        "{who} is changing resctrl ({what} is locked): wait for it to end, or end it"
+    ))
 }
 
 /// The lock on resctrl itself that programs agree upon, for as long as a change takes.
@@ -91,7 +94,8 @@ pub fn shared_with_others(fs: &Resctrl) -> Result<Held, Error> {
             None if begun.elapsed() < SHORT => std::thread::sleep(STEP),
             None => {
                 return Err(Error::Busy(format!(
-                    "another program has held the lock on {} for {} s: wait for it to end, or end it",
+                    "another program has held the lock on {} for {} s: wait for it to end, or end \
+                     it",
                     fs.place(),
                     SHORT.as_secs()
                 )));

@@ -1,12 +1,14 @@
 //! Changes that are put back.
 //!
 //! A transaction takes the lock, writes down everything as it is, and notes every step in a journal
-//! before it is taken. [`Transaction::restore`] goes back; so does dropping it; and when the program is
-//! killed, the next transaction or [`recover`] does, from the journal. [`Transaction::keep`] leaves
-//! things as they are until [`undo_kept`], and [`Transaction::lend`] for as long as the program lives.
+//! before it is taken. [`Transaction::restore`] goes back; so does dropping it; and when the
+//! program is killed, the next transaction or [`recover`] does, from the journal.
+//! [`Transaction::keep`] leaves things as they are until [`undo_kept`], and [`Transaction::lend`]
+//! for as long as the program lives.
 //!
-//! What somebody else has changed in the meantime is neither overwritten nor mistaken for ours: it is
-//! left as it is, and said. What cannot be put back yet, since its CPU or cache is offline, stays in a journal.
+//! What somebody else has changed in the meantime is neither overwritten nor mistaken for ours: it
+//! is left as it is, and said. What cannot be put back yet, since its CPU or cache is offline,
+//! stays in a journal.
 //!
 //! One transaction changes a resctrl at a time, whoever runs it and wherever its journal lies.
 //!
@@ -73,8 +75,9 @@ impl Transaction {
     /// everything as it is.
     ///
     /// # Errors
-    /// [`Error::Busy`] where another transaction does not end in time; [`Error::Journal`] where nothing
-    /// can be written down; whatever reading the present state fails with. Nothing is changed then.
+    /// [`Error::Busy`] where another transaction does not end in time; [`Error::Journal`] where
+    /// nothing can be written down; whatever reading the present state fails with. Nothing is
+    /// changed then.
     pub fn begin(fs: &Resctrl, purpose: &str, options: &Options) -> Result<Self, Error> {
         let dir = lock::folder(options.folder.as_deref())?;
         let lock = lock::own(&dir, Some(fs), options.wait)?;
@@ -122,13 +125,15 @@ impl Transaction {
     /// Notes a step and takes it.
     ///
     /// # Errors
-    /// The kernel's refusal, or [`Error::NotInEffect`]; the transaction goes on without the step. A group
-    /// that this transaction has not made is not removed.
+    /// The kernel's refusal, or [`Error::NotInEffect`]; the transaction goes on without the step. A
+    /// group that this transaction has not made is not removed.
     pub fn apply(&mut self, step: Step) -> Result<(), Error> {
         if let Step::Remove { group } = &step
             && self.before().groups.contains_key(group)
         {
-            return Err(Error::Usage(format!("{group} is somebody else's group: it is not removed")));
+            return Err(Error::Usage(format!(
+                "{group} is somebody else's group: it is not removed"
+            )));
         }
         let _held = lock::shared_with_others(&self.fs)?;
         let journal = self.journal.as_mut().expect("taken at the end alone");
@@ -159,8 +164,8 @@ impl Transaction {
     /// Puts everything back. Called again, it does nothing.
     ///
     /// # Errors
-    /// Where something cannot be put back, such as a pseudo-locked region that is in use; the journal stays
-    /// then, and [`recover`] tries again.
+    /// Where something cannot be put back, such as a pseudo-locked region that is in use; the
+    /// journal stays then, and [`recover`] tries again.
     #[doc(alias = "pqos_alloc_reset")]
     pub fn restore(&mut self) -> Result<Restored, Error> {
         let purpose = &self.record.header.head.purpose;
@@ -171,7 +176,8 @@ impl Transaction {
         let held = lock::shared_with_others(&self.fs)?;
         back::same_mount(&self.fs, &self.record.header)?;
         let Some(journal) = self.journal.take() else { return nothing() };
-        let mut restored = back::go_back(&self.fs, &mut self.record, journal, &self.path, &self.options)?;
+        let mut restored =
+            back::go_back(&self.fs, &mut self.record, journal, &self.path, &self.options)?;
         drop(held);
         if self.record.header.mounted {
             // What is open there, the lock's file too, keeps it mounted.
@@ -190,7 +196,8 @@ impl Transaction {
         self.keep_in(Pending::Kept.file(), refusal)
     }
 
-    /// As [`Transaction::keep`], under a name of its own beside whatever else is kept: until [`undo_named`].
+    /// As [`Transaction::keep`], under a name of its own beside whatever else is kept: until
+    /// [`undo_named`].
     ///
     /// # Errors
     /// Where something is kept under that name already, or the name cannot be that of a group.
@@ -199,8 +206,9 @@ impl Transaction {
         self.keep_in(&file, &format!("'{name}' is kept already: put it back first"))
     }
 
-    /// Leaves everything as it is now for as long as this program lives, and lets others change resctrl meanwhile: until
-    /// [`give_back`], or, should this program be killed, until the next transaction or [`recover`].
+    /// Leaves everything as it is now for as long as this program lives, and lets others change
+    /// resctrl meanwhile: until [`give_back`], or, should this program be killed, until the next
+    /// transaction or [`recover`].
     ///
     /// # Errors
     /// As [`Transaction::keep_named`].

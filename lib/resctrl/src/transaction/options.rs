@@ -22,8 +22,8 @@ pub enum Moment {
 /// How a transaction is run.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Where journal and lock lie, instead of `/run/ringfence`, or where that may not be written to,
-    /// `$XDG_RUNTIME_DIR/ringfence`.
+    /// Where journal and lock lie, instead of `/run/ringfence`, or where that may not be written
+    /// to, `$XDG_RUNTIME_DIR/ringfence`.
     pub folder: Option<PathBuf>,
     /// How long to wait for another transaction to end.
     pub wait: Duration,

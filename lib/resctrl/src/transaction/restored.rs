@@ -13,9 +13,9 @@ pub struct Restored {
     pub left: Vec<String>,
     /// What was put where it may not have been before, one sentence each.
     pub notes: Vec<String>,
-    /// What could not be put back and is still in a journal, one sentence each: what belongs to a CPU or cache
-    /// that is offline, which [`super::recover`] puts back once it is online; and lines of the journal that make
-    /// no sense.
+    /// What could not be put back and is still in a journal, one sentence each: what belongs to a
+    /// CPU or cache that is offline, which [`super::recover`] puts back once it is online; and
+    /// lines of the journal that make no sense.
     pub waiting: Vec<String>,
 }
 

@@ -42,9 +42,9 @@ pub enum Step {
         /// All of them.
         cpus: CpuSet,
     },
-    /// Moves threads into a group. Those that have ended by then are left out. What they start in a group
-    /// that the transaction has made goes where they came from; what they start in a group that was there
-    /// before stays in it.
+    /// Moves threads into a group. Those that have ended by then are left out. What they start in a
+    /// group that the transaction has made goes where they came from; what they start in a group
+    /// that was there before stays in it.
     Threads {
         /// Which.
         group: GroupId,
@@ -71,8 +71,8 @@ impl Step {
         }
     }
 
-    /// Takes it. Where the kernel has made something else of it than was asked for, returns the step that
-    /// asks for just that.
+    /// Takes it. Where the kernel has made something else of it than was asked for, returns the
+    /// step that asks for just that.
     pub(crate) fn execute(&self, fs: &Resctrl) -> Result<Option<Step>, Error> {
         let group = fs.group(self.group());
         let done = match self {
@@ -112,7 +112,9 @@ impl fmt::Display for Step {
                 write!(f, "set {} in {group}", text.trim_end().replace('\n', ", "))
             }
             Step::Mode { group, mode } => write!(f, "make {group} {}", mode.word()),
-            Step::Cpus { group, cpus } if cpus.is_empty() => write!(f, "take all CPUs from {group}"),
+            Step::Cpus { group, cpus } if cpus.is_empty() => {
+                write!(f, "take all CPUs from {group}")
+            }
             Step::Cpus { group, cpus } => write!(f, "give CPUs {cpus} to {group}"),
             Step::Threads { group, threads } => match threads.as_slice() {
                 [one] => write!(f, "move thread {} to {group}", one.tid),

@@ -1,8 +1,9 @@
 //! How to get back: a pure function of what was there, what was done, and what is there now.
 //!
-//! Only what the journal names is touched. Where something is now neither as it was before nor as the
-//! journal's steps made it, somebody else has changed it since: it is left alone and reported. What belongs to
-//! a CPU or a cache that is offline cannot be put back yet: it is told apart ([`Rest`]).
+//! Only what the journal names is touched. Where something is now neither as it was before nor as
+//! the journal's steps made it, somebody else has changed it since: it is left alone and reported.
+//! What belongs to a CPU or a cache that is offline cannot be put back yet: it is told apart
+//! ([`Rest`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +81,8 @@ pub trait Lives {
     /// Whether it still lives.
     fn lives(&self, thread: Thread) -> bool;
 
-    /// The group of control of the nearest ancestor of a thread whose group of before is known, if any is.
+    /// The group of control of the nearest ancestor of a thread whose group of before is known, if
+    /// any is.
     fn origin(&self, thread: Thread) -> Option<GroupId>;
 }
 
@@ -89,8 +91,9 @@ pub fn undo(record: &Record, now: &Now, info: &Info, lives: &dyn Lives) -> Undo 
     let past = Past::of(record);
     let mut undo = Undo::default();
     for group in now.strangers {
-        undo.left
-            .push(format!("{group} is another group by now, which somebody else has made under that name"));
+        undo.left.push(format!(
+            "{group} is another group by now, which somebody else has made under that name"
+        ));
     }
     threads(&past, now, lives, &mut undo);
     // Groups that were made go first: what they had to themselves can then be given back.
@@ -111,7 +114,9 @@ fn whole(before: &State, now: &State, undo: &mut Undo) {
         return;
     }
     let files: BTreeSet<&String> = before.whole.keys().chain(now.whole.keys()).collect();
-    let of = |state: &State, file: &String| state.whole.get(file).cloned().unwrap_or_else(|| "absent".into());
+    let of = |state: &State, file: &String| {
+        state.whole.get(file).cloned().unwrap_or_else(|| "absent".into())
+    };
     for file in files {
         let (was, is) = (of(before, file), of(now, file));
         if was != is {
@@ -160,7 +165,11 @@ impl<'a> Past<'a> {
                 }
                 Step::Mode { group, mode } => past.modes.entry(group).or_default().push(*mode),
                 Step::Cpus { group, cpus } => {
-                    let had = before.groups.get(group).map(|state| state.cpus.clone()).unwrap_or_default();
+                    let had = before
+                        .groups
+                        .get(group)
+                        .map(|state| state.cpus.clone())
+                        .unwrap_or_default();
                     past.cpus = past.cpus.union(cpus).union(&had);
                     let given = past.given.entry(group).or_default();
                     *given = given.union(cpus);
@@ -178,11 +187,12 @@ impl<'a> Past<'a> {
 }
 
 impl Past<'_> {
-    // Where a thread goes that was born in a group that was made, of parents who have ended; and whether it
-    // would be there. Whoever starts something there was moved there, as a rule.
+    // Where a thread goes that was born in a group that was made, of parents who have ended; and
+    // whether it would be there. Whoever starts something there was moved there, as a rule.
     fn home_of_born(&self, at: &GroupId) -> (GroupId, bool) {
         let movers = self.moved.iter().filter(|(_, to)| to.contains(at));
-        let homes: BTreeSet<GroupId> = movers.map(|(thread, _)| self.record.home_of(*thread)).collect();
+        let homes: BTreeSet<GroupId> =
+            movers.map(|(thread, _)| self.record.home_of(*thread)).collect();
         match (homes.len(), homes.into_iter().next()) {
             (1, Some(home)) => {
                 let certain = home.is_default();
@@ -196,12 +206,15 @@ impl Past<'_> {
     // Those of these CPUs that somebody else has given to another group since.
     fn given_away(&self, cpus: &CpuSet, now: &Now) -> CpuSet {
         let mut away = CpuSet::new();
-        for (id, state) in now.state.groups.iter().filter(|(id, _)| !id.is_default() && !id.is_monitor()) {
+        for (id, state) in
+            now.state.groups.iter().filter(|(id, _)| !id.is_default() && !id.is_monitor())
+        {
             let ours = self.made.contains(id) && !now.strangers.contains(id);
             let given = self.given.get(id).cloned().unwrap_or_default();
             let had = self.before.groups.get(id).map(|was| was.cpus.clone()).unwrap_or_default();
             if !ours {
-                away = away.union(&state.cpus.intersection(cpus).difference(&given).difference(&had));
+                away =
+                    away.union(&state.cpus.intersection(cpus).difference(&given).difference(&had));
             }
         }
         away
@@ -225,9 +238,11 @@ impl Rest {
         info: &Info,
     ) {
         self.settings.entry(group.clone()).or_default().set(resource.clone(), domain, old.clone());
-        // A cache whose first CPU comes online is all of every group's (Linux 6.1, `domain_setup_ctrlval`).
+        // A cache whose first CPU comes online is all of every group's (Linux 6.1,
+        // `domain_setup_ctrlval`).
         let reset = info.cache(resource).map(|cache| Setting::Mask(cache.cbm_mask));
-        let percent = info.bandwidths.get(resource.name()).filter(|info| info.unit == Unit::Percent);
+        let percent =
+            info.bandwidths.get(resource.name()).filter(|info| info.unit == Unit::Percent);
         let reset = reset.or_else(|| percent.map(|_| Setting::Amount(100)));
         for setting in written.iter().copied().chain(&reset) {
             let mut schemata = Schemata::new();
@@ -241,7 +256,8 @@ impl Rest {
 fn threads(past: &Past, now: &Now, lives: &dyn Lives, undo: &mut Undo) {
     let mut back: BTreeMap<GroupId, Vec<Thread>> = BTreeMap::new();
     let made: BTreeSet<&GroupId> = past.made.iter().collect();
-    let named = |thread: &Thread| past.before.groups.values().any(|state| state.threads.contains(thread));
+    let named =
+        |thread: &Thread| past.before.groups.values().any(|state| state.threads.contains(thread));
     let mut here: BTreeSet<Thread> = BTreeSet::new();
     for state in past.made.iter().filter_map(|group| now.group(group)) {
         here.extend(&state.threads);
@@ -277,9 +293,12 @@ fn threads(past: &Past, now: &Now, lives: &dyn Lives, undo: &mut Undo) {
         if home.is_default() && in_made {
             continue;
         }
-        let ours = in_made || at.is_default() || past.moved.get(&thread).is_some_and(|to| to.contains(&at));
+        let ours = in_made
+            || at.is_default()
+            || past.moved.get(&thread).is_some_and(|to| to.contains(&at));
         if !ours || now.strangers.contains(&at) {
-            undo.left.push(format!("thread {} is in {at} by now, was in {home} before", thread.tid));
+            undo.left
+                .push(format!("thread {} is in {at} by now, was in {home} before", thread.tid));
         } else if now.group(&home).is_some() {
             back.entry(home).or_default().push(thread);
         } else {
@@ -288,9 +307,11 @@ fn threads(past: &Past, now: &Now, lives: &dyn Lives, undo: &mut Undo) {
     }
     undo.steps.extend(back.into_iter().map(|(group, threads)| Step::Threads { group, threads }));
     for ((at, home), count) in born {
-        let (threads, they) = if count == 1 { ("thread", "it goes") } else { ("threads", "they go") };
+        let (threads, they) =
+            if count == 1 { ("thread", "it goes") } else { ("threads", "they go") };
         undo.notes.push(format!(
-            "{count} {threads} of {at} outlived whoever started them, so that it is not known where they would be: \
+            "{count} {threads} of {at} outlived whoever started them, so that it is not known \
+             where they would be: \
              {they} to {home}"
         ));
     }
@@ -327,11 +348,13 @@ fn settings(past: &Past, now: &Now, info: &Info, undo: &mut Undo) {
         if written.iter().any(|setting| in_effect(info, resource, setting, present)) {
             back.entry(group).or_default().set(resource.clone(), domain, old.clone());
         } else {
-            undo.left.push(format!("{resource}:{domain} of {group} is {present} by now, was {old} before"));
+            undo.left.push(format!(
+                "{resource}:{domain} of {group} is {present} by now, was {old} before"
+            ));
         }
     }
-    // What each group's mode is and is to be. Exclusive groups may stand in the way of masks while these
-    // change, so they are loosened first.
+    // What each group's mode is and is to be. Exclusive groups may stand in the way of masks while
+    // these change, so they are loosened first.
     let (mut first, mut last) = (Vec::new(), Vec::new());
     for (id, was) in &past.before.groups {
         let present = now.group(id).and_then(|state| state.mode);
@@ -350,14 +373,17 @@ fn settings(past: &Past, now: &Now, info: &Info, undo: &mut Undo) {
             last.push(Step::Mode { group: id.clone(), mode: wanted });
         }
     }
-    let masks = back.into_iter().map(|(group, schemata)| Step::Schemata { group: group.clone(), schemata });
+    let masks =
+        back.into_iter().map(|(group, schemata)| Step::Schemata { group: group.clone(), schemata });
     undo.steps.extend(first.into_iter().chain(masks).chain(last));
 }
 
 // What a step may have come to that the kernel was asked for.
 fn in_effect(info: &Info, resource: &Resource, written: &Setting, present: &Setting) -> bool {
     match (written, present, info.bandwidths.get(resource.name())) {
-        (Setting::Amount(written), Setting::Amount(present), Some(info)) => info.can_be(*present, *written),
+        (Setting::Amount(written), Setting::Amount(present), Some(info)) => {
+            info.can_be(*present, *written)
+        }
         (written, present, _) => written == present,
     }
 }
@@ -371,7 +397,8 @@ fn cpus(past: &Past, now: &Now, undo: &mut Undo) {
     if touched.is_empty() {
         return;
     }
-    let online = |cpus: CpuSet| now.online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
+    let online =
+        |cpus: CpuSet| now.online.as_ref().map_or(cpus.clone(), |online| cpus.intersection(online));
     let mut rewritten = BTreeSet::new();
     // Groups of control first: a monitor group has CPUs of the one above alone.
     let ordered = past.before.groups.iter().filter(|(id, _)| !id.is_default() && !id.is_monitor());
@@ -388,20 +415,23 @@ fn cpus(past: &Past, now: &Now, undo: &mut Undo) {
         // Of a rest, what it does not name is nothing to it.
         let differ = if past.record.header.rest { differ.intersection(&touched) } else { differ };
         // What is written to the group above takes them from its monitor groups.
-        let cleared = id.is_monitor() && rewritten.contains(&id.parent()) && !present.cpus.is_empty();
+        let cleared =
+            id.is_monitor() && rewritten.contains(&id.parent()) && !present.cpus.is_empty();
         if differ.is_empty() && !cleared {
             continue;
         }
         let given = past.given.get(id).cloned().unwrap_or_default();
         let taken = differ.difference(&was.cpus).difference(&given);
-        let elsewhere = if id.is_monitor() { CpuSet::new() } else { past.given_away(&missing, now) };
+        let elsewhere =
+            if id.is_monitor() { CpuSet::new() } else { past.given_away(&missing, now) };
         let elsewhere = elsewhere.union(&taken);
         if differ.is_subset(&touched) && elsewhere.is_empty() {
             let cpus = online(present.cpus.difference(&touched).union(&mine));
             undo.steps.push(Step::Cpus { group: id.clone(), cpus });
             rewritten.insert(id.clone());
         } else {
-            let said = |cpus: &CpuSet| if cpus.is_empty() { "none".into() } else { cpus.to_string() };
+            let said =
+                |cpus: &CpuSet| if cpus.is_empty() { "none".into() } else { cpus.to_string() };
             let (now, then) = (said(&present.cpus), said(&was.cpus));
             undo.left.push(format!("{id} has CPUs {now} by now, had {then} before"));
         }
@@ -419,11 +449,17 @@ fn monitors(past: &Past, now: &Now, undo: &mut Undo) {
         })
         .copied()
         .chain(past.moved.keys().copied())
-        .chain(past.made.iter().filter_map(|group| now.group(group)).flat_map(|state| state.threads.clone()))
+        .chain(
+            past.made
+                .iter()
+                .filter_map(|group| now.group(group))
+                .flat_map(|state| state.threads.clone()),
+        )
         .collect();
     for (id, was) in past.before.groups.iter().filter(|(id, _)| id.is_monitor()) {
         let Some(present) = now.group(id) else { continue };
-        let missing = |thread: &&Thread| returning.contains(thread) && !present.threads.contains(thread);
+        let missing =
+            |thread: &&Thread| returning.contains(thread) && !present.threads.contains(thread);
         let threads: Vec<Thread> = was.threads.iter().filter(missing).copied().collect();
         if !threads.is_empty() {
             undo.steps.push(Step::Threads { group: id.clone(), threads });

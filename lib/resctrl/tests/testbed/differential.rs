@@ -1,5 +1,5 @@
-//! The model beside the kernel: the same operations, drawn at random, on both; after each, every answer, every
-//! word of the status and every file must be the same.
+//! The model beside the kernel: the same operations, drawn at random, on both; after each, every
+//! answer, every word of the status and every file must be the same.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -60,7 +60,10 @@ fn line(draw: &mut Draw, resources: &[(&str, u32)], group: &str) -> String {
         ("MB", _) => draw.of(&[0, 9, 10, 35, 50, 100, 101]).to_string(),
         (_, 0) => "xyz".into(),
         (_, 1) => format!("{:x}", draw.next() >> (63 - ways)),
-        (_, 2) => format!("{:x}", ((1u64 << (1 + draw.next() % 3)) - 1) << (draw.next() % u64::from(ways))),
+        (_, 2) => format!(
+            "{:x}",
+            ((1u64 << (1 + draw.next() % 3)) - 1) << (draw.next() % u64::from(ways))
+        ),
         // Mostly a part of the cache for each group, so that some come to overlap with none.
         _ => {
             let part = ways / CONTROL.len() as u32;
@@ -69,7 +72,8 @@ fn line(draw: &mut Draw, resources: &[(&str, u32)], group: &str) -> String {
         }
     };
     let domain = if draw.next().is_multiple_of(16) { 7 } else { 0 };
-    let more = if draw.next().is_multiple_of(16) { format!(";{domain}={value}") } else { String::new() };
+    let more =
+        if draw.next().is_multiple_of(16) { format!(";{domain}={value}") } else { String::new() };
     format!("{name}:{domain}={value}{more}\n")
 }
 
@@ -77,7 +81,8 @@ fn operation(draw: &mut Draw, resources: &[(&str, u32)]) -> Operation {
     let mut group = group(draw);
     let chosen = draw.next() % 16;
     if (5..13).contains(&chosen) && draw.next().is_multiple_of(2) {
-        // Groups of control alone have these files, and the default group most of all is to be small.
+        // Groups of control alone have these files, and the default group most of all is to be
+        // small.
         group = draw.of(&["", "", "a", "b", "c"]).to_owned();
     }
     match chosen {
@@ -89,7 +94,8 @@ fn operation(draw: &mut Draw, resources: &[(&str, u32)]) -> Operation {
             Operation::Write(below(&group, "schemata"), text)
         }
         10..13 => {
-            let modes = ["shareable\n", "exclusive\n", "pseudo-locksetup\n", "pseudo-locked\n", "none\n"];
+            let modes =
+                ["shareable\n", "exclusive\n", "pseudo-locksetup\n", "pseudo-locked\n", "none\n"];
             Operation::Write(below(&group, "mode"), draw.of(&modes).into())
         }
         13 => {
@@ -145,11 +151,20 @@ type Words = BTreeSet<String>;
 /// Nothing is compared that does not come up.
 fn assert_said(words: &Words, parts: &[&str]) {
     for part in parts {
-        assert!(words.iter().any(|said| said.contains(part)), "'{part}' did not come up, but: {words:?}");
+        assert!(
+            words.iter().any(|said| said.contains(part)),
+            "'{part}' did not come up, but: {words:?}"
+        );
     }
 }
 
-fn compare(hardware: Hardware, resources: &[(&str, u32)], seed: u64, operations: usize, words: &mut Words) {
+fn compare(
+    hardware: Hardware,
+    resources: &[(&str, u32)],
+    seed: u64,
+    operations: usize,
+    words: &mut Words,
+) {
     let (guest, model) = (Guest::new(), Model::new(hardware));
     let real = [guest.spawn(), guest.spawn()];
     let modelled = [model.spawn(), model.spawn()];
@@ -160,17 +175,27 @@ fn compare(hardware: Hardware, resources: &[(&str, u32)], seed: u64, operations:
     for number in 0..operations {
         let operation = operation(&mut draw, resources);
         last.push(operation.clone());
-        let (found, expected) = (ask(kernel.kernel(), &operation, &real), ask(&model, &operation, &modelled));
-        let context =
-            || format!("operation {number} of seed {seed}: {:?}", &last[last.len().saturating_sub(8)..]);
+        let (found, expected) =
+            (ask(kernel.kernel(), &operation, &real), ask(&model, &operation, &modelled));
+        let context = || {
+            format!(
+                "operation {number} of seed {seed}: {:?}",
+                &last[last.len().saturating_sub(8)..]
+            )
+        };
         assert_eq!(found, expected, "{}\nthe model says {:?}", context(), other.last_status());
         // "No task 4711" and the like name processes that the other one does not have.
         assert_eq!(seen(&kernel, &real), seen(&other, &modelled), "{}", context());
         refused += usize::from(found.is_some());
-        words.extend(other.last_status().iter().flat_map(|status| status.split("; ")).map(str::to_owned));
+        words.extend(
+            other.last_status().iter().flat_map(|status| status.split("; ")).map(str::to_owned),
+        );
     }
     // Both of what is taken and what is refused there was enough.
-    assert!(refused > operations / 10 && operations - refused > operations / 10, "{refused} of {operations}");
+    assert!(
+        refused > operations / 10 && operations - refused > operations / 10,
+        "{refused} of {operations}"
+    );
     guest.end_all();
     crate::env::clean().unwrap();
 }
@@ -188,7 +213,12 @@ pub fn on_broadwell(_: &dyn Env) {
     }
     assert_said(
         &words,
-        &["Overlaps with exclusive group", "Overlaps with other group", "is pseudo-locked", "Monitoring in"],
+        &[
+            "Overlaps with exclusive group",
+            "Overlaps with other group",
+            "is pseudo-locked",
+            "Monitoring in",
+        ],
     );
 }
 

@@ -31,7 +31,8 @@ pub trait Env {
 
     fn make(&self, path: &str) -> Group {
         let (group, begun) = (self.group(path), Instant::now());
-        // Where there are two sockets, a number for monitoring that was given back is busy for a second.
+        // Where there are two sockets, a number for monitoring that was given back is busy for a
+        // second.
         while let Err(error) = group.create() {
             assert!(
                 error.errno() == Some(libc::EBUSY) && begun.elapsed() < Duration::from_secs(10),
@@ -66,7 +67,10 @@ pub fn refused<T>(result: Result<T, Error>, tried: &str, errno: i32, words: &str
     );
     assert!(refused.tried.contains(tried), "'{}' does not say '{tried}'", refused.tried);
     assert!(refused.remedy.contains(remedy), "'{}' does not say '{remedy}'", refused.remedy);
-    assert!(!remedy.is_empty() && text.contains(words) && text.ends_with(&refused.remedy), "{text}");
+    assert!(
+        !remedy.is_empty() && text.contains(words) && text.ends_with(&refused.remedy),
+        "{text}"
+    );
     assert!(!text.contains('\n'), "{text}");
 }
 
@@ -94,8 +98,8 @@ pub fn free(env: &dyn Env) -> (usize, usize) {
     (control.len(), monitor.len())
 }
 
-/// Until numbers for monitoring are free again: a second in a guest that has a processor to itself, many where several
-/// guests share two.
+/// Until numbers for monitoring are free again: a second in a guest that has a processor to itself,
+/// many where several guests share two.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a scenario and sees to it that everything is as before.
@@ -103,7 +107,8 @@ pub fn check(env: &dyn Env, scenario: fn(&dyn Env)) {
     let mut before = Before::read(env);
     scenario(env);
     env.end_all();
-    // Numbers for monitoring that were given back, by the count as well, are busy for a second (see `make`).
+    // Numbers for monitoring that were given back, by the count as well, are busy for a second (see
+    // `make`).
     let begun = Instant::now();
     let mut after = Before::read(env);
     while after != before && begun.elapsed() < PATIENCE {
@@ -134,7 +139,8 @@ pub fn clean() -> Result<(), String> {
             all.set_amount(resource.clone(), domain, most);
         }
     }
-    // Numbers for monitoring are free at once: the guest's invented occupancy may lie above the limit for good.
+    // Numbers for monitoring are free at once: the guest's invented occupancy may lie above the
+    // limit for good.
     let threshold = "/sys/fs/resctrl/info/L3_MON/max_threshold_occupancy";
     if Path::new(threshold).exists() {
         fs::write(threshold, "1048576\n").map_err(|error| format!("{threshold}: {error}"))?;
@@ -152,8 +158,8 @@ pub struct Guest {
 
 impl Guest {
     pub fn new() -> Self {
-        // What is orphaned here is this process's to wait for, or it would stay in its group as a zombie.
-        // SAFETY: it takes no pointer.
+        // What is orphaned here is this process's to wait for, or it would stay in its group as a
+        // zombie. SAFETY: it takes no pointer.
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) }, 0);
         Self { children: RefCell::default() }
     }
@@ -204,7 +210,8 @@ impl Env for Guest {
     }
 
     fn set_online(&self, cpu: u32, online: bool) {
-        fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), u8::from(online).to_string()).unwrap();
+        fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), u8::from(online).to_string())
+            .unwrap();
     }
 
     fn as_nobody(&self, act: &mut dyn FnMut()) {

@@ -1,4 +1,5 @@
-//! Transactions on a real kernel, in the testbed: killed by SIGKILL at every moment, and two at once.
+//! Transactions on a real kernel, in the testbed: killed by SIGKILL at every moment, and two at
+//! once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
@@ -35,11 +36,13 @@ fn transactions_on_a_real_kernel() {
 fn clean() -> Result<(), String> {
     let state = State::read(&resctrl()).map_err(|error| error.to_string())?;
     let default = &state.groups[&GroupId::default()];
-    let whole = default.schemata.to_string().contains("L3:0=fffff") && default.mode == Some(Mode::Shareable);
+    let whole = default.schemata.to_string().contains("L3:0=fffff")
+        && default.mode == Some(Mode::Shareable);
     if state.groups.len() == 1 && whole { Ok(()) } else { Err(format!("{state:?}")) }
 }
 
-// A child of this program that plays a part. The harness's own words end with the blank line before its own.
+// A child of this program that plays a part. The harness's own words end with the blank line before
+// its own.
 #[test]
 #[ignore = "a part that the tests above play in the testbed"]
 fn part() {
@@ -53,8 +56,11 @@ fn part() {
         }
     };
     let options = Options { watch: Some(Arc::new(watch)), ..Options::default() };
-    let pids: Vec<u32> =
-        std::env::var(PIDS).unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    let pids: Vec<u32> = std::env::var(PIDS)
+        .unwrap_or_default()
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect();
     match role.as_str() {
         "threads" => {
             for _ in 0..2 {
@@ -88,9 +94,11 @@ fn set(group: &str, text: &str) -> Step {
     Step::Schemata { group: group.parse().unwrap(), schemata: schemata(text) }
 }
 
-// Takes the database's ways and a process, shrinks everybody, and makes a group with monitoring and CPUs.
+// Takes the database's ways and a process, shrinks everybody, and makes a group with monitoring and
+// CPUs.
 fn change(options: &Options, pids: &[u32]) {
-    let (own, web, db) = ("own".parse::<GroupId>().unwrap(), GroupId::control("web"), GroupId::control("db"));
+    let (own, web, db) =
+        ("own".parse::<GroupId>().unwrap(), GroupId::control("web"), GroupId::control("db"));
     let monitor = own.with_monitor("mine");
     let mut transaction = Transaction::begin(&resctrl(), "a test", options).unwrap();
     for step in [
@@ -124,7 +132,9 @@ struct Part(Child);
 impl Part {
     fn start(role: &str, moment: Option<usize>, pids: &[u32]) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["killed::part", "--exact", "--include-ignored", "--nocapture"]).env(ROLE, role);
+        command
+            .args(["killed::part", "--exact", "--include-ignored", "--nocapture"])
+            .env(ROLE, role);
         command.env(PIDS, pids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "));
         if let Some(moment) = moment {
             command.env(MOMENT, moment.to_string());
@@ -243,9 +253,11 @@ fn found_by_the_next_transaction() {
     let pid = part.0.id();
     let before = State::read(&resctrl()).unwrap();
     let mut killed = Transaction::begin(&resctrl(), "killed", &Options::default()).unwrap();
-    for step in
-        [set("", "L3:0=f0000"), Step::Create { group: GroupId::control("own") }, set("own", "L3:0=ffff")]
-    {
+    for step in [
+        set("", "L3:0=f0000"),
+        Step::Create { group: GroupId::control("own") },
+        set("own", "L3:0=ffff"),
+    ] {
         killed.apply(step).unwrap();
     }
     let threads = resctrl().kernel().threads(pid).len();
@@ -263,7 +275,10 @@ fn two_programs_at_once() {
     let mut holder = Part::start("hold", None, &[]).ready();
     let refused = Transaction::begin(&resctrl(), "second", &Options::default()).err().unwrap();
     let text = refused.to_string();
-    assert!(matches!(refused, Error::Busy(_)) && text.contains(&holder.0.id().to_string()), "{text}");
+    assert!(
+        matches!(refused, Error::Busy(_)) && text.contains(&holder.0.id().to_string()),
+        "{text}"
+    );
     let waiting = std::thread::spawn(|| {
         let options = Options { wait: Duration::from_secs(120), ..Options::default() };
         let mut second = Transaction::begin(&resctrl(), "second", &options).unwrap();
@@ -288,7 +303,10 @@ fn what_is_kept_is_undone() {
     change.keep().unwrap();
     assert_eq!(recover(&resctrl(), &Options::default()).unwrap(), None);
     assert!(group("kept").exists());
-    assert_eq!(undo_kept(&resctrl(), &Options::default()).unwrap().unwrap().left, [] as [String; 0]);
+    assert_eq!(
+        undo_kept(&resctrl(), &Options::default()).unwrap().unwrap().left,
+        [] as [String; 0]
+    );
     assert_eq!(State::read(&resctrl()).unwrap(), before);
 }
 
@@ -305,7 +323,8 @@ fn threads_born_while_a_process_is_moved() {
             let inside: BTreeSet<u32> = group("own").tasks().unwrap().into_iter().collect();
             let outside = threads.into_iter().filter(|tid| !inside.contains(tid));
             // Born or ended between the two readings.
-            let living: Vec<u32> = outside.filter(|tid| fs.kernel().started(*tid).is_some()).collect();
+            let living: Vec<u32> =
+                outside.filter(|tid| fs.kernel().started(*tid).is_some()).collect();
             let again: BTreeSet<u32> = group("own").tasks().unwrap().into_iter().collect();
             let strays: Vec<&u32> = living
                 .iter()

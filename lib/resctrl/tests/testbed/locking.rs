@@ -18,21 +18,39 @@ pub fn the_default_group_is_not_locked(env: &dyn Env) {
 
 pub fn monitoring_in_progress(env: &dyn Env) {
     let (group, _) = (env.make("a"), env.make("a/mon_groups/m"));
-    refused(group.set_mode(SETUP), "a/mode", EINVAL, "Monitoring in progress", "remove the monitor groups");
+    refused(
+        group.set_mode(SETUP),
+        "a/mode",
+        EINVAL,
+        "Monitoring in progress",
+        "remove the monitor groups",
+    );
     group.remove().unwrap();
 }
 
 pub fn tasks_in_the_way(env: &dyn Env) {
     let (group, pid) = (env.make("a"), env.spawn());
     group.add_thread(pid).unwrap();
-    refused(group.set_mode(SETUP), "a/mode", EINVAL, "Tasks assigned to resource group", "move its tasks");
+    refused(
+        group.set_mode(SETUP),
+        "a/mode",
+        EINVAL,
+        "Tasks assigned to resource group",
+        "move its tasks",
+    );
     group.remove().unwrap();
 }
 
 pub fn cpus_in_the_way(env: &dyn Env) {
     let group = env.make("a");
     group.set_cpus(&"1".parse().unwrap()).unwrap();
-    refused(group.set_mode(SETUP), "a/mode", EINVAL, "CPUs assigned to resource group", "give its CPUs to");
+    refused(
+        group.set_mode(SETUP),
+        "a/mode",
+        EINVAL,
+        "CPUs assigned to resource group",
+        "give its CPUs to",
+    );
     group.remove().unwrap();
 }
 
@@ -86,7 +104,13 @@ pub fn ways_of_others(env: &dyn Env) {
 
 pub fn bandwidth_is_not_locked(env: &dyn Env) {
     let group = set_up(env, "a");
-    refused(set(&group, "MB:0=50"), "MB:0=50", EINVAL, "Cannot pseudo-lock MBA resource", "L2 or L3 line");
+    refused(
+        set(&group, "MB:0=50"),
+        "MB:0=50",
+        EINVAL,
+        "Cannot pseudo-lock MBA resource",
+        "L2 or L3 line",
+    );
     take_down(env, &[&group]);
 }
 
@@ -105,7 +129,13 @@ pub fn a_locked_group_is_not_changed(env: &dyn Env) {
     let group = set_up(env, "a");
     set(&group, "L3:0=3").unwrap();
     let words = "Resource group is pseudo-locked";
-    refused(set(&group, "L3:0=1"), "writing 'L3:0=1'", EINVAL, words, "remove the group and make it again");
+    refused(
+        set(&group, "L3:0=1"),
+        "writing 'L3:0=1'",
+        EINVAL,
+        words,
+        "remove the group and make it again",
+    );
     let words = "Cannot change pseudo-locked group";
     refused(group.set_mode(Mode::Shareable), "a/mode", EINVAL, words, "remove it");
     assert_eq!(group.mode().unwrap(), Some(Mode::PseudoLocked));
@@ -163,7 +193,13 @@ pub fn a_mistake_stands_in_the_way(env: &dyn Env) {
 fn plan(env: &dyn Env, name: &str, bytes: u64) -> Result<RegionPlan, ringfence_resctrl::Error> {
     let fs = env.fs();
     let cache = Cache::read(&FsRoot::host(), &fs, 3, 0)?;
-    RegionPlan::new(&GroupId::control(name), (&fs.info()?, &State::read(&fs)?), (3, 0), &cache, bytes)
+    RegionPlan::new(
+        &GroupId::control(name),
+        (&fs.info()?, &State::read(&fs)?),
+        (3, 0),
+        &cache,
+        bytes,
+    )
 }
 
 pub fn a_plan_is_carried_out_and_undone(env: &dyn Env) {

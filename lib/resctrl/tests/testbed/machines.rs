@@ -18,7 +18,13 @@ pub fn out_of_closids(env: &dyn Env) {
     let more = env.group("more");
     // Twice: what the kernel says of the second is not what it says of both.
     for _ in 0..2 {
-        refused(more.create(), "making /sys/fs/resctrl/more", ENOSPC, "Out of CLOSIDs", "no longer needed");
+        refused(
+            more.create(),
+            "making /sys/fs/resctrl/more",
+            ENOSPC,
+            "Out of CLOSIDs",
+            "no longer needed",
+        );
     }
     assert!(!more.exists());
     remove(&groups);
@@ -48,7 +54,8 @@ pub fn out_of_rmids_on_the_way_back(env: &dyn Env) {
 pub fn what_is_free_is_counted(env: &dyn Env) {
     let agree = || {
         let seen = Overview::read(&env.fs());
-        let (closids, rmids) = (seen.closids_free().unwrap() as usize, seen.rmids_free().unwrap() as usize);
+        let (closids, rmids) =
+            (seen.closids_free().unwrap() as usize, seen.rmids_free().unwrap() as usize);
         let control = closids.min(rmids);
         assert_eq!(free(env), (control, rmids - control), "{seen:?}");
     };
@@ -104,7 +111,13 @@ pub fn code_overlaps_with_exclusive_data(env: &dyn Env) {
     set(&group, "L3CODE:0=10\nL3DATA:0=20").unwrap();
     group.set_mode(Mode::Exclusive).unwrap();
     for (text, tried) in [("L3CODE:0=3f", "L3CODE:0=3f"), ("L3DATA:0=1f", "L3DATA:0=1f")] {
-        refused(set(&default, text), tried, EINVAL, "Overlaps with exclusive group", "marks those with E");
+        refused(
+            set(&default, text),
+            tried,
+            EINVAL,
+            "Overlaps with exclusive group",
+            "marks those with E",
+        );
     }
     group.set_mode(Mode::Shareable).unwrap();
     set(&group, "L3CODE:0=10\nL3DATA:0=18").unwrap();
@@ -131,8 +144,9 @@ pub fn regions_in_two_l2(env: &dyn Env) {
     let default = env.group("");
     let domains = default.schemata().unwrap().domains(&Resource::L2);
     assert_eq!(domains.len(), 2);
-    let all =
-        |mask: &str| domains.iter().map(|domain| format!("{domain}={mask}")).collect::<Vec<_>>().join(";");
+    let all = |mask: &str| {
+        domains.iter().map(|domain| format!("{domain}={mask}")).collect::<Vec<_>>().join(";")
+    };
     set(&default, &format!("L2:{}", all("f0"))).unwrap();
     let groups = make(env, "", 2);
     // Set up, the other one's ways do not count.
@@ -145,7 +159,13 @@ pub fn regions_in_two_l2(env: &dyn Env) {
     let third = env.make("third");
     third.set_mode(Mode::PseudoLocksetup).unwrap();
     let words = "Pseudo-locked region in hierarchy";
-    refused(set(&third, &format!("L2:{}=c", domains[1])), "L2:", EINVAL, words, "remove that group first");
+    refused(
+        set(&third, &format!("L2:{}=c", domains[1])),
+        "L2:",
+        EINVAL,
+        words,
+        "remove that group first",
+    );
     third.remove().unwrap();
     remove(&groups);
     set(&default, &format!("L2:{}", all("ff"))).unwrap();
@@ -185,7 +205,13 @@ pub fn exclusive_in_one_socket_alone(env: &dyn Env) {
     // The other socket's ways do not count.
     set(&default, &format!("L3:{first}=ff000")).unwrap();
     let words = "Overlaps with exclusive group";
-    refused(set(&default, &format!("L3:{second}=ff000")), "schemata", EINVAL, words, "marks those with E");
+    refused(
+        set(&default, &format!("L3:{second}=ff000")),
+        "schemata",
+        EINVAL,
+        words,
+        "marks those with E",
+    );
     assert_eq!(default.schemata().unwrap().mask(&Resource::L3, second), Some(Mask(0xff)));
     group.remove().unwrap();
     set(&default, &format!("L3:{first}=fffff;{second}=fffff")).unwrap();

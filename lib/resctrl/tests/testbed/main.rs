@@ -1,7 +1,7 @@
-//! What the library asks of a kernel, and what a user is told: the same scenarios on a real kernel, in the
-//! testbed's guest, and on the model, which so are shown to agree. After each, everything is as before. Beside them,
-//! what only a real kernel shows: transactions that are killed, and others at the same time. All in one program, so
-//! that its guests fill the processors.
+//! What the library asks of a kernel, and what a user is told: the same scenarios on a real kernel,
+//! in the testbed's guest, and on the model, which so are shown to agree. After each, everything is
+//! as before. Beside them, what only a real kernel shows: transactions that are killed, and others
+//! at the same time. All in one program, so that its guests fill the processors.
 
 mod differential;
 mod env;
@@ -64,16 +64,31 @@ macro_rules! machine {
 }
 
 fn broadwell(domains: Vec<Domain>) -> Hardware {
-    let l3 =
-        CacheSpec { shareable: Mask(0xc0000), domains: domains.clone(), ..CacheSpec::plain(20, 1 << 20, 16) };
+    let l3 = CacheSpec {
+        shareable: Mask(0xc0000),
+        domains: domains.clone(),
+        ..CacheSpec::plain(20, 1 << 20, 16)
+    };
     let cpus = 2 * domains.len() as u32;
-    Hardware { l3: Some(l3), mb: Some(BandwidthSpec::percent(8, domains)), cpus, ..Hardware::broadwell() }
+    Hardware {
+        l3: Some(l3),
+        mb: Some(BandwidthSpec::percent(8, domains)),
+        cpus,
+        ..Hardware::broadwell()
+    }
 }
 
 fn cascade_lake() -> Hardware {
     let l3 = CacheSpec { shareable: Mask(0x600), ..CacheSpec::plain(11, 1408 << 10, 16) };
     let mb = Some(BandwidthSpec::percent(8, vec![0]));
-    Hardware { l3: Some(l3), mb, rmids: 64, cpus: 2, pseudo_locking: false, ..Hardware::broadwell() }
+    Hardware {
+        l3: Some(l3),
+        mb,
+        rmids: 64,
+        cpus: 2,
+        pseudo_locking: false,
+        ..Hardware::broadwell()
+    }
 }
 
 machine!(

@@ -16,7 +16,13 @@ pub fn a_mask_of_no_way(env: &dyn Env) {
     let (resource, _) = cache(env);
     let group = env.make("a");
     let tried = format!("writing '{resource}:0=0' to /sys/fs/resctrl/a/schemata");
-    refused(set(&group, &format!("{resource}:0=0")), &tried, EINVAL, "Mask out of range", "at least one bit");
+    refused(
+        set(&group, &format!("{resource}:0=0")),
+        &tried,
+        EINVAL,
+        "Mask out of range",
+        "at least one bit",
+    );
     group.remove().unwrap();
 }
 
@@ -35,19 +41,37 @@ pub fn a_mask_with_a_gap(env: &dyn Env) {
 
 pub fn a_resource_that_is_not_there(env: &dyn Env) {
     let words = "Unknown or unsupported resource name 'L2'";
-    refused(set(&env.group(""), "L2:0=1"), "L2:0=1", EINVAL, words, "that the group's schemata lists");
+    refused(
+        set(&env.group(""), "L2:0=1"),
+        "L2:0=1",
+        EINVAL,
+        words,
+        "that the group's schemata lists",
+    );
 }
 
 pub fn a_cache_that_is_not_there(env: &dyn Env) {
     // The kernel has no words for it.
-    refused(set(&env.group(""), "L3:9=1"), "L3:9=1", EINVAL, "", "schemata lists for that resource");
+    refused(
+        set(&env.group(""), "L3:9=1"),
+        "L3:9=1",
+        EINVAL,
+        "",
+        "schemata lists for that resource",
+    );
 }
 
 pub fn a_bandwidth_out_of_range(env: &dyn Env) {
     let group = env.make("a");
     for amount in [0, 9, 101] {
         let words = format!("MB value {amount} out of range [10,100]");
-        refused(set(&group, &format!("MB:0={amount}")), "writing 'MB:0=", EINVAL, &words, "within the range");
+        refused(
+            set(&group, &format!("MB:0={amount}")),
+            "writing 'MB:0=",
+            EINVAL,
+            &words,
+            "within the range",
+        );
     }
     group.remove().unwrap();
 }
@@ -73,10 +97,12 @@ pub fn texts_that_this_library_does_not_write(env: &dyn Env) {
         ("MB:0=ten\n", "Invalid MB value ten"),
     ] {
         assert_eq!(env.write("a/schemata", text), Err((EINVAL, Some(words.into()))), "{text:?}");
-        // Nor does it read them, so that a user is told before the kernel is asked; but an empty one.
+        // Nor does it read them, so that a user is told before the kernel is asked; but an empty
+        // one.
         assert!(text == "\n" || text.parse::<Schemata>().is_err(), "{text:?}");
     }
-    // Without a newline the kernel looks at nothing, and leaves the status of before: this library writes one.
+    // Without a newline the kernel looks at nothing, and leaves the status of before: this library
+    // writes one.
     let before = env.fs().last_status();
     assert_eq!(env.write("a/schemata", "L3:0=1"), Err((EINVAL, before)));
     set(&group, "L3:0=1").unwrap();
@@ -100,7 +126,13 @@ pub fn overlap_with_an_exclusive_group(env: &dyn Env) {
     set(&group, "L3:0=f").unwrap();
     group.set_mode(Mode::Exclusive).unwrap();
     let words = "Overlaps with exclusive group";
-    refused(set(&default, "L3:0=ffff8"), "/sys/fs/resctrl/schemata", EINVAL, words, "marks those with E");
+    refused(
+        set(&default, "L3:0=ffff8"),
+        "/sys/fs/resctrl/schemata",
+        EINVAL,
+        words,
+        "marks those with E",
+    );
     set(&default, "L3:0=ffff0").unwrap();
     group.remove().unwrap();
     set(&default, "L3:0=fffff").unwrap();
@@ -126,7 +158,13 @@ pub fn exclusive_on_ways_of_devices(env: &dyn Env) {
     set(&default, "L3:0=1").unwrap();
     let group = env.make("a");
     set(&group, &format!("L3:0={}", cache.shareable_bits)).unwrap();
-    refused(group.set_mode(Mode::Exclusive), "exclusive", EINVAL, "Schemata overlaps", "which devices use");
+    refused(
+        group.set_mode(Mode::Exclusive),
+        "exclusive",
+        EINVAL,
+        "Schemata overlaps",
+        "which devices use",
+    );
     group.remove().unwrap();
     set(&default, &format!("L3:0={}", cache.cbm_mask)).unwrap();
 }
@@ -139,7 +177,13 @@ pub fn an_exclusive_group_that_grows(env: &dyn Env) {
     group.set_mode(Mode::Exclusive).unwrap();
     set(&group, "L3:0=ff").unwrap();
     let words = "Overlaps with other group";
-    refused(set(&group, "L3:0=1ff"), "writing 'L3:0=1ff'", EINVAL, words, "from every other group first");
+    refused(
+        set(&group, "L3:0=1ff"),
+        "writing 'L3:0=1ff'",
+        EINVAL,
+        words,
+        "from every other group first",
+    );
     group.remove().unwrap();
     set(&default, "L3:0=fffff").unwrap();
 }
@@ -177,19 +221,29 @@ pub fn the_bytes_of_masks(env: &dyn Env) {
     let group = env.make("a");
     set(&group, "L3:0=7\nMB:0=30").unwrap();
     let sizes = group.size().unwrap();
-    let amount = |resource: Resource| sizes.iter().find(|size| size.resource == resource).unwrap().amount;
+    let amount =
+        |resource: Resource| sizes.iter().find(|size| size.resource == resource).unwrap().amount;
     assert_eq!((amount(Resource::L3), amount(Resource::Mb)), (3 << 20, 30));
     group.remove().unwrap();
 }
 
 pub fn an_unknown_mode(env: &dyn Env) {
     let group = env.make("a");
-    assert_eq!(env.write("a/mode", "private\n"), Err((EINVAL, Some("Unknown or unsupported mode".into()))));
+    assert_eq!(
+        env.write("a/mode", "private\n"),
+        Err((EINVAL, Some("Unknown or unsupported mode".into())))
+    );
     // What it is already is taken, and clears the status.
     group.set_mode(Mode::Shareable).unwrap();
     assert_eq!(env.fs().last_status(), None);
     // Nobody but the kernel makes a group pseudo-locked.
     let words = "Unknown or unsupported mode";
-    refused(group.set_mode(Mode::PseudoLocked), "writing 'pseudo-locked'", EINVAL, words, "pseudo-locksetup");
+    refused(
+        group.set_mode(Mode::PseudoLocked),
+        "writing 'pseudo-locked'",
+        EINVAL,
+        words,
+        "pseudo-locksetup",
+    );
     group.remove().unwrap();
 }

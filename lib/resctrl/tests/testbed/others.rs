@@ -1,5 +1,5 @@
-//! What others do at the same time on a real kernel, in the testbed: another user, another namespace, another
-//! mount, groups under our names, CPUs that go offline, a disk that is full.
+//! What others do at the same time on a real kernel, in the testbed: another user, another
+//! namespace, another mount, groups under our names, CPUs that go offline, a disk that is full.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -50,7 +50,8 @@ fn caches_that_go_offline() {
 fn clean() -> Result<(), String> {
     let state = State::read(&resctrl()).map_err(|error| error.to_string())?;
     let default = &state.groups[&GroupId::default()];
-    let whole = default.schemata.to_string().contains("L3:0=fffff") && default.mode == Some(Mode::Shareable);
+    let whole = default.schemata.to_string().contains("L3:0=fffff")
+        && default.mode == Some(Mode::Shareable);
     let journals = left(&FsRoot::host(), None);
     let done = state.groups.len() == 1 && whole && journals.is_empty();
     if done { Ok(()) } else { Err(format!("{state:?} {journals:?}")) }
@@ -78,7 +79,8 @@ fn left_behind(steps: &[Step]) {
     killed.abandon();
 }
 
-// A child of this program that plays a part. The harness's own words end with the blank line before its own.
+// A child of this program that plays a part. The harness's own words end with the blank line before
+// its own.
 #[test]
 #[ignore = "a part that the tests above play in the testbed"]
 fn part() {
@@ -91,11 +93,12 @@ fn part() {
             std::io::stdin().lines().for_each(drop);
             change.restore().unwrap();
         }
-        // In a PID namespace of its own, as the first process of it: with its own /proc, or with the one from
-        // outside.
+        // In a PID namespace of its own, as the first process of it: with its own /proc, or with
+        // the one from outside.
         "remove" | "remove below the outer proc" => {
             if role == "remove" {
-                let mounted = Command::new("mount").args(["-t", "proc", "proc", "/proc"]).status().unwrap();
+                let mounted =
+                    Command::new("mount").args(["-t", "proc", "proc", "/proc"]).status().unwrap();
                 assert!(mounted.success());
             }
             println!("\nready");
@@ -110,7 +113,13 @@ struct Part(Child);
 impl Part {
     fn command(role: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["others::part", "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
+        command.args([
+            "others::part",
+            "--exact",
+            "--include-ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ]);
         command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::piped());
         command
     }
@@ -227,7 +236,8 @@ fn made_anew_by_somebody_else() {
 fn a_tmpfs_mounted_over_it() {
     left_behind(&[create(), set("", "L3:0=ff")]);
     let before = resctrl();
-    let mount = |args: &[&str]| assert!(Command::new("mount").args(args).status().unwrap().success());
+    let mount =
+        |args: &[&str]| assert!(Command::new("mount").args(args).status().unwrap().success());
     mount(&["-t", "tmpfs", "tmpfs", PLACE]);
     // The same names, and no resctrl.
     fs::create_dir_all(format!("{PLACE}/own")).unwrap();
@@ -253,14 +263,21 @@ fn a_region_is_not_removed_from_inside_a_pid_namespace() {
         let mut command = Command::new("unshare");
         let this = std::env::current_exe().unwrap();
         command.args(["-m", "-p", "-f"]).arg(this);
-        command.args(["others::part", "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
+        command.args([
+            "others::part",
+            "--exact",
+            "--include-ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ]);
         let output = command.env(ROLE, role).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(text.contains(part), "{text} {}", String::from_utf8_lossy(&output.stderr));
     };
     says(
         "remove",
-        "who uses /dev/pseudo_lock/hot cannot be told, because /proc shows the processes of one PID",
+        "who uses /dev/pseudo_lock/hot cannot be told, because /proc shows the processes of one \
+         PID",
     );
     assert!(group("hot").exists());
     says("remove below the outer proc", &format!("is in use by process {}", std::process::id()));
@@ -273,7 +290,8 @@ fn a_region_is_not_removed_from_inside_a_pid_namespace() {
 
 fn online(cpus: std::ops::Range<u32>, online: bool) {
     for cpu in cpus {
-        fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), u8::from(online).to_string()).unwrap();
+        fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), u8::from(online).to_string())
+            .unwrap();
     }
 }
 
@@ -300,7 +318,10 @@ fn the_mask_of_an_offline_cache_waits() {
     left_behind(&[set("web", "L3:0=f;1=f"), create()]);
     online(2..4, false);
     let restored = recover(&resctrl(), &Options::default()).unwrap().unwrap();
-    assert!(restored.waiting.iter().any(|text| text.starts_with("L3:1 of web, which was")), "{restored:?}");
+    assert!(
+        restored.waiting.iter().any(|text| text.starts_with("L3:1 of web, which was")),
+        "{restored:?}"
+    );
     assert!(!group("own").exists());
     begin("next").unwrap();
     online(2..4, true);
@@ -313,7 +334,8 @@ fn the_mask_of_an_offline_cache_waits() {
 fn a_full_disk_at_recovery() {
     let folder = Path::new("/tmp/full");
     fs::create_dir_all(folder).unwrap();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=32k", "tmpfs"]).arg(folder).status();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=32k", "tmpfs"]).arg(folder).status();
     assert!(mounted.unwrap().success());
     let options = Options { folder: Some(folder.into()), ..Options::default() };
     let before = State::read(&resctrl()).unwrap();

@@ -49,7 +49,10 @@ pub fn a_region_in_use_is_not_removed(env: &dyn Env) {
     let mapped = Mapped::open(&group).unwrap();
     let error = group.remove().unwrap_err();
     let (text, pid) = (error.to_string(), std::process::id());
-    assert!(matches!(error, Error::Busy(_)) && text.contains(&format!("in use by process {pid}")), "{text}");
+    assert!(
+        matches!(error, Error::Busy(_)) && text.contains(&format!("in use by process {pid}")),
+        "{text}"
+    );
     assert!(group.exists());
     assert!(env.fs().unmount().unwrap_err().to_string().contains("in use by process"));
     drop(mapped);
@@ -73,7 +76,8 @@ pub fn a_region_is_measured(env: &dyn Env) {
 pub fn no_hardware() {
     assert_eq!(Resctrl::find(&FsRoot::host()).unwrap_err(), Absent::NoHardware);
     assert!(
-        matches!(support(&FsRoot::host()), Support::Cannot(why) if why.starts_with("no region can be locked"))
+        matches!(support(&FsRoot::host()), Support::Cannot(why) if why.starts_with("no region can \
+            be locked"))
     );
     assert!(Resctrl::mount(MountOptions::default()).is_err());
 }
@@ -85,7 +89,13 @@ pub fn options_that_the_machine_lacks() {
         MountOptions { cdpl2: true, ..MountOptions::default() },
     ] {
         let tried = if options.mba_mbps { "with mba_MBps" } else { "with cdpl2" };
-        refused(Resctrl::mount(options), tried, EINVAL, "", "this machine lacks what an option asks for");
+        refused(
+            Resctrl::mount(options),
+            tried,
+            EINVAL,
+            "",
+            "this machine lacks what an option asks for",
+        );
     }
     assert_eq!(Resctrl::find(&FsRoot::host()).unwrap_err(), Absent::NotMounted);
 }
@@ -97,7 +107,13 @@ pub fn mounted_and_unmounted() {
     assert!(fs.info().unwrap().cdp(3));
     let open = std::fs::File::open("/sys/fs/resctrl/schemata").unwrap();
     let busy = fs.clone().unmount();
-    refused(busy, "unmounting /sys/fs/resctrl", libc::EBUSY, "", "has a file of /sys/fs/resctrl open");
+    refused(
+        busy,
+        "unmounting /sys/fs/resctrl",
+        libc::EBUSY,
+        "",
+        "has a file of /sys/fs/resctrl open",
+    );
     drop(open);
     fs.unmount().unwrap();
     assert_eq!(Resctrl::find(&FsRoot::host()).unwrap_err(), Absent::NotMounted);

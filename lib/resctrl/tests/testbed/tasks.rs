@@ -13,7 +13,8 @@ fn cpus(text: &str) -> CpuSet {
 pub fn no_such_task(env: &dyn Env) {
     let (group, pid) = (env.make("a"), env.spawn());
     env.end(pid);
-    let (tried, words) = (format!("writing '{pid}' to /sys/fs/resctrl/a/tasks"), format!("No task {pid}"));
+    let (tried, words) =
+        (format!("writing '{pid}' to /sys/fs/resctrl/a/tasks"), format!("No task {pid}"));
     refused(group.add_thread(pid), &tried, ESRCH, &words, "has ended");
     group.remove().unwrap();
 }
@@ -50,7 +51,13 @@ pub fn a_task_of_another_group_is_not_monitored(env: &dyn Env) {
     let (group, monitor, pid) = (env.make("a"), env.make("a/mon_groups/m"), env.spawn());
     let words = "Can't move task to different control group";
     let tried = "to /sys/fs/resctrl/a/mon_groups/m/tasks";
-    refused(monitor.add_thread(pid), tried, EINVAL, words, "to the group above this monitor group first");
+    refused(
+        monitor.add_thread(pid),
+        tried,
+        EINVAL,
+        words,
+        "to the group above this monitor group first",
+    );
     group.add_thread(pid).unwrap();
     monitor.add_thread(pid).unwrap();
     group.remove().unwrap();
@@ -135,10 +142,14 @@ pub fn counters_are_read(env: &dyn Env) {
     let group = env.make("a");
     let first = group.monitored().unwrap();
     assert_eq!(first.len(), 3);
-    assert!(first.iter().all(|reading| reading.domain == 0 && reading.value.bytes().is_some()), "{first:?}");
+    assert!(
+        first.iter().all(|reading| reading.domain == 0 && reading.value.bytes().is_some()),
+        "{first:?}"
+    );
     std::thread::sleep(std::time::Duration::from_millis(50));
     let second = group.monitored().unwrap();
-    let total = |readings: &[_]| ringfence_resctrl::monitor::total(readings, "mbm_total_bytes").unwrap();
+    let total =
+        |readings: &[_]| ringfence_resctrl::monitor::total(readings, "mbm_total_bytes").unwrap();
     assert!(total(&second) > total(&first), "{first:?} {second:?}");
     group.remove().unwrap();
 }
@@ -182,22 +193,36 @@ pub fn folders_that_are_no_groups(env: &dyn Env) {
     let (group, fs) = (env.make("a"), env.fs());
     let kernel = fs.kernel();
     for folder in ["a/b", "a/mon_data/b", "info/b", "mon_groups/mon_groups"] {
-        assert_eq!(kernel.make_dir(folder.as_ref()).unwrap_err().raw_os_error(), Some(EPERM), "{folder}");
+        assert_eq!(
+            kernel.make_dir(folder.as_ref()).unwrap_err().raw_os_error(),
+            Some(EPERM),
+            "{folder}"
+        );
     }
     for folder in ["info", "mon_groups", "a/mon_groups", "a/mon_data"] {
-        assert_eq!(kernel.remove_dir(folder.as_ref()).unwrap_err().raw_os_error(), Some(EPERM), "{folder}");
+        assert_eq!(
+            kernel.remove_dir(folder.as_ref()).unwrap_err().raw_os_error(),
+            Some(EPERM),
+            "{folder}"
+        );
     }
     for name in ["info", "mon_data", "x\ny", ".."] {
-        assert!(matches!(fs.group(&GroupId::control(name)).create(), Err(Error::Usage(_))), "{name}");
+        assert!(
+            matches!(fs.group(&GroupId::control(name)).create(), Err(Error::Usage(_))),
+            "{name}"
+        );
     }
-    let listed: Vec<String> = fs.groups().unwrap().iter().map(|group| group.id().to_string()).collect();
+    let listed: Vec<String> =
+        fs.groups().unwrap().iter().map(|group| group.id().to_string()).collect();
     assert_eq!(listed, ["default group", "a"]);
     group.remove().unwrap();
 }
 
 pub fn the_default_group_stays(env: &dyn Env) {
     let default = env.group("");
-    for (done, part) in [(default.remove(), "cannot be removed"), (default.create(), "is always there")] {
+    for (done, part) in
+        [(default.remove(), "cannot be removed"), (default.create(), "is always there")]
+    {
         let error = done.unwrap_err();
         assert!(error.is_usage() && error.to_string().contains(part), "{error}");
     }
@@ -211,7 +236,13 @@ pub fn old_words_are_not_repeated(env: &dyn Env) {
     refused(group.create(), "making", EEXIST, "", "another name");
     refused(env.group("b").remove(), "removing", ENOENT, "", "has been removed");
     let words = "Can't drop CPUs from default group";
-    refused(env.group("").set_cpus(&cpus("0")), "cpus_list", EINVAL, words, "another group instead");
+    refused(
+        env.group("").set_cpus(&cpus("0")),
+        "cpus_list",
+        EINVAL,
+        words,
+        "another group instead",
+    );
     // And what was there is still there.
     assert_eq!(env.fs().last_status(), Some(format!("Mask out of range; {words}")));
     group.remove().unwrap();
@@ -220,7 +251,10 @@ pub fn old_words_are_not_repeated(env: &dyn Env) {
 pub fn two_programs_lock(env: &dyn Env) {
     let fs = env.fs();
     let held = fs.kernel().try_lock(true).unwrap().unwrap();
-    assert!(fs.kernel().try_lock(true).unwrap().is_none() && fs.kernel().try_lock(false).unwrap().is_none());
+    assert!(
+        fs.kernel().try_lock(true).unwrap().is_none()
+            && fs.kernel().try_lock(false).unwrap().is_none()
+    );
     drop(held);
     let shared = fs.kernel().try_lock(false).unwrap().unwrap();
     let second = fs.kernel().try_lock(false).unwrap().unwrap();

@@ -28,7 +28,11 @@ fn whoever_outlives_its_parents_goes_where_they_came_from_and_is_told() {
     assert!(world.threads()[&daemon].contains("web"), "{:?}", world.threads());
     assert_eq!(restored.left, [] as [String; 0]);
     assert_eq!(restored.notes.len(), 1, "{:?}", restored.notes);
-    assert!(restored.notes[0].contains("1 thread of own outlived whoever started"), "{:?}", restored.notes);
+    assert!(
+        restored.notes[0].contains("1 thread of own outlived whoever started"),
+        "{:?}",
+        restored.notes
+    );
     assert!(restored.notes[0].ends_with("it goes to web"), "{:?}", restored.notes);
 }
 
@@ -47,7 +51,10 @@ fn where_it_may_have_come_from_two_groups_it_goes_to_the_default_one_and_is_told
     assert!(world.threads()[&child].contains("default group"), "{:?}", world.threads());
     // The one whose parent lives is where that is: nothing is to be said of it.
     assert_eq!(restored.notes.len(), 1, "{:?}", restored.notes);
-    assert!(restored.notes[0].starts_with("1 thread of own") && restored.notes[0].contains("default group"));
+    assert!(
+        restored.notes[0].starts_with("1 thread of own")
+            && restored.notes[0].contains("default group")
+    );
 }
 
 #[test]

@@ -62,13 +62,19 @@ fn at_every_moment_and_again_at_every_moment_of_going_back() {
         }
         for second in 0.. {
             // As before, once more, up to the first death.
-            let world = World::new(ringfence_resctrl::kernel::model::Hardware::broadwell(), &others);
+            let world =
+                World::new(ringfence_resctrl::kernel::model::Hardware::broadwell(), &others);
             let (before, threads) = (world.state(), world.threads());
             assert!(change(&world, &deeds, &BOTH, &world.options_dying_at(first).0));
             let (options, _) = world.options_dying_at(second);
             let killed = until_killed(|| drop(recover(&world.fs, &options).unwrap()));
             recover(&world.fs, &world.options()).unwrap();
-            same(&world, &before, &threads, &format!("killed at moment {first}, going back at {second}"));
+            same(
+                &world,
+                &before,
+                &threads,
+                &format!("killed at moment {first}, going back at {second}"),
+            );
             tried += 1;
             if !killed {
                 break;
@@ -158,7 +164,8 @@ proptest! {
                 let control = |of: u32, places: &Places| {
                     places[&of].iter().find(|group| !group.contains("mon_groups")).cloned()
                 };
-                prop_assert_eq!(control(*child, &after), control(*pid, &threads), "child {} of {}", child, pid);
+                prop_assert_eq!(control(*child, &after), control(*pid, &threads), "child {} of \
+                    {}", child, pid);
             }
         }
         let shape = |state: &ringfence_resctrl::State| {

@@ -61,7 +61,10 @@ fn what_a_program_was_killed_with_is_put_back_by_the_next() {
         lend(&world, "own-a", 1);
         assert_ne!(world.state(), before);
         next(&world);
-        assert_eq!((State::read(&world.fs).unwrap(), journals(&world)), (before.clone(), Vec::new()));
+        assert_eq!(
+            (State::read(&world.fs).unwrap(), journals(&world)),
+            (before.clone(), Vec::new())
+        );
     }
     lend(&world, "own-a", 1);
     assert!(forget(Pending::Unfinished, &world.options()).unwrap());

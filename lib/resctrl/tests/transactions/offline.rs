@@ -106,21 +106,29 @@ fn a_cpu_that_is_offline_keeps_nobody_from_anything() {
 
 #[test]
 fn a_cpu_that_somebody_has_given_away_stays_there() {
-    let world = World::new(Hardware::broadwell(), &[Deed::Create(1), Deed::Create(2), Deed::Cpus(1, 0b0110)]);
+    let world = World::new(
+        Hardware::broadwell(),
+        &[Deed::Create(1), Deed::Create(2), Deed::Cpus(1, 0b0110)],
+    );
     let mut change = Transaction::begin(&world.fs, "a test", &world.options()).unwrap();
     change.apply(Step::Create { group: own() }).unwrap();
     change.apply(Step::Cpus { group: own(), cpus: "2".parse().unwrap() }).unwrap();
     let db = world.fs.group(&GroupId::control("db"));
     db.set_cpus(&"2".parse().unwrap()).unwrap();
     let left = change.restore().unwrap().left;
-    assert_eq!(left, ["db has CPUs 2 by now, had none before", "web has CPUs 1 by now, had 1-2 before"]);
+    assert_eq!(
+        left,
+        ["db has CPUs 2 by now, had none before", "web has CPUs 1 by now, had 1-2 before"]
+    );
     assert_eq!(db.cpus().unwrap().to_string(), "2");
 }
 
 #[test]
 fn monitor_groups_keep_the_cpus_that_the_group_above_gets_back() {
-    let world =
-        World::new(Hardware::broadwell(), &[Deed::Create(1), Deed::Cpus(1, 0b0011), Deed::Monitor(1, 0)]);
+    let world = World::new(
+        Hardware::broadwell(),
+        &[Deed::Create(1), Deed::Cpus(1, 0b0011), Deed::Monitor(1, 0)],
+    );
     let monitor = world.fs.group(&web().with_monitor("m"));
     monitor.set_cpus(&"0".parse().unwrap()).unwrap();
     let before = world.state();

@@ -43,14 +43,19 @@ fn the_second_is_refused_or_waits_and_sees_what_was_before() {
         assert!(told.recv_timeout(Duration::from_millis(200)).is_err(), "it waits");
         first.restore().unwrap();
         drop(first);
-        assert_eq!(told.recv_timeout(Duration::from_secs(60)).unwrap(), before, "no update is lost");
+        assert_eq!(
+            told.recv_timeout(Duration::from_secs(60)).unwrap(),
+            before,
+            "no update is lost"
+        );
     });
     assert_eq!(world.state(), before);
 }
 
 #[test]
 fn what_somebody_else_has_set_since_is_left_and_said() {
-    let world = World::new(Hardware::broadwell(), &[Deed::Create(1), Deed::Create(2), Deed::Create(3)]);
+    let world =
+        World::new(Hardware::broadwell(), &[Deed::Create(1), Deed::Create(2), Deed::Create(3)]);
     let mut change = Transaction::begin(&world.fs, "a test", &world.options()).unwrap();
     for step in [
         schemata("", "L3:0=ff"),
@@ -60,14 +65,20 @@ fn what_somebody_else_has_set_since_is_left_and_said() {
     ] {
         change.apply(step).unwrap();
     }
-    // Neither as it was nor as the transaction made it; gone; made anew; and something it never touched.
+    // Neither as it was nor as the transaction made it; gone; made anew; and something it never
+    // touched.
     world.take(&schemata("", "L3:0=3f")).unwrap();
     world.take(&Step::Remove { group: group("web") }).unwrap();
     world.take(&schemata("db", "L3:0=3")).unwrap();
     world.take(&Step::Create { group: group("new") }).unwrap();
     let restored = change.restore().unwrap();
     assert_eq!(restored.left.len(), 2, "{:?}", restored.left);
-    assert!(restored.left.iter().any(|left| left == "L3:0 of default group is 3f by now, was fffff before"));
+    assert!(
+        restored
+            .left
+            .iter()
+            .any(|left| left == "L3:0 of default group is 3f by now, was fffff before")
+    );
     assert!(restored.left.iter().any(|left| left.starts_with("web is gone")));
     let state = world.state();
     let mask = |id: &GroupId| state.groups[id].schemata.mask(&Resource::L3, 0).unwrap();
@@ -196,7 +207,8 @@ fn what_is_kept_stays_until_it_is_undone() {
     drop(other);
     assert_eq!(world.state(), kept);
     assert!(world.folder.path().join("resctrl.kept").exists() && !world.journal().exists());
-    let again = Transaction::begin(&world.fs, "again", &world.options()).unwrap().keep().unwrap_err();
+    let again =
+        Transaction::begin(&world.fs, "again", &world.options()).unwrap().keep().unwrap_err();
     assert!(again.to_string().contains("undo"), "{again}");
     undo_kept(&world.fs, &world.options()).unwrap().unwrap();
     assert_eq!(world.state(), before);
@@ -254,7 +266,10 @@ fn what_cannot_be_put_back_is_said_with_a_way_out() {
     let refused = Transaction::begin(&world.fs, "next", &world.options()).err().unwrap();
     assert_eq!(refused.status(), Some("Overlaps with exclusive group"));
     let text = refused.to_string();
-    assert!(text.contains("what 'killed' had changed") && text.contains("resctrl forget"), "{text}");
+    assert!(
+        text.contains("what 'killed' had changed") && text.contains("resctrl forget"),
+        "{text}"
+    );
     assert!(forget(Pending::Unfinished, &world.options()).unwrap());
     Transaction::begin(&world.fs, "next", &world.options()).unwrap().restore().unwrap();
 }
@@ -262,7 +277,8 @@ fn what_cannot_be_put_back_is_said_with_a_way_out() {
 #[test]
 fn an_amount_next_to_ours_is_somebody_elses() {
     let world = World::new(Hardware::broadwell().with_mbps(), &[]);
-    let amount = |world: &World| world.state().groups[&GroupId::default()].schemata.amount(&Resource::Mb, 0);
+    let amount =
+        |world: &World| world.state().groups[&GroupId::default()].schemata.amount(&Resource::Mb, 0);
     let before = amount(&world);
     let mut change = Transaction::begin(&world.fs, "a test", &world.options()).unwrap();
     change.apply(schemata("", "MB:0=2000")).unwrap();

@@ -1,4 +1,5 @@
-//! Folders of journals: one lock for one resctrl wherever they lie, what lies in others', and damage.
+//! Folders of journals: one lock for one resctrl wherever they lie, what lies in others', and
+//! damage.
 
 use std::os::unix::fs::{MetadataExt, chown};
 
@@ -45,7 +46,10 @@ fn one_at_a_time_whatever_the_folder() {
     let refused = Transaction::begin(&world.fs, "second", &world.options()).err().unwrap();
     let (text, pid) = (refused.to_string(), std::process::id());
     assert!(matches!(refused, Error::Busy(_)), "{text}");
-    assert!(text.contains(&format!("process {pid} is changing resctrl (/sys/fs/resctrl/info")), "{text}");
+    assert!(
+        text.contains(&format!("process {pid} is changing resctrl (/sys/fs/resctrl/info")),
+        "{text}"
+    );
     assert!(matches!(recover(&world.fs, &world.options()), Err(Error::Busy(_))));
     first.restore().unwrap();
     drop(first);
@@ -75,7 +79,8 @@ fn what_another_user_has_left_is_said_and_put_back_on_request() {
         // The rest takes root.
         return;
     }
-    let refused = Transaction::begin(&world.fs, "next", &world.options()).err().unwrap().to_string();
+    let refused =
+        Transaction::begin(&world.fs, "next", &world.options()).err().unwrap().to_string();
     let folder = elsewhere.0.path().display();
     assert!(refused.contains(&format!("'killed', which user {} ran", owner + 4711)), "{refused}");
     assert!(refused.contains(&format!("recover --dry-run --folder {folder}")), "{refused}");
@@ -139,11 +144,18 @@ fn a_line_in_the_middle_that_makes_no_sense_is_said_and_kept() {
     killed.apply(Step::Create { group: own() }).unwrap();
     killed.abandon();
     let text = std::fs::read_to_string(world.journal()).unwrap();
-    let damaged: Vec<&str> =
-        text.lines().enumerate().map(|(number, line)| if number == 1 { "\0\0{" } else { line }).collect();
+    let damaged: Vec<&str> = text
+        .lines()
+        .enumerate()
+        .map(|(number, line)| if number == 1 { "\0\0{" } else { line })
+        .collect();
     std::fs::write(world.journal(), damaged.join("\n") + "\n").unwrap();
     let tried = preview(&world.fs, Pending::Unfinished, &world.options()).unwrap().unwrap();
-    assert!(tried.waiting[0].starts_with("line 2 of the journal makes no sense"), "{:?}", tried.waiting);
+    assert!(
+        tried.waiting[0].starts_with("line 2 of the journal makes no sense"),
+        "{:?}",
+        tried.waiting
+    );
     let restored = recover(&world.fs, &world.options()).unwrap().unwrap();
     assert!(
         restored.waiting[0].starts_with("line 2 of the journal makes no sense"),
@@ -185,7 +197,9 @@ fn a_line_that_was_cut_short_is_no_damage_whoever_goes_on_after_it() {
 fn a_region_whose_users_cannot_all_be_seen_is_not_removed() {
     let world = World::new(Hardware::broadwell(), &[]);
     let group = world.fs.group(&GroupId::control("hot"));
-    world.take(&Step::Schemata { group: GroupId::default(), schemata: "L3:0=ff0".parse().unwrap() }).unwrap();
+    world
+        .take(&Step::Schemata { group: GroupId::default(), schemata: "L3:0=ff0".parse().unwrap() })
+        .unwrap();
     group.create().unwrap();
     group.set_mode(ringfence_resctrl::Mode::PseudoLocksetup).unwrap();
     group.set_schemata(&"L3:0=3".parse().unwrap()).unwrap();
@@ -194,7 +208,8 @@ fn a_region_whose_users_cannot_all_be_seen_is_not_removed() {
     let text = refused.to_string();
     assert!(matches!(refused, Error::Busy(_)), "{text}");
     assert!(
-        text.contains("cannot be told, because /proc shows a part") && text.contains("do it as root outside"),
+        text.contains("cannot be told, because /proc shows a part")
+            && text.contains("do it as root outside"),
         "{text}"
     );
     assert!(group.exists());

@@ -71,11 +71,15 @@ fn a_group_that_was_made_anew_is_somebody_elses() {
             world.take(&Step::Create { group: group("own").with_monitor("m") }).unwrap();
         }
         let restored = change.restore().unwrap();
-        let said =
-            |name: &str| restored.left.iter().any(|left| left.starts_with(&format!("{name} is another")));
+        let said = |name: &str| {
+            restored.left.iter().any(|left| left.starts_with(&format!("{name} is another")))
+        };
         assert!(said("own") && said("web"), "{:?}", restored.left);
         assert!(world.threads()[&world.processes[0]].contains("own"));
-        assert_eq!(world.state().groups[&group("web")].schemata.mask(&Resource::L3, 0), Some(Mask(0xf000)));
+        assert_eq!(
+            world.state().groups[&group("web")].schemata.mask(&Resource::L3, 0),
+            Some(Mask(0xf000))
+        );
     }
 }
 
@@ -108,7 +112,8 @@ fn killed_between_making_a_group_and_noting_it() {
     assert!(world.fs.group(&group("own")).exists());
 }
 
-// Killed after its journal had noted a name and before it made the group; then another process makes one.
+// Killed after its journal had noted a name and before it made the group; then another process
+// makes one.
 #[test]
 fn a_group_of_others_under_a_name_that_was_noted_stays() {
     quietly();
@@ -128,7 +133,11 @@ fn a_group_of_others_under_a_name_that_was_noted_stays() {
         let theirs = world.state();
         let restored = recover(&world.fs, &world.options()).unwrap().unwrap();
         assert!(restored.steps.is_empty(), "{:?}", restored.steps);
-        assert!(restored.left[0].starts_with(&format!("{name} is another group")), "{:?}", restored.left);
+        assert!(
+            restored.left[0].starts_with(&format!("{name} is another group")),
+            "{:?}",
+            restored.left
+        );
         assert_eq!(world.state(), theirs);
         assert!(!world.journal().exists());
     }
@@ -148,7 +157,8 @@ fn what_is_mounted_over_it_is_not_it() {
     let before = world.state();
     let mut change = changed(&world);
     world.model.cover(true);
-    let covered = |error: Error| assert!(matches!(&error, Error::Absent(Absent::Covered(_))), "{error}");
+    let covered =
+        |error: Error| assert!(matches!(&error, Error::Absent(Absent::Covered(_))), "{error}");
     covered(change.apply(schemata("", "L3:0=f")).unwrap_err());
     covered(change.restore().unwrap_err());
     drop(change);

@@ -130,7 +130,9 @@ impl World {
                 let cpus = (0..4u32).filter(|cpu| bits >> cpu & 1 == 1);
                 Step::Cpus { group: id(group.max(1)), cpus: cpus.collect::<CpuSet>() }
             }
-            Deed::Move(group, process) => Step::Threads { group: id(group), threads: threads(process) },
+            Deed::Move(group, process) => {
+                Step::Threads { group: id(group), threads: threads(process) }
+            }
             Deed::MoveToMonitor(group, number, process) => {
                 let all = threads(process);
                 return vec![
@@ -193,7 +195,8 @@ pub fn until_killed(run: impl FnOnce()) -> bool {
     }
 }
 
-/// Changes by a transaction that dies at a moment, if it gets that far; the journal is as it was then.
+/// Changes by a transaction that dies at a moment, if it gets that far; the journal is as it was
+/// then.
 pub fn change(world: &World, deeds: &[Deed], own: &[&str], options: &Options) -> bool {
     let mut begun: Option<Transaction> = None;
     let killed = until_killed(|| {

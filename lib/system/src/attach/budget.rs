@@ -11,9 +11,9 @@ pub const SHARE: f64 = 0.2;
 
 /// Keeps freezes short and rare. Times are since any moment, the same for all calls.
 ///
-/// In any stretch of time of length W the target is frozen for at most `share * W` and one longest freeze, and since the
-/// beginning for at most `share` of the time, as long as no freeze is held longer than was asked for. One that was makes
-/// the next wait.
+/// In any stretch of time of length W the target is frozen for at most `share * W` and one longest
+/// freeze, and since the beginning for at most `share` of the time, as long as no freeze is held
+/// longer than was asked for. One that was makes the next wait.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,7 +54,8 @@ pub enum NotYet {
 /// Why there is no such budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the longest freeze is from 1 ms to 10 s, and the share of time that is frozen above 0 and at most 0.9"
+    "the longest freeze is from 1 ms to 10 s, and the share of time that is frozen above 0 and at \
+     most 0.9"
 )]
 pub struct BadBudget;
 
@@ -118,7 +119,8 @@ impl Budget {
         self.overruns += u32::from(long >= self.longest + OVERRUN);
     }
 
-    /// For how long it was frozen at the longest. On a busy machine that may be longer than was asked for.
+    /// For how long it was frozen at the longest. On a busy machine that may be longer than was
+    /// asked for.
     pub fn longest_frozen(&self) -> Duration {
         self.longest_frozen
     }
@@ -152,7 +154,9 @@ mod tests {
     fn however_it_is_asked_the_share_is_kept() {
         let mut seed = 1_u64;
         let mut random = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below
         };
         for share in [0.01, 0.2, 0.5, 0.9] {
@@ -167,11 +171,16 @@ mod tests {
                         budget.froze(now, now + long);
                         freezes.push((now, now + long));
                         now += long;
-                        assert!(budget.share(now) <= share + 1e-9, "{share}: {}", budget.share(now));
+                        assert!(
+                            budget.share(now) <= share + 1e-9,
+                            "{share}: {}",
+                            budget.share(now)
+                        );
                     }
                     Err(NotYet::Until(then)) => {
                         assert!(
-                            then > now && budget.may_freeze(then + Duration::from_nanos(2), long).is_ok()
+                            then > now
+                                && budget.may_freeze(then + Duration::from_nanos(2), long).is_ok()
                         );
                         if random(2) == 0 {
                             now = then;

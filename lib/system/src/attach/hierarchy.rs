@@ -46,7 +46,9 @@ impl Hierarchy {
         for mount in mounts::of_table(&table) {
             let controllers: Vec<String> = match mount.fs.as_str() {
                 "cgroup2" => Vec::new(),
-                "cgroup" => mount.options.iter().filter(|option| is_controller(option)).cloned().collect(),
+                "cgroup" => {
+                    mount.options.iter().filter(|option| is_controller(option)).cloned().collect()
+                }
                 _ => continue,
             };
             if all.iter().all(|known| known.controllers != controllers) {
@@ -62,8 +64,8 @@ impl Hierarchy {
         if path.is_empty() { self.point.clone() } else { self.point.join(path) }
     }
 
-    /// The path of a process's group in this hierarchy, from the text of its `/proc/PID/cgroup`: lines are
-    /// `ID:CONTROLLERS:PATH`, and version 2 has no controllers.
+    /// The path of a process's group in this hierarchy, from the text of its `/proc/PID/cgroup`:
+    /// lines are `ID:CONTROLLERS:PATH`, and version 2 has no controllers.
     pub fn path_of<'a>(&self, text: &'a str) -> Option<&'a str> {
         text.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':').skip(1);
@@ -152,8 +154,8 @@ fn processes_meanwhile(
                     let numbers = text.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok());
                     let pids: BTreeSet<u32> = numbers.collect();
                     looks += 1;
-                    // 0 stands for what another PID namespace has there, and for one that ends while it is listed: that one
-                    // is gone at the next look.
+                    // 0 stands for what another PID namespace has there, and for one that ends
+                    // while it is listed: that one is gone at the next look.
                     if !pids.contains(&0) {
                         break pids;
                     }
@@ -162,7 +164,8 @@ fn processes_meanwhile(
                     }
                     meanwhile();
                 }
-                // Its processes are those of the domain above it, which is asked too if it belongs to the target.
+                // Its processes are those of the domain above it, which is asked too if it belongs
+                // to the target.
                 Err(error) if error.errno() == Some(libc::EOPNOTSUPP) && folder == group => {
                     return Err(Unknown::Threaded);
                 }
@@ -192,7 +195,10 @@ mod tests {
         );
         let all = Hierarchy::all(&tree.root());
         let names: Vec<Vec<String>> = all.iter().map(|one| one.controllers.clone()).collect();
-        assert_eq!(names, [vec![], vec!["name=systemd".to_string()], vec!["cpu".into(), "cpuacct".into()]]);
+        assert_eq!(
+            names,
+            [vec![], vec!["name=systemd".to_string()], vec!["cpu".into(), "cpuacct".into()]]
+        );
         let own = "3:cpu,cpuacct:/a/b\n1:name=systemd:/s\n0::/u:x";
         let paths: Vec<&str> = all.iter().map(|one| one.path_of(own).unwrap()).collect();
         assert_eq!(paths, ["/u:x", "/s", "/a/b"]);

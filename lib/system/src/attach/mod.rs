@@ -1,12 +1,13 @@
-//! What runs already, as a victim or aggressor: found, refused where the system depends on it, frozen for a moment, and
-//! thawed whatever happens.
+//! What runs already, as a victim or aggressor: found, refused where the system depends on it,
+//! frozen for a moment, and thawed whatever happens.
 //!
-//! [`find`] goes from a [`Target`] to processes and control groups, or says why not ([`Refusal`]); [`see`] does so for who
-//! only looks, and refuses nothing for the system's sake. A [`Freezer`] freezes what was found by one of its [`Method`]s,
-//! within a [`Budget`], and writes down how to thaw before it does. [`usage`] says what a target has used.
+//! [`find`] goes from a [`Target`] to processes and control groups, or says why not ([`Refusal`]);
+//! [`see`] does so for who only looks, and refuses nothing for the system's sake. A [`Freezer`]
+//! freezes what was found by one of its [`Method`]s, within a [`Budget`], and writes down how to
+//! thaw before it does. [`usage`] says what a target has used.
 //!
-//! What is read lies below an [`FsRoot`](crate::root::FsRoot), so that a tree of files can stand in for a
-//! machine. Signals are sent on this machine alone.
+//! What is read lies below an [`FsRoot`](crate::root::FsRoot), so that a tree of files can stand in
+//! for a machine. Signals are sent on this machine alone.
 
 #![forbid(unsafe_code)]
 

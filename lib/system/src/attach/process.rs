@@ -65,9 +65,9 @@ impl Process {
         self.threads <= 1 && matches!(self.state, 'Z' | 'X')
     }
 
-    /// Whether no thread of it runs, or will until it is let go on. A thread that starts a program by vfork cannot be
-    /// stopped before the child has called exec, and a child that is stopped does not come to that: such a thread stands
-    /// where the process has a stopped child.
+    /// Whether no thread of it runs, or will until it is let go on. A thread that starts a program
+    /// by vfork cannot be stopped before the child has called exec, and a child that is stopped
+    /// does not come to that: such a thread stands where the process has a stopped child.
     pub fn stands(&self, root: &FsRoot, has_stopped_child: bool) -> bool {
         let stands = |state: char, tid: u32| match state {
             'T' | 't' | 'Z' | 'X' => true,
@@ -81,13 +81,18 @@ impl Process {
             let stat = root.read_opt(format!("/proc/{}/task/{tid}/stat", self.pid()))?;
             Self::parse(&stat).map(|thread| thread.state)
         };
-        threads(root, self.pid()).iter().all(|tid| state(tid).is_none_or(|state| stands(state, *tid)))
+        threads(root, self.pid())
+            .iter()
+            .all(|tid| state(tid).is_none_or(|state| stands(state, *tid)))
     }
 }
 
-// The system call that a thread waits in; unreadable under some security policies, and then this is the likeliest.
+// The system call that a thread waits in; unreadable under some security policies, and then this is
+// the likeliest.
 fn waits_in_vfork(root: &FsRoot, pid: u32, tid: u32) -> bool {
-    let Some(waits_in) = root.read_opt(format!("/proc/{pid}/task/{tid}/syscall")) else { return true };
+    let Some(waits_in) = root.read_opt(format!("/proc/{pid}/task/{tid}/syscall")) else {
+        return true;
+    };
     let number = waits_in.split(' ').next().and_then(|number| number.parse().ok());
     let forking = [
         #[cfg(target_arch = "x86_64")]

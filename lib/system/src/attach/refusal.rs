@@ -37,7 +37,8 @@ pub enum Refusal {
     },
     /// A debugger, or whoever traces, has it already: a thread has one tracer.
     #[error(
-        "{target} is refused: process {pid} ({}) is part of it, and process {tracer} ({}) traces it already: end that, or \
+        "{target} is refused: process {pid} ({}) is part of it, and process {tracer} ({}) traces \
+         it already: end that, or \
          freeze it in another way",
         printable(name),
         printable(tracer_name)
@@ -56,8 +57,10 @@ pub enum Refusal {
     },
     /// The kernel does not let this program trace it.
     #[error(
-        "{target} is refused: tracing process {pid} ({}), which is part of it: {why}; it takes CAP_SYS_PTRACE or the same \
-         user, and a /proc/sys/kernel/yama/ptrace_scope that allows it, or freeze it in another way",
+        "{target} is refused: tracing process {pid} ({}), which is part of it: {why}; it takes \
+         CAP_SYS_PTRACE or the same \
+         user, and a /proc/sys/kernel/yama/ptrace_scope that allows it, or freeze it in another \
+         way",
         printable(name)
     )]
     Untraceable {

@@ -18,10 +18,12 @@ use serde::{Deserialize, Serialize};
 pub enum Target {
     /// `pid:N`: a process with all its threads and descendants, those included that it forks later.
     Pid(u32),
-    /// `cgroup:PATH`: a control group with all groups below it. The path is as in `/proc/PID/cgroup`, and then means the
-    /// groups of that path in all hierarchies; or it begins with a mount point, and means that one.
+    /// `cgroup:PATH`: a control group with all groups below it. The path is as in
+    /// `/proc/PID/cgroup`, and then means the groups of that path in all hierarchies; or it begins
+    /// with a mount point, and means that one.
     Group(String),
-    /// `unit:NAME`: a unit of systemd, of the system or of a user. Without a suffix it is a service.
+    /// `unit:NAME`: a unit of systemd, of the system or of a user. Without a suffix it is a
+    /// service.
     Unit(String),
     /// `container:ID`: a container by its id, or the beginning of it, in hexadecimal digits.
     Container(String),
@@ -51,8 +53,11 @@ impl FromStr for Target {
             "pid" => {
                 // Numbers have no sign here, and the kernel's are below 2^22 (proc(5), pid_max).
                 let digits = name.bytes().all(|byte| byte.is_ascii_digit());
-                let number = name.parse().ok().filter(|number| digits && (1..=1 << 22).contains(number));
-                Ok(Target::Pid(number.ok_or_else(|| fail("a process has a number from 1 to 4194304"))?))
+                let number =
+                    name.parse().ok().filter(|number| digits && (1..=1 << 22).contains(number));
+                Ok(Target::Pid(
+                    number.ok_or_else(|| fail("a process has a number from 1 to 4194304"))?,
+                ))
             }
             "cgroup" if plain => {
                 let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
@@ -69,7 +74,8 @@ impl FromStr for Target {
                 let hex = name.bytes().all(|byte| byte.is_ascii_hexdigit());
                 if !hex || name.is_empty() || name.len() > 64 {
                     return Err(fail(
-                        "a container is named by its id, or the beginning of it: up to 64 hexadecimal digits, as \
+                        "a container is named by its id, or the beginning of it: up to 64 \
+                         hexadecimal digits, as \
                          'docker ps' or 'crictl ps' shows them",
                     ));
                 }

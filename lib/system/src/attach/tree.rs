@@ -10,11 +10,12 @@ use crate::attach::process::{self, Process};
 /// Processes that stand and will until they are let go on.
 pub type Settled = BTreeMap<Thread, Process>;
 
-/// What is known of a tree, so that looking again is quick and those whose parents have ended stay in it.
+/// What is known of a tree, so that looking again is quick and those whose parents have ended stay
+/// in it.
 ///
-/// A descendant is a child of one that is known; or it is in a session, or is an orphan in a process group, that is led by
-/// one that is or was known. What leaves its session and loses its parent between two looks is lost, as it means to be
-/// (`daemon(7)`).
+/// A descendant is a child of one that is known; or it is in a session, or is an orphan in a
+/// process group, that is led by one that is or was known. What leaves its session and loses its
+/// parent between two looks is lost, as it means to be (`daemon(7)`).
 #[derive(Debug, Clone)]
 pub struct Tree {
     top: Thread,
@@ -34,7 +35,8 @@ impl Tree {
     /// The tree below a process.
     pub fn new(root: &FsRoot, top: &Process) -> Self {
         // The parent's other children are no orphans.
-        let above = process::ancestors(root, top.pid()).into_iter().skip(1).map(|process| process.pid());
+        let above =
+            process::ancestors(root, top.pid()).into_iter().skip(1).map(|process| process.pid());
         let reapers = above.chain([1]).collect();
         Self {
             top: top.id,
@@ -59,8 +61,9 @@ impl Tree {
         self.members.get(&id.tid).is_some_and(|known| known.id == id)
     }
 
-    /// Looks again: all that live, and whether that is certain to be all. It is not where one was seen whose parent
-    /// had ended or was not seen yet. Those that are settled stand, and so do their children's lists: they are not looked at.
+    /// Looks again: all that live, and whether that is certain to be all. It is not where one was
+    /// seen whose parent had ended or was not seen yet. Those that are settled stand, and so do
+    /// their children's lists: they are not looked at.
     pub fn look(&mut self, root: &FsRoot, settled: &Settled) -> (Vec<Process>, bool) {
         let mut next: VecDeque<Thread> = self.members.values().map(|process| process.id).collect();
         if !self.knows(self.top) {
@@ -112,14 +115,16 @@ impl Tree {
         (self.members.values().cloned().collect(), certain)
     }
 
-    // Those that are found by looking at everybody. Only who is new since the last time is looked at, unless the kernel
-    // lists no children.
+    // Those that are found by looking at everybody. Only who is new since the last time is looked
+    // at, unless the kernel lists no children.
     fn adopt(&mut self, root: &FsRoot, listed: bool) -> bool {
         let all: HashSet<u32> = process::all(root).into_iter().collect();
         self.strangers.retain(|pid| listed && all.contains(pid));
-        let unseen =
-            all.iter().filter(|pid| !self.strangers.contains(pid) && !self.members.contains_key(pid));
-        let mut unknown: Vec<Process> = unseen.filter_map(|pid| Process::read(root, *pid)).collect();
+        let unseen = all
+            .iter()
+            .filter(|pid| !self.strangers.contains(pid) && !self.members.contains_key(pid));
+        let mut unknown: Vec<Process> =
+            unseen.filter_map(|pid| Process::read(root, *pid)).collect();
         let mut certain = true;
         loop {
             let (mine, others): (Vec<_>, Vec<_>) =
@@ -134,8 +139,9 @@ impl Tree {
         }
         // A stranger is one whose parent is one: else it may be an orphan by the next time.
         let mut new: HashSet<u32> = unknown.iter().map(Process::pid).collect();
-        let parents =
-            |parent: u32| parent == 0 || self.strangers.contains(&parent) || self.reapers.contains(&parent);
+        let parents = |parent: u32| {
+            parent == 0 || self.strangers.contains(&parent) || self.reapers.contains(&parent)
+        };
         let lost: Vec<u32> = unknown
             .iter()
             .filter(|process| !new.contains(&process.parent) && !parents(process.parent))
@@ -150,7 +156,8 @@ impl Tree {
     }
 
     fn is_ours(&self, process: &Process) -> bool {
-        let leads = |leader: u32| leader > 1 && leader != process.pid() && self.leaders.contains(&leader);
+        let leads =
+            |leader: u32| leader > 1 && leader != process.pid() && self.leaders.contains(&leader);
         self.members.contains_key(&process.parent)
             || leads(process.session)
             || self.reapers.contains(&process.parent) && leads(process.group)
@@ -183,7 +190,8 @@ mod tests {
     #[test]
     fn orphans_stay_in_it_and_strangers_do_not_get_in() {
         let tree = FixtureTree::empty("tree");
-        // A shell (20) with a pipeline, of which 21 is the target, and 22 in the same process group is not.
+        // A shell (20) with a pipeline, of which 21 is the target, and 22 in the same process group
+        // is not.
         for (pid, parent, group, session) in [
             (1, 0, 1, 1),
             (20, 1, 20, 20),
@@ -198,7 +206,8 @@ mod tests {
         let mut known = Tree::new(&root, &Process::read(&root, 21).unwrap());
         known.look(&root, &Settled::new());
         assert_eq!(pids(known.look(&root, &Settled::new())), (vec![21, 23, 24], true));
-        // One ends, and its child, which leads a session, is an orphan; that one has a child that is one too.
+        // One ends, and its child, which leads a session, is an orphan; that one has a child that
+        // is one too.
         tree.remove("/proc/23");
         write(&tree, 24, 1, 24, 24);
         write(&tree, 26, 1, 26, 24);

@@ -14,10 +14,12 @@ use crate::attach::tree::Settled;
 pub enum Source {
     /// The control group's own count, of version 2 (`cpu.stat`, `io.stat`).
     CgroupV2,
-    /// The control group's own count, of version 1 (`cpuacct.usage`, `blkio.throttle.io_service_bytes_recursive`).
+    /// The control group's own count, of version 1 (`cpuacct.usage`,
+    /// `blkio.throttle.io_service_bytes_recursive`).
     CgroupV1,
-    /// The sum over the processes that live. What one used that has ended goes with it, unless its parent is part of the
-    /// target and has waited for it: a later figure may be smaller than an earlier one.
+    /// The sum over the processes that live. What one used that has ended goes with it, unless its
+    /// parent is part of the target and has waited for it: a later figure may be smaller than an
+    /// earlier one.
     Processes,
 }
 
@@ -26,15 +28,17 @@ pub enum Source {
 pub struct Usage {
     /// CPU time, in user mode and in the kernel.
     pub cpu: Duration,
-    /// Where that comes from. Of [`Source::Processes`] it is as exact as the scheduler's count where the kernel has
-    /// `CONFIG_SCHED_INFO`, else a clock tick (mostly 10 ms).
+    /// Where that comes from. Of [`Source::Processes`] it is as exact as the scheduler's count
+    /// where the kernel has `CONFIG_SCHED_INFO`, else a clock tick (mostly 10 ms).
     pub cpu_from: Source,
-    /// Bytes read from and written to block devices, and where that comes from; `None` where the kernel does not tell.
-    /// What is written to files and not yet to the device counts for processes, and not for groups.
+    /// Bytes read from and written to block devices, and where that comes from; `None` where the
+    /// kernel does not tell. What is written to files and not yet to the device counts for
+    /// processes, and not for groups.
     pub io: Option<(u64, u64, Source)>,
 }
 
-/// What a target has used until now. Where its control group does not say, it is looked at again who belongs to it.
+/// What a target has used until now. Where its control group does not say, it is looked at again
+/// who belongs to it.
 pub fn usage(root: &FsRoot, found: &mut Found) -> Usage {
     let exact = || found.groups.iter().filter(|group| group.is_exact);
     let cpu = exact().find_map(|group| cpu_of_group(root, group));
@@ -43,23 +47,25 @@ pub fn usage(root: &FsRoot, found: &mut Found) -> Usage {
         return Usage { cpu, cpu_from, io };
     }
     let (processes, _) = found.members.look(root, &Settled::new());
-    let (cpu, cpu_from) = cpu
-        .unwrap_or_else(|| (processes.iter().map(|one| cpu_of_process(root, one)).sum(), Source::Processes));
+    let (cpu, cpu_from) = cpu.unwrap_or_else(|| {
+        (processes.iter().map(|one| cpu_of_process(root, one)).sum(), Source::Processes)
+    });
     Usage { cpu, cpu_from, io: io.or_else(|| io_of_processes(root, &processes)) }
 }
 
 fn cpu_of_group(root: &FsRoot, group: &Group) -> Option<(Duration, Source)> {
     if group.is_v2() {
         let text = root.read_opt(group.folder.join("cpu.stat"))?;
-        let us = text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse().ok())?;
+        let us =
+            text.lines().find_map(|line| line.strip_prefix("usage_usec ")?.trim().parse().ok())?;
         return Some((Duration::from_micros(us), Source::CgroupV2));
     }
     let ns = root.parse_opt(group.folder.join("cpuacct.usage")).filter(|_| group.has("cpuacct"))?;
     Some((Duration::from_nanos(ns), Source::CgroupV1))
 }
 
-// Of its threads that live, to the nanosecond, or of those that have ended too, by ticks, whatever is more; and of the
-// children that it has waited for.
+// Of its threads that live, to the nanosecond, or of those that have ended too, by ticks, whatever
+// is more; and of the children that it has waited for.
 fn cpu_of_process(root: &FsRoot, process: &Process) -> Duration {
     let pid = process.pid();
     let of_thread = |tid: &u32| -> Option<u64> {
@@ -101,11 +107,13 @@ pub struct DeviceIo {
 /// The same by device, as the group counts it; `None` where the kernel does not tell.
 pub fn io_by_device(root: &FsRoot, group: &Group) -> Option<Vec<DeviceIo>> {
     let mut all: Vec<DeviceIo> = Vec::new();
-    let mut add =
-        |device: &str, read: u64, written: u64| match all.iter_mut().find(|one| one.device == device) {
-            Some(one) => (one.read, one.written) = (one.read + read, one.written + written),
-            None => all.push(DeviceIo { device: device.into(), read, written }),
-        };
+    let mut add = |device: &str, read: u64, written: u64| match all
+        .iter_mut()
+        .find(|one| one.device == device)
+    {
+        Some(one) => (one.read, one.written) = (one.read + read, one.written + written),
+        None => all.push(DeviceIo { device: device.into(), read, written }),
+    };
     if group.is_v2() {
         // `8:0 rbytes=4096 wbytes=0 rios=1 ...`
         for line in root.read_opt(group.folder.join("io.stat"))?.lines() {
@@ -139,7 +147,8 @@ fn io_of_processes(root: &FsRoot, processes: &[Process]) -> Option<(u64, u64, So
     let (mut read, mut written, mut any) = (0, 0, false);
     for process in processes {
         let Some(text) = root.read_opt(format!("/proc/{}/io", process.pid())) else { continue };
-        let value = |key| field(&text, key).and_then(|value| value.parse::<u64>().ok()).unwrap_or_default();
+        let value =
+            |key| field(&text, key).and_then(|value| value.parse::<u64>().ok()).unwrap_or_default();
         any = true;
         read += value("read_bytes");
         written += value("write_bytes");

@@ -13,7 +13,10 @@ pub const VITAL: [(&[&str], &str); 16] = [
     (&["systemd", "init", "(sd-pam)"], "it starts and watches services"),
     (&["sshd*", "dropbear", "mosh-server", "telnetd"], "it may be your way into this machine"),
     (&["login", "agetty", "su", "sudo", "doas"], "it may be your way into this machine"),
-    (&["systemd-journald", "rsyslogd", "syslog-ng"], "programs that log wait for it once its queue is full"),
+    (
+        &["systemd-journald", "rsyslogd", "syslog-ng"],
+        "programs that log wait for it once its queue is full",
+    ),
     (&["auditd"], "what is audited waits for it once the kernel's queue is full"),
     (&["dbus-daemon", "dbus-broker*"], "services wait for its answers"),
     (&["systemd-logind", "elogind"], "logins wait for it"),
@@ -36,16 +39,22 @@ pub const VITAL: [(&[&str], &str); 16] = [
     (&["kubelet"], "the cluster takes this node for dead without it"),
     (&["qemu-ga"], "the hypervisor reaches this machine through it"),
     (&["tmux*", "screen", "SCREEN", "zellij"], "it is a terminal that programs run in"),
-    (&["Xorg", "Xwayland", "gnome-shell", "kwin_wayland", "sway"], "it is a screen that programs run on"),
+    (
+        &["Xorg", "Xwayland", "gnome-shell", "kwin_wayland", "sway"],
+        "it is a screen that programs run on",
+    ),
 ];
 
 // How much of a name the kernel keeps (TASK_COMM_LEN, with the byte at its end).
 const NAME: usize = 15;
 
 fn is_named(pattern: &str, name: &str, program: Option<&str>) -> bool {
-    let known = |pattern: &str| &pattern[..pattern.len().min(NAME)] == name || program == Some(pattern);
+    let known =
+        |pattern: &str| &pattern[..pattern.len().min(NAME)] == name || program == Some(pattern);
     match pattern.strip_suffix('*') {
-        Some(begin) => name.starts_with(begin) || program.is_some_and(|program| program.starts_with(begin)),
+        Some(begin) => {
+            name.starts_with(begin) || program.is_some_and(|program| program.starts_with(begin))
+        }
         None => known(pattern),
     }
 }
@@ -98,7 +107,8 @@ impl Guard {
             names.iter().any(|name| is_named(name, &process.name, program.as_deref()))
         };
         let (_, why) = VITAL.iter().find(named)?;
-        // A container has an init, and perhaps an sshd, of its own: this system does not depend on them.
+        // A container has an init, and perhaps an sshd, of its own: this system does not depend on
+        // them.
         let status = self.root.read_opt(format!("/proc/{pid}/status")).unwrap_or_default();
         (!process::is_below_namespace(&status)).then_some(why)
     }
@@ -114,8 +124,8 @@ struct End {
     writes: bool,
 }
 
-// Whoever reads what this program writes, and who reads what they write, and so on: if one stands still, so does
-// everybody before it once the pipe is full.
+// Whoever reads what this program writes, and who reads what they write, and so on: if one stands
+// still, so does everybody before it once the pipe is full.
 fn readers(root: &FsRoot, own: Option<u32>) -> HashMap<u32, &'static str> {
     let Some(own) = own else { return HashMap::new() };
     let outputs = |ends: &[End], pid: u32| -> Vec<String> {
@@ -142,26 +152,45 @@ fn readers(root: &FsRoot, own: Option<u32>) -> HashMap<u32, &'static str> {
 fn ends(root: &FsRoot, pid: u32) -> Vec<End> {
     let mut found = Vec::new();
     for fd in root.numbered(format!("/proc/{pid}/fd"), "") {
-        let Ok(link) = std::fs::read_link(root.path(format!("/proc/{pid}/fd/{fd}"))) else { continue };
-        let Some(name) = link.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
+        let Ok(link) = std::fs::read_link(root.path(format!("/proc/{pid}/fd/{fd}"))) else {
+            continue;
+        };
+        let Some(name) = link.file_name().map(|name| name.to_string_lossy().into_owned()) else {
+            continue;
+        };
         let info = || root.read_opt(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
-        let pipe =
-            if name.starts_with("pipe:[") { Some(name.clone()) } else { named_pipe(root, pid, fd, &link) };
+        let pipe = if name.starts_with("pipe:[") {
+            Some(name.clone())
+        } else {
+            named_pipe(root, pid, fd, &link)
+        };
         if let Some(name) = pipe {
             // O_WRONLY is 1, O_RDWR 2 (proc_pid_fdinfo(5): flags are octal).
-            let flags = field(&info(), "flags").and_then(|flags| u64::from_str_radix(flags, 8).ok());
+            let flags =
+                field(&info(), "flags").and_then(|flags| u64::from_str_radix(flags, 8).ok());
             // Closed meanwhile, or its process has ended: it is nobody's.
-            if flags.is_none() && std::fs::read_link(root.path(format!("/proc/{pid}/fd/{fd}"))).is_err() {
+            if flags.is_none()
+                && std::fs::read_link(root.path(format!("/proc/{pid}/fd/{fd}"))).is_err()
+            {
                 continue;
             }
-            let [reads, writes] =
-                [flags.is_none_or(|flags| flags & 3 != 1), flags.is_some_and(|flags| flags & 3 != 0)];
+            let [reads, writes] = [
+                flags.is_none_or(|flags| flags & 3 != 1),
+                flags.is_some_and(|flags| flags & 3 != 0),
+            ];
             found.push(End { pid, fd, name, reads, writes });
         } else if name == "ptmx" {
             if let Some(index) = field(&info(), "tty-index") {
-                found.push(End { pid, fd, name: format!("tty:[{index}]"), reads: true, writes: false });
+                found.push(End {
+                    pid,
+                    fd,
+                    name: format!("tty:[{index}]"),
+                    reads: true,
+                    writes: false,
+                });
             }
-        } else if link.parent().is_some_and(|folder| folder.ends_with("pts")) && matches!(fd, 1 | 2) {
+        } else if link.parent().is_some_and(|folder| folder.ends_with("pts")) && matches!(fd, 1 | 2)
+        {
             found.push(End { pid, fd, name: format!("tty:[{name}]"), reads: false, writes: true });
         }
     }
@@ -177,7 +206,9 @@ fn named_pipe(root: &FsRoot, pid: u32, fd: u32, link: &Path) -> Option<String> {
     let asked = StatxFlags::TYPE | StatxFlags::INO;
     let found = statx(CWD, &path, AtFlags::STATX_DONT_SYNC, asked).ok()?;
     let is_pipe = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Fifo;
-    is_pipe.then(|| format!("fifo:[{}:{}:{}]", found.stx_dev_major, found.stx_dev_minor, found.stx_ino))
+    is_pipe.then(|| {
+        format!("fifo:[{}:{}:{}]", found.stx_dev_major, found.stx_dev_minor, found.stx_ino)
+    })
 }
 
 #[cfg(test)]
@@ -196,7 +227,8 @@ mod tests {
 
     #[test]
     fn every_name_has_a_reason_and_stands_once() {
-        let mut names: Vec<&str> = VITAL.iter().flat_map(|(names, _)| names.iter().copied()).collect();
+        let mut names: Vec<&str> =
+            VITAL.iter().flat_map(|(names, _)| names.iter().copied()).collect();
         assert!(VITAL.iter().all(|(names, why)| !names.is_empty() && !why.is_empty()));
         let all = names.len();
         names.sort_unstable();

@@ -26,7 +26,8 @@ pub struct Restored {
     pub steps: Vec<String>,
     /// What somebody else had changed since, one sentence each: it was left alone.
     pub left: Vec<String>,
-    /// What was put where it was not before, and lines of the journal that make no sense, one sentence each.
+    /// What was put where it was not before, and lines of the journal that make no sense, one
+    /// sentence each.
     pub notes: Vec<String>,
 }
 
@@ -64,17 +65,28 @@ impl Undo {
     fn words(&self) -> String {
         match self {
             Undo::Set { writes } => {
-                let one = |write: &Write| format!("{} to {}", write.file.display(), printable(&write.value));
+                let one = |write: &Write| {
+                    format!("{} to {}", write.file.display(), printable(&write.value))
+                };
                 format!("set {}", writes.iter().map(one).collect::<Vec<_>>().join(" and "))
             }
             Undo::SetEntry { file, entry, value } => {
                 format!("set {} in {} to {}", entry.name(), file.display(), printable(value))
             }
-            Undo::Move { process, home } => format!("move process {} to {}", process.tid, home.display()),
-            Undo::Remove { group, inside: 0, .. } => format!("remove control group {}", group.display()),
+            Undo::Move { process, home } => {
+                format!("move process {} to {}", process.tid, home.display())
+            }
+            Undo::Remove { group, inside: 0, .. } => {
+                format!("remove control group {}", group.display())
+            }
             Undo::Remove { group, home, inside } => {
-                let processes = if *inside == 1 { "1 process".into() } else { format!("{inside} processes") };
-                format!("move {processes} to {} and remove control group {}", home.display(), group.display())
+                let processes =
+                    if *inside == 1 { "1 process".into() } else { format!("{inside} processes") };
+                format!(
+                    "move {processes} to {} and remove control group {}",
+                    home.display(),
+                    group.display()
+                )
             }
             Undo::Resume { processes } => match &processes[..] {
                 [process] => format!("let process {} go on", process.tid),
@@ -99,8 +111,10 @@ fn remove(kernel: &dyn Kernel, group: &Path, home: &Path) -> Result<(), Error> {
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             other => {
-                return other
-                    .map_err(Error::refused(format!("removing the control group {}", group.display())));
+                return other.map_err(Error::refused(format!(
+                    "removing the control group {}",
+                    group.display()
+                )));
             }
         }
     }
@@ -138,8 +152,8 @@ impl Way {
     }
 }
 
-/// Works out the way back, from the last thing that was touched to the first; and why not all of it is known, where
-/// what is there now cannot be read: the first such error.
+/// Works out the way back, from the last thing that was touched to the first; and why not all of it
+/// is known, where what is there now cannot be read: the first such error.
 pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
     let mut way = Way::default();
     let mut failed = None;
@@ -155,11 +169,15 @@ pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
     let is = |path: &Path| groups.iter().find(|(group, _)| *group == path).map(|(_, is)| *is);
     for thing in record.things().iter().rev() {
         match thing {
-            // A group's settings go with it, and what is in one that is perhaps another is left alone.
-            Thing::File { file, .. } if file.parent().and_then(is).is_some_and(|is| is != Is::Left) => {}
+            // A group's settings go with it, and what is in one that is perhaps another is left
+            // alone.
+            Thing::File { file, .. }
+                if file.parent().and_then(is).is_some_and(|is| is != Is::Left) => {}
             Thing::File { ours, .. } if ours.is_empty() => {}
             Thing::File { file, entry, was, ours, back } => {
-                if let Err(error) = value(kernel, (file, entry.as_ref()), (was, ours, back), &mut way) {
+                if let Err(error) =
+                    value(kernel, (file, entry.as_ref()), (was, ours, back), &mut way)
+                {
                     failed.get_or_insert(error);
                 }
             }
@@ -170,7 +188,8 @@ pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
                     way.steps.push(Undo::Remove { group: group.clone(), home, inside });
                 }
                 Some(Is::Another) => way.left.push(format!(
-                    "{} is another control group by now, which somebody else has made under that name",
+                    "{} is another control group by now, which somebody else has made under that \
+                     name",
                     group.display()
                 )),
                 Some(Is::Left) => way.left.push(format!(
@@ -219,7 +238,8 @@ fn became(kernel: &dyn Kernel, group: &Path, identity: Option<Identity>) -> Resu
         Some(known) if known != now => Is::Another,
         Some(_) if below => Is::Left,
         Some(_) => Is::Ours,
-        // Killed between making it and noting what it is known by: nothing can have been done to it then.
+        // Killed between making it and noting what it is known by: nothing can have been done to it
+        // then.
         None if below || !members(kernel, group).unwrap_or_default().is_empty() => Is::Another,
         None => Is::Ours,
     })
@@ -234,7 +254,11 @@ fn value(
     let now = match kernel.read(file) {
         Ok(text) => entry.map_or_else(|| plain(&text), |entry| entry.of(&text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            way.left.push(format!("{} is gone, which was {} before", file.display(), printable(was)));
+            way.left.push(format!(
+                "{} is gone, which was {} before",
+                file.display(),
+                printable(was)
+            ));
             return Ok(());
         }
         Err(error) => return Err(Error::refused(format!("reading {}", file.display()))(error)),
@@ -272,7 +296,8 @@ fn process<'a>(
     mut to: impl Iterator<Item = &'a PathBuf>,
     way: &mut Way,
 ) {
-    let within = |group: &Path| members(kernel, group).is_ok_and(|members| members.contains(&process.tid));
+    let within =
+        |group: &Path| members(kernel, group).is_ok_and(|members| members.contains(&process.tid));
     if kernel.started(process.tid) != Some(process.start) || within(home) {
         return;
     }
@@ -301,7 +326,8 @@ fn standing(kernel: &dyn Kernel, group: &Path) -> PathBuf {
     group.ancestors().find(|path| kernel.exists(&path.join(PROCS))).unwrap_or(group).to_owned()
 }
 
-/// Takes the way back. What fails, or cannot be read, does not keep the rest from being put back; the journal stays then.
+/// Takes the way back. What fails, or cannot be read, does not keep the rest from being put back;
+/// the journal stays then.
 ///
 /// # Errors
 /// The first that failed.
@@ -337,7 +363,8 @@ pub fn go_back(
 pub fn damage(record: &Record, path: &Path) -> String {
     let numbers: Vec<String> = record.damaged.iter().map(usize::to_string).collect();
     format!(
-        "line {} of the journal makes no sense, so that what was changed there is not known: look into {}, then remove \
+        "line {} of the journal makes no sense, so that what was changed there is not known: look \
+         into {}, then remove \
          that file",
         numbers.join(", "),
         path.display()

@@ -51,20 +51,22 @@ impl Changes {
         // The name is this program's own, and of its threads only one at a time takes a number.
         static TAKING: Mutex<()> = Mutex::new(());
         let taking = TAKING.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = |number: u32| dir.join(format!("{NAME}{pid}-{}-{number}.{JOURNAL}", owner.start));
+        let name =
+            |number: u32| dir.join(format!("{NAME}{pid}-{}-{number}.{JOURNAL}", owner.start));
         let path = (1..).map(name).find(|path| !path.exists()).expect("numbers do not end");
-        let head = Head { schema: SCHEMA, boot: kernel.boot_id(), owner, purpose: purpose.to_owned() };
+        let head =
+            Head { schema: SCHEMA, boot: kernel.boot_id(), owner, purpose: purpose.to_owned() };
         let journal = Some(Journal::begin_locked(&path, &head)?);
         drop(taking);
         options.at(Moment::Begun);
         Ok(Self { kernel, options: options.clone(), record: Record::begin(head), journal })
     }
 
-    /// Gives a file of the kernel a value; what it has now is put back at the end. Spaces and newlines around it, and how
-    /// many lie between its columns, count for nothing.
+    /// Gives a file of the kernel a value; what it has now is put back at the end. Spaces and
+    /// newlines around it, and how many lie between its columns, count for nothing.
     ///
-    /// Where the program is killed before it has seen what the kernel makes of a value that it rounds, that is later
-    /// taken for somebody else's.
+    /// Where the program is killed before it has seen what the kernel makes of a value that it
+    /// rounds, that is later taken for somebody else's.
     ///
     /// # Errors
     /// Where it cannot be read, noted or written.
@@ -72,9 +74,9 @@ impl Changes {
         self.set_undone_by(file, value, Vec::new())
     }
 
-    /// As [`Self::set`], but on the way back these are written, in this order, where they are not there already: for a
-    /// file that the kernel changes together with others, or that does not take back what it held. Without any, it is the
-    /// old value.
+    /// As [`Self::set`], but on the way back these are written, in this order, where they are not
+    /// there already: for a file that the kernel changes together with others, or that does not
+    /// take back what it held. Without any, it is the old value.
     ///
     /// # Errors
     /// As there.
@@ -86,7 +88,9 @@ impl Changes {
     ) -> Result<(), Error> {
         let file = file.into();
         let read = |kernel: &dyn Kernel| {
-            let text = kernel.read(&file).map_err(Error::refused(format!("reading {}", file.display())))?;
+            let text = kernel
+                .read(&file)
+                .map_err(Error::refused(format!("reading {}", file.display())))?;
             Ok::<_, Error>(plain(&text))
         };
         let (was, ours) = (read(&*self.kernel)?, plain(value));
@@ -103,46 +107,66 @@ impl Changes {
         }
     }
 
-    /// Gives one value of a file with a line for each device another one, which is put back at the end. What the file
-    /// holds besides is neither changed nor looked at.
+    /// Gives one value of a file with a line for each device another one, which is put back at the
+    /// end. What the file holds besides is neither changed nor looked at.
     ///
     /// # Errors
     /// As [`Self::set`].
-    pub fn set_entry(&mut self, file: impl Into<PathBuf>, entry: Entry, value: &str) -> Result<(), Error> {
+    pub fn set_entry(
+        &mut self,
+        file: impl Into<PathBuf>,
+        entry: Entry,
+        value: &str,
+    ) -> Result<(), Error> {
         let file = file.into();
         let read = |kernel: &dyn Kernel| {
             let value = entry.read(kernel, &file);
             value.map_err(Error::refused(format!("reading {}", file.display())))
         };
         let (was, ours) = (read(&*self.kernel)?, value.to_owned());
-        self.take(Step::SetEntry { file: file.clone(), entry: entry.clone(), was, ours: ours.clone() })?;
+        self.take(Step::SetEntry {
+            file: file.clone(),
+            entry: entry.clone(),
+            was,
+            ours: ours.clone(),
+        })?;
         let took = read(&*self.kernel)?;
-        if took == ours || self.record.file(&file, Some(&entry)).is_some_and(|(_, all)| all.contains(&took)) {
+        if took == ours
+            || self.record.file(&file, Some(&entry)).is_some_and(|(_, all)| all.contains(&took))
+        {
             return Ok(());
         }
         self.note(Note::Took { file, entry: Some(entry), value: took })
     }
 
-    /// Makes a control group. Whoever is found in it when it is removed goes to the group `home`, unless it is known
-    /// where it came from.
+    /// Makes a control group. Whoever is found in it when it is removed goes to the group `home`,
+    /// unless it is known where it came from.
     ///
     /// # Errors
     /// Where it cannot be noted or made; one that is there already is somebody else's.
-    pub fn make_group(&mut self, group: impl Into<PathBuf>, home: impl Into<PathBuf>) -> Result<(), Error> {
+    pub fn make_group(
+        &mut self,
+        group: impl Into<PathBuf>,
+        home: impl Into<PathBuf>,
+    ) -> Result<(), Error> {
         let group = group.into();
         // Killed on the way, it would be taken for ours.
         if self.kernel.exists(&group) {
             let there = std::io::Error::from_raw_os_error(libc::EEXIST);
-            return Err(Error::refused(format!("making the control group {}", group.display()))(there));
+            return Err(Error::refused(format!("making the control group {}", group.display()))(
+                there,
+            ));
         }
         self.take(Step::Make { group: group.clone(), home: home.into() })?;
         let identity = self.kernel.identity(&group);
-        let identity = identity.map_err(Error::refused(format!("looking at {}", group.display())))?;
+        let identity =
+            identity.map_err(Error::refused(format!("looking at {}", group.display())))?;
         self.note(Note::Made { group, identity })
     }
 
-    /// Moves processes, with all their threads, from one control group into another. Those that are not in the first, or
-    /// have ended, are left out: whoever is in a third group was put there by somebody else, who may want them there.
+    /// Moves processes, with all their threads, from one control group into another. Those that are
+    /// not in the first, or have ended, are left out: whoever is in a third group was put there by
+    /// somebody else, who may want them there.
     ///
     /// # Errors
     /// Where that cannot be noted or is refused.
@@ -158,7 +182,8 @@ impl Changes {
         Ok(())
     }
 
-    /// Gives a file back at once what it held before [`Self::set`], if it still holds what it was given there.
+    /// Gives a file back at once what it held before [`Self::set`], if it still holds what it was
+    /// given there.
     ///
     /// # Errors
     /// Where it cannot be read, written or noted. A file that is gone is not an error.
@@ -191,11 +216,12 @@ impl Changes {
         self.note(Note::Settled { file: file.to_owned(), entry: entry.cloned() })
     }
 
-    /// Stops processes (`SIGSTOP`), until [`Self::resume`]. Those that have ended are left out. What is stopped already is
-    /// not to be named: it would be let go on in the end.
+    /// Stops processes (`SIGSTOP`), until [`Self::resume`]. Those that have ended are left out.
+    /// What is stopped already is not to be named: it would be let go on in the end.
     ///
     /// # Errors
-    /// Where that cannot be noted, or for the first that may not be stopped; the others are then stopped all the same.
+    /// Where that cannot be noted, or for the first that may not be stopped; the others are then
+    /// stopped all the same.
     pub fn stop(&mut self, processes: &[Thread]) -> Result<(), Error> {
         let number = self.record.steps();
         if let Some(step) = self.record.stop(processes, |process| self.kernel.lives(process)) {
@@ -204,7 +230,8 @@ impl Changes {
         let mut result = Ok(());
         for process in processes {
             let tried = || format!("stopping process {}", process.tid);
-            result = result.and(self.kernel.stop(*process).map_err(|error| Error::refused(tried())(error)));
+            result = result
+                .and(self.kernel.stop(*process).map_err(|error| Error::refused(tried())(error)));
             self.options.at(Moment::Taken(number));
         }
         result
@@ -213,7 +240,8 @@ impl Changes {
     /// Lets all go on that [`Self::stop`] has stopped.
     ///
     /// # Errors
-    /// The first that cannot be signalled; the others go on all the same, and whoever comes next tries again.
+    /// The first that cannot be signalled; the others go on all the same, and whoever comes next
+    /// tries again.
     pub fn resume(&mut self) -> Result<(), Error> {
         let stopped = self.record.stopped();
         if stopped.is_empty() {
@@ -250,11 +278,14 @@ impl Changes {
     /// Puts everything back. Called again, it does nothing.
     ///
     /// # Errors
-    /// What could not be put back first; the journal stays then, and whoever comes next tries again.
+    /// What could not be put back first; the journal stays then, and whoever comes next tries
+    /// again.
     pub fn put_back(&mut self) -> Result<Restored, Error> {
         match self.journal.take() {
             Some(journal) => back::go_back(&*self.kernel, &self.record, journal, &self.options),
-            None => Ok(Restored { purpose: self.record.head.purpose.clone(), ..Restored::default() }),
+            None => {
+                Ok(Restored { purpose: self.record.head.purpose.clone(), ..Restored::default() })
+            }
         }
     }
 

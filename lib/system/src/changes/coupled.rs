@@ -25,7 +25,8 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let files = [(BYTES, "0"), (RATIO, "10"), (SCHEDULER, "none [mq-deadline] bfq"), (REQUESTS, "64")];
+        let files =
+            [(BYTES, "0"), (RATIO, "10"), (SCHEDULER, "none [mq-deadline] bfq"), (REQUESTS, "64")];
         Self { model: Arc::new(Model::new(&[OWNER], &files)), folder: tempfile::tempdir().unwrap() }
     }
 
@@ -34,10 +35,13 @@ impl World {
     }
 
     fn changed(&self) -> Changes {
-        let mut changes = Changes::begin_on(self.model.clone(), OWNER, "a test", &self.options()).unwrap();
+        let mut changes =
+            Changes::begin_on(self.model.clone(), OWNER, "a test", &self.options()).unwrap();
         let back = |writes: &[(&str, &str)]| {
-            let one =
-                |(file, value): &(&str, &str)| Write { file: PathBuf::from(file), value: (*value).into() };
+            let one = |(file, value): &(&str, &str)| Write {
+                file: PathBuf::from(file),
+                value: (*value).into(),
+            };
             writes.iter().map(one).collect()
         };
         let of_scheduler = back(&[(SCHEDULER, "mq-deadline"), (REQUESTS, "64")]);
@@ -59,7 +63,8 @@ impl World {
     }
 
     fn is_as_before(&self) -> bool {
-        [BYTES, RATIO, SCHEDULER, REQUESTS].map(|file| self.now(file)) == ["0", "10", "mq-deadline", "64"]
+        [BYTES, RATIO, SCHEDULER, REQUESTS].map(|file| self.now(file))
+            == ["0", "10", "mq-deadline", "64"]
     }
 }
 

@@ -50,7 +50,8 @@ impl World {
 
 #[test]
 fn others_lines_are_neither_changed_nor_in_the_way() {
-    let before = "8:0 rbps=max wbps=77 riops=max wiops=max\n8:16 rbps=1 wbps=max riops=max wiops=max";
+    let before =
+        "8:0 rbps=max wbps=77 riops=max wiops=max\n8:16 rbps=1 wbps=max riops=max wiops=max";
     let world = World::new(before);
     let mut changes = world.changes();
     for device in ["8:0", "8:16", "8:32"] {

@@ -10,13 +10,15 @@ use crate::changes::kernel::Kernel;
 
 /// Which value of such a file: that of a device, and of one of its keys where a line has several.
 ///
-/// Such a file is read whole and written a line at a time, and a device without a line has none of its values. So
-/// neither can its text be put back as it was, nor may somebody else's lines be taken for a change of one's own.
+/// Such a file is read whole and written a line at a time, and a device without a line has none of
+/// its values. So neither can its text be put back as it was, nor may somebody else's lines be
+/// taken for a change of one's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Entry {
     /// What its line begins with, such as `8:0`.
     pub device: String,
-    /// Its key, as `wbps` in `8:0 rbps=max wbps=1048576`; absent: the line is the device and a value.
+    /// Its key, as `wbps` in `8:0 rbps=max wbps=1048576`; absent: the line is the device and a
+    /// value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// What it is where there is no line, and what is written to have none: `max`, or `0`.
@@ -27,7 +29,8 @@ impl Entry {
     /// Its value in the text of a file.
     pub fn of(&self, text: &str) -> String {
         let mut lines = text.lines().map(str::split_whitespace);
-        let line = lines.find_map(|mut words| (words.next() == Some(&self.device)).then_some(words));
+        let line =
+            lines.find_map(|mut words| (words.next() == Some(&self.device)).then_some(words));
         let value = line.and_then(|mut words| match &self.key {
             Some(key) => words.find_map(|word| word.strip_prefix(key.as_str())?.strip_prefix('=')),
             None => words.next(),
@@ -55,7 +58,9 @@ impl Entry {
 
     pub(crate) fn set(&self, kernel: &dyn Kernel, file: &Path, value: &str) -> Result<(), Error> {
         let line = self.line(value);
-        kernel.write(file, &line).map_err(Error::refused(format!("writing '{line}' to {}", file.display())))
+        kernel
+            .write(file, &line)
+            .map_err(Error::refused(format!("writing '{line}' to {}", file.display())))
     }
 }
 
@@ -69,7 +74,8 @@ mod tests {
 
     #[test]
     fn a_value_is_that_of_its_device_and_key() {
-        let text = "8:0 rbps=max wbps=1048576 riops=max wiops=5\n259:3 rbps=7 wbps=max riops=max wiops=max\n";
+        let text = "8:0 rbps=max wbps=1048576 riops=max wiops=5\n259:3 rbps=7 wbps=max riops=max \
+                    wiops=max\n";
         assert_eq!(wbps("8:0").of(text), "1048576");
         assert_eq!([wbps("259:3"), wbps("8:1"), wbps("8")].map(|entry| entry.of(text)), ["max"; 3]);
         let wiops = Entry { key: Some("wiops".into()), ..wbps("8:0") };

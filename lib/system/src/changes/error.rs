@@ -43,7 +43,11 @@ pub fn failed(what: &str, path: &Path, source: io::Error) -> JournalError {
         Some(libc::EIO) => "the medium fails: choose another folder",
         _ => "nothing was changed",
     };
-    JournalError::Unusable { tried: format!("{what} {}", path.display()), source, remedy: remedy.into() }
+    JournalError::Unusable {
+        tried: format!("{what} {}", path.display()),
+        source,
+        remedy: remedy.into(),
+    }
 }
 
 /// Why a change was not made, or not put back.
@@ -62,7 +66,8 @@ pub enum Error {
     },
     /// What a program left behind that was killed cannot be put back.
     #[error(
-        "what '{}' had changed when it was killed cannot be put back: {source}; 'ringfence restore' tries again",
+        "what '{}' had changed when it was killed cannot be put back: {source}; 'ringfence \
+         restore' tries again",
         printable(purpose)
     )]
     Leftover {
@@ -88,7 +93,8 @@ mod tests {
         for (errno, part) in [
             (
                 libc::ENOSPC,
-                "No space left on device (os error 28); there is no room left: free some space there",
+                "No space left on device (os error 28); there is no room left: free some space \
+                 there",
             ),
             (libc::EDQUOT, "there is no room left"),
             (libc::EROFS, "mounted read-only"),

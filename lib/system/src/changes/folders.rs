@@ -19,8 +19,8 @@ pub fn of_session() -> Option<PathBuf> {
     std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("ringfence"))
 }
 
-/// The folder for journals to be written: the one that is wanted, root's, or where that may not be written to, one's
-/// own. It is made; so is, but for a wanted one, the file `lock` in it.
+/// The folder for journals to be written: the one that is wanted, root's, or where that may not be
+/// written to, one's own. It is made; so is, but for a wanted one, the file `lock` in it.
 ///
 /// # Errors
 /// Where there is none that can be used.
@@ -46,8 +46,8 @@ fn unusable(dir: &Path, source: io::Error) -> JournalError {
     failed("making the folder for the journal of changes,", dir, source)
 }
 
-/// Where journals may lie, as seen below a root: root's, one's own, and those of whoever is logged in.
-/// Nothing is made.
+/// Where journals may lie, as seen below a root: root's, one's own, and those of whoever is logged
+/// in. Nothing is made.
 pub fn folders(root: &FsRoot, wanted: Option<&Path>) -> Vec<PathBuf> {
     if let Some(wanted) = wanted {
         return vec![wanted.to_owned()];

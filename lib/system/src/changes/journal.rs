@@ -1,8 +1,9 @@
 //! A journal on disk: what was there before, and every step, written down before it is taken.
 //!
-//! A line of JSON each. The first is written whole to another file that is then renamed, so there is a
-//! journal with everything in it or none. A last line that is cut short is a step that was not taken, and is
-//! taken off by whoever goes on. It lies in memory (`/run`): what it is about does not outlive a boot either.
+//! A line of JSON each. The first is written whole to another file that is then renamed, so there
+//! is a journal with everything in it or none. A last line that is cut short is a step that was not
+//! taken, and is taken off by whoever goes on. It lies in memory (`/run`): what it is about does
+//! not outlive a boot either.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -71,13 +72,16 @@ impl Journal {
         Self::begin_with(path, header, |_| Ok(()))
     }
 
-    /// As [`Journal::begin`], with its lock ([`Journal::try_lock`]) taken before anybody else can see it.
+    /// As [`Journal::begin`], with its lock ([`Journal::try_lock`]) taken before anybody else can
+    /// see it.
     ///
     /// # Errors
     /// As of [`Journal::begin`].
     pub fn begin_locked(path: &Path, header: &impl Serialize) -> Result<Self, JournalError> {
         let busy = || io::Error::from(io::ErrorKind::WouldBlock);
-        Self::begin_with(path, header, |file| lock::flock(file, true)?.then_some(()).ok_or_else(busy))
+        Self::begin_with(path, header, |file| {
+            lock::flock(file, true)?.then_some(()).ok_or_else(busy)
+        })
     }
 
     fn begin_with(
@@ -93,7 +97,8 @@ impl Journal {
             whole::put(&file, &new, path).map_err(WholeError::into_source)?;
             Ok((file, len))
         };
-        let (file, len) = write().map_err(|source| failed("beginning the journal", path, source))?;
+        let (file, len) =
+            write().map_err(|source| failed("beginning the journal", path, source))?;
         Ok(Self { file, path: path.to_owned(), len, torn: false })
     }
 
@@ -106,18 +111,21 @@ impl Journal {
             let mut file = place::open(path, OpenOptions::new().read(true).write(true))?;
             let mut whole = Vec::new();
             file.read_to_end(&mut whole)?;
-            let len = whole.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last as u64 + 1);
+            let len =
+                whole.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last as u64 + 1);
             Ok(Self { file, path: path.to_owned(), len, torn: true })
         };
         open().map_err(|source| failed("opening the journal", path, source))
     }
 
-    /// Takes the lock on it if nobody else holds it: it is held until the value is dropped, or the program ends.
+    /// Takes the lock on it if nobody else holds it: it is held until the value is dropped, or the
+    /// program ends.
     ///
     /// # Errors
     /// The errno.
     pub fn try_lock(&self) -> Result<bool, JournalError> {
-        lock::flock(&self.file, true).map_err(|source| failed("locking the journal", &self.path, source))
+        lock::flock(&self.file, true)
+            .map_err(|source| failed("locking the journal", &self.path, source))
     }
 
     /// Where it lies.
@@ -144,7 +152,8 @@ impl Journal {
             }
             write_line(&mut self.file, value)
         };
-        self.len += write().map_err(|source| failed("writing to the journal", &self.path, source))?;
+        self.len +=
+            write().map_err(|source| failed("writing to the journal", &self.path, source))?;
         self.torn = false;
         Ok(())
     }
@@ -154,7 +163,8 @@ impl Journal {
     /// # Errors
     /// Where it cannot be removed.
     pub fn end(self) -> Result<(), JournalError> {
-        fs::remove_file(&self.path).map_err(|source| failed("removing the journal", &self.path, source))
+        fs::remove_file(&self.path)
+            .map_err(|source| failed("removing the journal", &self.path, source))
     }
 
     /// Puts it away under another name.
@@ -206,10 +216,13 @@ pub fn read<R: Record>(path: &Path) -> Result<Option<R>, JournalError> {
     if let Ok(Version { schema }) = serde_json::from_str(first)
         && schema != R::SCHEMA
     {
-        return Err(content(first, format!("its schema is {schema}, this program knows {}", R::SCHEMA)));
+        return Err(content(
+            first,
+            format!("its schema is {schema}, this program knows {}", R::SCHEMA),
+        ));
     }
-    let header =
-        serde_json::from_str(first).map_err(|error| content(first, format!("not a journal ({error})")))?;
+    let header = serde_json::from_str(first)
+        .map_err(|error| content(first, format!("not a journal ({error})")))?;
     let mut record = R::begin(header);
     for (number, line) in lines.enumerate() {
         if !record.line(line) && line.ends_with('\n') {

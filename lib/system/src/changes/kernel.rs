@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::changes::thread::{self, Thread};
 
-/// What tells a folder from another one of its name, earlier or later: the kernel gives no number of a control group
-/// twice in a boot (`kernfs_new_node`).
+/// What tells a folder from another one of its name, earlier or later: the kernel gives no number
+/// of a control group twice in a boot (`kernfs_new_node`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The file system's device.
@@ -42,7 +42,8 @@ pub trait Kernel: Send + Sync {
     fn started(&self, pid: u32) -> Option<u64>;
     /// Whether it runs, or could.
     fn lives(&self, process: Thread) -> bool;
-    /// Stops a process, or lets it go on. One that has ended is not an error, and another one of its number is not hit.
+    /// Stops a process, or lets it go on. One that has ended is not an error, and another one of
+    /// its number is not hit.
     fn stop(&self, process: Thread) -> io::Result<()>;
     fn resume(&self, process: Thread) -> io::Result<()>;
     fn boot_id(&self) -> String;

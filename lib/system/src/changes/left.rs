@@ -48,7 +48,8 @@ impl Left {
     pub fn others(&self) -> String {
         let who = self.user.map_or_else(|| "another user".into(), |uid| format!("user {uid}"));
         format!(
-            "'{}', which {who} ran, was killed and has left changes to the system behind ({}): have that user run \
+            "'{}', which {who} ran, was killed and has left changes to the system behind ({}): \
+             have that user run \
              'ringfence restore'",
             self.purpose,
             self.path.display()
@@ -59,8 +60,8 @@ impl Left {
 // Whoever looks whether a lock is held, and a child between fork and exec, hold it for a moment.
 const LOOKED_AT: Duration = Duration::from_millis(100);
 
-/// All journals of changes, as far as this user may see them: in `folder`, or where journals lie by default below this
-/// root, of every user. Nothing is made or changed.
+/// All journals of changes, as far as this user may see them: in `folder`, or where journals lie by
+/// default below this root, of every user. Nothing is made or changed.
 pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     left_on(&Host::new(root), root, folder)
 }
@@ -86,8 +87,8 @@ pub(crate) fn left_on(kernel: &dyn Kernel, root: &FsRoot, folder: Option<&Path>)
     paths.filter_map(look).collect()
 }
 
-/// Journals of which some lines made no sense: the rest was put back, and they are kept for somebody to look into. In
-/// `folder`, or where journals lie by default below this root.
+/// Journals of which some lines made no sense: the rest was put back, and they are kept for
+/// somebody to look into. In `folder`, or where journals lie by default below this root.
 pub fn damaged(root: &FsRoot, folder: Option<&Path>) -> Vec<PathBuf> {
     folders::folders(root, folder).into_iter().flat_map(|dir| files(&dir, DAMAGED)).collect()
 }
@@ -100,7 +101,8 @@ fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let named = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with(NAME)) && path.extension().is_some_and(|is| is == extension)
+        name.is_some_and(|name| name.starts_with(NAME))
+            && path.extension().is_some_and(|is| is == extension)
     };
     let mut files: Vec<PathBuf> = entries.filter(named).collect();
     files.sort();
@@ -125,8 +127,8 @@ pub struct PutBack {
     pub result: Result<Restored, Error>,
 }
 
-/// Puts back what programs have left behind, the latest first, as far as it is this user's: what belongs to others, and
-/// what cannot be read, is passed over ([`left`] names it).
+/// Puts back what programs have left behind, the latest first, as far as it is this user's: what
+/// belongs to others, and what cannot be read, is passed over ([`left`] names it).
 pub fn put_back_left(root: &FsRoot, whose: Whose, options: &Options) -> Vec<PutBack> {
     put_back_on(&(Arc::new(Host::new(root)) as Arc<dyn Kernel>), root, whose, options)
 }
@@ -147,11 +149,13 @@ pub(crate) fn put_back_on(
         left.owner.is_some_and(|owner| only.is_none_or(|pid| owner.tid == pid)) && !left.is_others()
     };
     let mut all: Vec<Left> = left_on(&**kernel, root, folder).into_iter().filter(wanted).collect();
-    // Where several have changed one thing in turn, the later ones found what the earlier ones had set.
+    // Where several have changed one thing in turn, the later ones found what the earlier ones had
+    // set.
     all.sort_by_key(|left| std::cmp::Reverse(modified(&left.path)));
     let one = |left: Left| {
         let result = put_back_one(&**kernel, &left, wait, options).transpose()?;
-        let leftover = |source| Error::Leftover { purpose: left.purpose.clone(), source: Box::new(source) };
+        let leftover =
+            |source| Error::Leftover { purpose: left.purpose.clone(), source: Box::new(source) };
         Some(PutBack { path: left.path.clone(), result: result.map_err(leftover) })
     };
     all.into_iter().filter_map(one).collect()
@@ -175,11 +179,16 @@ fn put_back_one(
         journal => journal?,
     };
     let ours = |owner: Thread| owner.tid == std::process::id();
-    let lives = || left.owner.is_some_and(|owner| !left.past && !ours(owner) && kernel.lives(owner));
+    let lives =
+        || left.owner.is_some_and(|owner| !left.past && !ours(owner) && kernel.lives(owner));
     // A program that is killed lets go of its lock a moment before it counts as dead.
-    let died = lock::patiently(Instant::now() + wait, || Ok::<_, JournalError>((!lives()).then_some(())))?;
+    let died =
+        lock::patiently(Instant::now() + wait, || Ok::<_, JournalError>((!lives()).then_some(())))?;
     let free = || Ok::<_, JournalError>(journal.try_lock()?.then_some(()));
-    if died.is_none() || lock::patiently(Instant::now() + LOOKED_AT, free)?.is_none() || !journal.is_there() {
+    if died.is_none()
+        || lock::patiently(Instant::now() + LOOKED_AT, free)?.is_none()
+        || !journal.is_there()
+    {
         return Ok(None);
     }
     // By now all of it is written.
@@ -214,9 +223,15 @@ fn sweep_unborn(kernel: &dyn Kernel, dir: &Path) {
     for path in files(dir, "new") {
         let owner = || {
             let mut numbers = path.file_name()?.to_str()?.strip_prefix(NAME)?.split('-');
-            Some(Thread { tid: numbers.next()?.parse().ok()?, start: numbers.next()?.parse().ok()? })
+            Some(Thread {
+                tid: numbers.next()?.parse().ok()?,
+                start: numbers.next()?.parse().ok()?,
+            })
         };
-        if owner().is_some_and(|owner| !kernel.lives(owner)) && place::is_own(&path) && !is_held(&path) {
+        if owner().is_some_and(|owner| !kernel.lives(owner))
+            && place::is_own(&path)
+            && !is_held(&path)
+        {
             let _ = std::fs::remove_file(&path);
         }
     }

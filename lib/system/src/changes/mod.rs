@@ -1,14 +1,17 @@
 //! Changes to the system that are put back, whatever happens to the program that made them.
 //!
-//! [`Changes`] writes down what was there and what it sets, in a file in `/run/ringfence`, before each change: a file of
-//! the kernel that gets another value, a control group that is made, a process that is moved into it, processes that are stopped.
-//! [`Changes::put_back`] goes back; so does dropping it; and when the program is killed, whoever comes next does
-//! ([`put_back_left`]): a guardian, the next program, or a person with `ringfence restore`.
+//! [`Changes`] writes down what was there and what it sets, in a file in `/run/ringfence`, before
+//! each change: a file of the kernel that gets another value, a control group that is made, a
+//! process that is moved into it, processes that are stopped. [`Changes::put_back`] goes back; so
+//! does dropping it; and when the program is killed, whoever comes next does ([`put_back_left`]): a
+//! guardian, the next program, or a person with `ringfence restore`.
 //!
-//! Going back goes from the last to the first, and touches only what is as this program has left it. What somebody else
-//! has changed since stays, and is said in one sentence. It may be killed at any point and begun again.
+//! Going back goes from the last to the first, and touches only what is as this program has left
+//! it. What somebody else has changed since stays, and is said in one sentence. It may be killed at
+//! any point and begun again.
 //!
-//! A journal has an owner. While that lives, and as long as its lock is held, nobody else acts on it.
+//! A journal has an owner. While that lives, and as long as its lock is held, nobody else acts on
+//! it.
 //!
 //! ```
 //! use ringfence_system::changes::{Changes, Options};
@@ -26,8 +29,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Changes of other kinds have steps of their own and use the same file, lock, owner and folders ([`journal`],
-//! [`lock`], [`place`], [`folders`]), as resctrl's transactions do.
+//! Changes of other kinds have steps of their own and use the same file, lock, owner and folders
+//! ([`journal`], [`lock`], [`place`], [`folders`]), as resctrl's transactions do.
 
 mod back;
 mod changes;

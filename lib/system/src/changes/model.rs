@@ -25,7 +25,9 @@ pub struct State {
 impl State {
     /// Without the numbers that groups are known by, and blanks between columns.
     #[allow(clippy::type_complexity)]
-    pub fn shape(&self) -> (BTreeMap<PathBuf, String>, BTreeMap<PathBuf, BTreeSet<u32>>, BTreeSet<u32>) {
+    pub fn shape(
+        &self,
+    ) -> (BTreeMap<PathBuf, String>, BTreeMap<PathBuf, BTreeSet<u32>>, BTreeSet<u32>) {
         let groups = self.groups.iter().map(|(path, (_, inside))| (path.clone(), inside.clone()));
         let files = self.files.iter().map(|(path, text)| (path.clone(), plain(text)));
         (files.collect(), groups.collect(), self.stopped.clone())
@@ -70,7 +72,8 @@ impl Model {
     }
 }
 
-// A line of io.max: values that are not named stay, and a device that has no limit has no line (block/blk-throttle.c).
+// A line of io.max: values that are not named stay, and a device that has no limit has no line
+// (block/blk-throttle.c).
 fn with_limit(text: &str, line: &str) -> String {
     const NONE: &str = "rbps=max wbps=max riops=max wiops=max";
     let (device, values) = line.split_once(' ').unwrap();
@@ -95,7 +98,8 @@ impl Kernel for Model {
     fn read(&self, file: &Path) -> io::Result<String> {
         let state = self.0.lock().unwrap();
         if file.ends_with(PROCS) {
-            let (_, inside) = state.groups.get(file.parent().unwrap()).ok_or_else(|| errno(libc::ENOENT))?;
+            let (_, inside) =
+                state.groups.get(file.parent().unwrap()).ok_or_else(|| errno(libc::ENOENT))?;
             return Ok(inside.iter().map(|pid| format!("{pid}\n")).collect());
         }
         match state.files.get(file).ok_or_else(|| errno(libc::ENOENT))?.as_str() {
@@ -141,7 +145,8 @@ impl Kernel for Model {
         match text {
             chosen if name == "scheduler" => {
                 let words = value.split(' ').map(|word| word.trim_matches(['[', ']']));
-                let word = |word| if word == chosen { format!("[{word}]") } else { String::from(word) };
+                let word =
+                    |word| if word == chosen { format!("[{word}]") } else { String::from(word) };
                 *value = words.map(word).collect::<Vec<_>>().join(" ");
             }
             // The kernel says so until the last task stands (kernel/cgroup/legacy_freezer.c).

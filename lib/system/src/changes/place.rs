@@ -1,5 +1,5 @@
-//! Files of a folder that others may reach: no link is followed, and what somebody else has put there is neither
-//! written over nor believed.
+//! Files of a folder that others may reach: no link is followed, and what somebody else has put
+//! there is neither written over nor believed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -59,21 +59,26 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// # Errors
 /// The errno, or that it is a link or no regular file.
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).map_err(|error| {
-        let link = error.raw_os_error() == Some(libc::ELOOP);
-        if link { refuse(path, "is a symbolic link, which is not followed") } else { error }
-    })?;
+    let file =
+        options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).map_err(|error| {
+            let link = error.raw_os_error() == Some(libc::ELOOP);
+            if link { refuse(path, "is a symbolic link, which is not followed") } else { error }
+        })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(refuse(path, "is not a regular file")) }
 }
 
-/// Whether a journal may be acted upon unasked: it is this user's, root's, or of whoever owns the folder alone.
+/// Whether a journal may be acted upon unasked: it is this user's, root's, or of whoever owns the
+/// folder alone.
 pub fn is_believed(path: &Path) -> bool {
-    let known = || Some((fs::symlink_metadata(path).ok()?, fs::metadata(whole::folder_of(path)).ok()?));
-    known().is_some_and(|(file, folder)| owner_believed(file.uid(), folder.uid(), folder.mode(), user()))
+    let known =
+        || Some((fs::symlink_metadata(path).ok()?, fs::metadata(whole::folder_of(path)).ok()?));
+    known().is_some_and(|(file, folder)| {
+        owner_believed(file.uid(), folder.uid(), folder.mode(), user())
+    })
 }
 
-/// Whether a file is this user's own, in a folder where nobody else could have put it: root must not do what a user's
-/// journal says, which may name any file.
+/// Whether a file is this user's own, in a folder where nobody else could have put it: root must
+/// not do what a user's journal says, which may name any file.
 pub fn is_own(path: &Path) -> bool {
     let owner = fs::symlink_metadata(path).map(|file| file.uid());
     owner.is_ok_and(|owner| owner == user()) && check(whole::folder_of(path)).is_ok()
@@ -98,7 +103,10 @@ mod tests {
         fs::write(&victim, "dear").unwrap();
         symlink(&victim, &new).unwrap();
         create(&new).unwrap().write_all(b"ours").unwrap();
-        assert_eq!((fs::read(&victim).unwrap(), fs::read(&new).unwrap()), (b"dear".into(), b"ours".into()));
+        assert_eq!(
+            (fs::read(&victim).unwrap(), fs::read(&new).unwrap()),
+            (b"dear".into(), b"ours".into())
+        );
         fs::remove_file(&new).unwrap();
         symlink(&victim, &new).unwrap();
         let refused = open(&new, OpenOptions::new().read(true)).unwrap_err().to_string();
@@ -109,7 +117,8 @@ mod tests {
     #[test]
     fn folders_of_everybody_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let mode = |mode: u32| fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+        let mode =
+            |mode: u32| fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
         mode(0o777);
         let refused = create(&dir.path().join("resctrl.new")).unwrap_err().to_string();
         assert!(refused.contains("written to by everybody"), "{refused}");

@@ -43,10 +43,11 @@ pub enum Note {
 /// Something that was changed, once or several times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Thing {
-    /// A file, or an entry of it, what it held, all that it was given, and what is written on the way back, if not what it
-    /// held. Where it was given nothing, it has back what it held.
+    /// A file, or an entry of it, what it held, all that it was given, and what is written on the
+    /// way back, if not what it held. Where it was given nothing, it has back what it held.
     File { file: PathBuf, entry: Option<Entry>, was: String, ours: Vec<String>, back: Vec<Write> },
-    /// A control group that was made, and what it is known by; where nothing is said, it may not have been made.
+    /// A control group that was made, and what it is known by; where nothing is said, it may not
+    /// have been made.
     Group { group: PathBuf, home: PathBuf, identity: Option<Identity> },
     /// A process, the group that it came from, and all that it was moved to.
     Process { process: Thread, home: PathBuf, to: Vec<PathBuf> },
@@ -98,7 +99,9 @@ impl Thing {
                 Thing::File { file, entry: Some(entry), was, ours: vec![ours], back: Vec::new() }
             }
             Step::Make { group, home } => Thing::Group { group, home, identity: None },
-            Step::Move { process, from, to } => Thing::Process { process, home: from, to: vec![to] },
+            Step::Move { process, from, to } => {
+                Thing::Process { process, home: from, to: vec![to] }
+            }
             Step::Stop { processes, .. } => {
                 let known: BTreeSet<Thread> = processes.into_iter().collect();
                 Thing::Stopped { now: known.clone(), known }
@@ -108,11 +111,16 @@ impl Thing {
 
     fn again(&mut self, step: Step) {
         let step = match step {
-            Step::SetEntry { file, was, ours, .. } => Step::Set { file, was, ours, back: Vec::new() },
+            Step::SetEntry { file, was, ours, .. } => {
+                Step::Set { file, was, ours, back: Vec::new() }
+            }
             other => other,
         };
         match (self, step) {
-            (Thing::File { was, ours, back, .. }, Step::Set { was: had, ours: value, back: new, .. }) => {
+            (
+                Thing::File { was, ours, back, .. },
+                Step::Set { was: had, ours: value, back: new, .. },
+            ) => {
                 // Somebody else had set it in between: that is what is put back.
                 if had != *was && !ours.contains(&had) {
                     *was = had;
@@ -138,7 +146,8 @@ impl Thing {
         match (self, step) {
             (
                 Thing::File { was, ours, .. },
-                Step::Set { was: had, ours: value, .. } | Step::SetEntry { was: had, ours: value, .. },
+                Step::Set { was: had, ours: value, .. }
+                | Step::SetEntry { was: had, ours: value, .. },
             ) => ours.contains(value) && (had == was || ours.contains(had)),
             (Thing::Process { to, .. }, Step::Move { to: group, .. }) => to.contains(group),
             _ => false,
@@ -215,8 +224,8 @@ impl Record {
         }
     }
 
-    /// The step that says that these are stopped, as short as it may be; none where that is known. Dead processes may
-    /// be named.
+    /// The step that says that these are stopped, as short as it may be; none where that is known.
+    /// Dead processes may be named.
     pub fn stop(&self, processes: &[Thread], lives: impl Fn(Thread) -> bool) -> Option<Step> {
         let none = BTreeSet::new();
         let (known, now) = match self.places.get(&Key::Stopped).map(|place| &self.things[*place]) {
@@ -234,7 +243,10 @@ impl Record {
             });
         }
         let but = known.difference(&wanted).copied().filter(|process| lives(*process));
-        Some(Step::Stop { processes: wanted.difference(known).copied().collect(), but: but.collect() })
+        Some(Step::Stop {
+            processes: wanted.difference(known).copied().collect(),
+            but: but.collect(),
+        })
     }
 
     // As if the last step had never been noted.

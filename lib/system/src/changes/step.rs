@@ -29,7 +29,8 @@ pub enum Step {
     Make { group: PathBuf, home: PathBuf },
     /// A process is moved, with all its threads, from one control group into another.
     Move { process: Thread, from: PathBuf, to: PathBuf },
-    /// Processes are stopped: these, and, where none is stopped by now, all that were before, `but` some.
+    /// Processes are stopped: these, and, where none is stopped by now, all that were before, `but`
+    /// some.
     Stop {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         processes: Vec<Thread>,
@@ -64,7 +65,9 @@ impl Step {
 
 /// Writes a value.
 pub fn set(kernel: &dyn Kernel, file: &Path, value: &str) -> Result<(), Error> {
-    kernel.write(file, value).map_err(Error::refused(format!("writing '{value}' to {}", file.display())))
+    kernel
+        .write(file, value)
+        .map_err(Error::refused(format!("writing '{value}' to {}", file.display())))
 }
 
 /// Moves a process. One that has ended is not an error.
@@ -74,9 +77,11 @@ pub fn enter(kernel: &dyn Kernel, process: Thread, group: &Path) -> Result<(), E
     }
     match kernel.write(&group.join(PROCS), &process.tid.to_string()) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
-        other => {
-            other.map_err(Error::refused(format!("moving process {} to {}", process.tid, group.display())))
-        }
+        other => other.map_err(Error::refused(format!(
+            "moving process {} to {}",
+            process.tid,
+            group.display()
+        ))),
     }
 }
 
@@ -87,8 +92,9 @@ pub fn members(kernel: &dyn Kernel, group: &Path) -> io::Result<Vec<u32>> {
     Ok(procs.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 0).collect())
 }
 
-/// A value as it is compared: files end in newlines, and some have columns. Where a file lists what it could be, the value is
-/// what stands in brackets, as in `none [bfq]`. A group that is `FREEZING` has been told to be `FROZEN`.
+/// A value as it is compared: files end in newlines, and some have columns. Where a file lists what
+/// it could be, the value is what stands in brackets, as in `none [bfq]`. A group that is
+/// `FREEZING` has been told to be `FROZEN`.
 pub fn plain(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut chosen = words.iter().filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));

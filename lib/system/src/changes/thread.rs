@@ -8,7 +8,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
-/// A thread that is known again: its number alone may be somebody else's later. A process goes by its first one.
+/// A thread that is known again: its number alone may be somebody else's later. A process goes by
+/// its first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Thread {
     /// Its id (`gettid(2)`).
@@ -28,12 +29,12 @@ pub fn lives(root: &FsRoot, process: Thread) -> bool {
         .is_some_and(|(state, start)| start == process.start && !matches!(state, 'Z' | 'X'))
 }
 
-/// Holds a process (`pidfd_open(2)`), and no later one of its number: it is looked at while it is held. `None` where it
-/// has ended.
+/// Holds a process (`pidfd_open(2)`), and no later one of its number: it is looked at while it is
+/// held. `None` where it has ended.
 ///
 /// # Errors
-/// The errno: `ENOSYS` below any root but the machine's own, and before Linux 5.3; `EPERM` for process 1, which is never
-/// meant.
+/// The errno: `ENOSYS` below any root but the machine's own, and before Linux 5.3; `EPERM` for
+/// process 1, which is never meant.
 pub fn hold(root: &FsRoot, process: Thread) -> io::Result<Option<OwnedFd>> {
     if !root.is_host() {
         return Err(Errno::NOSYS.into());
@@ -46,7 +47,8 @@ pub fn hold(root: &FsRoot, process: Thread) -> io::Result<Option<OwnedFd>> {
     Ok((started(root, process.tid) == Some(process.start)).then_some(held))
 }
 
-// The name in parentheses may hold anything; the state, which is the third field, follows the last one.
+// The name in parentheses may hold anything; the state, which is the third field, follows the last
+// one.
 fn stat(root: &FsRoot, tid: u32) -> Option<(char, u64)> {
     let stat = root.read_opt(format!("/proc/{tid}/stat"))?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();

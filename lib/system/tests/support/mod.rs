@@ -111,7 +111,8 @@ pub fn state(pid: u32) -> Option<char> {
     Process::read(&root(), pid).map(|process| process.state)
 }
 
-/// Whether a process gets CPU time: more than what it takes to go to sleep after the kernel counts it as frozen.
+/// Whether a process gets CPU time: more than what it takes to go to sleep after the kernel counts
+/// it as frozen.
 pub fn runs(pid: u32) -> bool {
     // The first figure is time on a CPU in ns, the second waiting for one.
     let used = || -> Option<u64> {
@@ -136,7 +137,8 @@ impl Group {
         let mount = mounts::of_table(&table).into_iter().find(has);
         let point = mount.ok_or_else(|| format!("no hierarchy with {file} is mounted"))?.point;
         let group = point.join(format!("ringfence-test-{}-{name}", std::process::id()));
-        std::fs::create_dir(&group).map_err(|error| format!("making {}: {error}", group.display()))?;
+        std::fs::create_dir(&group)
+            .map_err(|error| format!("making {}: {error}", group.display()))?;
         let group = Self(group);
         let there = group.0.join(file).exists();
         if there { Ok(group) } else { Err(format!("{} has no {file}", group.0.display())) }
@@ -157,7 +159,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // What is killed in a frozen group of version 1 ends once it is thawed, and a group goes once it is empty.
+        // What is killed in a frozen group of version 1 ends once it is thawed, and a group goes
+        // once it is empty.
         let until = Instant::now() + Duration::from_secs(20);
         let gone = |folder: &Path| std::fs::remove_dir(folder).is_ok() || !folder.exists();
         while !gone(&self.0) && Instant::now() < until {

@@ -18,8 +18,8 @@ pub struct Change {
     pub after: Counts,
 }
 
-/// The functions whose counts differ, by name. Functions of one name, such as those that several files have of their
-/// own, are added up.
+/// The functions whose counts differ, by name. Functions of one name, such as those that several
+/// files have of their own, are added up.
 pub fn diff(before: &Census, after: &Census) -> Vec<Change> {
     let mut all: BTreeMap<&str, [Counts; 2]> = BTreeMap::new();
     for (side, census) in [before, after].into_iter().enumerate() {
@@ -28,5 +28,7 @@ pub fn diff(before: &Census, after: &Census) -> Vec<Change> {
         }
     }
     let changed = all.into_iter().filter(|(_, [before, after])| before != after);
-    changed.map(|(function, [before, after])| Change { function: function.into(), before, after }).collect()
+    changed
+        .map(|(function, [before, after])| Change { function: function.into(), before, after })
+        .collect()
 }

@@ -49,12 +49,12 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> CensusError {
     move |source| CensusError::Io { path: path.into(), source }
 }
 
-/// The census of program files, libraries, object files and archives. Of a folder it is that of every such file below
-/// it; links in it are not followed.
+/// The census of program files, libraries, object files and archives. Of a folder it is that of
+/// every such file below it; links in it are not followed.
 ///
 /// # Errors
-/// Where what was named cannot be read, or where the one file that was named has no code for x86. Of several, and in
-/// folders, what has none is listed.
+/// Where what was named cannot be read, or where the one file that was named has no code for x86.
+/// Of several, and in folders, what has none is listed.
 pub fn of(paths: &[PathBuf]) -> Result<Census, CensusError> {
     let mut census = Census::default();
     let mut files = Vec::new();
@@ -67,7 +67,9 @@ pub fn of(paths: &[PathBuf]) -> Result<Census, CensusError> {
             let has_code = of_file(path, threads())?;
             match has_code {
                 Ok(found) => census.files.extend(found),
-                Err(why) if paths.len() > 1 => census.unread.push(Unread { path: path.clone(), why }),
+                Err(why) if paths.len() > 1 => {
+                    census.unread.push(Unread { path: path.clone(), why })
+                }
                 Err(why) => return Err(CensusError::NoCode { path: path.clone(), why }),
             }
         } else {
@@ -80,21 +82,23 @@ pub fn of(paths: &[PathBuf]) -> Result<Census, CensusError> {
     Ok(census)
 }
 
-/// The census of an installed Debian package: of the files that dpkg lists below this root. What cannot be read is
-/// listed.
+/// The census of an installed Debian package: of the files that dpkg lists below this root. What
+/// cannot be read is listed.
 ///
 /// # Errors
 /// Where the package is not installed, or the list cannot be read.
 pub fn of_package(root: &Path, name: &str) -> Result<Census, CensusError> {
     let folder = root.join("var/lib/dpkg/info");
-    let lists = [format!("{name}.list"), format!("{name}:amd64.list")].map(|list| folder.join(list));
+    let lists =
+        [format!("{name}.list"), format!("{name}:amd64.list")].map(|list| folder.join(list));
     let Some(list) = lists.iter().find(|list| list.is_file()) else {
         return Err(CensusError::NoPackage { name: name.into(), path: lists[0].clone() });
     };
     let text = fs::read_to_string(list).map_err(io(list))?;
     let inside = |line: &str| root.join(line.trim_start_matches('/'));
     let files = text.lines().map(inside).filter(|path| {
-        fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) && begins_like_code(path)
+        fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
+            && begins_like_code(path)
     });
     let mut census = Census::default();
     read_all(files.collect(), &mut census);
@@ -205,7 +209,12 @@ enum NoFile {
     NoCode(&'static str),
 }
 
-fn of_image(path: &Path, member: Option<String>, bytes: &[u8], threads: usize) -> Result<File, NoFile> {
+fn of_image(
+    path: &Path,
+    member: Option<String>,
+    bytes: &[u8],
+    threads: usize,
+) -> Result<File, NoFile> {
     let image = Image::parse(bytes)?;
     if let Some(why) = image.why_no_code() {
         return Err(NoFile::NoCode(why));
@@ -217,5 +226,13 @@ fn of_image(path: &Path, member: Option<String>, bytes: &[u8], threads: usize) -
     let not_detected = choices::not_detected(&image).filter(|_| counts.are_for_durability());
     let code_bytes = image.code_bytes();
     let choices_not_detected = not_detected.map(Into::into);
-    Ok(File { path: path.into(), member, code_bytes, counts, functions, chosen, choices_not_detected })
+    Ok(File {
+        path: path.into(),
+        member,
+        code_bytes,
+        counts,
+        functions,
+        chosen,
+        choices_not_detected,
+    })
 }

@@ -1,8 +1,9 @@
-//! The static census: every flush, fence, non-temporal store and locked instruction in program files, by function.
+//! The static census: every flush, fence, non-temporal store and locked instruction in program
+//! files, by function.
 //!
-//! Code is read from symbol to symbol, as `objdump -d` reads it, so that data between functions does not hide what
-//! follows it. Data within a function may still be taken for code, and the counts say what stands in a file, not what
-//! is executed.
+//! Code is read from symbol to symbol, as `objdump -d` reads it, so that data between functions
+//! does not hide what follows it. Data within a function may still be taken for code, and the
+//! counts say what stands in a file, not what is executed.
 
 mod diff;
 pub mod dynamic;
@@ -36,7 +37,8 @@ impl Census {
         self.unread.extend(other.unread);
     }
 
-    /// Says of all variants which features these processors lack, as [`of_machine`](crate::code::of_machine) names them.
+    /// Says of all variants which features these processors lack, as
+    /// [`of_machine`](crate::code::of_machine) names them.
     pub fn ask(&mut self, here: &BTreeSet<String>) {
         let choices = self.files.iter_mut().flat_map(|file| &mut file.chosen);
         for variant in choices.flat_map(|choice| &mut choice.variants) {
@@ -107,7 +109,8 @@ pub struct Function {
     pub name: String,
     /// How many there are of each.
     pub counts: Counts,
-    /// Non-temporal stores with no fence on any path from them out of the function. What it calls may have one.
+    /// Non-temporal stores with no fence on any path from them out of the function. What it calls
+    /// may have one.
     #[serde(skip_serializing_if = "is_zero")]
     pub unfenced: u64,
     /// Every one, in the order of addresses.

@@ -25,7 +25,10 @@ pub fn sweep(image: &Image, threads: usize) -> (Counts, Vec<Function>) {
             let parts: Vec<_> =
                 shares(&pieces, threads).map(|share| scope.spawn(|| read(image, share))).collect();
             // A thread that panicked has found a bug of ours: so does this one, then.
-            parts.into_iter().flat_map(|part| part.join().expect("reading code does not panic")).collect()
+            parts
+                .into_iter()
+                .flat_map(|part| part.join().expect("reading code does not panic"))
+                .collect()
         }),
     };
     by_function(image, &found)
@@ -74,8 +77,8 @@ fn read(image: &Image, pieces: &[Piece]) -> Vec<Found> {
     found
 }
 
-// A REX prefix counts only directly before the opcode (Intel SDM volume 2A, section 2.2.1). One before another prefix
-// does nothing, and objdump shows it as a line of its own.
+// A REX prefix counts only directly before the opcode (Intel SDM volume 2A, section 2.2.1). One
+// before another prefix does nothing, and objdump shows it as a line of its own.
 fn idle_rex(instruction: &[u8], bits: u32) -> usize {
     let is_rex = |byte: u8| bits == 64 && (0x40..=0x4f).contains(&byte);
     let count = prefixes(instruction, bits);
@@ -103,7 +106,9 @@ fn by_function(image: &Image, found: &[Found]) -> (Counts, Vec<Function>) {
     let (mut last, mut has_stores) = (None, false);
     for one in found {
         let section = &image.sections[one.section];
-        let place = functions.at(one.section, one.offset).map(|function| (function.section, function.offset));
+        let place = functions
+            .at(one.section, one.offset)
+            .map(|function| (function.section, function.offset));
         if all.is_empty() || last != Some(place) {
             let name = functions.at(one.section, one.offset).map_or_else(
                 || format!("{} at {:#x}", section.name, section.address),
@@ -135,7 +140,10 @@ fn known(image: &Image, functions: &code::Functions, found: &[Found]) -> Known {
         Some(address(function.section, function.offset))
     };
     Known {
-        functions: functions.iter().map(|function| address(function.section, function.offset)).collect(),
+        functions: functions
+            .iter()
+            .map(|function| address(function.section, function.offset))
+            .collect(),
         with_fence: fences.filter_map(begins).collect(),
         is_linked: image.is_linked(),
     }

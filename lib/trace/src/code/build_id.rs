@@ -7,7 +7,8 @@ use std::path::Path;
 use object::Object;
 use object::read::ReadCache;
 
-/// The GNU build ID of an ELF file, in hexadecimal digits; `None` where it has none, or cannot be read.
+/// The GNU build ID of an ELF file, in hexadecimal digits; `None` where it has none, or cannot be
+/// read.
 pub fn build_id(path: &Path) -> Option<String> {
     // Whatever is not an ordinary file could wait for ever.
     if !path.metadata().ok()?.is_file() {

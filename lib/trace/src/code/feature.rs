@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use iced_x86::{CpuidFeature, Decoder, DecoderOptions};
 use ringfence_system::root::FsRoot;
 
-/// The features that 64-bit code needs besides what every x86-64 processor has, as Linux names them in `/proc/cpuinfo`.
+/// The features that 64-bit code needs besides what every x86-64 processor has, as Linux names them
+/// in `/proc/cpuinfo`.
 pub fn needs(code: &[u8]) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for instruction in &mut Decoder::new(64, code, DecoderOptions::NONE) {
@@ -18,11 +19,17 @@ pub fn needs(code: &[u8]) -> BTreeSet<String> {
 fn name(feature: CpuidFeature) -> Option<String> {
     use CpuidFeature as F;
     let known = match feature {
-        F::INTEL8086 | F::INTEL186 | F::INTEL286 | F::INTEL386 | F::INTEL486 | F::X64 => return None,
-        F::CMOV | F::CPUID | F::CX8 | F::FPU | F::FPU287 | F::FPU387 | F::FXSR | F::MMX => return None,
+        F::INTEL8086 | F::INTEL186 | F::INTEL286 | F::INTEL386 | F::INTEL486 | F::X64 => {
+            return None;
+        }
+        F::CMOV | F::CPUID | F::CX8 | F::FPU | F::FPU287 | F::FPU387 | F::FXSR | F::MMX => {
+            return None;
+        }
         F::SSE | F::SSE2 | F::SYSCALL | F::TSC | F::MULTIBYTENOP => return None,
         // Elsewhere they do nothing.
-        F::CET_IBT | F::CET_SS | F::CLDEMOTE | F::PAUSE | F::PREFETCHW | F::PREFETCHWT1 => return None,
+        F::CET_IBT | F::CET_SS | F::CLDEMOTE | F::PAUSE | F::PREFETCHW | F::PREFETCHWT1 => {
+            return None;
+        }
         F::HLE_or_RTM => "rtm",
         F::AVX512_IFMA => "avx512ifma",
         F::AVX512_VBMI => "avx512vbmi",
@@ -62,13 +69,16 @@ mod tests {
         // clwb [rdi]; clflush [rdi]
         assert_eq!(of(&[0x66, 0x0f, 0xae, 0x37, 0x0f, 0xae, 0x3f]), ["clflush", "clwb"]);
         // vmovntdq [rax], zmm0; vmovntdq [rax], ymm0
-        assert_eq!(of(&[0x62, 0xf1, 0x7d, 0x48, 0xe7, 0x00, 0xc5, 0xfd, 0xe7, 0x00]), ["avx", "avx512f"]);
+        assert_eq!(
+            of(&[0x62, 0xf1, 0x7d, 0x48, 0xe7, 0x00, 0xc5, 0xfd, 0xe7, 0x00]),
+            ["avx", "avx512f"]
+        );
         // movdir64b rax, [rcx]
         assert_eq!(of(&[0x66, 0x0f, 0x38, 0xf8, 0x01]), ["movdir64b"]);
         // endbr64; push rbp; movntdq [rax], xmm0; cmove rax, rdx; sfence; ret
         let base = [
-            0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x66, 0x0f, 0xe7, 0x00, 0x48, 0x0f, 0x44, 0xc2, 0x0f, 0xae, 0xf8,
-            0xc3,
+            0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x66, 0x0f, 0xe7, 0x00, 0x48, 0x0f, 0x44, 0xc2, 0x0f,
+            0xae, 0xf8, 0xc3,
         ];
         assert_eq!(of(&base), [""; 0]);
     }
@@ -79,11 +89,15 @@ mod tests {
         let root = FsRoot::at(folder.path());
         assert_eq!(of_machine(&root), None);
         std::fs::create_dir(folder.path().join("proc")).unwrap();
-        let text = "processor\t: 0\nvmx flags\t: vnmi\nflags\t\t: fpu clflush clwb\n\nprocessor\t: 1\n";
+        let text =
+            "processor\t: 0\nvmx flags\t: vnmi\nflags\t\t: fpu clflush clwb\n\nprocessor\t: 1\n";
         std::fs::write(folder.path().join("proc/cpuinfo"), text).unwrap();
         // The text is read once.
         assert_eq!(of_machine(&root), None);
         let root = FsRoot::at(folder.path());
-        assert_eq!(of_machine(&root).unwrap().into_iter().collect::<Vec<_>>(), ["clflush", "clwb", "fpu"]);
+        assert_eq!(
+            of_machine(&root).unwrap().into_iter().collect::<Vec<_>>(),
+            ["clflush", "clwb", "fpu"]
+        );
     }
 }

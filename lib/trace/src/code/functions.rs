@@ -21,7 +21,8 @@ pub struct Function {
 }
 
 impl Function {
-    /// Its name, readable where a compiler has mangled it; of one that was stripped of it, where it begins.
+    /// Its name, readable where a compiler has mangled it; of one that was stripped of it, where it
+    /// begins.
     pub fn name(&self) -> String {
         if self.symbol.is_empty() {
             return format!("unnamed at {:#x}", self.address);
@@ -80,8 +81,10 @@ impl Functions {
 
     /// Functions without a name: where one begins that has a name, they are that one.
     pub(super) fn add_unnamed(&mut self, all: impl IntoIterator<Item = (usize, usize, u64, u64)>) {
-        let named: HashSet<(usize, usize)> = self.0.iter().map(|one| (one.section, one.offset)).collect();
-        let new = all.into_iter().filter(|(section, offset, ..)| !named.contains(&(*section, *offset)));
+        let named: HashSet<(usize, usize)> =
+            self.0.iter().map(|one| (one.section, one.offset)).collect();
+        let new =
+            all.into_iter().filter(|(section, offset, ..)| !named.contains(&(*section, *offset)));
         self.0.extend(new.map(|(section, offset, size, address)| Function {
             section,
             offset,
@@ -106,8 +109,8 @@ impl Functions {
         self.0.iter()
     }
 
-    /// The function that the byte at an offset of a section belongs to: the nearest one that begins before it and
-    /// reaches it, or else the label nearest before it.
+    /// The function that the byte at an offset of a section belongs to: the nearest one that begins
+    /// before it and reaches it, or else the label nearest before it.
     pub fn at(&self, section: usize, offset: usize) -> Option<&Function> {
         let behind = self.0.partition_point(|one| (one.section, one.offset) <= (section, offset));
         let before = || self.0[..behind].iter().rev().take_while(|one| one.section == section);
@@ -137,7 +140,8 @@ mod tests {
     #[test]
     fn an_instruction_belongs_to_the_function_around_it() {
         let all = functions();
-        let name = |section, offset| all.at(section, offset).map(Function::name).unwrap_or_default();
+        let name =
+            |section, offset| all.at(section, offset).map(Function::name).unwrap_or_default();
         assert_eq!(name(0, 0), "first");
         assert_eq!(name(0, 8), "first");
         assert_eq!(name(0, 17), "alias_a");
@@ -166,7 +170,10 @@ mod tests {
             all.add(0, 0, 1, symbol, true, true);
             all.at(0, 0).unwrap().name()
         };
-        assert_eq!(name("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"), "core::fmt::Write::write_fmt");
+        assert_eq!(
+            name("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"),
+            "core::fmt::Write::write_fmt"
+        );
         assert_eq!(
             name("_ZNSt6vectorIiSaIiEE9push_backERKi"),
             "std::vector<int, std::allocator<int> >::push_back(int const&)"
@@ -174,8 +181,8 @@ mod tests {
         assert_eq!(name("_ZN3foo3barEv"), "foo::bar()");
         // Types to a demangler, and functions in C.
         let types = [
-            "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "l", "m", "n", "o", "s", "t", "v", "w", "x",
-            "y", "z",
+            "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "l", "m", "n", "o", "s", "t", "v",
+            "w", "x", "y", "z",
         ];
         for own in types.into_iter().chain([
             "pmem_flush",

@@ -88,7 +88,12 @@ impl<'a> Image<'a> {
                 continue;
             }
             let (name, bytes) = (section.name()?.to_owned(), section.data()?);
-            sections.push(Section { name, address: section.address(), bytes, number: section.index().0 });
+            sections.push(Section {
+                name,
+                address: section.address(),
+                bytes,
+                number: section.index().0,
+            });
         }
         Ok(Self { file, bits, sections })
     }
@@ -113,12 +118,16 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The code, cut at every symbol, so that data between functions does not hide where the next one begins. What a
-    /// symbol says to be data is left out.
+    /// The code, cut at every symbol, so that data between functions does not hide where the next
+    /// one begins. What a symbol says to be data is left out.
     pub fn pieces(&self) -> Vec<Piece> {
-        // Where the code is cut, and whether what follows is data. Where several symbols stand, a function decides.
-        let mut cuts: Vec<BTreeMap<usize, bool>> =
-            self.sections.iter().map(|section| BTreeMap::from([(section.bytes.len(), false)])).collect();
+        // Where the code is cut, and whether what follows is data. Where several symbols stand, a
+        // function decides.
+        let mut cuts: Vec<BTreeMap<usize, bool>> = self
+            .sections
+            .iter()
+            .map(|section| BTreeMap::from([(section.bytes.len(), false)]))
+            .collect();
         self.each_symbol(|section, offset, symbol| {
             let is_data = symbol.kind() == SymbolKind::Data;
             *cuts[section].entry(offset).or_insert(is_data) &= is_data;
@@ -128,7 +137,11 @@ impl<'a> Image<'a> {
             cuts.entry(0).or_insert(false);
             let ends = cuts.keys().skip(1);
             let code = cuts.iter().zip(ends).filter(|((_, is_data), _)| !**is_data);
-            pieces.extend(code.map(|((start, _), end)| Piece { section, start: *start, end: *end }));
+            pieces.extend(code.map(|((start, _), end)| Piece {
+                section,
+                start: *start,
+                end: *end,
+            }));
         }
         pieces
     }
@@ -176,7 +189,8 @@ impl<'a> Image<'a> {
         bodies
     }
 
-    // Functions as tables for unwinding have them, which stripping leaves: section, offset, size and address.
+    // Functions as tables for unwinding have them, which stripping leaves: section, offset, size
+    // and address.
     fn unwound(&self) -> Vec<(usize, usize, u64, u64)> {
         let mut found = Vec::new();
         self.each_unwound(|address, size, _| {
@@ -190,9 +204,13 @@ impl<'a> Image<'a> {
     // Each with its address, its size and whether exceptions may land in it.
     fn each_unwound(&self, mut visit: impl FnMut(u64, u64, bool)) {
         // Of object files, they hold addresses only once they are linked.
-        let table =
-            self.file.section_by_name(".eh_frame").filter(|_| self.file.kind() != ObjectKind::Relocatable);
-        let Some((table, data)) = table.and_then(|table| Some((table.address(), table.data().ok()?))) else {
+        let table = self
+            .file
+            .section_by_name(".eh_frame")
+            .filter(|_| self.file.kind() != ObjectKind::Relocatable);
+        let Some((table, data)) =
+            table.and_then(|table| Some((table.address(), table.data().ok()?)))
+        else {
             return;
         };
         let mut frames = EhFrame::new(data, LittleEndian);
@@ -202,7 +220,8 @@ impl<'a> Image<'a> {
         // What is damaged ends it.
         while let Ok(Some(entry)) = entries.next() {
             let CieOrFde::Fde(part) = entry else { continue };
-            let Ok(function) = part.parse(|_, bases, offset| frames.cie_from_offset(bases, offset)) else {
+            let Ok(function) = part.parse(|_, bases, offset| frames.cie_from_offset(bases, offset))
+            else {
                 continue;
             };
             visit(function.initial_address(), function.len(), function.lsda().is_some());
@@ -224,8 +243,12 @@ impl<'a> Image<'a> {
         self.sections[section].bytes.get(start..start.checked_add(length)?)
     }
 
-    // Named symbols within code, with their section and offset: of the symbol table, or else of the dynamic one.
-    fn each_symbol<'s>(&'s self, mut visit: impl FnMut(usize, usize, &object::read::Symbol<'a, 's>)) {
+    // Named symbols within code, with their section and offset: of the symbol table, or else of the
+    // dynamic one.
+    fn each_symbol<'s>(
+        &'s self,
+        mut visit: impl FnMut(usize, usize, &object::read::Symbol<'a, 's>),
+    ) {
         let has_table = self.file.symbols().next().is_some();
         let own = has_table.then(|| self.file.symbols());
         let dynamic = (!has_table).then(|| self.file.dynamic_symbols());
@@ -236,7 +259,8 @@ impl<'a> Image<'a> {
                 continue;
             }
             let Some(number) = symbol.section_index() else { continue };
-            let Some(section) = self.sections.iter().position(|section| section.number == number.0) else {
+            let Some(section) = self.sections.iter().position(|section| section.number == number.0)
+            else {
                 continue;
             };
             let offset = symbol.address().wrapping_sub(self.sections[section].address);

@@ -1,6 +1,7 @@
-//! What stands in the code of ELF files for x86: which instruction does what for durability ([`Operation`]), where
-//! functions are ([`Image`], [`Functions`]), what their instructions need of a processor ([`needs`]), and which of them
-//! a program chooses from when it runs ([`choices`]). Nothing is run.
+//! What stands in the code of ELF files for x86: which instruction does what for durability
+//! ([`Operation`]), where functions are ([`Image`], [`Functions`]), what their instructions need of
+//! a processor ([`needs`]), and which of them a program chooses from when it runs ([`choices`]).
+//! Nothing is run.
 
 #![deny(unsafe_code)]
 

@@ -18,11 +18,11 @@ pub enum Operation {
     Mfence,
     /// `lfence`: orders loads, and no stores.
     Lfence,
-    /// A store past the caches: `movnti`, `movntdq` and their kin, `maskmovdqu`, and the direct stores `movdiri` and
-    /// `movdir64b`.
+    /// A store past the caches: `movnti`, `movntdq` and their kin, `maskmovdqu`, and the direct
+    /// stores `movdiri` and `movdir64b`.
     NonTemporal,
-    /// An instruction with a lock prefix, or `xchg` with memory, which locks without one (Intel SDM volume 3A,
-    /// section 8.1.2.1).
+    /// An instruction with a lock prefix, or `xchg` with memory, which locks without one (Intel SDM
+    /// volume 3A, section 8.1.2.1).
     Locked,
 }
 
@@ -66,9 +66,13 @@ impl Operation {
             M::Sfence => Self::Sfence,
             M::Mfence => Self::Mfence,
             M::Lfence => Self::Lfence,
-            M::Movnti | M::Movntq | M::Movntdq | M::Movntps | M::Movntpd | M::Movntss | M::Movntsd => {
-                Self::NonTemporal
-            }
+            M::Movnti
+            | M::Movntq
+            | M::Movntdq
+            | M::Movntps
+            | M::Movntpd
+            | M::Movntss
+            | M::Movntsd => Self::NonTemporal,
             M::Vmovntdq | M::Vmovntps | M::Vmovntpd => Self::NonTemporal,
             M::Maskmovq | M::Maskmovdqu | M::Vmaskmovdqu => Self::NonTemporal,
             M::Movdiri | M::Movdir64b => Self::NonTemporal,
@@ -77,8 +81,8 @@ impl Operation {
         })
     }
 
-    /// Whether it has to do with durability even where nothing is shared between threads: all but locked instructions
-    /// and `lfence`, which compilers emit for other reasons.
+    /// Whether it has to do with durability even where nothing is shared between threads: all but
+    /// locked instructions and `lfence`, which compilers emit for other reasons.
     pub const fn is_for_durability(self) -> bool {
         !matches!(self, Self::Locked | Self::Lfence)
     }
@@ -105,7 +109,8 @@ impl Serialize for Operation {
     }
 }
 
-// With any other, the prefix is an error (Intel SDM volume 2A, "LOCK"). Such are found where data is read as code.
+// With any other, the prefix is an error (Intel SDM volume 2A, "LOCK"). Such are found where data
+// is read as code.
 fn can_be_locked(instruction: &Instruction) -> bool {
     use Mnemonic as M;
     let takes_it = matches!(

@@ -1,4 +1,5 @@
-//! Addresses of functions that lie in a file's data, and the functions that choose what a symbol stands for.
+//! Addresses of functions that lie in a file's data, and the functions that choose what a symbol
+//! stands for.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +20,15 @@ impl Image<'_> {
         self.file.kind() == ObjectKind::Executable
     }
 
-    /// The addresses of IFUNC resolvers, with the symbol that each chooses for; of a symbol that was stripped, nothing.
+    /// The addresses of IFUNC resolvers, with the symbol that each chooses for; of a symbol that
+    /// was stripped, nothing.
     pub fn resolvers(&self) -> BTreeMap<u64, Option<String>> {
         let mut found: BTreeMap<u64, Option<String>> = BTreeMap::new();
         for (_, relocation) in self.file.dynamic_relocations().into_iter().flatten() {
-            if matches!(relocation.flags(), RelocationFlags::Elf { r_type: elf::R_X86_64_IRELATIVE }) {
+            if matches!(
+                relocation.flags(),
+                RelocationFlags::Elf { r_type: elf::R_X86_64_IRELATIVE }
+            ) {
                 found.entry(relocation.addend() as u64).or_default();
             }
         }
@@ -61,7 +66,8 @@ impl Image<'_> {
             let base = match (r_type, relocation.target()) {
                 (elf::R_X86_64_RELATIVE, _) => Some(0),
                 (elf::R_X86_64_64 | elf::R_X86_64_GLOB_DAT, RelocationTarget::Symbol(index)) => {
-                    let symbol = symbols.as_ref().and_then(|table| table.symbol_by_index(index).ok());
+                    let symbol =
+                        symbols.as_ref().and_then(|table| table.symbol_by_index(index).ok());
                     symbol.map(|symbol| symbol.address())
                 }
                 _ => None,
@@ -87,7 +93,9 @@ impl Image<'_> {
     pub fn data_name(&self, address: u64) -> Option<String> {
         let holds = |symbol: &object::read::Symbol| {
             symbol.kind() == object::SymbolKind::Data
-                && address.checked_sub(symbol.address()).is_some_and(|offset| offset < symbol.size().max(1))
+                && address
+                    .checked_sub(symbol.address())
+                    .is_some_and(|offset| offset < symbol.size().max(1))
         };
         let mut symbols = self.file.symbols().chain(self.file.dynamic_symbols());
         let symbol = symbols.find(|symbol| holds(symbol))?;

@@ -31,8 +31,9 @@ struct Step {
     may_fence: bool,
 }
 
-/// How many non-temporal stores of a function have no fence on any path from them out of it. The code begins at
-/// `address`. What it calls has a fence if that function has one anywhere, or is not known.
+/// How many non-temporal stores of a function have no fence on any path from them out of it. The
+/// code begins at `address`. What it calls has a fence if that function has one anywhere, or is not
+/// known.
 pub fn unfenced(code: &[u8], address: u64, bits: u32, known: &Known) -> u64 {
     if code.len() > LONGEST {
         return 0;
@@ -58,11 +59,12 @@ fn step(instruction: &Instruction, range: &std::ops::Range<u64>, known: &Known) 
     let may_fence = |target: u64| {
         !known.is_linked || !known.functions.contains(&target) || known.with_fence.contains(&target)
     };
-    let jump = |step: &mut Step| match range.contains(&target) && (known.is_linked || target != behind) {
-        true => step.next.push(target),
-        // To another function, or not known before the file is linked.
-        false => (step.leaves, step.may_fence) = (true, may_fence(target)),
-    };
+    let jump =
+        |step: &mut Step| match range.contains(&target) && (known.is_linked || target != behind) {
+            true => step.next.push(target),
+            // To another function, or not known before the file is linked.
+            false => (step.leaves, step.may_fence) = (true, may_fence(target)),
+        };
     match instruction.flow_control() {
         FlowControl::Next => step.next.push(behind),
         FlowControl::UnconditionalBranch => jump(&mut step),

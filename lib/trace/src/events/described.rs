@@ -22,7 +22,8 @@ pub struct TracedFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Medium {
-    /// The page cache lies between: `msync` and related calls make stores durable, flushes of lines do not.
+    /// The page cache lies between: `msync` and related calls make stores durable, flushes of lines
+    /// do not.
     PageCache,
     /// It is mapped directly (DAX): flushes and fences make stores durable.
     Dax,
@@ -58,13 +59,15 @@ pub struct Thread {
 pub struct Module {
     /// Its path, as nearly as text can give it.
     pub path: String,
-    /// The GNU build ID, in hexadecimal digits; absent where the file has none, or could not be read.
+    /// The GNU build ID, in hexadecimal digits; absent where the file has none, or could not be
+    /// read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
 }
 
-/// Flushes and fences of a program file or library that were not recorded wherever they were executed: they have no
-/// function's name or unwind table around them, and stand between bytes that are no code.
+/// Flushes and fences of a program file or library that were not recorded wherever they were
+/// executed: they have no function's name or unwind table around them, and stand between bytes that
+/// are no code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unseen {
     /// Its path, as nearly as text can give it.
@@ -80,7 +83,8 @@ pub struct Unseen {
 pub struct Site {
     /// Its number, greater than 0.
     pub id: u32,
-    /// The path of the file that it lies in; for code that is in no file, a name in square brackets.
+    /// The path of the file that it lies in; for code that is in no file, a name in square
+    /// brackets.
     pub module: String,
     /// Its address, as addresses in that file go.
     pub address: u64,
@@ -100,7 +104,8 @@ pub struct Callers {
 /// A call that had not returned yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// The path of the file that it lies in; for code that is in no file, a name in square brackets.
+    /// The path of the file that it lies in; for code that is in no file, a name in square
+    /// brackets.
     pub module: String,
     /// The address that it returns to, as addresses in that file go: behind the call.
     pub address: u64,
@@ -109,7 +114,8 @@ pub struct Frame {
 /// What is known of a place in code.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Location {
-    /// The path of the file that it lies in; for code that is in no file, a name in square brackets.
+    /// The path of the file that it lies in; for code that is in no file, a name in square
+    /// brackets.
     pub module: String,
     /// Its address, as addresses in that file go.
     pub address: u64,
@@ -133,8 +139,8 @@ impl Location {
     }
 }
 
-/// Such as `node_insert+0x1f (btree.c:120)`, or `libpmem.so.1+0x1234` where nothing more is known. What was inlined is
-/// named first: `flush in node_insert+0x1f (flush.h:12)`.
+/// Such as `node_insert+0x1f (btree.c:120)`, or `libpmem.so.1+0x1234` where nothing more is known.
+/// What was inlined is named first: `flush in node_insert+0x1f (flush.h:12)`.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, &format!("+{:#x}", self.offset))
@@ -155,7 +161,9 @@ impl Location {
         let module = last(&self.module);
         let Some(function) = &self.function else {
             write!(f, "{module}+{:#x}", self.address)?;
-            return self.source().map_or(Ok(()), |(file, line)| write!(f, " ({}:{line})", last(file)));
+            return self
+                .source()
+                .map_or(Ok(()), |(file, line)| write!(f, " ({}:{line})", last(file)));
         };
         if let Some(inlined) = self.inlined.as_ref().filter(|inlined| *inlined != function) {
             write!(f, "{inlined} in ")?;

@@ -6,7 +6,9 @@ use std::ops::Range;
 
 use ringfence_persist::Flush;
 
-pub use described::{Callers, Ended, Frame, Location, Medium, Module, Site, Thread, TracedFile, Unseen};
+pub use described::{
+    Callers, Ended, Frame, Location, Medium, Module, Site, Thread, TracedFile, Unseen,
+};
 
 /// Bytes of a line: what a flush writes back.
 pub const LINE: u64 = 64;
@@ -26,8 +28,8 @@ pub struct Place {
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Greater than that of every event before it. Events that touch the same line are in the order in which they took
-    /// effect; those of one thread are in its program's order.
+    /// Greater than that of every event before it. Events that touch the same line are in the order
+    /// in which they took effect; those of one thread are in its program's order.
     pub sequence: u64,
     /// Which thread did it ([`Thread::id`]).
     pub thread: u32,
@@ -76,22 +78,23 @@ pub enum Action {
     Mfence,
     /// An instruction with a lock prefix, or `xchg` with memory.
     Locked {
-        /// What it stored, and where; `None` where that was outside of the files, or it stored nothing.
+        /// What it stored, and where; `None` where that was outside of the files, or it stored
+        /// nothing.
         stores: Option<(Place, Vec<u8>)>,
     },
-    /// `msync` of a part of a file, or `fsync`, `fdatasync`, `syncfs` or `sync` of all of it: only those that succeeded
-    /// and waited for the medium, so none with `MS_ASYNC`.
+    /// `msync` of a part of a file, or `fsync`, `fdatasync`, `syncfs` or `sync` of all of it: only
+    /// those that succeeded and waited for the medium, so none with `MS_ASYNC`.
     Msync {
         /// Its first byte.
         at: Place,
         /// Bytes that it asked for; more than a file can have where that is all of them.
         size: u64,
-        /// The last event before the call began: what came later, while it ran, it need not cover. `None` where that
-        /// is not known, and it is taken to cover all that came before it ended.
+        /// The last event before the call began: what came later, while it ran, it need not cover.
+        /// `None` where that is not known, and it is taken to cover all that came before it ended.
         began: Option<u64>,
     },
-    /// `sync_file_range` of a part of a file. It makes nothing durable: neither does it flush the device's cache, nor
-    /// does it write what the file system needs to find the data.
+    /// `sync_file_range` of a part of a file. It makes nothing durable: neither does it flush the
+    /// device's cache, nor does it write what the file system needs to find the data.
     SyncRange {
         /// Its first byte.
         at: Place,
@@ -116,7 +119,8 @@ pub enum Action {
         /// Bytes.
         size: u64,
     },
-    /// The kernel wrote to the file: by `write` and its kin, or because a mapped buffer was handed to `read`.
+    /// The kernel wrote to the file: by `write` and its kin, or because a mapped buffer was handed
+    /// to `read`.
     Write {
         /// Where the first byte went.
         at: Place,
@@ -158,9 +162,9 @@ impl Action {
         }
     }
 
-    /// The bytes of a file that it makes durable as a whole, or ends: by `msync`, whose parts of pages are pages, and by
-    /// making the file shorter. A line of which something stays is not among them. It need not cover what came behind
-    /// the event [`Action::began`].
+    /// The bytes of a file that it makes durable as a whole, or ends: by `msync`, whose parts of
+    /// pages are pages, and by making the file shorter. A line of which something stays is not
+    /// among them. It need not cover what came behind the event [`Action::began`].
     pub fn settles(&self) -> Option<(u32, Range<u64>)> {
         match self {
             Self::Msync { at, size, .. } => {
@@ -185,9 +189,9 @@ impl Action {
     /// The bytes that it changed in the file, and where.
     pub fn stores(&self) -> Option<(Place, &[u8])> {
         match self {
-            Self::Store { at, bytes } | Self::NonTemporal { at, bytes } | Self::Write { at, bytes } => {
-                Some((*at, bytes))
-            }
+            Self::Store { at, bytes }
+            | Self::NonTemporal { at, bytes }
+            | Self::Write { at, bytes } => Some((*at, bytes)),
             Self::Locked { stores } => stores.as_ref().map(|(at, bytes)| (*at, &bytes[..])),
             Self::Load { .. } | Self::Flush { .. } | Self::Sfence | Self::Mfence => None,
             Self::Msync { .. } | Self::SyncRange { .. } | Self::Truncate { .. } => None,

@@ -38,6 +38,7 @@ impl Again {
         command.args(&self.command[1..]).envs(self.environment.iter().cloned());
         command.current_dir(self.directory.as_deref().unwrap_or(Path::new(".")));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        process::run(command, &copies).map_err(|source| RecordError::of_start(program, &copies, source))
+        process::run(command, &copies)
+            .map_err(|source| RecordError::of_start(program, &copies, source))
     }
 }

@@ -1,5 +1,6 @@
-//! Which instructions of a program file have to be seen although no access to a file's memory gives them away:
-//! fences, locked instructions, and flushes where loads are not recorded. And where a jump may replace them.
+//! Which instructions of a program file have to be seen although no access to a file's memory gives
+//! them away: fences, locked instructions, and flushes where loads are not recorded. And where a
+//! jump may replace them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -89,10 +90,10 @@ impl Analysis {
         Ok(analysis)
     }
 
-    // What neither symbols nor unwind tables name: code of files that have neither, or data between functions. It is
-    // code if all of it decodes. Data seldom does, and next to never with one of the few encodings of a flush or fence
-    // in it. A lock prefix is one byte, which data have more often, so locked instructions also want a call that leads
-    // to code.
+    // What neither symbols nor unwind tables name: code of files that have neither, or data between
+    // functions. It is code if all of it decodes. Data seldom does, and next to never with one of
+    // the few encodings of a flush or fence in it. A lock prefix is one byte, which data have more
+    // often, so locked instructions also want a call that leads to code.
     fn gap(&mut self, bytes: &[u8], start: u64, bodies: &[Body]) {
         let all = decoded(bytes, start);
         if !all.iter().any(is_wanted) {
@@ -102,7 +103,8 @@ impl Analysis {
         let leads_to_code = |one: &Instruction| {
             let to = one.near_branch_target();
             one.flow_control() == FlowControl::Call
-                && (body_at(bodies, to).is_some() || all.binary_search_by_key(&to, Instruction::ip).is_ok())
+                && (body_at(bodies, to).is_some()
+                    || all.binary_search_by_key(&to, Instruction::ip).is_ok())
         };
         let calls = is_valid && all.iter().any(leads_to_code);
         for one in all.iter().filter(|one| is_wanted(one)) {
@@ -125,7 +127,13 @@ impl Analysis {
     ) {
         let from = (instruction.ip() - start) as usize;
         let bytes = code[from..from + instruction.len()].to_vec();
-        self.candidates.push(Candidate { instruction: *instruction, displaced, chained, can_jump, bytes });
+        self.candidates.push(Candidate {
+            instruction: *instruction,
+            displaced,
+            chained,
+            can_jump,
+            bytes,
+        });
     }
 
     // A function: read from its first instruction to its last.
@@ -135,12 +143,17 @@ impl Analysis {
             all.iter().filter(|one| is_wanted(one)).for_each(|one| self.unseen.add(one));
             return;
         }
-        let jumps_anywhere = all.iter().any(|one| one.flow_control() == FlowControl::IndirectBranch);
+        let jumps_anywhere =
+            all.iter().any(|one| one.flow_control() == FlowControl::IndirectBranch);
         // From the last to the first: one may go on with the stub of the next.
         let mut jumps = BTreeMap::new();
         for (number, one) in all.iter().enumerate().rev().filter(|(_, one)| is_wanted(one)) {
             let is_alone = jumps_anywhere || lands;
-            let room = if is_alone { None } else { room(&all[number..], |at| targets.contains(&at), &jumps) };
+            let room = if is_alone {
+                None
+            } else {
+                room(&all[number..], |at| targets.contains(&at), &jumps)
+            };
             let can_jump = one.len() >= JUMP || room.is_some();
             if can_jump {
                 let jump = Jump { entry: one.ip(), displaced: Vec::new(), on: None, length: JUMP };
@@ -155,8 +168,9 @@ impl Analysis {
         body_at(&self.bodies, address)
     }
 
-    /// The instructions behind the one at `pc` that make room for a jump, and where their stub goes on if not behind
-    /// them. `code` is that of the function that the file has at `body`, and that lies at `start`.
+    /// The instructions behind the one at `pc` that make room for a jump, and where their stub goes
+    /// on if not behind them. `code` is that of the function that the file has at `body`, and that
+    /// lies at `start`.
     pub(super) fn displaced(
         &self,
         code: &[u8],
@@ -170,9 +184,9 @@ impl Analysis {
         let is_plain = |one: &Instruction| {
             one.code() != Code::INVALID && one.flow_control() != FlowControl::IndirectBranch
         };
-        all.iter()
-            .all(is_plain)
-            .then(|| room(&all[number..], |at| self.targets.contains(&at.wrapping_sub(shift)), jumps))?
+        all.iter().all(is_plain).then(|| {
+            room(&all[number..], |at| self.targets.contains(&at.wrapping_sub(shift)), jumps)
+        })?
     }
 
     /// The address in the file of what lies at an offset of it.
@@ -188,8 +202,8 @@ impl Analysis {
     }
 }
 
-// What stands behind the first instruction, until there is room for a jump. It may end in an instruction that was
-// replaced by a jump itself, whose stub comes next then.
+// What stands behind the first instruction, until there is room for a jump. It may end in an
+// instruction that was replaced by a jump itself, whose stub comes next then.
 fn room(
     all: &[Instruction],
     is_target: impl Fn(u64) -> bool,
@@ -216,7 +230,8 @@ fn room(
 }
 
 fn slice<'a>(section: &crate::code::Section<'a>, from: u64, to: u64) -> &'a [u8] {
-    let at = |address: u64| (address.saturating_sub(section.address) as usize).min(section.bytes.len());
+    let at =
+        |address: u64| (address.saturating_sub(section.address) as usize).min(section.bytes.len());
     &section.bytes[at(from)..at(to).max(at(from))]
 }
 
@@ -243,7 +258,8 @@ fn branch_targets(image: &Image) -> HashSet<u64> {
     let mut targets = HashSet::new();
     let mut instruction = Instruction::default();
     for section in &image.sections {
-        let mut decoder = Decoder::with_ip(64, section.bytes, section.address, DecoderOptions::NONE);
+        let mut decoder =
+            Decoder::with_ip(64, section.bytes, section.address, DecoderOptions::NONE);
         while decoder.can_decode() {
             decoder.decode_out(&mut instruction);
             if matches!(instruction.op0_kind(), OpKind::NearBranch64) {

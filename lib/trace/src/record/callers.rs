@@ -9,7 +9,9 @@ impl Service<'_> {
     /// The rule for code of a process.
     pub(super) fn frame(&mut self, thread: u32, pc: u64) -> [u64; 4] {
         let origin = self.space(thread).map_or(pc, |space| space.origin(pc));
-        let rule = self.in_file(thread, origin).map(|(analysis, address)| analysis.unwinding.rule(address));
+        let rule = self
+            .in_file(thread, origin)
+            .map(|(analysis, address)| analysis.unwinding.rule(address));
         rule.unwrap_or([frame::LAST, 0, 0, 0])
     }
 

@@ -26,7 +26,8 @@ impl Copies {
         for (number, file) in files.iter().enumerate().filter(|(_, file)| file.exists()) {
             let copy = folder.join(number.to_string());
             copy_all(file, &copy)?;
-            let name = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other);
+            let name =
+                |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other);
             copies.mounts.push((name(&fs::canonicalize(copy)?)?, name(&fs::canonicalize(file)?)?));
         }
         Ok(copies)
@@ -54,7 +55,10 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
             let entry = entry?;
             let kind = entry.file_type()?;
             if kind.is_symlink() {
-                std::os::unix::fs::symlink(fs::read_link(entry.path())?, to.join(entry.file_name()))?;
+                std::os::unix::fs::symlink(
+                    fs::read_link(entry.path())?,
+                    to.join(entry.file_name()),
+                )?;
             } else {
                 copy_all(&entry.path(), &to.join(entry.file_name()))?;
             }

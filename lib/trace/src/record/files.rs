@@ -38,9 +38,16 @@ impl Service<'_> {
         self.files.push(identity);
         let id = number as u32;
         let medium = medium::of(&path, Path::new(&link));
-        self.writer.file(TracedFile { id, path: path.display().to_string(), size: about.len(), medium })?;
-        let unread =
-            |source| RecordError::Process { what: format!("{} cannot be read", path.display()), source };
+        self.writer.file(TracedFile {
+            id,
+            path: path.display().to_string(),
+            size: about.len(),
+            medium,
+        })?;
+        let unread = |source| RecordError::Process {
+            what: format!("{} cannot be read", path.display()),
+            source,
+        };
         image(self.writer, id, &File::open(&link).map_err(unread)?).map_err(unread)?;
         self.memory.add_file(identity);
         Ok(number as u64 + 1)
@@ -77,13 +84,18 @@ mod tests {
         file.write_all_at(&[8], size - 1).unwrap();
         let trace = folder.path().join("trace");
         let mut writer = Writer::create(&trace, About::default()).unwrap();
-        writer.file(TracedFile { id: 0, path: path.display().to_string(), size, medium: None }).unwrap();
+        writer
+            .file(TracedFile { id: 0, path: path.display().to_string(), size, medium: None })
+            .unwrap();
         image(&mut writer, 0, &File::open(&path).unwrap()).unwrap();
         writer.finish(Ended::Exited(0)).unwrap();
         let pages: Vec<(Place, Vec<u8>)> =
             Reader::open(&trace).unwrap().images().map(|page| page.unwrap()).collect();
         let at = |offset| Place { file: 0, offset };
-        assert_eq!(pages.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [at(middle), at(size - 4096)]);
+        assert_eq!(
+            pages.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
+            [at(middle), at(size - 4096)]
+        );
         assert_eq!((pages[0].1[99], pages[0].1[100], pages[1].1[4095]), (7, 0, 8));
     }
 }

@@ -1,8 +1,10 @@
-//! Instructions that access a file often: a jump to their stub takes their place, where there is room.
+//! Instructions that access a file often: a jump to their stub takes their place, where there is
+//! room.
 //!
-//! While other threads may run the same code, three steps keep each of them from seeing half a jump: a breakpoint for
-//! the first byte, then the others, then the first; between them, the process makes every thread see what is there
-//! (Intel SDM volume 3A, section 9.1.3, "Handling self- and cross-modifying code").
+//! While other threads may run the same code, three steps keep each of them from seeing half a
+//! jump: a breakpoint for the first byte, then the others, then the first; between them, the
+//! process makes every thread see what is there (Intel SDM volume 3A, section 9.1.3, "Handling
+//! self- and cross-modifying code").
 
 use iced_x86::{Instruction, InstructionInfoFactory};
 use ringfence_trace_runtime::layout;
@@ -19,7 +21,13 @@ impl Service<'_> {
             .map_or((0, None), |(answer, site)| (answer, Some(site)))
     }
 
-    fn replace_hot(&mut self, thread: u32, pc: u64, is_shared: bool, id: u32) -> Option<(u64, layout::Site)> {
+    fn replace_hot(
+        &mut self,
+        thread: u32,
+        pc: u64,
+        is_shared: bool,
+        id: u32,
+    ) -> Option<(u64, layout::Site)> {
         let space = self.space(thread)?;
         let bytes = space.code(pc, 15);
         let (instruction, mut site) = site::decode(&bytes, pc, &mut InstructionInfoFactory::new());
@@ -43,15 +51,22 @@ impl Service<'_> {
         let own = instruction.len() + displaced.iter().map(Instruction::len).sum::<usize>();
         let length = old.map_or(own.max(JUMP), |jump| jump.length);
         let space = self.space(thread)?;
-        // Where the stub goes on with that of the next instruction, that one's bytes are the jump's, too.
+        // Where the stub goes on with that of the next instruction, that one's bytes are the
+        // jump's, too.
         if space.is_replaced(pc, own as u64) {
             return None;
         }
         let at = space.room(pc, layout::MOST_STUB)?;
         site.id = id;
-        let parts =
-            Parts { site: &site, instruction: &instruction, displaced: &displaced, on, guarded: true };
-        let made = stub::assemble(&parts, at).filter(|made| made.code.len() as u64 <= layout::MOST_STUB)?;
+        let parts = Parts {
+            site: &site,
+            instruction: &instruction,
+            displaced: &displaced,
+            on,
+            guarded: true,
+        };
+        let made = stub::assemble(&parts, at)
+            .filter(|made| made.code.len() as u64 <= layout::MOST_STUB)?;
         let jump = stub::jump_bytes(pc, stub::entry(at), length)?;
         space.write(at, &made.code).ok()?;
         space.add_copies(made.copies);

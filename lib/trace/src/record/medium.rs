@@ -11,9 +11,10 @@ use crate::events::Medium;
 // File systems in memory, from linux/magic.h: tmpfs, ramfs and hugetlbfs.
 const IN_MEMORY: [u64; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
 
-/// Of the file that a path names here. Where the program works on a copy in its own mount namespace, that is the file
-/// that the copy stands for. `open` is what the program opened; it counts where the path names nothing here, unless it
-/// lies in a copy of a folder that is stored on another device.
+/// Of the file that a path names here. Where the program works on a copy in its own mount
+/// namespace, that is the file that the copy stands for. `open` is what the program opened; it
+/// counts where the path names nothing here, unless it lies in a copy of a folder that is stored on
+/// another device.
 pub(super) fn of(path: &Path, open: &Path) -> Option<Medium> {
     let file = if path.exists() { path } else { open };
     let about = fs::metadata(file).ok()?;
@@ -22,7 +23,8 @@ pub(super) fn of(path: &Path, open: &Path) -> Option<Medium> {
         return Some(Medium::Dax);
     }
     let device = |path: &Path| fs::metadata(path).ok().map(|about| about.dev());
-    if file == open && path.ancestors().find_map(device).is_some_and(|folder| folder != about.dev()) {
+    if file == open && path.ancestors().find_map(device).is_some_and(|folder| folder != about.dev())
+    {
         return None;
     }
     if IN_MEMORY.contains(&(statfs(file).ok()?.f_type as u64 & 0xffff_ffff)) {

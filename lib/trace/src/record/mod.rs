@@ -1,13 +1,14 @@
 //! Recording: what a program does to the files that it maps, as it runs.
 //!
-//! The mapping of a recorded file gets no rights to store (and none at all where loads are recorded, too). An access
-//! then fails, a handler of ours finds out which instruction it was, and executes a copy of it, whose address is that
-//! of a second mapping of the same file: its alias. Fences, locked instructions and flushes need no such rights. They
-//! are found in the code of the program and its libraries, and replaced by jumps or breakpoints before they run.
+//! The mapping of a recorded file gets no rights to store (and none at all where loads are
+//! recorded, too). An access then fails, a handler of ours finds out which instruction it was, and
+//! executes a copy of it, whose address is that of a second mapping of the same file: its alias.
+//! Fences, locked instructions and flushes need no such rights. They are found in the code of the
+//! program and its libraries, and replaced by jumps or breakpoints before they run.
 //!
-//! The handler and all that goes with it is a small executable of its own (`ringfence-trace-runtime`), which is mapped
-//! into the process before its first instruction. This part decodes and assembles for it, keeps the events, and knows
-//! files.
+//! The handler and all that goes with it is a small executable of its own
+//! (`ringfence-trace-runtime`), which is mapped into the process before its first instruction. This
+//! part decodes and assembles for it, keeps the events, and knows files.
 
 mod again;
 mod analysis;
@@ -51,8 +52,8 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// Files, or folders of which every file is meant. They need not exist yet.
     pub files: Vec<PathBuf>,
-    /// Where copies of the files are to lie while the program uses them in the files' places; `None` has it use the
-    /// files themselves. What is not there yet is made anew in either case.
+    /// Where copies of the files are to lie while the program uses them in the files' places;
+    /// `None` has it use the files themselves. What is not there yet is made anew in either case.
     pub copies: Option<PathBuf>,
     /// Whether loads are recorded, too, which makes each of them as slow as a store.
     pub loads: bool,
@@ -89,7 +90,9 @@ pub enum RecordError {
         source: io::Error,
     },
     /// A copy could not be mounted over a file.
-    #[error("copies cannot be mounted over the files: {source}; copy them yourself, and record in place")]
+    #[error(
+        "copies cannot be mounted over the files: {source}; copy them yourself, and record in place"
+    )]
     Mount {
         /// Why.
         source: io::Error,

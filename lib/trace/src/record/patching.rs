@@ -1,4 +1,5 @@
-//! Instructions that have to be seen whatever they access: replaced before the code that they stand in runs.
+//! Instructions that have to be seen whatever they access: replaced before the code that they stand
+//! in runs.
 
 use std::io;
 use std::rc::Rc;
@@ -36,8 +37,10 @@ impl Service<'_> {
         let (process, mappings) = (space.process, space.mappings().ok());
         let loads = self.options.loads;
         let (mut found, mut unseen) = (Vec::new(), Vec::new());
-        for mapping in
-            mappings.iter().flat_map(|all| all.iter()).filter(|one| one.inode != 0 && one.executable)
+        for mapping in mappings
+            .iter()
+            .flat_map(|all| all.iter())
+            .filter(|one| one.inode != 0 && one.executable)
         {
             if mapping.start >= start + length || mapping.end <= start {
                 continue;
@@ -46,14 +49,21 @@ impl Service<'_> {
             let module: Rc<str> = Rc::from(mapping.path.as_str());
             unseen.push((mapping.path.clone(), analysis.unseen));
             for candidate in &analysis.candidates {
-                let is_flush = matches!(Operation::of(&candidate.instruction), Some(Operation::Flush(_)));
+                let is_flush =
+                    matches!(Operation::of(&candidate.instruction), Some(Operation::Flush(_)));
                 let Some(offset) = analysis.offset(candidate.instruction.ip()) else { continue };
-                let Some(at) = offset.checked_sub(mapping.offset).map(|offset| mapping.start + offset) else {
+                let Some(at) =
+                    offset.checked_sub(mapping.offset).map(|offset| mapping.start + offset)
+                else {
                     continue;
                 };
                 // Where loads are recorded, so are flushes, as they need the same right.
                 if at + 15 < mapping.end && !(is_flush && loads) {
-                    found.push(Found { pc: at, candidate: candidate.clone(), module: Rc::clone(&module) });
+                    found.push(Found {
+                        pc: at,
+                        candidate: candidate.clone(),
+                        module: Rc::clone(&module),
+                    });
                 }
             }
         }
@@ -83,14 +93,17 @@ impl Service<'_> {
             if space.code(pc, bytes.len()) != *bytes {
                 continue;
             }
-            let id = self.add(Site { id: 0, module: module.to_string(), address, bytes: bytes.clone() });
+            let id =
+                self.add(Site { id: 0, module: module.to_string(), address, bytes: bytes.clone() });
             let (instruction, mut site) = site::decode(bytes, pc, &mut factory);
             site.id = id;
             let by = pc.wrapping_sub(address);
-            let displaced: Vec<Instruction> = candidate.displaced.iter().map(|one| moved(one, by)).collect();
+            let displaced: Vec<Instruction> =
+                candidate.displaced.iter().map(|one| moved(one, by)).collect();
             let Some(space) = self.space(thread) else { return 0 };
-            let chained =
-                candidate.chained.map(|next| space.jumps.get(&next.wrapping_add(by)).map(|jump| jump.entry));
+            let chained = candidate
+                .chained
+                .map(|next| space.jumps.get(&next.wrapping_add(by)).map(|jump| jump.entry));
             let room = match chained {
                 _ if !candidate.can_jump => None,
                 None => Some((displaced, None)),
@@ -138,8 +151,8 @@ struct Found {
     module: Rc<str>,
 }
 
-// Writes the stub of a site, and replaces the instruction: by a jump where there is room, with what is displaced by it
-// and where the stub goes on if not behind that.
+// Writes the stub of a site, and replaces the instruction: by a jump where there is room, with what
+// is displaced by it and where the stub goes on if not behind that.
 fn install(
     space: &mut Space,
     site: &mut layout::Site,

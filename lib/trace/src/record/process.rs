@@ -1,4 +1,5 @@
-//! Processes as their parent and tracer sees them: started, stopped, made to call the system, let go.
+//! Processes as their parent and tracer sees them: started, stopped, made to call the system, let
+//! go.
 
 // `ptrace` and `waitpid` have no safe wrapper among our libraries.
 #![allow(unsafe_code)]
@@ -51,11 +52,13 @@ fn check(result: i64) -> io::Result<i64> {
 
 // Libraries do not agree on the type of a request.
 fn ptrace(request: i64, process: i32, address: usize, data: usize) -> io::Result<i64> {
-    // SAFETY: no request used here writes to our memory, but `GETREGS` and `GETEVENTMSG`, to what they are given.
+    // SAFETY: no request used here writes to our memory, but `GETREGS` and `GETEVENTMSG`, to what
+    // they are given.
     check(unsafe { libc::syscall(libc::SYS_ptrace, request, process, address, data) })
 }
 
-/// Starts a command that stops before its program's first instruction. Its orphans become our children.
+/// Starts a command that stops before its program's first instruction. Its orphans become our
+/// children.
 pub(super) fn start(command: &[OsString], copies: Arc<Copies>) -> io::Result<Child> {
     rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
     let mut process = Command::new(&command[0]);
@@ -82,7 +85,8 @@ pub(super) fn start(command: &[OsString], copies: Arc<Copies>) -> io::Result<Chi
 pub struct Ran {
     /// How it ended.
     pub status: ExitStatus,
-    /// The processors' time of all of its processes that were waited for, in programs and in the kernel.
+    /// The processors' time of all of its processes that were waited for, in programs and in the
+    /// kernel.
     pub cpu: Duration,
 }
 
@@ -133,7 +137,9 @@ pub(super) fn change(process: i32) -> Option<Change> {
     } else {
         match status >> 16 {
             libc::PTRACE_EVENT_EXEC => Change::Executed,
-            libc::PTRACE_EVENT_STOP if libc::WSTOPSIG(status) == libc::SIGTRAP => Change::Interrupted,
+            libc::PTRACE_EVENT_STOP if libc::WSTOPSIG(status) == libc::SIGTRAP => {
+                Change::Interrupted
+            }
             libc::PTRACE_EVENT_STOP => Change::Halted,
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
                 Change::Made(message(process))
@@ -149,7 +155,8 @@ pub(super) fn watch_for_exec(thread: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_SEIZE as i64, thread, 0, libc::PTRACE_O_TRACEEXEC as usize).map(drop)
 }
 
-/// Has a stopped process stop where it executes another program, and whatever it starts, too. It ends with us.
+/// Has a stopped process stop where it executes another program, and whatever it starts, too. It
+/// ends with us.
 pub(super) fn follow(process: i32) -> io::Result<()> {
     let options = libc::PTRACE_O_EXITKILL
         | libc::PTRACE_O_TRACEEXEC
@@ -177,8 +184,8 @@ pub(super) fn interrupt(thread: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_INTERRUPT as i64, thread, 0, 0).map(drop)
 }
 
-/// Takes a process that was stopped within `execve` to the end of that call: before, the call's result would take the
-/// place of what is put into its registers.
+/// Takes a process that was stopped within `execve` to the end of that call: before, the call's
+/// result would take the place of what is put into its registers.
 pub(super) fn finish_exec(process: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_SYSCALL as i64, process, 0, 0)?;
     wait_for_stop(process)
@@ -188,7 +195,11 @@ fn wait_for_stop(process: i32) -> io::Result<()> {
     let mut status = 0;
     // SAFETY: `status` is ours.
     check(unsafe { libc::waitpid(process, &mut status, libc::__WALL) }.into())?;
-    if libc::WIFSTOPPED(status) { Ok(()) } else { Err(io::Error::other("it ended while it was set up")) }
+    if libc::WIFSTOPPED(status) {
+        Ok(())
+    } else {
+        Err(io::Error::other("it ended while it was set up"))
+    }
 }
 
 /// Lets a stopped process go on, with a signal or 0.
@@ -239,11 +250,17 @@ pub(super) fn registers(process: i32) -> io::Result<Registers> {
 
 /// Sets them.
 pub(super) fn set_registers(process: i32, registers: &Registers) -> io::Result<()> {
-    ptrace(libc::PTRACE_SETREGS as i64, process, 0, std::ptr::from_ref(registers) as usize).map(drop)
+    ptrace(libc::PTRACE_SETREGS as i64, process, 0, std::ptr::from_ref(registers) as usize)
+        .map(drop)
 }
 
 /// Has a process that is stopped at a program's first instruction make a system call in its place.
-pub(super) fn call(process: i32, memory: &File, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
+pub(super) fn call(
+    process: i32,
+    memory: &File,
+    number: i64,
+    arguments: [u64; 6],
+) -> io::Result<u64> {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
     let saved = registers(process)?;
     let mut bytes = [0; 2];
@@ -251,7 +268,8 @@ pub(super) fn call(process: i32, memory: &File, number: i64, arguments: [u64; 6]
     memory.write_all_at(&SYSCALL, saved.rip)?;
     let [rdi, rsi, rdx, r10, r8, r9] = arguments;
     // Not one that the kernel thinks of restarting.
-    let regs = Registers { rax: number as u64, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..saved };
+    let regs =
+        Registers { rax: number as u64, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..saved };
     set_registers(process, &regs)?;
     ptrace(libc::PTRACE_SINGLESTEP as i64, process, 0, 0)?;
     wait_for_stop(process)?;
@@ -322,8 +340,12 @@ impl Drop for Endings {
 impl InterruptsIgnored {
     pub(super) fn new() -> Self {
         let handler = nothing as *const () as libc::sighandler_t;
-        // SAFETY: a handler that does nothing; unlike a signal that is ignored, the program does not inherit it.
-        Self([libc::SIGINT, libc::SIGQUIT].map(|signal| (signal, unsafe { libc::signal(signal, handler) })))
+        // SAFETY: a handler that does nothing; unlike a signal that is ignored, the program does
+        // not inherit it.
+        Self(
+            [libc::SIGINT, libc::SIGQUIT]
+                .map(|signal| (signal, unsafe { libc::signal(signal, handler) })),
+        )
     }
 }
 

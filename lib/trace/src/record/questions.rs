@@ -15,7 +15,12 @@ use crate::events::Site;
 const MOST_SITES: usize = ((layout::BLOCK - layout::COUNTS) / 8) as usize;
 
 impl Service<'_> {
-    pub(super) fn answer(&mut self, thread: u32, kind: u32, a: [u64; 6]) -> Result<(), RecordError> {
+    pub(super) fn answer(
+        &mut self,
+        thread: u32,
+        kind: u32,
+        a: [u64; 6],
+    ) -> Result<(), RecordError> {
         let (process, tid) = self.memory.ids(thread);
         let (process, tid) = (process as i32, tid as i32);
         let mut answer = [0; 4];
@@ -23,7 +28,9 @@ impl Service<'_> {
         match kind {
             ask::SITE => site = self.make_site(thread, a[0]),
             ask::START => {
-                let first = self.space(thread).and_then(|space| space.first_code.get(a[0] as usize).copied());
+                let first = self
+                    .space(thread)
+                    .and_then(|space| space.first_code.get(a[0] as usize).copied());
                 (answer[0], answer[1]) = first.unwrap_or_default();
             }
             ask::CODE => (answer[0], answer[1]) = self.room_for(thread, a[0], a[1]),
@@ -34,7 +41,9 @@ impl Service<'_> {
             ask::EXEC => {
                 self.watched.insert(tid);
                 if let Err(error) = process::watch_for_exec(tid) {
-                    self.stop(format!("process {process} cannot be followed into its next program: {error}"));
+                    self.stop(format!(
+                        "process {process} cannot be followed into its next program: {error}"
+                    ));
                 }
             }
             ask::NOT_EXEC => {
@@ -57,7 +66,8 @@ impl Service<'_> {
             }
             ask::REFUSED => {
                 let note = format!(
-                    "system call {} was refused: what the kernel does of its own accord with buffers in a file \
+                    "system call {} was refused: what the kernel does of its own accord with \
+                     buffers in a file \
                      cannot be recorded",
                     a[0]
                 );
@@ -91,9 +101,17 @@ impl Service<'_> {
         let (instruction, mut site) = site::decode(&bytes, pc, &mut InstructionInfoFactory::new());
         let origin = space.origin(pc);
         let length = usize::from(site.length);
-        if site.how == how::STUB || (how::MOVS..=how::SCAS).contains(&site.how) || needs_stub(site.how) {
-            let parts =
-                Parts { site: &site, instruction: &instruction, displaced: &[], on: None, guarded: false };
+        if site.how == how::STUB
+            || (how::MOVS..=how::SCAS).contains(&site.how)
+            || needs_stub(site.how)
+        {
+            let parts = Parts {
+                site: &site,
+                instruction: &instruction,
+                displaced: &[],
+                on: None,
+                guarded: false,
+            };
             match space.distant_room(pc).and_then(|at| Some((at, stub::assemble(&parts, at)?))) {
                 Some((at, made)) if space.write(at, &made.code).is_ok() => {
                     (site.run, site.after, site.borrowed) = (made.run, made.after, made.borrowed);
@@ -116,7 +134,9 @@ impl Service<'_> {
 
     pub(super) fn add(&mut self, site: Site) -> u32 {
         if self.sites.len() >= MOST_SITES {
-            self.stop(format!("the program has more than {MOST_SITES} instructions that are to be recorded"));
+            self.stop(format!(
+                "the program has more than {MOST_SITES} instructions that are to be recorded"
+            ));
             return 0;
         }
         let id = self.sites.len() as u32;
@@ -127,7 +147,8 @@ impl Service<'_> {
     /// What is known of the program file that an address is mapped from, and the address in it.
     pub(super) fn in_file(&mut self, thread: u32, pc: u64) -> Option<(Rc<Analysis>, u64)> {
         let space = self.space(thread)?;
-        let (process, mapping) = (space.process, space.mapping_of(pc).filter(|one| one.inode != 0)?);
+        let (process, mapping) =
+            (space.process, space.mapping_of(pc).filter(|one| one.inode != 0)?);
         let analysis = self.analyses.of(process, &mapping);
         let address = analysis.address(pc - mapping.start + mapping.offset)?;
         Some((analysis, address))

@@ -13,17 +13,20 @@ impl Service<'_> {
         let who = format!("process {process}");
         match reason {
             stop::PARTLY => format!(
-                "{who} {}: an access that lies partly in a recorded file, at {other:#x}, cannot be recorded",
+                "{who} {}: an access that lies partly in a recorded file, at {other:#x}, cannot be \
+                 recorded",
                 self.shown(thread, one)
             ),
             stop::INSTRUCTION => {
                 format!("{who} {}: this instruction cannot be recorded", self.shown(thread, one))
             }
             stop::ALIAS_TAKEN => format!(
-                "{who}: the file is mapped at {one:#x}, and the addresses that recording needs beside it are taken"
+                "{who}: the file is mapped at {one:#x}, and the addresses that recording needs \
+                 beside it are taken"
             ),
             stop::CALL => format!(
-                "{who}: system call {one} ({other:#x}) cannot be recorded with buffers or files like these"
+                "{who}: system call {one} ({other:#x}) cannot be recorded with buffers or files \
+                 like these"
             ),
             stop::REGIONS => {
                 format!("{who} has more than {} mappings of recorded files", layout::MOST_REGIONS)
@@ -32,9 +35,12 @@ impl Service<'_> {
                 format!("{who} has more than {} instructions that are recorded", layout::MOST_SITES)
             }
             stop::THREADS => format!("there are more than {} threads", layout::MOST_THREADS),
-            stop::SETUP => format!("{who} could not be prepared (step {one}, result {})", other as i64),
+            stop::SETUP => {
+                format!("{who} could not be prepared (step {one}, result {})", other as i64)
+            }
             reason => format!(
-                "the recorder failed in {who} (reason {reason}, {one:#x}, {other:#x}): a bug of Ringfence"
+                "the recorder failed in {who} (reason {reason}, {one:#x}, {other:#x}): a bug of \
+                 Ringfence"
             ),
         }
     }

@@ -1,7 +1,8 @@
-//! What a process needs to mount copies over files: a mount namespace of its own, and, where only privileged processes
-//! may have one, a user namespace for it.
+//! What a process needs to mount copies over files: a mount namespace of its own, and, where only
+//! privileged processes may have one, a user namespace for it.
 
-// Namespaces are entered between `fork` and `exec`, for which the standard library has no safe call.
+// Namespaces are entered between `fork` and `exec`, for which the standard library has no safe
+// call.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -17,8 +18,8 @@ use rustix::thread::{
     configure_capability_in_ambient_set, set_capabilities, unshare_unsafe,
 };
 
-/// Mounts copies over what they stand for, for this process and its children alone. Called between `fork` and `exec`:
-/// it allocates nothing.
+/// Mounts copies over what they stand for, for this process and its children alone. Called between
+/// `fork` and `exec`: it allocates nothing.
 pub(super) fn mount_over(mounts: &[(CString, CString)]) -> io::Result<()> {
     if !mounts.is_empty() {
         // SAFETY: no table of descriptors is unshared.
@@ -35,8 +36,8 @@ pub(super) fn mount_over(mounts: &[(CString, CString)]) -> io::Result<()> {
 // Tells a recorder that it has users of its own; the program is not told.
 const OWN_USERS: &str = "RINGFENCE_OWN_USERS";
 
-/// Has a command run in a user namespace of its own, in which it is who it was, and may mount. A recorder needs that
-/// where [`may_mount`] says no.
+/// Has a command run in a user namespace of its own, in which it is who it was, and may mount. A
+/// recorder needs that where [`may_mount`] says no.
 pub fn with_own_users(command: &mut Command) {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let maps = [
@@ -51,7 +52,8 @@ pub fn with_own_users(command: &mut Command) {
         for (path, text) in &maps {
             write(path, text)?;
         }
-        // Who is not root loses all rights with the next program, unless they are ambient (capabilities(7)).
+        // Who is not root loses all rights with the next program, unless they are ambient
+        // (capabilities(7)).
         let sets = capabilities(None)?;
         let inheritable = sets.inheritable | CapabilitySet::SYS_ADMIN;
         set_capabilities(None, CapabilitySets { inheritable, ..sets })?;
@@ -68,17 +70,21 @@ fn write(path: &CStr, text: &str) -> rustix::io::Result<()> {
     rustix::io::write(&file, text.as_bytes()).map(drop)
 }
 
-/// Gives up what [`with_own_users`] has given to this thread: a process may look only into those that have no more
-/// rights than itself.
+/// Gives up what [`with_own_users`] has given to this thread: a process may look only into those
+/// that have no more rights than itself.
 pub(super) fn give_up() -> io::Result<()> {
     if geteuid().is_root() {
         return Ok(());
     }
     let none = CapabilitySet::empty();
-    Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
+    Ok(set_capabilities(
+        None,
+        CapabilitySets { effective: none, permitted: none, inheritable: none },
+    )?)
 }
 
-/// Whether this process may mount: as root, or in the user namespace that [`with_own_users`] has given it.
+/// Whether this process may mount: as root, or in the user namespace that [`with_own_users`] has
+/// given it.
 pub fn may_mount() -> bool {
     geteuid().is_root() || std::env::var_os(OWN_USERS).is_some()
 }

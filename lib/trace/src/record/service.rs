@@ -1,4 +1,5 @@
-//! The recorder's own loop: answers what threads ask, keeps what they record, and follows processes to their ends.
+//! The recorder's own loop: answers what threads ask, keeps what they record, and follows processes
+//! to their ends.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
@@ -17,7 +18,8 @@ use crate::events::{Action, Ended, Event, Place, Site, Thread};
 use crate::recording::Writer;
 use ringfence_persist::Flush;
 use ringfence_trace_runtime::layout::{
-    BLOCK, Head, MOST_THREADS, OPENED_BY_RECORDER, RING, RUNTIME, SHARED, SHARED_SIZE, THREADS, kind,
+    BLOCK, Head, MOST_THREADS, OPENED_BY_RECORDER, RING, RUNTIME, SHARED, SHARED_SIZE, THREADS,
+    kind,
 };
 
 /// Events that are kept before questions are looked at again.
@@ -67,17 +69,21 @@ pub(super) struct Service<'w> {
     pub(super) stacks: u32,
     threads_told: u32,
     sequence: u64,
-    // By thread: of each call under way that makes files durable, the last event before it. A handler may make another.
+    // By thread: of each call under way that makes files durable, the last event before it. A
+    // handler may make another.
     syncs: HashMap<u32, Vec<u64>>,
 }
 
 /// Runs a command and records what it does, until it and all of its children have ended.
 ///
 /// # Errors
-/// Where the command cannot be started or prepared, or the events cannot be kept. The command is ended then.
+/// Where the command cannot be started or prepared, or the events cannot be kept. The command is
+/// ended then.
 pub fn record(options: Options, writer: &mut Writer) -> Result<Outcome, RecordError> {
-    let prepared =
-        |source| RecordError::Process { what: "memory for events cannot be set up".to_owned(), source };
+    let prepared = |source| RecordError::Process {
+        what: "memory for events cannot be set up".to_owned(),
+        source,
+    };
     let memory = Memory::new(options.loads).map_err(prepared)?;
     let _interrupts = process::InterruptsIgnored::new();
     let _watcher = Watcher::start(&memory, options.copies.as_deref()).map_err(prepared)?;
@@ -211,7 +217,12 @@ impl Service<'_> {
         }
     }
 
-    fn changed(&mut self, process: i32, change: Change, main: i32) -> Result<Option<Ended>, RecordError> {
+    fn changed(
+        &mut self,
+        process: i32,
+        change: Change,
+        main: i32,
+    ) -> Result<Option<Ended>, RecordError> {
         let unrecorded = self.unrecorded.get(&process).copied();
         if let Some(known) = unrecorded
             && !matches!(change, Change::Exited(_) | Change::Killed(_) | Change::Executed)
@@ -242,7 +253,9 @@ impl Service<'_> {
             Change::Interrupted | Change::Halted | Change::Made(_) => {
                 let _ = process::go_on(process, 0);
             }
-            Change::Signal(libc::SIGTRAP) if self.beginning.contains_key(&process) => self.begun(process)?,
+            Change::Signal(libc::SIGTRAP) if self.beginning.contains_key(&process) => {
+                self.begun(process)?
+            }
             Change::Signal(libc::SIGTRAP) if self.space_of.is_empty() && process == main => {
                 self.begin(process, Stop { in_exec: false, has_filter: false })?;
             }
@@ -264,7 +277,10 @@ impl Service<'_> {
         });
         result.map_err(|source| {
             process::kill(process);
-            RecordError::Process { what: format!("process {process} could not be prepared"), source }
+            RecordError::Process {
+                what: format!("process {process} could not be prepared"),
+                source,
+            }
         })
     }
 
@@ -293,19 +309,30 @@ impl Service<'_> {
             space.write(name, path.as_bytes())?;
             call(libc::SYS_open, [name, libc::O_RDWR as u64, 0, 0, 0, OPENED_BY_RECORDER])
         };
-        let map = |descriptor: u64, at: u64, size: u64, protection: i32, shared: bool, offset: u64| {
-            let kind = if shared { libc::MAP_SHARED | libc::MAP_NORESERVE } else { libc::MAP_PRIVATE };
-            let flags = (kind | libc::MAP_FIXED_NOREPLACE) as u64;
-            call(libc::SYS_mmap, [at, size, protection as u64, flags, descriptor, offset]).map(drop)
-        };
+        let map =
+            |descriptor: u64, at: u64, size: u64, protection: i32, shared: bool, offset: u64| {
+                let kind =
+                    if shared { libc::MAP_SHARED | libc::MAP_NORESERVE } else { libc::MAP_PRIVATE };
+                let flags = (kind | libc::MAP_FIXED_NOREPLACE) as u64;
+                call(libc::SYS_mmap, [at, size, protection as u64, flags, descriptor, offset])
+                    .map(drop)
+            };
         let descriptor = open(&self.memory.runtime)?;
         for part in &self.memory.parts {
-            map(descriptor, part.address, part.size, part.protection, false, part.address - RUNTIME)?;
+            map(
+                descriptor,
+                part.address,
+                part.size,
+                part.protection,
+                false,
+                part.address - RUNTIME,
+            )?;
         }
         call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0])?;
         let both = libc::PROT_READ | libc::PROT_WRITE;
         let sizes = [(SHARED, SHARED_SIZE + RING), (THREADS, BLOCK * MOST_THREADS)];
-        for (file, (at, size)) in [&self.memory.shared, &self.memory.threads].into_iter().zip(sizes) {
+        for (file, (at, size)) in [&self.memory.shared, &self.memory.threads].into_iter().zip(sizes)
+        {
             let descriptor = open(file)?;
             map(descriptor, at, size, both, true, 0)?;
             call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0])?;
@@ -352,7 +379,8 @@ impl Service<'_> {
         for number in 0..BATCH {
             let Some(taken) = self.memory.next_event() else { return Ok(number > 0) };
             let head = taken.event;
-            let action = action(&head, taken.data, self.syncs.get(&head.thread).and_then(|all| all.last()));
+            let action =
+                action(&head, taken.data, self.syncs.get(&head.thread).and_then(|all| all.last()));
             drop(taken);
             match head.kind {
                 kind::SYNC_BEGINS => self.syncs.entry(head.thread).or_default().push(self.sequence),
@@ -385,8 +413,8 @@ impl Service<'_> {
         while self.threads_told <= last {
             let id = self.threads_told;
             let (process, tid) = self.memory.ids(id);
-            let name =
-                std::fs::read_to_string(format!("/proc/{process}/task/{tid}/comm")).unwrap_or_default();
+            let name = std::fs::read_to_string(format!("/proc/{process}/task/{tid}/comm"))
+                .unwrap_or_default();
             self.writer.thread(Thread { id, process, tid, name: name.trim_end().to_owned() });
             self.threads_told += 1;
         }

@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use object::read::{Object, ObjectSegment};
 use ringfence_trace_runtime::layout::{
-    self, ANSWERED, ASKED, BLOCK, Block, COUNTS, Head, MOST_FRAMES, MOST_THREADS, Mailbox, RING, RUNTIME,
-    SHARED_SIZE, Shared, Site,
+    self, ANSWERED, ASKED, BLOCK, Block, COUNTS, Head, MOST_FRAMES, MOST_THREADS, Mailbox, RING,
+    RUNTIME, SHARED_SIZE, Shared, Site,
 };
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -44,10 +44,12 @@ fn file_in_memory(name: &str, size: u64) -> io::Result<File> {
 }
 
 fn map(file: &File, size: u64) -> io::Result<*mut u8> {
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_NORESERVE);
     // SAFETY: a new mapping, wherever the kernel puts it.
-    let at =
-        unsafe { libc::mmap(std::ptr::null_mut(), size as usize, protection, flags, file.as_raw_fd(), 0) };
+    let at = unsafe {
+        libc::mmap(std::ptr::null_mut(), size as usize, protection, flags, file.as_raw_fd(), 0)
+    };
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at.cast()) }
 }
 
@@ -112,7 +114,8 @@ impl Memory {
     /// The system's numbers of a thread and its process.
     pub(super) fn ids(&self, number: u32) -> (u32, u32) {
         let block = self.block(number);
-        // SAFETY: mapped; plain numbers that the thread has written before it asked or recorded anything.
+        // SAFETY: mapped; plain numbers that the thread has written before it asked or recorded
+        // anything.
         unsafe {
             let read = |number: *const Cell<u32>| number.cast::<u32>().read_volatile();
             (read(&raw const (*block).process), read(&raw const (*block).thread))
@@ -128,7 +131,8 @@ impl Memory {
     }
 
     fn mailbox(&self, number: u32) -> &Mailbox {
-        // SAFETY: mapped as long as this lives; it consists of cells, and the thread does not write while it waits.
+        // SAFETY: mapped as long as this lives; it consists of cells, and the thread does not write
+        // while it waits.
         unsafe { &(*self.block(number)).mailbox }
     }
 
@@ -148,7 +152,9 @@ impl Memory {
         }
         mailbox.state.store(ANSWERED, Release);
         // SAFETY: the word is mapped.
-        unsafe { libc::syscall(libc::SYS_futex, mailbox.state.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+        unsafe {
+            libc::syscall(libc::SYS_futex, mailbox.state.as_ptr(), libc::FUTEX_WAKE, i32::MAX)
+        };
     }
 
     /// Puts sites where a thread that asks for them looks.
@@ -202,12 +208,15 @@ impl Memory {
         }
     }
 
-    /// How often a thread has executed the locked instruction of each site, by the first sites' numbers. Read from the
-    /// file: memory that nobody has touched is not made by that.
+    /// How often a thread has executed the locked instruction of each site, by the first sites'
+    /// numbers. Read from the file: memory that nobody has touched is not made by that.
     pub(super) fn counts(&self, thread: u32, sites: usize) -> io::Result<Vec<u64>> {
         let mut bytes = vec![0; 8 * sites];
         self.threads.read_exact_at(&mut bytes, u64::from(thread) * BLOCK + COUNTS)?;
-        Ok(bytes.chunks_exact(8).map(|one| u64::from_le_bytes(one.try_into().expect("of eight"))).collect())
+        Ok(bytes
+            .chunks_exact(8)
+            .map(|one| u64::from_le_bytes(one.try_into().expect("of eight")))
+            .collect())
     }
 
     /// Takes the lock away from a thread that has ended.
@@ -224,7 +233,8 @@ fn part(segment: &object::read::Segment<'_, '_>) -> Part {
         unreachable!("our runtime is an ELF file")
     };
     let flag = |bit: u32, protection: i32| if p_flags & bit != 0 { protection } else { 0 };
-    let protection = flag(4, libc::PROT_READ) | flag(2, libc::PROT_WRITE) | flag(1, libc::PROT_EXEC);
+    let protection =
+        flag(4, libc::PROT_READ) | flag(2, libc::PROT_WRITE) | flag(1, libc::PROT_EXEC);
     Part { address: segment.address(), size: segment.size().next_multiple_of(4096), protection }
 }
 

@@ -1,8 +1,8 @@
 //! What an instruction does to memory, in the words of the runtime.
 
 use iced_x86::{
-    Code, Instruction, InstructionInfo, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind,
-    Register,
+    Code, Instruction, InstructionInfo, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess,
+    OpKind, Register,
 };
 use ringfence_persist::Flush;
 use ringfence_trace_runtime::layout::{Site, condition, how, register, what};
@@ -128,7 +128,9 @@ fn address(site: &mut Site, instruction: &Instruction) {
     site.displacement = instruction.memory_displacement64();
     site.narrow = u8::from(
         [base, index].iter().any(|one| one.is_gpr32())
-            || instruction.memory_displ_size() == 4 && base == Register::None && index == Register::None,
+            || instruction.memory_displ_size() == 4
+                && base == Register::None
+                && index == Register::None,
     );
     site.base = number(base);
     if index.is_gpr() {
@@ -165,9 +167,12 @@ fn special(site: &mut Site, instruction: &Instruction) {
         M::Scasb | M::Scasw | M::Scasd | M::Scasq => string(site, instruction, how::SCAS),
         M::Enter if instruction.code() == Code::Enterq_imm16_imm8 => {
             (site.element, site.how) = (8, how::ENTER);
-            (site.immediate, site.operand) = (instruction.immediate(0), instruction.immediate8_2nd() & 31);
+            (site.immediate, site.operand) =
+                (instruction.immediate(0), instruction.immediate8_2nd() & 31);
         }
-        M::Movsd | M::Cmpsd if !instruction.is_string_instruction() => masked(site, instruction, memory),
+        M::Movsd | M::Cmpsd if !instruction.is_string_instruction() => {
+            masked(site, instruction, memory)
+        }
         M::Push => {
             site.element = element;
             if memory {
@@ -197,11 +202,16 @@ fn special(site: &mut Site, instruction: &Instruction) {
         M::Call => {
             (site.element, site.size) = (8, 8);
             match instruction.op0_kind() {
-                OpKind::NearBranch64 => (site.how, site.immediate) = (how::CALL, instruction.near_branch64()),
-                OpKind::Register => {
-                    (site.how, site.operand) = (how::CALL_REGISTER, number(instruction.op0_register()))
+                OpKind::NearBranch64 => {
+                    (site.how, site.immediate) = (how::CALL, instruction.near_branch64())
                 }
-                OpKind::Memory if instruction.code() == Code::Call_rm64 => site.how = how::CALL_MEMORY,
+                OpKind::Register => {
+                    (site.how, site.operand) =
+                        (how::CALL_REGISTER, number(instruction.op0_register()))
+                }
+                OpKind::Memory if instruction.code() == Code::Call_rm64 => {
+                    site.how = how::CALL_MEMORY
+                }
                 _ => site.how = how::NOT,
             }
         }
@@ -215,13 +225,16 @@ fn special(site: &mut Site, instruction: &Instruction) {
         }
         M::Leave => (site.element, site.how) = (element, how::LEAVE),
         M::Xlatb => (site.how, site.index) = (how::XLAT, register::NONE),
-        M::Bt | M::Bts | M::Btr | M::Btc if memory && instruction.op1_kind() == OpKind::Register => {
+        M::Bt | M::Bts | M::Btr | M::Btc
+            if memory && instruction.op1_kind() == OpKind::Register =>
+        {
             site.how = how::BIT;
             site.operand = number(instruction.op1_register());
         }
         M::Cmpxchg | M::Cmpxchg8b | M::Cmpxchg16b => site.condition = condition::EXCHANGED,
         M::Maskmovdqu | M::Vmaskmovdqu => {
-            (site.how, site.base, site.mask_is_vector) = (how::MASKED_MOVE, number(Register::RDI), 1);
+            (site.how, site.base, site.mask_is_vector) =
+                (how::MASKED_MOVE, number(Register::RDI), 1);
             site.narrow = (instruction.op0_kind() == OpKind::MemorySegEDI).into();
             let first = instruction.op_count() - 2;
             site.operand = instruction.op_register(first).number() as u8;
@@ -229,7 +242,8 @@ fn special(site: &mut Site, instruction: &Instruction) {
             (site.element, site.elements, site.reads, site.writes) = (1, 16, 0, 1);
         }
         M::Maskmovq => {
-            (site.how, site.base, site.mask_is_vector) = (how::MASKED_MOVE, number(Register::RDI), 1);
+            (site.how, site.base, site.mask_is_vector) =
+                (how::MASKED_MOVE, number(Register::RDI), 1);
             site.narrow = (instruction.op0_kind() == OpKind::MemorySegEDI).into();
             site.operand = instruction.op1_register().number() as u8;
             site.mask = instruction.op2_register().number() as u8;
@@ -263,7 +277,8 @@ fn string(site: &mut Site, instruction: &Instruction, kind: u8) {
         _ => 0,
     };
     let kinds = [instruction.op0_kind(), instruction.op1_kind()];
-    site.narrow = kinds.iter().any(|kind| matches!(kind, OpKind::MemoryESEDI | OpKind::MemorySegESI)).into();
+    site.narrow =
+        kinds.iter().any(|kind| matches!(kind, OpKind::MemoryESEDI | OpKind::MemorySegESI)).into();
     // Of the source alone; of `rdi` it cannot be another one.
     site.segment = match instruction.segment_prefix() {
         Register::FS => 1,
@@ -301,8 +316,10 @@ fn gather(site: &mut Site, instruction: &Instruction) {
 
 fn masked(site: &mut Site, instruction: &Instruction, memory: bool) {
     use Mnemonic as M;
-    let by_vector =
-        matches!(instruction.mnemonic(), M::Vmaskmovps | M::Vmaskmovpd | M::Vpmaskmovd | M::Vpmaskmovq);
+    let by_vector = matches!(
+        instruction.mnemonic(),
+        M::Vmaskmovps | M::Vmaskmovpd | M::Vpmaskmovd | M::Vpmaskmovq
+    );
     if !memory || !(by_vector || instruction.has_op_mask()) || instruction.is_broadcast() {
         return;
     }
@@ -325,8 +342,13 @@ fn masked(site: &mut Site, instruction: &Instruction, memory: bool) {
 }
 
 /// Decodes one instruction, with what it uses.
-pub(super) fn decode(bytes: &[u8], pc: u64, factory: &mut InstructionInfoFactory) -> (Instruction, Site) {
-    let instruction = iced_x86::Decoder::with_ip(64, bytes, pc, iced_x86::DecoderOptions::NONE).decode();
+pub(super) fn decode(
+    bytes: &[u8],
+    pc: u64,
+    factory: &mut InstructionInfoFactory,
+) -> (Instruction, Site) {
+    let instruction =
+        iced_x86::Decoder::with_ip(64, bytes, pc, iced_x86::DecoderOptions::NONE).decode();
     let site = describe(&instruction, factory.info(&instruction));
     (instruction, site)
 }

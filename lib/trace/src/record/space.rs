@@ -68,7 +68,8 @@ pub(super) struct Space {
 
 /// How far a jump reaches, less than it could.
 const NEAR: u64 = 0x7000_0000;
-/// No replacement is longer: four bytes that have no room for a jump, and an instruction of at most 15.
+/// No replacement is longer: four bytes that have no room for a jump, and an instruction of at most
+/// 15.
 const LONGEST: u64 = 19;
 /// Room that is left between stubs and their neighbours, which may grow.
 const MARGIN: u64 = 1 << 20;
@@ -252,10 +253,12 @@ impl Space {
         let mappings = self.all_mappings()?;
         let starts = mappings.iter().map(|one| one.start).chain([ENDS[1]]);
         let ends = [ENDS[0]].into_iter().chain(mappings.iter().map(|one| one.end));
-        let gaps = ends.zip(starts).filter(|(from, to)| *to >= from.saturating_add(size + 2 * MARGIN));
-        // The two ends of each gap, whichever is nearer. Behind a program lies its heap, which grows: what is below
-        // counts as nearer than it is.
-        let places = gaps.flat_map(|(from, to)| [to - size - MARGIN, from + MARGIN]).map(|at| at & !0xffff);
+        let gaps =
+            ends.zip(starts).filter(|(from, to)| *to >= from.saturating_add(size + 2 * MARGIN));
+        // The two ends of each gap, whichever is nearer. Behind a program lies its heap, which
+        // grows: what is below counts as nearer than it is.
+        let places =
+            gaps.flat_map(|(from, to)| [to - size - MARGIN, from + MARGIN]).map(|at| at & !0xffff);
         let reached = places.filter(|at| at.abs_diff(near).max((at + size).abs_diff(near)) < NEAR);
         Ok(reached.min_by_key(|at| at.abs_diff(near) + if *at > near { NEAR / 2 } else { 0 }))
     }
@@ -305,7 +308,8 @@ impl Analyses {
             // As the process has it, even where the file's name is another's by now.
             let range = format!("{:x}-{:x}", mapping.start, mapping.end);
             let file = PathBuf::from(format!("/proc/{process}/map_files/{range}"));
-            let bytes = std::fs::read(file).or_else(|_| std::fs::read(&mapping.path)).unwrap_or_default();
+            let bytes =
+                std::fs::read(file).or_else(|_| std::fs::read(&mapping.path)).unwrap_or_default();
             Rc::new(Analysis::of(&bytes).unwrap_or_default())
         };
         Rc::clone(self.0.entry(key).or_insert_with(read))

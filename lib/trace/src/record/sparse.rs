@@ -8,9 +8,13 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-/// Calls `each` with every part of a file that may hold something, in order. Where the file system knows no holes, that
-/// is all of it, and the end is beyond the file's. Moves the descriptor's position.
-pub(super) fn parts(file: &File, mut each: impl FnMut(Range<u64>) -> io::Result<()>) -> io::Result<()> {
+/// Calls `each` with every part of a file that may hold something, in order. Where the file system
+/// knows no holes, that is all of it, and the end is beyond the file's. Moves the descriptor's
+/// position.
+pub(super) fn parts(
+    file: &File,
+    mut each: impl FnMut(Range<u64>) -> io::Result<()>,
+) -> io::Result<()> {
     let mut at = 0;
     loop {
         let start = match seek(file, SeekFrom::Data(at)) {

@@ -1,5 +1,5 @@
-//! Memory of a process that is changed here first, and written back at once: thousands of small writes to another
-//! process take seconds.
+//! Memory of a process that is changed here first, and written back at once: thousands of small
+//! writes to another process take seconds.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -79,7 +79,10 @@ mod tests {
         file.write_all_at(&[5], 3 * PAGE as u64).unwrap();
         staged.put_back(&file).unwrap();
         let bytes = std::fs::read(&path).unwrap();
-        assert_eq!((bytes[PAGE - 1], bytes[PAGE], bytes[3 * PAGE], bytes[5 * PAGE + 99]), (7, 8, 5, 9));
+        assert_eq!(
+            (bytes[PAGE - 1], bytes[PAGE], bytes[3 * PAGE], bytes[5 * PAGE + 99]),
+            (7, 8, 5, 9)
+        );
         assert_eq!(bytes.iter().filter(|byte| **byte == 1).count(), bytes.len() - 4);
     }
 }

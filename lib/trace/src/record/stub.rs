@@ -1,14 +1,15 @@
 //! The code that runs in place of a program's instruction.
 //!
-//! A stub begins with the runtime's `enter`, where the program jumps to it; goes on with the instruction itself, its
-//! address replaced by what the runtime has put into the thread's block; then with the runtime's `leave`, where it
-//! stores; and ends behind the program's instruction. A breakpoint or a fault goes to the second part directly.
+//! A stub begins with the runtime's `enter`, where the program jumps to it; goes on with the
+//! instruction itself, its address replaced by what the runtime has put into the thread's block;
+//! then with the runtime's `leave`, where it stores; and ends behind the program's instruction. A
+//! breakpoint or a fault goes to the second part directly.
 
 use std::mem::offset_of;
 
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Encoder, Instruction, InstructionBlock, InstructionInfoFactory,
-    MemoryOperand, OpAccess, OpKind, Register,
+    BlockEncoder, BlockEncoderOptions, Code, Encoder, Instruction, InstructionBlock,
+    InstructionInfoFactory, MemoryOperand, OpAccess, OpKind, Register,
 };
 use ringfence_trace_runtime::layout::{Block, COUNTS, Site, TABLE_SHIFTS, how, register, what};
 
@@ -90,7 +91,8 @@ impl Assembler {
         self.put(&Instruction::with2(Code::Mov_r64_rm64, register, own(field))?)
     }
 
-    // Calls the runtime on the thread's own stack, with the site's address, which lies at `literal`.
+    // Calls the runtime on the thread's own stack, with the site's address, which lies at
+    // `literal`.
     fn call_runtime(&mut self, routine: usize, literal: u64) -> Encoded {
         self.save(offset_of!(Block, rsp), Register::RSP)?;
         self.load(Register::RSP, offset_of!(Block, stack))?;
@@ -106,15 +108,16 @@ impl Assembler {
         self.encoder.set_buffer(all);
     }
 
-    // Leaves zero in `rcx` where what the instruction accesses is surely no file's, and, with `also`, it was zero before.
-    // Its own value is saved.
+    // Leaves zero in `rcx` where what the instruction accesses is surely no file's, and, with
+    // `also`, it was zero before. Its own value is saved.
     fn guard(&mut self, site: &Site, instruction: &Instruction, also: bool) -> Encoded {
         let (rcx, rdx) = (Register::RCX, Register::RDX);
         let [left, right] = TABLE_SHIFTS;
         self.save(offset_of!(Block, spill3), rdx)?;
         let mut operands = Vec::new();
         if is_string(site) {
-            let both = [site.how != how::LODS, matches!(site.how, how::MOVS | how::LODS | how::CMPS)];
+            let both =
+                [site.how != how::LODS, matches!(site.how, how::MOVS | how::LODS | how::CMPS)];
             let registers = [Register::RDI, Register::RSI];
             operands.extend(
                 registers
@@ -142,7 +145,9 @@ impl Assembler {
                 self.load(rcx, offset_of!(Block, spill2))?;
             }
             self.put(&Instruction::with2(Code::Lea_r64_m, rcx, operand)?)?;
-            for (shift, code) in [(left, Code::VEX_Shlx_r64_rm64_r64), (right, Code::VEX_Shrx_r64_rm64_r64)] {
+            for (shift, code) in
+                [(left, Code::VEX_Shlx_r64_rm64_r64), (right, Code::VEX_Shrx_r64_rm64_r64)]
+            {
                 self.put(&Instruction::with2(Code::Mov_r32_imm32, Register::EDX, shift)?)?;
                 self.put(&Instruction::with3(code, rcx, rcx, rdx)?)?;
             }
@@ -186,7 +191,8 @@ pub(super) struct Parts<'a> {
     pub(super) displaced: &'a [Instruction],
     /// Where it goes on, if not behind them.
     pub(super) on: Option<u64>,
-    /// Whether it mostly accesses other memory than the files': the table of addresses decides first.
+    /// Whether it mostly accesses other memory than the files': the table of addresses decides
+    /// first.
     pub(super) guarded: bool,
 }
 
@@ -199,7 +205,8 @@ pub(super) fn assemble(parts: &Parts<'_>, start: u64) -> Option<Stub> {
     if !has_explicit_memory(parts.instruction) {
         return with(parts, start, None).ok();
     }
-    // Instructions with `ah` and its kin cannot be encoded with the newer registers: the old ones come first.
+    // Instructions with `ah` and its kin cannot be encoded with the newer registers: the old ones
+    // come first.
     const CANDIDATES: [Register; 15] = [
         Register::RDI,
         Register::RSI,
@@ -242,9 +249,13 @@ fn has_explicit_memory(instruction: &Instruction) -> bool {
     (0..instruction.op_count()).any(|at| instruction.op_kind(at) == iced_x86::OpKind::Memory)
 }
 
-// A register that is used for the address alone is free, too: but it has to be read before it is replaced, which the
-// runtime has done, and to be put back.
-fn is_only_address(instruction: &Instruction, info: &iced_x86::InstructionInfo, register: Register) -> bool {
+// A register that is used for the address alone is free, too: but it has to be read before it is
+// replaced, which the runtime has done, and to be put back.
+fn is_only_address(
+    instruction: &Instruction,
+    info: &iced_x86::InstructionInfo,
+    register: Register,
+) -> bool {
     let as_operand = (0..instruction.op_count()).any(|at| {
         instruction.op_kind(at) == iced_x86::OpKind::Register
             && instruction.op_register(at).full_register() == register
@@ -256,8 +267,13 @@ fn is_only_address(instruction: &Instruction, info: &iced_x86::InstructionInfo, 
     let is_address = [instruction.memory_base(), instruction.memory_index()]
         .iter()
         .any(|one| one.full_register() == register);
-    // Implicit operands, such as those of `cmpxchg16b`, are among the registers used as often as they are used.
-    let uses = info.used_registers().iter().filter(|one| one.register().full_register() == register).count();
+    // Implicit operands, such as those of `cmpxchg16b`, are among the registers used as often as
+    // they are used.
+    let uses = info
+        .used_registers()
+        .iter()
+        .filter(|one| one.register().full_register() == register)
+        .count();
     is_address
         && !as_operand
         && !is_written
@@ -272,7 +288,11 @@ fn is_implicit(instruction: &Instruction, register: Register) -> bool {
     without.set_memory_base(Register::None);
     without.set_memory_index(Register::None);
     let mut factory = InstructionInfoFactory::new();
-    factory.info(&without).used_registers().iter().any(|one| one.register().full_register() == register)
+    factory
+        .info(&without)
+        .used_registers()
+        .iter()
+        .any(|one| one.register().full_register() == register)
 }
 
 fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<Stub> {
@@ -297,8 +317,8 @@ fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<St
         }
         code.jump(on)
     };
-    // Where a jump leads to: the first byte behind the literal. Most executions have nothing to do with the files,
-    // and go on at once. No flag may change on the way.
+    // Where a jump leads to: the first byte behind the literal. Most executions have nothing to do
+    // with the files, and go on at once. No flag may change on the way.
     let rcx = Register::RCX;
     let is_counted = site.what == what::LOCKED && site.id != 0;
     if is_counted || parts.guarded {
@@ -306,7 +326,11 @@ fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<St
         if is_counted {
             let count = (COUNTS + 8 * u64::from(site.id)) as usize;
             code.load(rcx, count)?;
-            code.put(&Instruction::with2(Code::Lea_r64_m, rcx, MemoryOperand::with_base_displ(rcx, 1))?)?;
+            code.put(&Instruction::with2(
+                Code::Lea_r64_m,
+                rcx,
+                MemoryOperand::with_base_displ(rcx, 1),
+            )?)?;
             code.save(count, rcx)?;
             code.load(rcx, offset_of!(Block, pending))?;
         }
@@ -325,7 +349,8 @@ fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<St
         tail(&mut code, &mut copies)?;
         let distance = code.at - (jump_at + 2);
         let mut all = code.encoder.take_buffer();
-        all[(jump_at + 1 - code.start) as usize] = i8::try_from(distance).map_err(|_| iced_error())? as u8;
+        all[(jump_at + 1 - code.start) as usize] =
+            i8::try_from(distance).map_err(|_| iced_error())? as u8;
         code.encoder.set_buffer(all);
     }
     code.call_runtime(offset_of!(Block, enter), start)?;
@@ -339,7 +364,8 @@ fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<St
         code.moved(&[with_plain_pointers(instruction)])?;
     }
     let is_string = is_string(site);
-    if is_string || site.writes != 0 && matches!(site.what, what::ACCESS | what::NON_TEMPORAL | what::LOCKED)
+    if is_string
+        || site.writes != 0 && matches!(site.what, what::ACCESS | what::NON_TEMPORAL | what::LOCKED)
     {
         code.call_runtime(offset_of!(Block, leave), start)?;
     }

@@ -1,5 +1,5 @@
-//! Processes that run a 32-bit program: they run as they are, unrecorded, and are followed until they end or execute a
-//! program that can be recorded.
+//! Processes that run a 32-bit program: they run as they are, unrecorded, and are followed until
+//! they end or execute a program that can be recorded.
 
 use std::io;
 use std::path::Path;

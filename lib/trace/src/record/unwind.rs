@@ -1,9 +1,9 @@
-//! How to find the caller of a function: the rules of `.eh_frame`, as far as they are simple, which those of compilers
-//! are.
+//! How to find the caller of a function: the rules of `.eh_frame`, as far as they are simple, which
+//! those of compilers are.
 
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, RegisterRule, UnwindContext, UnwindSection,
-    X86_64,
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, LittleEndian, RegisterRule, UnwindContext,
+    UnwindSection, X86_64,
 };
 use object::read::{Object, ObjectSection};
 use ringfence_trace_runtime::layout::frame;
@@ -13,7 +13,8 @@ use ringfence_trace_runtime::layout::frame;
 pub(super) struct Unwinding {
     // The section's address and bytes.
     section: (u64, Vec<u8>),
-    // Functions: first address, the one behind the last, and where in the section they are described.
+    // Functions: first address, the one behind the last, and where in the section they are
+    // described.
     functions: Vec<(u64, u64, usize)>,
 }
 
@@ -32,7 +33,8 @@ impl Unwinding {
         let mut entries = frames.entries(&bases);
         while let Ok(Some(entry)) = entries.next() {
             let CieOrFde::Fde(part) = entry else { continue };
-            let Ok(function) = part.parse(|_, bases, offset| frames.cie_from_offset(bases, offset)) else {
+            let Ok(function) = part.parse(|_, bases, offset| frames.cie_from_offset(bases, offset))
+            else {
                 continue;
             };
             let start = function.initial_address();
@@ -42,15 +44,16 @@ impl Unwinding {
         Some(Self { section, functions })
     }
 
-    /// The rule at an address: one of [`frame`], the distance from its register to the frame's address, and from there
-    /// to the caller's `rbp`, or 0 where it is still in the register.
+    /// The rule at an address: one of [`frame`], the distance from its register to the frame's
+    /// address, and from there to the caller's `rbp`, or 0 where it is still in the register.
     pub(super) fn rule(&self, address: u64) -> [u64; 4] {
         self.simple(address).unwrap_or([frame::LAST, 0, 0, 0])
     }
 
     fn simple(&self, address: u64) -> Option<[u64; 4]> {
         let next = self.functions.partition_point(|(start, ..)| *start <= address);
-        let (_, _, offset) = self.functions.get(next.checked_sub(1)?).filter(|(_, end, _)| address < *end)?;
+        let (_, _, offset) =
+            self.functions.get(next.checked_sub(1)?).filter(|(_, end, _)| address < *end)?;
         let (frames, bases) = table(&self.section);
         let function = frames.fde_from_offset(&bases, (*offset).into(), |_, bases, offset| {
             frames.cie_from_offset(bases, offset)
@@ -65,7 +68,9 @@ impl Unwinding {
             _ => return None,
         };
         // It is undefined where the stack ends.
-        if !matches!(row.register(X86_64::RA), RegisterRule::Offset(-8)) || function.is_signal_trampoline() {
+        if !matches!(row.register(X86_64::RA), RegisterRule::Offset(-8))
+            || function.is_signal_trampoline()
+        {
             return None;
         }
         let base = match row.register(X86_64::RBP) {
@@ -77,7 +82,9 @@ impl Unwinding {
     }
 }
 
-fn table(section: &(u64, Vec<u8>)) -> (EhFrame<gimli::EndianSlice<'_, LittleEndian>>, BaseAddresses) {
+fn table(
+    section: &(u64, Vec<u8>),
+) -> (EhFrame<gimli::EndianSlice<'_, LittleEndian>>, BaseAddresses) {
     let mut frames = EhFrame::new(&section.1, LittleEndian);
     frames.set_address_size(8);
     (frames, BaseAddresses::default().set_eh_frame(section.0))

@@ -30,7 +30,8 @@ pub enum RecordingError {
     },
     /// A later version of the program wrote it.
     #[error(
-        "{} is in version {schema} of the format, and this program reads versions up to {}: use a newer ringfence",
+        "{} is in version {schema} of the format, and this program reads versions up to {}: use a \
+         newer ringfence",
         path.display(),
         super::SCHEMA
     )]

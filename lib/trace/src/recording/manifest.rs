@@ -37,7 +37,8 @@ pub struct Manifest {
     pub threads: Vec<Thread>,
     /// Where sites and callers lie.
     pub modules: Vec<Module>,
-    /// Locked instructions that were executed in all: events are only those that something waited for.
+    /// Locked instructions that were executed in all: events are only those that something waited
+    /// for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked_in_all: Option<u64>,
     /// Instructions that were not recorded, by module.
@@ -93,11 +94,14 @@ impl Manifest {
     pub(super) fn write(&self, folder: &Path) -> Result<(), RecordingError> {
         let path = folder.join(MANIFEST);
         let temporary = folder.join(format!(".{MANIFEST}.new"));
-        let text = serde_json::to_string_pretty(self).expect("it has nothing that JSON lacks") + "\n";
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
+        let text =
+            serde_json::to_string_pretty(self).expect("it has nothing that JSON lacks") + "\n";
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
         let written = file.and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file));
         let file = written.map_err(io("write", &temporary))?;
-        whole::put(&file, &temporary, &path).map_err(|error| io("write", &path)(error.into_source()))
+        whole::put(&file, &temporary, &path)
+            .map_err(|error| io("write", &path)(error.into_source()))
     }
 
     /// Reads that of a folder.
@@ -108,7 +112,9 @@ impl Manifest {
             Err(error) if error.kind() == io::ErrorKind::NotFound && folder.is_dir() => {
                 return Err(RecordingError::NotATrace { path: folder.into() });
             }
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(damaged(&path, error)),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(damaged(&path, error));
+            }
             Err(error) => return Err(io("read", &path)(error)),
         };
         #[derive(Deserialize)]
@@ -116,7 +122,8 @@ impl Manifest {
             schema: u32,
         }
         // What else a later version says may have another form.
-        let Version { schema } = serde_json::from_str(&text).map_err(|error| damaged(&path, error))?;
+        let Version { schema } =
+            serde_json::from_str(&text).map_err(|error| damaged(&path, error))?;
         if schema > SCHEMA {
             return Err(RecordingError::Newer { path, schema });
         }
@@ -125,7 +132,10 @@ impl Manifest {
         let names = [events, images, sites, callers, locations];
         let strays = |part: &&Part| Path::new(&part.name).file_name() != Some(part.name.as_ref());
         if let Some(part) = names.into_iter().flatten().find(strays) {
-            return Err(damaged(&path, format!("'{}' is not the name of a file in its folder", part.name)));
+            return Err(damaged(
+                &path,
+                format!("'{}' is not the name of a file in its folder", part.name),
+            ));
         }
         Ok(manifest)
     }
@@ -138,7 +148,10 @@ fn text(path: &Path) -> io::Result<String> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not an ordinary file"));
     }
     if metadata.len() > LONGEST {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is longer than any that was written"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it is longer than any that was written",
+        ));
     }
     let mut text = String::new();
     File::open(path)?.take(LONGEST).read_to_string(&mut text)?;

@@ -1,7 +1,7 @@
 //! Recordings of programs on disk.
 //!
-//! A folder: `trace.json` says what was recorded, and Parquet files hold the events, what files held before, the
-//! instructions and their callers. `docs/trace-format.md` describes it all.
+//! A folder: `trace.json` says what was recorded, and Parquet files hold the events, what files
+//! held before, the instructions and their callers. `docs/trace-format.md` describes it all.
 
 mod error;
 mod manifest;

@@ -36,7 +36,8 @@ impl Reader {
     pub fn open(folder: &Path) -> Result<Self, RecordingError> {
         let manifest = Manifest::read(folder)?;
         let (sites, callers) = (HashMap::new(), HashMap::new());
-        let mut reader = Self { folder: folder.into(), manifest, sites, callers, locations: OnceLock::new() };
+        let mut reader =
+            Self { folder: folder.into(), manifest, sites, callers, locations: OnceLock::new() };
         reader.read_sites()?;
         reader.read_callers()?;
         if !reader.manifest.locations.is_empty() {
@@ -80,9 +81,9 @@ impl Reader {
         self.callers.get(&id)
     }
 
-    /// What is known of the place of an instruction, or of a call ([`Frame::call`](crate::events::Frame::call)). Where
-    /// the recorder was killed before it found that out, the programs of this machine are asked, if they are the same
-    /// builds.
+    /// What is known of the place of an instruction, or of a call
+    /// ([`Frame::call`](crate::events::Frame::call)). Where the recorder was killed before it found
+    /// that out, the programs of this machine are asked, if they are the same builds.
     pub fn location(&self, module: &str, address: u64) -> Location {
         let known = self.locations.get_or_init(|| self.locate());
         let location = known.get(module).and_then(|of| of.get(&address));
@@ -94,7 +95,8 @@ impl Reader {
         self.some_events(&[])
     }
 
-    /// All events, in order, with no bytes in them, which are as many as `size` in the table: this takes half the time.
+    /// All events, in order, with no bytes in them, which are as many as `size` in the table: this
+    /// takes half the time.
     fn some_events(
         &self,
         skipped: &'static [&'static str],
@@ -114,7 +116,8 @@ impl Reader {
         })
     }
 
-    /// What files held when their recording began: where pages lie that are not all zeros, and their bytes.
+    /// What files held when their recording began: where pages lie that are not all zeros, and
+    /// their bytes.
     pub fn images(&self) -> impl Iterator<Item = Result<(Place, Vec<u8>), RecordingError>> + '_ {
         self.rows(&IMAGES, &self.manifest.images, &[], rows::pages).map(|page| Ok(page?.0))
     }
@@ -200,12 +203,18 @@ impl Reader {
         }
         let modules = self.manifest.modules.iter();
         let known = modules.filter_map(|module| Some((module, addresses.get(&*module.path)?)));
-        by_module(known.flat_map(|(module, addresses)| locate(Path::new("/"), module, addresses)).collect())
+        by_module(
+            known
+                .flat_map(|(module, addresses)| locate(Path::new("/"), module, addresses))
+                .collect(),
+        )
     }
 
     fn read_callers(&mut self) -> Result<(), RecordingError> {
         let mut callers: HashMap<u32, Callers> = HashMap::new();
-        for row in self.rows(&CALLERS, &self.manifest.callers, &[], |batch| flat(rows::frames(batch))) {
+        for row in
+            self.rows(&CALLERS, &self.manifest.callers, &[], |batch| flat(rows::frames(batch)))
+        {
             let ((id, depth, frame), part) = row?;
             let frames: &mut Vec<Frame> =
                 &mut callers.entry(id).or_insert_with(|| Callers { id, frames: Vec::new() }).frames;

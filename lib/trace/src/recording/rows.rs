@@ -23,7 +23,8 @@ impl<'a> Row<&'a [u8]> {
             let (offset, size, address, began) = (None, None, None, None);
             Row { name, file: None, offset, size, address, bytes: None, began }
         };
-        let placed = |name, at: &Place| Row { file: Some(at.file), offset: Some(at.offset), ..plain(name) };
+        let placed =
+            |name, at: &Place| Row { file: Some(at.file), offset: Some(at.offset), ..plain(name) };
         let stored = |name, at, bytes: &'a [u8]| {
             let size = Some(bytes.len() as u64);
             Row { size, bytes: Some(bytes), ..placed(name, at) }
@@ -40,7 +41,9 @@ impl<'a> Row<&'a [u8]> {
             Action::Msync { at, size, began } => {
                 Row { size: Some(*size), began: *began, ..placed("msync", at) }
             }
-            Action::SyncRange { at, size } => Row { size: Some(*size), ..placed("sync_file_range", at) },
+            Action::SyncRange { at, size } => {
+                Row { size: Some(*size), ..placed("sync_file_range", at) }
+            }
             Action::Map { at, address, size } => {
                 Row { size: Some(*size), address: Some(*address), ..placed("map", at) }
             }
@@ -59,8 +62,12 @@ impl<'a> Row<&'a [u8]> {
 fn action(name: &[u8], row: Row<ByteArray>, skipped: bool) -> Result<Action, String> {
     let missing = |what: &str| format!("'{}' has no {what}", String::from_utf8_lossy(name));
     let file = || row.file.ok_or_else(|| missing("file"));
-    let at =
-        || Ok::<_, String>(Place { file: file()?, offset: row.offset.ok_or_else(|| missing("offset"))? });
+    let at = || {
+        Ok::<_, String>(Place {
+            file: file()?,
+            offset: row.offset.ok_or_else(|| missing("offset"))?,
+        })
+    };
     let size = || row.size.ok_or_else(|| missing("size"));
     let address = || row.address.ok_or_else(|| missing("address"));
     let bytes = || match &row.bytes {
@@ -73,7 +80,8 @@ fn action(name: &[u8], row: Row<ByteArray>, skipped: bool) -> Result<Action, Str
         b"store" => Action::Store { at: at()?, bytes: bytes()? },
         b"nt store" => Action::NonTemporal { at: at()?, bytes: bytes()? },
         b"load" => {
-            let size = u32::try_from(size()?).map_err(|_| "a load is larger than any".to_string())?;
+            let size =
+                u32::try_from(size()?).map_err(|_| "a load is larger than any".to_string())?;
             Action::Load { at: at()?, size }
         }
         b"sfence" => Action::Sfence,
@@ -153,7 +161,8 @@ pub fn events(mut batch: Batch, skipped: bool) -> impl Iterator<Item = Result<Ev
     let (mut file, mut offset, mut size) = (batch.u32s(5), batch.u64s(6), batch.u64s(7));
     let (mut address, mut bytes, mut began) = (batch.u64s(8), batch.bytes(9), batch.u64s(10));
     (0..rows).map(move |_| {
-        let (file, offset, size) = (file.next().flatten(), offset.next().flatten(), size.next().flatten());
+        let (file, offset, size) =
+            (file.next().flatten(), offset.next().flatten(), size.next().flatten());
         let (address, bytes) = (address.next().flatten(), bytes.next().flatten());
         let began = began.next().flatten();
         let name = required(name.next())?;
@@ -214,7 +223,8 @@ pub fn locations(mut batch: Batch) -> Result<Vec<Location>, String> {
     let (mut offset, mut inlined) = (batch.u64s(3), batch.bytes(4));
     let (mut file, mut line) = (batch.bytes(5), batch.u32s(6));
     let location = |_| {
-        let maybe = |value: Option<Option<ByteArray>>| value.flatten().as_ref().map(text).transpose();
+        let maybe =
+            |value: Option<Option<ByteArray>>| value.flatten().as_ref().map(text).transpose();
         Ok(Location {
             module: text(&required(module.next())?)?,
             address: required(address.next())?,

@@ -16,8 +16,8 @@ const DEBUG: &str = "usr/lib/debug";
 type Sections<'a> = DwarfSections<Cow<'a, [u8]>>;
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Adds what DWARF knows of these places in a file: source file, line, inlined function, and the function's name where
-/// it has none yet.
+/// Adds what DWARF knows of these places in a file: source file, line, inlined function, and the
+/// function's name where it has none yet.
 pub fn add(root: &Path, path: &Path, bytes: &[u8], locations: &mut [Location]) {
     let Ok(file) = object::File::parse(bytes) else { return };
     let separate = if has_lines(&file) { None } else { separate(root, path, &file) };
@@ -27,7 +27,8 @@ pub fn add(root: &Path, path: &Path, bytes: &[u8], locations: &mut [Location]) {
     };
     let Ok(debug) = debug else { return };
     let Ok(sections) = load(&debug) else { return };
-    // What several programs of a package have in common, some distributions move to a file of its own.
+    // What several programs of a package have in common, some distributions move to a file of its
+    // own.
     let shared = shared(root, path, &debug);
     let shared = shared.as_ref().and_then(|bytes| object::File::parse(&**bytes).ok());
     let shared = shared.as_ref().and_then(|file| load(file).ok());
@@ -72,11 +73,14 @@ fn add_one(context: &Context<Slice>, location: &mut Location) {
 
 // Where compilers keep functions that are single instructions: `_mm_clwb` and its kin.
 fn is_compilers(file: &str) -> bool {
-    ["/lib/gcc/", "/lib/clang/", "/core_arch/", "/stdarch/"].iter().any(|folder| file.contains(folder))
+    ["/lib/gcc/", "/lib/clang/", "/core_arch/", "/stdarch/"]
+        .iter()
+        .any(|folder| file.contains(folder))
 }
 
 fn has_lines(file: &object::File) -> bool {
-    let section = file.section_by_name(".debug_line").or_else(|| file.section_by_name(".zdebug_line"));
+    let section =
+        file.section_by_name(".debug_line").or_else(|| file.section_by_name(".zdebug_line"));
     section.is_some_and(|section| section.size() > 0)
 }
 

@@ -1,5 +1,5 @@
-//! From addresses to functions, source files and lines: by symbols, and by DWARF where a file or its separate debug file
-//! has it.
+//! From addresses to functions, source files and lines: by symbols, and by DWARF where a file or
+//! its separate debug file has it.
 
 mod debug;
 
@@ -9,11 +9,12 @@ use std::path::Path;
 use crate::code::{Functions, Image, build_id};
 use crate::events::{Location, Module};
 
-/// Places in one program file or library. Separate debug files are looked for below `root`, as `/` in general:
-/// by build ID in `usr/lib/debug/.build-id`, and by the file's own link, beside it and in `usr/lib/debug`.
+/// Places in one program file or library. Separate debug files are looked for below `root`, as `/`
+/// in general: by build ID in `usr/lib/debug/.build-id`, and by the file's own link, beside it and
+/// in `usr/lib/debug`.
 ///
-/// What cannot be found stays unknown: nothing is known of a file that is gone, or that is another build than the one
-/// that was recorded.
+/// What cannot be found stays unknown: nothing is known of a file that is gone, or that is another
+/// build than the one that was recorded.
 pub fn locate(root: &Path, module: &Module, addresses: &BTreeSet<u64>) -> Vec<Location> {
     let bare = || addresses.iter().map(|address| Location::bare(&module.path, *address)).collect();
     let path = Path::new(&module.path);

@@ -1,4 +1,5 @@
-//! Functions that are chosen from at run time: in what gcc makes of C in many ways, and in an installed libpmem.
+//! Functions that are chosen from at run time: in what gcc makes of C in many ways, and in an
+//! installed libpmem.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -18,7 +19,8 @@ use support::{has, skip};
 fn built(folder: &Path, name: &str, source: &str, words: &[&str]) -> PathBuf {
     let (source_file, program) = (folder.join(name).with_extension("c"), folder.join(name));
     fs::write(&source_file, source).unwrap();
-    let ran = Command::new("gcc").args(words).arg("-o").arg(&program).arg(&source_file).output().unwrap();
+    let ran =
+        Command::new("gcc").args(words).arg("-o").arg(&program).arg(&source_file).output().unwrap();
     assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
     program
 }
@@ -55,7 +57,9 @@ fn pointers_are_found_whatever_the_compiler_makes_of_them() {
     }
     let folder = tempfile::tempdir().unwrap();
     for level in ["-O0", "-O1", "-O2", "-O3", "-Os"] {
-        for kind in [&["-pie", "-fPIE"][..], &["-no-pie", "-fno-pie"], &["-static"], &["-shared", "-fPIC"]] {
+        for kind in
+            [&["-pie", "-fPIE"][..], &["-no-pie", "-fno-pie"], &["-static"], &["-shared", "-fPIC"]]
+        {
             let how = format!("{level} {kind:?}");
             let words: Vec<&str> = [level].iter().chain(kind).copied().collect();
             let found = chosen(&built(folder.path(), "pointers", POINTERS, &words));
@@ -64,11 +68,26 @@ fn pointers_are_found_whatever_the_compiler_makes_of_them() {
             assert_holds(&found, Holder::Variable, "flush", &in_variable, &how);
             let in_field = ["in_field_clflush", "in_field_clwb"];
             assert_holds(&found, Holder::Field, "+0x10, set by set", &in_field, &how);
-            assert_holds(&found, Holder::Field, "+0x8, set by set", &["copy_sse2", "copy_avx512f"], &how);
-            assert_holds(&found, Holder::Returned, "best", &["returned_clwb", "returned_clflush"], &how);
+            assert_holds(
+                &found,
+                Holder::Field,
+                "+0x8, set by set",
+                &["copy_sse2", "copy_avx512f"],
+                &how,
+            );
+            assert_holds(
+                &found,
+                Holder::Returned,
+                "best",
+                &["returned_clwb", "returned_clflush"],
+                &how,
+            );
             let in_table = ["in_table_clflush", "in_table_clflushopt", "in_table_clwb"];
             assert_holds(&found, Holder::Table, "methods", &in_table, &how);
-            assert!(found.iter().all(|choice| !names(choice).contains(&"only_called")), "{how}: {found:#?}");
+            assert!(
+                found.iter().all(|choice| !names(choice).contains(&"only_called")),
+                "{how}: {found:#?}"
+            );
         }
     }
 }
@@ -83,7 +102,8 @@ fn what_variants_have_and_need_is_what_their_instructions_say() {
     let mut found = census::of(&[program]).unwrap();
     let lacks = |found: &census::Census, name: &str| {
         let variants = found.files[0].chosen.iter().flat_map(|choice| &choice.variants);
-        let variant = variants.into_iter().find(|variant| variant.function == name).unwrap().clone();
+        let variant =
+            variants.into_iter().find(|variant| variant.function == name).unwrap().clone();
         assert!(variant.counts.are_for_durability());
         (variant.needs.join(" "), variant.lacks, variant.counts)
     };
@@ -112,14 +132,18 @@ fn a_resolver_is_named_by_its_symbol() {
     let folder = tempfile::tempdir().unwrap();
     let expected = ["persist_clflush", "persist_clflushopt", "persist_clwb"];
     for level in ["-O0", "-O2"] {
-        for kind in [&["-pie", "-fPIE"][..], &["-no-pie", "-fno-pie"], &["-static"], &["-shared", "-fPIC"]] {
+        for kind in
+            [&["-pie", "-fPIE"][..], &["-no-pie", "-fno-pie"], &["-static"], &["-shared", "-fPIC"]]
+        {
             let how = format!("{level} {kind:?}");
             let words: Vec<&str> = [level].iter().chain(kind).copied().collect();
             let program = built(folder.path(), "ifunc", IFUNC, &words);
             let found = chosen(&program);
             assert_holds(&found, Holder::Ifunc, "persist", &expected, &how);
-            let [own] =
-                &found.iter().filter(|choice| names(choice).contains(&expected[0])).collect::<Vec<_>>()[..]
+            let [own] = &found
+                .iter()
+                .filter(|choice| names(choice).contains(&expected[0]))
+                .collect::<Vec<_>>()[..]
             else {
                 panic!("{how}: {found:#?}")
             };
@@ -130,11 +154,15 @@ fn a_resolver_is_named_by_its_symbol() {
             assert!(Command::new("strip").arg(&program).status().unwrap().success());
             let stripped = chosen(&program);
             let same = stripped.iter().find(|choice| {
-                choice.variants.iter().map(|variant| variant.address).collect::<Vec<_>>() == addresses
+                choice.variants.iter().map(|variant| variant.address).collect::<Vec<_>>()
+                    == addresses
             });
             let same = same.unwrap_or_else(|| panic!("{how}: {stripped:#?}"));
             assert_eq!(same.holder, Holder::Ifunc, "{how}");
-            assert!(same.variants.iter().all(|variant| variant.function.starts_with("unnamed at ")), "{how}");
+            assert!(
+                same.variants.iter().all(|variant| variant.function.starts_with("unnamed at ")),
+                "{how}"
+            );
             assert_eq!(same.name == "persist", kind.contains(&"-shared"), "{how}: {}", same.name);
         }
     }
@@ -147,12 +175,14 @@ fn object_files_and_other_functions_have_no_choices() {
     }
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(chosen(&built(folder.path(), "object", POINTERS, &["-O2", "-c"])), []);
-    // Comparisons that differ, in a table and in a variable; neither makes anything durable. One that does is called.
+    // Comparisons that differ, in a table and in a variable; neither makes anything durable. One
+    // that does is called.
     let other = "
         #include <immintrin.h>
         static int up(const void *a, const void *b) { return *(int *)a - *(int *)b; }
         __attribute__((target(\"avx2\"))) static int wide(const void *a, const void *b) {
-            return _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_loadu_si256(a), _mm256_loadu_si256(b)));
+            return _mm256_movemask_epi8(_mm256_cmpeq_epi8(_mm256_loadu_si256(a), \
+            _mm256_loadu_si256(b)));
         }
         __attribute__((noinline)) static void drain(void) { _mm_sfence(); }
         int (*const both[])(const void *, const void *) = {up, wide};
@@ -213,7 +243,8 @@ fn libpmem_has_three_flushes_for_one_pointer() {
     // Copies and fills: each kind of vector with each flush.
     for feature in ["avx", "avx512f"] {
         let with = found.iter().flat_map(|choice| &choice.variants).filter(|variant| {
-            variant.needs.contains(&feature.to_owned()) && variant.needs.contains(&"clwb".to_owned())
+            variant.needs.contains(&feature.to_owned())
+                && variant.needs.contains(&"clwb".to_owned())
         });
         assert!(with.count() > 0, "{feature}: {found:#?}");
     }

@@ -19,9 +19,14 @@ fn count<K: Ord>(threads: &[Vec<Entry>], key: impl Fn(&Entry) -> K) -> BTreeMap<
     counts
 }
 
-/// Whether both have the same: by kind, by site, and thread by thread in the same order. The threads themselves have no
-/// order. Prints how many there are of each kind.
-pub fn assert_same(what: &str, mut one: Vec<Vec<Entry>>, mut recorded: Vec<Vec<Entry>>, modules: &Modules) {
+/// Whether both have the same: by kind, by site, and thread by thread in the same order. The
+/// threads themselves have no order. Prints how many there are of each kind.
+pub fn assert_same(
+    what: &str,
+    mut one: Vec<Vec<Entry>>,
+    mut recorded: Vec<Vec<Entry>>,
+    modules: &Modules,
+) {
     let by_kind = [&one, &recorded].map(|threads| count(threads, |entry| entry.what));
     println!("{what}: {:?}", by_kind[1]);
     let by_site = [&one, &recorded].map(|threads| count(threads, |entry| (entry.site, entry.what)));
@@ -49,7 +54,8 @@ fn sites(by_site: &[BTreeMap<(Site, What), Count>; 2], modules: &Modules) -> Str
     let mut text = "of these sites so many, so many bytes; recorded:\n".to_owned();
     let all: BTreeSet<_> = by_site.iter().flat_map(BTreeMap::keys).collect();
     for key in all.into_iter().filter(|key| by_site[0].get(key) != by_site[1].get(key)).take(40) {
-        let [one, recorded] = by_site.each_ref().map(|sites| sites.get(key).copied().unwrap_or_default());
+        let [one, recorded] =
+            by_site.each_ref().map(|sites| sites.get(key).copied().unwrap_or_default());
         let _ = writeln!(text, "{}: {:?} {one:?} {recorded:?}", modules.name(key.0), key.1);
     }
     text

@@ -31,8 +31,10 @@ const CHOICES: [&str; 7] = ["avx2", "bmi1", "bmi2", "erms", "fma", "clflushopt",
 // A processor that has no more of them than this machine's.
 fn processor() -> String {
     let about = fs::read_to_string("/proc/cpuinfo").unwrap();
-    let flags = about.lines().find(|line| line.starts_with("flags")).expect("the processor's features");
-    let missing = CHOICES.into_iter().filter(|choice| !flags.split(' ').any(|flag| flag == *choice));
+    let flags =
+        about.lines().find(|line| line.starts_with("flags")).expect("the processor's features");
+    let missing =
+        CHOICES.into_iter().filter(|choice| !flags.split(' ').any(|flag| flag == *choice));
     missing.fold("max".to_owned(), |processor, choice| format!("{processor},-{choice}"))
 }
 

@@ -6,7 +6,8 @@ use std::collections::HashSet;
 
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
-/// Where an instruction stands: in which file, by its inode, and how many bytes from that file's beginning.
+/// Where an instruction stands: in which file, by its inode, and how many bytes from that file's
+/// beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Site {
     pub inode: u64,
@@ -28,8 +29,8 @@ pub enum What {
 /// Bytes of the traced file: from where, and how many.
 pub type Bytes = (u64, u64);
 
-/// What a recording says: no bytes where it is about no place in the file, and none in number where it is a flush's
-/// operand.
+/// What a recording says: no bytes where it is about no place in the file, and none in number where
+/// it is a flush's operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entry {
     pub site: Site,
@@ -71,7 +72,9 @@ impl What {
             "sfence" => Self::Sfence,
             "mfence" => Self::Mfence,
             "movntdqa" => Self::Store,
-            name if name.starts_with("movnt") || name.starts_with("maskmov") && !name.contains("ps") => {
+            name if name.starts_with("movnt")
+                || name.starts_with("maskmov") && !name.contains("ps") =>
+            {
                 Self::NonTemporal
             }
             _ => Self::Store,
@@ -84,13 +87,15 @@ impl What {
 }
 
 impl Happened {
-    /// Whether it stores only where a comparison says so, which a tracer that does not see the flags cannot tell.
+    /// Whether it stores only where a comparison says so, which a tracer that does not see the
+    /// flags cannot tell.
     pub fn compares(&self) -> bool {
         use Mnemonic as M;
         matches!(self.instruction.mnemonic(), M::Cmpxchg | M::Cmpxchg8b | M::Cmpxchg16b)
     }
 
-    // Whether what comes next is of the same instruction. One that is repeated takes a turn for each element.
+    // Whether what comes next is of the same instruction. One that is repeated takes a turn for
+    // each element.
     fn goes_on(&self, next: &Self) -> bool {
         let repeated = self.instruction.has_rep_prefix() || self.instruction.has_repne_prefix();
         self.site == next.site && (self.turn == next.turn || repeated && self.turn + 1 == next.turn)
@@ -102,7 +107,9 @@ impl Happened {
             match self.stores.last_mut() {
                 Some((start, bytes)) if *start + *bytes == from => *bytes += size,
                 // Of strings that are stored downwards.
-                Some((start, bytes)) if from + size == *start => (*start, *bytes) = (from, *bytes + size),
+                Some((start, bytes)) if from + size == *start => {
+                    (*start, *bytes) = (from, *bytes + size)
+                }
                 _ => self.stores.push((from, size)),
             }
         }
@@ -124,12 +131,13 @@ pub fn whole(parts: Vec<Happened>) -> Vec<Happened> {
     all
 }
 
-/// What a recording has of a thread: all stores in the file, flushes of its lines and fences. Of locked instructions,
-/// those that store in the file, and those before which the thread has stored or flushed since its last fence or
-/// locked instruction (`docs/trace-format.md`). Of `except`, nothing is said.
+/// What a recording has of a thread: all stores in the file, flushes of its lines and fences. Of
+/// locked instructions, those that store in the file, and those before which the thread has stored
+/// or flushed since its last fence or locked instruction (`docs/trace-format.md`). Of `except`,
+/// nothing is said.
 ///
-/// A flush whose address nobody has seen is taken for one of the file: if one were not, the recording would have one
-/// less.
+/// A flush whose address nobody has seen is taken for one of the file: if one were not, the
+/// recording would have one less.
 pub fn expected(happened: &[Happened], except: &HashSet<Site>) -> Vec<Entry> {
     let mut waits = false;
     let mut entries = Vec::new();

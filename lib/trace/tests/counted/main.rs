@@ -1,12 +1,15 @@
-//! The recorder's counts are those of tracers that share no code with it but a decoder of instructions: QEMU's user
-//! emulation with a plugin, and the processor's single steps. More than counts: each thread has the same events in the
-//! same order, with the instruction, the kind, the place in the file and the size.
+//! The recorder's counts are those of tracers that share no code with it but a decoder of
+//! instructions: QEMU's user emulation with a plugin, and the processor's single steps. More than
+//! counts: each thread has the same events in the same order, with the instruction, the kind, the
+//! place in the file and the size.
 //!
-//! What counts as one is said in `docs/trace-format.md`: a `rep` instruction is one store of all its elements, a masked
-//! store one for each run of bytes, and a compare-exchange that does not store is none.
+//! What counts as one is said in `docs/trace-format.md`: a `rep` instruction is one store of all
+//! its elements, a masked store one for each run of bytes, and a compare-exchange that does not
+//! store is none.
 //!
-//! QEMU's plugins see neither flags nor operands of flushes, and its `vfork` is a `fork`. Single steps see all that, of
-//! one thread, and are slow (20 us each on a virtual machine): those of long programs are ignored by default.
+//! QEMU's plugins see neither flags nor operands of flushes, and its `vfork` is a `fork`. Single
+//! steps see all that, of one thread, and are slow (20 us each on a virtual machine): those of long
+//! programs are ignored by default.
 
 mod compared;
 mod emulated;
@@ -30,11 +33,12 @@ use programs::build;
 use recorded::Recorded;
 use support::{has, skip};
 
-// The C library chooses its loops by CPUID. QEMU has neither AVX-512 nor RTM, so none is used natively (nor what the
-// library prefers where it finds RTM), and what both say of caches differs, so that the sizes from which on it takes
-// `rep stosb` and non-temporal stores are set. It takes `rep movsb` for no size: how depends on FSRM, which QEMU lacks.
-// How far two blocks lie apart in their pages decides which way it copies: larger blocks of the heap get pages of their
-// own, as the heap's begin depends on whether there is a vDSO.
+// The C library chooses its loops by CPUID. QEMU has neither AVX-512 nor RTM, so none is used
+// natively (nor what the library prefers where it finds RTM), and what both say of caches differs,
+// so that the sizes from which on it takes `rep stosb` and non-temporal stores are set. It takes
+// `rep movsb` for no size: how depends on FSRM, which QEMU lacks. How far two blocks lie apart in
+// their pages decides which way it copies: larger blocks of the heap get pages of their own, as the
+// heap's begin depends on whether there is a vDSO.
 const ENVIRONMENT: [&str; 4] = [
     "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-RTM,-Prefer_No_VZEROUPPER:glibc.cpu.x86_rep_movsb_threshold=1073741824:\
      glibc.cpu.x86_rep_stosb_threshold=2048:glibc.cpu.x86_non_temporal_threshold=1048576:\
@@ -58,7 +62,8 @@ impl Program {
     fn build(source: &str, compiler: &str, flags: &[&str], libraries: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let program = build(folder.path(), source, compiler, flags, libraries)?;
-        let launcher = build(folder.path(), "../../counted/launch.c", "gcc", &["-O1", "-static"], &[])?;
+        let launcher =
+            build(folder.path(), "../../counted/launch.c", "gcc", &["-O1", "-static"], &[])?;
         Some(Self { folder, program, launcher })
     }
 
@@ -97,10 +102,11 @@ impl Program {
     }
 }
 
-// An emulator is told no flags and no addresses of flushes: what compares is left to the single steps, and so is
-// where a flush went.
+// An emulator is told no flags and no addresses of flushes: what compares is left to the single
+// steps, and so is where a flush went.
 fn as_emulated(threads: &[Vec<Entry>], except: &HashSet<Site>) -> Vec<Vec<Entry>> {
-    let seen = |entry: &Entry| Entry { bytes: entry.bytes.filter(|_| !entry.what.is_flush()), ..*entry };
+    let seen =
+        |entry: &Entry| Entry { bytes: entry.bytes.filter(|_| !entry.what.is_flush()), ..*entry };
     let of = |thread: &Vec<Entry>| {
         thread.iter().filter(|entry| !except.contains(&entry.site)).map(seen).collect::<Vec<_>>()
     };
@@ -112,8 +118,8 @@ fn comparing(threads: &[Vec<Happened>]) -> HashSet<Site> {
     all.filter(|one| one.compares() && !one.stores.is_empty()).map(|one| one.site).collect()
 }
 
-// Compares with QEMU what was recorded. Of `elsewhere`, flushes are of other memory. Entries of which `is_certain` says
-// otherwise are left out.
+// Compares with QEMU what was recorded. Of `elsewhere`, flushes are of other memory. Entries of
+// which `is_certain` says otherwise are left out.
 fn emulate(
     program: &Program,
     (recorded, output): &(Recorded, Vec<u8>),
@@ -132,7 +138,8 @@ fn emulate(
     for one in emulated.threads.iter_mut().flatten().filter(|one| elsewhere.contains(&one.site)) {
         one.line = Line::Elsewhere;
     }
-    let mut entries: Vec<_> = emulated.threads.iter().map(|thread| expected(thread, &except)).collect();
+    let mut entries: Vec<_> =
+        emulated.threads.iter().map(|thread| expected(thread, &except)).collect();
     let mut found = as_emulated(&recorded.threads, &except);
     for thread in entries.iter_mut().chain(&mut found) {
         thread.retain(&is_certain);
@@ -140,8 +147,8 @@ fn emulate(
     assert_same(&format!("{}, emulated", program.name()), entries, found, &recorded.modules);
 }
 
-// Compares with single steps what was recorded of a program's first process. Sites that flush other memory are
-// returned.
+// Compares with single steps what was recorded of a program's first process. Sites that flush other
+// memory are returned.
 fn step(
     program: &Program,
     (recorded, output): &(Recorded, Vec<u8>),
@@ -151,7 +158,8 @@ fn step(
     let (stepped, expected_output) = program.stepped(arguments);
     let text = String::from_utf8_lossy;
     assert_eq!((stepped.code, text(&expected_output)), (recorded.code, text(output)));
-    let locked = stepped.happened.iter().filter(|one| What::of(&one.instruction) == What::Locked).count();
+    let locked =
+        stepped.happened.iter().filter(|one| What::of(&one.instruction) == What::Locked).count();
     if is_alone {
         assert_eq!(recorded.locked, locked as u64, "locked instructions in all");
     }
@@ -211,7 +219,8 @@ fn the_kernel_as_another_writer() {
 
 #[test]
 fn threads_and_children() {
-    // Where functions are found when they are first called, it is by chance which thread executes what that takes.
+    // Where functions are found when they are first called, it is by chance which thread executes
+    // what that takes.
     let ways = [&["-O0", "-pthread", "-Wl,-z,now"][..], &["-O2", "-static", "-pthread"]];
     emulate_all("threads.c", "gcc", &ways, &["emulated"]);
 }
@@ -229,10 +238,12 @@ fn rust_with_panics() {
 
 #[test]
 fn handlers_and_timers() {
-    let Some(program) = Program::build("signals.c", "gcc", &["-O1", "-pthread"], &[]) else { return };
+    let Some(program) = Program::build("signals.c", "gcc", &["-O1", "-pthread"], &[]) else {
+        return;
+    };
     let recorded = program.recorded(&[]);
-    // How often the timer strikes is by chance, and whether its fence comes before a locked instruction that would
-    // have ordered a store.
+    // How often the timer strikes is by chance, and whether its fence comes before a locked
+    // instruction that would have ordered a store.
     let timer = recorded.0.functions["tick"].clone();
     emulate(&program, &recorded, &[], &HashSet::new(), |entry| {
         !timer.contains(&entry.site) && (entry.what != What::Locked || entry.bytes.is_some())
@@ -241,7 +252,8 @@ fn handlers_and_timers() {
 
 #[test]
 fn transactional_objects() {
-    let Some(program) = Program::build("objects.c", "gcc", &["-O2"], &["-lpmemobj", "-lpmem"]) else {
+    let Some(program) = Program::build("objects.c", "gcc", &["-O2"], &["-lpmemobj", "-lpmem"])
+    else {
         return;
     };
     let recorded = program.recorded(&["50"]);
@@ -251,7 +263,8 @@ fn transactional_objects() {
 #[test]
 #[ignore = "takes six minutes"]
 fn transactional_objects_step_by_step() {
-    let Some(program) = Program::build("objects.c", "gcc", &["-O2"], &["-lpmemobj", "-lpmem"]) else {
+    let Some(program) = Program::build("objects.c", "gcc", &["-O2"], &["-lpmemobj", "-lpmem"])
+    else {
         return;
     };
     step(&program, &program.recorded(&["50"]), &["50"], true);

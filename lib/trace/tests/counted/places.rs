@@ -48,7 +48,8 @@ impl Modules {
         let Module { inode, segments } = self.0.entry(module.to_owned()).or_insert_with(|| {
             let bytes = fs::read(module).unwrap_or_else(|error| panic!("{module}: {error}"));
             let image = object::File::parse(&*bytes).unwrap();
-            let segments = image.segments().map(|one| (one.address(), one.size(), one.file_range().0));
+            let segments =
+                image.segments().map(|one| (one.address(), one.size(), one.file_range().0));
             let inode = Path::new(module).metadata().unwrap().ino();
             Module { inode, segments: segments.collect() }
         });

@@ -39,7 +39,9 @@ pub fn of(folder: &Path, command: Vec<OsString>, file: PathBuf) -> Recorded {
         let event = event.unwrap();
         let (what, bytes) = match &event.action {
             Action::Store { at, bytes } => (What::Store, Some((at.offset, bytes.len() as u64))),
-            Action::NonTemporal { at, bytes } => (What::NonTemporal, Some((at.offset, bytes.len() as u64))),
+            Action::NonTemporal { at, bytes } => {
+                (What::NonTemporal, Some((at.offset, bytes.len() as u64)))
+            }
             Action::Locked { stores } => {
                 (What::Locked, stores.as_ref().map(|(at, bytes)| (at.offset, bytes.len() as u64)))
             }
@@ -57,10 +59,12 @@ pub fn of(folder: &Path, command: Vec<OsString>, file: PathBuf) -> Recorded {
         threads.entry(event.thread).or_default().push(Entry { site, what, bytes });
     }
     let manifest = reader.manifest();
-    let process = manifest.threads.iter().min_by_key(|thread| thread.id).map(|thread| thread.process);
+    let process =
+        manifest.threads.iter().min_by_key(|thread| thread.id).map(|thread| thread.process);
     let in_first =
         |id: &u32| manifest.threads.iter().any(|one| one.id == *id && Some(one.process) == process);
-    let first = threads.iter().filter(|(id, _)| in_first(id)).flat_map(|(_, all)| all.clone()).collect();
+    let first =
+        threads.iter().filter(|(id, _)| in_first(id)).flat_map(|(_, all)| all.clone()).collect();
     let locked = manifest.locked_in_all.expect("a count");
     let threads = threads.into_values().collect();
     Recorded { code, threads, first, locked, modules, functions }

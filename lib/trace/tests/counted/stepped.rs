@@ -1,5 +1,5 @@
-//! What the processor does, one instruction after the other: `ptrace` stops behind each of them, and the registers
-//! tell what the next one is about to access.
+//! What the processor does, one instruction after the other: `ptrace` stops behind each of them,
+//! and the registers tell what the next one is about to access.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use iced_x86::{
-    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
-    UsedMemory,
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register, UsedMemory,
 };
 
 use crate::happened::{Happened, Line, Site, What, whole};
@@ -36,7 +36,8 @@ struct Known {
 pub fn run(command: &[PathBuf], file: &Path) -> Stepped {
     let mut child = Command::new(&command[0]);
     child.args(&command[1..]).env_clear();
-    // Each step is two changes of threads, which take a third of the time where both are on one CPU.
+    // Each step is two changes of threads, which take a third of the time where both are on one
+    // CPU.
     let before = pin();
     // SAFETY: nothing is called between fork and exec but system calls.
     unsafe {
@@ -107,7 +108,8 @@ impl Stepper {
                 Err(code) => return code,
             }
             // A comparison that failed has stored nothing.
-            let compared = self.happened.get_mut(at).filter(|one| one.compares() && !one.stores.is_empty());
+            let compared =
+                self.happened.get_mut(at).filter(|one| one.compares() && !one.stores.is_empty());
             if let Some(one) = compared {
                 const EQUAL: u64 = 0x40;
                 let after = registers(self.process);
@@ -150,7 +152,8 @@ impl Stepper {
         let instruction = &known.instruction;
         if instruction.mnemonic() == Mnemonic::Syscall {
             let number = registers.rax as i64;
-            return [libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_execve].contains(&number);
+            return [libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_execve]
+                .contains(&number);
         }
         let (what, Some(site)) = (known.what, known.site) else { return false };
         if known.stores.is_empty() && what == What::Store {
@@ -199,7 +202,8 @@ impl Stepper {
                 vec![(at.wrapping_add_signed(bit.div_euclid(8 * size as i64) * size as i64), size)]
             }
             M::Maskmovdqu | M::Vmaskmovdqu => {
-                let mask = vector(self.process, instruction.op_register(instruction.op_count() - 1));
+                let mask =
+                    vector(self.process, instruction.op_register(instruction.op_count() - 1));
                 let stored = (0..16).filter(|byte| mask[*byte as usize] & 0x80 != 0);
                 stored.map(|byte| (at + byte, 1)).collect()
             }
@@ -219,12 +223,14 @@ impl Stepper {
     fn decode(&mut self, pc: u64) -> Known {
         let mut bytes = [0; 15];
         let read = self.memory.read_at(&mut bytes, pc).unwrap_or_default();
-        let mut instruction = Decoder::with_ip(64, &bytes[..read], pc, DecoderOptions::NONE).decode();
+        let mut instruction =
+            Decoder::with_ip(64, &bytes[..read], pc, DecoderOptions::NONE).decode();
         if instruction.is_invalid() {
             // Its page ends within them.
             let rest = (4096 - pc % 4096) as usize;
             self.memory.read_exact_at(&mut bytes[..rest.min(15)], pc).unwrap();
-            instruction = Decoder::with_ip(64, &bytes[..rest.min(15)], pc, DecoderOptions::NONE).decode();
+            instruction =
+                Decoder::with_ip(64, &bytes[..rest.min(15)], pc, DecoderOptions::NONE).decode();
         }
         let mut factory = InstructionInfoFactory::new();
         let stores = factory.info(&instruction).used_memory().iter().filter(|memory| {

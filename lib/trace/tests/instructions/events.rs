@@ -1,9 +1,11 @@
-//! What is recorded of the sequences: the file after each of them, and each access that can be told from the code.
+//! What is recorded of the sequences: the file after each of them, and each access that can be told
+//! from the code.
 
 use std::collections::{HashMap, HashSet};
 
 use iced_x86::{
-    Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+    Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
+    Register,
 };
 use ringfence_trace::code::Operation;
 use ringfence_trace::events::Action;
@@ -39,8 +41,8 @@ fn offset(address: u64) -> Option<u64> {
     }
 }
 
-/// Compares a recording with what the sequences did natively; `initial` is what the file held before. Returns how many
-/// accesses were expected and seen.
+/// Compares a recording with what the sequences did natively; `initial` is what the file held
+/// before. Returns how many accesses were expected and seen.
 pub fn check(
     reader: &Reader,
     sequences: &[Sequence],
@@ -54,7 +56,10 @@ pub fn check(
     let mut seen = Vec::new();
     let mut counted = 0;
     let mut running: Option<usize> = None;
-    let end = |running: &mut Option<usize>, seen: &mut Vec<Access>, file: &[u8]| -> Result<usize, String> {
+    let end = |running: &mut Option<usize>,
+               seen: &mut Vec<Access>,
+               file: &[u8]|
+     -> Result<usize, String> {
         let Some(number) = running.take() else { return Ok(0) };
         let (low, high) = file.split_at(LOW_SIZE as usize);
         let memory = [hash(low), hash(&high[..HIGH_SIZE as usize])];
@@ -134,13 +139,18 @@ struct Expected {
 }
 
 impl Expected {
-    // A store under a mask: one for each run of elements, or one of all of them where they are packed.
+    // A store under a mask: one for each run of elements, or one of all of them where they are
+    // packed.
     fn masked(&mut self, one: &Instruction, at: u64, mask: u64) {
         let element = one.memory_size().element_size().max(1) as u64;
         let count = one.memory_size().size() as u64 / element;
         let mut access = |first: u64, size: u64| {
-            let access =
-                Access { pc: one.ip(), kind: "store", offset: at + first * element, size: size * element };
+            let access = Access {
+                pc: one.ip(),
+                kind: "store",
+                offset: at + first * element,
+                size: size * element,
+            };
             self.accesses.push(access);
         };
         let is_set = |bit: u64| bit < count && mask >> bit & 1 != 0;
@@ -191,13 +201,19 @@ fn expected(sequence: &Sequence, flags: u64, loads: bool, patched: bool) -> Expe
             }
         };
         let operand = (0..one.op_count()).find(|at| one.op_kind(*at) == OpKind::Memory);
-        let address = operand.and_then(|at| one.virtual_address(at, 0, |register, _, _| value(register)));
+        let address =
+            operand.and_then(|at| one.virtual_address(at, 0, |register, _, _| value(register)));
         let operation = Operation::of(&one).filter(|_| patched);
         if let (Some(Operation::Flush(_)), Some(at)) = (operation, address.and_then(offset)) {
             expected.accesses.push(Access { pc: one.ip(), kind: "flush", offset: at, size: 0 });
         }
         if let Some(fence @ (Operation::Sfence | Operation::Mfence)) = operation {
-            expected.accesses.push(Access { pc: one.ip(), kind: fence.name(), offset: u64::MAX, size: 0 });
+            expected.accesses.push(Access {
+                pc: one.ip(),
+                kind: fence.name(),
+                offset: u64::MAX,
+                size: 0,
+            });
         }
         let stores_masked = one.has_op_mask() && operand == Some(0) && !one.is_vsib();
         if let (true, false, Some(at), Some(mask)) =
@@ -206,7 +222,10 @@ fn expected(sequence: &Sequence, flags: u64, loads: bool, patched: bool) -> Expe
             expected.masked(&one, at, *mask);
         }
         if is_simple(&one) {
-            let memory = info.used_memory().iter().find(|one| !matches!(one.access(), OpAccess::NoMemAccess));
+            let memory = info
+                .used_memory()
+                .iter()
+                .find(|one| !matches!(one.access(), OpAccess::NoMemAccess));
             if let (Some(at), Some(memory)) = (address.and_then(offset), memory) {
                 let size = one.memory_size().size() as u64;
                 let access = |kind| Access { pc: one.ip(), kind, offset: at, size };
@@ -254,7 +273,10 @@ fn expected(sequence: &Sequence, flags: u64, loads: bool, patched: bool) -> Expe
             && one.memory_base() == Register::None
             && let Some(bytes) = sequence.constants.get(from..from.saturating_add(8))
         {
-            known.insert(one.op0_register(), u64::from_le_bytes(bytes.try_into().expect("eight of them")));
+            known.insert(
+                one.op0_register(),
+                u64::from_le_bytes(bytes.try_into().expect("eight of them")),
+            );
         }
     }
     expected
@@ -262,7 +284,8 @@ fn expected(sequence: &Sequence, flags: u64, loads: bool, patched: bool) -> Expe
 
 // Whether its size and its address are what they seem to be, and it accesses all of that.
 fn is_simple(one: &Instruction) -> bool {
-    let by_register = matches!(one.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc);
+    let by_register =
+        matches!(one.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc);
     let other = matches!(
         one.mnemonic(),
         Mnemonic::Vmaskmovps
@@ -275,5 +298,10 @@ fn is_simple(one: &Instruction) -> bool {
             | Mnemonic::Xlatb
     );
     let flush = matches!(Operation::of(one), Some(Operation::Flush(_)));
-    !by_register && !other && !flush && !one.has_op_mask() && !one.is_vsib() && one.memory_size().size() > 0
+    !by_register
+        && !other
+        && !flush
+        && !one.has_op_mask()
+        && !one.is_vsib()
+        && one.memory_size().size() > 0
 }

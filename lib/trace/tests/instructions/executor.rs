@@ -19,7 +19,8 @@ use crate::random::Random;
 pub struct Became {
     pub registers: [u64; 16],
     pub flags: u64,
-    /// Where and why it failed: the signal's number, its code, the address it names, the instruction. Else zeros.
+    /// Where and why it failed: the signal's number, its code, the address it names, the
+    /// instruction. Else zeros.
     pub failed: [u64; 4],
     /// Hashes: of x87, masks and vectors, of the two mappings of the file, of other memory.
     pub vectors: u64,
@@ -110,7 +111,8 @@ impl Executor {
         path
     }
 
-    /// Writes what is to be executed. Its code goes where the sequences say, unless the program has it already.
+    /// Writes what is to be executed. Its code goes where the sequences say, unless the program has
+    /// it already.
     pub fn write(&self, sequences: &[Sequence], code: Where) {
         let head = 32 + 48 * sequences.len() as u64;
         let ends = sequences.iter().map(|one| one.at + one.code.len() as u64);
@@ -157,8 +159,10 @@ impl Executor {
 
     fn results(&self) -> Vec<Became> {
         let bytes = std::fs::read(self.path("results")).unwrap_or_default();
-        let words: Vec<u64> =
-            bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+        let words: Vec<u64> = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+            .collect();
         let each = words.chunks_exact(25).map(|one| Became {
             registers: one[..16].try_into().unwrap(),
             flags: one[16],
@@ -173,12 +177,14 @@ impl Executor {
     pub fn natively(&self, first: usize, count: usize) -> Vec<Became> {
         self.new_file();
         let command = self.command(first, count);
-        let status = Command::new(&command[0]).args(&command[1..]).status().expect("the executor starts");
+        let status =
+            Command::new(&command[0]).args(&command[1..]).status().expect("the executor starts");
         assert!(status.success(), "the executor: {status}");
         self.results()
     }
 
-    /// Runs some of them recorded. The file is what it is afterwards; the recording is in a folder of that name.
+    /// Runs some of them recorded. The file is what it is afterwards; the recording is in a folder
+    /// of that name.
     pub fn recorded(
         &self,
         first: usize,
@@ -190,15 +196,17 @@ impl Executor {
         let folder = self.path("recording");
         let _ = std::fs::remove_dir_all(&folder);
         let mut writer = Writer::create(&folder, About::default()).expect("a recording");
-        let options = Options { command: self.command(first, count), files: vec![file], copies: None, loads };
+        let options =
+            Options { command: self.command(first, count), files: vec![file], copies: None, loads };
         let outcome = record(options, &mut writer).expect("it is recorded");
         writer.finish(outcome.ended.clone()).expect("it is kept");
-        let reader =
-            matches!(outcome.ended, Ended::Exited(0)).then(|| Reader::open(&folder).expect("it opens"));
+        let reader = matches!(outcome.ended, Ended::Exited(0))
+            .then(|| Reader::open(&folder).expect("it opens"));
         (outcome, self.results(), reader)
     }
 
-    /// All of the state behind a sequence that was run alone: the processor's, the file's, other memory.
+    /// All of the state behind a sequence that was run alone: the processor's, the file's, other
+    /// memory.
     pub fn state(&self) -> Vec<u8> {
         std::fs::read(self.path("results.state")).expect("the state")
     }
@@ -208,6 +216,7 @@ impl Executor {
         let path = self.path("replayed");
         let into = std::fs::File::create(&path).expect("a file");
         replay(reader, 0, &into).expect("it is replayed");
-        std::fs::read(&path).expect("it is read") == std::fs::read(self.path("file")).expect("the file")
+        std::fs::read(&path).expect("it is read")
+            == std::fs::read(self.path("file")).expect("the file")
     }
 }

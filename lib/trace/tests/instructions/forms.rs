@@ -1,4 +1,5 @@
-//! Every form of an instruction that accesses memory, as far as this processor has it and a program may execute it.
+//! Every form of an instruction that accesses memory, as far as this processor has it and a program
+//! may execute it.
 
 use std::collections::HashSet;
 
@@ -19,8 +20,8 @@ fn processor_flags() -> HashSet<String> {
 fn has(feature: CpuidFeature, flags: &HashSet<String>) -> bool {
     let name = format!("{feature:?}");
     let flag = match name.as_str() {
-        "INTEL8086" | "INTEL186" | "INTEL286" | "INTEL386" | "INTEL486" | "X64" | "FPU287" | "FPU387"
-        | "MULTIBYTENOP" | "CPUID" => return true,
+        "INTEL8086" | "INTEL186" | "INTEL286" | "INTEL386" | "INTEL486" | "X64" | "FPU287"
+        | "FPU387" | "MULTIBYTENOP" | "CPUID" => return true,
         "SSE3" => "pni".to_owned(),
         "LZCNT" => "abm".to_owned(),
         "CX8" | "CMPXCHG8B" => "cx8".to_owned(),
@@ -39,7 +40,8 @@ fn has(feature: CpuidFeature, flags: &HashSet<String>) -> bool {
 fn is_possible(code: Code, flags: &HashSet<String>) -> bool {
     use Mnemonic as M;
     let op = code.op_code();
-    let plain = matches!(op.encoding(), EncodingKind::Legacy | EncodingKind::VEX | EncodingKind::EVEX);
+    let plain =
+        matches!(op.encoding(), EncodingKind::Legacy | EncodingKind::VEX | EncodingKind::EVEX);
     if !plain
         || !op.is_instruction()
         || !op.mode64()
@@ -49,7 +51,8 @@ fn is_possible(code: Code, flags: &HashSet<String>) -> bool {
     {
         return false;
     }
-    // What a program can do only to itself, such as to load `gs`, or what depends on the processor that it runs on.
+    // What a program can do only to itself, such as to load `gs`, or what depends on the processor
+    // that it runs on.
     let excluded = matches!(
         code.mnemonic(),
         M::Lss
@@ -72,7 +75,10 @@ fn is_possible(code: Code, flags: &HashSet<String>) -> bool {
             | M::Ud0
             | M::Ud1
     );
-    let far = matches!(op.memory_size(), MemorySize::SegPtr16 | MemorySize::SegPtr32 | MemorySize::SegPtr64);
+    let far = matches!(
+        op.memory_size(),
+        MemorySize::SegPtr16 | MemorySize::SegPtr32 | MemorySize::SegPtr64
+    );
     let segments = op.op_kinds().contains(&OpCodeOperandKind::seg_reg) && code.mnemonic() == M::Mov;
     let fs = matches!(code, Code::Popw_FS | Code::Popq_FS | Code::Popw_GS | Code::Popq_GS);
     let refused = refused(code);

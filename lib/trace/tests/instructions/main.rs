@@ -1,9 +1,11 @@
-//! Recording does to no instruction anything that the processor does not: random sequences of every form that accesses
-//! memory run natively and recorded, with the same registers, flags and memory afterwards.
+//! Recording does to no instruction anything that the processor does not: random sequences of every
+//! form that accesses memory run natively and recorded, with the same registers, flags and memory
+//! afterwards.
 //!
-//! Sequences are made of `RINGFENCE_SEED`, as many as `RINGFENCE_COUNT` says. `RINGFENCE_ONLY` runs one of them alone, by
-//! its number, and `RINGFENCE_LOADS` has its loads recorded. Not compared are the addresses of its last instruction that
-//! x87 keeps: in a recorded program they are those of the copy.
+//! Sequences are made of `RINGFENCE_SEED`, as many as `RINGFENCE_COUNT` says. `RINGFENCE_ONLY` runs
+//! one of them alone, by its number, and `RINGFENCE_LOADS` has its loads recorded. Not compared are
+//! the addresses of its last instruction that x87 keeps: in a recorded program they are those of
+//! the copy.
 
 mod events;
 mod executor;
@@ -32,7 +34,8 @@ fn sequences(seed: u64, count: usize, most: u64, all: &[Code], place: Where) -> 
         let length = 1 + random.below(most);
         // Each form comes first once in a while.
         let first = all[(seed as usize).wrapping_mul(BATCH).wrapping_add(number) % all.len()];
-        let forms: Vec<Code> = std::iter::once(first).chain((1..length).map(|_| random.of(all))).collect();
+        let forms: Vec<Code> =
+            std::iter::once(first).chain((1..length).map(|_| random.of(all))).collect();
         let one = Maker::sequence(random.next(), at, &forms);
         at += if place == Where::Same { 0 } else { one.code.len() as u64 };
         made.push(one);
@@ -48,12 +51,17 @@ fn difference(
     became: [&Became; 2],
 ) -> String {
     let bytes: Vec<String> = sequence.code.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut text =
-        format!("sequence {number} at {:#x}: {:?}\n{}\n", sequence.at, sequence.forms, bytes.join(" "));
+    let mut text = format!(
+        "sequence {number} at {:#x}: {:?}\n{}\n",
+        sequence.at,
+        sequence.forms,
+        bytes.join(" ")
+    );
     let [native, other] = became;
     for at in 0..16 {
         if native.registers[at] != other.registers[at] {
-            text += &format!("register {at}: {:#x} {:#x}\n", native.registers[at], other.registers[at]);
+            text +=
+                &format!("register {at}: {:#x} {:#x}\n", native.registers[at], other.registers[at]);
         }
     }
     text += &format!(
@@ -66,7 +74,8 @@ fn difference(
     let other = executor.state();
     let different = (0..native.len()).filter(|at| native[*at] != other[*at]).take(16);
     for at in different {
-        text += &format!("state at {at:#x} (file from 0xa88): {:#x} {:#x}\n", native[at], other[at]);
+        text +=
+            &format!("state at {at:#x} (file from 0xa88): {:#x} {:#x}\n", native[at], other[at]);
     }
     text
 }
@@ -81,10 +90,14 @@ fn same_as_natively(executor: &Executor, made: &[Sequence], place: Where) {
     let count = made.len();
     executor.write(made, place);
     if let Ok(only) = std::env::var("RINGFENCE_ONLY") {
-        let (at, loads) = (only.parse().expect("a number"), std::env::var("RINGFENCE_LOADS").is_ok());
+        let (at, loads) =
+            (only.parse().expect("a number"), std::env::var("RINGFENCE_LOADS").is_ok());
         let native = executor.natively(at, 1);
         let (_, recorded, _) = executor.recorded(at, 1, loads);
-        return println!("{}", difference(executor, &made[at], at, loads, [&native[0], &recorded[0]]));
+        return println!(
+            "{}",
+            difference(executor, &made[at], at, loads, [&native[0], &recorded[0]])
+        );
     }
     let native = executor.natively(0, count);
     let failed = native.iter().filter(|one| one.failed[0] != 0).count();
@@ -103,7 +116,10 @@ fn same_as_natively(executor: &Executor, made: &[Sequence], place: Where) {
         let is_patched = place == Where::Program;
         let seen = events::check(&reader, made, &native, loads, is_patched, executor.initial());
         let seen = seen.unwrap_or_else(|what| panic!("loads: {loads}: {what}"));
-        println!("loads: {loads}: {} events, {seen} accesses were expected and seen", outcome.events);
+        println!(
+            "loads: {loads}: {} events, {seen} accesses were expected and seen",
+            outcome.events
+        );
         assert!(executor.is_replayed(&reader), "loads: {loads}: the replay makes another file");
     }
 }
@@ -111,8 +127,9 @@ fn same_as_natively(executor: &Executor, made: &[Sequence], place: Where) {
 #[test]
 fn every_form_can_be_made() {
     let all = forms::forms();
-    let can_be =
-        |code: &Code| (0..8).any(|seed| !Maker::sequence(seed, places::CODE, &[*code]).forms.is_empty());
+    let can_be = |code: &Code| {
+        (0..8).any(|seed| !Maker::sequence(seed, places::CODE, &[*code]).forms.is_empty())
+    };
     let never: Vec<_> = all.iter().filter(|code| !can_be(code)).collect();
     // Of 16 bits: they go where no program is.
     use Code::{Call_rel16, Call_rm16, Jmp_rm16, Retnw, Retnw_imm16};
@@ -135,7 +152,8 @@ fn single_instructions_do_what_they_do_natively() {
 }
 
 #[test]
-#[ignore = "processors differ in what a call to no address leaves behind, and one of Intel's alone was looked at"]
+#[ignore = "processors differ in what a call to no address leaves behind, and one of Intel's alone \
+            was looked at"]
 fn calls_that_lead_nowhere_fail_as_natively() {
     let made = sequences(4, 3000, 1, &[Code::Call_rm64], Where::Apart);
     same_as_natively(&Executor::new(), &made, Where::Apart);

@@ -1,6 +1,9 @@
-//! Makes sequences: each instruction comes with what has to be in registers for it to access the memory that it shall.
+//! Makes sequences: each instruction comes with what has to be in registers for it to access the
+//! memory that it shall.
 
-use iced_x86::{Code, Decoder, DecoderOptions, Encoder, EncodingKind, Instruction, MemoryOperand, Register};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, Encoder, EncodingKind, Instruction, MemoryOperand, Register,
+};
 
 use crate::operands::{general, sized};
 use crate::places::{CODE, CONSTANTS, CONSTANTS_SIZE, FS_BASE, HIGH, LOW, LOW_SIZE, ORDINARY};
@@ -71,7 +74,8 @@ impl Maker {
         }
     }
 
-    /// Adds an instruction of a form, with what it needs; `false` where the operands that were chosen cannot be encoded.
+    /// Adds an instruction of a form, with what it needs; `false` where the operands that were
+    /// chosen cannot be encoded.
     pub fn add(&mut self, code: Code) -> bool {
         self.before.clear();
         let constants = self.constants.len();
@@ -117,7 +121,8 @@ impl Maker {
         true
     }
 
-    /// Where the next instruction goes once those before it are there, if they are of a known length.
+    /// Where the next instruction goes once those before it are there, if they are of a known
+    /// length.
     pub fn here(&self) -> u64 {
         let mut encoder = Encoder::new(64);
         let mut at = self.at + self.code.len() as u64;
@@ -143,7 +148,8 @@ impl Maker {
         self.before.push(bytes(register.full_register(), value));
     }
 
-    /// Where `size` bytes are to be accessed: within a file, mostly at ends of lines, pages and mappings.
+    /// Where `size` bytes are to be accessed: within a file, mostly at ends of lines, pages and
+    /// mappings.
     pub fn target(&mut self, size: u64) -> u64 {
         let random = &mut self.random;
         let region = random.of(&[LOW, LOW, LOW, HIGH, HIGH, ORDINARY]);
@@ -156,7 +162,9 @@ impl Maker {
         let alignment = size.next_power_of_two();
         match random.below(8) {
             0 if size > 1 && size < 64 => middle - 1 - random.below(size - 1),
-            1 if size > 1 && size < 64 => middle + 64 * (1 + random.below(3)) - 1 - random.below(size - 1),
+            1 if size > 1 && size < 64 => {
+                middle + 64 * (1 + random.below(3)) - 1 - random.below(size - 1)
+            }
             2 if region == LOW => LOW + LOW_SIZE - size,
             3 if region == LOW => LOW,
             4 => middle - 300 + random.below(500),
@@ -164,7 +172,8 @@ impl Maker {
         }
     }
 
-    /// Gives an instruction an address that comes to `target`, with random registers but those to be avoided.
+    /// Gives an instruction an address that comes to `target`, with random registers but those to
+    /// be avoided.
     pub fn place(&mut self, made: &mut Instruction, target: u64, avoid: &[Register]) -> Option<()> {
         self.place_with(made, target, avoid, None)
     }
@@ -178,7 +187,9 @@ impl Maker {
     ) -> Option<()> {
         let near = target < 1 << 31;
         let free = |random: &mut Random, other: Register| {
-            let one = (0..50).map(|_| general(random, 8)).find(|one| !avoid.contains(one) && *one != other);
+            let one = (0..50)
+                .map(|_| general(random, 8))
+                .find(|one| !avoid.contains(one) && *one != other);
             one.unwrap_or(Register::R11)
         };
         let kind = if vector.is_some() { 1 } else { self.random.below(12) };
@@ -197,7 +208,11 @@ impl Maker {
                 return Some(());
             }
             1 if near && vector.is_none() => {
-                made.set_memory_base(if self.random.once_in(5) { Register::EIP } else { Register::RIP });
+                made.set_memory_base(if self.random.once_in(5) {
+                    Register::EIP
+                } else {
+                    Register::RIP
+                });
                 made.set_memory_displacement64(target);
                 made.set_memory_displ_size(8);
                 return Some(());
@@ -258,8 +273,10 @@ impl Maker {
             // Most instructions of SSE fail where their operand is not aligned.
             let legacy = op.encoding() == EncodingKind::Legacy && size == 16;
             let moves = format!("{:?}", made.mnemonic());
-            let aligned =
-                legacy || moves.contains("mova") || moves.contains("movdqa") || moves.contains("movnt");
+            let aligned = legacy
+                || moves.contains("mova")
+                || moves.contains("movdqa")
+                || moves.contains("movnt");
             if aligned && !self.random.once_in(20) {
                 target &= !(size.next_power_of_two() - 1);
             }
@@ -299,7 +316,11 @@ impl Maker {
         }
         let at = self.constant(&indexes[..64]);
         let load = if evex {
-            Instruction::with2(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, Register::ZMM0 + number, plain(at))
+            Instruction::with2(
+                Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512,
+                Register::ZMM0 + number,
+                plain(at),
+            )
         } else {
             Instruction::with2(Code::VEX_Vmovdqu_ymm_ymmm256, Register::YMM0 + number, plain(at))
         };

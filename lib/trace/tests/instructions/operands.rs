@@ -57,38 +57,55 @@ fn immediate(random: &mut Random) -> u64 {
 }
 
 impl Maker {
-    /// An instruction of a form with random operands, none of them yet in memory: which one is to be.
+    /// An instruction of a form with random operands, none of them yet in memory: which one is to
+    /// be.
     pub fn operands(&mut self, code: Code) -> Option<(Instruction, Option<u32>)> {
         let op = code.op_code();
         let mut made = Instruction::default();
         made.set_code(code);
         let mut memory = None;
         for (at, kind) in (0u32..).zip(op.op_kinds().iter().copied()) {
-            if is_memory(kind) && (format!("{kind:?}").starts_with("mem") || !self.random.once_in(12)) {
+            if is_memory(kind)
+                && (format!("{kind:?}").starts_with("mem") || !self.random.once_in(12))
+            {
                 memory = Some(at);
                 made.set_op_kind(at, OpKind::Memory);
             } else {
                 self.register_or_value(&mut made, at, kind)?;
             }
         }
-        if op.require_op_mask_register() || op.can_use_op_mask_register() && !self.random.once_in(3) {
+        if op.require_op_mask_register() || op.can_use_op_mask_register() && !self.random.once_in(3)
+        {
             made.set_op_mask(Register::K1 + self.random.below(7) as u32);
             let stores = memory == Some(0);
-            made.set_zeroing_masking(op.can_use_zeroing_masking() && !stores && self.random.once_in(2));
+            made.set_zeroing_masking(
+                op.can_use_zeroing_masking() && !stores && self.random.once_in(2),
+            );
         }
         made.set_is_broadcast(memory.is_some() && op.can_broadcast() && self.random.once_in(2));
         Some((made, memory))
     }
 
-    fn register_or_value(&mut self, made: &mut Instruction, at: u32, kind: OpCodeOperandKind) -> Option<()> {
+    fn register_or_value(
+        &mut self,
+        made: &mut Instruction,
+        at: u32,
+        kind: OpCodeOperandKind,
+    ) -> Option<()> {
         let random = &mut self.random;
         let evex = made.code().op_code().encoding() == EncodingKind::EVEX;
         let name = format!("{kind:?}");
         let vectors = if evex { 32 } else { 16 };
         let register = match name.as_str() {
             "es" | "cs" | "ss" | "ds" | "fs" | "gs" => {
-                let all =
-                    [Register::ES, Register::CS, Register::SS, Register::DS, Register::FS, Register::GS];
+                let all = [
+                    Register::ES,
+                    Register::CS,
+                    Register::SS,
+                    Register::DS,
+                    Register::FS,
+                    Register::GS,
+                ];
                 all[["es", "cs", "ss", "ds", "fs", "gs"].iter().position(|one| *one == name)?]
             }
             "al" => Register::AL,
@@ -119,8 +136,9 @@ impl Maker {
 
 fn value(random: &mut Random, made: &mut Instruction, at: u32, name: &str) -> Option<()> {
     let value = immediate(random);
-    let second = (0..at)
-        .any(|one| made.op_kind(one) == OpKind::Immediate8 || made.op_kind(one) == OpKind::Immediate16);
+    let second = (0..at).any(|one| {
+        made.op_kind(one) == OpKind::Immediate8 || made.op_kind(one) == OpKind::Immediate16
+    });
     match name {
         "imm4_m2z" => {
             made.set_op_kind(at, OpKind::Immediate8);

@@ -1,5 +1,5 @@
-//! Fences, flushes and locked instructions, which are replaced in a program's code, among short instructions that make
-//! room for the jump, and jumps to right behind them.
+//! Fences, flushes and locked instructions, which are replaced in a program's code, among short
+//! instructions that make room for the jump, and jumps to right behind them.
 
 use std::fmt::Write;
 
@@ -31,7 +31,8 @@ fn short(random: &mut Random) -> Vec<u8> {
 
 fn is_wanted(code: Code) -> bool {
     let op = code.op_code();
-    let flush = matches!(code.mnemonic(), Mnemonic::Clflush | Mnemonic::Clflushopt | Mnemonic::Clwb);
+    let flush =
+        matches!(code.mnemonic(), Mnemonic::Clflush | Mnemonic::Clflushopt | Mnemonic::Clwb);
     flush || op.can_use_lock_prefix()
 }
 
@@ -74,8 +75,8 @@ fn assembly(sequences: &[Sequence]) -> String {
     text + ".section .note.GNU-stack,\"\",@progbits\n"
 }
 
-/// Runs functions made of a seed: of what is replaced before it runs, or of all that accesses memory, often enough to
-/// be replaced.
+/// Runs functions made of a seed: of what is replaced before it runs, or of all that accesses
+/// memory, often enough to be replaced.
 pub fn compare(seed: u64, count: usize, often: bool) {
     let all = forms::forms();
     let wanted: Vec<Code> = all.iter().copied().filter(|code| often || is_wanted(*code)).collect();
@@ -91,8 +92,10 @@ pub fn compare(seed: u64, count: usize, often: bool) {
         executor.times = 20;
     }
     same_as_natively(&executor, &made, Where::Program);
-    let fences =
-        made.iter().flat_map(|one| &one.forms).filter(|code| matches!(code, Code::Sfence | Code::Mfence));
+    let fences = made
+        .iter()
+        .flat_map(|one| &one.forms)
+        .filter(|code| matches!(code, Code::Sfence | Code::Mfence));
     assert!(fences.count() > count / 4);
 }
 

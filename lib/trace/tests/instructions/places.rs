@@ -1,5 +1,5 @@
-//! Where things lie in the executor: beyond the first 1.25 GiB, in which the kernel begins its heap anywhere
-//! (`arch_randomize_brk`), and below 2 GiB, so that an address fits into a displacement.
+//! Where things lie in the executor: beyond the first 1.25 GiB, in which the kernel begins its heap
+//! anywhere (`arch_randomize_brk`), and below 2 GiB, so that an address fits into a displacement.
 
 /// A part of the file, below 4 GiB.
 pub const LOW: u64 = 0x5000_0000;
@@ -9,7 +9,8 @@ pub const ORDINARY: u64 = LOW + LOW_SIZE;
 pub const ORDINARY_SIZE: u64 = 0x2000;
 /// Another part of the file.
 pub const HIGH: u64 = 0x7a00_0000_0000;
-// Room behind the slot for all that XSAVE may store, by which the recorder goes: 11 KiB on a processor with AMX.
+// Room behind the slot for all that XSAVE may store, by which the recorder goes: 11 KiB on a
+// processor with AMX.
 pub const HIGH_SIZE: u64 = 0x6000;
 /// A page of the file that says which sequence runs.
 pub const MARKER: u64 = 0x5100_0000;

@@ -1,4 +1,5 @@
-//! What cannot be executed in a program's stead is named with its bytes and its address, and ends the recording.
+//! What cannot be executed in a program's stead is named with its bytes and its address, and ends
+//! the recording.
 
 use ringfence_trace::events::Ended;
 
@@ -46,8 +47,10 @@ fn what_cannot_be_recorded_is_named_and_ends_the_recording() {
         let (at, code) = (CODE, code.to_vec());
         let shown: Vec<String> = code[7..].iter().map(|byte| format!("{byte:02x}")).collect();
         let wanted = format!("at {:#x} of [anonymous] ({name}, {})", CODE + 7, shown.join(" "));
-        executor
-            .write(&[Sequence { seed: 1, at, code, constants: Vec::new(), forms: Vec::new() }], Where::Apart);
+        executor.write(
+            &[Sequence { seed: 1, at, code, constants: Vec::new(), forms: Vec::new() }],
+            Where::Apart,
+        );
         for loads in [false, true] {
             let (outcome, ..) = executor.recorded(0, 1, loads);
             match outcome.ended {

@@ -1,4 +1,5 @@
-//! Instructions that need more than an address: strings, the stack, jumps, and those that load a state.
+//! Instructions that need more than an address: strings, the stack, jumps, and those that load a
+//! state.
 
 use iced_x86::{Code, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 
@@ -61,17 +62,25 @@ impl Maker {
             M::Fxrstor64 => self.save(Code::Fxsave64_m512byte, Some(code)),
             M::Fnstenv | M::Fnsave => self.environment(code, None),
             M::Fldenv => {
-                let save =
-                    if code == Code::Fldenv_m14byte { Code::Fnstenv_m14byte } else { Code::Fnstenv_m28byte };
+                let save = if code == Code::Fldenv_m14byte {
+                    Code::Fnstenv_m14byte
+                } else {
+                    Code::Fnstenv_m28byte
+                };
                 self.environment(save, Some(code))
             }
             M::Frstor => {
-                let save =
-                    if code == Code::Frstor_m94byte { Code::Fnsave_m94byte } else { Code::Fnsave_m108byte };
+                let save = if code == Code::Frstor_m94byte {
+                    Code::Fnsave_m94byte
+                } else {
+                    Code::Fnsave_m108byte
+                };
                 self.environment(save, Some(code))
             }
             M::Fldcw => self.control(code, 0x37f | self.random.clone().below(4) << 10, 2),
-            M::Ldmxcsr | M::Vldmxcsr => self.control(code, 0x1f80 | self.random.clone().below(8) << 13, 4),
+            M::Ldmxcsr | M::Vldmxcsr => {
+                self.control(code, 0x1f80 | self.random.clone().below(8) << 13, 4)
+            }
             _ => return None,
         })
     }
@@ -92,9 +101,10 @@ impl Maker {
             }
         }
         let size = made.memory_size().size() as u64;
-        let compares =
-            matches!(code.mnemonic(), Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq)
-                || format!("{:?}", code.mnemonic()).starts_with("Scas");
+        let compares = matches!(
+            code.mnemonic(),
+            Mnemonic::Cmpsb | Mnemonic::Cmpsw | Mnemonic::Cmpsd | Mnemonic::Cmpsq
+        ) || format!("{:?}", code.mnemonic()).starts_with("Scas");
         match self.random.below(3) {
             0 => {}
             1 if compares => made.set_has_repne_prefix(true),
@@ -127,7 +137,8 @@ impl Maker {
                 }
             }
         }
-        let uses_source = (0..made.op_count()).any(|at| format!("{:?}", made.op_kind(at)).contains("Seg"));
+        let uses_source =
+            (0..made.op_count()).any(|at| format!("{:?}", made.op_kind(at)).contains("Seg"));
         if uses_source && from < 1 << 31 && self.random.once_in(6) {
             made.set_segment_prefix(Register::FS);
             from -= FS_BASE;
@@ -168,7 +179,8 @@ impl Maker {
             Mnemonic::Popf | Mnemonic::Popfq => {
                 // All that a program may set but the flags that trap, nest or check alignment.
                 let flags = self.random.next() & 0x20_0cd5 | 0x202;
-                let store = Instruction::with2(Code::Mov_rm64_imm32, at(Register::RSP), flags as i32);
+                let store =
+                    Instruction::with2(Code::Mov_rm64_imm32, at(Register::RSP), flags as i32);
                 self.before.extend(store);
                 return Some(vec![Instruction::with(code)]);
             }
@@ -217,11 +229,15 @@ impl Maker {
                 }
                 let return_to = self.here() + 8;
                 let push =
-                    Instruction::with2(Code::Mov_rm64_imm32, at(Register::RSP), return_to as i32).ok()?;
+                    Instruction::with2(Code::Mov_rm64_imm32, at(Register::RSP), return_to as i32)
+                        .ok()?;
                 // `mov [rsp], imm32` has 8 bytes, and this one or three.
                 let length = if code == Code::Retnq { 1 } else { 3 };
-                let push_to =
-                    Instruction::with2(Code::Mov_rm64_imm32, at(Register::RSP), (return_to + length) as i32);
+                let push_to = Instruction::with2(
+                    Code::Mov_rm64_imm32,
+                    at(Register::RSP),
+                    (return_to + length) as i32,
+                );
                 self.before.push(push_to.unwrap_or(push));
                 if code == Code::Retnq {
                     return Some(vec![Instruction::with(code)]);

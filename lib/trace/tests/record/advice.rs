@@ -15,7 +15,8 @@ fn census(program: &Path, folder: &Path) -> Run {
     let trace = folder.join("trace");
     let mut writer = Writer::create(&trace, About::default()).unwrap();
     let outcome =
-        record(Options { command, files: vec![file], copies: None, loads: false }, &mut writer).unwrap();
+        record(Options { command, files: vec![file], copies: None, loads: false }, &mut writer)
+            .unwrap();
     writer.finish(outcome.ended).unwrap();
     dynamic::of(&Reader::open(&trace).unwrap()).unwrap()
 }
@@ -29,8 +30,12 @@ fn handlers_have_no_caller_in_the_recorder() {
         assert_eq!(run.total.flushes(), 45);
         let own = program.display().to_string();
         let places = run.callers.iter().chain(&run.sites).filter(|row| row.executed.flushes() > 0);
-        let modules: Vec<&str> = places.map(|row| &*row.location.as_ref().unwrap().module).collect();
-        assert!(!modules.is_empty() && modules.iter().all(|module| *module == own), "{words:?}: {modules:?}");
+        let modules: Vec<&str> =
+            places.map(|row| &*row.location.as_ref().unwrap().module).collect();
+        assert!(
+            !modules.is_empty() && modules.iter().all(|module| *module == own),
+            "{words:?}: {modules:?}"
+        );
         let lines: Vec<&str> = run.needless_lines.iter().map(|line| &*line.place).collect();
         assert!(lines.iter().any(|place| place.starts_with("on (")), "{words:?}: {lines:?}");
 
@@ -38,12 +43,20 @@ fn handlers_have_no_caller_in_the_recorder() {
         let mut in_handlers = 0;
         for event in recording.events() {
             let event = event.unwrap();
-            let frames = recording.callers(event.callers).map_or(&[][..], |callers| &callers.frames);
-            let frames: Vec<_> =
-                frames.iter().map(|frame| recording.location(&frame.module, frame.call())).collect();
-            assert!(!frames.iter().any(|frame| frame.module.contains("memfd:")), "{words:?}: {frames:?}");
+            let frames =
+                recording.callers(event.callers).map_or(&[][..], |callers| &callers.frames);
+            let frames: Vec<_> = frames
+                .iter()
+                .map(|frame| recording.location(&frame.module, frame.call()))
+                .collect();
+            assert!(
+                !frames.iter().any(|frame| frame.module.contains("memfd:")),
+                "{words:?}: {frames:?}"
+            );
             let is_handler = |place: &Location| place.function.as_deref() == Some("on");
-            if matches!(event.action, Action::Flush { .. }) && frames.first().is_some_and(is_handler) {
+            if matches!(event.action, Action::Flush { .. })
+                && frames.first().is_some_and(is_handler)
+            {
                 assert_eq!(frames.len(), 1, "{words:?}: {frames:?}");
                 in_handlers += 1;
             }
@@ -84,13 +97,16 @@ fn what_is_needless_is_charged_to_the_program_s_own_lines() {
     let of = |rule: &str| {
         run.findings.iter().filter(|one| one.rule == rule && !one.makes_pool).collect::<Vec<_>>()
     };
-    let lost: Vec<_> =
-        of("never durable").into_iter().map(|one| (one.count, one.size, one.confidence, one.own)).collect();
+    let lost: Vec<_> = of("never durable")
+        .into_iter()
+        .map(|one| (one.count, one.size, one.confidence, one.own))
+        .collect();
     assert_eq!(lost, [(1, 100, Confidence::High, true)], "{:#?}", run.findings);
     let rare: Vec<u64> = of("rarely flushed").into_iter().map(|one| one.count).collect();
     assert_eq!(rare, [99], "{:#?}", run.findings);
     assert!(run.findings.last().unwrap().makes_pool && !run.findings[0].makes_pool);
-    let order: Vec<_> = run.findings.iter().map(|one| (one.makes_pool, !one.own, one.confidence)).collect();
+    let order: Vec<_> =
+        run.findings.iter().map(|one| (one.makes_pool, !one.own, one.confidence)).collect();
     assert!(order.is_sorted(), "{order:?}");
 }
 

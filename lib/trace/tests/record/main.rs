@@ -1,6 +1,6 @@
-//! Programs behave as they do unrecorded, and replaying what was recorded gives the files that they leave, byte for
-//! byte: C, C++ and Rust, with and without optimization, linked statically or not, with threads, children, signals
-//! and the kernel as another writer.
+//! Programs behave as they do unrecorded, and replaying what was recorded gives the files that they
+//! leave, byte for byte: C, C++ and Rust, with and without optimization, linked statically or not,
+//! with threads, children, signals and the kernel as another writer.
 
 mod advice;
 #[path = "../support/programs.rs"]
@@ -33,7 +33,8 @@ fn compare(program: &Path, arguments: &[&str], loads: bool) -> Vec<Action> {
     };
     let output = folder.path().join("output");
     let words = named(&native);
-    let expected = Command::new(&words[0]).args(&words[1..]).env("PMEM_IS_PMEM_FORCE", "1").output().unwrap();
+    let expected =
+        Command::new(&words[0]).args(&words[1..]).env("PMEM_IS_PMEM_FORCE", "1").output().unwrap();
     // Its output goes where a shell puts it.
     let mut command: Vec<_> =
         ["sh", "-c", "out=$1; shift; exec env PMEM_IS_PMEM_FORCE=1 \"$@\" > \"$out\"", "sh"]
@@ -139,7 +140,8 @@ fn a_command_with_a_time_limit() {
     let folder = tempfile::tempdir().unwrap();
     let command = ["timeout", "1", "sleep", "100"].map(Into::into).into();
     let mut writer = Writer::create(&folder.path().join("trace"), About::default()).unwrap();
-    let options = Options { command, files: vec![folder.path().join("file")], copies: None, loads: false };
+    let options =
+        Options { command, files: vec![folder.path().join("file")], copies: None, loads: false };
     assert_eq!(record(options, &mut writer).unwrap().ended, Ended::Exited(124));
 }
 
@@ -161,7 +163,10 @@ fn calls_that_make_a_file_durable() {
         assert_eq!(count(&actions, is_sync), expected, "{call}");
         // It comes behind the stores, and is about all of them.
         for sync in actions.iter().filter(|one| is_sync(one)) {
-            assert!(sync.settles().is_some_and(|(_, bytes)| bytes.start == 0 && bytes.end >= 8192), "{call}");
+            assert!(
+                sync.settles().is_some_and(|(_, bytes)| bytes.start == 0 && bytes.end >= 8192),
+                "{call}"
+            );
         }
         // Of one file and one thread, nothing comes between the beginning and the end.
         for (before, sync) in (0..).zip(&actions).filter(|(_, one)| is_sync(one)) {
@@ -212,7 +217,8 @@ fn a_crash_is_the_programs_own() {
 fn transactional_objects_are_recorded_whole() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["-O2"];
-    let Some(program) = build(folder.path(), "objects.c", "gcc", &flags, &["-lpmemobj", "-lpmem"]) else {
+    let Some(program) = build(folder.path(), "objects.c", "gcc", &flags, &["-lpmemobj", "-lpmem"])
+    else {
         return;
     };
     let actions = compare(&program, &["50"], false);
@@ -223,7 +229,10 @@ fn transactional_objects_are_recorded_whole() {
 #[test]
 fn every_kind_is_counted_once() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(program) = build(folder.path(), "kinds.c", "gcc", &["-O1", "-fno-builtin"], &[]) else { return };
+    let Some(program) = build(folder.path(), "kinds.c", "gcc", &["-O1", "-fno-builtin"], &[])
+    else {
+        return;
+    };
     let actions = compare(&program, &[], false);
     let mut counts = HashMap::<&str, usize>::new();
     for action in &actions {
@@ -241,8 +250,8 @@ fn every_kind_is_counted_once() {
         };
         *counts.entry(name).or_default() += 1;
     }
-    let expected =
-        ["flush", "sfence", "mfence", "non-temporal", "msync", "map", "unmap"].map(|name| (name, 1));
+    let expected = ["flush", "sfence", "mfence", "non-temporal", "msync", "map", "unmap"]
+        .map(|name| (name, 1));
     let expected: HashMap<_, _> = expected.into_iter().chain([("locked store", 2)]).collect();
     assert_eq!(counts, expected);
 }

@@ -9,7 +9,9 @@ use ringfence_trace::events::{Action, Event, Place, TracedFile};
 pub const SIZE: u64 = 8192;
 
 pub fn files() -> Vec<TracedFile> {
-    (1..=2).map(|id| TracedFile { id, path: format!("/mnt/pmem/{id}"), size: SIZE, medium: None }).collect()
+    (1..=2)
+        .map(|id| TracedFile { id, path: format!("/mnt/pmem/{id}"), size: SIZE, medium: None })
+        .collect()
 }
 
 fn place() -> impl Strategy<Value = Place> {

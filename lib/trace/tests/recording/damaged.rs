@@ -16,7 +16,8 @@ fn recording() -> (tempfile::TempDir, Vec<Event>) {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
     files
 }
@@ -92,7 +93,8 @@ fn what_is_no_trace_or_a_newer_one_is_called_that() {
     let newer = fs::read_to_string(&path).unwrap().replace("\"schema\": 2", "\"schema\": 3");
     fs::write(&path, newer.replace("\"events\"", "\"other\"")).unwrap();
     let said = format!(
-        "{} is in version 3 of the format, and this program reads versions up to 2: use a newer ringfence",
+        "{} is in version 3 of the format, and this program reads versions up to 2: use a newer \
+         ringfence",
         path.display()
     );
     assert_eq!(reading(folder.path()).unwrap_err().to_string(), said);
@@ -100,8 +102,10 @@ fn what_is_no_trace_or_a_newer_one_is_called_that() {
     let said = format!("{} is not a trace: it has no trace.json", folder.path().display());
     assert_eq!(reading(folder.path()).unwrap_err().to_string(), said);
     let none = folder.path().join("none");
-    let said =
-        format!("cannot read {}: No such file or directory (os error 2)", none.join(MANIFEST).display());
+    let said = format!(
+        "cannot read {}: No such file or directory (os error 2)",
+        none.join(MANIFEST).display()
+    );
     assert_eq!(reading(&none).unwrap_err().to_string(), said);
 }
 
@@ -114,7 +118,10 @@ fn no_file_outside_of_the_folder_is_read() {
     for stray in ["../events-0001.parquet", "/etc/passwd", "..", ""] {
         fs::write(&path, whole.replace("events-0001.parquet", stray)).unwrap();
         let error = reading(folder.path()).unwrap_err().to_string();
-        assert!(error.contains(&format!("'{stray}' is not the name of a file in its folder")), "{error}");
+        assert!(
+            error.contains(&format!("'{stray}' is not the name of a file in its folder")),
+            "{error}"
+        );
     }
 }
 
@@ -123,7 +130,8 @@ fn no_file_outside_of_the_folder_is_read() {
 fn parts_in_the_wrong_order_are_noticed() {
     let (folder, _) = recording();
     let path = folder.path().join(MANIFEST);
-    let mut manifest: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let mut manifest: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     manifest["events"].as_array_mut().unwrap().swap(0, 1);
     fs::write(&path, manifest.to_string()).unwrap();
     let error = reading(folder.path()).unwrap_err().to_string();

@@ -1,4 +1,5 @@
-//! Recordings on disk: what is written is read, damage is said in a sentence, and a replay ends where the program did.
+//! Recordings on disk: what is written is read, damage is said in a sentence, and a replay ends
+//! where the program did.
 
 mod arbitrary;
 mod damaged;

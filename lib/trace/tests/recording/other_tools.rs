@@ -1,4 +1,5 @@
-//! DuckDB and pyarrow read the tables with no help from us, and the query of docs/trace-format.md does what it says.
+//! DuckDB and pyarrow read the tables with no help from us, and the query of docs/trace-format.md
+//! does what it says.
 //!
 //! `PYTHON` may name an interpreter that has them.
 
@@ -49,9 +50,12 @@ fn other_tools_read_it() {
     events.push(fence(u64::MAX));
     written::write(folder.path(), &events, 3);
     let path = folder.path().display().to_string();
-    let output = Command::new(&python).args(["-c", PROGRAM, &query(&path), &path]).output().unwrap();
+    let output =
+        Command::new(&python).args(["-c", PROGRAM, &query(&path), &path]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let expected =
-        format!("/usr/lib/libc.so.6 1002 clwb 3\n[vdso] 1003 clflush 1\n(7, 7, 6, {})\nb'abcd'\n", u64::MAX);
+    let expected = format!(
+        "/usr/lib/libc.so.6 1002 clwb 3\n[vdso] 1003 clflush 1\n(7, 7, 6, {})\nb'abcd'\n",
+        u64::MAX
+    );
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }

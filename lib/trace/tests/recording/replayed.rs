@@ -19,7 +19,9 @@ fn expected(image: &[u8], file: u32, events: &[Event]) -> Vec<u8> {
         {
             held.resize(size as usize, 0);
         }
-        let Some((at, bytes)) = event.action.stores().filter(|(at, _)| at.file == file) else { continue };
+        let Some((at, bytes)) = event.action.stores().filter(|(at, _)| at.file == file) else {
+            continue;
+        };
         for (offset, byte) in (at.offset as usize..).zip(bytes) {
             if matches!(event.action, Action::Write { .. }) && offset >= held.len() {
                 held.resize(offset + 1, 0);

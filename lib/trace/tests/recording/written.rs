@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use proptest::prelude::*;
-use ringfence_trace::events::{Action, Callers, Ended, Event, Frame, Place, Site, Thread, TracedFile};
+use ringfence_trace::events::{
+    Action, Callers, Ended, Event, Frame, Place, Site, Thread, TracedFile,
+};
 use ringfence_trace::recording::{About, LARGEST, Reader, RecordingError, Writer};
 
 use crate::arbitrary;
@@ -21,7 +23,12 @@ pub fn about() -> About {
 
 pub fn site(id: u32) -> Site {
     let module = if id.is_multiple_of(2) { "/usr/lib/libc.so.6" } else { "[vdso]" };
-    Site { id, module: module.into(), address: 0x1000 + u64::from(id), bytes: vec![0x0f, 0xae, 0x38] }
+    Site {
+        id,
+        module: module.into(),
+        address: 0x1000 + u64::from(id),
+        bytes: vec![0x0f, 0xae, 0x38],
+    }
 }
 
 pub fn callers(id: u32) -> Callers {
@@ -96,7 +103,8 @@ fn only_its_owner_can_read_it() {
     for path in [new, empty] {
         write(&path, &[store(5, 0, b"x")], 1);
         assert_eq!(mode(&path), 0o700);
-        let files: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let files: Vec<_> =
+            fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(files.len(), 5, "{files:?}");
         files.iter().for_each(|file| assert_eq!(mode(file), 0o600, "{}", file.display()));
     }
@@ -107,12 +115,16 @@ fn a_folder_that_holds_something_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("mine"), "x").unwrap();
     let error = Writer::create(folder.path(), about()).err().unwrap();
-    let said = format!("{} is not empty: name a folder that is not there yet", folder.path().display());
+    let said =
+        format!("{} is not empty: name a folder that is not there yet", folder.path().display());
     assert_eq!(error.to_string(), said);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     let none = folder.path().join("a/b");
     let error = Writer::create(&none, about()).err().unwrap();
-    let said = format!("cannot make the folder {}: No such file or directory (os error 2)", none.display());
+    let said = format!(
+        "cannot make the folder {}: No such file or directory (os error 2)",
+        none.display()
+    );
     assert_eq!(error.to_string(), said);
 }
 
@@ -123,7 +135,8 @@ fn closed_parts_outlive_the_recorder() {
     let mut writer = Writer::create(folder.path(), about()).unwrap();
     writer.file(arbitrary::files().remove(0)).unwrap();
     writer.site(&site(1));
-    let events: Vec<Event> = (0..10).map(|sequence| store(sequence, sequence * 8, b"12345678")).collect();
+    let events: Vec<Event> =
+        (0..10).map(|sequence| store(sequence, sequence * 8, b"12345678")).collect();
     events[..4].iter().for_each(|event| writer.push(event).unwrap());
     writer.close_part().unwrap();
     writer.site(&site(2));
@@ -156,7 +169,10 @@ fn what_cannot_be_held_is_refused() {
     let mut writer = Writer::create(folder.path(), about()).unwrap();
     let file = TracedFile { id: 1, path: "/f".into(), size: 1 << 30, medium: None };
     let refused = |done: Result<(), RecordingError>| done.unwrap_err().to_string();
-    assert_eq!(refused(writer.push(&store(1, 0, b"x"))), "this cannot be recorded: file 1 is not known");
+    assert_eq!(
+        refused(writer.push(&store(1, 0, b"x"))),
+        "this cannot be recorded: file 1 is not known"
+    );
     assert_eq!(refused(writer.image(1, 0, b"x")), "this cannot be recorded: file 1 is not known");
     writer.file(file.clone()).unwrap();
     assert_eq!(refused(writer.file(file)), "this cannot be recorded: file 1 is there already");

@@ -62,10 +62,12 @@ fn everything_is_counted_with_its_bytes() {
     };
     assert_eq!(run.total, expected);
     assert_eq!((run.events, run.threads), (16, 1));
-    let sizes: Vec<_> = run.sizes.iter().map(|size| (size.up_to, size.stores, size.nt_stores)).collect();
+    let sizes: Vec<_> =
+        run.sizes.iter().map(|size| (size.up_to, size.stores, size.nt_stores)).collect();
     assert_eq!(sizes, [(4, 1, 0), (32, 0, 1), (64, 1, 0)]);
     assert_eq!(run.most_dirty_lines, 1);
-    // Each is at its own place, and the first caller outside of the library is charged with all of it.
+    // Each is at its own place, and the first caller outside of the library is charged with all of
+    // it.
     assert_eq!(of(&run, 1), Executed { stores: 1, stored_bytes: 4, ..Executed::default() });
     assert_eq!(run.sites.len(), 16);
     let [caller] = &run.callers[..] else { panic!("{:?}", run.callers) };
@@ -75,7 +77,8 @@ fn everything_is_counted_with_its_bytes() {
 
 #[test]
 fn who_has_no_caller_outside_is_charged_itself() {
-    let event = |sequence, site, callers| Event { sequence, thread: 1, site, callers, action: clwb(0) };
+    let event =
+        |sequence, site, callers| Event { sequence, thread: 1, site, callers, action: clwb(0) };
     let run = census(&[event(1, 1, 2), event(2, 2, 9), event(3, 0, 1), event(4, 1, 1)]);
     let charged: Vec<_> = run
         .callers
@@ -98,17 +101,27 @@ fn a_flush_is_of_a_clean_line_if_nothing_is_to_be_written_back() {
     assert_eq!(clean(&[store(0, 8), clwb(0), ELSEWHERE, clwb(0)]), 1);
     // Twice in a row, without a fence, is another matter.
     assert_eq!(clean(&[store(0, 8), clwb(0), clwb(0)]), 0);
-    // Non-temporal stores want a fence alone; locked ones are in the cache, and so is what the kernel wrote.
+    // Non-temporal stores want a fence alone; locked ones are in the cache, and so is what the
+    // kernel wrote.
     assert_eq!(clean(&[nt(0, 64), clwb(0)]), 1);
     assert_eq!(clean(&[locked(0), clwb(0)]), 0);
     assert_eq!(clean(&[Action::Write { at: at(0), bytes: vec![1] }, clwb(0)]), 0);
-    assert_eq!(clean(&[store(4095, 1), Action::Msync { at: at(0), size: 1, began: None }, clwb(4095)]), 1);
-    assert_eq!(clean(&[store(4096, 1), Action::Msync { at: at(0), size: 1, began: None }, clwb(4096)]), 0);
+    assert_eq!(
+        clean(&[store(4095, 1), Action::Msync { at: at(0), size: 1, began: None }, clwb(4095)]),
+        1
+    );
+    assert_eq!(
+        clean(&[store(4096, 1), Action::Msync { at: at(0), size: 1, began: None }, clwb(4096)]),
+        0
+    );
     assert_eq!(clean(&[store(128, 1), Action::Truncate { file: 1, size: 128 }, clwb(128)]), 1);
     assert_eq!(clean(&[store(128, 1), Action::Truncate { file: 1, size: 129 }, clwb(128)]), 0);
     // Another file's line of that number.
     assert_eq!(
-        clean(&[store(0, 8), Action::Flush { flush: Flush::Clwb, at: Place { file: 2, offset: 0 } }]),
+        clean(&[
+            store(0, 8),
+            Action::Flush { flush: Flush::Clwb, at: Place { file: 2, offset: 0 } }
+        ]),
         1
     );
 }
@@ -122,11 +135,17 @@ fn a_line_is_flushed_again_between_two_fences_of_a_thread() {
     let (first, flush) = ((1, store(0, 8)), (1, clwb(0)));
     assert_eq!(again(&[first.clone(), flush.clone(), flush.clone()]), (1, 1, 0));
     assert_eq!(again(&[first.clone(), flush.clone(), first.clone(), flush.clone()]), (1, 0, 0));
-    assert_eq!(again(&[first.clone(), flush.clone(), (1, SFENCE), first.clone(), flush.clone()]), (0, 0, 0));
+    assert_eq!(
+        again(&[first.clone(), flush.clone(), (1, SFENCE), first.clone(), flush.clone()]),
+        (0, 0, 0)
+    );
     // Another thread cannot know whether the first one's fence came.
     assert_eq!(again(&[first.clone(), flush.clone(), (2, clwb(0))]), (0, 0, 0));
     // Its fence is none for the first one, but completes both flushes: the line is clean.
-    assert_eq!(again(&[first.clone(), flush.clone(), (2, clwb(0)), (2, SFENCE), flush.clone()]), (0, 0, 1));
+    assert_eq!(
+        again(&[first.clone(), flush.clone(), (2, clwb(0)), (2, SFENCE), flush.clone()]),
+        (0, 0, 1)
+    );
     assert_eq!(again(&[first.clone(), flush.clone(), (2, SFENCE), flush.clone()]), (1, 1, 0));
 }
 
@@ -186,7 +205,10 @@ fn what_is_stored_while_msync_runs_is_not_covered() {
     // By another thread, to another line or to the same one.
     assert_eq!(left(&[(1, store(0, 8)), (2, store(64, 8)), (1, msync(1))]), never);
     assert_eq!(left(&[(1, store(0, 8)), (2, store(8, 8)), (1, msync(1))]), never);
-    assert_eq!(left(&[(1, store(0, 8)), (2, nt(64, 8)), (1, msync(1))]), (0, 1, "missing fence".to_owned()));
+    assert_eq!(
+        left(&[(1, store(0, 8)), (2, nt(64, 8)), (1, msync(1))]),
+        (0, 1, "missing fence".to_owned())
+    );
     // The next call covers it.
     assert_eq!(left(&[(1, store(0, 8)), (2, store(64, 8)), (1, msync(1)), (1, msync(3))]), all);
 }
@@ -216,8 +238,10 @@ fn blocks_are_whole_if_all_four_lines_are() {
 fn stores_race_if_neither_thread_ordered_them() {
     let races = |actions: &[(u32, Action)]| {
         let run = census(&events(actions.to_vec()));
-        let address = |place: &Option<ringfence_trace::events::Location>| place.as_ref().unwrap().address;
-        let found = run.races.iter().map(|race| (address(&race.first), address(&race.second), race.count));
+        let address =
+            |place: &Option<ringfence_trace::events::Location>| place.as_ref().unwrap().address;
+        let found =
+            run.races.iter().map(|race| (address(&race.first), address(&race.second), race.count));
         found.collect::<Vec<_>>()
     };
     let (one, two) = ((1, store(0, 8)), (2, store(32, 8)));

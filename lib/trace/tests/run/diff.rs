@@ -27,7 +27,8 @@ fn at(
 #[test]
 fn places_are_matched_by_name_and_not_by_address() {
     let mut before = census(&events([(1, store(0, 8)), (1, clwb(0)), (1, clwb(0)), (1, SFENCE)]));
-    let mut after = census(&events([(1, store(0, 8)), (1, clwb(0)), (1, SFENCE), (2, store(64, 4))]));
+    let mut after =
+        census(&events([(1, store(0, 8)), (1, clwb(0)), (1, SFENCE), (2, store(64, 4))]));
     let flushes = |clwb| Executed { clwb, ..Executed::default() };
     let fences = |sfence, idle_fences| Executed { sfence, idle_fences, ..Executed::default() };
     let bytes = |stored_bytes| Executed { stores: 1, stored_bytes, ..Executed::default() };
@@ -48,7 +49,8 @@ fn places_are_matched_by_name_and_not_by_address() {
     ];
     (before.callers, after.callers) = (vec![], vec![]);
     let found = diff(&before, &after);
-    let rows: Vec<_> = found.sites.iter().map(|one| (one.place.as_str(), one.before, one.after)).collect();
+    let rows: Vec<_> =
+        found.sites.iter().map(|one| (one.place.as_str(), one.before, one.after)).collect();
     assert_eq!(
         rows,
         [

@@ -20,21 +20,24 @@ fn each_is_a_sentence_with_the_caller_the_site_and_the_offset() {
     assert_eq!(
         one([store(100, 8)]),
         [format!(
-            "{CALLED}+0x1: never durable: the 8 bytes stored at 100 are never flushed, so that a crash may lose \
+            "{CALLED}+0x1: never durable: the 8 bytes stored at 100 are never flushed, so that a \
+             crash may lose \
              them: flush them, then fence"
         )]
     );
     assert_eq!(
         one([store(0, 8), clwb(0)]),
         [format!(
-            "{CALLED}+0x2: missing fence: the 8 bytes stored at 0 are flushed, but there is no fence until the end: \
+            "{CALLED}+0x2: missing fence: the 8 bytes stored at 0 are flushed, but there is no \
+             fence until the end: \
              put an sfence there"
         )]
     );
     assert_eq!(
         one([store(0, 8), clwb(0), clwb(0), SFENCE]),
         [format!(
-            "{CALLED}+0x3: redundant flush: the line at 0 is flushed again though nothing was stored to it since \
+            "{CALLED}+0x3: redundant flush: the line at 0 is flushed again though nothing was \
+             stored to it since \
              the flush at {CALLED}+0x2: leave one of the two out"
         )]
     );
@@ -50,14 +53,17 @@ fn each_is_a_sentence_with_the_caller_the_site_and_the_offset() {
 #[test]
 fn stores_of_any_size_at_any_offset_are_one() {
     for (offset, size) in [(0, 1), (3, 2), (5, 8), (7, 200), (64, 64)] {
-        for action in [store(offset, size), Action::Locked { stores: Some((at(offset), vec![1; size])) }] {
+        for action in
+            [store(offset, size), Action::Locked { stores: Some((at(offset), vec![1; size])) }]
+        {
             let found = census(&events([(1, action)])).findings;
             let sizes: u64 = found.iter().map(|finding| finding.size).sum();
             assert_eq!(found[0].offset, offset, "{found:?}");
             assert!(found.len() == 1 && (sizes == size as u64 || found[0].count > 1), "{found:?}");
         }
         let flushes = (0..4).map(|line| clwb(line * 64));
-        let actions: Vec<Action> = [store(offset, size)].into_iter().chain(flushes).chain([SFENCE]).collect();
+        let actions: Vec<Action> =
+            [store(offset, size)].into_iter().chain(flushes).chain([SFENCE]).collect();
         let clean = one(actions).len() as u64;
         let touched = (offset + size as u64).div_ceil(64) - offset / 64;
         assert_eq!(clean, 4 - touched, "{size} at {offset}");
@@ -67,12 +73,17 @@ fn stores_of_any_size_at_any_offset_are_one() {
 #[test]
 fn each_file_is_memory_of_its_own() {
     let other = |offset| Place { file: 2, offset };
-    let actions =
-        [Action::Store { at: other(1 << 12), bytes: vec![1; 8] }, store(1 << 12, 8), clwb(1 << 12), SFENCE];
+    let actions = [
+        Action::Store { at: other(1 << 12), bytes: vec![1; 8] },
+        store(1 << 12, 8),
+        clwb(1 << 12),
+        SFENCE,
+    ];
     assert_eq!(
         one(actions),
         [format!(
-            "{CALLED}+0x1: never durable: the 8 bytes stored at 4096 (of /mnt/2) are never flushed, so that a crash \
+            "{CALLED}+0x1: never durable: the 8 bytes stored at 4096 (of /mnt/2) are never \
+             flushed, so that a crash \
              may lose them: flush them, then fence"
         )]
     );
@@ -87,7 +98,8 @@ fn what_the_kernel_did_is_nobodys_fault() {
     assert_eq!(one([store(0, 8), Action::Msync { at: at(0), size: 8, began: None }]), [""; 0]);
     assert_eq!(one([store(0, 8), Action::Truncate { file: 1, size: 0 }]), [""; 0]);
     assert_eq!(one([store(0, 8), clwb(0), Action::Truncate { file: 1, size: 0 }, SFENCE]), [""; 0]);
-    let after = one([store(0, 8), Action::Msync { at: at(0), size: 8, began: None }, clwb(0), SFENCE]);
+    let after =
+        one([store(0, 8), Action::Msync { at: at(0), size: 8, began: None }, clwb(0), SFENCE]);
     assert!(after.len() == 1 && after[0].contains("flush of a clean line"), "{after:?}");
 }
 
@@ -111,7 +123,11 @@ fn with_several_threads_no_fence_is_called_needless() {
     assert_eq!(texts(actions(2)), [""; 0]);
 }
 
-fn texts_on(medium: Option<Medium>, loads: bool, actions: impl IntoIterator<Item = Action>) -> Vec<String> {
+fn texts_on(
+    medium: Option<Medium>,
+    loads: bool,
+    actions: impl IntoIterator<Item = Action>,
+) -> Vec<String> {
     let events = events(actions.into_iter().map(|action| (1, action)));
     census_on(medium, loads, &events).findings.into_iter().map(|finding| finding.text).collect()
 }
@@ -141,7 +157,8 @@ fn a_flush_may_be_meant_to_drop_its_line_from_the_caches() {
         assert!(unknown.contains(&format!("leave the flush out {drops})")), "{unknown}");
         let loaded = one(true, &[flush.clone(), SFENCE, load(60)]);
         assert!(loaded.contains(&format!("{drops}: a load of the line followed)")), "{loaded}");
-        for events in [vec![flush.clone(), SFENCE], vec![load(0), flush.clone(), SFENCE, load(64)]] {
+        for events in [vec![flush.clone(), SFENCE], vec![load(0), flush.clone(), SFENCE, load(64)]]
+        {
             let text = one(true, &events);
             assert!(text.contains("leave the flush out, or flush what was meant"), "{text}");
         }
@@ -165,14 +182,16 @@ fn what_makes_a_store_durable_depends_on_the_medium() {
             (
                 Some(Medium::PageCache),
                 format!(
-                    ": msync them, as flushes do not make a file in the page cache durable (if it stands in for \
+                    ": msync them, as flushes do not make a file in the page cache durable (if it \
+                     stands in for \
                      persistent memory: {instructions})"
                 ),
             ),
             (
                 Some(Medium::Memory),
                 format!(
-                    ": nothing makes them durable on a file system in memory (if it stands in for persistent \
+                    ": nothing makes them durable on a file system in memory (if it stands in for \
+                     persistent \
                      memory: {instructions})"
                 ),
             ),
@@ -208,12 +227,16 @@ fn stores_that_are_rarely_flushed_before_they_are_stored_over_are_found() {
     let rare = |actions: &[Action]| -> Vec<(u64, String)> {
         // All stores are at one site.
         let site = |action: &Action| if matches!(action, Action::Store { .. }) { 1 } else { 2 };
-        let all: Vec<Event> =
-            (1..).zip(actions).map(|(number, action)| event(number, site(action), action.clone())).collect();
-        let found = census(&all).findings.into_iter().filter(|finding| finding.rule == "rarely flushed");
+        let all: Vec<Event> = (1..)
+            .zip(actions)
+            .map(|(number, action)| event(number, site(action), action.clone()))
+            .collect();
+        let found =
+            census(&all).findings.into_iter().filter(|finding| finding.rule == "rarely flushed");
         found.map(|finding| (finding.count, finding.text)).collect()
     };
-    let counts = |actions: &[Action]| rare(actions).into_iter().map(|(count, _)| count).collect::<Vec<_>>();
+    let counts =
+        |actions: &[Action]| rare(actions).into_iter().map(|(count, _)| count).collect::<Vec<_>>();
     let many = |count: usize, then: &[Action]| [&vec![store(0, 8); count][..], then].concat();
     // 1 of 20 is 5 %.
     assert_eq!(counts(&many(20, &[clwb(0), SFENCE])), [19]);
@@ -231,7 +254,8 @@ fn stores_that_are_rarely_flushed_before_they_are_stored_over_are_found() {
     assert_eq!(
         found[0].1,
         format!(
-            "{CALLED}+0x1: rarely flushed: 19 of 20 stores were not flushed before they were overwritten, first at 0: \
+            "{CALLED}+0x1: rarely flushed: 19 of 20 stores were not flushed before they were \
+             overwritten, first at 0: \
              if what is stored has to last, flush it, then fence"
         )
     );
@@ -241,12 +265,16 @@ fn stores_that_are_rarely_flushed_before_they_are_stored_over_are_found() {
 #[test]
 fn what_the_program_does_by_itself_is_not_charged_to_what_started_it() {
     let libc = "/usr/lib/x86_64-linux-gnu/libc.so.6";
-    let event = |sequence, site, callers| Event { sequence, thread: 1, site, callers, action: clwb(0) };
+    let event =
+        |sequence, site, callers| Event { sequence, thread: 1, site, callers, action: clwb(0) };
     let sites = [(PROGRAM, 0x10), (LIBRARY, 0x20), (libc, 0x30)];
     let callers: [&[(&str, u64)]; 2] =
         [&[(PROGRAM, 0x101), (libc, 0x201)], &[(libc, 0x201), (LIBRARY, 0x301), (PROGRAM, 0x401)]];
-    let run =
-        census_called(&sites, &callers, &[event(1, 1, 1), event(2, 1, 2), event(3, 2, 2), event(4, 3, 2)]);
+    let run = census_called(
+        &sites,
+        &callers,
+        &[event(1, 1, 1), event(2, 1, 2), event(3, 2, 2), event(4, 3, 2)],
+    );
     let mut charged: Vec<(&str, u64, u64)> = run
         .callers
         .iter()
@@ -254,7 +282,8 @@ fn what_the_program_does_by_itself_is_not_charged_to_what_started_it() {
         .map(|(place, clwb)| (&*place.module, place.address, clwb))
         .collect();
     charged.sort_unstable();
-    // The program's site is its own, or was called by the library; the library's was called by the program.
+    // The program's site is its own, or was called by the library; the library's was called by the
+    // program.
     assert_eq!(charged, [(LIBRARY, 0x300, 2), (PROGRAM, 0x10, 1), (PROGRAM, 0x400, 1)]);
 }
 
@@ -271,8 +300,10 @@ fn overlapping_stores_of_one_copy_are_one() {
             callers: *callers,
             action: store(*offset, *size),
         };
-        let found = census_called(&sites, &callers, &(1..).zip(all).map(event).collect::<Vec<_>>()).findings;
-        let mut lost: Vec<(u64, u64)> = found.iter().map(|finding| (finding.offset, finding.size)).collect();
+        let found = census_called(&sites, &callers, &(1..).zip(all).map(event).collect::<Vec<_>>())
+            .findings;
+        let mut lost: Vec<(u64, u64)> =
+            found.iter().map(|finding| (finding.offset, finding.size)).collect();
         lost.sort_unstable();
         lost
     };
@@ -288,7 +319,8 @@ fn overlapping_stores_of_one_copy_are_one() {
 // A recorder gives an instruction a number in each process.
 #[test]
 fn an_instruction_with_several_numbers_is_one() {
-    let event = |sequence, site, callers, action| Event { sequence, thread: 1, site, callers, action };
+    let event =
+        |sequence, site, callers, action| Event { sequence, thread: 1, site, callers, action };
     let run = census_of_sites(
         &[7, 7, 8],
         &[
@@ -298,8 +330,11 @@ fn an_instruction_with_several_numbers_is_one() {
             event(4, 2, 2, store(192, 8)),
         ],
     );
-    let rows: Vec<_> =
-        run.sites.iter().map(|row| (row.location.as_ref().unwrap().address, row.executed.clwb)).collect();
+    let rows: Vec<_> = run
+        .sites
+        .iter()
+        .map(|row| (row.location.as_ref().unwrap().address, row.executed.clwb))
+        .collect();
     assert_eq!(rows, [(7, 2), (8, 0)]);
     let clean: Vec<u64> = run
         .findings

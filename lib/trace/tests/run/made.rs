@@ -48,8 +48,8 @@ pub fn events(all: impl IntoIterator<Item = (u32, Action)>) -> Vec<Event> {
 // Callers 1 are called from the library, and that from the program at 0x500.
 const CALLERS: [&[(&str, u64)]; 2] = [&[(LIBRARY, 0x300), (PROGRAM, 0x501)], &[(LIBRARY, 0x300)]];
 
-/// The census of events. Sites lie in the library, at their number; callers 1 are called from the library, and that
-/// from the program at 0x500.
+/// The census of events. Sites lie in the library, at their number; callers 1 are called from the
+/// library, and that from the program at 0x500.
 pub fn census(events: &[Event]) -> Run {
     census_on(Some(Medium::Dax), false, events)
 }
@@ -88,7 +88,8 @@ fn made(
         writer.site(&Site { id, module: (*module).into(), address: *address, bytes: vec![0x90] });
     }
     for (id, frames) in (1..).zip(callers) {
-        let frame = |(module, address): &(&str, u64)| Frame { module: (*module).into(), address: *address };
+        let frame =
+            |(module, address): &(&str, u64)| Frame { module: (*module).into(), address: *address };
         writer.callers(&Callers { id, frames: frames.iter().map(frame).collect() });
     }
     writer.thread(Thread { id: 1, process: 1, tid: 1, name: "it".into() });

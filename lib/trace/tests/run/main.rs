@@ -1,4 +1,5 @@
-//! The dynamic census: traces made by hand with known counts, and random ones against a slow and obvious reference.
+//! The dynamic census: traces made by hand with known counts, and random ones against a slow and
+//! obvious reference.
 
 mod by_hand;
 mod diff;

@@ -58,7 +58,8 @@ impl<'e> Reference<'e> {
         self.events[i].thread
     }
 
-    // The last event that stored to a line in the cache, if nothing has written it back before event `i`.
+    // The last event that stored to a line in the cache, if nothing has written it back before
+    // event `i`.
     fn dirty(&self, i: usize, line: Line) -> Option<usize> {
         for j in (0..i).rev() {
             let action = &self.events[j].action;
@@ -77,18 +78,22 @@ impl<'e> Reference<'e> {
         self.events[k + 1..i].iter().any(|event| event.thread == thread && is_fence(&event.action))
     }
 
-    // Whether event `k` came before the beginning of something that settles the line before event `i`.
+    // Whether event `k` came before the beginning of something that settles the line before event
+    // `i`.
     fn settled(&self, k: usize, i: usize, line: Line) -> bool {
         let covers = |action: &Action| match action {
             Action::Msync { began: Some(began), .. } => self.events[k].sequence <= *began,
             _ => true,
         };
-        self.events[k + 1..i].iter().any(|event| settles(&event.action, line) && covers(&event.action))
+        self.events[k + 1..i]
+            .iter()
+            .any(|event| settles(&event.action, line) && covers(&event.action))
     }
 
     // Flushes of a line that wrote something back and that nothing has completed before event `i`.
     fn flushed(&self, i: usize, line: Line) -> Vec<usize> {
-        let of_it = |k: &usize| self.effective[*k] && flushes(&self.events[*k].action) == Some(line);
+        let of_it =
+            |k: &usize| self.effective[*k] && flushes(&self.events[*k].action) == Some(line);
         let open = |k: &usize| {
             let completed = (*k..i).filter(of_it).any(|m| self.fenced(m, i));
             !completed && !self.settled(*k, i, line)
@@ -132,7 +137,8 @@ impl<'e> Reference<'e> {
                     (row.nt_stores, row.nt_bytes) = (row.nt_stores + 1, row.nt_bytes + stored);
                 }
                 Action::Load { size, .. } => {
-                    (row.loads, row.loaded_bytes) = (row.loads + 1, row.loaded_bytes + u64::from(*size));
+                    (row.loads, row.loaded_bytes) =
+                        (row.loads + 1, row.loaded_bytes + u64::from(*size));
                 }
                 Action::Flush { flush, .. } => match flush.name() {
                     "clflush" => row.clflush += 1,
@@ -173,12 +179,16 @@ impl<'e> Reference<'e> {
                         bytes.extend((line * 64..line * 64 + 64).map(|byte| (file, byte)));
                     }
                     if let Action::NonTemporal { at, bytes: stored } = action {
-                        bytes
-                            .extend((at.offset..at.offset + stored.len() as u64).map(|byte| (at.file, byte)));
+                        bytes.extend(
+                            (at.offset..at.offset + stored.len() as u64)
+                                .map(|byte| (at.file, byte)),
+                        );
                     }
                 }
                 let mut blocks: BTreeMap<Line, u64> = BTreeMap::new();
-                bytes.iter().for_each(|(file, byte)| *blocks.entry((*file, byte / 256)).or_default() += 1);
+                bytes
+                    .iter()
+                    .for_each(|(file, byte)| *blocks.entry((*file, byte / 256)).or_default() += 1);
                 row.blocks += blocks.len() as u64;
                 row.partial_blocks += blocks.values().filter(|bytes| **bytes < 256).count() as u64;
             }
@@ -187,8 +197,10 @@ impl<'e> Reference<'e> {
         for line in self.all_lines() {
             if let Some(j) = self.dirty(end, line) {
                 let by_kernel = matches!(self.events[j].action, Action::Write { .. });
-                rows.entry(key(&self.events[j])).or_default().unflushed_lines += u64::from(!by_kernel);
-            } else if let Some(k) = self.flushed(end, line).into_iter().chain(self.streamed(end, line)).max()
+                rows.entry(key(&self.events[j])).or_default().unflushed_lines +=
+                    u64::from(!by_kernel);
+            } else if let Some(k) =
+                self.flushed(end, line).into_iter().chain(self.streamed(end, line)).max()
             {
                 rows.entry(key(&self.events[k])).or_default().unfenced_lines += 1;
             }

@@ -67,7 +67,8 @@ fn lines_and_fences_add_up_with_their_bounds() {
 
 #[test]
 fn what_was_needless_is_priced_apart() {
-    let actions = || -> Vec<Action> { lines(1).chain([clwb(0), clwb(640), SFENCE, SFENCE]).collect() };
+    let actions =
+        || -> Vec<Action> { lines(1).chain([clwb(0), clwb(640), SFENCE, SFENCE]).collect() };
     let saving = predicted(actions(), &Prices::default()).unwrap();
     assert_eq!((saving.lines, saving.needless_flushes, saving.needless_fences), (1, 2, 1));
     assert_eq!(saving.needless_ns, None);

@@ -7,7 +7,8 @@ use crate::support::skip;
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/record/programs");
 
-/// Builds a source, a path from the folder of the programs, or none where there is no such compiler.
+/// Builds a source, a path from the folder of the programs, or none where there is no such
+/// compiler.
 pub fn build(
     folder: &Path,
     source: &str,
@@ -19,7 +20,12 @@ pub fn build(
     let name = format!("{last}{}", flags.concat()).replace(['.', '=', '-', ',', '+'], "_");
     let program = folder.join(name);
     let mut command = Command::new(compiler);
-    command.args(flags).arg("-o").arg(&program).arg(Path::new(PROGRAMS).join(source)).args(libraries);
+    command
+        .args(flags)
+        .arg("-o")
+        .arg(&program)
+        .arg(Path::new(PROGRAMS).join(source))
+        .args(libraries);
     if compiler == "rustc" {
         command.arg("--edition=2024");
     } else {

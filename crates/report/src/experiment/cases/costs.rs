@@ -41,8 +41,12 @@ fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) 
     let same_trials = trials.windows(2).all(|pair| pair[0] == pair[1]);
 
     let mut columns = labels.columns();
-    let unit = if same_unit { results.first().map_or("unit", |result| one(result.unit)) } else { "unit" };
-    columns.extend([Column::right(plan.experiment.measure.quantity.per(unit)), Column::left("interval")]);
+    let unit =
+        if same_unit { results.first().map_or("unit", |result| one(result.unit)) } else { "unit" };
+    columns.extend([
+        Column::right(plan.experiment.measure.quantity.per(unit)),
+        Column::left("interval"),
+    ]);
     columns.extend((!same_unit).then(|| Column::left("unit")));
     if throughput {
         columns.push(Column::right("throughput"));
@@ -55,7 +59,9 @@ fn table(plan: &Plan, results: &[&CaseResult], labels: &Labels, detail: Detail) 
         let mut row = labels.cells(result);
         let time = result.ns_per_unit.as_ref().ok().map(ns_figure);
         let observed = result.observed.as_ref().map(ns_observed);
-        row.push(Cell::new(time.as_ref().or(observed.as_ref()).map_or(NO_FIGURE, |time| &time.value)));
+        row.push(Cell::new(
+            time.as_ref().or(observed.as_ref()).map_or(NO_FIGURE, |time| &time.value),
+        ));
         row.push(Cell::new(match result.ns_per_unit {
             Ok(_) => time.map(|time| time.interval).unwrap_or_default(),
             Err(reason) => in_brackets(observed, notes.number(reason)),
@@ -82,7 +88,9 @@ fn list(plan: &Plan, results: &[&CaseResult], labels: &Labels, style: &Style) ->
         paragraph(&mut out, 0, &clean(&labels.line(result)), style);
         let time = ns_estimate(&result.ns_per_unit);
         let mut text = match result.ns_per_unit {
-            Ok(interval) => format!("{time} {}, {} trials", quantity.per(one(result.unit)), interval.trials),
+            Ok(interval) => {
+                format!("{time} {}, {} trials", quantity.per(one(result.unit)), interval.trials)
+            }
             Err(_) => result.observed.as_ref().map_or(time.clone(), |observed| {
                 format!("{} {}; {time}", ns_observed(observed), quantity.per(one(result.unit)))
             }),
@@ -97,6 +105,7 @@ fn list(plan: &Plan, results: &[&CaseResult], labels: &Labels, style: &Style) ->
 
 // A quantile of latencies is no throughput.
 fn bytes(plan: &Plan, result: &CaseResult) -> Option<u64> {
-    let of_means = plan.cases.get(result.case).filter(|_| plan.experiment.measure.quantity.is_mean());
+    let of_means =
+        plan.cases.get(result.case).filter(|_| plan.experiment.measure.quantity.is_mean());
     of_means.and_then(|_| plan.metric_task(result.case).bytes_per_unit())
 }

@@ -9,8 +9,8 @@ use ringfence_experiment::plan::Plan;
 use crate::experiment::cases::labels::{one, words};
 use crate::numbers::{duration, slowdown_figure};
 
-/// A sentence or two for each case that has figures: how much of its harm came while its aggressors ran, and how much after
-/// that.
+/// A sentence or two for each case that has figures: how much of its harm came while its aggressors
+/// ran, and how much after that.
 pub(crate) fn sentences(plan: &Plan, results: &[CaseResult]) -> Vec<String> {
     let Some(episode) = plan.experiment.measure.episode else { return Vec::new() };
     let said = |result: &CaseResult| {
@@ -20,7 +20,8 @@ pub(crate) fn sentences(plan: &Plan, results: &[CaseResult]) -> Vec<String> {
         }
         let (who, it, its_limit) = aggressors(plan, result.case);
         let mut text = format!(
-            "{}: the slowdown per {} was {} while {who} ran, and {} in the {} after {it} had stopped.",
+            "{}: the slowdown per {} was {} while {who} ran, and {} in the {} after {it} had \
+             stopped.",
             words(plan, result.case),
             one(result.unit),
             figure(&parts.beside),

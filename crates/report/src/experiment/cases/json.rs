@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_analysis::estimate::{ByClass, Diagnostics, Estimate, Finding, Observed, serialize_estimate};
+use ringfence_analysis::estimate::{
+    ByClass, Diagnostics, Estimate, Finding, Observed, serialize_estimate,
+};
 use ringfence_analysis::parts::Parts;
 use ringfence_analysis::results::{self, CaseResult, CoRunner};
 use ringfence_analysis::windows::TooLong;

@@ -27,7 +27,8 @@ impl Labels {
                 keys.push(key);
             }
         }
-        let short = |key: &'_ str| key.rsplit_once('.').map_or(key, |(_, parameter)| parameter).to_string();
+        let short =
+            |key: &'_ str| key.rsplit_once('.').map_or(key, |(_, parameter)| parameter).to_string();
         let head = |key: &&str| {
             let unique = keys.iter().filter(|other| short(other) == short(key)).count() == 1;
             if unique { short(key) } else { key.to_string() }
@@ -61,15 +62,18 @@ impl Labels {
             return vec![Cell::new(words.join(" ").trim_end())];
         }
         let arm = self.arm.then(|| Cell::new(&result.arm));
-        let values = self.keys.iter().map(|(key, _)| Cell::new(value(result, key).unwrap_or_default()));
+        let values =
+            self.keys.iter().map(|(key, _)| Cell::new(value(result, key).unwrap_or_default()));
         arm.into_iter().chain(values).collect()
     }
 
     /// The same in a line: `beside, instruction clwb, block 4KiB`.
     pub(crate) fn line(&self, result: &CaseResult) -> String {
         let arm = self.arm.then(|| result.arm.clone());
-        let values =
-            self.keys.iter().filter_map(|(key, head)| Some(format!("{head} {}", value(result, key)?)));
+        let values = self
+            .keys
+            .iter()
+            .filter_map(|(key, head)| Some(format!("{head} {}", value(result, key)?)));
         arm.into_iter().chain(values).collect::<Vec<_>>().join(", ")
     }
 }
@@ -78,8 +82,8 @@ fn value<'a>(result: &'a CaseResult, key: &str) -> Option<&'a str> {
     result.params.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
 }
 
-/// A case in a few words: its label; its arm where it has none, or where all of several arms are one case each,
-/// so that their names tell them apart.
+/// A case in a few words: its label; its arm where it has none, or where all of several arms are
+/// one case each, so that their names tell them apart.
 pub(crate) fn words(plan: &Plan, case: usize) -> String {
     let Some(case) = plan.cases.get(case) else { return format!("case {case}") };
     let arms = plan.experiment.arms.len();

@@ -63,7 +63,12 @@ fn of_both_kinds(results: &[CaseResult]) -> (Vec<&CaseResult>, Vec<&CaseResult>)
     results.iter().partition(|result| result.effect.is_some())
 }
 
-fn how_to_read(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseResult], style: &Style) -> String {
+fn how_to_read(
+    plan: &Plan,
+    costs: &[&CaseResult],
+    slowdowns: &[&CaseResult],
+    style: &Style,
+) -> String {
     let mut out = String::new();
     let quantity = plan.experiment.measure.quantity;
     let time = quantity.quantile().map_or("time", Quantile::name);

@@ -31,7 +31,9 @@ pub(crate) fn not_run(plan: &Plan, style: &Style) -> String {
     let mut out = String::new();
     for (reason, labels) in refusals(plan) {
         match &labels[..] {
-            [label] => paragraph(&mut out, 0, &format!("not run: {label}, because {reason}"), style),
+            [label] => {
+                paragraph(&mut out, 0, &format!("not run: {label}, because {reason}"), style)
+            }
             _ => {
                 let text = format!("not run: {} cases, because {reason}", labels.len());
                 paragraph(&mut out, 0, &text, style);

@@ -12,7 +12,8 @@ use crate::text::hanging;
 #[derive(Debug, Default)]
 pub(crate) struct Notes(RefCell<Vec<NotEstimable>>);
 
-/// The range over trials where there is one, and the number of the reason for which there is no interval.
+/// The range over trials where there is one, and the number of the reason for which there is no
+/// interval.
 pub(crate) fn in_brackets(observed: Option<Figure>, number: String) -> String {
     match observed.map(|observed| observed.interval) {
         Some(range) if !range.is_empty() => format!("{range} {number}"),

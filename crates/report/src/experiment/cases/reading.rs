@@ -27,23 +27,30 @@ pub(crate) fn slowdown(plan: &Plan, results: &[&CaseResult]) -> Option<String> {
     let metric = &plan.experiment.metric;
     if let Some(quantile) = plan.experiment.measure.quantity.quantile() {
         return Some(format!(
-            "{quantile} slowdown: how much longer {quantile} of '{metric}' is per {unit} than {beside}, of all windows together; \
+            "{quantile} slowdown: how much longer {quantile} of '{metric}' is per {unit} than \
+             {beside}, of all windows together; \
              3x is three times as long"
         ));
     }
     Some(format!(
-        "slowdown: how much longer '{metric}' takes per {unit} than {beside}; +3 % is 3 % longer, 3x is three times as long"
+        "slowdown: how much longer '{metric}' takes per {unit} than {beside}; +3 % is 3 % longer, \
+         3x is three times as long"
     ))
 }
 
 /// What the brackets are.
-pub(crate) fn interval(plan: &Plan, costs: &[&CaseResult], slowdowns: &[&CaseResult]) -> Option<String> {
+pub(crate) fn interval(
+    plan: &Plan,
+    costs: &[&CaseResult],
+    slowdowns: &[&CaseResult],
+) -> Option<String> {
     let costs = costs.iter().filter_map(|result| result.ns_per_unit.ok());
     let slowdowns = figures(slowdowns).filter_map(|(_, estimate)| estimate.ok());
     let intervals: Vec<Interval> = costs.chain(slowdowns).collect();
     let (fewest, most) = range(intervals.iter().map(|interval| interval.trials))?;
     let trials = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
-    let levels: BTreeSet<String> = intervals.iter().map(|interval| percent(interval.level)).collect();
+    let levels: BTreeSet<String> =
+        intervals.iter().map(|interval| percent(interval.level)).collect();
     let level = levels.iter().cloned().collect::<Vec<_>>().join(" or ");
     let measure = &plan.experiment.measure;
     let claimed = percent(measure.confidence.0);
@@ -75,7 +82,8 @@ pub(crate) fn precision<'a>(
     let asked = plan.experiment.measure.precision.filter(|asked| asked.0 < *worst);
     let why = asked.map_or(String::new(), |asked| {
         format!(
-            "; {asked} was asked for, but figures differ from trial to trial by {} (standard deviation), and {} trials narrow that down no further",
+            "; {asked} was asked for, but figures differ from trial to trial by {} (standard \
+             deviation), and {} trials narrow that down no further",
             coarse(interval.spread.exp_m1()),
             interval.trials
         )
@@ -89,7 +97,8 @@ pub(crate) fn precision<'a>(
     let median = halves[(halves.len() - 1) / 2].0;
     let label = if result.label.is_empty() { &result.arm } else { &result.label };
     Some(format!(
-        "precision: the intervals of the {what}s are {} to either side in the median, {} at worst ({label}){why}",
+        "precision: the intervals of the {what}s are {} to either side in the median, {} at worst \
+         ({label}){why}",
         coarse(median),
         coarse(*worst)
     ))
@@ -97,11 +106,13 @@ pub(crate) fn precision<'a>(
 
 /// Pairs that have no slowdown of their own.
 pub(crate) fn stalled(results: &[&CaseResult]) -> Option<String> {
-    let diagnostics = || results.iter().filter_map(|result| Some(&result.effect.as_ref()?.diagnostics));
+    let diagnostics =
+        || results.iter().filter_map(|result| Some(&result.effect.as_ref()?.diagnostics));
     let stalled: u32 = diagnostics().map(|pairs| pairs.stalled).sum();
     let all: u32 = diagnostics().map(|pairs| pairs.pairs).sum();
-    (stalled > 0)
-        .then(|| format!("stalled: {stalled} of {all} pairs hold a window in which no work was done"))
+    (stalled > 0).then(|| {
+        format!("stalled: {stalled} of {all} pairs hold a window in which no work was done")
+    })
 }
 
 fn range(mut values: impl Iterator<Item = u32>) -> Option<(u32, u32)> {

@@ -1,13 +1,16 @@
 //! Cases with a baseline: the slowdown, what it says, each class of pairs, and what the others
 //! achieved meanwhile.
 
-use ringfence_analysis::estimate::{ClassEstimate, Estimate, Finding, Observed, Verdict, WouldSettle};
+use ringfence_analysis::estimate::{
+    ClassEstimate, Estimate, Finding, Observed, Verdict, WouldSettle,
+};
 use ringfence_analysis::results::{CaseResult, CoRunner, Effect};
 
 use crate::experiment::cases::labels::Labels;
 use crate::experiment::cases::notes::{Notes, in_brackets};
 use crate::numbers::{
-    NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, slowdown_observed, units_per_s,
+    NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, slowdown_observed,
+    units_per_s,
 };
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
@@ -20,7 +23,9 @@ const NARROWEST_RATE: usize = 17;
 pub(crate) fn figures<'a>(
     results: &'a [&'a CaseResult],
 ) -> impl Iterator<Item = (&'a CaseResult, Estimate)> + 'a {
-    results.iter().filter_map(|result| Some((*result, result.effect.as_ref()?.by_class.all.slowdown)))
+    results
+        .iter()
+        .filter_map(|result| Some((*result, result.effect.as_ref()?.by_class.all.slowdown)))
 }
 
 pub(crate) fn slowdowns(results: &[&CaseResult], head: &str, style: &Style) -> String {
@@ -83,7 +88,8 @@ fn figure(
             (value, in_brackets(observed, notes.number(*reason)))
         }
     };
-    [value, interval].map(|text| paint.map_or_else(|| Cell::new(&text), |paint| Cell::painted(&text, paint)))
+    [value, interval]
+        .map(|text| paint.map_or_else(|| Cell::new(&text), |paint| Cell::painted(&text, paint)))
 }
 
 /// For narrow terminals and long labels: a few lines for each case.
@@ -102,7 +108,8 @@ fn list(results: &[&CaseResult], labels: &Labels, style: &Style) -> String {
         };
         paragraph(&mut out, 2, &text, style);
         for (class, estimate) in several_classes(effect) {
-            let text = format!("{class}, {}: {}", pairs(estimate), slowdown_estimate(&estimate.slowdown));
+            let text =
+                format!("{class}, {}: {}", pairs(estimate), slowdown_estimate(&estimate.slowdown));
             paragraph(&mut out, 4, &text, style);
         }
         for other in &result.co_runners {

@@ -1,4 +1,5 @@
-//! What writing costs: the heat map of instruction and block where these varied, else a row per case.
+//! What writing costs: the heat map of instruction and block where these varied, else a row per
+//! case.
 
 use maud::{Markup, html};
 use ringfence_analysis::estimate::Estimate;
@@ -43,7 +44,9 @@ pub(crate) fn of_survey(survey: &Survey) -> Option<Section> {
         return None;
     }
     let body = html! {
-        p { "Nanoseconds per line of 64 B, one after the other through " (survey.target) ". The stronger the colour, the dearer; hover for intervals." }
+        p { "Nanoseconds per line of 64 B, one after the other \
+             through " (survey.target) ". The stronger the colour, the dearer; hover for \
+                                        intervals." }
         (maps(&rows))
         @if !survey.parts.is_empty() { (parts(survey)) }
     };
@@ -58,7 +61,8 @@ pub(crate) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
     }
     let body = match as_map(plan, &costs) {
         Some(rows) => html! {
-            p { "Nanoseconds per line of 64 B. The stronger the colour, the dearer; hover for intervals." }
+            p { "Nanoseconds per line of 64 B. The stronger the colour, the dearer; hover for \
+                 intervals." }
             (maps(&rows))
         },
         None => list(plan, &costs),
@@ -87,7 +91,8 @@ fn as_map<'a>(plan: &'a Plan, results: &[&'a CaseResult]) -> Option<Vec<Cost<'a>
 }
 
 fn maps(rows: &[Cost]) -> Markup {
-    let values: Vec<f64> = rows.iter().filter_map(|row| Some(row.ns.as_ref().ok()?.value)).collect();
+    let values: Vec<f64> =
+        rows.iter().filter_map(|row| Some(row.ns.as_ref().ok()?.value)).collect();
     let range = (
         values.iter().copied().min_by(f64::total_cmp).unwrap_or(1.0),
         values.iter().copied().max_by(f64::total_cmp).unwrap_or(1.0),
@@ -106,14 +111,18 @@ fn map(rows: &[Cost], place: FenceAt, title: &str, range: (f64, f64)) -> Markup 
     let mut blocks: Vec<Bytes> = here.iter().map(|row| row.write.block).collect();
     blocks.sort();
     blocks.dedup();
-    let instructions: Vec<Instruction> =
-        Instruction::ALL.into_iter().filter(|i| here.iter().any(|row| row.write.instruction == *i)).collect();
+    let instructions: Vec<Instruction> = Instruction::ALL
+        .into_iter()
+        .filter(|i| here.iter().any(|row| row.write.instruction == *i))
+        .collect();
     let mut cells = Vec::new();
     let mut lines: Vec<Vec<String>> = Vec::new();
     for (row, instruction) in instructions.iter().enumerate() {
         let mut line = vec![instruction.label().to_owned()];
         for (column, block) in blocks.iter().enumerate() {
-            let found = here.iter().find(|r| r.write.instruction == *instruction && r.write.block == *block);
+            let found = here
+                .iter()
+                .find(|r| r.write.instruction == *instruction && r.write.block == *block);
             line.push(found.map_or("not run".into(), |cost| cost_text(cost.ns)));
             cells.extend(found.map(|cost| cell(cost, row, column)));
         }
@@ -129,14 +138,16 @@ fn map(rows: &[Cost], place: FenceAt, title: &str, range: (f64, f64)) -> Markup 
         Heat { columns: columns.clone(), rows: names.collect(), cells, scale: Scale::More, range },
     );
     let height = 44 + 40 * instructions.len() as u32;
-    Figure { title, explanation: "", chart: &chart, height, legend: html! {}, table: numbers }.render()
+    Figure { title, explanation: "", chart: &chart, height, legend: html! {}, table: numbers }
+        .render()
 }
 
 fn cell(cost: &Cost, row: usize, column: usize) -> HeatCell {
     let write = cost.write;
     let name = write.instruction.label();
     let value = cost.ns.as_ref().ok().map(|ns| ns.value);
-    let mut tip = Tip::new(format!("{name}, {} blocks", write.block)).with("per line", cost_text(cost.ns));
+    let mut tip =
+        Tip::new(format!("{name}, {} blocks", write.block)).with("per line", cost_text(cost.ns));
     if let Ok(ns) = cost.ns {
         tip = tip
             .with("throughput", numbers::throughput_interval(64, ns))
@@ -168,7 +179,11 @@ fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
             let name = words(plan, result.case);
             let figure = result.ns_per_unit.ok().map(|ns| [ns.value, ns.low, ns.high]);
             RangeRow {
-                color: name.split(' ').find(|word| color(word) != "other").map_or("other", color).into(),
+                color: name
+                    .split(' ')
+                    .find(|word| color(word) != "other")
+                    .map_or("other", color)
+                    .into(),
                 faint: false,
                 figure,
                 text: result
@@ -189,12 +204,14 @@ fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
         .collect();
     let same = results.windows(2).all(|pair| pair[0].unit == pair[1].unit);
     let axis = if same { format!("time {}", unit(results[0])) } else { head.clone() };
-    let title = quantile.map_or("Time per unit of work".into(), |of| format!("{of} of a unit's latency"));
+    let title =
+        quantile.map_or("Time per unit of work".into(), |of| format!("{of} of a unit's latency"));
     let table = table(&title, &heads, &lines);
     Ranges { axis, unit: "ns", rows, mark: None }.figure(&title, "Bars are intervals.", table)
 }
 
-// What a cost is made of: numbers alone, since some of them are negative and none add up by definition.
+// What a cost is made of: numbers alone, since some of them are negative and none add up by
+// definition.
 fn parts(survey: &Survey) -> Markup {
     let heads = [
         ("", Align::Left),

@@ -41,7 +41,8 @@ pub(crate) struct DrawnPoint {
 
 /// The colour of an instruction, by its name in tables.
 pub(crate) fn color(name: &str) -> &'static str {
-    let named = |instruction: &Instruction| instruction.label() == name || instruction.name() == name;
+    let named =
+        |instruction: &Instruction| instruction.label() == name || instruction.name() == name;
     match Instruction::ALL.into_iter().find(named) {
         Some(Instruction::None) => "plain",
         Some(instruction) => instruction.name(),
@@ -56,7 +57,8 @@ fn missing(frontier: &Frontier) -> Option<&'static str> {
         Some("There is no frontier here: nobody writes in this experiment.")
     } else if frontier.victim.is_none() {
         Some(
-            "There is no frontier here: this experiment measures costs only, without a victim to disturb ('ringfence neighbours' and 'ringfence survey' have one).",
+            "There is no frontier here: this experiment measures costs only, without a victim to \
+             disturb ('ringfence neighbours' and 'ringfence survey' have one).",
         )
     } else {
         None
@@ -98,7 +100,12 @@ pub(crate) fn figure(frontier: &Frontier, height: u32) -> Option<Markup> {
         entries.push(("triangle", "ink", "paced to one rate"));
     }
     let left_out = frontier.points.len() - points.len();
-    let mut explanation = "Higher is more written, further left is gentler on the victim. Bars are intervals, with an arrow where they go on beyond the frame. Efficient: the fastest, and every method that is gentler than all faster ones.".to_owned();
+    let mut explanation =
+        "Higher is more written, further left is gentler on the victim. Bars are \
+                           intervals, with an arrow where they go on beyond the frame. Efficient: \
+                           the fastest, and every method that is gentler than all faster \
+                           ones."
+            .to_owned();
     if left_out > 0 {
         explanation += &format!(
             " Not drawn, because a figure is missing: {left_out} of {} methods.",
@@ -158,7 +165,8 @@ fn how(writer: &Writer) -> String {
         "none" => "no fence".into(),
         at => format!("{} at {at}", word(serde_json::to_value(write.fence))),
     };
-    let batch = if write.batch > 1 { format!(" every {} blocks", write.batch) } else { String::new() };
+    let batch =
+        if write.batch > 1 { format!(" every {} blocks", write.batch) } else { String::new() };
     let count = if writer.count > 1 { format!("{} x ", writer.count) } else { String::new() };
     let pace = write.pace.map_or(String::new(), |pace| format!(", at most {pace}"));
     let instruction = write.instruction.label();

@@ -18,9 +18,15 @@ use crate::text::clean;
 /// The file of each dataset, to copy.
 pub(crate) fn section(digests: &[&Digest]) -> Section {
     let simulated = digests.iter().any(|digest| digest.findings.simulated);
-    let run = if simulated { "ringfence run FILE.toml --machine MACHINE" } else { "ringfence run FILE.toml" };
+    let run = if simulated {
+        "ringfence run FILE.toml --machine MACHINE"
+    } else {
+        "ringfence run FILE.toml"
+    };
     let body = html! {
-        p { "Save it as a file and run it: " code { (run) } ". The same file is in the dataset's folder as " code { "experiment.toml" } "." }
+        p { "Save it as a file and run \
+             it: " code { (run) } ". The same file is in the dataset's folder \
+                                   as " code { "experiment.toml" } "." }
         @for digest in digests { (file(digest, digests.len() == 1)) }
     };
     let title = if digests.len() == 1 { "The experiment" } else { "The experiments" };

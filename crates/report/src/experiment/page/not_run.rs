@@ -27,6 +27,7 @@ pub(crate) fn said(lines: &[String]) -> Option<Section> {
 
 /// The cases of a plan that were not run.
 pub(crate) fn lines(plan: &Plan) -> Vec<String> {
-    let line = |(reason, labels): (&str, Vec<String>)| format!("{}, because {reason}", labels.join("; "));
+    let line =
+        |(reason, labels): (&str, Vec<String>)| format!("{}, because {reason}", labels.join("; "));
     refusals(plan).into_iter().map(line).collect()
 }

@@ -1,4 +1,5 @@
-//! The frontier of disks: what is committed or written a second against the p99, or the slowdown, of whoever is beside.
+//! The frontier of disks: what is committed or written a second against the p99, or the slowdown,
+//! of whoever is beside.
 
 use maud::{Markup, html};
 use ringfence_analysis::estimate::Estimate;
@@ -29,7 +30,8 @@ fn figure(digest: &Digest, found: &OnDisk) -> Option<Markup> {
     let metric = &plan.experiment.metric;
     let names = names(digest, found);
     let named = || found.points.iter().zip(&names);
-    let points: Vec<DrawnPoint> = named().filter_map(|(point, name)| drawn(name, found, point)).collect();
+    let points: Vec<DrawnPoint> =
+        named().filter_map(|(point, name)| drawn(name, found, point)).collect();
     if points.len() < 2 {
         return None;
     }
@@ -42,14 +44,19 @@ fn figure(digest: &Digest, found: &OnDisk) -> Option<Markup> {
         Against::P99 => format!("p99 of {metric}"),
         Against::Slowdown => format!("{} of {metric}", plan.experiment.measure.quantity.slowdown()),
     };
-    let mut explanation = "Higher is more, further left is gentler. Bars are intervals, with an arrow where they go on beyond the frame. Efficient: the fastest, and every way that is gentler than all faster ones.".to_owned();
+    let mut explanation = "Higher is more, further left is gentler. Bars are intervals, with an \
+                           arrow where they go on beyond the frame. Efficient: the fastest, and \
+                           every way that is gentler than all faster ones."
+        .to_owned();
     if found.against == Against::Slowdown {
         explanation += " It is the slowdown, since too few latencies bear a p99.";
     }
     let left_out = found.points.len() - points.len();
     if left_out > 0 {
-        explanation +=
-            &format!(" Not drawn, because a figure is missing: {left_out} of {}.", found.points.len());
+        explanation += &format!(
+            " Not drawn, because a figure is missing: {left_out} of {}.",
+            found.points.len()
+        );
     }
     if found.alone.is_some() && found.against == Against::P99 {
         explanation += " The line is where it is alone.";
@@ -85,7 +92,8 @@ fn figure(digest: &Digest, found: &OnDisk) -> Option<Markup> {
 fn names(digest: &Digest, found: &OnDisk) -> Vec<String> {
     let plan = &digest.findings.plan;
     let task = |point: &DiskPoint| {
-        let active = plan.cases[point.case].active.iter().find(|active| active.role == point.role)?;
+        let active =
+            plan.cases[point.case].active.iter().find(|active| active.role == point.role)?;
         match &plan.variants[active.role].get(active.variant)?.task {
             Task::Commit(task) => Some(task),
             _ => None,
@@ -157,7 +165,12 @@ fn numbers_table(found: &OnDisk, names: &[String]) -> Markup {
         ("stands", Align::Left),
     ];
     let row = |(point, name): (&DiskPoint, &String)| {
-        vec![name.clone(), rate(found, &point.per_s), against(found, &point.against), standing(point).into()]
+        vec![
+            name.clone(),
+            rate(found, &point.per_s),
+            against(found, &point.against),
+            standing(point).into(),
+        ]
     };
     let rows: Vec<Vec<String>> = found.points.iter().zip(names).map(row).collect();
     table("Every way with what it does and whom it harms", &heads, &rows)

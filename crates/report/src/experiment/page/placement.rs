@@ -44,7 +44,8 @@ pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
 // Each CPU that somebody may use, with everybody who may.
 fn roles(plan: &Plan) -> Roles {
     let mut roles = Roles::new();
-    let asks = |role: usize| plan.variants[role].iter().any(|variant| variant.task.asks_a_service());
+    let asks =
+        |role: usize| plan.variants[role].iter().any(|variant| variant.task.asks_a_service());
     for (number, (role, cpus)) in plan.experiment.roles.iter().zip(&plan.placed.cpus).enumerate() {
         for instance in 0..cpus.len() {
             let name = clean(&role.name);
@@ -62,7 +63,11 @@ fn roles(plan: &Plan) -> Roles {
 fn drawing(topology: &Topology, roles: &Roles) -> Markup {
     let packages: Vec<(String, CpuSet)> = match topology.packages.len() {
         0 => vec![("all CPUs".into(), topology.online.clone())],
-        _ => topology.packages.iter().map(|p| (format!("package {}", p.id), p.cpus.clone())).collect(),
+        _ => topology
+            .packages
+            .iter()
+            .map(|p| (format!("package {}", p.id), p.cpus.clone()))
+            .collect(),
     };
     html! {
         div class="topology" {
@@ -96,11 +101,13 @@ fn llc(topology: &Topology, cpus: &CpuSet, roles: &Roles) -> Markup {
     let name = cache.map_or("no last-level cache known".into(), |cache| {
         format!("{}{}", cache.name(), cache.size.map_or(String::new(), |size| format!(" {size}")))
     });
-    let node = cpus.first().and_then(|cpu| topology.node_of(cpu)).filter(|_| topology.nodes.len() > 1);
+    let node =
+        cpus.first().and_then(|cpu| topology.node_of(cpu)).filter(|_| topology.nodes.len() > 1);
     let mut cores: Vec<CpuSet> = Vec::new();
     for cpu in cpus.iter() {
-        let core =
-            topology.core_of(cpu).map_or_else(|| [cpu].into_iter().collect(), |core| core.cpus.clone());
+        let core = topology
+            .core_of(cpu)
+            .map_or_else(|| [cpu].into_iter().collect(), |core| core.cpus.clone());
         if !cores.contains(&core) {
             cores.push(core);
         }
@@ -135,7 +142,11 @@ fn llc(topology: &Topology, cpus: &CpuSet, roles: &Roles) -> Markup {
 fn kind_of(roles: &[String]) -> Option<&'static str> {
     let (first, others) = roles.split_first()?;
     let kind_of_first = kind(first);
-    Some(if others.iter().all(|role| kind(role) == kind_of_first) { kind_of_first } else { "other" })
+    Some(if others.iter().all(|role| kind(role) == kind_of_first) {
+        kind_of_first
+    } else {
+        "other"
+    })
 }
 
 fn kind(role: &str) -> &'static str {
@@ -158,17 +169,20 @@ mod tests {
     // The text of each CPU's box, and whose colour it has.
     fn boxes(roles: &str) -> Vec<(String, Option<String>)> {
         let text = format!(
-            "schema = 2\nname = 'x'\nmetric = 'victim'\n{roles}[[arm]]\nname = 'alone'\nactive = ['victim']\n\
+            "schema = 2\nname = 'x'\nmetric = 'victim'\n{roles}[[arm]]\nname = 'alone'\nactive = \
+             ['victim']\n\
              [[arm]]\nname = 'beside'\nactive = ['victim', 'aggressor']\nbaseline = 'alone'\n"
         );
         let topology = Topology::read(&fixtures::vm_2cpu().root()).unwrap();
         let plan = Plan::new(&Experiment::parse(&text).unwrap(), &topology, None).unwrap();
         let drawn = drawing(&topology, &super::roles(&plan)).into_string();
         let of_box = |text: &str| {
-            let attribute =
-                text.split_once("data-role=\"").map(|(_, rest)| rest.split('"').next().unwrap().into());
+            let attribute = text
+                .split_once("data-role=\"")
+                .map(|(_, rest)| rest.split('"').next().unwrap().into());
             let inside: Vec<&str> = text.split("<span class=\"role\">").skip(1).collect();
-            let names: Vec<&str> = inside.iter().map(|role| role.split('<').next().unwrap()).collect();
+            let names: Vec<&str> =
+                inside.iter().map(|role| role.split('<').next().unwrap()).collect();
             (names.join(" "), attribute)
         };
         drawn.split("<div class=\"cpu").skip(1).map(of_box).collect()
@@ -185,13 +199,18 @@ mod tests {
         let one = |name: &str| (name.to_owned(), Some(name.to_owned()));
         assert_eq!(apart, [one("victim"), one("aggressor")]);
         let shared = boxes(&(role("victim", alu, "0") + &role("aggressor", alu, "0")));
-        assert_eq!(shared, [("victim aggressor".into(), Some("other".into())), (String::new(), None)]);
+        assert_eq!(
+            shared,
+            [("victim aggressor".into(), Some("other".into())), (String::new(), None)]
+        );
     }
 
     #[test]
     fn a_program_stands_on_all_its_cpus() {
         let program = "{ workload = 'command', run = 'x', unit = 'lines' }";
-        let wide = boxes(&(role("victim", "{ workload = 'alu' }", "0") + &role("aggressor", program, "0-1")));
+        let wide = boxes(
+            &(role("victim", "{ workload = 'alu' }", "0") + &role("aggressor", program, "0-1")),
+        );
         assert_eq!(wide[0].0, "victim aggressor");
         assert_eq!(wide[1].0, "aggressor");
     }
@@ -199,7 +218,8 @@ mod tests {
     #[test]
     fn a_probe_is_not_the_service_that_it_asks() {
         let probe = "{ workload = 'probe', ask = 'tcp://localhost:1', send = 'x' }";
-        let asked = boxes(&(role("victim", probe, "0") + &role("aggressor", "{ workload = 'alu' }", "1")));
+        let asked =
+            boxes(&(role("victim", probe, "0") + &role("aggressor", "{ workload = 'alu' }", "1")));
         assert_eq!(asked[0], ("probe of victim".into(), Some("other".into())));
     }
 }

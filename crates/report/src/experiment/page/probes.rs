@@ -50,25 +50,33 @@ pub(crate) fn section(survey: &Survey) -> Option<Section> {
         @if let Some(curve) = curve {
             @let marks = probes.caches.iter().filter_map(|cache| Some((format!("L{}", cache.level), cache.measured?.0)));
             @let chart = Chart::new("curve", Drawn {
-                points: curve.points.iter().map(|(size, ns)| (size.0, *ns, format!("{size}: {} a load", numbers::ns(*ns)))).collect(),
+                points: curve.points.iter().map(|(size, ns)| (size.0, *ns, format!("{size}: {} a \
+                    load", numbers::ns(*ns)))).collect(),
                 marks: marks.chain([("chase".into(), probes.victim_footprint.0)]).collect(),
             });
             @let rows: Vec<Vec<String>> = curve.points.iter().map(|(size, ns)| vec![size.to_string(), numbers::ns(*ns)]).collect();
             @let title = format!("Latency of a load over footprint, CPU {}", probes.cpu);
             (Figure {
                 title: &title,
-                explanation: "Lines: what each cache was found to hold, and the footprint of the chase.",
+                explanation: "Lines: what each cache was found to hold, and the footprint of the \
+                              chase.",
                 chart: &chart,
                 height: 260,
                 legend: html! {},
-                table: table(&title, &[("footprint", Align::Right), ("per load", Align::Right)], &rows),
+                table: table(&title, &[("footprint", Align::Right), ("per \
+                    load", Align::Right)], &rows),
             }.render())
         }
         @if !caches.is_empty() { (table("What each cache was found to hold", &heads, &caches)) }
-        @if let Some(memory) = probes.memory { p { "Memory from " (memory.from) " on: " (numbers::ns(memory.ns)) " a load." } }
+        @if let Some(memory) = probes.memory { p { "Memory \
+            from " (memory.from) " on: " (numbers::ns(memory.ns)) " a load." } }
         @if let Some(curve) = &probes.latency { p { "In " (curve.pages_in_words()) "." } }
         @if let Some(level) = &probes.victim_level {
-            p { "The chase of " (probes.victim_footprint) " waits for " (level.name) ": " (probes.victim_footprint_from) ". Alone, each of its starts should take " (numbers::ns(level.from_ns)) " to " (numbers::ns(level.to_ns)) " a load." }
+            p { "The chase of " (probes.victim_footprint) " waits \
+                for " (level.name) ": " (probes.victim_footprint_from) ". Alone, each of its \
+                    starts should \
+                    take " (numbers::ns(level.from_ns)) " to " (numbers::ns(level.to_ns)) " a \
+                        load." }
         }
         @for starts in &survey.outside { p { (crate::survey::text::outside(starts)) } }
         @if let Some(small) = probes.latency_small_pages.as_ref().filter(|small| !small.points.is_empty()) {
@@ -78,7 +86,9 @@ pub(crate) fn section(survey: &Survey) -> Option<Section> {
             }).collect();
             details {
                 summary { "The same in " (small.pages_in_words()) ": what page walks add" }
-                (table("Latency of a load in small and in huge pages", &[("footprint", Align::Right), ("4KiB pages", Align::Right), ("huge pages", Align::Right)], &rows))
+                (table("Latency of a load in small and in huge \
+                        pages", &[("footprint", Align::Right), ("4KiB \
+                            pages", Align::Right), ("huge pages", Align::Right)], &rows))
             }
         }
         @if let Some(figure) = reloads(survey) { (figure) }
@@ -94,12 +104,14 @@ pub(crate) fn section(survey: &Survey) -> Option<Section> {
 fn reloads(survey: &Survey) -> Option<Markup> {
     let reloads = &survey.probes.reloads;
     let cached = reloads.cached.iter().map(|reload| ("left alone".to_owned(), "other", reload));
-    let after = reloads.after.iter().map(|(name, reload)| (format!("after {name}"), color(name), reload));
+    let after =
+        reloads.after.iter().map(|(name, reload)| (format!("after {name}"), color(name), reload));
     let all: Vec<(String, &str, &Reload)> = cached.chain(after).collect();
     if all.is_empty() {
         return None;
     }
-    let figures = |reload: &Reload| [reload.median_ns, reload.p10_ns, reload.p90_ns].map(numbers::ns);
+    let figures =
+        |reload: &Reload| [reload.median_ns, reload.p10_ns, reload.p90_ns].map(numbers::ns);
     let rows: Vec<RangeRow> = all
         .iter()
         .map(|(name, color, reload)| {
@@ -110,7 +122,9 @@ fn reloads(survey: &Survey) -> Option<Markup> {
                 faint: false,
                 figure: Some([reload.median_ns, reload.p10_ns, reload.p90_ns]),
                 text: median.clone(),
-                tip: Tip::new(name).with("median", median).with("p10 to p90", format!("{p10} to {p90}")),
+                tip: Tip::new(name)
+                    .with("median", median)
+                    .with("p10 to p90", format!("{p10} to {p90}")),
             }
         })
         .collect();
@@ -118,11 +132,17 @@ fn reloads(survey: &Survey) -> Option<Markup> {
         .iter()
         .map(|(name, _, reload)| std::iter::once(name.clone()).chain(figures(reload)).collect())
         .collect();
-    let heads =
-        [("line", Align::Left), ("median", Align::Right), ("p10", Align::Right), ("p90", Align::Right)];
+    let heads = [
+        ("line", Align::Left),
+        ("median", Align::Right),
+        ("p10", Align::Right),
+        ("p90", Align::Right),
+    ];
     let title = "Loading a line again";
     let table = table(title, &heads, &lines);
-    let explanation = "Medians over rounds of 512 lines; bars reach from the 10th to the 90th percentile.";
+    let explanation =
+        "Medians over rounds of 512 lines; bars reach from the 10th to the 90th percentile.";
     let ranges = Ranges { axis: "time per load".into(), unit: "ns", rows, mark: None };
-    Some(html! { h3 { "What a flush leaves in the cache" } (ranges.figure(title, explanation, table)) })
+    Some(html! { h3 { "What a flush leaves in the \
+    cache" } (ranges.figure(title, explanation, table)) })
 }

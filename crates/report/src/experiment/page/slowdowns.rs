@@ -26,7 +26,8 @@ pub(crate) fn matrix(survey: &Survey) -> Option<Section> {
     let body = html! {
         p {
             "How much longer a victim takes per unit of work beside each co-runner than alone. \
-             A cell is coloured where its interval shows a change; the others are undecided, or within 1 %."
+             A cell is coloured where its interval shows a change; the others are undecided, or \
+             within 1 %."
         }
         div class="row" {
             (part(survey, false, "Each at its own rate", (1.0 / most, most)))
@@ -37,8 +38,10 @@ pub(crate) fn matrix(survey: &Survey) -> Option<Section> {
 }
 
 fn part(survey: &Survey, paced: bool, title: &str, range: (f64, f64)) -> Markup {
-    let of_kind = |table: &'_ Neighbours| table.rows.iter().filter(|row| row.paced == paced).count() > 0;
-    let tables: Vec<&Neighbours> = survey.neighbours.iter().filter(|table| of_kind(table)).collect();
+    let of_kind =
+        |table: &'_ Neighbours| table.rows.iter().filter(|row| row.paced == paced).count() > 0;
+    let tables: Vec<&Neighbours> =
+        survey.neighbours.iter().filter(|table| of_kind(table)).collect();
     let mut names: Vec<&str> = Vec::new();
     for row in tables.iter().flat_map(|table| &table.rows).filter(|row| row.paced == paced) {
         if !names.contains(&row.label.as_str()) {
@@ -65,9 +68,12 @@ fn part(survey: &Survey, paced: bool, title: &str, range: (f64, f64)) -> Markup 
     let numbers = table(title, &heads, &lines);
     let rows: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let height = 44 + 40 * rows.len() as u32;
-    let chart =
-        Chart::new("heat", Heat { columns: victims.clone(), rows, cells, scale: Scale::Around, range });
-    Figure { title, explanation: "", chart: &chart, height, legend: html! {}, table: numbers }.render()
+    let chart = Chart::new(
+        "heat",
+        Heat { columns: victims.clone(), rows, cells, scale: Scale::Around, range },
+    );
+    Figure { title, explanation: "", chart: &chart, height, legend: html! {}, table: numbers }
+        .render()
 }
 
 // Where the interval supports it.
@@ -132,7 +138,8 @@ pub(crate) fn verdict(finding: &Finding) -> String {
 
 /// A row for each case with a baseline; none where there is none.
 pub(crate) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
-    let results: Vec<&CaseResult> = results.iter().filter(|result| result.effect.is_some()).collect();
+    let results: Vec<&CaseResult> =
+        results.iter().filter(|result| result.effect.is_some()).collect();
     if results.is_empty() {
         return None;
     }
@@ -148,11 +155,14 @@ pub(crate) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
     let slowdown = plan.experiment.measure.quantity.slowdown();
     let title = format!("{} of {metric}", capital(slowdown));
     let table = table(&title, &heads, &lines);
-    let ranges = Ranges { axis: format!("{slowdown} of {metric}"), unit: "slowdown", rows, mark: None };
+    let ranges =
+        Ranges { axis: format!("{slowdown} of {metric}"), unit: "slowdown", rows, mark: None };
     let what = plan.experiment.measure.quantity.quantile();
-    let what = what.map_or("a unit of work takes".into(), |of| format!("{of} of a unit's latency is"));
+    let what =
+        what.map_or("a unit of work takes".into(), |of| format!("{of} of a unit's latency is"));
     let explanation = format!(
-        "How much longer {what} than in the case's baseline. Bars are intervals, with an arrow where they go on beyond the frame; faint ones may be no change."
+        "How much longer {what} than in the case's baseline. Bars are intervals, with an arrow \
+         where they go on beyond the frame; faint ones may be no change."
     );
     let body = ranges.figure(&title, &explanation, table);
     Some(Section { id: "slowdowns", title: "Slowdowns".into(), body })

@@ -19,11 +19,13 @@ pub(crate) struct Drawn {
     /// The cases' names, to which points refer.
     cases: Vec<String>,
     classes: Vec<Class>,
-    /// Start in s, least, median, greatest, class, trial, windows, case (-1 for several), round trip (or -1).
+    /// Start in s, least, median, greatest, class, trial, windows, case (-1 for several), round
+    /// trip (or -1).
     points: Vec<[f64; 9]>,
 }
 
-const CLASSES: [Class; 5] = [Class::Sharing, Class::Apart, Class::Unclear, Class::Mixed, Class::Unprobed];
+const CLASSES: [Class; 5] =
+    [Class::Sharing, Class::Apart, Class::Unclear, Class::Mixed, Class::Unprobed];
 
 /// A strip for each dataset; none where nothing was measured.
 pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
@@ -34,8 +36,10 @@ pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
     }
     let body = html! {
         p {
-            "Each window's time per unit of work over the median of its own case: 1x is the usual speed, drift shows as a slope, \
-             and a machine that switches between two states as two levels. Colours show the class, by the round trip between \
+            "Each window's time per unit of work over the median of its own case: 1x is the usual \
+             speed, drift shows as a slope, \
+             and a machine that switches between two states as two levels. Colours show the class, \
+             by the round trip between \
              the CPUs in use. Hold Ctrl and scroll over a figure to zoom."
         }
         div class={ "row" @if with_points.len() == 1 { " one" } } {
@@ -47,8 +51,10 @@ pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
 
 fn figure(digest: &Digest) -> Markup {
     let Timeline { windows, stalled, per_point, points } = &digest.findings.timeline;
-    let present: Vec<Class> =
-        CLASSES.into_iter().filter(|class| points.iter().any(|point| point.class == *class)).collect();
+    let present: Vec<Class> = CLASSES
+        .into_iter()
+        .filter(|class| points.iter().any(|point| point.class == *class))
+        .collect();
     let chart = Chart::new(
         "time",
         Drawn {
@@ -63,7 +69,8 @@ fn figure(digest: &Digest) -> Markup {
     let mut explanation = match per_point {
         1 => format!("{count} windows, a point each."),
         several => format!(
-            "{count} windows; a point is the median of {several} in a row, its bar reaches from the least to the greatest."
+            "{count} windows; a point is the median of {several} in a row, its bar reaches from \
+             the least to the greatest."
         ),
     };
     if *stalled > 0 {
@@ -72,7 +79,8 @@ fn figure(digest: &Digest) -> Markup {
     if let Some(missing) = too_long_in(&digest.findings.results) {
         explanation += &format!(" {missing}");
     }
-    let names: Vec<(&str, String)> = present.iter().map(|class| (color(*class), class.to_string())).collect();
+    let names: Vec<(&str, String)> =
+        present.iter().map(|class| (color(*class), class.to_string())).collect();
     Figure {
         title: &digest.findings.plan.experiment.name,
         explanation: &explanation,
@@ -115,7 +123,8 @@ fn drawn(point: &Point) -> [f64; 9] {
 fn by_trial(plan: &Plan, timeline: &Timeline) -> Markup {
     const MOST: usize = 60;
     let rows = timeline.by_trial();
-    let heads = ["trial", "from", "windows", "least", "median", "greatest"].map(|head| (head, Align::Right));
+    let heads = ["trial", "from", "windows", "least", "median", "greatest"]
+        .map(|head| (head, Align::Right));
     let line = |row: &OfTrial| {
         let times = [row.least, row.median, row.greatest].map(|time| format!("{time:.3}"));
         let first = [row.trial.to_string(), format!("{:.1} s", row.at_s), row.windows.to_string()];
@@ -124,7 +133,8 @@ fn by_trial(plan: &Plan, timeline: &Timeline) -> Markup {
     let lines: Vec<Vec<String>> = rows.iter().take(MOST).map(line).collect();
     let more = rows.len().saturating_sub(MOST);
     html! {
-        p class="note" { "By the trial that a point begins in; figures are times per unit of " (plan.experiment.metric) " over the case's median." }
+        p class="note" { "By the trial that a point begins in; figures are times per unit \
+                          of " (plan.experiment.metric) " over the case's median." }
         (table("Windows by trial", &heads, &lines))
         @if more > 0 { p class="note" { "and " (plural(more, "more trial")) } }
     }

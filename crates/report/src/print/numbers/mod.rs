@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn counts_and_shares() {
-        let counts: Vec<String> = [0, 999, 1234, 12_345, 123_456, 1_234_567].into_iter().map(count).collect();
+        let counts: Vec<String> =
+            [0, 999, 1234, 12_345, 123_456, 1_234_567].into_iter().map(count).collect();
         assert_eq!(counts, ["0", "999", "1234", "12 345", "123 456", "1 234 567"]);
         assert_eq!(count(u64::MAX), "18 446 744 073 709 551 615");
         let shares: Vec<String> =
@@ -181,13 +182,19 @@ mod tests {
                     let one = interval(value, low, high);
                     for text in [ns_interval(&one), throughput_interval(64, &one), slowdown(&one)] {
                         let lower = text.to_lowercase();
-                        assert!(!lower.contains("nan") && !lower.contains("inf"), "{one:?}: {text}");
+                        assert!(
+                            !lower.contains("nan") && !lower.contains("inf"),
+                            "{one:?}: {text}"
+                        );
                         assert!(text.len() < 90 && !text.is_empty(), "{one:?}: {text}");
                     }
                 }
             }
             for text in [bytes_per_s(value), units_per_s(value, "x"), ns(value), percent(value)] {
-                assert!(!text.to_lowercase().contains("nan") && !text.contains("inf"), "{value}: {text}");
+                assert!(
+                    !text.to_lowercase().contains("nan") && !text.contains("inf"),
+                    "{value}: {text}"
+                );
             }
         }
     }
@@ -195,7 +202,10 @@ mod tests {
     #[test]
     fn precisions_are_coarse() {
         let texts = [0.0, 1e-6, 0.0042, 0.0213, 0.153, 3.0, 1e9].map(coarse);
-        assert_eq!(texts, ["0 %", "< 0.01 %", "0.42 %", "2.1 %", "15 %", "300 %", "more than 1000 %"]);
+        assert_eq!(
+            texts,
+            ["0 %", "< 0.01 %", "0.42 %", "2.1 %", "15 %", "300 %", "more than 1000 %"]
+        );
     }
 }
 mod unbroken;
@@ -218,7 +228,8 @@ const FACTOR_FROM: f64 = 2.0;
 /// Below this factor a speed-up is told as a factor: percentages would crowd below -100 %.
 const FACTOR_BELOW: f64 = 0.1;
 
-/// Decimals of a percentage, at most: a change of less than 0.01 % reads as none, whatever its interval.
+/// Decimals of a percentage, at most: a change of less than 0.01 % reads as none, whatever its
+/// interval.
 const PERCENT_DECIMALS: usize = 2;
 
 /// A figure and its interval, apart so that tables can align them.
@@ -249,7 +260,8 @@ impl fmt::Display for Figure {
 
 /// A time in ns: `24.3 ns [23.9, 24.8]`, from 10 us on in us, ms or s.
 pub fn ns_figure(ns: &Interval) -> Figure {
-    let units = [(1e4, 1.0, " ns"), (1e7, 1e3, " us"), (1e10, 1e6, " ms"), (f64::INFINITY, 1e9, " s")];
+    let units =
+        [(1e4, 1.0, " ns"), (1e7, 1e3, " us"), (1e10, 1e6, " ms"), (f64::INFINITY, 1e9, " s")];
     in_units(bounds(ns), &units)
 }
 
@@ -286,7 +298,8 @@ pub fn slowdown_figure(slowdown: &Interval) -> Figure {
         return Figure::none();
     }
     let factor = !(FACTOR_BELOW..FACTOR_FROM).contains(&value);
-    let (none, figures) = if factor { (1.0, figures) } else { (0.0, figures.map(|x| (x - 1.0) * 100.0)) };
+    let (none, figures) =
+        if factor { (1.0, figures) } else { (0.0, figures.map(|x| (x - 1.0) * 100.0)) };
     if figures.iter().any(|x| x.abs() >= digits::SCIENTIFIC_FROM) {
         let [value, low, high] = bounds(slowdown);
         return Figure::of(scientific([value, low, high]), "x");
@@ -341,7 +354,10 @@ pub fn slowdown_observed(observed: &Observed) -> Figure {
 fn without_interval(observed: &Observed, show: fn(f64) -> String) -> Figure {
     let Observed { value, low, high, trials } = *observed;
     let range = format!("({} to {})", show(low), show(high));
-    Figure { value: format!("~{}", show(value)), interval: if trials > 1 { range } else { String::new() } }
+    Figure {
+        value: format!("~{}", show(value)),
+        interval: if trials > 1 { range } else { String::new() },
+    }
 }
 
 /// A data rate without an interval: `3.41 GB/s`, in decimal units.
@@ -356,14 +372,18 @@ pub fn bytes_per_s_interval(rate: &Interval) -> String {
 
 /// A rate of other work without an interval: `41.2 M loads/s`; `unit` is in the plural.
 pub fn units_per_s(rate: f64, unit: &str) -> String {
-    let steps = [(1e4, 1.0, " "), (1e6, 1e3, " k "), (1e9, 1e6, " M "), (f64::INFINITY, 1e9, " G ")];
+    let steps =
+        [(1e4, 1.0, " "), (1e6, 1e3, " k "), (1e9, 1e6, " M "), (f64::INFINITY, 1e9, " G ")];
     let text = plain(rate, &steps);
     if text == NO_FIGURE { text } else { format!("{text}{unit}/s") }
 }
 
 /// A time without an interval, three digits: `82 ns`, `1.25 us`, `39.5 s`.
 pub fn ns(ns: f64) -> String {
-    plain(ns, &[(1e3, 1.0, " ns"), (1e6, 1e3, " us"), (1e9, 1e6, " ms"), (f64::INFINITY, 1e9, " s")])
+    plain(
+        ns,
+        &[(1e3, 1.0, " ns"), (1e6, 1e3, " us"), (1e9, 1e6, " ms"), (f64::INFINITY, 1e9, " s")],
+    )
 }
 
 /// A length of time as one says it: `850 ms`, `12.3 s`, `1 min 20 s`, `2 h 5 min`, `3 d 4 h`.
@@ -411,9 +431,12 @@ pub fn count(n: u64) -> String {
 pub fn difference(difference: &Difference) -> String {
     let half = (difference.high - difference.low) / 2.0;
     let digits = if half < 1.0 { 1 } else { 0 };
-    format!("{:+.digits$} [{:+.digits$}, {:+.digits$}]", difference.ns, difference.low, difference.high)
-        .replace("-0 ", "0 ")
-        .replace("-0.0 ", "0.0 ")
+    format!(
+        "{:+.digits$} [{:+.digits$}, {:+.digits$}]",
+        difference.ns, difference.low, difference.high
+    )
+    .replace("-0 ", "0 ")
+    .replace("-0.0 ", "0.0 ")
 }
 
 /// Two digits or so: the precision of a precision.
@@ -489,6 +512,7 @@ fn plain(figure: f64, units: &Units) -> String {
 }
 
 fn unit_of<'a>(figure: f64, units: &Units<'a>) -> (f64, &'a str) {
-    let (_, divisor, name) = units.iter().find(|(end, ..)| figure < *end).unwrap_or(&units[units.len() - 1]);
+    let (_, divisor, name) =
+        units.iter().find(|(end, ..)| figure < *end).unwrap_or(&units[units.len() - 1]);
     (*divisor, name)
 }

@@ -2,8 +2,8 @@
 
 /// Units that follow a figure and a space.
 const UNITS: [&str; 18] = [
-    "%", "ns", "us", "ms", "s", "min", "h", "d", "B", "B/s", "kB/s", "MB/s", "GB/s", "MiB/s", "GHz", "k",
-    "M", "G",
+    "%", "ns", "us", "ms", "s", "min", "h", "d", "B", "B/s", "kB/s", "MB/s", "GB/s", "MiB/s",
+    "GHz", "k", "M", "G",
 ];
 
 /// A space at which no line may end.
@@ -57,7 +57,10 @@ mod tests {
     #[test]
     fn figures_are_in_one_piece() {
         for (text, expected) in [
-            ("slower by +0.5 % [+0.2, +0.8], 95 % of it", "slower by +0.5_% [+0.2,_+0.8], 95_% of it"),
+            (
+                "slower by +0.5 % [+0.2, +0.8], 95 % of it",
+                "slower by +0.5_% [+0.2,_+0.8], 95_% of it",
+            ),
             (
                 "12.1x [11.8, 12.4] at 3.41 GB/s, for 1 min 20 s",
                 "12.1x [11.8,_12.4] at 3.41_GB/s, for 1_min 20_s",

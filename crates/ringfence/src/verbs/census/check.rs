@@ -1,5 +1,5 @@
-//! `census --check`: what other instructions would change, predicted by playing the trace back, and measured by running
-//! the program so.
+//! `census --check`: what other instructions would change, predicted by playing the trace back, and
+//! measured by running the program so.
 
 use std::ffi::OsString;
 use std::fs;
@@ -57,7 +57,12 @@ fn way(change: Change) -> Way {
 }
 
 /// Predicts, and checks, within about so much time.
-pub fn check(folder: &Path, trace: &Reader, time: Duration, quiet: bool) -> Result<Checked, Failure> {
+pub fn check(
+    folder: &Path,
+    trace: &Reader,
+    time: Duration,
+    quiet: bool,
+) -> Result<Checked, Failure> {
     let playback = Playback::of(trace).map_err(|error| Failure::Usage(error.to_string()))?;
     let flushes = playback.flushes();
     if let Some(missing) = flushes.iter().find(|flush| !isa::supports(**flush)) {
@@ -77,7 +82,8 @@ pub fn check(folder: &Path, trace: &Reader, time: Duration, quiet: bool) -> Resu
     let start = Instant::now();
     let mut ways = vec![Way::AsRecorded, Way::Bare];
     ways.extend(changes.iter().map(|change| way(*change)));
-    let played = Played::new(&playback, &ways, time.mul_f64(PLAYED), |share| show.share(start, share));
+    let played =
+        Played::new(&playback, &ways, time.mul_f64(PLAYED), |share| show.share(start, share));
     let difference = |more, less| played.as_ref().map_err(Clone::clone)?.difference(more, less);
 
     // From here on there is something to put away.
@@ -85,7 +91,8 @@ pub fn check(folder: &Path, trace: &Reader, time: Duration, quiet: bool) -> Resu
     show.begin("recording what the program does otherwise");
     show.share(Instant::now(), 0.0);
     let followed: Vec<Result<Variables, String>> = program.follows(&changes)?;
-    let able: Vec<Variables> = followed.iter().filter_map(|all| all.as_ref().ok()).copied().collect();
+    let able: Vec<Variables> =
+        followed.iter().filter_map(|all| all.as_ref().ok()).copied().collect();
     show.begin("running the program");
     let start = Instant::now();
     let left = time.mul_f64(1.0 - PLAYED);
@@ -129,15 +136,20 @@ struct Program {
 
 impl Program {
     fn of(folder: &Path, manifest: &Manifest) -> Result<Self, Failure> {
-        let refuse = |why: String| Err(Failure::Usage(format!("the command cannot be run again: {why}")));
+        let refuse =
+            |why: String| Err(Failure::Usage(format!("the command cannot be run again: {why}")));
         let about = &manifest.about;
         if about.command.is_empty() || about.asked.is_empty() {
-            return refuse("this trace does not tell it whole: record it by 'ringfence trace'".to_owned());
+            return refuse(
+                "this trace does not tell it whole: record it by 'ringfence trace'".to_owned(),
+            );
         }
         let appeared = about.asked.iter().find(|asked| !asked.existed && asked.path.exists());
         if let Some(Asked { path, .. }) = appeared {
             let path = path.display();
-            return refuse(format!("{path} was not there when it was recorded, and is now: move it away"));
+            return refuse(format!(
+                "{path} was not there when it was recorded, and is now: move it away"
+            ));
         }
         let gone = about.asked.iter().find(|asked| asked.existed && !asked.path.exists());
         if let Some(Asked { path, .. }) = gone {
@@ -153,7 +165,12 @@ impl Program {
         let again = Again {
             command: about.command.iter().map(OsString::from).collect(),
             directory: about.directory.clone(),
-            files: about.asked.iter().filter(|asked| asked.existed).map(|asked| asked.path.clone()).collect(),
+            files: about
+                .asked
+                .iter()
+                .filter(|asked| asked.existed)
+                .map(|asked| asked.path.clone())
+                .collect(),
             copies: folder.join("copies"),
             environment: Vec::new(),
         };
@@ -166,11 +183,15 @@ impl Program {
         // What was left behind where this was killed.
         let _ = fs::remove_dir_all(&self.folder);
         fs::create_dir(&self.folder).map_err(|error| {
-            Failure::Usage(format!("{}: no place for copies of the files: {error}", self.folder.display()))
+            Failure::Usage(format!(
+                "{}: no place for copies of the files: {error}",
+                self.folder.display()
+            ))
         })
     }
 
-    // What the command has made anew goes, so that it finds things as before; an interrupt ends it all.
+    // What the command has made anew goes, so that it finds things as before; an interrupt ends it
+    // all.
     fn tidy(&self) -> Result<(), Failure> {
         for Asked { path, .. } in self.asked.iter().filter(|asked| !asked.existed) {
             let _ = match fs::symlink_metadata(path) {
@@ -189,7 +210,8 @@ impl Program {
     fn follows(&mut self, changes: &[Change]) -> Result<Vec<Result<Variables, String>>, Failure> {
         let as_it_is = self.executed(&[])?;
         if as_it_is.flushes() == 0 && !changes.is_empty() {
-            let what = "the command flushes nothing now: give it the environment in which it was recorded, such as PMEM_IS_PMEM_FORCE=1";
+            let what = "the command flushes nothing now: give it the environment in which it was \
+                        recorded, such as PMEM_IS_PMEM_FORCE=1";
             return Err(Failure::Usage(what.to_owned()));
         }
         let mut all = Vec::new();
@@ -212,9 +234,10 @@ impl Program {
             let is_flushed = *change == Change::NoFlush || executed.flushes() > few;
             all.push(match other <= few && is_flushed {
                 true => Ok(variables),
-                false => {
-                    Err(format!("the program does not follow {}: {other} flushes go on", text(variables)))
-                }
+                false => Err(format!(
+                    "the program does not follow {}: {other} flushes go on",
+                    text(variables)
+                )),
             });
         }
         Ok(all)
@@ -232,7 +255,8 @@ impl Program {
         recorder.arg("--").args(&self.again.command).envs(variables.iter().copied());
         recorder.current_dir(self.again.directory.as_deref().unwrap_or(Path::new(".")));
         let recorded = recorder.stdin(Stdio::null()).stdout(Stdio::null()).output();
-        let recorded = recorded.map_err(|error| Failure::Failed(format!("the recorder: {error}")))?;
+        let recorded =
+            recorded.map_err(|error| Failure::Failed(format!("the recorder: {error}")))?;
         self.tidy()?;
         if recorded.status.code() != self.ended {
             let said = String::from_utf8_lossy(&recorded.stderr);
@@ -244,7 +268,8 @@ impl Program {
         Ok(run.map_err(|error| Failure::Failed(error.to_string()))?.total)
     }
 
-    // Why it did not end as it was recorded. An interrupt from a keyboard reaches the command as well, and perhaps first.
+    // Why it did not end as it was recorded. An interrupt from a keyboard reaches the command as
+    // well, and perhaps first.
     fn otherwise(&self, variables: Variables, how: &str) -> Failure {
         std::thread::sleep(Duration::from_millis(200));
         let what = format!("with '{}' the command ends otherwise: {how}", text(variables));
@@ -269,7 +294,8 @@ impl Program {
             }
             for turn in 0..ways.len() {
                 let way = (turn + round as usize) % ways.len();
-                let variables = ways[way].iter().map(|(name, value)| (name.to_string(), value.to_string()));
+                let variables =
+                    ways[way].iter().map(|(name, value)| (name.to_string(), value.to_string()));
                 self.again.environment = variables.collect();
                 let ran = self.again.run();
                 self.tidy()?;
@@ -297,7 +323,10 @@ mod tests {
 
     #[test]
     fn variables_are_told_as_a_shell_takes_them() {
-        assert_eq!(text(variables(Change::By(Flush::Clflush))), "PMEM_NO_CLWB=1 PMEM_NO_CLFLUSHOPT=1");
+        assert_eq!(
+            text(variables(Change::By(Flush::Clflush))),
+            "PMEM_NO_CLWB=1 PMEM_NO_CLFLUSHOPT=1"
+        );
         assert_eq!(text(variables(Change::By(Flush::Clwb))), "");
         assert_eq!(text(variables(Change::Needed)), "");
     }

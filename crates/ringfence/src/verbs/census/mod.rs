@@ -1,4 +1,5 @@
-//! `census`: which flushes, fences, non-temporal stores and locked instructions code has, or a recorded program executed.
+//! `census`: which flushes, fences, non-temporal stores and locked instructions code has, or a
+//! recorded program executed.
 
 mod check;
 mod played;
@@ -49,7 +50,9 @@ pub fn run(asked: &args::Census) -> Result<(), Failure> {
             something(&found).map(|()| found)
         };
         let [after] = &asked.paths[..] else {
-            return Err(Failure::Usage("--diff compares with one PATH: name the newer build alone".into()));
+            return Err(Failure::Usage(
+                "--diff compares with one PATH: name the newer build alone".into(),
+            ));
         };
         let changes = census::diff(&one(before)?, &one(after)?);
         return match asked.json {
@@ -78,8 +81,11 @@ fn something(found: &Census) -> Result<(), Failure> {
         [] => Err(Failure::Usage("no file with code for x86 was found".to_owned())),
         [one, ..] => {
             let all = found.unread.len();
-            let why =
-                format!("none of {all} files with code could be read: {}: {}", one.path.display(), one.why);
+            let why = format!(
+                "none of {all} files with code could be read: {}: {}",
+                one.path.display(),
+                one.why
+            );
             Err(Failure::Usage(why))
         }
     }

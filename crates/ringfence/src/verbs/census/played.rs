@@ -61,7 +61,8 @@ impl Played {
 
     /// What one way takes more than another.
     pub fn difference(&self, more: Way, less: Way) -> Result<Cost, String> {
-        let of = |way| self.ways.iter().position(|one| *one == way).map(|number| &self.windows[number]);
+        let of =
+            |way| self.ways.iter().position(|one| *one == way).map(|number| &self.windows[number]);
         let (Some(more), Some(less)) = (of(more), of(less)) else {
             return Err("it was not played so".to_owned());
         };

@@ -33,7 +33,8 @@ use crate::shared::{experiment, flags, host};
 pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let described = asked.on.machine.as_deref().map(host::description).transpose()?;
-    let machine = described.as_ref().map_or_else(host::examine, |described| Ok(described.machine()))?;
+    let machine =
+        described.as_ref().map_or_else(host::examine, |described| Ok(described.machine()))?;
     let mut question = question(asked)?;
     // Where the reader runs decides which cache is shared out.
     let draft = lock::experiment(&question, &Capabilities::default())?;
@@ -84,7 +85,10 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     said.begin();
     let to_flush = if held.is_some() { Flush::ALL.iter() } else { [].iter() };
     let mut locking = Locking { asked, root: &root, cpu, question, first: wanted, to_flush, held };
-    let done = ringfence_studies::carry_out(&mut locking, &mut Here::new(&machine, &dir, &stop, &mut said));
+    let done = ringfence_studies::carry_out(
+        &mut locking,
+        &mut Here::new(&machine, &dir, &stop, &mut said),
+    );
     said.show.end();
     let ended_early = done?.ended_early;
     said.end()?;
@@ -98,7 +102,8 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     }
 }
 
-// An experiment over everything that can keep the region, then one after each flush of a region of its own.
+// An experiment over everything that can keep the region, then one after each flush of a region of
+// its own.
 struct Locking<'a> {
     asked: &'a LockMeasure,
     root: &'a FsRoot,
@@ -129,7 +134,9 @@ impl Study for Locking<'_> {
         }
         while let Some(&flush) = self.to_flush.next() {
             if !ringfence_persist::isa::supports(flush) {
-                let why = format!("locked, after {flush}: not run, because this processor has no {flush}");
+                let why = format!(
+                    "locked, after {flush}: not run, because this processor has no {flush}"
+                );
                 here.watch.note(&why);
                 continue;
             }
@@ -166,13 +173,20 @@ fn beside(dir: &Path, flush: Flush) -> PathBuf {
 }
 
 // As the flags want it, and refused if this machine can hold nothing of it.
-fn ready(mut wanted: Experiment, machine: &Machine, flags: &Measuring) -> Result<Experiment, Failure> {
+fn ready(
+    mut wanted: Experiment,
+    machine: &Machine,
+    flags: &Measuring,
+) -> Result<Experiment, Failure> {
     flags::apply(&mut wanted, flags)?;
     wanted.check()?;
     if let (None, Some(time)) = (&flags.time, wanted.measure.time) {
         ringfence_studies::measure::set_default_time(&mut wanted, machine, time);
     }
-    experiment::refuse_nothing(&Plan::new(&wanted, &machine.topology, machine.features.as_ref())?, machine)?;
+    experiment::refuse_nothing(
+        &Plan::new(&wanted, &machine.topology, machine.features.as_ref())?,
+        machine,
+    )?;
     Ok(wanted)
 }
 
@@ -212,7 +226,9 @@ impl Said<'_> {
     fn end(&mut self) -> Result<(), Failure> {
         match self.failed.take() {
             Some(failure) => Err(failure),
-            None if self.json => output::print_json(&json::lock_measured(&self.notes, &self.experiments)),
+            None if self.json => {
+                output::print_json(&json::lock_measured(&self.notes, &self.experiments))
+            }
             None => Ok(()),
         }
     }
@@ -243,8 +259,8 @@ impl Watch for Said<'_> {
 }
 
 fn question(asked: &LockMeasure) -> Result<Question, Failure> {
-    let noise =
-        available::parse_task(&asked.noise).map_err(|error| Failure::Usage(format!("--noise: {error}")))?;
+    let noise = available::parse_task(&asked.noise)
+        .map_err(|error| Failure::Usage(format!("--noise: {error}")))?;
     let mut interval = Span::ms(if asked.quick { 100 } else { 2000 });
     flags::set(&mut interval, "interval", asked.interval.as_deref())?;
     Ok(Question { size: places::size("size", &asked.size)?, interval, noise, cpu: asked.cpu })
@@ -288,7 +304,8 @@ fn support_of(described: &Description) -> Support {
     match described.processor.pseudo_lock {
         Some(_) => Support::Can("described"),
         None => Support::Cannot(format!(
-            "Linux does not lock regions into the caches of {}: cache ways of their own are the alternative",
+            "Linux does not lock regions into the caches of {}: cache ways of their own are the \
+             alternative",
             described.title
         )),
     }
@@ -306,8 +323,8 @@ fn capabilities_of(
     Capabilities { apart, can_lock, locks_anew: true }
 }
 
-// A region for as long as is measured. Should the program be killed, 'ringfence lock remove' removes it, or
-// the next measurement.
+// A region for as long as is measured. Should the program be killed, 'ringfence lock remove'
+// removes it, or the next measurement.
 struct Held {
     fs: Resctrl,
 }

@@ -12,7 +12,9 @@ use ringfence_report::json;
 use ringfence_resctrl::{Domain, Options, Resctrl};
 use ringfence_studies::lock;
 
-use crate::args::{Lock, LockAction, LockCreate, LockList, LockMisses, LockRemove, Place, WhichCache};
+use crate::args::{
+    Lock, LockAction, LockCreate, LockList, LockMisses, LockRemove, Place, WhichCache,
+};
 use crate::failure::Failure;
 use crate::output;
 use crate::shared::host;
@@ -36,8 +38,9 @@ fn options(place: &Place) -> Options {
 fn which(root: &FsRoot, fs: &Resctrl, asked: &WhichCache) -> Result<(u32, Domain), Failure> {
     let topology = Topology::read(root).map_err(|error| Failure::Failed(error.to_string()))?;
     let cpu = asked.cpu.or_else(|| topology.usable().first());
-    let cpu =
-        cpu.ok_or_else(|| Failure::Usage("no CPU can be used here: name a cache with --cache".into()))?;
+    let cpu = cpu.ok_or_else(|| {
+        Failure::Usage("no CPU can be used here: name a cache with --cache".into())
+    })?;
     if let Some(named) = asked.cpu.filter(|named| topology.cpu(*named).is_none()) {
         return Err(Failure::Usage(format!("--cpu: there is no CPU {named} here")));
     }
@@ -65,7 +68,8 @@ fn create(asked: &LockCreate) -> Result<(), Failure> {
     can(&root)?;
     let fs = find(&root)?;
     let at = which(&root, &fs, &asked.which)?;
-    let plan = lock::create(&root, &fs, &asked.name, at, bytes, asked.dry_run, &options(&asked.place))?;
+    let plan =
+        lock::create(&root, &fs, &asked.name, at, bytes, asked.dry_run, &options(&asked.place))?;
     output::print(&ringfence_report::lock_created(&plan, asked.dry_run, &output::style()))
 }
 
@@ -88,13 +92,15 @@ fn remove(asked: &LockRemove) -> Result<(), Failure> {
 
 fn misses(asked: &LockMisses) -> Result<(), Failure> {
     let root = host::root(&asked.place.root)?;
-    let sizes: Vec<Bytes> = asked.size.iter().map(|text| size("size", text)).collect::<Result<_, _>>()?;
+    let sizes: Vec<Bytes> =
+        asked.size.iter().map(|text| size("size", text)).collect::<Result<_, _>>()?;
     can(&root)?;
     let fs = find(&root)?;
     let at = which(&root, &fs, &asked.which)?;
     let stop = host::stop_on_signals()?;
     let stopped = || stop.load(Ordering::Relaxed);
-    let all = lock::misses(&root, &fs, at, &sizes, asked.repeats, &options(&asked.place), &stopped)?;
+    let all =
+        lock::misses(&root, &fs, at, &sizes, asked.repeats, &options(&asked.place), &stopped)?;
     if asked.json {
         return output::print_json(&json::lock_misses(&all));
     }

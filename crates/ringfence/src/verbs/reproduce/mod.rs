@@ -42,7 +42,8 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         return save(&chosen, dir);
     }
     let machine = host::examine()?;
-    let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("reproduce"));
+    let dir =
+        args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("reproduce"));
     crate::shared::folder::check_new(&dir)?;
     let stop = host::stop_on_signals()?;
     let mut show = Show::new(args.output.quiet);
@@ -59,7 +60,8 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         if !rows.is_empty() {
             text += &ringfence_report::reproduced_summary(&rows, &style);
         }
-        text += &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
+        text +=
+            &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
         output::print(&text)?;
     }
     match measured {
@@ -71,7 +73,9 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
             failed.join("; ")
         ))),
         Measured { cases: 0, .. } => Err(Failure::Failed(
-            "nothing was measured: none of these experiments can be run here, for the reasons given".into(),
+            "nothing was measured: none of these experiments can be run here, for the reasons \
+             given"
+                .into(),
         )),
         _ => Ok(()),
     }
@@ -104,7 +108,10 @@ fn measure_all(
         let plan = ringfence_engine::available::plan_for(experiment, machine, &can_be_started)?;
         // The limit is of the whole run, and what writes to disks would only reach it again.
         if found.early.is_some() && plan.writes_about().is_some() {
-            show.note(&format!("{}: left out, because the limit was reached before", experiment.name));
+            show.note(&format!(
+                "{}: left out, because the limit was reached before",
+                experiment.name
+            ));
             continue;
         }
         found.cases += plan.measured().len();
@@ -161,7 +168,8 @@ fn measure_or_not(
         .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
     let experiment = &plan.experiment;
     let own = dir.join(&experiment.name);
-    let done = measure::measure(experiment, machine, &own, stop, &mut |progress| show.update(progress))?;
+    let done =
+        measure::measure(experiment, machine, &own, stop, &mut |progress| show.update(progress))?;
     Ok((done.plan, done.samples, done.ended))
 }
 
@@ -185,7 +193,8 @@ fn section(found: &Reproduced, style: &ringfence_report::Style) -> String {
     text
 }
 
-// All of them, those with published figures first: others may reach the limit of what is written to disks.
+// All of them, those with published figures first: others may reach the limit of what is written to
+// disks.
 fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, Failure> {
     let mut all = reproduce::experiments();
     if names.is_empty() {
@@ -196,7 +205,8 @@ fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, 
     let find = |name: &String| {
         all.iter().find(|experiment| experiment.name == *name).cloned().ok_or_else(|| {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let near = nearest::nearest(name, &known).map(|near| format!("did you mean '{near}'? "));
+            let near =
+                nearest::nearest(name, &known).map(|near| format!("did you mean '{near}'? "));
             Failure::Usage(format!(
                 "there is no experiment '{name}': {}'ringfence reproduce --list' lists them",
                 near.unwrap_or_default()
@@ -225,7 +235,8 @@ fn adapt(experiment: &mut Experiment, args: &Reproduce) -> Result<(), Failure> {
         measure.time = Some(Span::ms(10_000));
     }
     if let Some(dax) = &args.dax {
-        let text = experiment.to_toml().replace(&format!("dax:{DAX}"), &format!("dax:{}", dax.display()));
+        let text =
+            experiment.to_toml().replace(&format!("dax:{DAX}"), &format!("dax:{}", dax.display()));
         *experiment = Experiment::parse(&text)?;
     }
     Ok(())
@@ -249,13 +260,18 @@ fn named_here(published: &[Published], args: &Reproduce) -> Vec<Published> {
 fn list(published: &[Published]) -> Result<(), Failure> {
     let mut text = String::new();
     for experiment in reproduce::experiments() {
-        let own = published.iter().filter(|row| row.experiment == experiment.name && row.against.is_some());
+        let own = published
+            .iter()
+            .filter(|row| row.experiment == experiment.name && row.against.is_some());
         let figures = match own.count() {
             0 => "no published figures".into(),
             count => format!("{count} published comparisons"),
         };
-        text +=
-            &format!("{}\n    {}\n    {figures}\n", experiment.name, experiment.question.unwrap_or_default());
+        text += &format!(
+            "{}\n    {}\n    {figures}\n",
+            experiment.name,
+            experiment.question.unwrap_or_default()
+        );
     }
     output::print(&text)
 }

@@ -16,7 +16,11 @@ use crate::failure::Failure;
 use crate::output;
 use crate::shared::{folder, host, page};
 
-pub fn run(args: &Reproduce, chosen: &[Experiment], published: &[Published]) -> Result<(), Failure> {
+pub fn run(
+    args: &Reproduce,
+    chosen: &[Experiment],
+    published: &[Published],
+) -> Result<(), Failure> {
     let started = Instant::now();
     let setting = Setting::shipped();
     if let Some(machine) = &args.on.machine {
@@ -26,12 +30,14 @@ pub fn run(args: &Reproduce, chosen: &[Experiment], published: &[Published]) -> 
         .map_err(Failure::Usage)?;
     if jobs.is_empty() {
         return Err(Failure::Usage(
-            "nothing was published of these experiments: 'ringfence run FILE --machine NAME' simulates any"
+            "nothing was published of these experiments: 'ringfence run FILE --machine NAME' \
+             simulates any"
                 .into(),
         ));
     }
     let here: Vec<(String, Reproduced)> = measured(args, chosen, published)?;
-    let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("reproduce"));
+    let dir =
+        args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("reproduce"));
     folder::check_new(&dir)?;
     std::fs::create_dir_all(&dir)
         .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
@@ -54,10 +60,13 @@ pub fn run(args: &Reproduce, chosen: &[Experiment], published: &[Published]) -> 
         output::print_json(&json::simulated(&all, &of, &dir))?;
     } else {
         let style = output::style();
-        let mut text: String =
-            all.iter().map(|one| ringfence_report::simulated(one, of(&one.experiment), &style)).collect();
+        let mut text: String = all
+            .iter()
+            .map(|one| ringfence_report::simulated(one, of(&one.experiment), &style))
+            .collect();
         text += &ringfence_report::simulated_summary(&all, &style);
-        text += &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
+        text +=
+            &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
         output::print(&text)?;
     }
     let path = dir.join("report.html");
@@ -104,7 +113,8 @@ fn measured(
     }
     if found.is_empty() {
         return Err(Failure::Usage(format!(
-            "{}: none of these experiments was measured there; name a folder that 'ringfence reproduce' wrote",
+            "{}: none of these experiments was measured there; name a folder that 'ringfence \
+             reproduce' wrote",
             dir.display()
         )));
     }

@@ -24,11 +24,15 @@ pub fn run(asked: &Apply) -> Result<(), Failure> {
     let time = asked.time.as_deref().map(time).transpose()?;
     let limits = asked.limits.given();
     if limits.is_none() && !asked.none {
-        return Err(Failure::Usage("nothing is limited: give --l3, --l2 or --mba, or --none".into()));
+        return Err(Failure::Usage(
+            "nothing is limited: give --l3, --l2 or --mba, or --none".into(),
+        ));
     }
     let named = asked.target.named()?;
     if named.is_empty() {
-        return Err(Failure::Usage("nothing is named: give --pid, --cgroup, --unit or --container".into()));
+        return Err(Failure::Usage(
+            "nothing is named: give --pid, --cgroup, --unit or --container".into(),
+        ));
     }
     let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;
     let mut targets = Targets::to_limit(&root, &named)?;
@@ -70,7 +74,9 @@ pub fn run(asked: &Apply) -> Result<(), Failure> {
     let Some(loan) = loan else {
         change.keep_named(&name)?;
         notes(&checked);
-        return output::print(&format!("{text}.\nIt stays so. To undo it: ringfence resctrl undo {name}\n"));
+        return output::print(&format!(
+            "{text}.\nIt stays so. To undo it: ringfence resctrl undo {name}\n"
+        ));
     };
     change.lend(&name)?;
     notes(&checked);
@@ -82,8 +88,11 @@ pub fn run(asked: &Apply) -> Result<(), Failure> {
     let begun = Instant::now();
     let mut looked = begun;
     let mut ended = false;
-    while !stop.load(Ordering::Relaxed) && time.is_none_or(|time| begun.elapsed() < time) && !ended {
-        std::thread::sleep(time.map_or(LOOK, |time| time.saturating_sub(begun.elapsed()).min(LOOK)));
+    while !stop.load(Ordering::Relaxed) && time.is_none_or(|time| begun.elapsed() < time) && !ended
+    {
+        std::thread::sleep(
+            time.map_or(LOOK, |time| time.saturating_sub(begun.elapsed()).min(LOOK)),
+        );
         if looked.elapsed() > Duration::from_secs(1) {
             looked = Instant::now();
             ended = moved.have_ended(&fs, &group);
@@ -92,7 +101,10 @@ pub fn run(asked: &Apply) -> Result<(), Failure> {
     let restored = loan.give_back(&fs)?;
     shown?;
     let end = if ended { "All of it has ended. " } else { "" };
-    output::print(&format!("{end}{}", ringfence_report::restored(&restored, false, &output::style())))
+    output::print(&format!(
+        "{end}{}",
+        ringfence_report::restored(&restored, false, &output::style())
+    ))
 }
 
 fn notes(checked: &Checked) {

@@ -1,4 +1,5 @@
-//! `resctrl`: who may use what, limits for what runs, and the way back from what was left behind or kept.
+//! `resctrl`: who may use what, limits for what runs, and the way back from what was left behind or
+//! kept.
 
 mod apply;
 mod run;
@@ -60,11 +61,15 @@ fn undo(asked: &Undo) -> Result<(), Failure> {
     let all = transaction::left(&root, asked.put_back.journal.folder.as_deref());
     let kept = |left: &&Left| left.what == Pending::Kept && left.name.as_ref() == Some(name);
     let Some(left) = all.iter().find(kept) else {
-        let names =
-            all.iter().filter(|left| left.what == Pending::Kept).filter_map(|left| left.name.as_deref());
+        let names = all
+            .iter()
+            .filter(|left| left.what == Pending::Kept)
+            .filter_map(|left| left.name.as_deref());
         let names: Vec<&str> = names.filter(|name| name.starts_with(transaction::OWN)).collect();
         let there = if names.is_empty() { "nothing".into() } else { names.join(", ") };
-        return Err(Failure::Usage(format!("nothing is kept under the name '{name}'; kept is {there}")));
+        return Err(Failure::Usage(format!(
+            "nothing is kept under the name '{name}'; kept is {there}"
+        )));
     };
     if left.is_others() && asked.put_back.journal.folder.is_none() && !asked.put_back.dry_run {
         return Err(Failure::Usage(left.others()));
@@ -121,14 +126,19 @@ fn gone(asked: &args::PutBack, purpose: &str, past: &str) -> Result<(), Failure>
     }
     let what = if asked.dry_run { "would be removed" } else { "was removed" };
     output::print(&format!(
-        "What '{purpose}' had changed belonged to {past} and is gone with it: there is nothing to put back, and its \
+        "What '{purpose}' had changed belonged to {past} and is gone with it: there is nothing to \
+         put back, and its \
          journal {what}.\n"
     ))
 }
 
 fn said(asked: &args::PutBack, restored: Option<&Restored>, nothing: &str) -> Result<(), Failure> {
     if asked.json {
-        let what = if asked.dry_run { PutBack::WouldPutBack(restored) } else { PutBack::PutBack(restored) };
+        let what = if asked.dry_run {
+            PutBack::WouldPutBack(restored)
+        } else {
+            PutBack::PutBack(restored)
+        };
         return output::print_json(&json::put_back(&what));
     }
     match restored {
@@ -146,8 +156,8 @@ fn nothing(what: Pending) -> &'static str {
     }
 }
 
-// Such a journal: root's and one's own can be in different folders. Another user's is acted upon where its folder
-// is named, since its steps are that user's word.
+// Such a journal: root's and one's own can be in different folders. Another user's is acted upon
+// where its folder is named, since its steps are that user's word.
 fn journal(
     root: &FsRoot,
     wanted: Option<&PathBuf>,
@@ -171,7 +181,9 @@ fn journal(
 fn forget(asked: &Forget) -> Result<(), Failure> {
     let what = if asked.kept { Pending::Kept } else { Pending::Unfinished };
     let kinds = match what {
-        Pending::Unfinished => &[Pending::Unfinished, Pending::Waiting, Pending::Damaged, Pending::Lent][..],
+        Pending::Unfinished => {
+            &[Pending::Unfinished, Pending::Waiting, Pending::Damaged, Pending::Lent][..]
+        }
         _ => &[what],
     };
     let root = host::root(&asked.root)?;
@@ -181,9 +193,14 @@ fn forget(asked: &Forget) -> Result<(), Failure> {
     let options = Options { folder: Some(left.folder), ..Options::default() };
     let text = match (transaction::forget(what, &options)?, left.past) {
         (true, None) => {
-            "Forgotten: resctrl stays as it is, and what was there before can no longer be put back.\n".into()
+            "Forgotten: resctrl stays as it is, and what was there before can no longer be put \
+             back.\n"
+                .into()
         }
-        (true, Some(past)) => format!("Forgotten: it belonged to {past}, and nothing of it is left.\n"),
+        (true, Some(past)) => format!(
+            "Forgotten: it belonged to {past}, and nothing of it is \
+                                       left.\n"
+        ),
         (false, _) => "Nothing to forget: there is no such journal.\n".into(),
     };
     output::print(&text)

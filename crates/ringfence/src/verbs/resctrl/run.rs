@@ -1,7 +1,8 @@
 //! `resctrl run`: a command in a group of its own.
 //!
-//! The command is started by a process of this program that waits at a gate, and becomes the command once it was moved: so
-//! none of the command runs outside of the group, and what it would be in otherwise is known.
+//! The command is started by a process of this program that waits at a gate, and becomes the
+//! command once it was moved: so none of the command runs outside of the group, and what it would
+//! be in otherwise is known.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -28,7 +29,8 @@ use crate::failure::Failure;
 use crate::output;
 use crate::shared::host;
 
-/// The hidden first argument of what becomes the command; whose child it is, the gate there, CPUs and the command follow.
+/// The hidden first argument of what becomes the command; whose child it is, the gate there, CPUs
+/// and the command follow.
 pub const START: &str = "__resctrl-start";
 
 pub fn run(asked: &Confined) -> Result<(), Failure> {
@@ -63,7 +65,8 @@ pub fn run(asked: &Confined) -> Result<(), Failure> {
     make_group(&mut change, &group, &base.overlaid(&checked.schemata))?;
     // What is ignored by now, as under nohup, is ignored by the command too.
     let waiting = Waiting::start(&asked.command, cpus.as_ref())?;
-    let signals = match Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT]) {
+    let signals = match Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT])
+    {
         Ok(signals) => signals,
         Err(error) => {
             waiting.turn_away();
@@ -76,8 +79,10 @@ pub fn run(asked: &Confined) -> Result<(), Failure> {
         return Err(error.into());
     }
     let status = waiting.let_in(signals);
-    let restored = loan.give_back(&fs).map(|restored| restored.left.iter().for_each(|left| say(left)));
-    let status = status.map_err(|error| Failure::Failed(format!("waiting for the command: {error}")))?;
+    let restored =
+        loan.give_back(&fs).map(|restored| restored.left.iter().for_each(|left| say(left)));
+    let status =
+        status.map_err(|error| Failure::Failed(format!("waiting for the command: {error}")))?;
     if status.success() {
         return Ok(restored?);
     }
@@ -113,7 +118,8 @@ struct Waiting {
 
 impl Waiting {
     fn start(command: &[OsString], cpus: Option<&CpuSet>) -> Result<Self, Failure> {
-        let failed = |error: std::io::Error| Failure::Failed(format!("starting the command: {error}"));
+        let failed =
+            |error: std::io::Error| Failure::Failed(format!("starting the command: {error}"));
         let (gate, opener) = std::io::pipe().map_err(failed)?;
         let (whose, fd) = (std::process::id().to_string(), gate.as_raw_fd().to_string());
         let mut child = Command::new("/proc/self/exe");
@@ -156,7 +162,9 @@ fn wait(mut child: Child, mut signals: Signals) -> std::io::Result<ExitStatus> {
             let _ = rustix::process::kill_process(pid, known);
         }
     }
-    waiter.join().unwrap_or_else(|_| Err(std::io::Error::other("the thread that waits has panicked")))
+    waiter
+        .join()
+        .unwrap_or_else(|_| Err(std::io::Error::other("the thread that waits has panicked")))
 }
 
 // Whether the terminal's Ctrl-C reaches the command itself, which is in the same process group.
@@ -172,7 +180,8 @@ pub fn start(arguments: &[OsString]) -> Result<(), Failure> {
         return Err(Failure::Usage("this is for ringfence itself".into()));
     };
     let (whose, fd) = (whose.to_string_lossy(), fd.to_string_lossy());
-    let opened = File::open(format!("/proc/{whose}/fd/{fd}")).and_then(|mut gate| gate.read(&mut [0]));
+    let opened =
+        File::open(format!("/proc/{whose}/fd/{fd}")).and_then(|mut gate| gate.read(&mut [0]));
     match opened {
         Ok(1) => {}
         // Whoever was to open it has said why not, or is dead.

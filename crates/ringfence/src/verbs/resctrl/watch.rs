@@ -37,7 +37,8 @@ pub fn run(asked: &Watch) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let own = if named.is_empty() { None } else { Some(Own::make(&root, &fs, &named, asked)?) };
     let only = own.as_ref().map(|own| own.groups.clone());
-    let shown = show(asked, &fs, interval.0, &missing, only.as_ref(), &|| stop.load(Ordering::Relaxed));
+    let shown =
+        show(asked, &fs, interval.0, &missing, only.as_ref(), &|| stop.load(Ordering::Relaxed));
     let back = own.map(|own| own.loan.give_back(&fs)).transpose();
     shown?;
     back?;

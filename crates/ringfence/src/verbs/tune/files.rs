@@ -74,7 +74,8 @@ fn question(args: &Tune, dir: &Path) -> Result<Question, Failure> {
     let refused = |flag: &str, why: String| Err(Failure::Usage(format!("{flag}: {why}")));
     if args.victim.is_some() || args.budget.is_some() {
         let why = format!(
-            "it is for memory that is written to; hold commits against a victim by 'ringfence prove' with \
+            "it is for memory that is written to; hold commits against a victim by 'ringfence \
+             prove' with \
              --aggressor 'commit dir={}' and what the policy says",
             dir.display()
         );

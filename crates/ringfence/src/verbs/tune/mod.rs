@@ -36,12 +36,17 @@ fn of_memory(args: &Tune, target: Target) -> Result<(), Failure> {
     let machine = host::machine(&args.on)?;
     if let (Some(simulated), Some(_)) = (&machine.simulated, &args.policy) {
         return Err(Failure::Usage(format!(
-            "--policy: {} is simulated, and a policy follows from measurements: leave one of them out",
+            "--policy: {} is simulated, and a policy follows from measurements: leave one of them \
+             out",
             simulated.name
         )));
     }
     // Looked at before it is measured for minutes; of what is simulated there is none.
-    let to = if machine.simulated.is_some() { Written::datasets_alone(args)? } else { Written::new(args)? };
+    let to = if machine.simulated.is_some() {
+        Written::datasets_alone(args)?
+    } else {
+        Written::new(args)?
+    };
     tune::check(&question, &machine)?;
     let stop = host::stop_on_signals()?;
     let started = Instant::now();
@@ -54,7 +59,8 @@ fn of_memory(args: &Tune, target: Target) -> Result<(), Failure> {
     match (&tuned.ended_early, &tuned.policy) {
         (Some(why), _) => Err(experiment::kept(why, &to.dir, &machine)),
         (None, Some(_)) => Ok(()),
-        // A policy is held back where the victim's budget is not met, and where nothing was measured.
+        // A policy is held back where the victim's budget is not met, and where nothing was
+        // measured.
         (None, None) => {
             let verdict = tuned.proof.as_ref().map(|proof| Exit::of(proof.verdict));
             let otherwise = if tuned.simulated { Exit::SimulatedOnly } else { Exit::Undecided };
@@ -89,7 +95,9 @@ fn question(args: &Tune, target: Target) -> Result<Question, Failure> {
     if let Some((flag, _)) =
         [("sync", &args.sync), ("layout", &args.layout)].iter().find(|(_, given)| given.is_some())
     {
-        return Err(Failure::Usage(format!("--{flag} is of files: name a folder as the target, file:DIR")));
+        return Err(Failure::Usage(format!(
+            "--{flag} is of files: name a folder as the target, file:DIR"
+        )));
     }
     let (mut size, mut block, mut budget) = (Bytes::mib(256), Bytes::kib(4), Share(0.02));
     set(&mut size, "size", args.size.as_deref())?;
@@ -100,11 +108,14 @@ fn question(args: &Tune, target: Target) -> Result<Question, Failure> {
     let victim = victim.map_err(|error| Failure::Usage(format!("--victim: {error}")))?;
     if victim.is_none() && args.budget.is_some() {
         return Err(Failure::Usage(
-            "--budget is the slowdown of a victim that is allowed: name the task with --victim".into(),
+            "--budget is the slowdown of a victim that is allowed: name the task with --victim"
+                .into(),
         ));
     }
     if size < *tune::BLOCKS.last().expect("there are blocks") {
-        return Err(Failure::Usage(format!("--size: {size} is smaller than the largest block, 1MiB")));
+        return Err(Failure::Usage(format!(
+            "--size: {size} is smaller than the largest block, 1MiB"
+        )));
     }
     let (placement, trials) = (args.placement.into(), args.trials.unwrap_or(TRIALS));
     Ok(Question { target, size, victim, budget, block, placement, trials, seed: args.seed })

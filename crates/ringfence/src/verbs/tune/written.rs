@@ -60,7 +60,8 @@ impl Written {
 
     /// What was written where; in the place of a policy `none`.
     pub fn last_line(&self, written: Option<&Path>, none: &str, started: Instant) -> String {
-        let policy = written.map_or_else(|| none.to_owned(), |path| format!("policy: {}", path.display()));
+        let policy =
+            written.map_or_else(|| none.to_owned(), |path| format!("policy: {}", path.display()));
         let seconds = started.elapsed().as_secs_f64();
         format!("\n{seconds:.0} s; {policy}; datasets: {}\n", self.dir.display())
     }
@@ -69,11 +70,15 @@ impl Written {
 fn can_be_written(path: &Path) -> Result<(), Failure> {
     let named = path.display();
     if fs::symlink_metadata(path).is_ok() {
-        return Err(Failure::Usage(format!("{named} already exists: name another file with --policy")));
+        return Err(Failure::Usage(format!(
+            "{named} already exists: name another file with --policy"
+        )));
     }
     // Made and removed again: only trying tells.
     fs::File::create_new(path).and_then(|_| fs::remove_file(path)).map_err(|error| {
-        Failure::Usage(format!("{named} cannot be written: {error}; name another file with --policy"))
+        Failure::Usage(format!(
+            "{named} cannot be written: {error}; name another file with --policy"
+        ))
     })
 }
 

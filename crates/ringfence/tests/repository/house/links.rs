@@ -1,4 +1,5 @@
-//! Links between Markdown files: each leads to a file of this workspace, and to a heading in it if it names one.
+//! Links between Markdown files: each leads to a file of this workspace, and to a heading in it if
+//! it names one.
 //!
 //! What is found are inline links and pictures, `[text](path#heading)`, outside of code.
 
@@ -10,7 +11,10 @@ pub fn pages(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
         let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
-        if path.is_dir() && !name.starts_with('.') && !["target", "node_modules"].contains(&name.as_str()) {
+        if path.is_dir()
+            && !name.starts_with('.')
+            && !["target", "node_modules"].contains(&name.as_str())
+        {
             all.extend(pages(&path));
         } else if path.extension().is_some_and(|extension| extension == "md") {
             all.push(path);
@@ -23,7 +27,9 @@ pub fn pages(folder: &Path) -> Vec<PathBuf> {
 /// What is wrong with the links of a page, one sentence each.
 pub fn broken(page: &Path, text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
-    for link in links(text).iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:")) {
+    for link in
+        links(text).iter().filter(|link| !link.contains("://") && !link.starts_with("mailto:"))
+    {
         let (path, heading) = link.split_once('#').unwrap_or((link, ""));
         let to = if path.is_empty() { page.into() } else { page.parent().unwrap().join(path) };
         let found = match std::fs::read_to_string(&to) {
@@ -42,7 +48,10 @@ pub fn broken(page: &Path, text: &str) -> Vec<String> {
 pub fn links(text: &str) -> Vec<String> {
     let prose = prose(text);
     let after = prose.split("](").skip(1);
-    after.filter_map(|rest| rest.split_once(')')).map(|(target, _)| target.trim().to_owned()).collect()
+    after
+        .filter_map(|rest| rest.split_once(')'))
+        .map(|(target, _)| target.trim().to_owned())
+        .collect()
 }
 
 // The text without code, in which brackets mean something else.
@@ -68,8 +77,8 @@ fn fenced(text: &str) -> impl Iterator<Item = (bool, &str)> {
     })
 }
 
-/// The headings of a text, as links name them: lower case, without punctuation, `-` for a space; the second of
-/// the same name ends in `-1`.
+/// The headings of a text, as links name them: lower case, without punctuation, `-` for a space;
+/// the second of the same name ends in `-1`.
 pub fn headings(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (_, line) in fenced(text).filter(|(inside, line)| !inside && line.starts_with('#')) {
@@ -85,7 +94,11 @@ pub fn headings(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn links_are_found_outside_of_code() {
-    let text = "# What? Is `it`!\n[a](b.md) ![c](d.png)\n```\n[e](f)\n```\n    [g](h)\n`[i](j)` [`k`](l.md#what-is-it)\n## What? Is `it`!\n";
+    let text = "# What? Is `it`!\n[a](b.md) ![c](d.png)\n```\n[e](f)\n```\n    [g](h)\n`[i](j)` \
+                [`k`](l.md#what-is-it)\n## What? Is `it`!\n";
     assert_eq!(links(text), ["b.md", "d.png", "l.md#what-is-it"]);
-    assert_eq!(headings(text), BTreeSet::from(["what-is-it".to_owned(), "what-is-it-1".to_owned()]));
+    assert_eq!(
+        headings(text),
+        BTreeSet::from(["what-is-it".to_owned(), "what-is-it-1".to_owned()])
+    );
 }

@@ -1,5 +1,6 @@
-//! The source tree: arrows between crates that are forbidden, no import cycles, unsafe code only where a README says so, lines
-//! of at most 100 columns, and documentation whose links lead somewhere.
+//! The source tree: arrows between crates that are forbidden, no import cycles, unsafe code only
+//! where a README says so, lines of at most 100 columns, and documentation whose links lead
+//! somewhere.
 //!
 //! Clippy and rustc check the rest: see `clippy.toml` and `[workspace.lints]`.
 
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 use modules::Crate;
 use source::code;
 
-/// Crates without a clock, files, environment, network and processor. Clippy sees to it by their own `clippy.toml`.
+/// Crates without a clock, files, environment, network and processor. Clippy sees to it by their
+/// own `clippy.toml`.
 const PURE: [&str; 3] = ["experiment", "analysis", "simulator"];
 
 /// What pure crates may use: each other, and of the others types and traits.
@@ -29,7 +31,8 @@ fn workspace() -> PathBuf {
 }
 
 fn crates() -> Vec<(String, PathBuf)> {
-    let folders = ["lib", "crates"].map(|folder| std::fs::read_dir(workspace().join(folder)).unwrap());
+    let folders =
+        ["lib", "crates"].map(|folder| std::fs::read_dir(workspace().join(folder)).unwrap());
     let mut all: Vec<_> = folders
         .into_iter()
         .flatten()
@@ -67,17 +70,21 @@ fn own(package: &str) -> Option<&str> {
     package.strip_prefix("ringfence-").or_else(|| (package == "ringfence").then_some(package))
 }
 
-/// What a manifest, or a part of it for some platforms, has a crate built with, tests and benches aside.
+/// What a manifest, or a part of it for some platforms, has a crate built with, tests and benches
+/// aside.
 fn dependencies(manifest: &toml::Table) -> impl Iterator<Item = (&String, &toml::Value)> {
-    let tables =
-        ["dependencies", "build-dependencies"].into_iter().filter_map(|key| manifest.get(key)?.as_table());
+    let tables = ["dependencies", "build-dependencies"]
+        .into_iter()
+        .filter_map(|key| manifest.get(key)?.as_table());
     tables.flatten()
 }
 
-/// The crates of this workspace that a crate is built with, on whatever platform, each by the name that it is given.
+/// The crates of this workspace that a crate is built with, on whatever platform, each by the name
+/// that it is given.
 fn uses(manifest: &toml::Table) -> BTreeMap<String, String> {
     let platforms = manifest.get("target").and_then(toml::Value::as_table);
-    let platforms = platforms.into_iter().flat_map(toml::Table::values).filter_map(toml::Value::as_table);
+    let platforms =
+        platforms.into_iter().flat_map(toml::Table::values).filter_map(toml::Value::as_table);
     let all = dependencies(manifest).chain(platforms.flat_map(dependencies));
     all.filter_map(|(name, what)| {
         let package = what.get("package").and_then(toml::Value::as_str).unwrap_or(name);
@@ -125,7 +132,11 @@ fn modules_with_children_are_folders() {
         let beside = files(&path.join("src")).into_iter().filter(holds_modules);
         wrong.extend(beside.map(|file| file.display().to_string()));
     }
-    assert!(wrong.is_empty(), "these stand beside a folder of their name, not in it:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "these stand beside a folder of their name, not in it:\n{}",
+        wrong.join("\n")
+    );
 }
 
 // As `src/FILE` or `FILE`.
@@ -145,10 +156,13 @@ fn unsafe_code_stands_where_a_readme_says_so() {
         for file in files(&src) {
             let own = file.strip_prefix(&src).unwrap().display().to_string();
             let text = code(&read(&file));
-            let holds = text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe");
+            let holds =
+                text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe");
             holds_any |= holds;
             if holds && !named(listed, &own) {
-                wrong.push(format!("{name}: {own} holds unsafe code, and the README does not list it"));
+                wrong.push(format!(
+                    "{name}: {own} holds unsafe code, and the README does not list it"
+                ));
             }
             if !holds && named(listed, &own) {
                 wrong.push(format!("{name}: the README lists {own}, which holds no unsafe code"));
@@ -191,7 +205,8 @@ fn words_that_were_given_up_do_not_come_back() {
 #[test]
 fn links_in_the_documentation_lead_somewhere() {
     let pages = links::pages(&workspace());
-    let wrong: Vec<String> = pages.iter().flat_map(|page| links::broken(page, &read(page))).collect();
+    let wrong: Vec<String> =
+        pages.iter().flat_map(|page| links::broken(page, &read(page))).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(pages.len() > 20, "{pages:?}");
 }
@@ -205,8 +220,9 @@ fn pages_that_the_code_names_are_there() {
             let named = text.split("docs/").skip(1);
             let ends = |c: char| !c.is_alphanumeric() && !['-', '_', '/', '.'].contains(&c);
             let names = named.map(|rest| rest.split(ends).next().unwrap().trim_end_matches('.'));
-            let gone =
-                names.filter(|name| name.ends_with(".md") && !workspace().join("docs").join(name).is_file());
+            let gone = names.filter(|name| {
+                name.ends_with(".md") && !workspace().join("docs").join(name).is_file()
+            });
             wrong.extend(gone.map(|name| format!("{} names docs/{name}", file.display())));
         }
     }
@@ -219,6 +235,9 @@ fn the_index_of_the_documentation_is_complete() {
     let listed = links::links(&read(&docs.join("README.md")));
     for page in links::pages(&docs) {
         let name = page.strip_prefix(&docs).unwrap().display().to_string();
-        assert!(name == "README.md" || listed.contains(&name), "docs/README.md does not list {name}");
+        assert!(
+            name == "README.md" || listed.contains(&name),
+            "docs/README.md does not list {name}"
+        );
     }
 }

@@ -51,11 +51,15 @@ impl Crate {
     pub fn circles(&self) -> Vec<String> {
         let mut edges: BTreeMap<&Name, BTreeSet<&Name>> = BTreeMap::new();
         for (name, module) in &self.modules {
-            let targets =
-                module.uses.iter().filter_map(|path| self.target(path, 0)).filter(|target| *target != name);
+            let targets = module
+                .uses
+                .iter()
+                .filter_map(|path| self.target(path, 0))
+                .filter(|target| *target != name);
             edges.insert(name, targets.collect());
         }
-        let reached: BTreeMap<&Name, _> = edges.keys().map(|name| (*name, reach(&edges, name))).collect();
+        let reached: BTreeMap<&Name, _> =
+            edges.keys().map(|name| (*name, reach(&edges, name))).collect();
         let mut told = BTreeSet::new();
         let mut out = Vec::new();
         for name in edges.keys() {
@@ -66,8 +70,13 @@ impl Crate {
             let together: BTreeSet<&Name> = together.copied().collect();
             told.extend(together.iter().copied());
             let inside = |from: &Name| {
-                let to = edges[from].iter().filter(|to| together.contains(**to)).map(|to| to.join("::"));
-                format!("{} -> {}", self.modules[from].file.display(), to.collect::<Vec<_>>().join(", "))
+                let to =
+                    edges[from].iter().filter(|to| together.contains(**to)).map(|to| to.join("::"));
+                format!(
+                    "{} -> {}",
+                    self.modules[from].file.display(),
+                    to.collect::<Vec<_>>().join(", ")
+                )
             };
             out.push(together.iter().map(|name| inside(name)).collect::<Vec<_>>().join("\n  "));
         }
@@ -128,8 +137,9 @@ impl Module {
             };
             rest.push_str(&statement[..at]);
             let public = statement[..at].trim_end();
-            let public =
-                public.ends_with("pub") || public.ends_with("pub(crate)") || public.ends_with("pub(super)");
+            let public = public.ends_with("pub")
+                || public.ends_with("pub(crate)")
+                || public.ends_with("pub(super)");
             for (path, alias) in leaves(statement[at + 4..].trim_end_matches(';')) {
                 let Some(path) = absolute(&path, name, &text) else { continue };
                 let last = path.last().cloned().unwrap_or_default();
@@ -164,7 +174,8 @@ impl Module {
             for (at, _) in rest.match_indices(&format!("{child}::")) {
                 let before = rest[..at].chars().last();
                 if before.is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != ':') {
-                    let end = rest[at..].find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+                    let end =
+                        rest[at..].find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
                     let path = &rest[at..at + end.unwrap_or(rest.len() - at)];
                     uses.extend(absolute(&segments(path), name, &text));
                 }
@@ -202,7 +213,9 @@ fn leaves(tree: &str) -> Vec<(Name, Option<String>)> {
     }
     parts.push(part);
     let mut out = Vec::new();
-    for (path, alias) in parts.iter().filter(|part| !part.trim().is_empty()).flat_map(|part| leaves(part)) {
+    for (path, alias) in
+        parts.iter().filter(|part| !part.trim().is_empty()).flat_map(|part| leaves(part))
+    {
         let mut whole = start.clone();
         whole.extend(path.into_iter().filter(|part| part != "self"));
         out.push((whole, alias));
@@ -250,20 +263,27 @@ fn defined(text: &str) -> BTreeSet<String> {
         .split(|c: char| !c.is_alphanumeric() && c != '_' && c != '!')
         .filter(|word| !word.is_empty())
         .collect();
-    let keyword = ["struct", "enum", "fn", "trait", "const", "static", "type", "union", "macro_rules!"];
-    words.windows(2).filter(|pair| keyword.contains(&pair[0])).map(|pair| pair[1].to_string()).collect()
+    let keyword =
+        ["struct", "enum", "fn", "trait", "const", "static", "type", "union", "macro_rules!"];
+    words
+        .windows(2)
+        .filter(|pair| keyword.contains(&pair[0]))
+        .map(|pair| pair[1].to_string())
+        .collect()
 }
 
 #[test]
 fn trees_of_use_are_read() {
-    let joined = |tree: &str| leaves(tree).into_iter().map(|(path, _)| path.join("::")).collect::<Vec<_>>();
+    let joined =
+        |tree: &str| leaves(tree).into_iter().map(|(path, _)| path.join("::")).collect::<Vec<_>>();
     assert_eq!(
         joined("crate::a::{self, b::{C, D as E}, f::*}"),
         ["crate::a", "crate::a::b::C", "crate::a::b::D", "crate::a::f::*"]
     );
     assert_eq!(joined("super::X"), ["super::X"]);
     let module: Name = vec!["a".into(), "b".into()];
-    let path = |text: &str| absolute(&segments(text), &module, "mod child;").map(|path| path.join("::"));
+    let path =
+        |text: &str| absolute(&segments(text), &module, "mod child;").map(|path| path.join("::"));
     assert_eq!(path("super::C").as_deref(), Some("a::C"));
     assert_eq!(path("super::super::C").as_deref(), Some("C"));
     assert_eq!(path("crate::C").as_deref(), Some("C"));

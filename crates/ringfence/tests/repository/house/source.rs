@@ -9,7 +9,8 @@ fn without_literals(text: &str) -> String {
     let all: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
-    let starts = |at: usize, what: &str| what.chars().enumerate().all(|(i, c)| all.get(at + i) == Some(&c));
+    let starts =
+        |at: usize, what: &str| what.chars().enumerate().all(|(i, c)| all.get(at + i) == Some(&c));
     while at < all.len() {
         if starts(at, "//") {
             while at < all.len() && all[at] != '\n' {
@@ -21,7 +22,8 @@ fn without_literals(text: &str) -> String {
             }
             at += 2;
         } else if let Some(hashes) = raw(&all, at) {
-            let end: String = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
+            let end: String =
+                std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
             at += 2 + hashes;
             while at < all.len() && !starts(at, &end) {
                 at += 1;
@@ -34,7 +36,9 @@ fn without_literals(text: &str) -> String {
             }
             at += 1;
             out.push_str("\"\"");
-        } else if all[at] == '\'' && (all.get(at + 2) == Some(&'\'') || all.get(at + 1) == Some(&'\\')) {
+        } else if all[at] == '\''
+            && (all.get(at + 2) == Some(&'\'') || all.get(at + 1) == Some(&'\\'))
+        {
             at += if all[at + 1] == '\\' { 3 } else { 2 };
             while at < all.len() && all[at] != '\'' {
                 at += 1;
@@ -65,7 +69,9 @@ fn without_tests(text: &str) -> String {
         out.push_str(&rest[..at]);
         let item = &rest[at..];
         let end = match (item.find(';'), item.find('{')) {
-            (Some(semicolon), brace) if brace.is_none_or(|brace| semicolon < brace) => semicolon + 1,
+            (Some(semicolon), brace) if brace.is_none_or(|brace| semicolon < brace) => {
+                semicolon + 1
+            }
             (_, Some(brace)) => brace + block(&item[brace..]),
             _ => item.len(),
         };
@@ -93,8 +99,10 @@ fn block(text: &str) -> usize {
 
 #[test]
 fn only_code_is_left() {
-    let text = "use a::B; // use c::D\nlet x = \"unsafe { \\\" }\"; let c = '{'; let r = r#\"a \" b\"#;\n\
-                #[cfg(test)]\nmod tests { fn f() { g() } }\nfn h<'a>() {}\n#[cfg(test)]\nmod more;\nfn i() {}";
+    let text = "use a::B; // use c::D\nlet x = \"unsafe { \\\" }\"; let c = \
+                '{'; let r = r#\"a \" b\"#;\n\
+                #[cfg(test)]\nmod tests { fn f() { g() } }\nfn h<'a>() {}\n#[cfg(test)]\nmod \
+                more;\nfn i() {}";
     let left = code(text);
     for gone in ["c::D", "unsafe", "tests", "more", "a \" b"] {
         assert!(!left.contains(gone), "{gone}: {left}");

@@ -25,7 +25,8 @@ const GIVEN_UP: [(&str, &str); 18] = [
     ("let_drift", "mark_unsettled"),
 ];
 
-// Where old names are named as such: what reads them, what tells of them, and what was written with them.
+// Where old names are named as such: what reads them, what tells of them, and what was written with
+// them.
 const MAY: [&str; 9] = [
     "CHANGELOG.md",
     "docs/experiment-files.md",
@@ -45,13 +46,15 @@ fn has(line: &str, phrase: &str) -> bool {
 
 /// Uses of what was given up in the files that git knows; none where this is not a clone.
 pub fn given_up(workspace: &Path) -> Option<Vec<String>> {
-    let listed = Command::new("git").current_dir(workspace).args(["ls-files", "-z"]).output().ok()?;
+    let listed =
+        Command::new("git").current_dir(workspace).args(["ls-files", "-z"]).output().ok()?;
     if !listed.status.success() {
         return None;
     }
     let names = String::from_utf8(listed.stdout).ok()?;
     let texts = ["rs", "md", "toml", "json", "txt", "html", "sh", "c", "py"];
-    let names = names.split('\0').filter(|name| texts.iter().any(|end| name.ends_with(&format!(".{end}"))));
+    let names =
+        names.split('\0').filter(|name| texts.iter().any(|end| name.ends_with(&format!(".{end}"))));
     let mut found = Vec::new();
     for name in names.filter(|name| !MAY.iter().any(|may| name.starts_with(may))) {
         // A file that is deleted and not yet committed is listed too.
@@ -59,7 +62,9 @@ pub fn given_up(workspace: &Path) -> Option<Vec<String>> {
         for (number, line) in text.to_lowercase().lines().enumerate() {
             let here = GIVEN_UP.iter().filter(|(phrase, _)| has(line, phrase));
             found.extend(
-                here.map(|(phrase, instead)| format!("{name}:{}: '{phrase}': {instead}", number + 1)),
+                here.map(|(phrase, instead)| {
+                    format!("{name}:{}: '{phrase}': {instead}", number + 1)
+                }),
             );
         }
     }

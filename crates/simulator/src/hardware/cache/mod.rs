@@ -1,8 +1,9 @@
-//! A set-associative cache of line numbers: what is in it, what is dirty, for whom it was filled, what makes room.
+//! A set-associative cache of line numbers: what is in it, what is dirty, for whom it was filled,
+//! what makes room.
 //!
-//! What is known of a set lies in as few lines of the caches of the machine that simulates as can be: a search there costs more
-//! than all arithmetic, and so does each array more that has to be looked into. Addresses are as if memory were physically
-//! contiguous.
+//! What is known of a set lies in as few lines of the caches of the machine that simulates as can
+//! be: a search there costs more than all arithmetic, and so does each array more that has to be
+//! looked into. Addresses are as if memory were physically contiguous.
 
 mod order;
 mod policy;
@@ -21,8 +22,9 @@ pub const ALL_WAYS: u32 = u32::MAX;
 
 /// Numbers in a row.
 const ROW: usize = 16;
-/// In a set's last row: which of its ways are dirty, a bit each; the policy's number, in two halves; and before these, for whom
-/// each way was filled, four bits each, the first eight ways last.
+/// In a set's last row: which of its ways are dirty, a bit each; the policy's number, in two
+/// halves; and before these, for whom each way was filled, four bits each, the first eight ways
+/// last.
 const DIRTY: usize = 15;
 const WORD: usize = 13;
 const OWNERS: usize = 12;
@@ -37,7 +39,8 @@ pub struct Cache {
     rows: Vec<Row>,
     policy: Policy,
     sets: u32,
-    /// To find the remainder of a division by the number of sets without dividing (Lemire et al., 2019).
+    /// To find the remainder of a division by the number of sets without dividing (Lemire et al.,
+    /// 2019).
     reciprocal: u64,
     /// Places of a set, as a power of two.
     shift: u32,
@@ -141,8 +144,8 @@ impl Cache {
         (ways != 0).then(|| (set << self.shift) + ways.trailing_zeros())
     }
 
-    /// Asks for what is known of a line's set, so that it is at hand when it is looked into. The machine that simulates goes on
-    /// meanwhile: nothing depends on what it reads here.
+    /// Asks for what is known of a line's set, so that it is at hand when it is looked into. The
+    /// machine that simulates goes on meanwhile: nothing depends on what it reads here.
     #[inline(always)]
     pub fn ahead(&self, line: u32) {
         let first = self.set(line) as usize * self.stride;
@@ -254,7 +257,8 @@ impl Cache {
     fn valid(&self) -> impl Iterator<Item = (usize, usize, u32)> {
         self.rows.chunks(self.stride).enumerate().flat_map(|(set, rows)| {
             let tags = rows.iter().flat_map(|row| row.0).enumerate();
-            let valid = tags.filter(|(way, tag)| *tag != EMPTY && *way < 32 && self.all >> way & 1 != 0);
+            let valid =
+                tags.filter(|(way, tag)| *tag != EMPTY && *way < 32 && self.all >> way & 1 != 0);
             valid.map(move |(way, line)| (set, way, line))
         })
     }
@@ -267,8 +271,9 @@ impl Cache {
 
     /// For whom each line that is there was filled.
     pub fn owners(&self) -> impl Iterator<Item = u8> {
-        self.valid()
-            .map(|(set, way, _)| (self.last_row(set)[OWNERS - way / 8] >> (4 * (way % 8)) & 0xf) as u8)
+        self.valid().map(|(set, way, _)| {
+            (self.last_row(set)[OWNERS - way / 8] >> (4 * (way % 8)) & 0xf) as u8
+        })
     }
 
     /// All lines, and which of them are dirty.

@@ -1,4 +1,5 @@
-//! The order in which up to 16 ways of a set were used, in one number: four bits a place, the youngest way first.
+//! The order in which up to 16 ways of a set were used, in one number: four bits a place, the
+//! youngest way first.
 
 /// A way in each place.
 const WAYS: u64 = 0xfedc_ba98_7654_3210;

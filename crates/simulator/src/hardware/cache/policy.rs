@@ -10,13 +10,14 @@ const LEADERS: u32 = 64;
 const DUEL: u32 = 1023;
 /// One insertion out of so many of the bimodal rule is for reuse.
 const BIMODAL: u32 = 32;
-/// The low and the high bit of a way's prediction. Both are set for what is predicted to be used last.
+/// The low and the high bit of a way's prediction. Both are set for what is predicted to be used
+/// last.
 const LOW: u64 = 1;
 const HIGH: u64 = 1 << 32;
 
-/// What is known of the ways of all sets. What fits into a number of 64 bits a set, the cache keeps beside its lines: the
-/// [`Order`] of LRU; the bits of a tree, node n's children being 2n and 2n + 1; or DRRIP's predictions, of two bits each, all
-/// low ones before all high ones.
+/// What is known of the ways of all sets. What fits into a number of 64 bits a set, the cache keeps
+/// beside its lines: the [`Order`] of LRU; the bits of a tree, node n's children being 2n and 2n +
+/// 1; or DRRIP's predictions, of two bits each, all low ones before all high ones.
 pub struct Policy {
     kind: Kind,
     /// A byte a way: its place in the order of use where there are more ways than an [`Order`] has.
@@ -132,7 +133,8 @@ impl Policy {
         }
     }
 
-    /// Whether it matters which ways are empty when one of a mask makes room: in a whole order they are the oldest.
+    /// Whether it matters which ways are empty when one of a mask makes room: in a whole order they
+    /// are the oldest.
     #[inline]
     pub fn wants_empty(&self, mask: u32) -> bool {
         !(matches!(self.kind, Kind::Order | Kind::Ages) && mask & self.all == self.all)
@@ -223,8 +225,9 @@ impl Policy {
         self.kind == Kind::Drrip
     }
 
-    /// A line of a set was looked for in vain. That speaks against the rule that the set tries out. What is inserted says
-    /// nothing of it: a victim cache takes back what it gave up when it was hit.
+    /// A line of a set was looked for in vain. That speaks against the rule that the set tries out.
+    /// What is inserted says nothing of it: a victim cache takes back what it gave up when it was
+    /// hit.
     #[inline]
     pub fn missed(&mut self, set: u32) {
         match set % LEADERS {

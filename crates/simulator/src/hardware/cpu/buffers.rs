@@ -94,7 +94,14 @@ impl Buffers {
 
     /// Takes a free buffer for a miss of a line.
     #[inline]
-    pub fn take_for_miss(&mut self, buffer: usize, line: u32, slot: Slot, own: bool, until: u64) -> Ticket {
+    pub fn take_for_miss(
+        &mut self,
+        buffer: usize,
+        line: u32,
+        slot: Slot,
+        own: bool,
+        until: u64,
+    ) -> Ticket {
         self.hashes[buffer] = hash(line);
         self.take(buffer, Use::Miss(slot, own), line, until)
     }
@@ -184,11 +191,14 @@ impl Buffers {
         })
     }
 
-    /// The first buffer, its thread, line and bytes, if all of them collect, so that none would ever become free.
+    /// The first buffer, its thread, line and bytes, if all of them collect, so that none would
+    /// ever become free.
     #[inline]
     pub fn all_combining(&self) -> Option<(usize, u8, u32, u8)> {
         match self.all[0].what {
-            Use::Combining(thread, line, bytes) if self.combining.count_ones() as usize == self.count => {
+            Use::Combining(thread, line, bytes)
+                if self.combining.count_ones() as usize == self.count =>
+            {
                 Some((0, thread, line, bytes))
             }
             _ => None,

@@ -39,7 +39,12 @@ enum Doing {
 }
 
 impl Core {
-    pub fn new(number: usize, description: &Description, costs: Costs, threads: Vec<Thread>) -> Self {
+    pub fn new(
+        number: usize,
+        description: &Description,
+        costs: Costs,
+        threads: Vec<Thread>,
+    ) -> Self {
         let mut core = Self {
             number,
             threads,
@@ -76,7 +81,8 @@ impl Core {
         self.threads.iter().map(Thread::next).min().unwrap_or(NEVER)
     }
 
-    // Whose turn it is, and when: of siblings at the same time, the one that did not have the ports last.
+    // Whose turn it is, and when: of siblings at the same time, the one that did not have the ports
+    // last.
     #[inline]
     fn earliest(&self) -> (usize, u64) {
         if let [only] = &self.threads[..] {
@@ -135,7 +141,8 @@ impl Core {
         if Flushes::are_for(buffer) {
             let owner = self.flushes.answered(buffer, at);
             let mut waited = self.accepted(owner, at);
-            for thread in self.threads.iter_mut().filter(|thread| thread.head.waits == Waits::FLUSH) {
+            for thread in self.threads.iter_mut().filter(|thread| thread.head.waits == Waits::FLUSH)
+            {
                 thread.head.at = thread.head.at.min(at);
                 waited = true;
             }

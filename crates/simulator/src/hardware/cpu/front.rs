@@ -99,7 +99,8 @@ impl Core {
             }
         }
         if let Some(ticket) = self.oldest_miss(who, at)
-            && self.threads[who].taken - self.threads[who].misses[0].1 >= self.threads[who].limits.load_window
+            && self.threads[who].taken - self.threads[who].misses[0].1
+                >= self.threads[who].limits.load_window
         {
             return Some(self.await_end(ticket));
         }
@@ -122,7 +123,8 @@ impl Core {
                     Err(soonest) => return Some(self.await_buffer(outside, soonest, at)),
                 };
                 let class = self.threads[who].class;
-                let (source, slot) = outside.fetch(self.number, class, (line, Want::Read), buffer as u8, at);
+                let (source, slot) =
+                    outside.fetch(self.number, class, (line, Want::Read), buffer as u8, at);
                 let until = match source {
                     Source::Cache(ready) => ready,
                     Source::Memory => NEVER,
@@ -161,7 +163,12 @@ impl Core {
     }
 
     /// Waits for a buffer. If all of them collect bytes, one leaves.
-    pub(super) fn await_buffer(&mut self, outside: &mut Hierarchy, soonest: u64, at: u64) -> Activity {
+    pub(super) fn await_buffer(
+        &mut self,
+        outside: &mut Hierarchy,
+        soonest: u64,
+        at: u64,
+    ) -> Activity {
         if let Some((buffer, thread, line, bytes)) = self.buffers.all_combining() {
             self.close(outside, buffer, thread, (line, bytes), at);
         }
@@ -199,7 +206,14 @@ impl Core {
 
     // Into the store buffer, which has room.
     #[inline(always)]
-    fn put(&mut self, who: usize, outside: &mut Hierarchy, (what, line): (What, u32), cost: u64, at: u64) {
+    fn put(
+        &mut self,
+        who: usize,
+        outside: &mut Hierarchy,
+        (what, line): (What, u32),
+        cost: u64,
+        at: u64,
+    ) {
         let thread = &mut self.threads[who];
         if thread.store_buffer.is_empty() {
             thread.head = Activity::at(thread.head_free.max(at));

@@ -40,8 +40,8 @@ impl Core {
         }
     }
 
-    // Finds or fetches a line that is to be written: its place, and the buffer that it waits for. Nothing if there is no
-    // buffer for that.
+    // Finds or fetches a line that is to be written: its place, and the buffer that it waits for.
+    // Nothing if there is no buffer for that.
     fn own(
         &mut self,
         who: usize,
@@ -100,7 +100,9 @@ impl Core {
                 thread.counted = at;
                 Some(0)
             }
-            what @ (What::Sfence | What::Mfence | What::Locked) => self.fence(who, outside, what, at),
+            what @ (What::Sfence | What::Mfence | What::Locked) => {
+                self.fence(who, outside, what, at)
+            }
         };
         if let Some(cost) = left {
             self.pop(who, outside, cost, at);
@@ -113,7 +115,8 @@ impl Core {
         let thread = &mut self.threads[who];
         let Some(left) = thread.store_buffer.pop_front() else { return };
         thread.head_free = at + cost;
-        thread.head = if thread.store_buffer.is_empty() { Activity::IDLE } else { Activity::at(at + cost) };
+        thread.head =
+            if thread.store_buffer.is_empty() { Activity::IDLE } else { Activity::at(at + cost) };
         if thread.front.waits == Waits::ROOM {
             thread.front = Activity::at(at);
         }
@@ -129,8 +132,9 @@ impl Core {
         }
     }
 
-    // Waits for the line of the entry at the head, and writes it; when that is done, if it is. A line that was lost
-    // again before its turn is written as soon as it is asked for anew, so that cores that want the same get on.
+    // Waits for the line of the entry at the head, and writes it; when that is done, if it is. A
+    // line that was lost again before its turn is written as soon as it is asked for anew, so that
+    // cores that want the same get on.
     fn write(&mut self, who: usize, outside: &mut Hierarchy, at: u64) -> Option<u64> {
         let thread = &mut self.threads[who];
         let known = thread.fetched > 0;
@@ -155,7 +159,8 @@ impl Core {
         }
         let there = ready <= at;
         let mut done = at;
-        // What was fetched ahead of a line may have taken its place at once, where a class has few ways.
+        // What was fetched ahead of a line may have taken its place at once, where a class has few
+        // ways.
         let lost = lost && outside.cores[self.number].l1.holds(slot, line);
         if there || lost {
             let others = outside.pages.cores(line) & !(1 << self.number);
@@ -242,7 +247,12 @@ impl Core {
         at: u64,
     ) -> u64 {
         let thread = &mut self.threads[who];
-        outside.log.record(Record::Flushed { thread: thread.number, kind, line: Line(line), at: Ps(at) });
+        outside.log.record(Record::Flushed {
+            thread: thread.number,
+            kind,
+            line: Line(line),
+            at: Ps(at),
+        });
         match outside.flush(self.number, thread.class, (kind, line), buffer, at) {
             Departure::Sent => {
                 self.next_flush = at + self.costs.flush_gap;
@@ -306,7 +316,8 @@ impl Core {
         outside.counters[self.number].partial_nt_lines += u64::from(u64::from(bytes) < LINE);
         let (from, class) = ((thread.number, line), thread.class);
         self.next_nt = at + self.costs.nt_gap;
-        // A whole line goes on to a place of its own, where there is one; another collects in its buffer.
+        // A whole line goes on to a place of its own, where there is one; another collects in its
+        // buffer.
         let place = if u64::from(bytes) >= LINE { self.flushes.find_free(at).ok() } else { None };
         outside.write_past(self.number, class, from, place.unwrap_or(buffer as u8), at);
         self.buffers.becomes(buffer, Use::Outgoing(owner));

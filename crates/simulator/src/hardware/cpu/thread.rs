@@ -62,7 +62,8 @@ pub struct Activity {
     pub waits: Waits,
 }
 
-/// What something waits for: nothing but its time, the end of some buffers' use, a bit each, or one of the rest.
+/// What something waits for: nothing but its time, the end of some buffers' use, a bit each, or one
+/// of the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waits(u64);
 
@@ -87,7 +88,8 @@ pub enum Loaded {
     Ticket(Ticket),
 }
 
-/// An entry of the store buffer, in 16 bytes: the store buffers of many cores are much of what a run touches.
+/// An entry of the store buffer, in 16 bytes: the store buffers of many cores are much of what a
+/// run touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub what: What,

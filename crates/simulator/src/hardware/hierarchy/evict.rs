@@ -7,7 +7,8 @@ use crate::hardware::machine::Inclusion;
 use crate::hardware::pages::Pages;
 
 impl Hierarchy {
-    /// Fills the last-level caches with clean lines of nobody, of the first class, as a machine's are full that has run for long.
+    /// Fills the last-level caches with clean lines of nobody, of the first class, as a machine's
+    /// are full that has run for long.
     pub fn fill_last_levels(&mut self) {
         for last in &mut self.llcs {
             let lines = last.cache.capacity();
@@ -19,7 +20,14 @@ impl Hierarchy {
     }
 
     /// Puts a line into a core's second level; where. What it replaces leaves the first level too.
-    pub(super) fn fill_second(&mut self, core: usize, class: usize, line: u32, dirty: bool, at: u64) -> Slot {
+    pub(super) fn fill_second(
+        &mut self,
+        core: usize,
+        class: usize,
+        line: u32,
+        dirty: bool,
+        at: u64,
+    ) -> Slot {
         let private = &mut self.cores[core];
         let (slot, evicted) = private.l2.insert(line, dirty, self.classes[class].second);
         private.l2.own(slot, class as u8);
@@ -48,8 +56,9 @@ impl Hierarchy {
         slot
     }
 
-    /// Puts a line that is not there into a core's last-level cache. What it replaces leaves, if that must contain what
-    /// the levels above contain, these too; what of it is dirty goes to memory.
+    /// Puts a line that is not there into a core's last-level cache. What it replaces leaves, if
+    /// that must contain what the levels above contain, these too; what of it is dirty goes to
+    /// memory.
     pub(super) fn fill_last(&mut self, core: usize, class: usize, line: u32, dirty: bool, at: u64) {
         let llc = self.cores[core].place.llc;
         let last = &mut self.llcs[llc];
@@ -72,8 +81,12 @@ impl Hierarchy {
         }
         if dirty {
             self.counters[core].evictions += 1;
-            let request =
-                Request { line: evicted.line, core: core as u8, buffer: Request::NOBODY, probe: false };
+            let request = Request {
+                line: evicted.line,
+                core: core as u8,
+                buffer: Request::NOBODY,
+                probe: false,
+            };
             self.send(request, None, at, 0);
         }
     }

@@ -67,8 +67,8 @@ impl Hierarchy {
         (ready.map_or(Source::Memory, Source::Cache), slot)
     }
 
-    /// Takes a line from where it is, for a core whose own caches do not have it: when it is there, unless memory has to
-    /// say, which is asked then; and whether it was dirty, which goes along.
+    /// Takes a line from where it is, for a core whose own caches do not have it: when it is there,
+    /// unless memory has to say, which is asked then; and whether it was dirty, which goes along.
     #[inline(always)]
     pub(super) fn bring(
         &mut self,
@@ -112,7 +112,8 @@ impl Hierarchy {
         }
         if ready.is_none() {
             self.counters[core].memory_reads += 1;
-            let arrival = self.limit(llc, class, at) + self.times.to_memory + self.distance(core, line);
+            let arrival =
+                self.limit(llc, class, at) + self.times.to_memory + self.distance(core, line);
             let request = Request { line, core: core as u8, buffer, probe: false };
             self.log.wheel.push(arrival, core as u32, Event::Read(request));
         }
@@ -130,8 +131,11 @@ impl Hierarchy {
         // What another core gave up may be below.
         let last = &mut self.llcs[llc];
         if let Some(slot) = last.cache.find(line) {
-            dirty |=
-                if self.inclusion == Inclusion::Victim { last.remove(slot) } else { last.cache.clean(slot) };
+            dirty |= if self.inclusion == Inclusion::Victim {
+                last.remove(slot)
+            } else {
+                last.cache.clean(slot)
+            };
         }
         if others & !self.llcs[llc].cores != 0 {
             let (found, was) = self.ask_other_llcs(line, true, llc, others, at);
@@ -145,8 +149,8 @@ impl Hierarchy {
         ready
     }
 
-    // Whether other cores have a line, and when it can come from them; their copies go, or become clean. What they
-    // still wait for themselves does not come from them.
+    // Whether other cores have a line, and when it can come from them; their copies go, or become
+    // clean. What they still wait for themselves does not come from them.
     fn ask_others(&mut self, line: u32, own: bool, others: u64, at: u64) -> (Option<u64>, bool) {
         let (mut ready, mut dirty) = (None, false);
         for other in each(others) {

@@ -39,22 +39,35 @@ impl Hierarchy {
         }
         counters.clean_flushes += 1;
         if let Some(arrival) = self.under_way.arrival(line) {
-            // What was evicted, or flushed before, is not durable yet. What asks after it must not be there first, whichever way
-            // either takes.
+            // What was evicted, or flushed before, is not durable yet. What asks after it must not
+            // be there first, whichever way either takes.
             self.ask(Request { line, core: core as u8, buffer, probe: true }, at, arrival + 1);
             return Departure::Sent;
         }
         Departure::Clean(at + self.times.llc)
     }
 
-    /// A core's write-combining buffer leaves for memory. What caches have of the line goes with it.
-    pub fn write_past(&mut self, core: usize, class: usize, (thread, line): (u32, u32), buffer: u8, at: u64) {
+    /// A core's write-combining buffer leaves for memory. What caches have of the line goes with
+    /// it.
+    pub fn write_past(
+        &mut self,
+        core: usize,
+        class: usize,
+        (thread, line): (u32, u32),
+        buffer: u8,
+        at: u64,
+    ) {
         let at = self.throttle(core, class, at);
         if self.pages.cores(line) != 0 {
             self.write_back(core, class, line, AfterClwb::Invalidated, at);
         }
         self.counters[core].nt_lines += 1;
-        self.send(Request { line, core: core as u8, buffer, probe: false }, Some(thread), at, self.times.nt);
+        self.send(
+            Request { line, core: core as u8, buffer, probe: false },
+            Some(thread),
+            at,
+            self.times.nt,
+        );
     }
 
     /// Empties the ways that a class may fill of a core's last level.
@@ -84,17 +97,27 @@ impl Hierarchy {
         }
     }
 
-    // Takes the dirt of a line out of all caches, and the line too unless it may stay; whether it was dirty.
-    fn write_back(&mut self, core: usize, class: usize, line: u32, after: AfterClwb, at: u64) -> bool {
+    // Takes the dirt of a line out of all caches, and the line too unless it may stay; whether it
+    // was dirty.
+    fn write_back(
+        &mut self,
+        core: usize,
+        class: usize,
+        line: u32,
+        after: AfterClwb,
+        at: u64,
+    ) -> bool {
         let cores = self.pages.cores(line);
         let (mut dirty, mut above, mut in_last) = (false, false, false);
         for other in each(cores) {
             let private = &mut self.cores[other];
-            let found = if after == AfterClwb::Kept { private.clean(line) } else { private.take(line) };
+            let found =
+                if after == AfterClwb::Kept { private.clean(line) } else { private.take(line) };
             above |= found.is_some();
             dirty |= found.unwrap_or(false);
         }
-        // What is in a core's own caches is not in a last level that gave it up, unless another core had it too.
+        // What is in a core's own caches is not in a last level that gave it up, unless another
+        // core had it too.
         let alone = cores == 1 << core;
         if !(self.inclusion == Inclusion::Victim && above && alone) {
             let own = self.cores[core].place.llc;
@@ -103,8 +126,11 @@ impl Hierarchy {
                     continue;
                 }
                 let Some(slot) = last.cache.find(line) else { continue };
-                dirty |=
-                    if after == AfterClwb::Invalidated { last.remove(slot) } else { last.cache.clean(slot) };
+                dirty |= if after == AfterClwb::Invalidated {
+                    last.remove(slot)
+                } else {
+                    last.cache.clean(slot)
+                };
                 in_last |= llc == own;
             }
         }

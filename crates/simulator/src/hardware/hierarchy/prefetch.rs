@@ -6,10 +6,16 @@ use super::streamer::PAGE;
 use crate::hardware::units::NEVER;
 
 impl Hierarchy {
-    /// A core asked for a line that its first level does not have: what follows may be fetched ahead. Where lines are written
-    /// without being read, there is nothing to fetch.
+    /// A core asked for a line that its first level does not have: what follows may be fetched
+    /// ahead. Where lines are written without being read, there is nothing to fetch.
     #[inline]
-    pub(super) fn run_ahead(&mut self, core: usize, class: usize, (line, want): (u32, Want), at: u64) {
+    pub(super) fn run_ahead(
+        &mut self,
+        core: usize,
+        class: usize,
+        (line, want): (u32, Want),
+        at: u64,
+    ) {
         if want != Want::Whole && self.cores[core].streamer.is_there() {
             self.follow(core, class, line, at);
         }

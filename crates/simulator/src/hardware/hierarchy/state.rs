@@ -102,7 +102,8 @@ pub struct Times {
 }
 
 impl Hierarchy {
-    /// Empty caches for the cores at these places, each place's last-level cache being counted from 0.
+    /// Empty caches for the cores at these places, each place's last-level cache being counted from
+    /// 0.
     pub fn new(machine: &Machine, places: &[Place], classes: usize) -> Self {
         let uncore = &machine.uncore;
         let count = places.iter().map(|place| place.llc + 1).max().unwrap_or(0);
@@ -168,7 +169,8 @@ impl Hierarchy {
         self.way(core, self.pages.node(line))
     }
 
-    /// When a request that is made at a time may pass the throttle between the second and the last level.
+    /// When a request that is made at a time may pass the throttle between the second and the last
+    /// level.
     #[inline]
     pub fn throttle(&mut self, core: usize, class: usize, at: u64) -> u64 {
         let gap = self.classes[class].gap;
@@ -194,7 +196,8 @@ impl Hierarchy {
         start
     }
 
-    /// Sends a line to memory, from a cache or a thread's write-combining buffer, which takes so much longer.
+    /// Sends a line to memory, from a cache or a thread's write-combining buffer, which takes so
+    /// much longer.
     #[inline]
     pub fn send(&mut self, request: Request, thread: Option<u32>, at: u64, longer: u64) {
         let arrival = self.ask(request, at + longer, 0);

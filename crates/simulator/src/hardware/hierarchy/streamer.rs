@@ -1,7 +1,7 @@
 //! The streamer: lines brought into the second level before anybody asks for them.
 //!
-//! It watches what the first level asks for, page by page, and runs ahead of whoever walks a page upwards (Intel
-//! Optimization Reference Manual, "Data Prefetch to L2 and L3").
+//! It watches what the first level asks for, page by page, and runs ahead of whoever walks a page
+//! upwards (Intel Optimization Reference Manual, "Data Prefetch to L2 and L3").
 
 use crate::hardware::event::Request;
 use crate::hardware::machine::Prefetcher;
@@ -27,7 +27,8 @@ pub struct Streamer {
 #[derive(Clone, Copy)]
 struct Stream {
     page: u32,
-    /// The line that was asked for last, and the first one that was not fetched ahead, both within the page.
+    /// The line that was asked for last, and the first one that was not fetched ahead, both within
+    /// the page.
     at: u32,
     next: u32,
     steps: u32,
@@ -71,14 +72,15 @@ impl Streamer {
         std::mem::take(&mut coming.waits).into()
     }
 
-    /// When a line that the second level has a place for is there, if it is still on its way. Where memory has not
-    /// said, the fill buffer is told when it does.
+    /// When a line that the second level has a place for is there, if it is still on its way. Where
+    /// memory has not said, the fill buffer is told when it does.
     #[inline]
     pub fn comes(&mut self, line: u32, buffer: u8, at: u64) -> Option<u64> {
         if self.last <= at {
             return None;
         }
-        let coming = self.coming.iter_mut().find(|coming| coming.line == line && coming.until > at)?;
+        let coming =
+            self.coming.iter_mut().find(|coming| coming.line == line && coming.until > at)?;
         if coming.until == NEVER {
             coming.waits |= 1 << buffer;
         }
@@ -91,7 +93,8 @@ impl Streamer {
         self.distance > 0
     }
 
-    /// Lines of its page, from one to before another, that are fetched ahead when a line is asked for, if any.
+    /// Lines of its page, from one to before another, that are fetched ahead when a line is asked
+    /// for, if any.
     #[inline]
     pub fn step(&mut self, line: u32) -> Option<(u32, u32)> {
         let (page, offset) = (line / PAGE, line % PAGE);

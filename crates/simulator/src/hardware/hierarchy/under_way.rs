@@ -3,8 +3,9 @@
 /// Places, so many that two lines under way at once rarely share one.
 const PLACES: usize = 1 << 14;
 
-/// How many there are in each place, and when the last of them arrives at memory. A line that shares a place with one that is
-/// under way passes for one too: its flush, if it is clean, then takes the way to memory.
+/// How many there are in each place, and when the last of them arrives at memory. A line that
+/// shares a place with one that is under way passes for one too: its flush, if it is clean, then
+/// takes the way to memory.
 pub struct UnderWay {
     counts: Vec<u16>,
     arrivals: Vec<u64>,

@@ -62,7 +62,8 @@ fn shared(name: &str, node: &Node, nodes: &[Node]) -> Checked {
     let other = node.shares_with(nodes).map(|place| &nodes[place]);
     must(other.is_some_and(|other| other.shares_channels_with.is_none()), || {
         format!(
-            "{name}.shares_channels_with is \"{with}\", but must be the target of another node of socket {} that has channels of its own",
+            "{name}.shares_channels_with is \"{with}\", but must be the target of another node of \
+             socket {} that has channels of its own",
             node.socket
         )
     })
@@ -73,7 +74,9 @@ fn must(holds: bool, why: impl FnOnce() -> String) -> Checked {
 }
 
 fn number(name: &str, value: u32, least: u32, most: u32) -> Checked {
-    must((least..=most).contains(&value), || format!("{name} is {value}, but must be from {least} to {most}"))
+    must((least..=most).contains(&value), || {
+        format!("{name} is {value}, but must be from {least} to {most}")
+    })
 }
 
 // Without hundreds of zeros.
@@ -125,7 +128,9 @@ impl Core {
         for (name, ns) in times {
             span(name, ns)?;
             // An operation that takes no time could be yielded for ever.
-            must(ns >= 0.001, || format!("{name} is {ns}, but an operation takes at least 0.001 ns"))?;
+            must(ns >= 0.001, || {
+                format!("{name} is {ns}, but an operation takes at least 0.001 ns")
+            })?;
         }
         must((0.0..=1.0).contains(&issue.compute_share), || {
             format!("core.issue.compute_share is {}, but must be from 0 to 1", issue.compute_share)
@@ -146,7 +151,9 @@ fn sets(name: &str, size_kib: u32, ways: u32) -> Checked {
     number(&format!("{name}.ways"), ways, 1, MOST_WAYS)?;
     number(&format!("{name}.size_kib"), size_kib, 1, 4 << 20)?;
     must((size_kib * 16).is_multiple_of(ways), || {
-        format!("{name} has {size_kib} KiB, which {ways} ways cannot divide into whole sets of lines")
+        format!(
+            "{name} has {size_kib} KiB, which {ways} ways cannot divide into whole sets of lines"
+        )
     })
 }
 
@@ -182,7 +189,9 @@ impl Node {
         number(&format!("{name}.write_queue.high"), queue.high, 1, queue.lines)?;
         number(&format!("{name}.write_queue.writes_per_read"), queue.writes_per_read, 1, 1024)?;
         match &self.device {
-            Device::Dram { latency_ns } => span(&format!("{name}.device.dram.latency_ns"), *latency_ns),
+            Device::Dram { latency_ns } => {
+                span(&format!("{name}.device.dram.latency_ns"), *latency_ns)
+            }
             Device::Optane(optane) => {
                 // A block of 256 B lies on one DIMM.
                 power_of_two(&format!("{name}.interleave_bytes"), self.interleave_bytes, 256)?;
@@ -204,7 +213,8 @@ impl Optane {
             let sets = blocks / ways;
             must(blocks.is_multiple_of(ways) && sets.is_power_of_two(), || {
                 format!(
-                    "{name}.{buffer}_blocks is {blocks}, but must be {buffer}_ways ({ways}) times a power of two"
+                    "{name}.{buffer}_blocks is {blocks}, but must be {buffer}_ways ({ways}) times \
+                     a power of two"
                 )
             })?;
         }

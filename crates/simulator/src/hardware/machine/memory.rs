@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
-    /// How experiments name it: `dram` for a socket's ordinary memory, otherwise a target such as `dax:/mnt/pmem0`.
+    /// How experiments name it: `dram` for a socket's ordinary memory, otherwise a target such as
+    /// `dax:/mnt/pmem0`.
     pub target: String,
     /// Capacity in GiB.
     pub gib: u32,
@@ -14,11 +15,13 @@ pub struct Node {
     pub socket: u32,
     /// Channels, one DIMM on each.
     pub channels: u32,
-    /// The `target` of another node of this socket on whose channels the DIMMs are plugged in as well: a channel of both has one bus,
-    /// for which they wait in queues of their own. Absent where the channels are this node's alone.
+    /// The `target` of another node of this socket on whose channels the DIMMs are plugged in as
+    /// well: a channel of both has one bus, for which they wait in queues of their own. Absent
+    /// where the channels are this node's alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares_channels_with: Option<String>,
-    /// Bytes on one channel before the next: a power of two, and at least 64. Optane is interleaved by 4 KiB.
+    /// Bytes on one channel before the next: a power of two, and at least 64. Optane is interleaved
+    /// by 4 KiB.
     pub interleave_bytes: u32,
     /// What a channel's bus carries, reads and writes together.
     pub bus_gb_per_s: f64,
@@ -73,7 +76,8 @@ pub struct Optane {
     pub write_buffer_ways: u32,
     /// Which of them that is.
     pub victim: BlockVictim,
-    /// How long a block stays after its last line has come before it goes to the media of its own accord.
+    /// How long a block stays after its last line has come before it goes to the media of its own
+    /// accord.
     pub whole_block_ns: f64,
     /// Blocks that the read buffer holds.
     pub read_buffer_blocks: u32,
@@ -107,7 +111,8 @@ pub enum BlockVictim {
     Random,
 }
 
-/// After so many writes to a region of the media it is moved elsewhere, and the DIMM's media does nothing else.
+/// After so many writes to a region of the media it is moved elsewhere, and the DIMM's media does
+/// nothing else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wear {

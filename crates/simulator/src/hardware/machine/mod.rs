@@ -1,4 +1,5 @@
-//! What a machine is made of: plain values that a file can hold. Times are in nanoseconds, rates in decimal GB/s.
+//! What a machine is made of: plain values that a file can hold. Times are in nanoseconds, rates in
+//! decimal GB/s.
 //!
 //! Nothing here has a default: who describes a machine says where each figure comes from.
 
@@ -53,9 +54,11 @@ pub struct Topology {
 pub struct Core {
     /// Entries of the store buffer. Siblings that both run divide it.
     pub store_buffer: u32,
-    /// Line fill buffers: each holds one miss, one flush or one write-combining buffer. Siblings share them.
+    /// Line fill buffers: each holds one miss, one flush or one write-combining buffer. Siblings
+    /// share them.
     pub fill_buffers: u32,
-    /// How many stores in the store buffer, from its head on, have their lines fetched while they wait.
+    /// How many stores in the store buffer, from its head on, have their lines fetched while they
+    /// wait.
     pub rfo_window: u32,
     /// How many operations the front end may be ahead of the oldest load whose data is missing.
     pub load_window: u32,
@@ -69,19 +72,21 @@ pub struct Core {
     pub locked_ns: f64,
     /// How many fences that still wait in the store buffer a read for ownership may pass.
     pub rfo_past_fences: u32,
-    /// How many flushes of dirty lines and whole non-temporal lines may be under way besides what fill buffers hold, at most 128;
-    /// absent where each takes a fill buffer. A `clflush` that is ordered always takes one.
+    /// How many flushes of dirty lines and whole non-temporal lines may be under way besides what
+    /// fill buffers hold, at most 128; absent where each takes a fill buffer. A `clflush` that is
+    /// ordered always takes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_buffers: Option<u32>,
     /// Time between two flushes of dirty lines that leave a core.
     pub flush_gap_ns: f64,
-    /// Time between two non-temporal lines that leave a core; absent where they follow each other at once.
+    /// Time between two non-temporal lines that leave a core; absent where they follow each other
+    /// at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nt_gap_ns: Option<f64>,
     /// Time between a flush that leaves a core and a store behind it.
     pub store_after_flush_ns: f64,
-    /// Whether `clflush` lets nothing younger out of the store buffer before it is complete, as on Intel (SDM volume
-    /// 2A, "CLFLUSH"). Where not, it is ordered like `clflushopt`.
+    /// Whether `clflush` lets nothing younger out of the store buffer before it is complete, as on
+    /// Intel (SDM volume 2A, "CLFLUSH"). Where not, it is ordered like `clflushopt`.
     pub clflush_ordered: bool,
     /// Where `clwb` leaves the line.
     pub clwb: AfterClwb,
@@ -101,8 +106,8 @@ pub struct Issue {
     pub flush_ns: f64,
     /// A fence.
     pub fence_ns: f64,
-    /// The share of computing time that takes the ports: 1 where two siblings that compute take twice as long, 0.5
-    /// where they do not disturb each other.
+    /// The share of computing time that takes the ports: 1 where two siblings that compute take
+    /// twice as long, 0.5 where they do not disturb each other.
     pub compute_share: f64,
 }
 
@@ -132,8 +137,8 @@ pub struct Cache {
     pub replacement: Replacement,
 }
 
-/// The streamer: it watches which lines of a page of 4 KiB the first level asks for, and runs ahead of whoever walks the
-/// page upwards.
+/// The streamer: it watches which lines of a page of 4 KiB the first level asks for, and runs ahead
+/// of whoever walks the page upwards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetcher {
@@ -169,8 +174,8 @@ pub enum Replacement {
     Lru,
     /// The one that a binary tree of bits points to, each bit away from what was used last.
     TreePlru,
-    /// By predicted time to the next use, with two bits a line and two ways of insertion that duel for the better one
-    /// (DRRIP: Jaleel et al., ISCA 2010).
+    /// By predicted time to the next use, with two bits a line and two ways of insertion that duel
+    /// for the better one (DRRIP: Jaleel et al., ISCA 2010).
     Drrip,
 }
 

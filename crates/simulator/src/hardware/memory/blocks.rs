@@ -1,7 +1,8 @@
 //! A DIMM's buffer of blocks of 256 B.
 //!
-//! A block's place follows from its number, so that no search goes through the whole buffer. The number is hashed: a
-//! range that is as large as the buffer and aligned fits exactly, and streams that start at like addresses do not meet.
+//! A block's place follows from its number, so that no search goes through the whole buffer. The
+//! number is hashed: a range that is as large as the buffer and aligned fits exactly, and streams
+//! that start at like addresses do not meet.
 
 /// A buffer whose blocks each carry a state.
 pub struct Blocks<S> {
@@ -36,21 +37,29 @@ impl<S: Copy + Default> Blocks<S> {
     #[inline]
     pub fn find(&mut self, block: u32) -> Option<&mut S> {
         let start = self.start(block);
-        let way = self.numbers[start..start + self.ways].iter().position(|number| *number == block)?;
+        let way =
+            self.numbers[start..start + self.ways].iter().position(|number| *number == block)?;
         Some(&mut self.states[start + way])
     }
 
     /// Takes a block out, if it is here; its state.
     pub fn remove(&mut self, block: u32) -> Option<S> {
         let start = self.start(block);
-        let way = self.numbers[start..start + self.ways].iter().position(|number| *number == block)?;
+        let way =
+            self.numbers[start..start + self.ways].iter().position(|number| *number == block)?;
         self.numbers[start + way] = EMPTY;
         Some(self.states[start + way])
     }
 
-    /// Puts a block in the place of an empty one, or of the one that `choose` names among the states; that one.
+    /// Puts a block in the place of an empty one, or of the one that `choose` names among the
+    /// states; that one.
     #[inline]
-    pub fn insert(&mut self, block: u32, state: S, choose: impl FnOnce(&[S]) -> usize) -> Option<(u32, S)> {
+    pub fn insert(
+        &mut self,
+        block: u32,
+        state: S,
+        choose: impl FnOnce(&[S]) -> usize,
+    ) -> Option<(u32, S)> {
         let places = {
             let start = self.start(block);
             start..start + self.ways

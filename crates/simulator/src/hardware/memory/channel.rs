@@ -1,10 +1,10 @@
-//! A channel: a bus that carries one line at a time, a write pending queue, and a device. DIMMs of two kinds on one channel are two
-//! of these with one bus.
+//! A channel: a bus that carries one line at a time, a write pending queue, and a device. DIMMs of
+//! two kinds on one channel are two of these with one bus.
 //!
-//! Reads are served when they arrive. Writes leave the queue when the bus has nothing else to do, and ahead of reads
-//! once the queue is nearly full; as nothing can change that afterwards, they are carried out late, when somebody
-//! next looks. Writes beyond the queue wait for acceptance and are woken one by one, so that nobody's place on the
-//! bus is taken before its time has come.
+//! Reads are served when they arrive. Writes leave the queue when the bus has nothing else to do,
+//! and ahead of reads once the queue is nearly full; as nothing can change that afterwards, they
+//! are carried out late, when somebody next looks. Writes beyond the queue wait for acceptance and
+//! are woken one by one, so that nobody's place on the bus is taken before its time has come.
 
 use super::dimm::Dimm;
 use crate::hardware::counters::ChannelCounters;
@@ -48,8 +48,9 @@ pub struct Channel {
     counters: ChannelCounters,
 }
 
-/// Requests on their way into a queue that is full: in order at each slice of the mesh, and slice by slice in turn. Lines
-/// are spread over slices by a hash, so that neighbours may pass each other.
+/// Requests on their way into a queue that is full: in order at each slice of the mesh, and slice
+/// by slice in turn. Lines are spread over slices by a hash, so that neighbours may pass each
+/// other.
 struct Waiting {
     slices: Vec<Ring<(u32, Request)>>,
     turn: usize,
@@ -183,7 +184,9 @@ impl Channel {
     /// Counts what has begun by a time.
     #[inline]
     pub fn keep_promises(&mut self, at: u64) {
-        while let Some((_, write)) = self.promised.front().copied().filter(|(start, _)| *start <= at) {
+        while let Some((_, write)) =
+            self.promised.front().copied().filter(|(start, _)| *start <= at)
+        {
             self.promised.pop_front();
             self.count(write);
         }
@@ -203,8 +206,10 @@ impl Channel {
     pub fn make_room(&mut self, bus: &mut Bus, at: u64) {
         if self.queue.len() >= self.high {
             for _ in 0..self.writes_per_read {
-                // Only writes that hold nothing up: those that the device takes as soon as the bus is free.
-                let Some(start) = self.next_write(*bus).filter(|start| *start <= self.start(*bus, at, true))
+                // Only writes that hold nothing up: those that the device takes as soon as the bus
+                // is free.
+                let Some(start) =
+                    self.next_write(*bus).filter(|start| *start <= self.start(*bus, at, true))
                 else {
                     break;
                 };
@@ -213,7 +218,8 @@ impl Channel {
         }
     }
 
-    /// A read arrives, once all writes before it were carried and room was made; when its data is there.
+    /// A read arrives, once all writes before it were carried and room was made; when its data is
+    /// there.
     #[inline(always)]
     pub fn read(&mut self, bus: &mut Bus, line: u32, at: u64) -> u64 {
         let start = self.start(*bus, at, false);

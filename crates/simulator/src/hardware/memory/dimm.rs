@@ -1,5 +1,5 @@
-//! An Optane DIMM: a write-combining buffer and a read buffer before media of 256 B blocks, address translations, and
-//! wear levelling.
+//! An Optane DIMM: a write-combining buffer and a read buffer before media of 256 B blocks, address
+//! translations, and wear levelling.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -189,7 +189,8 @@ impl Dimm {
         self.blocks_read += 1;
         let ready = start + self.media_latency + if missed { self.translation_miss } else { 0 };
         self.age += 1;
-        self.reads.insert(block, Read { ready, age: self.age }, |states| oldest(states, |read| read.age));
+        self.reads
+            .insert(block, Read { ready, age: self.age }, |states| oldest(states, |read| read.age));
         ready
     }
 
@@ -206,7 +207,8 @@ impl Dimm {
 }
 
 impl Regions {
-    // Counts a write; whether the region is moved for it. Nobody knows how often a region was written before a run.
+    // Counts a write; whether the region is moved for it. Nobody knows how often a region was
+    // written before a run.
     fn written(&mut self, block: u32, lot: &mut Xoshiro256PlusPlus) -> bool {
         let region = block >> self.shift;
         let place = &mut self.counts[(region % REGIONS) as usize];
@@ -225,9 +227,12 @@ impl Regions {
 // Of whole blocks one, or of all, if none is whole.
 fn choose(states: &[Combined], victim: BlockVictim, lot: &mut Xoshiro256PlusPlus) -> usize {
     let whole = states.iter().filter(|state| state.lines == WHOLE).count();
-    let mut among = states.iter().enumerate().filter(|(_, state)| whole == 0 || state.lines == WHOLE);
+    let mut among =
+        states.iter().enumerate().filter(|(_, state)| whole == 0 || state.lines == WHOLE);
     match victim {
-        BlockVictim::Oldest => among.min_by_key(|(_, state)| state.age).map_or(0, |(place, _)| place),
+        BlockVictim::Oldest => {
+            among.min_by_key(|(_, state)| state.age).map_or(0, |(place, _)| place)
+        }
         BlockVictim::Random => {
             let count = if whole == 0 { states.len() } else { whole };
             among.nth(below(lot, count as u32) as usize).map_or(0, |(place, _)| place)

@@ -28,8 +28,8 @@ pub struct Memory {
 struct Interleaving {
     first: u32,
     channels: u32,
-    /// What 2^63 divided by these is, rounded up: to divide a number of 31 bits without dividing (Granlund and
-    /// Montgomery, 1994).
+    /// What 2^63 divided by these is, rounded up: to divide a number of 31 bits without dividing
+    /// (Granlund and Montgomery, 1994).
     reciprocal: u64,
     /// Lines on one channel before the next, as a power of two.
     shift: u32,
@@ -69,7 +69,9 @@ impl Memory {
             }
         }
         let others = |channel: usize| {
-            let same = |other: &u32| *other as usize != channel && bus_of[*other as usize] == bus_of[channel];
+            let same = |other: &u32| {
+                *other as usize != channel && bus_of[*other as usize] == bus_of[channel]
+            };
             (0..bus_of.len() as u32).filter(same).collect()
         };
         let mates = (0..channels.len()).map(others).collect();
@@ -96,7 +98,8 @@ impl Memory {
         (channel, self.channels[channel].read(bus, local, at))
     }
 
-    /// A write of a line arrives at its channel; whether the write pending queue accepts it at once.
+    /// A write of a line arrives at its channel; whether the write pending queue accepts it at
+    /// once.
     #[inline]
     pub fn write(&mut self, node: usize, at: u64, write: Request) -> (usize, bool) {
         let (channel, local) = self.nodes[node].place(write.line);
@@ -137,7 +140,8 @@ impl Memory {
         self.channels[channel].is_settled()
     }
 
-    /// When a channel with writes that wait for acceptance can next make room, unless that was asked before.
+    /// When a channel with writes that wait for acceptance can next make room, unless that was
+    /// asked before.
     #[inline]
     pub fn alarm(&mut self, channel: usize, now: u64) -> Option<u64> {
         self.channels[channel].alarm(self.buses[self.bus_of[channel] as usize], now)

@@ -52,8 +52,8 @@ impl Run {
         run
     }
 
-    /// Lets time pass until a moment. Whatever the calls, the same happens: a core may be ahead of the moment by less
-    /// than the time from a core to memory.
+    /// Lets time pass until a moment. Whatever the calls, the same happens: a core may be ahead of
+    /// the moment by less than the time from a core to memory.
     pub fn until(&mut self, moment: Ps) {
         while let Some((at, event)) = self.outside.log.wheel.pop_before(moment.0) {
             match event {
@@ -160,7 +160,11 @@ impl Run {
             self.accept(accepted.write, node, accepted.at.max(at));
         }
         if let Some(alarm) = self.memory.alarm(channel, at) {
-            self.outside.log.wheel.push(alarm, AFTER_CORES + channel as u32, Event::Channel(channel as u16));
+            self.outside.log.wheel.push(
+                alarm,
+                AFTER_CORES + channel as u32,
+                Event::Channel(channel as u16),
+            );
         }
     }
 
@@ -187,7 +191,8 @@ impl Run {
         self.cores[core].threads[place].ended
     }
 
-    /// Takes no more operations from a thread's program until it is resumed. What it has begun goes on.
+    /// Takes no more operations from a thread's program until it is resumed. What it has begun goes
+    /// on.
     pub fn pause(&mut self, thread: Thread) {
         let (core, place) = self.threads[thread.0];
         self.cores[core].threads[place].paused = true;
@@ -202,8 +207,9 @@ impl Run {
         self.schedule(core);
     }
 
-    /// From now on a class fills these ways of the last-level cache only, and the second level of a core in it passes
-    /// on a request no sooner than so long after the one before. Nothing is evicted for it.
+    /// From now on a class fills these ways of the last-level cache only, and the second level of a
+    /// core in it passes on a request no sooner than so long after the one before. Nothing is
+    /// evicted for it.
     ///
     /// # Errors
     /// No such class, or a mask without a way.
@@ -214,7 +220,8 @@ impl Run {
         Ok(())
     }
 
-    /// From now on a class fills these ways of its cores' second levels only. Nothing is evicted for it.
+    /// From now on a class fills these ways of its cores' second levels only. Nothing is evicted
+    /// for it.
     ///
     /// # Errors
     /// No such class, or a mask without a way.
@@ -224,8 +231,8 @@ impl Run {
         Ok(())
     }
 
-    /// From now on each last-level cache passes on reads of a class to memory no sooner than so long after the one
-    /// before. 0 takes the limit away.
+    /// From now on each last-level cache passes on reads of a class to memory no sooner than so
+    /// long after the one before. 0 takes the limit away.
     ///
     /// # Errors
     /// No such class.
@@ -235,7 +242,8 @@ impl Run {
         Ok(())
     }
 
-    /// From now on a thread is of another class. What it has filled stays counted for the one that it was of.
+    /// From now on a thread is of another class. What it has filled stays counted for the one that
+    /// it was of.
     ///
     /// # Errors
     /// No such class.
@@ -246,8 +254,9 @@ impl Run {
         Ok(())
     }
 
-    /// Empties the ways that a class may fill of the last-level cache below a thread and reads a region into them, in no time:
-    /// what pseudo-locking does before it takes the ways from everybody. Wherever else the region's lines are, they go.
+    /// Empties the ways that a class may fill of the last-level cache below a thread and reads a
+    /// region into them, in no time: what pseudo-locking does before it takes the ways from
+    /// everybody. Wherever else the region's lines are, they go.
     ///
     /// # Errors
     /// No such class.
@@ -268,7 +277,8 @@ impl Run {
         llc.occupancy.get(class).copied().unwrap_or_default()
     }
 
-    /// Lines that made room for others in the last-level cache below a thread, since the start of the run.
+    /// Lines that made room for others in the last-level cache below a thread, since the start of
+    /// the run.
     pub fn replaced(&self, thread: Thread) -> u64 {
         let (core, _) = self.threads[thread.0];
         self.outside.llcs[self.outside.cores[core].place.llc].replaced
@@ -277,7 +287,8 @@ impl Run {
     /// Lines of the second level of a thread's core that a class filled: all are looked through.
     pub fn second_occupancy(&self, thread: Thread, class: usize) -> u64 {
         let (core, _) = self.threads[thread.0];
-        self.outside.cores[core].l2.owners().filter(|owner| usize::from(*owner) == class).count() as u64
+        self.outside.cores[core].l2.owners().filter(|owner| usize::from(*owner) == class).count()
+            as u64
     }
 
     /// What the core of a thread counted. Siblings share it.
@@ -309,7 +320,8 @@ impl Run {
 
     /// The lines that caches have newer content of than memory was sent.
     pub fn dirty_lines(&self) -> BTreeSet<Line> {
-        let private = self.outside.cores.iter().flat_map(|core| core.l1.lines().chain(core.l2.lines()));
+        let private =
+            self.outside.cores.iter().flat_map(|core| core.l1.lines().chain(core.l2.lines()));
         let shared = self.outside.llcs.iter().flat_map(|llc| llc.cache.lines());
         private.chain(shared).filter(|line| line.dirty).map(|line| Line(line.line)).collect()
     }

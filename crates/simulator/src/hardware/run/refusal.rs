@@ -37,7 +37,8 @@ pub enum SetupError {
     },
     /// More memory than can be numbered.
     #[error(
-        "{bytes} bytes do not fit: a run has at most {most} in all, and at least one line in each region"
+        "{bytes} bytes do not fit: a run has at most {most} in all, and at least one line in each \
+         region"
     )]
     NoRoom {
         /// What was asked for.
@@ -47,7 +48,8 @@ pub enum SetupError {
     },
     /// There is no such hardware thread.
     #[error(
-        "there is no thread {sibling} of core {core}: the machine has {cores} cores of {threads} threads"
+        "there is no thread {sibling} of core {core}: the machine has {cores} cores of {threads} \
+         threads"
     )]
     NoThread {
         /// What was asked for.
@@ -87,7 +89,12 @@ pub enum SetupError {
 }
 
 /// The gap in picoseconds of a gap in nanoseconds, and the ways that a mask has.
-pub(super) fn class(class: usize, mask: u32, ways: u32, gap_ns: f64) -> Result<(u32, u64), SetupError> {
+pub(super) fn class(
+    class: usize,
+    mask: u32,
+    ways: u32,
+    gap_ns: f64,
+) -> Result<(u32, u64), SetupError> {
     if class >= CLASSES {
         return Err(SetupError::NoClass { class });
     }

@@ -1,12 +1,19 @@
-//! A machine whose figures are round, so that a test can say what must come out. It is none that anybody has.
+//! A machine whose figures are round, so that a test can say what must come out. It is none that
+//! anybody has.
 
 use ringfence_simulator::hardware::machine::*;
 use ringfence_simulator::hardware::{HardwareThread, Op, Program, Ps};
 
-/// Two cores of two threads, caches of 4 KiB, 16 KiB and 64 KiB, one node of DRAM and one of Optane.
+/// Two cores of two threads, caches of 4 KiB, 16 KiB and 64 KiB, one node of DRAM and one of
+/// Optane.
 pub fn machine() -> Machine {
     Machine {
-        topology: Topology { sockets: 2, llcs_per_socket: 1, cores_per_llc: 4, threads_per_core: 2 },
+        topology: Topology {
+            sockets: 2,
+            llcs_per_socket: 1,
+            cores_per_llc: 4,
+            threads_per_core: 2,
+        },
         core: Core {
             store_buffer: 56,
             fill_buffers: 12,

@@ -5,8 +5,8 @@ use ringfence_experiment::task::Attached;
 use ringfence_limits::adopted;
 use ringfence_limits::limit::Limit;
 
-/// What keeps a limit, in words, and the commands that do so; for a systemd unit by its properties, such as `CPUQuota=25%`,
-/// if it has some for it.
+/// What keeps a limit, in words, and the commands that do so; for a systemd unit by its properties,
+/// such as `CPUQuota=25%`, if it has some for it.
 ///
 /// # Errors
 /// Why it cannot be limited, to follow "because".
@@ -24,8 +24,10 @@ pub fn kept(
             vec![command],
         ));
     }
-    let commands =
-        settings.iter().map(|setting| shell::write(&setting.line(&setting.value), &setting.file)).collect();
+    let commands = settings
+        .iter()
+        .map(|setting| shell::write(&setting.line(&setting.value), &setting.file))
+        .collect();
     let values: Vec<String> = settings
         .iter()
         .map(|setting| format!("'{}' to {}", setting.line(&setting.value), setting.file.display()))

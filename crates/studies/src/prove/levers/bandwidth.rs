@@ -21,9 +21,11 @@ impl Lever for Bandwidth {
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
         let shared = context.resctrl.as_ref().map_err(Clone::clone)?;
         let candidates = limits(context, shared)?.into_iter().map(|limit| {
-            let mut arm = Arm::new(&format!("mba {}", limit.words), &[VICTIM, AGGRESSOR], Some(ALONE));
+            let mut arm =
+                Arm::new(&format!("mba {}", limit.words), &[VICTIM, AGGRESSOR], Some(ALONE));
             arm.resctrl.insert(AGGRESSOR.into(), limit.schemata.clone());
-            let commands = ways::keep(context, shared, &[(AGGRESSOR, &limit.schemata)], &Default::default());
+            let commands =
+                ways::keep(context, shared, &[(AGGRESSOR, &limit.schemata)], &Default::default());
             ways::candidate(self.name(), arm, commands, Some(limit.caveat))
         });
         Ok(candidates.collect())
@@ -57,12 +59,14 @@ pub fn limits(context: &LeverContext, shared: &Shared) -> Result<Vec<Limit>, Str
     let smt = context.placement == PlacementKind::Smt;
     if smt && info.throttle == ThrottleMode::Max {
         return Err(
-            "this processor throttles both SMT siblings of a core, the victim with the aggressor".into()
+            "this processor throttles both SMT siblings of a core, the victim with the aggressor"
+                .into(),
         );
     }
     let caveat = match (smt, info.throttle) {
         (true, ThrottleMode::Unknown) => {
-            "the kernel does not say whether the victim on the same core is throttled too; what is limited is \
+            "the kernel does not say whether the victim on the same core is throttled too; what is \
+             limited is \
              traffic between L2 and L3"
         }
         _ => "what is limited is traffic between L2 and L3, not that of memory alone",
@@ -89,7 +93,8 @@ fn amounts(info: &BandwidthInfo, bytes_per_s: Option<f64>) -> Result<Vec<u64>, S
         (Unit::EighthsOfGigabyte, Some(rate)) => rate * 8.0 / f64::from(1 << 30),
         (_, None) => {
             return Err(
-                "bandwidth is shared out in bytes a second here, and the aggressor's is not known".into()
+                "bandwidth is shared out in bytes a second here, and the aggressor's is not known"
+                    .into(),
             );
         }
     };
@@ -124,13 +129,26 @@ mod tests {
         assert_eq!(amounts(&info(10, 30, Unit::Percent), None).unwrap(), [70, 40, 10]);
         assert_eq!(amounts(&info(20, 20, Unit::Percent), None).unwrap(), [60, 20]);
         let gib = f64::from(1 << 30);
-        assert_eq!(amounts(&info(1, 1, Unit::EighthsOfGigabyte), Some(4.0 * gib)).unwrap(), [16, 6, 3]);
-        assert_eq!(amounts(&info(1, 1, Unit::MegabytesPerSecond), Some(gib)).unwrap(), [512, 205, 102]);
+        assert_eq!(
+            amounts(&info(1, 1, Unit::EighthsOfGigabyte), Some(4.0 * gib)).unwrap(),
+            [16, 6, 3]
+        );
+        assert_eq!(
+            amounts(&info(1, 1, Unit::MegabytesPerSecond), Some(gib)).unwrap(),
+            [512, 205, 102]
+        );
         // The files of info/ go on about percentages where amounts are MB/s.
-        assert_eq!(amounts(&info(10, 10, Unit::MegabytesPerSecond), Some(gib)).unwrap(), [512, 205, 102]);
-        assert!(amounts(&info(1, 1, Unit::EighthsOfGigabyte), None).unwrap_err().contains("not known"));
+        assert_eq!(
+            amounts(&info(10, 10, Unit::MegabytesPerSecond), Some(gib)).unwrap(),
+            [512, 205, 102]
+        );
         assert!(
-            amounts(&info(1, 1, Unit::EighthsOfGigabyte), Some(1.0)).unwrap_err().contains("least bandwidth")
+            amounts(&info(1, 1, Unit::EighthsOfGigabyte), None).unwrap_err().contains("not known")
+        );
+        assert!(
+            amounts(&info(1, 1, Unit::EighthsOfGigabyte), Some(1.0))
+                .unwrap_err()
+                .contains("least bandwidth")
         );
     }
 }

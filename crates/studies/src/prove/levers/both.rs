@@ -15,7 +15,8 @@ impl Lever for Both {
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
         let shared = context.resctrl.as_ref().map_err(Clone::clone)?;
-        let (partitions, limits) = (ways::partitions(context, shared)?, bandwidth::limits(context, shared)?);
+        let (partitions, limits) =
+            (ways::partitions(context, shared)?, bandwidth::limits(context, shared)?);
         if shared.free_groups() < 2 {
             return Err("two of resctrl's groups are needed and one is free".into());
         }

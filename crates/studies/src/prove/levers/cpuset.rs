@@ -22,7 +22,9 @@ impl Lever for Cpuset {
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
         let Task::Attached(aggressor) = context.aggressor else {
-            return Err("the aggressor is started where it is wanted: see the lever placement".into());
+            return Err(
+                "the aggressor is started where it is wanted: see the lever placement".into()
+            );
         };
         let has = attached::found(aggressor)?.cpus;
         let victims = cpus_of_victim(context)?;
@@ -36,7 +38,8 @@ fn cpus_of_victim(context: &LeverContext) -> Result<CpuSet, String> {
     match context.baseline.variants[metric].first().map(|variant| &variant.task) {
         Some(Task::Probe(probe)) => {
             let service = probe.service().ok_or(
-                "where the service runs is not known: name it by --victim-pid, --victim-cgroup, --victim-unit or \
+                "where the service runs is not known: name it by --victim-pid, --victim-cgroup, \
+                 --victim-unit or \
                  --victim-container",
             )?;
             Ok(attached::found(&service)?.cpus)
@@ -45,8 +48,9 @@ fn cpus_of_victim(context: &LeverContext) -> Result<CpuSet, String> {
     }
 }
 
-// What is left of an aggressor's CPUs without the victim's, then without their SMT siblings, then without those below the
-// victim's last-level caches, each once; and half of them where the victim may run on all.
+// What is left of an aggressor's CPUs without the victim's, then without their SMT siblings, then
+// without those below the victim's last-level caches, each once; and half of them where the victim
+// may run on all.
 fn narrowed(
     topology: &Topology,
     has: &CpuSet,
@@ -72,16 +76,23 @@ fn narrowed(
     }
     let half: CpuSet = has.iter().rev().take(has.len() / 2).collect();
     if half.is_empty() {
-        return Err(format!("no CPU is left for it: it may run on {has} alone, and so may the victim"));
+        return Err(format!(
+            "no CPU is left for it: it may run on {has} alone, and so may the victim"
+        ));
     }
     let free = has.difference(&half);
     let caveat = format!(
-        "the victim may run on all of the aggressor's CPUs, so that none is away from it: {free} are free of the aggressor"
+        "the victim may run on all of the aggressor's CPUs, so that none is away from it: {free} \
+         are free of the aggressor"
     );
     Ok(vec![(half, Some(caveat))])
 }
 
-fn candidate(aggressor: &Attached, cpus: &CpuSet, caveat: Option<String>) -> Result<Candidate, String> {
+fn candidate(
+    aggressor: &Attached,
+    cpus: &CpuSet,
+    caveat: Option<String>,
+) -> Result<Candidate, String> {
     let limit = Limit::Cpus(cpus.clone());
     // systemd sets those of version 2 alone (systemd.resource-control(5)).
     let (_, version) = isolation::own_group(aggressor, &limit)?;
@@ -118,7 +129,10 @@ mod tests {
         let topology = Topology::read(&fixtures::xeon_2s64t().root()).unwrap();
         let cpus = |text: &str| text.parse::<CpuSet>().unwrap();
         let narrowed = narrowed(&topology, &cpus(has), &cpus(victims))?;
-        Ok(narrowed.into_iter().map(|(cpus, caveat)| (cpus.to_string(), caveat.is_some())).collect())
+        Ok(narrowed
+            .into_iter()
+            .map(|(cpus, caveat)| (cpus.to_string(), caveat.is_some()))
+            .collect())
     }
 
     #[test]

@@ -2,15 +2,17 @@
 
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Sync, Task};
 
-/// Why what a task does to a disk is done by others, such that nothing that is set for the task holds for it; `None`
-/// where it does some of it itself, and for programs, which may.
+/// Why what a task does to a disk is done by others, such that nothing that is set for the task
+/// holds for it; `None` where it does some of it itself, and for programs, which may.
 pub fn of_others(task: &Task) -> Option<String> {
-    const LATER: &str =
-        "what it writes stays in the page cache, and the kernel's own threads write it to the disk later";
+    const LATER: &str = "what it writes stays in the page cache, and the kernel's own threads \
+                         write it to the disk later";
     let why = match task {
         Task::Dirty(dirty) if dirty.io == DirtyIo::Buffered => LATER,
         Task::Commit(Commit { sync: Sync::None, io: Io::Buffered, .. }) => LATER,
-        Task::Churn(_) => "the file system's own threads write what making and removing files changes",
+        Task::Churn(_) => {
+            "the file system's own threads write what making and removing files changes"
+        }
         Task::Scan(_) | Task::Dirty(_) | Task::Commit(_) | Task::Command(_) => return None,
         Task::Attached(_) => "the aggressor runs already, and what it writes where is not known",
         _ => "the aggressor uses no disk",
@@ -18,9 +20,10 @@ pub fn of_others(task: &Task) -> Option<String> {
     Some(why.into())
 }
 
-/// Why version 2 of control groups holds nothing of a task's against the group that it is moved into, if so: it charges what is
-/// written back to the group in which its page was first cached (kernel documentation, admin-guide/cgroup-v2, "Memory
-/// Ownership" and "Writeback"), and a built-in task's file is cached before its arm begins.
+/// Why version 2 of control groups holds nothing of a task's against the group that it is moved
+/// into, if so: it charges what is written back to the group in which its page was first cached
+/// (kernel documentation, admin-guide/cgroup-v2, "Memory Ownership" and "Writeback"), and a
+/// built-in task's file is cached before its arm begins.
 pub fn charged_elsewhere(task: &Task) -> Option<String> {
     let own = match task {
         Task::Dirty(dirty) => dirty.io == DirtyIo::Direct,
@@ -28,7 +31,8 @@ pub fn charged_elsewhere(task: &Task) -> Option<String> {
         _ => true,
     };
     (!own).then(|| {
-        "version 2 of control groups charges a page to the group that it was first cached in, and the aggressor's file is \
+        "version 2 of control groups charges a page to the group that it was first cached in, and \
+         the aggressor's file is \
          cached before it is moved into one: started there as a program, it can be limited"
             .into()
     })

@@ -22,7 +22,9 @@ impl Lever for Duty {
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
         let Task::Attached(aggressor) = context.aggressor else {
-            return Err("the aggressor does not run already: a quota takes time from it as well".into());
+            return Err(
+                "the aggressor does not run already: a quota takes time from it as well".into()
+            );
         };
         let freezing = context.baseline.experiment.measure.freezing.unwrap_or_default();
         let shares = shares(&freezing)?;
@@ -40,7 +42,8 @@ fn shares(freezing: &Freezing) -> Result<Vec<Share>, String> {
     match shares.is_empty() {
         false => Ok(shares),
         true => Err(format!(
-            "it may be paused for {} of its time, and less than {} is too little to share out in slices (--frozen-share)",
+            "it may be paused for {} of its time, and less than {} is too little to share out in \
+             slices (--frozen-share)",
             freezing.share,
             Share(Freezing::LEAST_SLICED)
         )),
@@ -56,11 +59,16 @@ fn candidate(share: Share) -> Candidate {
         lever: "duty".into(),
         arm,
         role: None,
-        keep: "nothing of the kernel pauses a program so: Ringfence does while it measures; a quota of CPU time is what comes \
+        keep: "nothing of the kernel pauses a program so: Ringfence does while it measures; a \
+               quota of CPU time is what comes \
                nearest"
             .into(),
         commands: Vec::new(),
-        caveat: Some("between pauses the victim is as slow as before; --frozen-share allows longer ones".into()),
+        caveat: Some(
+            "between pauses the victim is as slow as before; --frozen-share allows longer \
+                      ones"
+                .into(),
+        ),
         price_in_cpu_time: true,
     }
 }

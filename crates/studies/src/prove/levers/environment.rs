@@ -33,7 +33,9 @@ impl Lever for Environment {
             .map(|(key, value)| self.candidate(command, key, value))
             .collect();
         match library {
-            Err(why) if candidates.is_empty() => Err(format!("{why}; --try-env KEY=VALUE tries others")),
+            Err(why) if candidates.is_empty() => {
+                Err(format!("{why}; --try-env KEY=VALUE tries others"))
+            }
             _ => Ok(candidates),
         }
     }
@@ -41,14 +43,18 @@ impl Lever for Environment {
 
 impl Environment {
     fn candidate(&self, command: &Command, key: &str, value: &str) -> Candidate {
-        let mut env: Table =
-            command.env.iter().map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect();
+        let mut env: Table = command
+            .env
+            .iter()
+            .map(|(key, value)| (key.clone(), Value::String(value.clone())))
+            .collect();
         env.insert(key.into(), Value::String(value.into()));
         let set = Table::from_iter([("env".to_string(), Value::Table(env))]);
         let mut with = command.clone();
         with.env.insert(key.into(), value.into());
         let keep = "start the aggressor with it in its environment".into();
-        Candidate::set(self, format!("{key}={value}"), set, keep).by(vec![started(&[], &Task::Command(with))])
+        Candidate::set(self, format!("{key}={value}"), set, keep)
+            .by(vec![started(&[], &Task::Command(with))])
     }
 }
 
@@ -57,8 +63,8 @@ fn pmdk_library(command: &Command) -> Result<String, String> {
     let argv = command.argv().unwrap_or_default();
     let program = argv.first().map(String::as_str).unwrap_or_default();
     let path = find(program).ok_or_else(|| format!("'{program}' is not found"))?;
-    let data =
-        std::fs::read(&path).map_err(|error| format!("{} cannot be read ({error})", path.display()))?;
+    let data = std::fs::read(&path)
+        .map_err(|error| format!("{} cannot be read ({error})", path.display()))?;
     let libraries = needed(&data).ok_or_else(|| format!("'{program}' is not an ELF program"))?;
     let pmdk = libraries.into_iter().find(|name| name.starts_with("libpmem"));
     pmdk.ok_or_else(|| format!("'{program}' is not linked with PMDK"))
@@ -77,7 +83,8 @@ fn needed(data: &[u8]) -> Option<Vec<String>> {
     let header = elf::FileHeader64::<Endianness>::parse(data).ok()?;
     let endian = header.endian().ok()?;
     let segments = header.program_headers(endian, data).ok()?;
-    let Some(entries) = segments.iter().find_map(|segment| segment.dynamic(endian, data).ok().flatten())
+    let Some(entries) =
+        segments.iter().find_map(|segment| segment.dynamic(endian, data).ok().flatten())
     else {
         return Some(Vec::new());
     };
@@ -86,8 +93,9 @@ fn needed(data: &[u8]) -> Option<Vec<String>> {
         Some(entry.d_val(endian))
     };
     let (start, size): (u64, u64) = (value(elf::DT_STRTAB)?, value(elf::DT_STRSZ)?);
-    let strings =
-        segments.iter().find_map(|segment| segment.data_range(endian, data, start, size).ok().flatten())?;
+    let strings = segments
+        .iter()
+        .find_map(|segment| segment.data_range(endian, data, start, size).ok().flatten())?;
     let name = |entry: &elf::Dyn64<Endianness>| {
         let from = strings.get(usize::try_from(entry.d_val(endian)).ok()?..)?;
         let end = from.iter().position(|byte| *byte == 0)?;
@@ -104,14 +112,22 @@ mod tests {
     #[test]
     fn the_libraries_of_this_very_program_are_found() {
         let own = std::fs::read("/proc/self/exe").unwrap();
-        assert!(needed(&own).unwrap().iter().any(|name| name.starts_with("libc.so")), "{:?}", needed(&own));
+        assert!(
+            needed(&own).unwrap().iter().any(|name| name.starts_with("libc.so")),
+            "{:?}",
+            needed(&own)
+        );
         assert_eq!(needed(b"#!/bin/sh\n"), None);
         assert_eq!(needed(&own[..100]), None);
     }
 
     #[test]
     fn without_pmdk_the_reason_is_told() {
-        assert!(pmdk_library(&Command::new("sh -c true")).unwrap_err().contains("not linked with PMDK"));
-        assert!(pmdk_library(&Command::new("no-such-program-here")).unwrap_err().contains("not found"));
+        assert!(
+            pmdk_library(&Command::new("sh -c true")).unwrap_err().contains("not linked with PMDK")
+        );
+        assert!(
+            pmdk_library(&Command::new("no-such-program-here")).unwrap_err().contains("not found")
+        );
     }
 }

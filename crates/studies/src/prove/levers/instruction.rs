@@ -19,13 +19,16 @@ impl Lever for GentlerInstruction {
         match write.instruction {
             Instruction::Flush(_) | Instruction::Nt => {}
             Instruction::None => {
-                return Err("no flush instruction stands for plain stores, which flush nothing".into());
+                return Err(
+                    "no flush instruction stands for plain stores, which flush nothing".into()
+                );
             }
             Instruction::Msync => {
                 return Err("no flush instruction stands for msync, which is the kernel's".into());
             }
         }
-        let all = [Instruction::Nt].into_iter().chain(Flush::GENTLEST_FIRST.map(Instruction::Flush));
+        let all =
+            [Instruction::Nt].into_iter().chain(Flush::GENTLEST_FIRST.map(Instruction::Flush));
         let here = |instruction: &Instruction| {
             let other = Write { instruction: *instruction, ..write.clone() };
             *instruction != write.instruction && other.missing(context.features).is_none()
@@ -35,7 +38,11 @@ impl Lever for GentlerInstruction {
             let set = Table::from_iter([("instruction".to_string(), Value::String(name.into()))]);
             let mut task = context.table.clone();
             task.extend(set.clone());
-            let keep = format!("in the writer: {}; here: {}", how(instruction.flush()), text::print(&task));
+            let keep = format!(
+                "in the writer: {}; here: {}",
+                how(instruction.flush()),
+                text::print(&task)
+            );
             Candidate::set(self, format!("instruction {name}"), set, keep)
         };
         Ok(all.filter(here).map(candidate).collect())

@@ -73,14 +73,18 @@ fn arm(rate: Rate) -> Arm {
 
 fn caveat(version: Version, unseen: &str) -> String {
     let whose = match version {
-        Version::One => "what the kernel's threads write back, as of plain buffered writes, is not limited",
+        Version::One => {
+            "what the kernel's threads write back, as of plain buffered writes, is not limited"
+        }
         Version::Two => {
-            "what is written back from the page cache is limited only where io and memory are both handed down to the \
+            "what is written back from the page cache is limited only where io and memory are both \
+             handed down to the \
              group, on ext4, btrfs, xfs or f2fs, and was first cached in the group"
         }
     };
     format!(
-        "it holds for what the aggressor gives to the disk itself, by O_DIRECT or a sync: {whose}; what waits for its turn \
+        "it holds for what the aggressor gives to the disk itself, by O_DIRECT or a sync: {whose}; \
+         what waits for its turn \
          is still to be written when the aggressor stops{unseen}"
     )
 }
@@ -89,7 +93,10 @@ fn caveat(version: Version, unseen: &str) -> String {
 fn rates(full: Option<f64>) -> Result<Vec<Rate>, String> {
     let full = full.ok_or("what the aggressor writes a second is not known")?;
     if full < LEAST {
-        return Err(format!("the aggressor gives a disk {} a second at most", Bytes(full.max(0.0) as u64)));
+        return Err(format!(
+            "the aggressor gives a disk {} a second at most",
+            Bytes(full.max(0.0) as u64)
+        ));
     }
     let mut rates: Vec<Rate> = SHARES.into_iter().map(|share| pace::round(full * share)).collect();
     rates.dedup();
@@ -104,12 +111,14 @@ fn cannot_be_limited(task: &Task) -> Option<String> {
     }
 }
 
-// Who starts writing and waits for nothing: the limit holds at the disk, and what is ahead of it stays in memory.
+// Who starts writing and waits for nothing: the limit holds at the disk, and what is ahead of it
+// stays in memory.
 fn is_not_held_up(task: &Task) -> bool {
     match task {
         Task::Dirty(dirty) => matches!(dirty.io, DirtyIo::Write | DirtyIo::Dontcache),
         Task::Commit(commit) => {
-            commit.sync == Sync::RangeWrite || commit.sync == Sync::None && commit.io == Io::Dontcache
+            commit.sync == Sync::RangeWrite
+                || commit.sync == Sync::None && commit.io == Io::Dontcache
         }
         _ => false,
     }
@@ -121,7 +130,8 @@ fn candidate(rate: Rate, here: &Here, aggressor: &Task) -> Candidate {
     let (keep, commands) = match here.version {
         Version::Two => (
             format!(
-                "start the aggressor with that limit on {of}; without systemd, wbps= in io.max of its cgroup is the same"
+                "start the aggressor with that limit on {of}; without systemd, wbps= in io.max of \
+                 its cgroup is the same"
             ),
             vec![by_systemd(rate, here, aggressor)],
         ),
@@ -132,7 +142,8 @@ fn candidate(rate: Rate, here: &Here, aggressor: &Task) -> Candidate {
     };
     let unseen = match is_not_held_up(aggressor) {
         true => {
-            "; this aggressor does not wait for it, so that its price does not show until memory is full of what is ahead"
+            "; this aggressor does not wait for it, so that its price does not show until memory \
+             is full of what is ahead"
         }
         false => "",
     };
@@ -149,7 +160,10 @@ fn candidate(rate: Rate, here: &Here, aggressor: &Task) -> Candidate {
 
 // systemd.resource-control(5): a device and bytes a second, one for each.
 fn properties(disks: &[disk::Disk], rate: Rate) -> Vec<String> {
-    disks.iter().map(|disk| format!("IOWriteBandwidthMax=/dev/{} {}", disk.name, rate.0.0)).collect()
+    disks
+        .iter()
+        .map(|disk| format!("IOWriteBandwidthMax=/dev/{} {}", disk.name, rate.0.0))
+        .collect()
 }
 
 fn by_systemd(rate: Rate, here: &Here, aggressor: &Task) -> String {
@@ -162,7 +176,8 @@ fn by_systemd(rate: Rate, here: &Here, aggressor: &Task) -> String {
 fn by_hand(rate: Rate, here: &Here, aggressor: &Task) -> Vec<String> {
     let group = here.parent.join("slow-writer");
     let file = group.join(WRITE_BPS);
-    let limits = here.disks.iter().map(|disk| shell::write(&format!("{} {}", disk.number, rate.0.0), &file));
+    let limits =
+        here.disks.iter().map(|disk| shell::write(&format!("{} {}", disk.number, rate.0.0), &file));
     let made = std::iter::once(format!("mkdir -p {}", shell::quote(&group.display().to_string())));
     let procs = group.join("cgroup.procs");
     let started = started_in_group(&procs.display().to_string(), aggressor);
@@ -184,7 +199,11 @@ mod tests {
             number: number.into(),
             scheduler: None,
         };
-        Here { disks: vec![disk("sda", "8:0"), disk("sdb", "8:16")], version, parent: "/cg/blkio".into() }
+        Here {
+            disks: vec![disk("sda", "8:0"), disk("sdb", "8:16")],
+            version,
+            parent: "/cg/blkio".into(),
+        }
     }
 
     #[test]
@@ -236,10 +255,9 @@ mod tests {
         let two = candidate(rate, &here(Version::Two), &program);
         assert_eq!(
             two.commands,
-            [
-                "systemd-run --scope -p 'IOWriteBandwidthMax=/dev/sda 5242880' -p 'IOWriteBandwidthMax=/dev/sdb 5242880' \
-              dd 'of=a b'"
-            ]
+            ["systemd-run --scope -p 'IOWriteBandwidthMax=/dev/sda 5242880' -p \
+                 'IOWriteBandwidthMax=/dev/sdb 5242880' \
+              dd 'of=a b'"]
         );
         let one = candidate(rate, &here(Version::One), &program);
         assert_eq!(
@@ -250,7 +268,9 @@ mod tests {
                 "echo '8:16 5242880' > /cg/blkio/slow-writer/blkio.throttle.write_bps_device",
             ]
         );
-        assert!(one.commands[3].contains("cgroup.procs") && one.commands[3].ends_with("sh dd 'of=a b'"));
+        assert!(
+            one.commands[3].contains("cgroup.procs") && one.commands[3].ends_with("sh dd 'of=a b'")
+        );
         assert_eq!(one.arm.name, "write limit 5MiB/s");
         let caveat = one.caveat.unwrap();
         assert!(caveat.contains("plain buffered writes, is not limited"), "{caveat}");
@@ -263,7 +283,9 @@ mod tests {
             let rate: Rate = "5MiB/s".parse().unwrap();
             candidate(rate, &here(Version::One), &task(table)).caveat.unwrap()
         };
-        for table in ["workload = 'dirty'\nio = 'dontcache'", "workload = 'commit'\nsync = 'range-write'"] {
+        for table in
+            ["workload = 'dirty'\nio = 'dontcache'", "workload = 'commit'\nsync = 'range-write'"]
+        {
             assert!(caveat(table).contains("its price does not show"), "{table}");
         }
         for table in ["workload = 'dirty'\nio = 'wait'", "workload = 'commit'"] {

@@ -42,7 +42,8 @@ fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
             let file = if here.by == Weigher::Bfq { "io.bfq.weight" } else { "io.weight" };
             let property = format!("IOWeight={weight}");
             let keep = format!(
-                "start the aggressor with that weight; without systemd, 'default {weight}' in {file} of its cgroup is the same"
+                "start the aggressor with that weight; without systemd, 'default {weight}' in \
+                 {file} of its cgroup is the same"
             );
             (keep, vec![started(&["systemd-run", "--scope", "-p", &property], aggressor)])
         }
@@ -59,9 +60,12 @@ fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
         }
     };
     let whose = match here.version {
-        Version::One => "what the kernel's threads write back, as of plain buffered writes, has their weight",
+        Version::One => {
+            "what the kernel's threads write back, as of plain buffered writes, has their weight"
+        }
         Version::Two => {
-            "what is written back from the page cache has the weight of the group in which it was first cached, where io and \
+            "what is written back from the page cache has the weight of the group in which it was \
+             first cached, where io and \
              memory are both handed down to it"
         }
     };
@@ -72,8 +76,10 @@ fn candidate(weight: u32, here: &Here, aggressor: &Task) -> Candidate {
         keep,
         commands,
         caveat: Some(format!(
-            "it divides the disk's time while both have requests waiting there: alone, the aggressor is as fast as before, and \
-             the device does not drop what it has begun; {whose}; the file system's journal has no group's weight"
+            "it divides the disk's time while both have requests waiting there: alone, the \
+             aggressor is as fast as before, and \
+             the device does not drop what it has begun; {whose}; the file system's journal has no \
+             group's weight"
         )),
         price_in_cpu_time: true,
     }
@@ -93,7 +99,9 @@ mod tests {
         assert_eq!(two.commands, ["systemd-run --scope -p IOWeight=10 dd 'of=a b'"]);
         assert!(two.keep.contains("'default 10' in io.weight of"), "{}", two.keep);
         assert!(
-            candidate(1, &here(Weigher::Bfq, Version::Two), &program).keep.contains("in io.bfq.weight of")
+            candidate(1, &here(Weigher::Bfq, Version::Two), &program)
+                .keep
+                .contains("in io.bfq.weight of")
         );
         let one = candidate(1, &here(Weigher::Bfq, Version::One), &program);
         assert_eq!(

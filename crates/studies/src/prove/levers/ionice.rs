@@ -27,7 +27,8 @@ impl Lever for IoNice {
             let aged = disks.iter().any(|disk| disk.scheduler.as_deref() == Some("mq-deadline"));
             Ok(candidate(priority, aged, context.aggressor))
         };
-        let (some, mut none): (Vec<_>, Vec<_>) = PRIORITIES.map(offered).into_iter().partition(Result::is_ok);
+        let (some, mut none): (Vec<_>, Vec<_>) =
+            PRIORITIES.map(offered).into_iter().partition(Result::is_ok);
         match (some.is_empty(), none.pop()) {
             (true, Some(Err(why))) => Err(why),
             _ => Ok(some.into_iter().flatten().collect()),
@@ -59,9 +60,12 @@ fn candidate(priority: IoPriority, aged: bool, aggressor: &Task) -> Candidate {
         keep: "start the aggressor with that I/O priority".into(),
         commands: vec![started(words, aggressor)],
         caveat: Some(format!(
-            "it orders what waits in the disk's scheduler, and where a disk takes requests as fast as they come, nothing waits \
-             there; what the kernel's threads write back, as of plain buffered writes, and the file system's journal have the \
-             priority of these threads; what waits for its turn is still to be written when the aggressor stops{after}"
+            "it orders what waits in the disk's scheduler, and where a disk takes requests as fast \
+             as they come, nothing waits \
+             there; what the kernel's threads write back, as of plain buffered writes, and the \
+             file system's journal have the \
+             priority of these threads; what waits for its turn is still to be written when the \
+             aggressor stops{after}"
         )),
         price_in_cpu_time: true,
     }
@@ -80,7 +84,8 @@ mod tests {
     fn how_to_keep_it_is_a_command() {
         let program = task("workload = 'command'\nrun = \"dd of='a b'\"");
         let offered = PRIORITIES.map(|priority| candidate(priority, true, &program));
-        let commands: Vec<&str> = offered.iter().flat_map(|one| &one.commands).map(String::as_str).collect();
+        let commands: Vec<&str> =
+            offered.iter().flat_map(|one| &one.commands).map(String::as_str).collect();
         assert_eq!(commands, ["ionice -c 2 -n 7 dd 'of=a b'", "ionice -c 3 dd 'of=a b'"]);
         let names = offered.each_ref().map(|one| one.arm.name.as_str());
         assert_eq!(names, ["ionice best-effort 7", "ionice idle"]);
@@ -92,9 +97,13 @@ mod tests {
 
     #[test]
     fn it_says_whose_requests_it_does_not_order() {
-        let caveat = |aged| candidate(IoPriority::Idle, aged, &task("workload = 'commit'")).caveat.unwrap();
+        let caveat =
+            |aged| candidate(IoPriority::Idle, aged, &task("workload = 'commit'")).caveat.unwrap();
         assert!(caveat(false).contains("have the priority of these threads"), "{}", caveat(false));
-        assert!(caveat(true).contains("prio_aging_expire") && !caveat(false).contains("prio_aging_expire"));
+        assert!(
+            caveat(true).contains("prio_aging_expire")
+                && !caveat(false).contains("prio_aging_expire")
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A limit of memory, cached pages among it: whoever makes pages dirty faster than they are written is held up.
+//! A limit of memory, cached pages among it: whoever makes pages dirty faster than they are written
+//! is held up.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,10 @@ impl Lever for MemoryHigh {
         not_held_up(context.aggressor).map_or(Ok(()), Err)?;
         match context.disk_bytes_per_s {
             Some(rate) if rate < LEAST => {
-                return Err(format!("the aggressor writes {} a second at most", Bytes(rate.max(0.0) as u64)));
+                return Err(format!(
+                    "the aggressor writes {} a second at most",
+                    Bytes(rate.max(0.0) as u64)
+                ));
             }
             None if matches!(context.aggressor, Task::Command(_)) => {
                 return Err("what the aggressor writes a second is not known".into());
@@ -38,20 +42,26 @@ impl Lever for MemoryHigh {
 
 // Why no limit of memory holds a task up.
 fn not_held_up(task: &Task) -> Option<String> {
-    const OLD: &str = "the aggressor writes to pages again that were cached before it was moved into a group, and pages count \
-                       as memory of the group that they were first cached in: started there as a program, it can be held up";
+    const OLD: &str = "the aggressor writes to pages again that were cached before it was moved \
+                       into a group, and pages count \
+                       as memory of the group that they were first cached in: started there as a \
+                       program, it can be held up";
     let why = match task {
         Task::Command(_) => return None,
         // Its pages leave the cache once they are written, and come anew.
         Task::Dirty(dirty) if dirty.io == DirtyIo::Dontcache => return None,
         Task::Commit(Commit { io: Io::Dontcache, .. }) => return None,
-        Task::Dirty(dirty) if dirty.io == DirtyIo::Direct => "the aggressor writes past the page cache",
+        Task::Dirty(dirty) if dirty.io == DirtyIo::Direct => {
+            "the aggressor writes past the page cache"
+        }
         Task::Commit(Commit { io: Io::Direct | Io::Atomic, .. }) => {
             "the aggressor writes past the page cache"
         }
         Task::Dirty(_) | Task::Commit(_) => OLD,
         Task::Scan(_) => "the aggressor reads, and what is held up is making pages dirty",
-        Task::Churn(_) => "the aggressor makes and removes files, which dirties few pages of theirs",
+        Task::Churn(_) => {
+            "the aggressor makes and removes files, which dirties few pages of theirs"
+        }
         Task::Attached(_) => "the aggressor runs already, and what it writes where is not known",
         _ => "the aggressor writes no files",
     };
@@ -70,13 +80,16 @@ fn candidate(limit: Bytes, aggressor: &Task) -> Candidate {
         arm,
         role: None,
         keep: format!(
-            "start the aggressor with that limit; without systemd, {} in memory.high of its cgroup is the same",
+            "start the aggressor with that limit; without systemd, {} in memory.high of its cgroup \
+             is the same",
             limit.0
         ),
         commands: vec![started(&["systemd-run", "--scope", "-p", &property], aggressor)],
         caveat: Some(
-            "it bounds how far writing may be ahead of the disk, and not how fast the disk is written to; here, what the aggressor \
-             had in memory before the arm began does not count, and started in such a group all of it does: all memory of the \
+            "it bounds how far writing may be ahead of the disk, and not how fast the disk is \
+             written to; here, what the aggressor \
+             had in memory before the arm began does not count, and started in such a group all of \
+             it does: all memory of the \
              program, so that less than it works with makes it swap or drop pages over and over"
                 .into(),
         ),
@@ -95,7 +108,8 @@ mod tests {
 
     #[test]
     fn only_who_takes_new_pages_is_held_up() {
-        for table in ["workload = 'command'\nrun = 'true'", "workload = 'dirty'\nio = 'dontcache'"] {
+        for table in ["workload = 'command'\nrun = 'true'", "workload = 'dirty'\nio = 'dontcache'"]
+        {
             assert_eq!(not_held_up(&task(table)), None, "{table}");
         }
         for (table, part) in [
@@ -112,7 +126,8 @@ mod tests {
 
     #[test]
     fn how_to_keep_it_is_a_command() {
-        let offered = candidate(Bytes::mib(64), &task("workload = 'command'\nrun = \"dd of='a b'\""));
+        let offered =
+            candidate(Bytes::mib(64), &task("workload = 'command'\nrun = \"dd of='a b'\""));
         assert_eq!(offered.commands, ["systemd-run --scope -p MemoryHigh=67108864 dd 'of=a b'"]);
         assert_eq!(
             (offered.arm.name.as_str(), offered.arm.memory_high["aggressor"]),

@@ -1,4 +1,5 @@
-//! The levers: first those that need no privilege beyond making a control group, then those of resctrl.
+//! The levers: first those that need no privilege beyond making a control group, then those of
+//! resctrl.
 
 mod adopted;
 mod bandwidth;

@@ -20,7 +20,8 @@ impl Lever for OtherDir {
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
         let own = own_folder(context.aggressor)?;
-        let other = context.other_dir.ok_or("no other folder is named; name one with --other-dir")?;
+        let other =
+            context.other_dir.ok_or("no other folder is named; name one with --other-dir")?;
         let root = FsRoot::host();
         let (here, there) = (Place::of(&root, own)?, Place::of(&root, other)?);
         if here.path == there.path {
@@ -28,7 +29,8 @@ impl Lever for OtherDir {
         }
         // Whom the victim's files would have beside them is what counts.
         let baseline = context.baseline;
-        let victims = baseline.variants[baseline.metric].first().and_then(|variant| variant.task.works_in());
+        let victims =
+            baseline.variants[baseline.metric].first().and_then(|variant| variant.task.works_in());
         let caveat = match victims {
             Some(folder) => compared(&Place::of(&root, folder)?, &there, "the victim's files"),
             None => compared(&here, &there, "the folder that it has now"),
@@ -39,7 +41,9 @@ impl Lever for OtherDir {
 
 fn own_folder(task: &Task) -> Result<&Path, String> {
     match task {
-        Task::Command(_) => Err("the aggressor is a program, which knows itself where its files are".into()),
+        Task::Command(_) => {
+            Err("the aggressor is a program, which knows itself where its files are".into())
+        }
         task => task.works_in().ok_or_else(|| "the aggressor uses no files".into()),
     }
 }
@@ -48,8 +52,11 @@ fn candidate(lever: &dyn Lever, table: &Table, dir: &Path, caveat: String) -> Ca
     let set = Table::from_iter([("dir".to_string(), Value::String(dir.display().to_string()))]);
     let mut task = table.clone();
     task.extend(set.clone());
-    let keep =
-        format!("have the aggressor keep its files in {}; here: {}", dir.display(), text::print(&task));
+    let keep = format!(
+        "have the aggressor keep its files in {}; here: {}",
+        dir.display(),
+        text::print(&task)
+    );
     Candidate {
         caveat: Some(caveat),
         ..Candidate::set(lever, format!("other dir {}", dir.display()), set, keep)
@@ -92,13 +99,15 @@ fn compared(than: &Place, there: &Place, whose: &str) -> String {
     let folder = there.path.display();
     if file_system.kind == FileSystemKind::Memory {
         return format!(
-            "{folder} is in memory ({}): nothing there reaches a disk, or lasts, and what its files take is missing elsewhere",
+            "{folder} is in memory ({}): nothing there reaches a disk, or lasts, and what its \
+             files take is missing elsewhere",
             file_system.name
         );
     }
     if than.is_of_the_file_system(there) {
         return format!(
-            "{folder} is on the file system of {whose}: its journal and its disk are shared as before"
+            "{folder} is on the file system of {whose}: its journal and its disk are shared as \
+             before"
         );
     }
     let (before, after) = (than.disks(), there.disks());
@@ -106,11 +115,17 @@ fn compared(than: &Place, there: &Place, whose: &str) -> String {
     let on = format!("{folder} is on another file system ({})", file_system.name);
     match (shared.is_empty(), before.is_empty() || after.is_empty()) {
         (false, _) => {
-            format!("{on} on the same disk as {whose} ({}): the disk is shared as before", shared.join(", "))
+            format!(
+                "{on} on the same disk as {whose} ({}): the disk is shared as before",
+                shared.join(", ")
+            )
         }
-        (true, true) => format!("{on}; whether that is on another disk than {whose} cannot be seen"),
+        (true, true) => {
+            format!("{on}; whether that is on another disk than {whose} cannot be seen")
+        }
         (true, false) => format!(
-            "{on} on another disk ({}) than {whose} ({}): what disks have in common is shared as before, such as a controller, \
+            "{on} on another disk ({}) than {whose} ({}): what disks have in common is shared as \
+             before, such as a controller, \
              a host's device below virtual disks, and the kernel's limit of what is dirty",
             after.join(", "),
             before.join(", ")
@@ -142,22 +157,28 @@ mod tests {
             .write(
                 "/proc/self/mountinfo",
                 "27 1 254:1 / / rw - ext4 /dev/vda1 rw\n28 27 254:2 / /home rw - xfs /dev/vda2 rw\n\
-                 29 27 254:16 / /data rw - ext4 /dev/vdb rw\n30 27 0:23 / /dev/shm rw - tmpfs tmpfs rw\n\
+                 29 27 254:16 / /data rw - ext4 /dev/vdb rw\n30 27 0:23 / /dev/shm rw - tmpfs \
+                 tmpfs rw\n\
                  31 27 0:24 / /far rw - nfs4 server:/far rw\n",
             );
         tree
     }
 
     fn place(tree: &FixtureTree, path: &str, device: u64) -> Place {
-        Place { path: path.into(), device, medium: Medium::of(&tree.root(), Path::new(path), device) }
+        Place {
+            path: path.into(),
+            device,
+            medium: Medium::of(&tree.root(), Path::new(path), device),
+        }
     }
 
     #[test]
     fn it_says_what_is_shared_as_before() {
         let tree = tree();
         let root = place(&tree, "/srv", 254 << 8 | 1);
-        let said =
-            |path: &str, device: u64| compared(&root, &place(&tree, path, device), "the victim's files");
+        let said = |path: &str, device: u64| {
+            compared(&root, &place(&tree, path, device), "the victim's files")
+        };
         for (path, device, part) in [
             (
                 "/var",
@@ -179,7 +200,8 @@ mod tests {
 
     #[test]
     fn only_built_in_tasks_on_files_are_moved() {
-        for table in ["workload = 'dirty'", "workload = 'churn'", "workload = 'scan'", "workload = 'commit'"]
+        for table in
+            ["workload = 'dirty'", "workload = 'churn'", "workload = 'scan'", "workload = 'commit'"]
         {
             assert_eq!(own_folder(&task(table)), Ok(Path::new(".")), "{table}");
         }

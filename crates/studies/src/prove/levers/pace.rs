@@ -51,7 +51,8 @@ mod tests {
 
     #[test]
     fn rates_are_round() {
-        for (mib, text) in [(1234.0, "1200MiB/s"), (47.3, "47MiB/s"), (0.2, "1MiB/s"), (2048.0, "2000MiB/s")]
+        for (mib, text) in
+            [(1234.0, "1200MiB/s"), (47.3, "47MiB/s"), (0.2, "1MiB/s"), (2048.0, "2000MiB/s")]
         {
             assert_eq!(round(mib * f64::from(1 << 20)).to_string(), text);
         }

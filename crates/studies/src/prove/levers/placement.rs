@@ -23,9 +23,11 @@ impl Lever for OtherPlacement {
             return Err("the aggressor runs already, and stays on the CPUs that it has".into());
         }
         // From the nearest to the farthest; what is as near as the present place is not a lever.
-        let kinds = [PlacementKind::Smt, PlacementKind::Llc, PlacementKind::Node, PlacementKind::Remote];
+        let kinds =
+            [PlacementKind::Smt, PlacementKind::Llc, PlacementKind::Node, PlacementKind::Remote];
         let farther = kinds.iter().skip_while(|kind| **kind != context.placement).skip(1);
-        let candidates: Vec<Candidate> = farther.filter_map(|kind| self.candidate(context, *kind)).collect();
+        let candidates: Vec<Candidate> =
+            farther.filter_map(|kind| self.candidate(context, *kind)).collect();
         if candidates.is_empty() {
             return Err("this machine has no other place that shares less with the victim".into());
         }
@@ -54,13 +56,24 @@ impl OtherPlacement {
             PlacementKind::Smt => "SMT sibling",
         };
         let name = format!("aggressor on CPUs {cpus}");
-        let role =
-            Role { name: name.clone(), placement: None, cpus: Some(cpus.clone()), ..context.role.clone() };
+        let role = Role {
+            name: name.clone(),
+            placement: None,
+            cpus: Some(cpus.clone()),
+            ..context.role.clone()
+        };
         Some(Candidate {
             lever: self.name().into(),
-            arm: Arm::new(&format!("placement {word} (CPUs {cpus})"), &[VICTIM, &name], Some(ALONE)),
+            arm: Arm::new(
+                &format!("placement {word} (CPUs {cpus})"),
+                &[VICTIM, &name],
+                Some(ALONE),
+            ),
             role: Some(role),
-            keep: format!("start the aggressor on CPU{} {cpus}", if cpus.len() == 1 { "" } else { "s" }),
+            keep: format!(
+                "start the aggressor on CPU{} {cpus}",
+                if cpus.len() == 1 { "" } else { "s" }
+            ),
             commands: vec![started(&["taskset", "-c", &cpus.to_string()], context.aggressor)],
             caveat: None,
             price_in_cpu_time: false,

@@ -29,11 +29,13 @@ impl Lever for Quota {
             let quota = Share(share);
             let set = Table::from_iter([("quota".to_string(), Value::String(quota.to_string()))]);
             let keep = format!(
-                "start the aggressor with that quota; without systemd, '{} 10000' in cpu.max of its cgroup is the same",
+                "start the aggressor with that quota; without systemd, '{} 10000' in cpu.max of \
+                 its cgroup is the same",
                 (share * 10_000.0) as u64
             );
             let property = format!("CPUQuota={quota}");
-            let systemd = ["systemd-run", "--scope", "-p", &property, "-p", "CPUQuotaPeriodSec=10ms"];
+            let systemd =
+                ["systemd-run", "--scope", "-p", &property, "-p", "CPUQuotaPeriodSec=10ms"];
             let command = started(&systemd, context.aggressor);
             let (keep, commands) = match attached {
                 Some(attached) => {
@@ -41,9 +43,11 @@ impl Lever for Quota {
                 }
                 None => (keep, vec![command]),
             };
-            let mut candidate = Candidate::set(self, format!("quota {quota}"), set, keep).by(commands);
+            let mut candidate =
+                Candidate::set(self, format!("quota {quota}"), set, keep).by(commands);
             candidate.price_in_cpu_time = true;
-            candidate.caveat = Some("the victim is as slow as before while the aggressor runs".into());
+            candidate.caveat =
+                Some("the victim is as slow as before while the aggressor runs".into());
             Ok(candidate)
         };
         SHARES.into_iter().map(candidate).collect()

@@ -1,5 +1,5 @@
-//! Settings that everybody on the machine shares, with `--system` alone: a disk's scheduler, how many requests may wait in
-//! it, and the dirty pages from which on the kernel writes back.
+//! Settings that everybody on the machine shares, with `--system` alone: a disk's scheduler, how
+//! many requests may wait in it, and the dirty pages from which on the kernel writes back.
 
 use std::collections::BTreeMap;
 
@@ -35,13 +35,16 @@ impl Lever for Scheduler {
             return Err(format!("the kernel offers no other scheduler for {names}"));
         }
         let candidate = |name: String| {
-            let set = disks.iter().map(|disk| (SystemSetting::Scheduler(disk.name.clone()), name.clone()));
+            let set = disks
+                .iter()
+                .map(|disk| (SystemSetting::Scheduler(disk.name.clone()), name.clone()));
             candidate(
                 self,
                 format!("scheduler {name}"),
                 set.collect(),
                 format!(
-                    "it is that of {names} for everybody; settings of the scheduler it takes the place of (queue/iosched) begin \
+                    "it is that of {names} for everybody; settings of the scheduler it takes the \
+                     place of (queue/iosched) begin \
                          anew when that comes back"
                 ),
             )
@@ -74,22 +77,29 @@ impl Lever for QueueRequests {
         let now = |disk: &disk::Disk| {
             root.parse_opt::<u64>(system::file(&SystemSetting::Requests(disk.name.clone())))
         };
-        let least = disks.iter().filter_map(now).min().ok_or("the kernel does not say how many may wait")?;
+        let least = disks
+            .iter()
+            .filter_map(now)
+            .min()
+            .ok_or("the kernel does not say how many may wait")?;
         let names = named(&disks);
         let fewer = fewer(least);
         if fewer.is_empty() {
             return Err(format!("no more than {least} requests may wait for {names} as it is"));
         }
         let candidate = |count: u64| {
-            let set =
-                disks.iter().map(|disk| (SystemSetting::Requests(disk.name.clone()), count.to_string()));
+            let set = disks
+                .iter()
+                .map(|disk| (SystemSetting::Requests(disk.name.clone()), count.to_string()));
             candidate(
                 self,
                 format!("{count} requests"),
                 set.collect(),
                 format!(
-                    "fewer requests of everybody wait in the scheduler of {names}, those of the victim too: who finds no free one \
-                     waits before it; without a scheduler (none), it is how many the device is given at once"
+                    "fewer requests of everybody wait in the scheduler of {names}, those of the \
+                     victim too: who finds no free one \
+                     waits before it; without a scheduler (none), it is how many the device is \
+                     given at once"
                 ),
             )
         };
@@ -115,15 +125,18 @@ impl Lever for DirtyBackground {
         allowed(context)?;
         leaves_dirty(context.aggressor).map_or(Ok(()), Err)?;
         // 0 where a share of memory is set in place of bytes.
-        let now: Option<u64> = FsRoot::host().parse_opt(system::file(&SystemSetting::DirtyBackground));
+        let now: Option<u64> =
+            FsRoot::host().parse_opt(system::file(&SystemSetting::DirtyBackground));
         let now = now.filter(|bytes| *bytes > 0).unwrap_or(u64::MAX);
         let candidate = |bytes: &Bytes| {
             candidate(
                 self,
                 format!("dirty background {bytes}"),
                 BTreeMap::from([(SystemSetting::DirtyBackground, bytes.to_string())]),
-                "the kernel begins to write back earlier, for everybody: the same bytes in more and smaller parts, and pages that would \
-                 have been written to again before, more than once; nobody waits until dirty_bytes or dirty_ratio is reached"
+                "the kernel begins to write back earlier, for everybody: the same bytes in more \
+                 and smaller parts, and pages that would \
+                 have been written to again before, more than once; nobody waits until dirty_bytes \
+                 or dirty_ratio is reached"
                     .into(),
             )
         };
@@ -139,7 +152,9 @@ impl Lever for DirtyBackground {
 // Why a task leaves no dirty pages to the kernel, if so.
 fn leaves_dirty(task: &Task) -> Option<String> {
     let why = match task {
-        Task::Dirty(dirty) if dirty.io == DirtyIo::Direct => "the aggressor writes past the page cache",
+        Task::Dirty(dirty) if dirty.io == DirtyIo::Direct => {
+            "the aggressor writes past the page cache"
+        }
         Task::Commit(Commit { io: Io::Direct | Io::Atomic, .. }) => {
             "the aggressor writes past the page cache"
         }
@@ -211,7 +226,9 @@ mod tests {
 
     #[test]
     fn only_who_leaves_pages_dirty_is_offered_an_earlier_write_back() {
-        for table in ["workload = 'dirty'", "workload = 'churn'", "workload = 'command'\nrun = 'true'"] {
+        for table in
+            ["workload = 'dirty'", "workload = 'churn'", "workload = 'command'\nrun = 'true'"]
+        {
             assert_eq!(leaves_dirty(&task(table)), None, "{table}");
         }
         for (table, part) in [
@@ -225,9 +242,14 @@ mod tests {
 
     #[test]
     fn how_to_keep_it_is_a_command() {
-        let of = |setting: &str, value: &str| BTreeMap::from([(setting.parse().unwrap(), value.to_owned())]);
+        let of = |setting: &str, value: &str| {
+            BTreeMap::from([(setting.parse().unwrap(), value.to_owned())])
+        };
         let said = |system| candidate(&DirtyBackground, "x".into(), system, "c".into()).commands;
-        assert_eq!(said(of("vda/scheduler", "none")), ["echo none > /sys/block/vda/queue/scheduler"]);
+        assert_eq!(
+            said(of("vda/scheduler", "none")),
+            ["echo none > /sys/block/vda/queue/scheduler"]
+        );
         assert_eq!(
             said(of("vm.dirty_background_bytes", "16MiB")),
             ["echo 16777216 > /proc/sys/vm/dirty_background_bytes"]

@@ -31,8 +31,12 @@ impl Lever for Ways {
         let candidates = partitions.into_iter().map(|partition| {
             let mut arm = Arm::new(&partition.words, &[VICTIM, AGGRESSOR], Some(ALONE));
             arm.resctrl = partition.table();
-            let commands =
-                keep(context, shared, &[(VICTIM, &partition.isolation.alone)], &partition.isolation.shrunk);
+            let commands = keep(
+                context,
+                shared,
+                &[(VICTIM, &partition.isolation.alone)],
+                &partition.isolation.shrunk,
+            );
             candidate(self.name(), arm, commands, partition.caveat(context))
         });
         Ok(candidates.collect())
@@ -40,7 +44,12 @@ impl Lever for Ways {
 }
 
 /// A setting of resctrl that can be kept in place.
-pub fn candidate(lever: &str, arm: Arm, commands: Vec<String>, caveat: Option<String>) -> Candidate {
+pub fn candidate(
+    lever: &str,
+    arm: Arm,
+    commands: Vec<String>,
+    caveat: Option<String>,
+) -> Candidate {
     Candidate {
         lever: lever.into(),
         arm,
@@ -65,9 +74,11 @@ pub struct Partition {
 impl Partition {
     /// The arm's table: the victim's ways, and what every group that exists keeps.
     pub fn table(&self) -> BTreeMap<String, Schemata> {
-        let group =
-            |(id, schemata): (&GroupId, &Schemata)| (format!("/{}", id.path().display()), schemata.clone());
-        let mut table: BTreeMap<String, Schemata> = self.isolation.shrunk.iter().map(group).collect();
+        let group = |(id, schemata): (&GroupId, &Schemata)| {
+            (format!("/{}", id.path().display()), schemata.clone())
+        };
+        let mut table: BTreeMap<String, Schemata> =
+            self.isolation.shrunk.iter().map(group).collect();
         table.insert(VICTIM.into(), self.isolation.alone.clone());
         table
     }
@@ -125,7 +136,8 @@ fn at_level(context: &LeverContext, shared: &Shared, level: u32) -> Result<Vec<P
     if domains.iter().all(|domain| !theirs.contains(domain)) {
         return Err(format!("victim and aggressor share no L{level}"));
     }
-    let taken = domains.iter().map(|domain| plan::taken(&shared.info, &shared.state, &resources, *domain));
+    let taken =
+        domains.iter().map(|domain| plan::taken(&shared.info, &shared.state, &resources, *domain));
     let free = taken.map(|taken| cache.cbm_mask.without(taken).count()).min().unwrap_or(0);
     let mut sizes: Vec<u32> = QUARTERS.iter().map(|part| (free * part + 2) / 4).collect();
     let least = cache.min_cbm_bits.max(1);
@@ -154,7 +166,8 @@ fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, String> {
     let service = match plan.variants[role].first().map(|variant| &variant.task) {
         Some(Task::Attached(attached)) => attached.clone(),
         Some(Task::Probe(probe)) => probe.service().ok_or(
-            "whose the answers are is not known: name the service by --victim-pid, --victim-cgroup or --victim-unit",
+            "whose the answers are is not known: name the service by --victim-pid, --victim-cgroup \
+             or --victim-unit",
         )?,
         _ => return Ok(plan.placed.cpus[role].clone()),
     };
@@ -192,12 +205,15 @@ pub fn keep(
         let file = Path::new(place).join(group).join("schemata");
         format!("printf {} > {}", shell::quote(&text), shell::quote(&file.to_string_lossy()))
     };
-    let mut commands: Vec<String> = groups.iter().map(|(id, schemata)| set(schemata, &id.path())).collect();
+    let mut commands: Vec<String> =
+        groups.iter().map(|(id, schemata)| set(schemata, &id.path())).collect();
     for (role, schemata) in roles {
         let group = Path::new(place).join(role);
-        let number = if *role == VICTIM { context.baseline.metric } else { 1 - context.baseline.metric };
-        let task =
-            context.baseline.variants[number].first().map_or(context.aggressor, |variant| &variant.task);
+        let number =
+            if *role == VICTIM { context.baseline.metric } else { 1 - context.baseline.metric };
+        let task = context.baseline.variants[number]
+            .first()
+            .map_or(context.aggressor, |variant| &variant.task);
         commands.push(shell::line(["mkdir", &group.to_string_lossy()]));
         commands.push(set(schemata, Path::new(role)));
         commands.push(started_in_group(&group.join("tasks").to_string_lossy(), task));
@@ -244,7 +260,8 @@ mod tests {
         Shared { place: "/sys/fs/resctrl".into(), info, state }
     }
 
-    // What a lever offers for a victim and an aggressor on these CPUs of a machine with two sockets.
+    // What a lever offers for a victim and an aggressor on these CPUs of a machine with two
+    // sockets.
     fn candidates(
         lever: &dyn Lever,
         shared: Result<Shared, String>,
@@ -281,13 +298,17 @@ mod tests {
 
     #[test]
     fn the_victim_gets_ways_that_nobody_else_has() {
-        let candidates = candidates(&Ways, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).unwrap();
-        let names: Vec<&str> = candidates.iter().map(|candidate| candidate.arm.name.as_str()).collect();
+        let candidates =
+            candidates(&Ways, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).unwrap();
+        let names: Vec<&str> =
+            candidates.iter().map(|candidate| candidate.arm.name.as_str()).collect();
         assert_eq!(names, ["cat L3 3 of 11 ways", "cat L3 6 of 11 ways", "cat L3 8 of 11 ways"]);
-        let domain = Topology::read(&fixtures::xeon_2s64t().root()).unwrap().llc(1).unwrap().id.unwrap();
+        let domain =
+            Topology::read(&fixtures::xeon_2s64t().root()).unwrap().llc(1).unwrap().id.unwrap();
         let says = |arm: &Arm| {
-            let line =
-                |(name, schemata): (&String, &Schemata)| format!("{name} {}", schemata.to_string().trim());
+            let line = |(name, schemata): (&String, &Schemata)| {
+                format!("{name} {}", schemata.to_string().trim())
+            };
             arm.resctrl.iter().map(line).collect::<Vec<_>>().join(" | ")
         };
         // The two ways of I/O are the highest; the group `web` keeps what is left of its own.
@@ -295,15 +316,20 @@ mod tests {
         let expected = if domain == 0 { expected } else { expected.replace("=78 ", "=7f8 ") };
         assert_eq!(says(&candidates[0].arm), expected);
         for candidate in &candidates {
-            let mask = |name: &str| candidate.arm.resctrl[name].settings().next().unwrap().2.to_string();
+            let mask =
+                |name: &str| candidate.arm.resctrl[name].settings().next().unwrap().2.to_string();
             let bits = |text: String| text.parse::<Mask>().unwrap();
             assert!(!bits(mask("victim")).overlaps(bits(mask("/"))));
             assert!(!bits(mask("victim")).overlaps(bits(mask("/web"))));
             let script = candidate.commands.join("\n");
-            let checked = std::process::Command::new("sh").args(["-n", "-c", &script]).status().unwrap();
+            let checked =
+                std::process::Command::new("sh").args(["-n", "-c", &script]).status().unwrap();
             assert!(checked.success(), "{script}");
             let last = candidate.commands.last().unwrap();
-            assert_eq!(*last, "sh -c 'echo $$ > /sys/fs/resctrl/victim/tasks && exec \"$@\"' sh COMMAND");
+            assert_eq!(
+                *last,
+                "sh -c 'echo $$ > /sys/fs/resctrl/victim/tasks && exec \"$@\"' sh COMMAND"
+            );
         }
     }
 
@@ -312,14 +338,24 @@ mod tests {
         let why = |lever: &dyn Lever, shared, cpus, placement| {
             candidates(lever, shared, cpus, placement).unwrap_err()
         };
-        assert_eq!(why(&Ways, Err("not mounted".into()), (1, 3), PlacementKind::Llc), "not mounted");
+        assert_eq!(
+            why(&Ways, Err("not mounted".into()), (1, 3), PlacementKind::Llc),
+            "not mounted"
+        );
         let apart = why(&Ways, Ok(cascade_lake(16)), (0, 1), PlacementKind::Remote);
         assert!(apart.contains("share no L3"), "{apart}");
-        assert!(why(&Ways, Ok(cascade_lake(2)), (1, 3), PlacementKind::Llc).contains("groups are in use"));
         assert!(
-            why(&Bandwidth, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).contains("no memory bandwidth")
+            why(&Ways, Ok(cascade_lake(2)), (1, 3), PlacementKind::Llc)
+                .contains("groups are in use")
         );
-        assert!(why(&Both, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).contains("no memory bandwidth"));
+        assert!(
+            why(&Bandwidth, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc)
+                .contains("no memory bandwidth")
+        );
+        assert!(
+            why(&Both, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc)
+                .contains("no memory bandwidth")
+        );
         let sibling = candidates(&Ways, Ok(cascade_lake(16)), (1, 33), PlacementKind::Smt).unwrap();
         assert!(sibling[0].caveat.as_ref().unwrap().contains("siblings still share L1, L2"));
         let wide = candidates(&Ways, Ok(cascade_lake(16)), (1, 3), PlacementKind::Llc).unwrap();

@@ -26,7 +26,8 @@ impl Lever for Weight {
         let metric = context.baseline.metric;
         let instances = |role: usize| 0..context.baseline.placed.cpus[role].len() as u32;
         let of_role = |role: usize| {
-            instances(role).flat_map(move |one| context.baseline.home(role, one).iter().collect::<Vec<_>>())
+            instances(role)
+                .flat_map(move |one| context.baseline.home(role, one).iter().collect::<Vec<_>>())
         };
         let victims: Vec<_> = of_role(metric).collect();
         let attached = match context.aggressor {
@@ -35,7 +36,9 @@ impl Lever for Weight {
         };
         // What runs already may run wherever the service does.
         if attached.is_none() && !of_role(1 - metric).any(|cpu| victims.contains(&cpu)) {
-            return Err("victim and aggressor share no CPU, and a weight divides a CPU's time".into());
+            return Err(
+                "victim and aggressor share no CPU, and a weight divides a CPU's time".into()
+            );
         }
         let candidate = |weight: u32| {
             let property = format!("CPUWeight={weight}");
@@ -44,12 +47,15 @@ impl Lever for Weight {
                 ..Arm::new(&format!("cpu weight {weight}"), &[VICTIM, AGGRESSOR], Some(ALONE))
             };
             let (keep, commands) = match attached {
-                Some(attached) => {
-                    adopted::kept(attached, &Limit::Weight(weight), std::slice::from_ref(&property))?
-                }
+                Some(attached) => adopted::kept(
+                    attached,
+                    &Limit::Weight(weight),
+                    std::slice::from_ref(&property),
+                )?,
                 None => (
                     format!(
-                        "start the aggressor with that weight; without systemd, {weight} in cpu.weight of its cgroup is the \
+                        "start the aggressor with that weight; without systemd, {weight} in \
+                         cpu.weight of its cgroup is the \
                          same, or {} in cpu.shares of version 1",
                         (weight * 1024 / 100).max(2)
                     ),
@@ -63,7 +69,8 @@ impl Lever for Weight {
                 keep,
                 commands,
                 caveat: Some(
-                    "it holds while both want the same CPU: caches and memory are shared as before".into(),
+                    "it holds while both want the same CPU: caches and memory are shared as before"
+                        .into(),
                 ),
                 price_in_cpu_time: true,
             })

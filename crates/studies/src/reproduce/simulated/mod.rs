@@ -1,8 +1,10 @@
-//! Published figures beside simulated ones, on the described machines that the sources' own come nearest to.
+//! Published figures beside simulated ones, on the described machines that the sources' own come
+//! nearest to.
 //!
-//! Only the cases that something was published of are simulated. What a publication leaves open is simulated in every
-//! reading that [`Setting`] holds, beside the first one; none of them is chosen by what comes of it. Where a time is
-//! that of so many bytes, the simulated rate gives seconds besides the ratios.
+//! Only the cases that something was published of are simulated. What a publication leaves open is
+//! simulated in every reading that [`Setting`] holds, beside the first one; none of them is chosen
+//! by what comes of it. Where a time is that of so many bytes, the simulated rate gives seconds
+//! besides the ratios.
 
 mod part;
 mod run;
@@ -42,7 +44,8 @@ pub struct Simulated {
 pub struct Outcome {
     /// The figures: here [`Row::measured`] is what was simulated.
     pub reproduced: Reproduced,
-    /// Published comparison by comparison: whether more than one task runs in it, so that it is about a neighbour.
+    /// Published comparison by comparison: whether more than one task runs in it, so that it is
+    /// about a neighbour.
     pub neighbour: Vec<bool>,
     /// Times that were published for so many bytes.
     pub times: Vec<Time>,
@@ -133,7 +136,8 @@ fn seconds(
     let Some(bytes) = plan.metric_task(case).bytes_per_unit() else {
         return Ok(Seconds::NotRun("its work is not counted in bytes".into()));
     };
-    let result = results::results(plan, samples, level).into_iter().find(|result| result.case == case);
+    let result =
+        results::results(plan, samples, level).into_iter().find(|result| result.case == case);
     Ok(match result.map_or(Err(NotEstimable::NothingMeasured), |result| result.ns_per_unit) {
         Ok(ns) => Seconds::Time(ns.times(volume.bytes.0 as f64 / bytes as f64 * 1e-9)),
         Err(why) => Seconds::NotEstimable(why),
@@ -189,21 +193,26 @@ mod tests {
         assert!(Setting::parse(&format!("{head}bytes = '1KiB'")).is_ok());
     }
 
-    // Every published comparison is still one of the smaller experiment, in every reading, and nothing else is run.
+    // Every published comparison is still one of the smaller experiment, in every reading, and
+    // nothing else is run.
     #[test]
     fn the_part_of_an_experiment_holds_all_that_was_published_of_it() {
         let machine = Machine::examine(&fixtures::xeon_2s64t().root()).unwrap();
         let (all, setting) = (published(), Setting::shipped());
         for experiment in experiments() {
-            let own: Vec<&Published> = all.iter().filter(|row| row.experiment == experiment.name).collect();
+            let own: Vec<&Published> =
+                all.iter().filter(|row| row.experiment == experiment.name).collect();
             if own.is_empty() {
                 continue;
             }
-            let readings =
-                setting.alternatives(&experiment.name).filter(|one| one.not_run.is_none()).map(Some);
+            let readings = setting
+                .alternatives(&experiment.name)
+                .filter(|one| one.not_run.is_none())
+                .map(Some);
             for reading in std::iter::once(None).chain(readings) {
                 let about = |row: &&&Published| reading.is_none_or(|one| one.is_about(row));
-                let own: Vec<Published> = own.iter().filter(about).map(|row| (*row).clone()).collect();
+                let own: Vec<Published> =
+                    own.iter().filter(about).map(|row| (*row).clone()).collect();
                 let part = part(&experiment, &own.iter().collect::<Vec<_>>(), reading).unwrap();
                 let plan = Plan::new(&part, &machine.topology, None).unwrap();
                 let whole = Plan::new(&experiment, &machine.topology, None).unwrap();
@@ -221,31 +230,42 @@ mod tests {
         assert_eq!(plan.cases.len(), 4 * 5);
     }
 
-    const HEAD: &str =
-        "experiment,case,quantity,unit,value,against,instead,instead_against,source,machine,remark\n";
+    const HEAD: &str = "experiment,case,quantity,unit,value,against,instead,instead_against,source,machine,remark\n";
 
     // A made source: with twice and half the time that the made machine takes.
     fn made() -> (Experiment, Vec<Published>, Setting) {
         let experiment = Experiment::parse(
-            "schema = 2\nname = 'made'\nmetric = 'w'\n[measure]\nlooks = [10]\nrounds = 1\nwindow = '10ms'\nprobe = '0ms'\n\
-             [[role]]\nname = 'w'\n[role.task]\nworkload = 'write'\ninstruction = ['clflush', 'clwb', 'nt']\nblock = ['64B', '4KiB']\n\
+            "schema = 2\nname = 'made'\nmetric = 'w'\n[measure]\nlooks = [10]\nrounds = 1\nwindow \
+             = '10ms'\nprobe = '0ms'\n\
+             [[role]]\nname = 'w'\n[role.task]\nworkload = 'write'\ninstruction = ['clflush', \
+             'clwb', 'nt']\nblock = ['64B', '4KiB']\n\
              size = '1MiB'\nfence_at = 'none'\n[[arm]]\nname = 'write'\nactive = ['w']\n",
         )
         .unwrap();
         let row = |instruction: &str, value: f64, against: &str| {
             format!(
-                "made,write; w.instruction={instruction}; w.block=4KiB,q,s,{value},{against},,,made,a machine,\n"
+                "made,write; w.instruction={instruction}; \
+                 w.block=4KiB,q,s,{value},{against},,,made,a machine,\n"
             )
         };
-        let rows = [row("clflush", 4.0, ""), row("clwb", 1.0, "write; w.instruction=clflush; w.block=4KiB")];
+        let rows = [
+            row("clflush", 4.0, ""),
+            row("clwb", 1.0, "write; w.instruction=clflush; w.block=4KiB"),
+        ];
         let published = parse(&format!("{HEAD}{}", rows.concat())).unwrap();
         let setting = Setting::parse(
-            "[[on]]\nsources = ['made']\nmachine = 'laptop'\n[[volume]]\nsource = 'made'\nquantity = 'q'\nbytes = 1048576\nof = 'made'\nwhy = 'made'\n\
-             [[alternative]]\nname = 'fenced'\nwhy = 'open'\nexperiments = ['made']\nsources = ['made']\nset.w = { fence_at = 'line' }\n\
-             [[alternative]]\nname = 'slow stores'\nwhy = 'open'\nexperiments = ['made']\nsources = ['made']\nmachine = { 'core.issue.store_ns' = '100.0' }\n\
-             [[alternative]]\nname = 'no such value'\nwhy = 'open'\nexperiments = ['made']\nsources = ['made']\nmachine = { 'core.nothing' = '1' }\n\
-             [[alternative]]\nname = 'twice as many bytes'\nwhy = 'open'\nexperiments = ['made']\nsources = ['made']\nbytes = 2097152\n\
-             [[alternative]]\nname = 'faults'\nwhy = 'open'\nexperiments = ['made']\nsources = ['made']\nnot_run = 'they are not simulated'\n",
+            "[[on]]\nsources = ['made']\nmachine = 'laptop'\n[[volume]]\nsource = 'made'\nquantity \
+             = 'q'\nbytes = 1048576\nof = 'made'\nwhy = 'made'\n\
+             [[alternative]]\nname = 'fenced'\nwhy = 'open'\nexperiments = ['made']\nsources = \
+             ['made']\nset.w = { fence_at = 'line' }\n\
+             [[alternative]]\nname = 'slow stores'\nwhy = 'open'\nexperiments = ['made']\nsources \
+             = ['made']\nmachine = { 'core.issue.store_ns' = '100.0' }\n\
+             [[alternative]]\nname = 'no such value'\nwhy = 'open'\nexperiments = \
+             ['made']\nsources = ['made']\nmachine = { 'core.nothing' = '1' }\n\
+             [[alternative]]\nname = 'twice as many bytes'\nwhy = 'open'\nexperiments = \
+             ['made']\nsources = ['made']\nbytes = 2097152\n\
+             [[alternative]]\nname = 'faults'\nwhy = 'open'\nexperiments = ['made']\nsources = \
+             ['made']\nnot_run = 'they are not simulated'\n",
         )
         .unwrap();
         (experiment, published, setting)
@@ -253,7 +273,8 @@ mod tests {
 
     fn describe(name: &str, changes: &[(String, String)]) -> Result<Machine, String> {
         let shipped = ringfence_simulator::shipped::all();
-        let mut found = shipped.into_iter().find(|known| known.name == name).ok_or("no such machine")?;
+        let mut found =
+            shipped.into_iter().find(|known| known.name == name).ok_or("no such machine")?;
         for (path, value) in changes {
             found = found.changed(path, value).map_err(|error| error.why)?;
         }
@@ -266,7 +287,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let stop = AtomicBool::new(false);
         let all = run(&jobs, &setting, dir.path(), threads, &stop, &|_| {}).unwrap();
-        assert!(jobs.iter().all(|job| job.experiment.is_err() || dir.path().join(&job.folder).is_dir()));
+        assert!(
+            jobs.iter().all(|job| job.experiment.is_err() || dir.path().join(&job.folder).is_dir())
+        );
         all
     }
 
@@ -284,8 +307,10 @@ mod tests {
     fn experiments_are_simulated_in_every_reading_and_the_same_however_many_at_once() {
         let (one, two) = (simulate(1), simulate(3));
         assert_eq!(format!("{one:?}"), format!("{two:?}"));
-        let names: Vec<Option<&str>> =
-            one.iter().map(|one| one.alternative.as_ref().map(|known| known.name.as_str())).collect();
+        let names: Vec<Option<&str>> = one
+            .iter()
+            .map(|one| one.alternative.as_ref().map(|known| known.name.as_str()))
+            .collect();
         let expected = ["fenced", "slow stores", "no such value", "twice as many bytes", "faults"];
         assert_eq!(names, [vec![None], expected.map(Some).to_vec()].concat());
         let first = seconds(&one[0]);
@@ -302,7 +327,10 @@ mod tests {
         assert!(twice.iter().zip(&first).all(|(twice, once)| (twice / once - 2.0).abs() < 1e-9));
         assert_eq!(one[5].outcome.as_ref().unwrap_err(), "they are not simulated");
         let row = &one[0].outcome.as_ref().unwrap().reproduced.rows[0];
-        assert!((row.error().unwrap() - (first[1] / first[0] / 0.25 - 1.0)).abs() < 0.02, "{row:?}");
+        assert!(
+            (row.error().unwrap() - (first[1] / first[0] / 0.25 - 1.0)).abs() < 0.02,
+            "{row:?}"
+        );
     }
 
     fn interval(value: f64) -> Interval {
@@ -314,14 +342,16 @@ mod tests {
         let experiment = named("how-much-do-writers-under-one-cache-slow-mcf");
         let machine = Machine::examine(&fixtures::xeon_2s64t().root()).unwrap();
         let plan = Plan::new(&experiment, &machine.topology, None).unwrap();
-        let template = published().into_iter().find(|row| row.experiment == experiment.name).unwrap();
+        let template =
+            published().into_iter().find(|row| row.experiment == experiment.name).unwrap();
         let row = |(ratio, simulated): &(f64, Option<f64>)| Row {
             published: Published { quantity: "mcf, made".into(), ..template.clone() },
             against: 1.0,
             ratio: *ratio,
             measured: match simulated {
                 Some(value) => {
-                    let (direction, magnitude) = reproduce::agreement(*ratio, &interval(*value), 0.01);
+                    let (direction, magnitude) =
+                        reproduce::agreement(*ratio, &interval(*value), 0.01);
                     Measured::Ratio { interval: interval(*value), direction, magnitude }
                 }
                 None => Measured::NotRun("made".into()),
@@ -345,10 +375,14 @@ mod tests {
                 .map_or(Seconds::NotRun("made".into()), |value| Seconds::Time(interval(value))),
         };
         let rows: Vec<Row> = cells.iter().map(row).collect();
-        let findings =
-            reproduce::Reproduced::new(&[], &plan, &[], ringfence_experiment::ended::Ended::Complete)
-                .unwrap()
-                .findings;
+        let findings = reproduce::Reproduced::new(
+            &[],
+            &plan,
+            &[],
+            ringfence_experiment::ended::Ended::Complete,
+        )
+        .unwrap()
+        .findings;
         Simulated {
             experiment: experiment.name,
             question: None,
@@ -375,17 +409,21 @@ mod tests {
             // As large as the one before, within the margin.
             (1.105, Some(1.0)),
         ];
-        let score = Score::new(&[outcome(&cells, &[(10.0, Some(9.0)), (5.0, Some(6.0)), (7.0, None)])]);
+        let score =
+            Score::new(&[outcome(&cells, &[(10.0, Some(9.0)), (5.0, Some(6.0)), (7.0, None)])]);
         let near = score.neighbours;
         assert_eq!((score.cells, score.simulated, near.published, near.simulated), (6, 5, 6, 5));
         assert_eq!((near.large, near.right, near.near, near.near_ratio), (4, 2, 1, 3));
         let times = &score.times[0];
         assert_eq!((times.published, times.simulated), (3, 2));
-        assert!((times.mean.unwrap() - 0.15).abs() < 1e-9 && (times.worst.unwrap() - 0.2).abs() < 1e-9);
+        assert!(
+            (times.mean.unwrap() - 0.15).abs() < 1e-9 && (times.worst.unwrap() - 0.2).abs() < 1e-9
+        );
         // Of the ten pairs that were simulated, 1.1 and 1.105 are alike.
         let order = &score.orders[0];
         assert_eq!((order.victim.as_str(), order.pairs), ("mcf", 9));
-        // Wrong: 1.04 below 0.8, 1.1 and 1.105 stand as they should but for 0.8 above 1.04 and 1.105.
+        // Wrong: 1.04 below 0.8, 1.1 and 1.105 stand as they should but for 0.8 above 1.04 and
+        // 1.105.
         assert_eq!(order.right, 7);
     }
 }

@@ -1,4 +1,5 @@
-//! The part of an experiment of which something was published, which is all that a simulation needs.
+//! The part of an experiment of which something was published, which is all that a simulation
+//! needs.
 
 use ringfence_experiment::{Arm, Experiment, OneOrMany, Role};
 use toml::{Table, Value};
@@ -6,8 +7,8 @@ use toml::{Table, Value};
 use super::Alternative;
 use crate::reproduce::Published;
 
-/// The arms and parameters that published cases name, with the baselines of these arms; changed as another reading has
-/// it, if one is given.
+/// The arms and parameters that published cases name, with the baselines of these arms; changed as
+/// another reading has it, if one is given.
 ///
 /// # Errors
 /// Where the reading changes a role that is not there.
@@ -38,13 +39,17 @@ pub fn part(
 }
 
 fn arms(experiment: &Experiment, cases: &[&str]) -> Vec<Arm> {
-    let named = |arm: &Arm| cases.iter().any(|case| case.split("; ").next() == Some(arm.name.as_str()));
+    let named =
+        |arm: &Arm| cases.iter().any(|case| case.split("; ").next() == Some(arm.name.as_str()));
     let mut wanted: Vec<&str> =
         experiment.arms.iter().filter(|arm| named(arm)).map(|arm| arm.name.as_str()).collect();
     loop {
         let is_wanted = |arm: &&Arm| wanted.contains(&arm.name.as_str());
-        let baselines = experiment.arms.iter().filter(is_wanted).filter_map(|arm| arm.baseline.as_deref());
-        let Some(missing) = baselines.into_iter().find(|name| !wanted.contains(name)) else { break };
+        let baselines =
+            experiment.arms.iter().filter(is_wanted).filter_map(|arm| arm.baseline.as_deref());
+        let Some(missing) = baselines.into_iter().find(|name| !wanted.contains(name)) else {
+            break;
+        };
         wanted.push(missing);
     }
     experiment.arms.iter().filter(|arm| wanted.contains(&arm.name.as_str())).cloned().collect()
@@ -54,7 +59,11 @@ fn arms(experiment: &Experiment, cases: &[&str]) -> Vec<Arm> {
 fn keep_named(role: &mut Role, cases: &[&str]) {
     let named = |key: &str| -> Vec<&str> {
         let prefix = format!("{}.{key}=", role.name);
-        cases.iter().flat_map(|case| case.split("; ")).filter_map(|part| part.strip_prefix(&prefix)).collect()
+        cases
+            .iter()
+            .flat_map(|case| case.split("; "))
+            .filter_map(|part| part.strip_prefix(&prefix))
+            .collect()
     };
     let is = |value: &Value, names: &[&str]| match value {
         Value::String(text) => names.contains(&text.as_str()),

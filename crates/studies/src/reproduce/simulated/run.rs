@@ -35,8 +35,8 @@ pub struct Job {
 /// Finds a machine by its name, with other values in places.
 pub type Describe<'a> = dyn Fn(&str, &[(String, String)]) -> Result<Machine, String> + 'a;
 
-/// All simulations of experiments: each on the machine that its sources name, or on `only`, and each reading of what is left
-/// open.
+/// All simulations of experiments: each on the machine that its sources name, or on `only`, and
+/// each reading of what is left open.
 ///
 /// `describe` finds a machine by its name, with other values in places.
 ///
@@ -51,21 +51,25 @@ pub fn jobs(
 ) -> Result<Vec<Job>, String> {
     let mut jobs = Vec::new();
     for experiment in experiments {
-        // Other hardware is not simulated in the place of what a machine lacks: another machine can be.
-        let alone = |row: &Published| Published { instead: None, instead_against: None, ..row.clone() };
+        // Other hardware is not simulated in the place of what a machine lacks: another machine can
+        // be.
+        let alone =
+            |row: &Published| Published { instead: None, instead_against: None, ..row.clone() };
         let own: Vec<Published> =
             published.iter().filter(|row| row.experiment == experiment.name).map(alone).collect();
         let own: Vec<&Published> = own.iter().collect();
         let mut machines: Vec<&str> = Vec::new();
         for row in &own {
             let named = only.or(setting.machine(&row.source));
-            let machine = named.ok_or_else(|| format!("no machine is named for '{}'", row.source))?;
+            let machine =
+                named.ok_or_else(|| format!("no machine is named for '{}'", row.source))?;
             if !machines.contains(&machine) {
                 machines.push(machine);
             }
         }
         for name in machines {
-            let on_it = |row: &&&Published| only.is_some() || setting.machine(&row.source) == Some(name);
+            let on_it =
+                |row: &&&Published| only.is_some() || setting.machine(&row.source) == Some(name);
             let own: Vec<&Published> = own.iter().filter(on_it).copied().collect();
             let several = if only.is_some() { String::new() } else { format!("-on-{name}") };
             let first = describe(name, &[])?;
@@ -74,9 +78,12 @@ pub fn jobs(
                 let own: Vec<&Published> = own.iter().filter(about).copied().collect();
                 let changes: Vec<(String, String)> =
                     alternative.iter().flat_map(|one| one.machine.clone()).collect();
-                let examined = if changes.is_empty() { Ok(first.clone()) } else { describe(name, &changes) };
-                let reason = alternative.and_then(|one| one.not_run.clone()).or(examined.clone().err());
-                let reading = alternative.map(|one| format!("-{}", one.folder())).unwrap_or_default();
+                let examined =
+                    if changes.is_empty() { Ok(first.clone()) } else { describe(name, &changes) };
+                let reason =
+                    alternative.and_then(|one| one.not_run.clone()).or(examined.clone().err());
+                let reading =
+                    alternative.map(|one| format!("-{}", one.folder())).unwrap_or_default();
                 let simulated = first.simulated.as_ref();
                 Ok(Job {
                     experiment: match reason {
@@ -84,7 +91,9 @@ pub fn jobs(
                         None => Ok(part(experiment, &own, alternative)?),
                     },
                     asked: (experiment.name.clone(), experiment.question.clone()),
-                    machine: simulated.map(|it| (it.name.clone(), it.title.clone())).unwrap_or_default(),
+                    machine: simulated
+                        .map(|it| (it.name.clone(), it.title.clone()))
+                        .unwrap_or_default(),
                     examined: examined.unwrap_or_else(|_| first.clone()),
                     alternative: alternative.cloned(),
                     published: own.into_iter().cloned().collect(),
@@ -111,9 +120,9 @@ impl Alternative {
     }
 }
 
-/// Simulates, `threads` at once, into folders below `dir`; told to `begun`, by their number, as they begin. The largest begin
-/// first, so that at the end nobody waits for one of them. Results are in the order of the jobs, and do not depend on how many
-/// run at once.
+/// Simulates, `threads` at once, into folders below `dir`; told to `begun`, by their number, as
+/// they begin. The largest begin first, so that at the end nobody waits for one of them. Results
+/// are in the order of the jobs, and do not depend on how many run at once.
 ///
 /// # Errors
 /// Where samples cannot be kept, and where somebody asked for an end.
@@ -163,12 +172,18 @@ impl Job {
     fn size(&self) -> u64 {
         let Ok(experiment) = &self.experiment else { return 0 };
         let Ok(plan) = plan_of(experiment, &self.examined) else { return 0 };
-        let running =
-            |case: usize| plan.cases[case].active.iter().map(|active| u64::from(active.count)).sum::<u64>();
+        let running = |case: usize| {
+            plan.cases[case].active.iter().map(|active| u64::from(active.count)).sum::<u64>()
+        };
         plan.run_cases().map(running).sum()
     }
 
-    fn simulate(&self, setting: &Setting, dir: &Path, stop: &AtomicBool) -> Result<Simulated, StudyError> {
+    fn simulate(
+        &self,
+        setting: &Setting,
+        dir: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Simulated, StudyError> {
         let outcome = match &self.experiment {
             Err(why) => Err(why.clone()),
             Ok(experiment) => Ok(self.outcome(experiment, setting, dir, stop)?),
@@ -202,13 +217,15 @@ impl Job {
         if let Ended::Failed(why) = &ended {
             return Err(StudyError::Failed(format!("{}: {why}", self.folder)));
         }
-        let found = Reproduced::new(&self.published, &plan, &samples, ended).map_err(StudyError::Failed)?;
+        let found =
+            Reproduced::new(&self.published, &plan, &samples, ended).map_err(StudyError::Failed)?;
         let bytes = self.alternative.as_ref().and_then(|alternative| alternative.bytes);
         Outcome::new(&self.published, setting, bytes, found, &samples).map_err(StudyError::Failed)
     }
 }
 
-/// What was measured of an experiment, from a folder that `reproduce` has written; none where it is not there.
+/// What was measured of an experiment, from a folder that `reproduce` has written; none where it is
+/// not there.
 ///
 /// # Errors
 /// Where it is damaged, was simulated, or is of another experiment.

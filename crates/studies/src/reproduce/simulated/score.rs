@@ -51,14 +51,15 @@ pub struct Neighbours {
     pub large: usize,
     /// Of these, those that point the same way.
     pub right: usize,
-    /// Of the large ones, those whose effect, the log of the ratio, is within [`NEAR`] of the published one.
+    /// Of the large ones, those whose effect, the log of the ratio, is within [`NEAR`] of the
+    /// published one.
     pub near: usize,
     /// Of the large ones, those whose ratio of times is within [`NEAR`] of the published one.
     pub near_ratio: usize,
 }
 
-/// Who suffers more beside whom: all pairs of neighbours of one victim whose published ratios differ by more than the
-/// experiment's margin.
+/// Who suffers more beside whom: all pairs of neighbours of one victim whose published ratios
+/// differ by more than the experiment's margin.
 #[derive(Debug, Clone, Serialize)]
 pub struct Order {
     /// The experiment.
@@ -76,7 +77,8 @@ pub struct Order {
 impl Score {
     /// Of what was simulated in one reading, each experiment once.
     pub fn new<'a>(all: impl IntoIterator<Item = &'a Simulated>) -> Self {
-        let outcomes: Vec<&Outcome> = all.into_iter().filter_map(|one| one.outcome.as_ref().ok()).collect();
+        let outcomes: Vec<&Outcome> =
+            all.into_iter().filter_map(|one| one.outcome.as_ref().ok()).collect();
         let rows = || outcomes.iter().flat_map(|one| &one.reproduced.rows);
         Self {
             cells: rows().count(),
@@ -109,7 +111,11 @@ fn times(outcomes: &[&Outcome]) -> Vec<Errors> {
         let mut published = 0;
         let mut amounts = Vec::new();
         for time in all().filter(|time| time.volume.of == of) {
-            let key = (time.published.source.as_str(), time.published.case.as_str(), time.published.value);
+            let key = (
+                time.published.source.as_str(),
+                time.published.case.as_str(),
+                time.published.value,
+            );
             if seen.contains(&key) {
                 continue;
             }
@@ -169,7 +175,10 @@ fn orders(outcome: &Outcome) -> Vec<Order> {
     for row in beside(outcome) {
         let key = (row.published.source.as_str(), victim(row));
         let figures = (row.ratio, ratio(row));
-        match found.iter_mut().find(|(order, _)| (order.source.as_str(), order.victim.as_str()) == key) {
+        match found
+            .iter_mut()
+            .find(|(order, _)| (order.source.as_str(), order.victim.as_str()) == key)
+        {
             Some((_, known)) => known.push(figures),
             None => {
                 let order = Order {
@@ -187,7 +196,9 @@ fn orders(outcome: &Outcome) -> Vec<Order> {
         for (place, (there, here)) in figures.iter().enumerate() {
             for (other_there, other_here) in &figures[..place] {
                 let differ = (there / other_there).ln().abs() > margin.ln_1p();
-                let (true, Some(here), Some(other_here)) = (differ, here, other_here) else { continue };
+                let (true, Some(here), Some(other_here)) = (differ, here, other_here) else {
+                    continue;
+                };
                 order.pairs += 1;
                 order.right += usize::from((there > other_there) == (here > other_here));
             }

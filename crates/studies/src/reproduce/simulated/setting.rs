@@ -1,5 +1,5 @@
-//! On which described machines published figures are simulated, how many bytes a published time was for, and what
-//! publications leave open.
+//! On which described machines published figures are simulated, how many bytes a published time was
+//! for, and what publications leave open.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,8 @@ impl Setting {
     /// # Panics
     /// Never: a test reads it.
     pub fn shipped() -> Self {
-        Self::parse(FILE).unwrap_or_else(|error| panic!("experiments/published/simulated.toml: {error}"))
+        Self::parse(FILE)
+            .unwrap_or_else(|error| panic!("experiments/published/simulated.toml: {error}"))
     }
 
     /// Reads a setting.
@@ -84,8 +85,9 @@ impl Setting {
     pub fn parse(text: &str) -> Result<Self, String> {
         let setting: Self = toml::from_str(text).map_err(|error| error.message().to_owned())?;
         for alternative in &setting.alternative {
-            let changes =
-                !alternative.set.is_empty() || !alternative.machine.is_empty() || alternative.bytes.is_some();
+            let changes = !alternative.set.is_empty()
+                || !alternative.machine.is_empty()
+                || alternative.bytes.is_some();
             if changes == alternative.not_run.is_some() {
                 return Err(format!(
                     "the alternative '{}' must either change something or say why it is not run",
@@ -104,15 +106,16 @@ impl Setting {
 
     /// How many bytes a published time was for, where that is known.
     pub fn volume(&self, published: &Published) -> Option<&Volume> {
-        self.volume
-            .iter()
-            .find(|volume| (&volume.source, &volume.quantity) == (&published.source, &published.quantity))
+        self.volume.iter().find(|volume| {
+            (&volume.source, &volume.quantity) == (&published.source, &published.quantity)
+        })
     }
 
     /// The other readings of an experiment.
     pub fn alternatives(&self, experiment: &str) -> impl Iterator<Item = &Alternative> {
-        let of =
-            move |alternative: &&Alternative| alternative.experiments.iter().any(|one| one == experiment);
+        let of = move |alternative: &&Alternative| {
+            alternative.experiments.iter().any(|one| one == experiment)
+        };
         self.alternative.iter().filter(of)
     }
 

@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::BATCHES;
 
-/// Ways whose costs are within this of the cheapest are as good as it: of them the plainest is taken.
+/// Ways whose costs are within this of the cheapest are as good as it: of them the plainest is
+/// taken.
 const SAME: f64 = 0.05;
 
 /// A longer batch is worth it while it is cheaper, for each record, by more than this.
@@ -47,18 +48,21 @@ pub struct Choice {
     pub mapped: Option<Sync>,
 }
 
-/// The calls that are compared, the plainest first. `O_SYNC` is left out: what it adds to `O_DSYNC` no reader needs.
+/// The calls that are compared, the plainest first. `O_SYNC` is left out: what it adds to `O_DSYNC`
+/// no reader needs.
 pub const SYNCS: [Sync; 6] =
     [Sync::Fdatasync, Sync::Fsync, Sync::ODsync, Sync::RwfDsync, Sync::Msync, Sync::Uring];
 
 /// The layouts, the plainest first.
-pub const LAYOUTS: [Layout; 4] = [Layout::Append, Layout::Written, Layout::KeepSize, Layout::Allocated];
+pub const LAYOUTS: [Layout; 4] =
+    [Layout::Append, Layout::Written, Layout::KeepSize, Layout::Allocated];
 
 /// Calls for stores to a mapping, the default first.
 pub const MAPPED: [Sync; 2] = [Sync::Msync, Sync::Fdatasync];
 
-/// What a record costs, by way and batch: the median of trials. Of so many ways some have trials that differ too much for
-/// an interval, and one that is left out for that might be the cheapest. Whether it is, fresh trials show.
+/// What a record costs, by way and batch: the median of trials. Of so many ways some have trials
+/// that differ too much for an interval, and one that is left out for that might be the cheapest.
+/// Whether it is, fresh trials show.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Costs(pub Vec<Cost>);
 
@@ -77,7 +81,8 @@ pub struct Cost {
 impl Costs {
     /// Those of a measured experiment.
     pub fn new(plan: &Plan, samples: &[Sample]) -> Self {
-        let cost = |(case, logs): (usize, Result<Logs, NotEstimable>)| match plan.metric_task(case) {
+        let cost = |(case, logs): (usize, Result<Logs, NotEstimable>)| match plan.metric_task(case)
+        {
             Task::Commit(commit) => {
                 let ns = median(&mut logs.ok()?.logs).exp() / f64::from(commit.batch);
                 Some(Cost { way: way(commit), batch: commit.batch, ns_per_record: ns })
@@ -96,7 +101,8 @@ impl Costs {
     // Of ways in order, the first that is as good as the cheapest.
     fn plainest(&self, ways: impl Iterator<Item = Way> + Clone) -> Option<Way> {
         let least = ways.clone().filter_map(|way| self.of(way, 1)).min_by(f64::total_cmp)?;
-        ways.into_iter().find(|way| self.of(*way, 1).is_some_and(|cost| cost <= least * (1.0 + SAME)))
+        ways.into_iter()
+            .find(|way| self.of(*way, 1).is_some_and(|cost| cost <= least * (1.0 + SAME)))
     }
 }
 
@@ -105,26 +111,31 @@ pub fn way(commit: &Commit) -> Way {
     Way { sync: commit.sync, io: commit.io, layout: commit.layout }
 }
 
-/// All ways that are durable and that there can be, the plainest first. `msync` is of a mapping, which makes no file grow.
+/// All ways that are durable and that there can be, the plainest first. `msync` is of a mapping,
+/// which makes no file grow.
 pub fn ways() -> impl Iterator<Item = Way> + Clone {
-    let all = LAYOUTS.into_iter().flat_map(|layout| SYNCS.into_iter().map(move |sync| (sync, layout)));
+    let all =
+        LAYOUTS.into_iter().flat_map(|layout| SYNCS.into_iter().map(move |sync| (sync, layout)));
     all.map(|(sync, layout)| Way {
         sync,
         layout,
         io: if sync == Sync::Msync { Io::Mmap } else { Io::Buffered },
     })
     .filter(|way| {
-        Commit { sync: way.sync, io: way.io, layout: way.layout, ..Commit::default() }.impossible().is_none()
+        Commit { sync: way.sync, io: way.io, layout: way.layout, ..Commit::default() }
+            .impossible()
+            .is_none()
     })
 }
 
-/// Ways to make stores to a mapping durable, whose blocks were written before, as those of a region are.
+/// Ways to make stores to a mapping durable, whose blocks were written before, as those of a region
+/// are.
 pub fn mapped() -> impl Iterator<Item = Way> + Clone {
     MAPPED.into_iter().map(|sync| Way { sync, io: Io::Mmap, layout: Layout::Written })
 }
 
-/// The way by its costs at one record a sync, and the call for a mapping. `None` where no way was measured. Where nothing
-/// is known of longer batches, the batch is 1.
+/// The way by its costs at one record a sync, and the call for a mapping. `None` where no way was
+/// measured. Where nothing is known of longer batches, the batch is 1.
 pub fn choose(costs: &Costs, batches: Option<&Costs>) -> Option<Choice> {
     let way = costs.plainest(ways())?;
     let mapped = costs.plainest(mapped()).map(|way| way.sync);
@@ -146,8 +157,10 @@ impl Choice {
     /// If the way is not durable: none such is chosen.
     pub fn policy(&self) -> FilePolicy {
         let sync: FileSync = self.way.sync.name().parse().expect("only durable ways are chosen");
-        let layout: FileLayout = self.way.layout.name().parse().expect("policies have the same words");
-        let mapped = |sync: Sync| sync.name().parse::<RegionSync>().expect("policies have the same words");
+        let layout: FileLayout =
+            self.way.layout.name().parse().expect("policies have the same words");
+        let mapped =
+            |sync: Sync| sync.name().parse::<RegionSync>().expect("policies have the same words");
         FilePolicy { sync, layout, batch: self.batch, mapped: self.mapped.map(mapped) }
     }
 }
@@ -162,7 +175,8 @@ mod tests {
 
     // Ways cost what is given for their layout, and a factor for the call.
     fn costs(layouts: [f64; 4], factor: impl Fn(Sync) -> f64) -> Costs {
-        let of = |layout: Layout| layouts[LAYOUTS.iter().position(|known| *known == layout).unwrap()];
+        let of =
+            |layout: Layout| layouts[LAYOUTS.iter().position(|known| *known == layout).unwrap()];
         let all = ways().chain(mapped().filter(|way| way.sync != Sync::Msync));
         Costs(all.map(|way| cost(way, 1, of(way.layout) * factor(way.sync))).collect())
     }
@@ -183,7 +197,10 @@ mod tests {
         assert_eq!(all[0], PLAIN.way, "the plainest is the first");
         for way in all {
             let policy = Choice { way, ..PLAIN }.policy();
-            assert_eq!((policy.sync.name(), policy.layout.name()), (way.sync.name(), way.layout.name()));
+            assert_eq!(
+                (policy.sync.name(), policy.layout.name()),
+                (way.sync.name(), way.layout.name())
+            );
         }
     }
 
@@ -233,7 +250,8 @@ mod tests {
 
     fn compared(what: Compares, low: f64, high: f64) -> Compared {
         let value = (low * high).sqrt();
-        let ratio = Ok(Interval { value, low, high, level: 0.95, trials: 10, spread: 0.1, slack: 0.0 });
+        let ratio =
+            Ok(Interval { value, low, high, level: 0.95, trials: 10, spread: 0.1, slack: 0.0 });
         Compared { what, finding: Finding::new(&ratio, 0.02), ratio }
     }
 
@@ -242,7 +260,8 @@ mod tests {
         use Compares::{Batch, Mapped, PlainBatch, Way as Called};
         let way = Way { layout: Layout::Written, ..PLAIN.way };
         let choice = Choice { way, batch: 16, mapped: Some(Sync::Fdatasync) };
-        let (faster, slower, undecided, same) = ((0.4, 0.6), (1.1, 1.3), (0.7, 1.3), (0.995, 1.005));
+        let (faster, slower, undecided, same) =
+            ((0.4, 0.6), (1.1, 1.3), (0.7, 1.3), (0.995, 1.005));
         let settled = |all: &[(Compares, (f64, f64))]| {
             let all: Vec<Compared> =
                 all.iter().map(|(what, (low, high))| compared(*what, *low, *high)).collect();
@@ -268,7 +287,8 @@ mod tests {
         assert_eq!(settled(&[(Called, faster), (Mapped, faster)]), ("written", 1, "fdatasync"));
         // Without a figure nothing is shown.
         let unknown = Err(NotEstimable::TooFewTrials { trials: 2 });
-        let nothing = |what| Compared { what, finding: Finding::new(&unknown, 0.02), ratio: unknown };
+        let nothing =
+            |what| Compared { what, finding: Finding::new(&unknown, 0.02), ratio: unknown };
         let plain = settle(&choice, &[nothing(Called), nothing(Batch), nothing(Mapped)]);
         assert_eq!(plain, PLAIN);
         assert_eq!(settle(&Choice { mapped: None, ..choice }, &[]).mapped, None);
@@ -334,7 +354,8 @@ mod tests {
             // Two of the longest batches find room, whatever the record.
             let large = Question { record: Bytes::kib(64), ..question() };
             let plan = self::plan(&experiments::batches(&large, PLAIN.way));
-            let batches: Vec<u32> = (0..plan.cases.len()).map(|case| commit(&plan, case).batch).collect();
+            let batches: Vec<u32> =
+                (0..plan.cases.len()).map(|case| commit(&plan, case).batch).collect();
             assert_eq!(batches, BATCHES);
         }
 
@@ -368,7 +389,10 @@ mod tests {
                 ]
             );
             let mapping = Choice { mapped: Some(Sync::Fdatasync), ..PLAIN };
-            assert_eq!(pairs(mapping).unwrap(), ["fdatasync mmap written 1 for msync mmap written 1"]);
+            assert_eq!(
+                pairs(mapping).unwrap(),
+                ["fdatasync mmap written 1 for msync mmap written 1"]
+            );
         }
     }
 }

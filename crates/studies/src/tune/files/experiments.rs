@@ -10,12 +10,14 @@ use toml::{Table, Value};
 use super::choice::{Choice, MAPPED, PLAIN, Way};
 use super::{BATCHES, Question};
 
-/// The log's size where none is asked for: a few MiB, which leave next to nothing in the page cache.
+/// The log's size where none is asked for: a few MiB, which leave next to nothing in the page
+/// cache.
 pub const LOG: Bytes = Bytes::mib(4);
 
 const COMMITTER: &str = "committer";
 
-// Where nobody says how many: a minute for all stages together, on a disk where each way can be had.
+// Where nobody says how many: a minute for all stages together, on a disk where each way can be
+// had.
 const TRIALS: u32 = 3;
 const CONFIRMING: u32 = 8;
 
@@ -52,13 +54,17 @@ pub fn costs(question: &Question) -> Experiment {
     Experiment { kind: Some(Kind::TuneCosts), ..experiment(question, "costs", asks, 0, tasks) }
 }
 
-/// The chosen way by longer batches, and by one record again: trials of one experiment are comparable.
+/// The chosen way by longer batches, and by one record again: trials of one experiment are
+/// comparable.
 pub fn batches(question: &Question, way: Way) -> Experiment {
     let mut task = of_way(question, way);
     let batches = BATCHES.iter().map(|batch| Value::Integer((*batch).into()));
     task.insert("batch".into(), Value::Array(batches.collect()));
     let asks = "What do more records a sync save?";
-    Experiment { kind: Some(Kind::TuneCosts), ..experiment(question, "batches", asks, 1, vec![task]) }
+    Experiment {
+        kind: Some(Kind::TuneCosts),
+        ..experiment(question, "batches", asks, 1, vec![task])
+    }
 }
 
 /// The arms of the confirmation.
@@ -144,7 +150,13 @@ fn task(question: &Question) -> Table {
     ])
 }
 
-fn experiment(question: &Question, name: &str, asks: &str, stage: u64, tasks: Vec<Table>) -> Experiment {
+fn experiment(
+    question: &Question,
+    name: &str,
+    asks: &str,
+    stage: u64,
+    tasks: Vec<Table>,
+) -> Experiment {
     Experiment {
         seed: question.seed.wrapping_mul(16).wrapping_add(stage),
         measure: Measure {

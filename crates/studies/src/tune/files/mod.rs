@@ -1,9 +1,10 @@
-//! `tune file:DIR`: the cheapest durable way to commit records to files in a folder, confirmed, as a policy file.
+//! `tune file:DIR`: the cheapest durable way to commit records to files in a folder, confirmed, as
+//! a policy file.
 //!
-//! Three stages. The *costs* of a batch of one record by every call and layout; from them [`choice`] takes the way.
-//! What a longer *batch* saves in that way. The *confirmation* measures, on fresh trials, the choice against what most
-//! programs do: `fdatasync` after each record, at the end of a file that grows. Only ways that the kernel promises to be
-//! durable are measured.
+//! Three stages. The *costs* of a batch of one record by every call and layout; from them
+//! [`choice`] takes the way. What a longer *batch* saves in that way. The *confirmation* measures,
+//! on fresh trials, the choice against what most programs do: `fdatasync` after each record, at the
+//! end of a file that grows. Only ways that the kernel promises to be durable are measured.
 
 pub mod choice;
 mod experiments;
@@ -30,8 +31,9 @@ pub struct Question {
     pub syncs: Vec<Sync>,
     /// Layouts to choose from, beside that of the plain way.
     pub layouts: Vec<Layout>,
-    /// Trials of each stage, at least 2; `None`: 3, and of the confirmation 8. Of that no fewer are measured than a figure
-    /// takes ([`FEWEST_TRIALS`](ringfence_analysis::estimate::FEWEST_TRIALS)).
+    /// Trials of each stage, at least 2; `None`: 3, and of the confirmation 8. Of that no fewer are
+    /// measured than a figure takes
+    /// ([`FEWEST_TRIALS`](ringfence_analysis::estimate::FEWEST_TRIALS)).
     pub trials: Option<u32>,
     /// Seed of everything random.
     pub seed: u64,

@@ -31,7 +31,8 @@ pub struct Tuned {
     pub choice: Choice,
     /// The choice against the plain way, on fresh trials, where they differ.
     pub confirmed: Vec<Compared>,
-    /// Whether the fresh trials spoke against the choice: a part of it is slower than the plain way.
+    /// Whether the fresh trials spoke against the choice: a part of it is slower than the plain
+    /// way.
     pub fell_back: bool,
     /// What the policy has; absent where something failed.
     pub settled: Option<Choice>,
@@ -75,7 +76,8 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
     if let Some(simulated) = &machine.simulated {
         let name = &simulated.name;
         return Err(StudyError::Usage(format!(
-            "files and disks are not simulated, so that nothing can be tuned for them on {name}: leave --machine out"
+            "files and disks are not simulated, so that nothing can be tuned for them on {name}: \
+             leave --machine out"
         )));
     }
     let usage = |error: ringfence_experiment::ExperimentError| StudyError::Usage(error.to_string());
@@ -83,8 +85,12 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
     for experiment in all.iter().flatten() {
         Plan::new(experiment, &machine.topology, machine.features.as_ref()).map_err(usage)?;
     }
-    let plain =
-        Commit { dir: question.dir.clone(), record: question.record, size: super::LOG, ..Commit::default() };
+    let plain = Commit {
+        dir: question.dir.clone(),
+        record: question.record,
+        size: super::LOG,
+        ..Commit::default()
+    };
     ringfence_workloads::commit::try_out(&plain).map_err(StudyError::Usage)
 }
 
@@ -125,7 +131,12 @@ impl Study for Tuning<'_> {
         }
         let choice = self.choice(stages, None)?;
         match stages {
-            [_] => return planned("what a batch saves", experiments::batches(self.question, choice.way)),
+            [_] => {
+                return planned(
+                    "what a batch saves",
+                    experiments::batches(self.question, choice.way),
+                );
+            }
             [_, _] => {
                 if let Some(experiment) = experiments::confirmation(self.question, &choice) {
                     return planned("confirming the choice", experiment);
@@ -137,7 +148,11 @@ impl Study for Tuning<'_> {
         Ok(None)
     }
 
-    fn conclude(&mut self, stages: &[Stage], ended_early: Option<&str>) -> Result<Tuned, StudyError> {
+    fn conclude(
+        &mut self,
+        stages: &[Stage],
+        ended_early: Option<&str>,
+    ) -> Result<Tuned, StudyError> {
         let costs = stages.first().ok_or(StudyError::Interrupted)?;
         let choice = self.choice(stages, ended_early)?;
         let confirmed = compared(stages.get(2));
@@ -177,15 +192,18 @@ impl Study for Tuning<'_> {
 impl Tuning<'_> {
     fn choice(&self, stages: &[Stage], ended_early: Option<&str>) -> Result<Choice, StudyError> {
         let batches = stages.get(1).map(costs_of);
-        choice::choose(&stages.first().map(costs_of).unwrap_or_default(), batches.as_ref()).ok_or_else(|| {
-            let why = ended_early.unwrap_or("no way to commit could be measured, so that none can be chosen");
-            StudyError::Failed(format!("{why}; what was measured is in {}", self.dir.display()))
-        })
+        choice::choose(&stages.first().map(costs_of).unwrap_or_default(), batches.as_ref())
+            .ok_or_else(|| {
+                let why = ended_early
+                    .unwrap_or("no way to commit could be measured, so that none can be chosen");
+                StudyError::Failed(format!("{why}; what was measured is in {}", self.dir.display()))
+            })
     }
 }
 
-/// What goes into the policy, by what fresh trials say of the choice: of a call, a layout and a batch other than the plain
-/// ones, what was shown to be cheaper. A mapping keeps msync in the same way.
+/// What goes into the policy, by what fresh trials say of the choice: of a call, a layout and a
+/// batch other than the plain ones, what was shown to be cheaper. A mapping keeps msync in the same
+/// way.
 pub fn settle(choice: &Choice, confirmed: &[Compared]) -> Choice {
     let faster = |what: Compares| {
         confirmed.iter().any(|one| one.what == what && one.finding.verdict == Verdict::Faster)
@@ -193,14 +211,16 @@ pub fn settle(choice: &Choice, confirmed: &[Compared]) -> Choice {
     let way = if faster(Compares::Way) { choice.way } else { PLAIN.way };
     let by_batch = if way == choice.way { Compares::Batch } else { Compares::PlainBatch };
     let batch = if faster(by_batch) { choice.batch } else { PLAIN.batch };
-    let mapped = if faster(Compares::Mapped) { choice.mapped } else { choice.mapped.map(|_| Sync::Msync) };
+    let mapped =
+        if faster(Compares::Mapped) { choice.mapped } else { choice.mapped.map(|_| Sync::Msync) };
     Choice { way, batch, mapped }
 }
 
 // The way or the batch is slower than the plain one: what was seen before was noise.
 fn speaks_against(confirmed: &[Compared]) -> bool {
-    let of_the_choice =
-        confirmed.iter().filter(|compared| matches!(compared.what, Compares::Way | Compares::Batch));
+    let of_the_choice = confirmed
+        .iter()
+        .filter(|compared| matches!(compared.what, Compares::Way | Compares::Batch));
     of_the_choice.into_iter().any(|compared| compared.finding.verdict == Verdict::Slower)
 }
 

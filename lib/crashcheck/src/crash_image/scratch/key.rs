@@ -8,8 +8,8 @@ use crate::event::WORD;
 use crate::fate::Fate;
 
 impl CrashImage {
-    /// Feeds what can have become of a word, of which something is open: what is there for certain in one
-    /// piece, then what may be. False if it hides whatever lies below.
+    /// Feeds what can have become of a word, of which something is open: what is there for certain
+    /// in one piece, then what may be. False if it hides whatever lies below.
     pub(crate) fn word_key(&self, word: usize, into: &mut impl Hasher) -> bool {
         let (mut bytes, mut mask): (Bytes, u8) = ([0; WORD], 0);
         let mut open = false;
@@ -26,7 +26,8 @@ impl CrashImage {
                         open = true;
                     }
                     let place = match cover.order {
-                        // How many stores of the group more must have reached memory for this one to.
+                        // How many stores of the group more must have reached memory for this one
+                        // to.
                         Order::Ordinary { group, number } => {
                             let Interval { lo, .. } = self.intervals[group as usize];
                             (self.fixed.lines[group as usize], number.saturating_sub(lo))
@@ -49,7 +50,9 @@ impl CrashImage {
             let Interval { lo, hi } = self.intervals[group as usize];
             (self.fixed.lines[group as usize], lo, hi)
         };
-        for tie in self.fixed.ties.iter().filter(|tie| self.intervals[tie.group as usize].lo < tie.need) {
+        for tie in
+            self.fixed.ties.iter().filter(|tie| self.intervals[tie.group as usize].lo < tie.need)
+        {
             let (line, lo, hi) = open(tie.group);
             (layer, line, tie.need - lo, hi - lo).hash(into);
             for group in 0..self.intervals.len() as u32 {

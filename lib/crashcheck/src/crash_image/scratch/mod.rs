@@ -1,5 +1,5 @@
-//! What a crash leaves, worked out from the first event on for each crash anew: the way it is told to be, and the
-//! measure for what is carried on from crash to crash. For tests alone.
+//! What a crash leaves, worked out from the first event on for each crash anew: the way it is told
+//! to be, and the measure for what is carried on from crash to crash. For tests alone.
 
 mod key;
 mod walk;
@@ -41,7 +41,8 @@ enum Order {
     Streamed(u32),
 }
 
-// After the `clflush` nothing reaches memory before `need` stores of `group` did. It came behind `time` stores.
+// After the `clflush` nothing reaches memory before `need` stores of `group` did. It came behind
+// `time` stores.
 #[derive(Debug)]
 struct Tie {
     group: u32,
@@ -49,8 +50,8 @@ struct Tie {
     time: u32,
 }
 
-/// The stores of a run up to a crash. What is decided of them is apart from what they are, so that a copy is
-/// cheap.
+/// The stores of a run up to a crash. What is decided of them is apart from what they are, so that
+/// a copy is cheap.
 #[derive(Debug)]
 pub(crate) struct CrashImage {
     fixed: Rc<Fixed>,
@@ -95,8 +96,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    // Becomes both, if nobody can tell the difference: the same bytes, by a non-temporal store more or less, or by
-    // one more or fewer of the stores of the group.
+    // Becomes both, if nobody can tell the difference: the same bytes, by a non-temporal store more
+    // or less, or by one more or fewer of the stores of the group.
     fn takes_in(&mut self, other: &Self) -> bool {
         if (self.bytes, self.mask) != (other.bytes, other.mask) {
             return false;
@@ -104,7 +105,9 @@ impl Outcome {
         match (&mut self.interval, &other.interval) {
             (None, None) => true,
             (Some((_, one)), Some((_, other))) if one == other => true,
-            (Some((_, one)), Some((_, next))) if self.streamed == other.streamed && next.hi + 1 == one.lo => {
+            (Some((_, one)), Some((_, next)))
+                if self.streamed == other.streamed && next.hi + 1 == one.lo =>
+            {
                 one.lo = next.lo;
                 true
             }
@@ -131,7 +134,11 @@ impl Clone for CrashImage {
 impl CrashImage {
     /// The words that were stored to, in order.
     pub(crate) fn words(&self) -> impl Iterator<Item = usize> {
-        self.fixed.words.iter().take(self.fixed.words.len().saturating_sub(1)).map(|(word, _)| *word)
+        self.fixed
+            .words
+            .iter()
+            .take(self.fixed.words.len().saturating_sub(1))
+            .map(|(word, _)| *word)
     }
 
     fn covers(&self, word: usize) -> &[Cover] {
@@ -144,8 +151,8 @@ impl CrashImage {
         }
     }
 
-    /// What was stored to the word, with the number of the store in order of time; `all`, or only what is not
-    /// known to be lost.
+    /// What was stored to the word, with the number of the store in order of time; `all`, or only
+    /// what is not known to be lost.
     pub(crate) fn writes(&self, word: usize, all: bool) -> impl Iterator<Item = (u32, Write)> {
         let there = move |cover: &&Cover| all || self.fate(cover.order) != Fate::Lost;
         self.covers(word)
@@ -182,8 +189,8 @@ impl CrashImage {
         Some((bytes, mask))
     }
 
-    /// Every way in which the word can have come out, given what is decided, and no more decided than shows;
-    /// never none.
+    /// Every way in which the word can have come out, given what is decided, and no more decided
+    /// than shows; never none.
     pub(crate) fn outcomes(&self, word: usize) -> Vec<Outcome> {
         let covers = self.covers(word);
         let group = covers.iter().find_map(|cover| match cover.order {
@@ -195,13 +202,14 @@ impl CrashImage {
         outcomes.dedup_by(|other, one| one.takes_in(other));
         // What is decided is settled, so that every count within an interval is possible.
         debug_assert!(
-            self.fixed.ties.is_empty() || outcomes.iter().all(|outcome| self.clone().decide(outcome))
+            self.fixed.ties.is_empty()
+                || outcomes.iter().all(|outcome| self.clone().decide(outcome))
         );
         outcomes
     }
 
-    // From the last store back, until no byte of the word is open. A loop where one way is left: a word may have
-    // been stored to any number of times.
+    // From the last store back, until no byte of the word is open. A loop where one way is left: a
+    // word may have been stored to any number of times.
     fn each_outcome(&self, covers: &[Cover], mut so_far: Outcome, outcomes: &mut Vec<Outcome>) {
         for (number, last) in covers.iter().enumerate().rev() {
             if so_far.mask == 0xff {
@@ -249,8 +257,8 @@ impl CrashImage {
         outcomes.push(so_far);
     }
 
-    /// What can have been written of the word, as [`outcomes`](Self::outcomes) without what follows from each;
-    /// in order, each once.
+    /// What can have been written of the word, as [`outcomes`](Self::outcomes) without what follows
+    /// from each; in order, each once.
     pub(crate) fn values(&self, word: usize) -> SmallVec<[(Bytes, u8); 4]> {
         let mut values = SmallVec::new();
         self.all_values(word, &mut |bytes, mask| {
@@ -262,7 +270,8 @@ impl CrashImage {
         values
     }
 
-    /// The same, one after the other and perhaps again, as long as `visit` says so: whether it did to the end.
+    /// The same, one after the other and perhaps again, as long as `visit` says so: whether it did
+    /// to the end.
     pub(crate) fn all_values(&self, word: usize, visit: &mut dyn FnMut(Bytes, u8) -> bool) -> bool {
         let covers = self.covers(word);
         let group = covers.iter().find_map(|cover| match cover.order {
@@ -290,7 +299,12 @@ impl CrashImage {
                 }
                 Order::Streamed(number) => {
                     let fate = self.streamed[number as usize];
-                    (fate != Some(false), fate != Some(true), Interval { lo, hi }, Interval { lo, hi })
+                    (
+                        fate != Some(false),
+                        fate != Some(true),
+                        Interval { lo, hi },
+                        Interval { lo, hi },
+                    )
                 }
             };
             if may_be_there {
@@ -310,7 +324,8 @@ impl CrashImage {
         visit(bytes, mask)
     }
 
-    /// Settles that the word came out so. False if that contradicts what is decided; then this is of no more use.
+    /// Settles that the word came out so. False if that contradicts what is decided; then this is
+    /// of no more use.
     pub(crate) fn decide(&mut self, outcome: &Outcome) -> bool {
         if let Some((group, interval)) = outcome.interval {
             self.intervals[group as usize] = interval;
@@ -321,16 +336,18 @@ impl CrashImage {
         self.settle()
     }
 
-    // Draws the conclusions of the ties. One pass does: what a tie brings along came before it, and so concerns no
-    // tie that the last store in memory does not; and what it leaves out came after it. Then any count within any
-    // one interval is possible: the stores that it asks for came before, and ask for none after it.
+    // Draws the conclusions of the ties. One pass does: what a tie brings along came before it, and
+    // so concerns no tie that the last store in memory does not; and what it leaves out came after
+    // it. Then any count within any one interval is possible: the stores that it asks for came
+    // before, and ask for none after it.
     fn settle(&mut self) -> bool {
         let Self { fixed, intervals, .. } = self;
         if fixed.ties.is_empty() {
             return true;
         }
-        let last_of =
-            |(times, interval): (&Vec<u32>, &Interval)| Some(times[interval.lo.checked_sub(1)? as usize]);
+        let last_of = |(times, interval): (&Vec<u32>, &Interval)| {
+            Some(times[interval.lo.checked_sub(1)? as usize])
+        };
         if let Some(last) = fixed.times.iter().zip(intervals.iter()).filter_map(last_of).max() {
             for tie in fixed.ties.iter().filter(|tie| tie.time <= last) {
                 let own = &mut intervals[tie.group as usize];

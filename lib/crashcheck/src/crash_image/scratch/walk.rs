@@ -27,8 +27,8 @@ struct Walk {
 }
 
 impl CrashImage {
-    /// What the events can leave, if the machine stops after the last of them; the first `killed` of them are of
-    /// processes that died before, so that what they stored is visible to all.
+    /// What the events can leave, if the machine stops after the last of them; the first `killed`
+    /// of them are of processes that died before, so that what they stored is visible to all.
     pub(crate) fn of(profile: Profile, events: &[Event], killed: usize) -> Self {
         let mut image = walk(profile, events, killed);
         // Completed flushes hold whatever else is decided.
@@ -105,7 +105,8 @@ impl Walk {
         self.visible();
     }
 
-    // Every ordinary store so far is visible to other processors, which is all that it takes where caches last.
+    // Every ordinary store so far is visible to other processors, which is all that it takes where
+    // caches last.
     fn visible(&mut self) {
         if self.profile == Profile::Eadr {
             self.intervals.iter_mut().for_each(|interval| interval.lo = interval.hi);
@@ -132,7 +133,8 @@ impl Walk {
     fn cover(&mut self, write: Write, order: Order) {
         let time = self.fixed.stores.len() as u32;
         self.fixed.stores.push(order);
-        let cover = Cover { order, bytes: write.bytes, mask: write.mask, time, fences: self.fences };
+        let cover =
+            Cover { order, bytes: write.bytes, mask: write.mask, time, fences: self.fences };
         self.covers.push((write.word, cover));
     }
 
@@ -147,7 +149,10 @@ impl Walk {
                 Order::Ordinary { group, number } => number < intervals[group as usize].lo,
                 Order::Streamed(number) => number < drained,
             };
-            let from = covers.iter().rposition(|cover| cover.1.mask == 0xff && durable(cover)).unwrap_or(0);
+            let from = covers
+                .iter()
+                .rposition(|cover| cover.1.mask == 0xff && durable(cover))
+                .unwrap_or(0);
             fixed.covers.extend(covers[from..].iter().map(|(_, cover)| *cover));
         }
         fixed.words.push((usize::MAX, fixed.covers.len() as u32));

@@ -1,7 +1,7 @@
 //! Where a run may end, what it leaves then, and whether that is anything new.
 //!
-//! What a crash leaves is carried on from one to the next: only words of which something else can have become since
-//! are looked at again.
+//! What a crash leaves is carried on from one to the next: only words of which something else can
+//! have become since are looked at again.
 
 #[cfg(test)]
 mod tests;
@@ -15,14 +15,14 @@ use crate::crash_image::{CrashImage, mix, then};
 use crate::past::Ended;
 use crate::ways::certain;
 
-/// About what it takes to keep a crash, in bytes: what it does not share with the ones before and behind it. So much
-/// for up to 512 KiB of memory, and again for each 16 times of it.
+/// About what it takes to keep a crash, in bytes: what it does not share with the ones before and
+/// behind it. So much for up to 512 KiB of memory, and again for each 16 times of it.
 const KEPT: usize = 4096;
 const KEPT_UP_TO: u32 = 19;
 
 impl Run {
-    /// A crash here is told apart from earlier ones, unless nothing was done since; of the machine only at what
-    /// is ordered with more than a store, of the process anywhere.
+    /// A crash here is told apart from earlier ones, unless nothing was done since; of the machine
+    /// only at what is ordered with more than a store, of the process anywhere.
     pub(crate) fn crash_point(&mut self, boundary: bool) {
         // On a path that repeats an earlier one its crashes were considered there.
         if !self.crashes || !self.fresh || !self.choices.is_new() {
@@ -49,10 +49,13 @@ impl Run {
         self.watched.busy(false);
     }
 
-    // Twice as much where the process alone died, since caches are kept too; and what checksums did not fit.
+    // Twice as much where the process alone died, since caches are kept too; and what checksums did
+    // not fit.
     fn kept(&self, killed: bool) -> usize {
-        let levels = 1 + (usize::BITS - self.len.leading_zeros()).saturating_sub(KEPT_UP_TO).div_ceil(4);
-        let mismatches: usize = self.mismatches.iter().map(|mismatch| size_of_val(&mismatch.words[..])).sum();
+        let levels =
+            1 + (usize::BITS - self.len.leading_zeros()).saturating_sub(KEPT_UP_TO).div_ceil(4);
+        let mismatches: usize =
+            self.mismatches.iter().map(|mismatch| size_of_val(&mismatch.words[..])).sum();
         KEPT * levels as usize * (1 + usize::from(killed)) + mismatches
     }
 
@@ -155,7 +158,8 @@ impl Run {
         }
         key = key.wrapping_add(memory.key);
         for mismatch in &self.mismatches {
-            // What is known says nothing more; what is open may be hidden by now, and be tied all the same.
+            // What is known says nothing more; what is open may be hidden by now, and be tied all
+            // the same.
             let layers = &layers[..mismatch.depth];
             let mut one = 0;
             for (word, bytes, mask) in &mismatch.words {

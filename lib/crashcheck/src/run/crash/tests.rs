@@ -1,4 +1,5 @@
-//! What is carried on from crash to crash is what is worked out anew for each: stores, keys, and what is left.
+//! What is carried on from crash to crash is what is worked out anew for each: stores, keys, and
+//! what is left.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -53,14 +54,20 @@ fn same(one: &CrashImage, other: &scratch::CrashImage, events: &[Event], random:
         let fates = other.fates();
         let count = |fate| fates.iter().filter(|other| **other == fate).count();
         use crate::fate::Fate::{Either, Lost};
-        assert_eq!((one.stores(), one.lost_and_open()), (fates.len(), (count(Lost), count(Either))));
+        assert_eq!(
+            (one.stores(), one.lost_and_open()),
+            (fates.len(), (count(Lost), count(Either)))
+        );
         for word in words() {
             assert_eq!(one.plain(word), other.plain(word));
             assert_eq!(one.values(word), other.values(word));
             assert_eq!(one.hides(word), other.hides(word));
             assert_eq!(one.fences_before(word), other.fences_before(word));
             for all in [false, true] {
-                assert_eq!(one.writes(word, all).into_vec(), other.writes(word, all).collect::<Vec<_>>());
+                assert_eq!(
+                    one.writes(word, all).into_vec(),
+                    other.writes(word, all).collect::<Vec<_>>()
+                );
             }
         }
         let open: Vec<usize> = words().filter(|word| one.plain(*word).is_none()).collect();
@@ -138,7 +145,12 @@ fn record(run: &mut Run, kind: Kind) {
 }
 
 // Goes on for some events from `state`, and looks at each crash there: one of the states found.
-fn life(run: &mut Run, state: &Rc<State>, pending: &[Event], random: &mut Random) -> (Rc<State>, Vec<Event>) {
+fn life(
+    run: &mut Run,
+    state: &Rc<State>,
+    pending: &[Event],
+    random: &mut Random,
+) -> (Rc<State>, Vec<Event>) {
     let fresh = |run: &mut Run, killed: bool| {
         let carried_on = run.leaving.take();
         let state = if killed { run.kill() } else { run.crash() };
@@ -167,7 +179,8 @@ fn life(run: &mut Run, state: &Rc<State>, pending: &[Event], random: &mut Random
             if let (Some(mut state), Some(anew)) = (state, anew) {
                 assert_eq!(carried(&state), from_scratch(&state));
                 assert_eq!(carried(&state), carried(&anew));
-                let (walk, other) = (&state.killed.as_ref().unwrap().0, &anew.killed.as_ref().unwrap().0);
+                let (walk, other) =
+                    (&state.killed.as_ref().unwrap().0, &anew.killed.as_ref().unwrap().0);
                 assert_eq!(walk.history(), other.history());
                 same(
                     &walk.image(),
@@ -229,7 +242,8 @@ proptest! {
                 let state = run.crash().unwrap();
                 let key = run.key(&state.layers, &state.memory, state.marks);
                 let (before, ties) = first_key(profile, &run.events);
-                prop_assert_eq!(*keys.entry(before).or_insert(key), key, "{} {:?}", profile, run.events);
+                prop_assert_eq!(*keys.entry(before).or_insert(key), key, "{} \
+                    {:?}", profile, run.events);
                 // Ties to what came before all of them said something that makes no difference.
                 let kinds: Vec<Kind> = run.events.iter().map(|event| event.kind).collect();
                 let (other, others) = back.entry(key).or_insert_with(|| (before, kinds.clone()));

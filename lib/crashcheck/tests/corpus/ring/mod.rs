@@ -8,8 +8,8 @@ use ringfence_persist::Memory;
 use crate::case::{ADR, CASE, Case, ensure, has};
 use scheme::*;
 
-// Whatever was pushed and not popped is there, whole and in order, and nothing else; then the next life pushes
-// two, and pops one.
+// Whatever was pushed and not popped is there, whole and in order, and nothing else; then the next
+// life pushes two, and pops one.
 fn check(m: &Machine, parts: Parts) -> Result<(), String> {
     if !has(m, FORMATTED) {
         return Ok(());
@@ -168,8 +168,8 @@ pub const CASES: &[Case] = &[
             (1..=LINES).for_each(|number| ring.push(number));
             m.mark(POPPING + 1);
             ring.pop(1);
-            // Full, as far as is durable. eADR does not help: the entry may overtake the cursor, for it is
-            // written by non-temporal stores.
+            // Full, as far as is durable. eADR does not help: the entry may overtake the cursor,
+            // for it is written by non-temporal stores.
             ring.push(LINES + 1);
             ring.commit();
             m.acknowledge(POPPED + 1);
@@ -199,7 +199,8 @@ pub const CASES: &[Case] = &[
             }
             let (_, entries) = Ring::recover(m, WHOLE)?;
             let is_there = |number| entries.iter().any(|entry| entry.number() == number);
-            let lost = marked(m, PUSHED).find(|number| !has(m, PROCESSED + number) && !is_there(*number));
+            let lost =
+                marked(m, PUSHED).find(|number| !has(m, PROCESSED + number) && !is_there(*number));
             ensure(lost.is_none(), format!("{lost:?} is gone, and nobody has processed it"))
         },
         ..RING

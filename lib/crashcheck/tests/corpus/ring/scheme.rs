@@ -1,5 +1,5 @@
-//! The ring: an entry says of itself where it stands and in which life it was pushed; a word beside the entries
-//! says which life this is, and where it started.
+//! The ring: an entry says of itself where it stands and in which life it was pushed; a word beside
+//! the entries says which life this is, and where it started.
 
 use std::ops::Range;
 
@@ -193,7 +193,10 @@ impl<'m> Ring<'m> {
             ring.end += entry.lines;
             entries.push(entry);
         }
-        ensure(ring.end >= start, format!("corrupt: the chain ends at {}, before {start}", ring.end))?;
+        ensure(
+            ring.end >= start,
+            format!("corrupt: the chain ends at {}, before {start}", ring.end),
+        )?;
         if parts.accepted_flushed {
             m.flush(ENTRIES..ENTRIES + LINES as usize * 64);
         }
@@ -236,8 +239,8 @@ pub fn marked(m: &Machine, kind: u64) -> impl Iterator<Item = u64> {
     m.marks().into_iter().filter(move |mark| mark / 1000 == kind / 1000).map(|mark| mark % 1000)
 }
 
-// Each is filled with its number. One has the image of an entry in its second line, with the checksum of
-// somebody who does not know the salt.
+// Each is filled with its number. One has the image of an entry in its second line, with the
+// checksum of somebody who does not know the salt.
 pub fn payload(number: u64) -> Vec<u8> {
     let plain = vec![number as u8; 8 + number as usize % 3 * 8];
     if number != IMITATOR {

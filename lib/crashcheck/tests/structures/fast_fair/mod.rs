@@ -1,21 +1,24 @@
-//! A persistent B+-tree: FAST and FAIR, after "Endurable Transient Inconsistency in Byte-Addressable Persistent
-//! B+-Tree" (Hwang, Kim, Won, Nam, FAST 2018).
+//! A persistent B+-tree: FAST and FAIR, after "Endurable Transient Inconsistency in
+//! Byte-Addressable Persistent B+-Tree" (Hwang, Kim, Won, Nam, FAST 2018).
 //!
-//! *FAST*: entries of a node are sorted, and shifted by stores of 8 bytes in such an order that after each of them
-//! readers see the same: an entry whose pointer is that of its left neighbour does not count. A line is durable
-//! before the shift goes on to the next. *FAIR*: a node is split by building its right sibling, linking it, and
-//! cutting what it has off the node; its parent is told last. Every level is a list, so that readers find what
-//! is not cut off yet, or not yet known to the parent; writers complete what they find half done.
+//! *FAST*: entries of a node are sorted, and shifted by stores of 8 bytes in such an order that
+//! after each of them readers see the same: an entry whose pointer is that of its left neighbour
+//! does not count. A line is durable before the shift goes on to the next. *FAIR*: a node is split
+//! by building its right sibling, linking it, and cutting what it has off the node; its parent is
+//! told last. Every level is a list, so that readers find what is not cut off yet, or not yet known
+//! to the parent; writers complete what they find half done.
 //!
-//! The published code does not complete it, and what the paper takes for the first key of a sibling is gone
-//! once that key is deleted (issues 4 to 6 of DICL/FAST_FAIR; Fu et al., "Witcher", SOSP 2021, bugs 3 to 6). So here
-//! a node keeps its lowest key for good, as in Lee et al., "RECIPE" (SOSP 2019), and nodes are not merged.
+//! The published code does not complete it, and what the paper takes for the first key of a sibling
+//! is gone once that key is deleted (issues 4 to 6 of DICL/FAST_FAIR; Fu et al., "Witcher", SOSP
+//! 2021, bugs 3 to 6). So here a node keeps its lowest key for good, as in Lee et al., "RECIPE"
+//! (SOSP 2019), and nodes are not merged.
 //!
 //! Nodes are not given back, and a crash may leave one that nobody has.
 //!
-//! In memory, in bytes: a line of header, then nodes of two lines: leftmost pointer, sibling, level, lowest key, a
-//! count that only a bug believes, and from 48 on five records of key and pointer, of which the first lies in the
-//! first line and the last is never used: it ends the node by a pointer of 0.
+//! In memory, in bytes: a line of header, then nodes of two lines: leftmost pointer, sibling,
+//! level, lowest key, a count that only a bug believes, and from 48 on five records of key and
+//! pointer, of which the first lies in the first line and the last is never used: it ends the node
+//! by a pointer of 0.
 
 use std::ops::Range;
 
@@ -104,8 +107,8 @@ impl<M: Memory> FastFair<M> {
         tree
     }
 
-    /// Finds a tree: `None` if there is none. There is nothing to recover: readers bear with what a crash left, and
-    /// writers repair it where they pass.
+    /// Finds a tree: `None` if there is none. There is nothing to recover: readers bear with what a
+    /// crash left, and writers repair it where they pass.
     pub fn open(memory: M, bug: Option<Bug>) -> Option<Self> {
         (memory.load_u64(AT_MAGIC) == MAGIC).then_some(Self { memory, bug })
     }
@@ -116,11 +119,14 @@ impl<M: Memory> FastFair<M> {
         while self.word(node, LEVEL) > 0 {
             node = self.to_right(self.child(node, key), key);
         }
-        self.entries(node).into_iter().find(|(_, there, _)| *there == key).map(|(_, _, value)| value)
+        self.entries(node)
+            .into_iter()
+            .find(|(_, there, _)| *there == key)
+            .map(|(_, _, value)| value)
     }
 
-    /// Adds a key (below the largest) with a value above 1, durable on return; no two neighbours may have the same
-    /// value. False if the key is there already.
+    /// Adds a key (below the largest) with a value above 1, durable on return; no two neighbours
+    /// may have the same value. False if the key is there already.
     pub fn insert(&self, key: u64, value: u64) -> Result<bool, Full> {
         assert!(value > 1, "{value} means something else here");
         let leaf = self.descend(key, 0)?;
@@ -138,7 +144,10 @@ impl<M: Memory> FastFair<M> {
             (0..self.used(leaf)).find(|record| self.memory.load_u64(key_at(leaf, *record)) == key)
         } else {
             self.repair(leaf);
-            self.entries(leaf).iter().find(|(_, there, _)| *there == key).map(|(record, ..)| *record)
+            self.entries(leaf)
+                .iter()
+                .find(|(_, there, _)| *there == key)
+                .map(|(record, ..)| *record)
         };
         if let Some(record) = record {
             self.shift_out(leaf, record);
@@ -156,8 +165,8 @@ impl<M: Memory> FastFair<M> {
             .collect()
     }
 
-    /// What is wrong with the tree's form, if anything. Nodes that their parents do not know are wrong only where
-    /// `complete` is asked for.
+    /// What is wrong with the tree's form, if anything. Nodes that their parents do not know are
+    /// wrong only where `complete` is asked for.
     pub fn check(&self, complete: bool) -> Result<(), String> {
         let mut known = vec![self.root()];
         for first in self.levels() {
@@ -179,7 +188,9 @@ impl<M: Memory> FastFair<M> {
                 let children = self.entries(node).into_iter().map(|(_, key, child)| (key, child));
                 for (key, child) in children.chain([(low, self.word(node, LEFTMOST))]) {
                     if self.word(child as usize, LOW) != key {
-                        return Err(format!("the node at {child} is not the one for keys from {key} on"));
+                        return Err(format!(
+                            "the node at {child} is not the one for keys from {key} on"
+                        ));
                     }
                     known.push(child as usize);
                 }
@@ -233,7 +244,9 @@ impl<M: Memory> FastFair<M> {
         if self.bug == Some(Bug::CountApart) {
             return self.word(node, COUNT) as usize;
         }
-        (0..=FULL).find(|record| self.memory.load_u64(pointer_at(node, *record)) == 0).unwrap_or(FULL + 1)
+        (0..=FULL)
+            .find(|record| self.memory.load_u64(pointer_at(node, *record)) == 0)
+            .unwrap_or(FULL + 1)
     }
 
     fn left_pointer(&self, node: usize, record: usize) -> u64 {
@@ -280,11 +293,16 @@ impl<M: Memory> FastFair<M> {
         let found = entries.iter().rev().find(|(_, low, _)| *low <= key);
         let child = found.map_or(self.word(node, LEFTMOST), |(_, _, child)| *child) as usize;
         // So that every way down comes to an end.
-        assert_eq!(self.word(child, LEVEL) + 1, self.word(node, LEVEL), "a child is one level below");
+        assert_eq!(
+            self.word(child, LEVEL) + 1,
+            self.word(node, LEVEL),
+            "a child is one level below"
+        );
         child
     }
 
-    // The node of the list that a key belongs to: this one, or one to its right that its parent does not know yet.
+    // The node of the list that a key belongs to: this one, or one to its right that its parent
+    // does not know yet.
     fn to_right(&self, mut node: usize, key: u64) -> usize {
         for _ in 0..MOST {
             if key < self.end(node) {
@@ -338,7 +356,11 @@ impl<M: Memory> FastFair<M> {
 
     fn grow(&self, left: usize, low: u64, right: usize) -> Result<(), Full> {
         let root = self.allocate()?;
-        self.write_node(root, [left as u64, 0, self.word(left, LEVEL) + 1, 0], &[(low, right as u64)]);
+        self.write_node(
+            root,
+            [left as u64, 0, self.word(left, LEVEL) + 1, 0],
+            &[(low, right as u64)],
+        );
         if self.bug != Some(Bug::RootNotFlushed) {
             self.persist(root..root + NODE);
         }

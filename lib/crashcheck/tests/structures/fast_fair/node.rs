@@ -3,10 +3,12 @@
 use ringfence_persist::Memory;
 
 use super::{
-    Bug, COUNT, FULL, FastFair, Full, LEAF, LEFTMOST, LEVEL, LINE, LOW, NODE, SIBLING, key_at, pointer_at,
+    Bug, COUNT, FULL, FastFair, Full, LEAF, LEFTMOST, LEVEL, LINE, LOW, NODE, SIBLING, key_at,
+    pointer_at,
 };
 
-// Stores of a shift, in order: what was stored to a line is durable before anything is stored to another.
+// Stores of a shift, in order: what was stored to a line is durable before anything is stored to
+// another.
 struct Shift<'a, M> {
     memory: &'a M,
     line: Option<usize>,
@@ -34,8 +36,8 @@ impl<M: Memory> Shift<'_, M> {
 }
 
 impl<M: Memory> FastFair<M> {
-    // Leftmost pointer, sibling, level, lowest key; and all records, since a node that was begun before a crash is
-    // allocated again.
+    // Leftmost pointer, sibling, level, lowest key; and all records, since a node that was begun
+    // before a crash is allocated again.
     pub(super) fn write_node(&self, node: usize, head: [u64; 4], entries: &[(u64, u64)]) {
         for (field, value) in [LEFTMOST, SIBLING, LEVEL, LOW].into_iter().zip(head) {
             self.memory.store_u64(node + field, value);
@@ -84,7 +86,10 @@ impl<M: Memory> FastFair<M> {
         shift.store(pointer_at(node, count + 1).min(pointer_at(node, FULL)), 0);
         let mut record = count;
         while record > 0 && self.memory.load_u64(key_at(node, record - 1)) > key {
-            shift.store(pointer_at(node, record), self.memory.load_u64(pointer_at(node, record - 1)));
+            shift.store(
+                pointer_at(node, record),
+                self.memory.load_u64(pointer_at(node, record - 1)),
+            );
             shift.store(key_at(node, record), self.memory.load_u64(key_at(node, record - 1)));
             record -= 1;
         }
@@ -107,8 +112,11 @@ impl<M: Memory> FastFair<M> {
         shift.store(pointer_at(node, first), self.left_pointer(node, first));
         for record in first..count {
             shift.store(key_at(node, record), self.memory.load_u64(key_at(node, record + 1)));
-            let next =
-                if record + 1 == count { 0 } else { self.memory.load_u64(pointer_at(node, record + 1)) };
+            let next = if record + 1 == count {
+                0
+            } else {
+                self.memory.load_u64(pointer_at(node, record + 1))
+            };
             shift.store(pointer_at(node, record), next);
         }
         shift.flush(true);

@@ -18,7 +18,8 @@ fn finding(left: &Left) -> Finding {
             title: "A journal of changes to resctrl cannot be read".into(),
             cause: left.purpose.clone(),
             consequence: "what it says was set may still be set".into(),
-            remedy: "compare with 'ringfence resctrl', put back by hand what is not as it should be, then remove the file"
+            remedy: "compare with 'ringfence resctrl', put back by hand what is not as it should \
+                     be, then remove the file"
                 .into(),
             evidence: format!("in {}", left.folder.display()),
         };
@@ -39,8 +40,9 @@ fn finding(left: &Left) -> Finding {
             severity: Severity::Warning,
             title: "Settings of resctrl could not be put back".into(),
             cause: "they belong to a CPU or a cache that was offline".into(),
-            consequence: "once it is online, groups of others have other CPUs or ways there than they had"
-                .into(),
+            consequence:
+                "once it is online, groups of others have other CPUs or ways there than they had"
+                    .into(),
             remedy: "ringfence resctrl recover, once it is online".into(),
             evidence,
         },
@@ -50,7 +52,8 @@ fn finding(left: &Left) -> Finding {
             title: "A journal of changes to resctrl is damaged".into(),
             cause: "some of its lines make no sense".into(),
             consequence: "what those lines said was set may still be set".into(),
-            remedy: "compare with 'ringfence resctrl', then ringfence resctrl forget removes it".into(),
+            remedy: "compare with 'ringfence resctrl', then ringfence resctrl forget removes it"
+                .into(),
             evidence,
         },
         Pending::Lent if left.under_way => Finding {
@@ -76,7 +79,8 @@ fn finding(left: &Left) -> Finding {
             severity: Severity::Warning,
             title: "A run that was killed has left settings of resctrl behind".into(),
             cause: "it could not put them back".into(),
-            consequence: "tasks may be confined to some cache ways or to a share of the bandwidth".into(),
+            consequence: "tasks may be confined to some cache ways or to a share of the bandwidth"
+                .into(),
             remedy: "ringfence resctrl recover puts back what was there before".into(),
             evidence,
         },

@@ -33,7 +33,8 @@ fn unread(seen: &Overview) -> Option<Finding> {
         severity: Severity::Warning,
         title: "Not all that resctrl is set to can be read".into(),
         cause: (*first).clone(),
-        consequence: "whether tasks are confined to a part of the cache is not known for certain".into(),
+        consequence: "whether tasks are confined to a part of the cache is not known for certain"
+            .into(),
         remedy: "run as root; where a file has words that are new, use a newer ringfence".into(),
         evidence: match all.len() {
             1 => "resctrl is mounted; 'ringfence resctrl' shows the rest".into(),
@@ -51,11 +52,13 @@ fn absent(absent: &Absent) -> Finding {
         severity: Severity::Info,
         title: if mountable { "resctrl is not mounted" } else { "There is no resctrl" }.into(),
         cause: cause.into(),
-        consequence: "no task is confined to a part of the cache or of the bandwidth; levers that would do \
+        consequence:
+            "no task is confined to a part of the cache or of the bandwidth; levers that would do \
                       so are listed as not run"
-            .into(),
+                .into(),
         remedy: remedy.into(),
-        evidence: "no resctrl in /proc/mounts; /proc/filesystems and the flags in /proc/cpuinfo".into(),
+        evidence: "no resctrl in /proc/mounts; /proc/filesystems and the flags in /proc/cpuinfo"
+            .into(),
     }
 }
 
@@ -80,13 +83,23 @@ fn mounted(view: &View, seen: &Overview) -> Vec<Finding> {
 fn room(view: &View, seen: &Overview) -> Finding {
     let caches = seen.info.caches.iter().map(|(name, cache)| {
         let count = cache.bit_usage.len();
-        format!("{name}: {} ways in each of {count} {}", cache.cbm_mask.count(), plural(count, "cache"))
+        format!(
+            "{name}: {} ways in each of {count} {}",
+            cache.cbm_mask.count(),
+            plural(count, "cache")
+        )
     });
-    let bandwidths =
-        seen.info.bandwidths.iter().map(|(name, bandwidth)| format!("{name}: {}", bandwidth.choice()));
+    let bandwidths = seen
+        .info
+        .bandwidths
+        .iter()
+        .map(|(name, bandwidth)| format!("{name}: {}", bandwidth.choice()));
     let number = |free: Option<u32>| free.map_or("no".into(), |free: u32| free.to_string());
-    let free =
-        format!("{} CLOSIDs and {} RMIDs free", number(seen.closids_free()), number(seen.rmids_free()));
+    let free = format!(
+        "{} CLOSIDs and {} RMIDs free",
+        number(seen.closids_free()),
+        number(seen.rmids_free())
+    );
     let evidence = caches.chain(bandwidths).chain([free]).collect::<Vec<_>>().join("; ");
     let full: Vec<&str> = [("CLOSIDs", seen.closids_free()), ("RMIDs", seen.rmids_free())]
         .into_iter()
@@ -100,8 +113,12 @@ fn room(view: &View, seen: &Overview) -> Finding {
             title: "No resctrl group can be made".into(),
             cause: format!("groups that exist use all {} of this processor", full.join(" and ")),
             consequence:
-                "no task can be isolated in the cache; levers that would do so are listed as not run".into(),
-            remedy: "remove a group that is no longer needed; 'ringfence resctrl' lists them".into(),
+                "no task can be isolated in the cache; levers that would do so are listed as not \
+                 run"
+                .into(),
+            remedy: "remove a group that is no longer needed; 'ringfence resctrl' lists \
+                     them"
+                .into(),
             evidence,
         };
     }
@@ -120,7 +137,8 @@ fn pseudo_locking(view: &View) -> &'static str {
     match pseudo::processor(view.root) {
         Some(_) => "cache ways can be exclusive, and regions of memory pseudo-locked",
         None => {
-            "cache ways can be exclusive; Linux pseudo-locks regions on Broadwell-X, Goldmont and Goldmont Plus \
+            "cache ways can be exclusive; Linux pseudo-locks regions on Broadwell-X, Goldmont and \
+             Goldmont Plus \
              alone, which this is not"
         }
     }
@@ -130,8 +148,12 @@ fn throttling(view: &View, seen: &Overview) -> Option<Finding> {
     let bandwidth = seen.info.bandwidth()?;
     let siblings = view.topology.cores.iter().any(|core| core.cpus.len() > 1);
     let cause = match bandwidth.throttle {
-        ThrottleMode::Max => "the processor throttles a core, at the smaller of its threads' bandwidths",
-        ThrottleMode::Unknown => "the kernel does not say that threads are throttled each by itself",
+        ThrottleMode::Max => {
+            "the processor throttles a core, at the smaller of its threads' bandwidths"
+        }
+        ThrottleMode::Unknown => {
+            "the kernel does not say that threads are throttled each by itself"
+        }
         ThrottleMode::PerThread => return None,
     };
     siblings.then(|| Finding {
@@ -139,7 +161,8 @@ fn throttling(view: &View, seen: &Overview) -> Option<Finding> {
         severity: Severity::Info,
         title: "A bandwidth limit slows SMT siblings too".into(),
         cause: cause.into(),
-        consequence: "limiting a task's memory bandwidth (MBA) limits whatever runs on its sibling".into(),
+        consequence: "limiting a task's memory bandwidth (MBA) limits whatever runs on its sibling"
+            .into(),
         remedy: "leave the siblings of a limited task idle, or give them to the same group".into(),
         evidence: match bandwidth.throttle {
             ThrottleMode::Max => "info/MB/thread_throttle_mode is max",

@@ -23,8 +23,13 @@ fn occupancy(seen: &Overview) -> Option<Finding> {
         severity: Severity::Info,
         title: "How much of the cache a task holds cannot be seen".into(),
         cause: "the processor or the kernel has no occupancy monitoring (CMT)".into(),
-        consequence: "after a change of cache ways only a task's rate tells when it has settled".into(),
-        remedy: "use another processor; on Skylake-X the kernel leaves it off unless rdt=cmt is on its command line".into(),
+        consequence: "after a change of cache ways only a task's rate tells when it has \
+                      settled"
+            .into(),
+        remedy:
+            "use another processor; on Skylake-X the kernel leaves it off unless rdt=cmt is on \
+                 its command line"
+                .into(),
         evidence: "no llc_occupancy in info/L3_MON/mon_features".into(),
     })
 }
@@ -33,20 +38,21 @@ fn bandwidth(view: &View, seen: &Overview) -> Option<Finding> {
     if !features(seen).iter().any(|feature| feature.starts_with("mbm_")) {
         return None;
     }
-    let unavailable =
-        seen.groups
-            .iter()
-            .filter(|group| {
-                group.readings.iter().any(|reading| {
-                    !matches!(reading.value, Value::Bytes(_)) && reading.event.starts_with("mbm_")
-                })
+    let unavailable = seen
+        .groups
+        .iter()
+        .filter(|group| {
+            group.readings.iter().any(|reading| {
+                !matches!(reading.value, Value::Bytes(_)) && reading.event.starts_with("mbm_")
             })
-            .count();
+        })
+        .count();
     let trouble = known(view, seen).or_else(|| {
         (unavailable > 0).then_some(Trouble {
             severity: Severity::Warning,
             cause: "the hardware gives no value for some groups at the moment",
-            consequence: "bandwidths of those groups are missing, and may have lost what came before",
+            consequence: "bandwidths of those groups are missing, and may have lost what came \
+                          before",
             remedy: "have fewer groups, or compare by work done instead",
         })
     })?;
@@ -76,40 +82,47 @@ struct Trouble {
     remedy: &'static str,
 }
 
-// By processor, from the vendors' errata as the kernel works around them: kernel documentation x86/resctrl,
-// "Intel RDT Errata" (SKX99, BDF102); `__check_quirks_intel` and `mbm_cf_table` of Linux 6.1; Intel's
-// specification updates of Core X (SKZ4, SKZ17 to SKZ19), Granite Rapids (GNR12) and Sierra Forest (SRF42);
-// for AMD, Linux commit e19c06219985 (counters follow the RMIDs that run).
+// By processor, from the vendors' errata as the kernel works around them: kernel documentation
+// x86/resctrl, "Intel RDT Errata" (SKX99, BDF102); `__check_quirks_intel` and `mbm_cf_table` of
+// Linux 6.1; Intel's specification updates of Core X (SKZ4, SKZ17 to SKZ19), Granite Rapids (GNR12)
+// and Sierra Forest (SRF42); for AMD, Linux commit e19c06219985 (counters follow the RMIDs that
+// run).
 fn known(view: &View, seen: &Overview) -> Option<Trouble> {
     let of = &view.identity;
     let amd = matches!(of.vendor.as_deref(), Some("AuthenticAMD" | "HygonGenuine"));
     match (of.family?, of.model?) {
         _ if amd => (!assigned(seen)).then_some(Trouble {
             severity: Severity::Warning,
-            cause: "the hardware counts for a limited number of groups, and starts again from zero when a group \
+            cause: "the hardware counts for a limited number of groups, and starts again from zero \
+                    when a group \
                     comes back to it",
             consequence: "with many groups bandwidths read 'Unavailable' or too low",
-            remedy: "keep groups few, or use a processor and kernel with assignable counters (mbm_event, Linux \
+            remedy: "keep groups few, or use a processor and kernel with assignable counters \
+                     (mbm_event, Linux \
                      6.18)",
         }),
         (6, 85) if of.stepping.is_some_and(|stepping| stepping <= 4) => Some(Trouble {
             severity: Severity::Warning,
-            cause: "on Skylake-X writes are not counted right, occupancy and bandwidth may be too low, and \
-                    masks may not confine (errata SKZ4, SKZ17, SKZ18, SKZ19); the kernel leaves all of it off \
+            cause: "on Skylake-X writes are not counted right, occupancy and bandwidth may be too \
+                    low, and \
+                    masks may not confine (errata SKZ4, SKZ17, SKZ18, SKZ19); the kernel leaves \
+                    all of it off \
                     unless rdt= asks for it",
             consequence: "what a writer costs in bandwidth is understated",
             remedy: "compare by the victim's rate; boot without rdt=",
         }),
         (6, 79 | 85) if corrected(view) => Some(Trouble {
             severity: Severity::Info,
-            cause: "the processor counts wrongly for high RMIDs (errata BDF102, SKX99); the kernel multiplies \
+            cause: "the processor counts wrongly for high RMIDs (errata BDF102, SKX99); the kernel \
+                    multiplies \
                     by a factor from a table",
             consequence: "bandwidths of groups made late can be off by what the factor leaves",
             remedy: "compare bandwidths of one group with itself",
         }),
         (6, 79 | 85) => Some(Trouble {
             severity: Severity::Warning,
-            cause: "the processor counts wrongly for high RMIDs (errata BDF102, SKX99), and kernels before 5.11 \
+            cause: "the processor counts wrongly for high RMIDs (errata BDF102, SKX99), and \
+                    kernels before 5.11 \
                     do not correct it",
             consequence: "bandwidths of some groups are off by a factor of up to 1.45",
             remedy: "use Linux 5.11 or newer",
@@ -130,6 +143,7 @@ fn corrected(view: &View) -> bool {
 
 // Whether counters stay with their groups (kernel documentation, resctrl, "mbm_assign_mode").
 fn assigned(seen: &Overview) -> bool {
-    let mode = seen.info.monitoring.as_ref().and_then(|monitoring| monitoring.mbm_assign_mode.as_deref());
+    let mode =
+        seen.info.monitoring.as_ref().and_then(|monitoring| monitoring.mbm_assign_mode.as_deref());
     mode == Some("mbm_event")
 }

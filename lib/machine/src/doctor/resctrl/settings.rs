@@ -21,8 +21,11 @@ pub(super) fn groups(seen: &Overview) -> Option<Finding> {
         severity: Severity::Warning,
         title: "resctrl groups exist already".into(),
         cause: "another tool, a container runtime or a run that was killed made them".into(),
-        consequence: "tasks may be confined to some cache ways or to a share of the bandwidth".into(),
-        remedy: "if nothing needs them: rmdir /sys/fs/resctrl/GROUP; they are never removed unasked".into(),
+        consequence: "tasks may be confined to some cache ways or to a share of the bandwidth"
+            .into(),
+        remedy:
+            "if nothing needs them: rmdir /sys/fs/resctrl/GROUP; they are never removed unasked"
+                .into(),
         evidence: names.join(", "),
     })
 }
@@ -41,7 +44,8 @@ pub(super) fn confined(seen: &Overview) -> Option<Finding> {
             }
         }
     }
-    let percent = seen.info.bandwidth().filter(|info| info.unit == ringfence_resctrl::info::Unit::Percent);
+    let percent =
+        seen.info.bandwidth().filter(|info| info.unit == ringfence_resctrl::info::Unit::Percent);
     for domain in percent.map(|_| default.domains(&Resource::Mb)).unwrap_or_default() {
         if let Some(amount) = default.amount(&Resource::Mb, domain).filter(|amount| *amount < 100) {
             less.push(format!("MB:{domain}={amount} of 100"));
@@ -51,10 +55,12 @@ pub(super) fn confined(seen: &Overview) -> Option<Finding> {
         id: "resctrl-confined".into(),
         severity: Severity::Warning,
         title: "Tasks may use a part of the cache or of the bandwidth only".into(),
-        cause: "the default group of resctrl, which has all tasks that no other has, is limited".into(),
-        consequence: "working sets are disturbed at sizes that would fit into the whole cache, or memory is \
-                      slower than it could be"
+        cause: "the default group of resctrl, which has all tasks that no other has, is limited"
             .into(),
+        consequence:
+            "working sets are disturbed at sizes that would fit into the whole cache, or memory is \
+                      slower than it could be"
+                .into(),
         remedy: "if nothing needs it: write the full masks to /sys/fs/resctrl/schemata".into(),
         evidence: less.join(", "),
     })
@@ -62,7 +68,8 @@ pub(super) fn confined(seen: &Overview) -> Option<Finding> {
 
 /// Ways that devices write to (kernel documentation, resctrl, "shareable_bits" and "io_alloc").
 pub(super) fn shared_with_io(seen: &Overview) -> Option<Finding> {
-    let lines: Vec<String> = seen.info.caches.iter().flat_map(|(name, cache)| io_of(name, cache)).collect();
+    let lines: Vec<String> =
+        seen.info.caches.iter().flat_map(|(name, cache)| io_of(name, cache)).collect();
     let given = seen.info.closids_of_io() > 0;
     (!lines.is_empty()).then(|| Finding {
         id: "cache-shared-with-io".into(),
@@ -74,9 +81,10 @@ pub(super) fn shared_with_io(seen: &Overview) -> Option<Finding> {
             "the processor lets I/O write into the cache (shareable_bits)"
         }
         .into(),
-        consequence: "a task that is isolated in these ways is disturbed by network cards and disks all the \
+        consequence:
+            "a task that is isolated in these ways is disturbed by network cards and disks all the \
                       same"
-            .into(),
+                .into(),
         remedy: if given {
             "give it other ways, as 'ringfence prove' does while there are any; I/O's are set in \
              /sys/fs/resctrl/info/L3/io_alloc_cbm"
@@ -98,16 +106,22 @@ fn io_of(name: &str, cache: &CacheInfo) -> Vec<String> {
 
 /// Code and data apart.
 pub(super) fn cdp(seen: &Overview) -> Option<Finding> {
-    let levels: Vec<String> =
-        [2, 3].into_iter().filter(|level| seen.info.cdp(*level)).map(|level| format!("L{level}")).collect();
+    let levels: Vec<String> = [2, 3]
+        .into_iter()
+        .filter(|level| seen.info.cdp(*level))
+        .map(|level| format!("L{level}"))
+        .collect();
     (!levels.is_empty()).then(|| Finding {
         id: "resctrl-cdp".into(),
         severity: Severity::Info,
         title: "Code and data have cache ways of their own (CDP)".into(),
         cause: format!("resctrl is mounted with {}", seen.options.text()),
-        consequence: "half as many groups can be made, each has two masks, and nothing can be pseudo-locked"
-            .into(),
-        remedy: "umount /sys/fs/resctrl and mount it without cdp and cdpl2 where nothing needs them".into(),
+        consequence:
+            "half as many groups can be made, each has two masks, and nothing can be pseudo-locked"
+                .into(),
+        remedy:
+            "umount /sys/fs/resctrl and mount it without cdp and cdpl2 where nothing needs them"
+                .into(),
         evidence: format!("info/ has CODE and DATA for {}", levels.join(" and ")),
     })
 }

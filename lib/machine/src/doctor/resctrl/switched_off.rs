@@ -4,8 +4,8 @@ use ringfence_resctrl::Overview;
 
 use crate::doctor::finding::{Finding, Severity, View};
 
-/// The flag in `/proc/cpuinfo`, what it stands for, and the word on the kernel's command line that brings it
-/// back (kernel parameters, `rdt=`).
+/// The flag in `/proc/cpuinfo`, what it stands for, and the word on the kernel's command line that
+/// brings it back (kernel parameters, `rdt=`).
 const FLAGS: [(&str, &str, &str); 3] = [
     ("cat_l3", "ways of the L3", "l3cat"),
     ("cat_l2", "ways of the L2", "l2cat"),
@@ -32,9 +32,11 @@ pub(super) fn find(view: &View, seen: &Overview) -> Option<Finding> {
         severity: Severity::Warning,
         title: format!("The kernel does not share out {}", list(|off| off.1, " and ")),
         // arch/x86/kernel/cpu/resctrl/core.c, __check_quirks_intel.
-        cause: "the processor can; Linux leaves L3 ways alone on Skylake-X and Cascade Lake (model 85) unless told \
+        cause:
+            "the processor can; Linux leaves L3 ways alone on Skylake-X and Cascade Lake (model \
+                85) unless told \
                 otherwise, and rdt= on its command line can switch anything off"
-            .into(),
+                .into(),
         consequence: "levers that need it are listed as not run".into(),
         remedy: format!("boot with rdt={} on the kernel's command line", list(|off| off.2, ",")),
         evidence: format!("/proc/cpuinfo lists {}, info/ does not", list(|off| off.0, ", ")),

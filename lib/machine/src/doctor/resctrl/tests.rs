@@ -58,7 +58,8 @@ fn what_is_left_of_groups() {
     let room = found(&tree, "resctrl");
     assert_eq!(
         room.evidence,
-        "L3: 11 ways in each of 2 caches; MB: from 10 % in steps of 10 %; 15 CLOSIDs and 143 RMIDs free"
+        "L3: 11 ways in each of 2 caches; MB: from 10 % in steps of 10 %; 15 CLOSIDs and 143 RMIDs \
+         free"
     );
     assert!(room.consequence.contains("Broadwell-X"), "{room:?}");
     quiet(&tree, "stale-resctrl");
@@ -105,7 +106,8 @@ fn less_than_everything() {
 
 #[test]
 fn code_and_data_and_io() {
-    let tree = with(&ResctrlSpec { cdp: true, shareable_bits: "0", closids: 8, ..ResctrlSpec::default() });
+    let tree =
+        with(&ResctrlSpec { cdp: true, shareable_bits: "0", closids: 8, ..ResctrlSpec::default() });
     let cdp = found(&tree, "resctrl-cdp");
     assert_eq!(
         (cdp.cause.as_str(), cdp.evidence.as_str()),
@@ -128,7 +130,10 @@ fn ways_that_io_was_given() {
         .write("/sys/fs/resctrl/info/L3/io_alloc_cbm", "0=0ff;1=700\n");
     let shared = found(&tree, "cache-shared-with-io");
     assert_eq!(shared.evidence, "info/L3/io_alloc is enabled for 0=ff;1=700");
-    assert!(shared.remedy.contains("io_alloc_cbm") && shared.cause.contains("CLOSID"), "{shared:?}");
+    assert!(
+        shared.remedy.contains("io_alloc_cbm") && shared.cause.contains("CLOSID"),
+        "{shared:?}"
+    );
     assert!(found(&tree, "resctrl").evidence.contains("14 CLOSIDs"));
 }
 
@@ -156,8 +161,9 @@ fn monitoring_by_processor() {
 
     let known = |vendor: &str, family: u32, model: u32, stepping: u32| {
         let tree = fixtures::xeon_2s64t();
-        let text =
-            format!("vendor_id : {vendor}\ncpu family : {family}\nmodel : {model}\nstepping : {stepping}\n");
+        let text = format!(
+            "vendor_id : {vendor}\ncpu family : {family}\nmodel : {model}\nstepping : {stepping}\n"
+        );
         tree.write("/proc/cpuinfo", text);
         tree
     };
@@ -191,7 +197,9 @@ fn what_was_left_behind_or_kept() {
     let tree = fixtures::xeon_2s64t();
     let left = |tree: &FixtureTree| {
         let mut ids: Vec<String> = findings(tree).into_iter().map(|finding| finding.id).collect();
-        ids.retain(|id| ["resctrl-unfinished", "resctrl-kept", "resctrl-changing"].contains(&id.as_str()));
+        ids.retain(|id| {
+            ["resctrl-unfinished", "resctrl-kept", "resctrl-changing"].contains(&id.as_str())
+        });
         ids
     };
     assert!(left(&tree).is_empty());
@@ -208,10 +216,18 @@ fn what_was_left_behind_or_kept() {
     assert_eq!(left(&tree), ["resctrl-kept"]);
     tree.write("/run/ringfence/resctrl.kept-hot", JOURNAL);
     assert_eq!(left(&tree), ["resctrl-kept", "resctrl-kept"]);
-    assert!(findings(&tree).iter().any(|finding| finding.remedy.starts_with("ringfence lock remove hot")));
+    assert!(
+        findings(&tree)
+            .iter()
+            .any(|finding| finding.remedy.starts_with("ringfence lock remove hot"))
+    );
     tree.remove("/run/ringfence/resctrl.kept-hot");
     tree.write("/run/ringfence/resctrl.kept-ringfence-1", JOURNAL);
-    assert!(findings(&tree).iter().any(|one| one.remedy.starts_with("ringfence resctrl undo ringfence-1 ")));
+    assert!(
+        findings(&tree)
+            .iter()
+            .any(|one| one.remedy.starts_with("ringfence resctrl undo ringfence-1 "))
+    );
     tree.remove("/run/ringfence/resctrl.kept-ringfence-1");
     tree.write("/proc/sys/kernel/random/boot_id", "another\n");
     assert!(left(&tree).is_empty(), "nothing outlives a boot");

@@ -1,7 +1,7 @@
 //! What each cache holds, from the plateaus of a curve of load latency over footprint.
 //!
-//! A shared or virtualised cache can be full long before its nominal size, and one whose neighbours leave
-//! nothing of it shows no plateau at all. Then it has no size here.
+//! A shared or virtualised cache can be full long before its nominal size, and one whose neighbours
+//! leave nothing of it shows no plateau at all. Then it has no size here.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +18,11 @@ pub struct Capacity {
     pub level: u8,
     /// What the kernel says.
     pub nominal: Bytes,
-    /// What it was measured to hold: midway, on a log scale, between `at_least` and `below`. `None` where the
-    /// level was not seen, or not to its end.
+    /// What it was measured to hold: midway, on a log scale, between `at_least` and `below`. `None`
+    /// where the level was not seen, or not to its end.
     pub measured: Option<Bytes>,
-    /// The largest footprint measured of which no more than an eighth of the loads went to the next level.
+    /// The largest footprint measured of which no more than an eighth of the loads went to the next
+    /// level.
     #[serde(default)]
     pub at_least: Option<Bytes>,
     /// The smallest footprint measured of which more did.
@@ -50,30 +51,34 @@ pub fn levels(topology: &Topology, cpu: CpuId) -> Vec<(u8, Bytes)> {
     topology.data_caches(cpu).filter_map(|cache| Some((cache.level, cache.size?))).collect()
 }
 
-/// No plateau slower than this, in ns per load, is taken for a cache. On the curves that were recorded or
-/// noted for this crate's tests (two Xeons, an EPYC) L3 takes 16 to 55 ns and memory 115 and more.
+/// No plateau slower than this, in ns per load, is taken for a cache. On the curves that were
+/// recorded or noted for this crate's tests (two Xeons, an EPYC) L3 takes 16 to 55 ns and memory
+/// 115 and more.
 const SLOWEST_CACHE_NS: f64 = 80.0;
-/// A last plateau that the nominal sizes leave open is a cache below this, in ns per load, and neither above
-/// it: no DRAM of today answers sooner (same curves).
+/// A last plateau that the nominal sizes leave open is a cache below this, in ns per load, and
+/// neither above it: no DRAM of today answers sooner (same curves).
 const FASTEST_MEMORY_NS: f64 = 60.0;
 /// The most of memory's latency that a cache's may be.
 const SHARE_OF_MEMORY: f64 = 0.7;
-/// How far a cache can seem larger than it is by name: sizes between two footprints, and exclusive caches,
-/// which add up with those below.
+/// How far a cache can seem larger than it is by name: sizes between two footprints, and exclusive
+/// caches, which add up with those below.
 const ROOM: f64 = 1.3;
 
-/// Finds what each of `levels` (level and nominal size, L1 first) holds on the curve `points` (footprint,
-/// ns per load; six points per doubling are enough).
+/// Finds what each of `levels` (level and nominal size, L1 first) holds on the curve `points`
+/// (footprint, ns per load; six points per doubling are enough).
 ///
-/// A cache is named only for a plateau that can be its own: it begins where the level below has ended, it
-/// ends within the nominal size, and it is clearly faster than memory. Where there is none the level has no
-/// size, and `why` says so.
+/// A cache is named only for a plateau that can be its own: it begins where the level below has
+/// ended, it ends within the nominal size, and it is clearly faster than memory. Where there is
+/// none the level has no size, and `why` says so.
 pub fn capacities(points: &[(Bytes, f64)], levels: &[(u8, Bytes)]) -> Capacities {
     let found = plateaus(points);
     let (Some(first), Some(last)) =
         (points.iter().map(|point| point.0).min(), points.iter().map(|point| point.0).max())
     else {
-        return Capacities { caches: levels.iter().map(|level| unmeasured(*level)).collect(), memory: None };
+        return Capacities {
+            caches: levels.iter().map(|level| unmeasured(*level)).collect(),
+            memory: None,
+        };
     };
     let nominal_all: u64 = levels.iter().map(|(_, nominal)| nominal.0).sum();
     let beyond_all = last.0 as f64 > nominal_all as f64 * ROOM;
@@ -96,9 +101,10 @@ pub fn capacities(points: &[(Bytes, f64)], levels: &[(u8, Bytes)]) -> Capacities
             let ends = plateau.until.is_some() || plateau.ns < open;
             (low..=high).contains(&end) && fast && ends
         };
-        // Of private levels the last that fits, so that L1 is not taken for L2. Of the shared one the
-        // first: what lies behind it is not sure to be had.
-        let place = if shared { left.iter().position(can_be) } else { left.iter().rposition(can_be) };
+        // Of private levels the last that fits, so that L1 is not taken for L2. Of the shared one
+        // the first: what lies behind it is not sure to be had.
+        let place =
+            if shared { left.iter().position(can_be) } else { left.iter().rposition(can_be) };
         let capacity = match place {
             Some(place) => {
                 let plateau = left[place];
@@ -113,8 +119,8 @@ pub fn capacities(points: &[(Bytes, f64)], levels: &[(u8, Bytes)]) -> Capacities
     Capacities { caches, memory }
 }
 
-// The curve ends in it: beyond all that the caches hold by name, or slower than any cache. Where a machine
-// is disturbed it may have several plateaus, of which the first tells where it begins.
+// The curve ends in it: beyond all that the caches hold by name, or slower than any cache. Where a
+// machine is disturbed it may have several plateaus, of which the first tells where it begins.
 fn memory(found: &[Plateau], first: Bytes, last: Bytes, beyond_all: bool) -> Option<Plateau> {
     let end = found.last().filter(|plateau| plateau.until.is_none() && plateau.from > first)?;
     if !beyond_all && end.ns < SLOWEST_CACHE_NS {
@@ -146,13 +152,32 @@ fn seen(level: u8, nominal: Bytes, plateau: &Plateau, points: &[(Bytes, f64)]) -
     let from = Some(plateau.from);
     let (ns, plateau_ns) = (plateau.ns, Some(plateau.ns));
     if plateau.until.is_none() {
-        let why = format!("a plateau of {ns:.1} ns goes on to {at_least}, the largest footprint measured");
-        return Capacity { at_least: Some(at_least), from, plateau_ns, ..none(level, nominal, why) };
+        let why = format!(
+            "a plateau of {ns:.1} ns goes on to {at_least}, the largest footprint measured"
+        );
+        return Capacity {
+            at_least: Some(at_least),
+            from,
+            plateau_ns,
+            ..none(level, nominal, why)
+        };
     }
     let middle = (at_least.0 as f64 * below.0 as f64).sqrt();
     let measured = Some(Bytes((middle / 64.0).round() as u64 * 64));
-    let why = format!("a plateau of {ns:.1} ns from {} ends between {at_least} and {below}", plateau.from);
-    Capacity { level, nominal, measured, at_least: Some(at_least), below: Some(below), from, plateau_ns, why }
+    let why = format!(
+        "a plateau of {ns:.1} ns from {} ends between {at_least} and {below}",
+        plateau.from
+    );
+    Capacity {
+        level,
+        nominal,
+        measured,
+        at_least: Some(at_least),
+        below: Some(below),
+        from,
+        plateau_ns,
+        why,
+    }
 }
 
 fn not_seen(level: u8, nominal: Bytes, (first, last): (Bytes, Bytes), high: f64) -> Capacity {

@@ -129,7 +129,10 @@ fn a_last_level_that_others_have_taken_has_no_size() {
     let found = of(&curves::l3_taken());
     near(&found.caches[1], Bytes::mib(2));
     let l3 = &found.caches[2];
-    assert!(l3.measured.is_none() && l3.at_least.is_none() && l3.why.contains("no plateau"), "{l3:?}");
+    assert!(
+        l3.measured.is_none() && l3.at_least.is_none() && l3.why.contains("no plateau"),
+        "{l3:?}"
+    );
     assert!(found.memory.is_some());
 }
 
@@ -138,7 +141,9 @@ fn noise_and_outliers() {
     for seed in 1..40u64 {
         let mut state = seed;
         let mut random = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 11) as f64 / (1u64 << 53) as f64
         };
         let mut points = curve(fading, Bytes::mib(10), Bytes::mib(128));
@@ -171,8 +176,7 @@ fn no_clear_end_is_none_with_a_reason() {
 
 #[test]
 fn older_files_say_what_was_measured_without_an_interval() {
-    let json =
-        r#"{"level": 2, "nominal": 1048576, "measured": 1000000, "plateau_ns": 4.5, "why": "an edge"}"#;
+    let json = r#"{"level": 2, "nominal": 1048576, "measured": 1000000, "plateau_ns": 4.5, "why": "an edge"}"#;
     let cache: Capacity = serde_json::from_str(json).unwrap();
     assert_eq!((cache.measured, cache.at_least), (Some(Bytes(1_000_000)), None));
 }

@@ -10,7 +10,8 @@ use super::sysfs::{Ground, Tree};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub kind: Kind,
-    /// `memmap=SIZE!START` parameters of the kernel's command line, which set DRAM aside as persistent memory.
+    /// `memmap=SIZE!START` parameters of the kernel's command line, which set DRAM aside as
+    /// persistent memory.
     pub memmap: Vec<String>,
     /// Whether this is a virtual machine, so that what the firmware says is the hypervisor's word.
     pub virtual_machine: bool,
@@ -51,8 +52,8 @@ impl Facts {
         Self { kind, memmap: Vec::new(), virtual_machine: false, unwritable: None }
     }
 
-    /// Facts of a file or folder: in the mount `mount_id`, else in the one that its resolved `path` is in;
-    /// `magic` is what statfs(2) says of its file system.
+    /// Facts of a file or folder: in the mount `mount_id`, else in the one that its resolved `path`
+    /// is in; `magic` is what statfs(2) says of its file system.
     pub fn of_file(root: &Path, mount_id: Option<u64>, path: &Path, magic: u64) -> Self {
         let tree = Tree(root);
         let mounts = mounts::of_mountinfo(&tree.read("/proc/self/mountinfo").unwrap_or_default());
@@ -92,8 +93,8 @@ impl Facts {
     }
 }
 
-// Of all forms of memmap= (Documentation/admin-guide/kernel-parameters.txt) `SIZE!START` alone makes
-// persistent memory; several may stand in one parameter.
+// Of all forms of memmap= (Documentation/admin-guide/kernel-parameters.txt) `SIZE!START` alone
+// makes persistent memory; several may stand in one parameter.
 fn memmap(line: &str) -> Vec<String> {
     line.split_whitespace()
         .filter_map(|word| word.strip_prefix("memmap="))
@@ -104,7 +105,11 @@ fn memmap(line: &str) -> Vec<String> {
 }
 
 fn layer(tree: &Tree, mounts: &[Mount], mount: &Mount, depth: usize) -> Layer {
-    Layer { fs: mount.fs.clone(), mount: Some(mount.clone()), below: below(tree, mounts, mount, depth) }
+    Layer {
+        fs: mount.fs.clone(),
+        mount: Some(mount.clone()),
+        below: below(tree, mounts, mount, depth),
+    }
 }
 
 fn below(tree: &Tree, mounts: &[Mount], mount: &Mount, depth: usize) -> Vec<Below> {
@@ -113,7 +118,8 @@ fn below(tree: &Tree, mounts: &[Mount], mount: &Mount, depth: usize) -> Vec<Belo
         return unknown(format!("{} is stacked too deep to follow", mount.fs));
     }
     let on_file = |path: &str| match mounts::containing(mounts, Path::new(path)) {
-        // What another namespace calls its folders says nothing here: its own mount would contain it.
+        // What another namespace calls its folders says nothing here: its own mount would contain
+        // it.
         Some(other) if other.id != mount.id && tree.path(path).exists() => {
             vec![Below::Layer(path.into(), Box::new(layer(tree, mounts, other, depth - 1)))]
         }
@@ -127,7 +133,8 @@ fn below(tree: &Tree, mounts: &[Mount], mount: &Mount, depth: usize) -> Vec<Belo
     }
     let by_number = tree.resolve(&format!("/sys/dev/block/{}", mount.device));
     // btrfs has device numbers of its own.
-    let by_name = || tree.resolve(&format!("/sys/class/block/{}", mount.source.strip_prefix("/dev/")?));
+    let by_name =
+        || tree.resolve(&format!("/sys/class/block/{}", mount.source.strip_prefix("/dev/")?));
     let Some(device) = by_number.or_else(by_name) else { return Vec::new() };
     // A partition of a loop device is a folder below it.
     let file = [Some(device.as_path()), device.parent()]

@@ -24,19 +24,30 @@ pub(crate) enum MapSync {
 pub(crate) fn judge(subject: String, facts: &Facts, map_sync: &MapSync) -> Explanation {
     let mut said = match &facts.kind {
         Kind::Anonymous => Said::volatile("it is anonymous memory, which ends with the process"),
-        Kind::Memfd => Said::volatile("it is a memfd, a file in memory that ends with its last descriptor"),
+        Kind::Memfd => {
+            Said::volatile("it is a memfd, a file in memory that ends with its last descriptor")
+        }
         Kind::DevDax(grounds) => {
             let mut said = direct(grounds, facts);
-            said.also
-                .insert(0, "it is a device-DAX device, which is mapped with no page cache between".into());
+            said.also.insert(
+                0,
+                "it is a device-DAX device, which is mapped with no page cache between".into(),
+            );
             said
         }
         Kind::File(layer) => file(layer, facts, map_sync),
     };
-    said.also.extend(facts.unwritable.iter().map(|why| format!("nothing can be stored there now: {why}")));
+    said.also.extend(
+        facts.unwritable.iter().map(|why| format!("nothing can be stored there now: {why}")),
+    );
     let mut reasons = vec![said.why];
     reasons.extend(said.also);
-    Explanation { subject, remedies: remedies(said.durability, facts), durability: said.durability, reasons }
+    Explanation {
+        subject,
+        remedies: remedies(said.durability, facts),
+        durability: said.durability,
+        reasons,
+    }
 }
 
 struct Said {
@@ -66,7 +77,8 @@ fn file(layer: &Layer, facts: &Facts, map_sync: &MapSync) -> Said {
             let mut said = direct(&grounds, facts);
             said.also.insert(
                 0,
-                "the kernel accepted MAP_SYNC: stores reach the medium with no page cache between".into(),
+                "the kernel accepted MAP_SYNC: stores reach the medium with no page cache between"
+                    .into(),
             );
             said
         }
@@ -76,7 +88,8 @@ fn file(layer: &Layer, facts: &Facts, map_sync: &MapSync) -> Said {
             said.also.insert(
                 0,
                 format!(
-                    "{} is mounted with DAX on a device that has synchronous faults, so that files are mapped with no \
+                    "{} is mounted with DAX on a device that has synchronous faults, so that files \
+                     are mapped with no \
                      page cache between; it was not tried: {why}",
                     layer.fs
                 ),
@@ -95,7 +108,8 @@ fn file(layer: &Layer, facts: &Facts, map_sync: &MapSync) -> Said {
             said.also = doubts(layer);
             if matches!(map_sync, MapSync::NoFile(_)) && mounted(layer, "dax=inode") {
                 said.also.push(format!(
-                    "{} is mounted with dax=inode: files there that have the DAX attribute are mapped directly, each \
+                    "{} is mounted with dax=inode: files there that have the DAX attribute are \
+                     mapped directly, each \
                      is explained by itself",
                     layer.fs
                 ));
@@ -116,9 +130,9 @@ fn is_virtio(region: &NdRegion) -> bool {
     region.provider.as_deref().is_some_and(|name| name.starts_with("virtio"))
 }
 
-/// Whether the kernel accepts `MAP_SYNC` for every file of a file system, as far as its mount and device tell: ext4 and
-/// XFS do with DAX (their `mmap_supported_flags`), and of the nvdimm subsystem's disks all but virtio-pmem
-/// (`dax_synchronous`).
+/// Whether the kernel accepts `MAP_SYNC` for every file of a file system, as far as its mount and
+/// device tell: ext4 and XFS do with DAX (their `mmap_supported_flags`), and of the nvdimm
+/// subsystem's disks all but virtio-pmem (`dax_synchronous`).
 fn maps_synchronously(layer: &Layer) -> bool {
     let synchronous = |below: &Below| matches!(below, Below::Ground(Ground::Nd(region)) if region.indirect.is_none() && !is_virtio(region));
     ["ext4", "xfs"].contains(&layer.fs.as_str())
@@ -138,14 +152,19 @@ fn ground(below: &Below) -> Ground {
 fn direct(grounds: &[Ground], facts: &Facts) -> Said {
     let said = grounds.iter().map(|ground| match ground {
         Ground::Nd(region) => nd(region, facts),
-        Ground::CxlVolatile(path) => Said::unproven(format!("it is volatile CXL memory ({path} is in RAM mode)")),
+        Ground::CxlVolatile(path) => Said::unproven(format!(
+            "it is volatile CXL memory ({path} is \
+            in RAM mode)"
+        )),
         Ground::SoftReserved(path) => Said::unproven(format!(
-            "it is memory that the firmware reserved for special purposes (EFI_MEMORY_SP, {path}), such as HBM or volatile CXL memory"
+            "it is memory that the firmware reserved for special purposes (EFI_MEMORY_SP, {path}), \
+             such as HBM or volatile CXL memory"
         )),
         Ground::RamDisk(name) => Said::unproven(format!("{name} is a disk in ordinary memory")),
-        Ground::Device(name) => {
-            Said::unproven(format!("{name} lies in no region of the nvdimm subsystem: nothing says what it is"))
-        }
+        Ground::Device(name) => Said::unproven(format!(
+            "{name} lies in no region of the nvdimm subsystem: nothing says \
+                                    what it is"
+        )),
         Ground::Unknown(why) => Said::unproven(format!("nothing says what it lies on: {why}")),
     });
     let least = said.min_by_key(|said| said.durability);
@@ -173,16 +192,20 @@ fn nd(region: &NdRegion, facts: &Facts) -> Said {
         (Some("memory_controller"), _) => Said::new(
             Durability::Persistent(Domain::Adr),
             format!(
-                "{file} is memory_controller (ADR): what has reached the memory controller survives a power failure"
+                "{file} is memory_controller (ADR): what has reached the memory controller \
+                 survives a power failure"
             ),
         ),
         (Some("cpu_cache"), _) => Said::new(
             Durability::Persistent(Domain::Eadr),
             format!("{file} is cpu_cache (eADR): the CPU's caches are flushed when power fails"),
         ),
-        (Some(other), _) => Said::unproven(format!("{file} is '{other}', which vouches for nothing")),
+        (Some(other), _) => {
+            Said::unproven(format!("{file} is '{other}', which vouches for nothing"))
+        }
         (None, Some(provider)) if provider.starts_with("virtio") => Said::unproven(format!(
-            "{name} is virtio-pmem: the host keeps what is written only after a flush request, which no instruction makes"
+            "{name} is virtio-pmem: the host keeps what is written only after a flush request, \
+             which no instruction makes"
         )),
         (None, _) => Said::unproven(format!(
             "{file} is not there: the firmware does not say what survives a power failure"
@@ -192,7 +215,11 @@ fn nd(region: &NdRegion, facts: &Facts) -> Said {
         said.also.push(format!("{name} was registered by {provider}"));
     }
     if facts.virtual_machine && said.durability > Durability::UnprovenMedium {
-        said.also.push("this is a virtual machine: the persistence domain is its hypervisor's word, and what lies behind it cannot be seen from here".into());
+        said.also.push(
+            "this is a virtual machine: the persistence domain is its hypervisor's \
+                        word, and what lies behind it cannot be seen from here"
+                .into(),
+        );
     }
     said
 }
@@ -205,17 +232,24 @@ fn emulated(region: &NdRegion, facts: &Facts) -> Option<String> {
     let name = region.name();
     Some(if facts.memmap.is_empty() {
         format!(
-            "{name} comes from the e820 table (type 12), which does not say whether anything keeps it through a power failure"
+            "{name} comes from the e820 table (type 12), which does not say whether anything keeps \
+             it through a power failure"
         )
     } else {
-        format!("{name} is DRAM set aside by {} on the kernel's command line", facts.memmap.join(" "))
+        format!(
+            "{name} is DRAM set aside by {} on the kernel's command line",
+            facts.memmap.join(" ")
+        )
     })
 }
 
 /// Why what was synced to a file system is lost when power fails.
 fn lost(layer: &Layer, facts: &Facts) -> Option<String> {
     if ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs", "rootfs"].contains(&layer.fs.as_str()) {
-        return Some(format!("{} is memory: its files end with the mount or at power-off", layer.fs));
+        return Some(format!(
+            "{} is memory: its files end with the mount or at power-off",
+            layer.fs
+        ));
     }
     let kernels = [
         "proc",
@@ -255,16 +289,19 @@ fn lost(layer: &Layer, facts: &Facts) -> Option<String> {
 fn refused(layer: &Layer, errno: i32) -> String {
     let with = format!("MAP_SYNC was refused with {}", errno_name(errno));
     let has = |option| mounted(layer, option);
-    let virtio = |below: &Below| matches!(below, Below::Ground(Ground::Nd(region)) if is_virtio(region));
+    let virtio =
+        |below: &Below| matches!(below, Below::Ground(Ground::Nd(region)) if is_virtio(region));
     let nd = layer.below.iter().any(|below| matches!(below, Below::Ground(Ground::Nd(_))));
     if has("dax") || has("dax=always") {
         if layer.below.iter().any(virtio) {
             return format!(
-                "{with}: the file is mapped directly, but its virtio-pmem device needs a flush request to the host, which msync makes"
+                "{with}: the file is mapped directly, but its virtio-pmem device needs a flush \
+                 request to the host, which msync makes"
             );
         }
         return format!(
-            "{with}, though {} is mounted with DAX: the device or the kernel has no synchronous faults, so that msync must write the file system's own data",
+            "{with}, though {} is mounted with DAX: the device or the kernel has no synchronous \
+             faults, so that msync must write the file system's own data",
             layer.fs
         );
     }
@@ -277,12 +314,16 @@ fn refused(layer: &Layer, errno: i32) -> String {
     match layer.fs.as_str() {
         "ext4" | "xfs" | "ext2" if nd => {
             format!(
-                "{with}: {} lies on persistent memory and is mounted without DAX, so that stores go to the page cache",
+                "{with}: {} lies on persistent memory and is mounted without DAX, so that stores \
+                 go to the page cache",
                 layer.fs
             )
         }
         "ext4" | "xfs" => {
-            format!("{with}: {} is not mounted with DAX, so that stores go to the page cache", layer.fs)
+            format!(
+                "{with}: {} is not mounted with DAX, so that stores go to the page cache",
+                layer.fs
+            )
         }
         fs => format!("{with}: {fs} cannot map synchronously, so that stores go to the page cache"),
     }
@@ -293,7 +334,11 @@ fn doubts(layer: &Layer) -> Vec<String> {
     let mut doubts = Vec::new();
     let has = |option| mounted(layer, option);
     if has("nobarrier") || has("barrier=0") {
-        doubts.push("it is mounted without barriers: msync does not empty the disk's own cache, which must survive a power failure itself".into());
+        doubts.push(
+            "it is mounted without barriers: msync does not empty the disk's own cache, \
+                     which must survive a power failure itself"
+                .into(),
+        );
     }
     let served = ["fuse", "fuseblk", "9p", "nfs", "nfs4", "cifs", "smb3", "virtiofs"];
     if served.iter().any(|fs| layer.fs == *fs || layer.fs.starts_with(&format!("{fs}."))) {
@@ -305,7 +350,11 @@ fn doubts(layer: &Layer) -> Vec<String> {
         doubts.push(format!("what {} lies on cannot be seen from here", layer.fs));
     }
     if layer.fs == "btrfs" {
-        doubts.push("btrfs writes to new blocks each time: a store can meet a full file system, which ends in SIGBUS, however well the file was allocated".into());
+        doubts.push(
+            "btrfs writes to new blocks each time: a store can meet a full file system, \
+                     which ends in SIGBUS, however well the file was allocated"
+                .into(),
+        );
     }
     for below in &layer.below {
         match below {
@@ -331,10 +380,15 @@ fn described(layer: &Layer) -> Vec<String> {
     }
     for below in &layer.below {
         match below {
-            Below::Ground(Ground::Nd(region)) => said.push(format!("{} lies in {}", layer.fs, region.path)),
-            Below::Layer(path, layer) => {
-                said.push(format!("below that, {} lies on {}{}", path.display(), layer.fs, at(layer)))
+            Below::Ground(Ground::Nd(region)) => {
+                said.push(format!("{} lies in {}", layer.fs, region.path))
             }
+            Below::Layer(path, layer) => said.push(format!(
+                "below that, {} lies on {}{}",
+                path.display(),
+                layer.fs,
+                at(layer)
+            )),
             Below::Ground(_) => {}
         }
     }
@@ -347,7 +401,8 @@ fn at(layer: &Layer) -> String {
 }
 
 fn remedies(durability: Durability, facts: &Facts) -> Vec<String> {
-    const DIRECT: &str = "use a file on ext4 or XFS mounted with -o dax on persistent memory, or a /dev/daxX.Y device; 'ringfence doctor' lists what is here";
+    const DIRECT: &str = "use a file on ext4 or XFS mounted with -o dax on persistent memory, or a \
+                          /dev/daxX.Y device; 'ringfence doctor' lists what is here";
     let mut remedies = Vec::new();
     match (durability, &facts.kind) {
         (Durability::Volatile, Kind::DevDax(_)) | (Durability::Persistent(_), _) => {}
@@ -359,20 +414,26 @@ fn remedies(durability: Durability, facts: &Facts) -> Vec<String> {
             let nd = layer.below.iter().any(|below| matches!(below, Below::Ground(Ground::Nd(_))));
             let mount = layer.mount.as_ref();
             if mount.is_some_and(|mount| mount.has("dax=inode")) {
-                remedies.push("set the DAX attribute on its folder before the file is made: xfs_io -c 'chattr +x' FOLDER".into());
+                remedies.push("set the DAX attribute on its folder before the file is made: xfs_io \
+                               -c 'chattr +x' FOLDER".into());
             } else if let Some(namespace) = layer.below.iter().find_map(indirect) {
                 remedies.push(format!(
-                    "give it a namespace that can be mapped directly, which loses the files that are on it: ndctl create-namespace --force --reconfig {namespace} --mode fsdax; then make ext4 or XFS there and mount it with -o dax"
+                    "give it a namespace that can be mapped directly, which loses the files that \
+                     are on it: ndctl create-namespace --force --reconfig {namespace} --mode \
+                     fsdax; then make ext4 or XFS there and mount it with -o dax"
                 ));
             } else if nd && ["ext4", "xfs"].contains(&layer.fs.as_str()) && !mount.is_some_and(|mount| mount.has("dax") || mount.has("dax=always")) {
-                remedies.push("mount it with -o dax: it lies on a region of persistent memory".into());
+                remedies.push("mount it with -o dax: it lies on a region of persistent \
+                               memory".into());
             } else {
                 remedies.push(DIRECT.into());
             }
         }
         (Durability::PageCache, _) => remedies.push(DIRECT.into()),
         (Durability::UnprovenMedium, _) => remedies.push(
-            "use persistent memory whose region states a persistence_domain: 'ndctl list -R' shows it; where the platform is known to keep its memory, accept Durability::UnprovenMedium by name".into(),
+            "use persistent memory whose region states a persistence_domain: 'ndctl list -R' shows \
+             it; where the platform is known to keep its memory, accept Durability::UnprovenMedium \
+             by name".into(),
         ),
     }
     remedies

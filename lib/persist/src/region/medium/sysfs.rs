@@ -10,7 +10,8 @@ pub(crate) enum Ground {
     Nd(NdRegion),
     /// A CXL region that is not persistent memory; its folder.
     CxlVolatile(String),
-    /// Memory that firmware set aside for special purposes (EFI_MEMORY_SP), which is volatile; its folder.
+    /// Memory that firmware set aside for special purposes (EFI_MEMORY_SP), which is volatile; its
+    /// folder.
     SoftReserved(String),
     /// A block device whose blocks are memory: zram, brd.
     RamDisk(String),
@@ -31,8 +32,8 @@ pub(crate) struct NdRegion {
     pub devtype: Option<String>,
     /// `memory_controller` or `cpu_cache`; the file is absent where the firmware says neither.
     pub persistence_domain: Option<String>,
-    /// The namespace, where its disk cannot be mapped directly: `queue/dax` is 0 in raw and sector mode
-    /// (Documentation/ABI/stable/sysfs-block in Linux).
+    /// The namespace, where its disk cannot be mapped directly: `queue/dax` is 0 in raw and sector
+    /// mode (Documentation/ABI/stable/sysfs-block in Linux).
     pub indirect: Option<String>,
     /// Modules of the region that say of themselves that they may lose what is written:
     /// `nmem0 not_armed`.
@@ -78,14 +79,18 @@ impl Tree<'_> {
     fn grounds_below(&self, device: &Path, depth: usize) -> Vec<Ground> {
         let name = name(device);
         if depth == 0 {
-            return vec![Ground::Unknown(format!("{name} is stacked on too many devices to follow"))];
+            return vec![Ground::Unknown(format!(
+                "{name} is stacked on too many devices to follow"
+            ))];
         }
         let slaves = fs::read_dir(device.join("slaves")).into_iter().flatten().flatten();
         let mut grounds = Vec::new();
         for slave in slaves {
             match fs::canonicalize(slave.path()) {
                 Ok(slave) => grounds.extend(self.grounds_below(&slave, depth - 1)),
-                Err(error) => grounds.push(Ground::Unknown(format!("{}: {error}", slave.path().display()))),
+                Err(error) => {
+                    grounds.push(Ground::Unknown(format!("{}: {error}", slave.path().display())))
+                }
             }
         }
         if grounds.is_empty() {
@@ -132,20 +137,26 @@ impl Tree<'_> {
     }
 }
 
-// A partition lies in its disk's folder, and a disk in that of its namespace, or of what was made of one, which names it.
+// A partition lies in its disk's folder, and a disk in that of its namespace, or of what was made
+// of one, which names it.
 fn indirect(device: &Path) -> Option<String> {
     let disk = device.ancestors().take(2).find(|dir| dir.join("queue").is_dir())?;
     let holder = disk.parent()?.parent()?;
-    let namespace =
-        || read(&holder.join("namespace")).filter(|name| !name.is_empty()).unwrap_or_else(|| name(holder));
+    let namespace = || {
+        read(&holder.join("namespace"))
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| name(holder))
+    };
     (read(&disk.join("queue/dax"))? == "0").then(namespace)
 }
 
-// Modules are folders of the bus; a mapping is `nmem0,START,SIZE,POSITION`. The flags are those of the
-// NFIT (ACPI 6.5, 5.2.25.3, NVDIMM State Flags) that speak of writes to come.
+// Modules are folders of the bus; a mapping is `nmem0,START,SIZE,POSITION`. The flags are those of
+// the NFIT (ACPI 6.5, 5.2.25.3, NVDIMM State Flags) that speak of writes to come.
 fn failing(bus: &Path, mapping: &str) -> Option<String> {
     let module = mapping.split(',').next()?;
-    let flags = ["nfit", "papr"].iter().find_map(|kind| read(&bus.join(module).join(kind).join("flags")))?;
+    let flags = ["nfit", "papr"]
+        .iter()
+        .find_map(|kind| read(&bus.join(module).join(kind).join("flags")))?;
     let bad: Vec<&str> = flags
         .split_whitespace()
         .filter(|flag| ["not_armed", "save_fail", "flush_fail"].contains(flag))

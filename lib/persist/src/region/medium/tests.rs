@@ -64,10 +64,11 @@ fn refused() -> MapSync {
 #[test]
 fn nvdimms_of_either_domain() {
     let adr = pmem(NFIT, "ACPI.NFIT", Some("memory_controller"), "rw,dax=always");
-    for (path, fs) in [("/mnt/pmem/x", "ext4 (/dev/pmem0)"), ("/mnt/part/x", "xfs (/dev/pmem0p1)")] {
+    for (path, fs) in [("/mnt/pmem/x", "ext4 (/dev/pmem0)"), ("/mnt/part/x", "xfs (/dev/pmem0p1)")]
+    {
         let said = on(&adr, path, MapSync::Accepted);
-        let file =
-            "/sys/devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region0/persistence_domain is memory_controller";
+        let file = "/sys/devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region0/persistence_domain is \
+                    memory_controller";
         assert_said(&said, ADR, &[file, fs, "accepted MAP_SYNC", "ACPI.NFIT", "dax=always"]);
         assert!(!said.to_string().contains("virtual machine"), "{said}");
     }
@@ -93,7 +94,11 @@ fn a_namespace_that_is_no_fsdax_one() {
     sector.link("sys/dev/block/259:2", &format!("{NFIT}/region0/btt0.1/block/pmem0s"));
     sector.write("proc/self/mountinfo", "36 27 259:2 / /mnt/pmem rw - ext4 /dev/pmem0s rw\n");
     let said = on(&sector, "/mnt/pmem/x", refused());
-    assert_said(&said, Durability::PageCache, &["EOPNOTSUPP", "--reconfig namespace0.2 --mode fsdax"]);
+    assert_said(
+        &said,
+        Durability::PageCache,
+        &["EOPNOTSUPP", "--reconfig namespace0.2 --mode fsdax"],
+    );
     let fsdax = pmem(NFIT, "ACPI.NFIT", Some("memory_controller"), "rw");
     fsdax.write(&format!("{NFIT}/region0/namespace0.0/block/pmem0/queue/dax"), "1\n");
     let said = on(&fsdax, "/mnt/pmem/x", refused());
@@ -113,22 +118,34 @@ fn a_folder_where_no_file_can_be_made_agrees_with_its_files() {
             ADR,
             &["is memory_controller", "mounted with DAX", "not tried: no file can be made"],
         );
-        assert_eq!((folder.durability(), &folder.reasons()[0]), (file.durability(), &file.reasons()[0]));
+        assert_eq!(
+            (folder.durability(), &folder.reasons()[0]),
+            (file.durability(), &file.reasons()[0])
+        );
     }
     // A file that nobody asked MAP_SYNC of is not mapped so, whatever could be.
     let tree = pmem(NFIT, "ACPI.NFIT", adr, "rw,dax");
     let not_asked = MapSync::NotTried("nobody asked for it".into());
     assert_said(&on(&tree, "/mnt/pmem/x", not_asked), Durability::PageCache, &["nobody asked"]);
-    // Where files differ, or the device has no synchronous faults, the folder says no more than it can.
+    // Where files differ, or the device has no synchronous faults, the folder says no more than it
+    // can.
     let each = pmem(NFIT, "ACPI.NFIT", adr, "ro,dax=inode");
     let said = on(&each, "/mnt/pmem", read_only());
-    assert_said(&said, Durability::PageCache, &["not mapped with MAP_SYNC", "each is explained by itself"]);
+    assert_said(
+        &said,
+        Durability::PageCache,
+        &["not mapped with MAP_SYNC", "each is explained by itself"],
+    );
     let bus = "sys/devices/pci0000:00/0000:00:03.0/virtio1/ndbus0";
     for (tree, path) in [
         (pmem(bus, "virtio1", None, "ro,dax"), "/mnt/pmem"),
         (pmem(NFIT, "ACPI.NFIT", adr, "ro"), "/mnt/pmem"),
     ] {
-        assert_said(&on(&tree, path, read_only()), Durability::PageCache, &["not mapped with MAP_SYNC"]);
+        assert_said(
+            &on(&tree, path, read_only()),
+            Durability::PageCache,
+            &["not mapped with MAP_SYNC"],
+        );
     }
     let indirect = pmem(NFIT, "ACPI.NFIT", adr, "ro,dax");
     indirect.write(&format!("{NFIT}/region0/namespace0.0/block/pmem0/queue/dax"), "0\n");
@@ -144,7 +161,11 @@ fn what_the_firmware_does_not_vouch_for() {
     let unproven = Durability::UnprovenMedium;
     let silent = pmem(NFIT, "ACPI.NFIT", None, "rw,dax");
     let said = on(&silent, "/mnt/pmem/x", MapSync::Accepted);
-    assert_said(&said, unproven, &["persistence_domain is not there", "accept Durability::UnprovenMedium"]);
+    assert_said(
+        &said,
+        unproven,
+        &["persistence_domain is not there", "accept Durability::UnprovenMedium"],
+    );
 
     let odd = pmem(NFIT, "ACPI.NFIT", Some("none"), "rw,dax");
     assert_said(
@@ -155,7 +176,11 @@ fn what_the_firmware_does_not_vouch_for() {
 
     let volatile = pmem(NFIT, "ACPI.NFIT", Some("memory_controller"), "rw,dax");
     volatile.write(&format!("{NFIT}/region0/devtype"), "nd_volatile\n");
-    assert_said(&on(&volatile, "/mnt/pmem/x", MapSync::Accepted), unproven, &["lists region0 as volatile"]);
+    assert_said(
+        &on(&volatile, "/mnt/pmem/x", MapSync::Accepted),
+        unproven,
+        &["lists region0 as volatile"],
+    );
 
     let failing = pmem(NFIT, "ACPI.NFIT", Some("memory_controller"), "rw,dax");
     failing.write(&format!("{NFIT}/region0/mapping0"), "nmem0,0,1073741824,0\n");
@@ -204,7 +229,11 @@ fn map_sync_refused_on_persistent_memory() {
         ("rw,dax=never", "lies on persistent memory and is mounted without DAX"),
     ];
     for (options, part) in cases {
-        assert_said(&on(&mounted(options), "/mnt/pmem/x", refused()), Durability::PageCache, &[part]);
+        assert_said(
+            &on(&mounted(options), "/mnt/pmem/x", refused()),
+            Durability::PageCache,
+            &[part],
+        );
     }
     let said = on(&mounted("rw"), "/mnt/pmem/x", refused());
     assert!(said.remedies()[0].contains("mount it with -o dax"), "{said}");
@@ -212,13 +241,21 @@ fn map_sync_refused_on_persistent_memory() {
     assert!(said.remedies()[0].contains("chattr +x"), "{said}");
     let virtio = pmem("sys/devices/pci0/virtio3/ndbus0", "virtio3", None, "rw,dax=always");
     let said = on(&virtio, "/mnt/pmem/x", refused());
-    assert_said(&said, Durability::PageCache, &["needs a flush request to the host, which msync makes"]);
+    assert_said(
+        &said,
+        Durability::PageCache,
+        &["needs a flush request to the host, which msync makes"],
+    );
 }
 
 #[test]
 fn device_dax() {
     let cases = [
-        ("sys/devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region0/dax0.1/dax0.0", ADR, "memory_controller"),
+        (
+            "sys/devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region0/dax0.1/dax0.0",
+            ADR,
+            "memory_controller",
+        ),
         (
             "sys/devices/pci0/virtio3/ndbus0/region0/dax0.1/dax0.0",
             Durability::UnprovenMedium,
@@ -227,7 +264,8 @@ fn device_dax() {
         (
             "sys/devices/platform/ACPI0017:00/root0/decoder0.0/region0/dax_region0/dax0.0",
             Durability::UnprovenMedium,
-            "volatile CXL memory (/sys/devices/platform/ACPI0017:00/root0/decoder0.0/region0 is in RAM mode)",
+            "volatile CXL memory (/sys/devices/platform/ACPI0017:00/root0/decoder0.0/region0 is in \
+             RAM mode)",
         ),
         ("sys/devices/platform/hmem.0/dax0.0", Durability::UnprovenMedium, "EFI_MEMORY_SP"),
         ("sys/devices/odd/dax0.0", Durability::UnprovenMedium, "nothing says what it is"),
@@ -238,7 +276,8 @@ fn device_dax() {
         let tree = Tree::new();
         tree.write(&format!("{dir}/size"), "1\n");
         tree.link("sys/dev/char/252:0", dir);
-        if let Some((bus, _)) = dir.split_once("/region0").filter(|(bus, _)| bus.contains("ndbus")) {
+        if let Some((bus, _)) = dir.split_once("/region0").filter(|(bus, _)| bus.contains("ndbus"))
+        {
             let nfit = bus.contains("ACPI0012");
             tree.write(&format!("{bus}/provider"), if nfit { "ACPI.NFIT" } else { "virtio3" });
             if nfit {
@@ -278,7 +317,10 @@ fn stacked_devices_are_as_durable_as_the_least_of_them() {
     assert_said(&on(&tree, "/mnt/x", MapSync::Accepted), ADR, &["region0/persistence_domain"]);
     let second = "sys/devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region1";
     tree.write(&format!("{second}/namespace1.0/block/pmem1/size"), "1\n");
-    tree.link("sys/devices/virtual/block/dm-0/slaves/pmem1", &format!("{second}/namespace1.0/block/pmem1"));
+    tree.link(
+        "sys/devices/virtual/block/dm-0/slaves/pmem1",
+        &format!("{second}/namespace1.0/block/pmem1"),
+    );
     let said = on(&tree, "/mnt/x", MapSync::Accepted);
     assert_said(&said, Durability::UnprovenMedium, &["region1/persistence_domain is not there"]);
     // A stack that goes in a circle ends.
@@ -293,7 +335,8 @@ fn mounted(line: &str) -> Tree {
     tree.write(
         "proc/self/mountinfo",
         &format!(
-            "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n30 27 0:28 / /tmp rw - tmpfs tmpfs rw\n{line}\n"
+            "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n30 27 0:28 / /tmp rw - tmpfs tmpfs \
+             rw\n{line}\n"
         ),
     );
     tree
@@ -307,15 +350,27 @@ fn ordinary_file_systems() {
         ("40 27 254:0 / /mnt rw - xfs /dev/vda rw", PageCache, "xfs is not mounted with DAX"),
         ("40 27 0:33 / /mnt rw - btrfs /dev/vda rw", PageCache, "btrfs cannot map synchronously"),
         ("40 27 0:33 / /mnt rw - nfs4 server:/x rw", PageCache, "nfs4 cannot map synchronously"),
-        ("40 27 0:33 / /mnt rw - fuse.sshfs x rw", PageCache, "fuse.sshfs cannot map synchronously"),
-        ("40 27 0:33 / /mnt rw - overlay overlay rw,upperdir=/far/u", PageCache, "overlay cannot map"),
+        (
+            "40 27 0:33 / /mnt rw - fuse.sshfs x rw",
+            PageCache,
+            "fuse.sshfs cannot map synchronously",
+        ),
+        (
+            "40 27 0:33 / /mnt rw - overlay overlay rw,upperdir=/far/u",
+            PageCache,
+            "overlay cannot map",
+        ),
         ("40 27 0:33 / /mnt rw - overlay overlay rw,upperdir=/u", PageCache, "overlay cannot map"),
         (
             "40 27 0:33 / /mnt rw - overlay overlay rw,upperdir=/tmp/u",
             Volatile,
             "it lies on /tmp/u, and tmpfs is memory",
         ),
-        ("40 27 0:33 / /mnt rw - overlay overlay rw,volatile,upperdir=/u", Volatile, "it syncs nothing"),
+        (
+            "40 27 0:33 / /mnt rw - overlay overlay rw,volatile,upperdir=/u",
+            Volatile,
+            "it syncs nothing",
+        ),
         (
             "40 27 0:33 / /mnt rw - overlay overlay rw,upperdir=/u,fsync=volatile",
             Volatile,
@@ -326,7 +381,11 @@ fn ordinary_file_systems() {
         ("40 27 0:33 / /mnt rw - proc proc rw", Volatile, "stores no files"),
         ("40 27 252:0 / /mnt rw - ext4 /dev/zram0 rw", Volatile, "zram0 is a disk in memory"),
         ("40 27 1:0 / /mnt rw - ext4 /dev/ram0 rw", Volatile, "ram0 is a disk in memory"),
-        ("40 27 7:0 / /mnt rw - ext4 /dev/loop0 rw", Volatile, "it lies on /tmp/image, and tmpfs is memory"),
+        (
+            "40 27 7:0 / /mnt rw - ext4 /dev/loop0 rw",
+            Volatile,
+            "it lies on /tmp/image, and tmpfs is memory",
+        ),
     ];
     for (line, durability, part) in cases {
         let tree = mounted(line);
@@ -335,7 +394,10 @@ fn ordinary_file_systems() {
         }
         for (number, disk) in [("252:0", "zram0"), ("1:0", "ram0"), ("7:0", "loop0")] {
             tree.write(&format!("sys/devices/virtual/block/{disk}/size"), "1\n");
-            tree.link(&format!("sys/dev/block/{number}"), &format!("sys/devices/virtual/block/{disk}"));
+            tree.link(
+                &format!("sys/dev/block/{number}"),
+                &format!("sys/devices/virtual/block/{disk}"),
+            );
         }
         tree.write("sys/devices/virtual/block/loop0/loop/backing_file", "/tmp/image\n");
         let said = on(&tree, "/mnt/x", refused());
@@ -375,7 +437,8 @@ fn doubts_are_told() {
 
 #[test]
 fn the_mount_is_the_one_that_the_file_was_opened_through() {
-    let tree = mounted("40 27 0:33 / /mnt rw - tmpfs none rw\n41 40 254:0 / /mnt rw - ext4 /dev/vda rw");
+    let tree =
+        mounted("40 27 0:33 / /mnt rw - tmpfs none rw\n41 40 254:0 / /mnt rw - ext4 /dev/vda rw");
     let of = |id, magic| match Facts::of_file(tree.path(), id, Path::new("/mnt/x"), magic).kind {
         Kind::File(layer) => layer.fs,
         other => panic!("{other:?}"),
@@ -400,16 +463,25 @@ fn what_cannot_be_written_keeps_its_verdict_and_says_so() {
     let tree = pmem(NFIT, "ACPI.NFIT", Some("memory_controller"), "ro,dax");
     let why = "Read-only file system (os error 30)";
     let facts = Facts { unwritable: Some(why.into()), ..facts(&tree, "/mnt/pmem/x") };
-    assert_said(&judge("x".into(), &facts, &MapSync::Accepted), ADR, &["memory_controller", "ro,dax", why]);
+    assert_said(
+        &judge("x".into(), &facts, &MapSync::Accepted),
+        ADR,
+        &["memory_controller", "ro,dax", why],
+    );
     let not_tried = MapSync::NotTried("no file can be made there (Permission denied)".into());
     let said = judge("x".into(), &facts, &not_tried);
-    assert_said(&said, Durability::PageCache, &["no file can be made there (Permission denied)", why]);
+    assert_said(
+        &said,
+        Durability::PageCache,
+        &["no file can be made there (Permission denied)", why],
+    );
 }
 
 #[test]
 fn memory() {
     for (kind, part) in [(Kind::Anonymous, "ends with the process"), (Kind::Memfd, "memfd")] {
-        let said = judge("memory".into(), &Facts::of_memory(kind), &MapSync::NotTried("memory".into()));
+        let said =
+            judge("memory".into(), &Facts::of_memory(kind), &MapSync::NotTried("memory".into()));
         assert_said(&said, Durability::Volatile, &[part]);
     }
 }
@@ -428,19 +500,27 @@ fn map_sync_alone_proves_nothing() {
         vec![],
         vec![Below::Ground(Ground::Device("sda".into()))],
         vec![Below::Ground(Ground::Unknown("it is hidden".into()))],
-        vec![Below::Ground(Ground::Nd(proven.clone())), Below::Ground(Ground::RamDisk("ram0".into()))],
-        vec![Below::Layer("/x".into(), Box::new(layer(vec![Below::Ground(Ground::Nd(proven.clone()))])))],
+        vec![
+            Below::Ground(Ground::Nd(proven.clone())),
+            Below::Ground(Ground::RamDisk("ram0".into())),
+        ],
+        vec![Below::Layer(
+            "/x".into(),
+            Box::new(layer(vec![Below::Ground(Ground::Nd(proven.clone()))])),
+        )],
     ] {
         let said = judge("x".into(), &with(below), &MapSync::Accepted);
         assert_eq!(said.durability(), Durability::UnprovenMedium, "{said}");
     }
-    let said = judge("x".into(), &with(vec![Below::Ground(Ground::Nd(proven))]), &MapSync::Accepted);
+    let said =
+        judge("x".into(), &with(vec![Below::Ground(Ground::Nd(proven))]), &MapSync::Accepted);
     assert_eq!(said.durability(), EADR);
 }
 
 #[test]
 fn durabilities_are_ordered() {
-    let ordered = [Durability::Volatile, Durability::PageCache, Durability::UnprovenMedium, ADR, EADR];
+    let ordered =
+        [Durability::Volatile, Durability::PageCache, Durability::UnprovenMedium, ADR, EADR];
     assert!(ordered.is_sorted());
     assert!(ordered.windows(2).all(|pair| pair[0] < pair[1]));
 }

@@ -14,7 +14,10 @@ const EVENTS: [&str; 3] = ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"
 
 /// The parts of a path below the mount.
 pub(super) fn parts(path: &Path) -> Vec<&str> {
-    path.iter().filter_map(|part| part.to_str()).filter(|part| !matches!(*part, "." | "/")).collect()
+    path.iter()
+        .filter_map(|part| part.to_str())
+        .filter(|part| !matches!(*part, "." | "/"))
+        .collect()
 }
 
 impl Machine {
@@ -38,9 +41,9 @@ impl Machine {
 
     fn domain_folders(&self) -> Vec<String> {
         let all = self.hardware.l3.as_ref().map_or(vec![0], |cache| cache.domains.clone());
-        let l3 = all
-            .iter()
-            .filter(|domain| self.hardware.l3.is_none() || !self.hardware.cpus_of(3, **domain).is_empty());
+        let l3 = all.iter().filter(|domain| {
+            self.hardware.l3.is_none() || !self.hardware.cpus_of(3, **domain).is_empty()
+        });
         l3.map(|domain| format!("mon_L3_{domain:02}")).collect()
     }
 
@@ -73,7 +76,10 @@ impl Machine {
                 if place == (Place { group: self.default_place(), monitor: None }) {
                     names.push("info".into());
                     names.extend(
-                        self.groups.iter().map(|group| group.name.clone()).filter(|name| !name.is_empty()),
+                        self.groups
+                            .iter()
+                            .map(|group| group.name.clone())
+                            .filter(|name| !name.is_empty()),
                     );
                 }
                 Some(names)
@@ -82,7 +88,9 @@ impl Machine {
                 Some(group.monitors.iter().map(|monitor| monitor.name.clone()).collect())
             }
             ["mon_data"] if monitored => Some(self.domain_folders()),
-            ["mon_data", name] if monitored && self.domain_folders().iter().any(|one| one == name) => {
+            ["mon_data", name]
+                if monitored && self.domain_folders().iter().any(|one| one == name) =>
+            {
                 Some(Vec::new())
             }
             _ => None,
@@ -113,8 +121,8 @@ impl Machine {
         }
     }
 
-    /// A file that carries no permission for anybody, root included (`rdtgroup_locksetup_user_restrict`, and
-    /// resctrl's root checks again at open).
+    /// A file that carries no permission for anybody, root included
+    /// (`rdtgroup_locksetup_user_restrict`, and resctrl's root checks again at open).
     fn restricted(&self, place: &Place, name: &str, writing: bool) -> bool {
         let listed = matches!(name, "cpus" | "cpus_list");
         match self.groups[place.group].mode {
@@ -165,16 +173,26 @@ impl Machine {
         if self.is_folder(path) {
             return Err((false, EISDIR));
         }
-        let (name, folder) = path.split_last().filter(|_| self.is_file(path)).ok_or((false, ENOENT))?;
-        if *folder == ["info", "L3_MON"] && *name == "max_threshold_occupancy" && self.may_change() {
-            let most =
-                self.hardware.l3.as_ref().map_or(u64::MAX, |cache| cache.way_bytes * u64::from(cache.ways));
-            self.threshold = number(text.trim(), 10).filter(|bytes| *bytes <= most).ok_or((true, EINVAL))?;
+        let (name, folder) =
+            path.split_last().filter(|_| self.is_file(path)).ok_or((false, ENOENT))?;
+        if *folder == ["info", "L3_MON"] && *name == "max_threshold_occupancy" && self.may_change()
+        {
+            let most = self
+                .hardware
+                .l3
+                .as_ref()
+                .map_or(u64::MAX, |cache| cache.way_bytes * u64::from(cache.ways));
+            self.threshold =
+                number(text.trim(), 10).filter(|bytes| *bytes <= most).ok_or((true, EINVAL))?;
             return Ok(());
         }
         let (place, rest) = self.place(folder).ok_or((false, EACCES))?;
         let changeable = matches!(*name, "cpus" | "cpus_list" | "tasks" | "schemata" | "mode");
-        if !rest.is_empty() || !changeable || !self.may_change() || self.restricted(&place, name, true) {
+        if !rest.is_empty()
+            || !changeable
+            || !self.may_change()
+            || self.restricted(&place, name, true)
+        {
             return Err((false, EACCES));
         }
         let done = match *name {
@@ -222,14 +240,17 @@ impl Machine {
     /// A group's name of path, for readings that a test sets.
     fn label(&self, place: &Place) -> String {
         let group = &self.groups[place.group];
-        let monitor = place.monitor.map(|monitor| format!("mon_groups/{}", group.monitors[monitor].name));
+        let monitor =
+            place.monitor.map(|monitor| format!("mon_groups/{}", group.monitors[monitor].name));
         let parts = [Some(group.name.clone()).filter(|name| !name.is_empty()), monitor];
         parts.into_iter().flatten().collect::<Vec<_>>().join("/")
     }
 
-    /// Invented: bytes moved rise with every reading, and lines held are as many as the number says.
+    /// Invented: bytes moved rise with every reading, and lines held are as many as the number
+    /// says.
     fn counter(&mut self, place: &Place, folder: &str, event: &str) -> String {
-        let domain: Domain = folder.rsplit('_').next().and_then(|text| text.parse().ok()).unwrap_or_default();
+        let domain: Domain =
+            folder.rsplit('_').next().and_then(|text| text.parse().ok()).unwrap_or_default();
         let key = (self.label(place), domain, event.to_owned());
         if let Some(text) = self.readings.get(&key) {
             return format!("{text}\n");

@@ -39,8 +39,8 @@ pub struct BandwidthSpec {
     pub domains: Vec<Domain>,
     /// Whether it is mounted with `mba_MBps`: any amount is taken, and `max` is `u32::MAX`.
     pub software: bool,
-    /// Whether such amounts are rounded up to the step of the percentages, as kernels do that lack Linux
-    /// commit 2b5648416e47 (6.13).
+    /// Whether such amounts are rounded up to the step of the percentages, as kernels do that lack
+    /// Linux commit 2b5648416e47 (6.13).
     pub rounds_megabytes: bool,
     /// Whether amounts are percentages of what Intel's delays give (then there is a throttle mode).
     pub percent: bool,
@@ -70,7 +70,15 @@ pub struct Hardware {
 impl CacheSpec {
     /// One cache without CDP and without ways that devices use.
     pub fn plain(ways: u32, way_bytes: u64, closids: u32) -> Self {
-        Self { ways, way_bytes, closids, min_bits: 1, shareable: Mask(0), domains: vec![0], cdp: false }
+        Self {
+            ways,
+            way_bytes,
+            closids,
+            min_bits: 1,
+            shareable: Mask(0),
+            domains: vec![0],
+            cdp: false,
+        }
     }
 
     /// All its ways.
@@ -112,8 +120,11 @@ impl Hardware {
 
     /// Two sockets of 11 ways, two of which devices use too.
     pub fn cascade_lake() -> Self {
-        let l3 =
-            CacheSpec { shareable: Mask(0x600), domains: vec![0, 1], ..CacheSpec::plain(11, 1 << 20, 16) };
+        let l3 = CacheSpec {
+            shareable: Mask(0x600),
+            domains: vec![0, 1],
+            ..CacheSpec::plain(11, 1 << 20, 16)
+        };
         Self {
             l3: Some(l3),
             mb: Some(BandwidthSpec::percent(8, vec![0, 1])),
@@ -131,7 +142,8 @@ impl Hardware {
 
     /// AMD: masks with gaps, bandwidth in eighths of a GB/s.
     pub fn epyc() -> Self {
-        let l3 = CacheSpec { min_bits: 0, domains: vec![0, 1], ..CacheSpec::plain(16, 2 << 20, 16) };
+        let l3 =
+            CacheSpec { min_bits: 0, domains: vec![0, 1], ..CacheSpec::plain(16, 2 << 20, 16) };
         let mb = BandwidthSpec {
             closids: 16,
             min: 0,
@@ -202,7 +214,9 @@ impl Hardware {
         let (count, all) = (cache.domains.len() as u32, self.cpus);
         let place = cache.domains.iter().position(|one| *one == domain);
         let Some(place) = place.map(|place| place as u32) else { return CpuSet::new() };
-        (place * all / count..(place + 1) * all / count).collect::<CpuSet>().difference(&self.offline)
+        (place * all / count..(place + 1) * all / count)
+            .collect::<CpuSet>()
+            .difference(&self.offline)
     }
 
     pub(super) fn online(&self) -> CpuSet {

@@ -33,7 +33,8 @@ pub(super) struct Monitor {
     pub cpus: CpuSet,
 }
 
-/// `struct pseudo_lock_region`: there from `pseudo-locksetup` on; where it is once a schemata was read.
+/// `struct pseudo_lock_region`: there from `pseudo-locksetup` on; where it is once a schemata was
+/// read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Region {
     pub at: Option<(u32, Domain, u64)>,
@@ -299,7 +300,8 @@ impl Machine {
             return self.refuse(EINVAL, "Pseudo-locking in progress");
         }
         let rmid = self.take_rmid()?;
-        let monitor = Monitor { name: name.to_owned(), ino: self.next_ino(), rmid, cpus: CpuSet::new() };
+        let monitor =
+            Monitor { name: name.to_owned(), ino: self.next_ino(), rmid, cpus: CpuSet::new() };
         self.groups[group].monitors.push(monitor);
         Ok(())
     }
@@ -316,7 +318,9 @@ impl Machine {
             return Err(EACCES);
         }
         match self.place(parts) {
-            Some((Place { group, monitor: Some(monitor) }, [])) => self.remove_monitor(group, monitor),
+            Some((Place { group, monitor: Some(monitor) }, [])) => {
+                self.remove_monitor(group, monitor)
+            }
             Some((Place { group, monitor: None }, [])) => self.remove_control(group),
             _ => return Err(EPERM),
         }
@@ -356,7 +360,8 @@ impl Machine {
                 }
             }
         }
-        self.readings
-            .retain(|(of, _, _), _| *of != group.name && !of.starts_with(&format!("{}/", group.name)));
+        self.readings.retain(|(of, _, _), _| {
+            *of != group.name && !of.starts_with(&format!("{}/", group.name))
+        });
     }
 }

@@ -15,8 +15,11 @@ pub(super) fn come_online(machine: &mut Machine) {
     let before = std::mem::replace(&mut machine.schemas, schemas(&machine.hardware));
     go_offline(&mut machine.schemas, &machine.hardware);
     for (schema, before) in machine.schemas.iter().zip(before) {
-        let new = |domain: &Domain| schema.domains.contains(domain) && !before.domains.contains(domain);
-        machine.controls.retain(|(resource, domain, _), _| *resource != schema.resource || !new(domain));
+        let new =
+            |domain: &Domain| schema.domains.contains(domain) && !before.domains.contains(domain);
+        machine
+            .controls
+            .retain(|(resource, domain, _), _| *resource != schema.resource || !new(domain));
     }
 }
 
@@ -55,7 +58,14 @@ impl Machine {
     }
 
     /// `rdtgroup_cbm_overlaps`.
-    fn overlaps(&self, resource: &Resource, domain: Domain, mask: u64, closid: u32, exclusive: bool) -> bool {
+    fn overlaps(
+        &self,
+        resource: &Resource,
+        domain: Domain,
+        mask: u64,
+        closid: u32,
+        exclusive: bool,
+    ) -> bool {
         let shareable = self.cache_of(resource).map_or(0, |cache| cache.shareable.0);
         let of = |resource: &Resource| {
             !exclusive && mask & shareable != 0
@@ -72,8 +82,12 @@ impl Machine {
 
     /// `rdtgroup_mode_test_exclusive`.
     pub fn test_exclusive(&mut self, closid: u32) -> Result<(), i32> {
-        let caches: Vec<Schema> =
-            self.schemas.iter().filter(|schema| schema.resource.cache_level().is_some()).cloned().collect();
+        let caches: Vec<Schema> = self
+            .schemas
+            .iter()
+            .filter(|schema| schema.resource.cache_level().is_some())
+            .cloned()
+            .collect();
         for schema in &caches {
             for &domain in &schema.domains {
                 let mask = self.control(&schema.resource, domain, closid);
@@ -104,7 +118,12 @@ impl Machine {
     }
 
     /// `__init_one_rdt_domain`.
-    fn initial_mask(&mut self, resource: &Resource, domain: Domain, closid: u32) -> Result<u64, i32> {
+    fn initial_mask(
+        &mut self,
+        resource: &Resource,
+        domain: Domain,
+        closid: u32,
+    ) -> Result<u64, i32> {
         let Some(cache) = self.cache_of(resource).cloned() else { return Ok(0) };
         let (mut mask, mut used) = (cache.shareable.0, cache.shareable.0);
         for other in self.closids_in_use() {
@@ -147,9 +166,11 @@ impl Machine {
             if values.is_empty() {
                 return self.refuse(EINVAL, format!("Missing '{name}' value"));
             }
-            let Some(schema) = self.schemas.iter().find(|schema| schema.resource.name() == name).cloned()
+            let Some(schema) =
+                self.schemas.iter().find(|schema| schema.resource.name() == name).cloned()
             else {
-                return self.refuse(EINVAL, format!("Unknown or unsupported resource name '{name}'"));
+                return self
+                    .refuse(EINVAL, format!("Unknown or unsupported resource name '{name}'"));
             };
             self.parse_line(place, &schema, values, &mut staged)?;
         }
@@ -179,13 +200,18 @@ impl Machine {
         while !rest.is_empty() {
             let (part, tail) = rest.split_once(';').unwrap_or((rest, ""));
             rest = tail;
-            let parsed = part.split_once('=').and_then(|(id, value)| Some((number(id, 10)?, value.trim())));
+            let parsed =
+                part.split_once('=').and_then(|(id, value)| Some((number(id, 10)?, value.trim())));
             let Some((domain, value)) = parsed else {
                 return self.refuse(EINVAL, "Missing '=' or non-numeric domain");
             };
             // An unknown domain is refused without a word.
-            let domain =
-                schema.domains.iter().copied().find(|one| u64::from(*one) == domain).ok_or(EINVAL)?;
+            let domain = schema
+                .domains
+                .iter()
+                .copied()
+                .find(|one| u64::from(*one) == domain)
+                .ok_or(EINVAL)?;
             let key = (schema.resource.clone(), domain);
             if staged.contains_key(&key) {
                 return self.refuse(EINVAL, format!("Duplicate domain {domain}"));
@@ -219,7 +245,8 @@ impl Machine {
         };
         if mb.software {
             // At once, whatever the rest of the write comes to.
-            let amount = if mb.rounds_megabytes { amount.next_multiple_of(mb.step) } else { amount };
+            let amount =
+                if mb.rounds_megabytes { amount.next_multiple_of(mb.step) } else { amount };
             self.controls.insert((key.0, key.1, self.groups[place].closid), amount);
             return Ok(());
         }
@@ -232,7 +259,13 @@ impl Machine {
     }
 
     /// `parse_cbm` and `cbm_validate`.
-    fn parse_mask(&mut self, place: usize, schema: &Schema, domain: Domain, value: &str) -> Result<u64, i32> {
+    fn parse_mask(
+        &mut self,
+        place: usize,
+        schema: &Schema,
+        domain: Domain,
+        value: &str,
+    ) -> Result<u64, i32> {
         let (mode, closid) = (self.groups[place].mode, self.groups[place].closid);
         let level = schema.resource.cache_level().unwrap_or_default();
         let Some(cache) = self.cache_of(&schema.resource).cloned() else { return Err(EINVAL) };
@@ -250,7 +283,8 @@ impl Machine {
         }
         let run = mask.checked_shr(mask.trailing_zeros()).unwrap_or(0).trailing_ones();
         if run < cache.min_bits {
-            return self.refuse(EINVAL, format!("Need at least {} bits in the mask", cache.min_bits));
+            return self
+                .refuse(EINVAL, format!("Need at least {} bits in the mask", cache.min_bits));
         }
         let sharing = matches!(mode, Mode::Exclusive | Mode::Shareable);
         if sharing && self.locked(level, domain).is_some_and(|locked| locked & mask != 0) {
@@ -269,17 +303,23 @@ impl Machine {
     fn locked_in_hierarchy(&self, level: u32, domain: Domain) -> bool {
         let cpus = self.hardware.cpus_of(level, domain);
         let regions = self.groups.iter().filter_map(|group| group.region.as_ref()?.at);
-        regions.into_iter().any(|(level, domain, _)| !self.hardware.cpus_of(level, domain).is_disjoint(&cpus))
+        regions
+            .into_iter()
+            .any(|(level, domain, _)| !self.hardware.cpus_of(level, domain).is_disjoint(&cpus))
     }
 
     /// `rdtgroup_schemata_show`.
     pub fn show_schemata(&self, place: usize) -> String {
         let group = &self.groups[place];
         match (group.mode, group.region.as_ref().and_then(|region| region.at)) {
-            (Mode::PseudoLocksetup, _) => {
-                self.schemas.iter().map(|schema| format!("{}:uninitialized\n", schema.resource)).collect()
+            (Mode::PseudoLocksetup, _) => self
+                .schemas
+                .iter()
+                .map(|schema| format!("{}:uninitialized\n", schema.resource))
+                .collect(),
+            (Mode::PseudoLocked, Some((level, domain, mask))) => {
+                format!("L{level}:{domain}={mask:x}\n")
             }
-            (Mode::PseudoLocked, Some((level, domain, mask))) => format!("L{level}:{domain}={mask:x}\n"),
             _ => self.lines(|schema, domain| {
                 let value = self.control(&schema.resource, domain, group.closid);
                 match schema.resource.cache_level() {
@@ -297,7 +337,11 @@ impl Machine {
             (group.mode, group.region.as_ref().and_then(|region| region.at))
         {
             let bytes = self.bytes(level, mask);
-            return format!("{:>width$}:{domain}={bytes}\n", format!("L{level}"), width = self.name_width());
+            return format!(
+                "{:>width$}:{domain}={bytes}\n",
+                format!("L{level}"),
+                width = self.name_width()
+            );
         }
         self.lines(|schema, domain| {
             let value = self.control(&schema.resource, domain, group.closid);
@@ -317,9 +361,17 @@ impl Machine {
 
     fn lines(&self, value: impl Fn(&Schema, Domain) -> String) -> String {
         let line = |schema: &Schema| {
-            let values: Vec<String> =
-                schema.domains.iter().map(|domain| format!("{domain}={}", value(schema, *domain))).collect();
-            format!("{:>width$}:{}\n", schema.resource.name(), values.join(";"), width = self.name_width())
+            let values: Vec<String> = schema
+                .domains
+                .iter()
+                .map(|domain| format!("{domain}={}", value(schema, *domain)))
+                .collect();
+            format!(
+                "{:>width$}:{}\n",
+                schema.resource.name(),
+                values.join(";"),
+                width = self.name_width()
+            )
         };
         self.schemas.iter().map(line).collect()
     }
@@ -341,8 +393,10 @@ impl Machine {
         let level = resource.cache_level().unwrap_or_default();
         let one = |domain: &Domain| {
             let of = |mode: Mode| -> u64 {
-                let groups =
-                    self.closids_in_use().into_iter().filter(|closid| self.mode_of(*closid) == Some(mode));
+                let groups = self
+                    .closids_in_use()
+                    .into_iter()
+                    .filter(|closid| self.mode_of(*closid) == Some(mode));
                 groups.fold(0, |mask, closid| mask | self.control(resource, *domain, closid))
             };
             let (shared, exclusive) = (of(Mode::Shareable), of(Mode::Exclusive));
@@ -360,7 +414,8 @@ impl Machine {
             };
             format!("{domain}={}", (0..cache.ways).rev().map(letter).collect::<String>())
         };
-        let there = cache.domains.iter().filter(|domain| is_there(&self.hardware, resource, **domain));
+        let there =
+            cache.domains.iter().filter(|domain| is_there(&self.hardware, resource, **domain));
         format!("{}\n", there.map(one).collect::<Vec<_>>().join(";"))
     }
 }

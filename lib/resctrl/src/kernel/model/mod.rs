@@ -1,8 +1,9 @@
 //! The kernel's resctrl as a model in memory, for tests: of this library and of what uses it.
 //!
-//! It refuses what Linux 6.1 refuses, with the same errno and words, in the same order (`rdtgroup.c`,
-//! `ctrlmondata.c`, `pseudo_lock.c`, `monitor.c` of `arch/x86/kernel/cpu/resctrl`; the functions are named
-//! beside what stands for them). Masks have no effect, since there is no cache; counters are invented.
+//! It refuses what Linux 6.1 refuses, with the same errno and words, in the same order
+//! (`rdtgroup.c`, `ctrlmondata.c`, `pseudo_lock.c`, `monitor.c` of `arch/x86/kernel/cpu/resctrl`;
+//! the functions are named beside what stands for them). Masks have no effect, since there is no
+//! cache; counters are invented.
 //!
 //! ```
 //! use ringfence_resctrl::GroupId;
@@ -140,7 +141,8 @@ impl Model {
         self.machine().hardware.clone()
     }
 
-    /// The machine loses everything and boots again: resctrl is as at the start, process 1 alone runs.
+    /// The machine loses everything and boots again: resctrl is as at the start, process 1 alone
+    /// runs.
     pub fn reboot(&self) {
         let hardware = self.hardware();
         *self.machine() = Machine::new(hardware);
@@ -205,7 +207,9 @@ impl Model {
         let parent = from.and_then(|from| machine.task(from)).map_or(0, |(pid, _)| pid);
         let user = machine.processes.get(&parent).map_or(user, |parent| parent.user);
         let task = machine.start(pid, from);
-        machine.processes.insert(pid, Process { parent, user, threads: BTreeMap::from([(pid, task)]) });
+        machine
+            .processes
+            .insert(pid, Process { parent, user, threads: BTreeMap::from([(pid, task)]) });
     }
 
     /// Who asks from now on, and whether root has given that user the files.
@@ -223,8 +227,8 @@ impl Model {
         self.machine().remount();
     }
 
-    /// Something else is mounted over resctrl, or no longer. Here that is seen by what folders are known by
-    /// alone: who only reads sees resctrl.
+    /// Something else is mounted over resctrl, or no longer. Here that is seen by what folders are
+    /// known by alone: who only reads sees resctrl.
     pub fn cover(&self, covered: bool) {
         lock(&self.shared.around).covered = covered;
     }
@@ -236,11 +240,12 @@ impl Model {
 
     /// Where journals may lie of others who change this resctrl.
     pub fn set_journal_folders(&self, folders: &[&Path]) {
-        lock(&self.shared.around).journal_folders = folders.iter().map(|folder| folder.into()).collect();
+        lock(&self.shared.around).journal_folders =
+            folders.iter().map(|folder| folder.into()).collect();
     }
 
-    /// A CPU goes offline, which takes it from every group, or online, into the default group. A cache goes
-    /// with its last one, and comes back as all of every group's.
+    /// A CPU goes offline, which takes it from every group, or online, into the default group. A
+    /// cache goes with its last one, and comes back as all of every group's.
     pub fn set_online(&self, cpu: u32, online: bool) {
         self.machine().set_online(cpu, online);
     }
@@ -264,11 +269,13 @@ impl Model {
 
     /// What a counter says from now on, such as `Unavailable`; `group` is its path below the mount.
     pub fn set_reading(&self, group: &str, domain: Domain, event: &str, text: &str) {
-        self.machine().readings.insert((group.to_owned(), domain, event.to_owned()), text.to_owned());
+        self.machine()
+            .readings
+            .insert((group.to_owned(), domain, event.to_owned()), text.to_owned());
     }
 
-    /// Asks a hook before each operation. It may use the model (its own operations do not come to it), and
-    /// may panic: then nothing was done, and it is gone.
+    /// Asks a hook before each operation. It may use the model (its own operations do not come to
+    /// it), and may panic: then nothing was done, and it is gone.
     pub fn set_hook(&self, hook: impl FnMut(&Operation) -> Fate + Send + 'static) {
         *lock(&self.shared.hook) = Some(Box::new(hook));
     }
@@ -278,7 +285,8 @@ impl Model {
         *lock(&self.shared.hook) = None;
     }
 
-    /// The `n`-th operation from now on that changes something, counted from 0, fails with this errno.
+    /// The `n`-th operation from now on that changes something, counted from 0, fails with this
+    /// errno.
     pub fn fail_at(&self, n: usize, errno: i32) {
         let mut seen = 0;
         self.set_hook(move |operation| {
@@ -287,7 +295,8 @@ impl Model {
         });
     }
 
-    /// Calls a closure before the `n`-th operation from now on that changes something, counted from 0.
+    /// Calls a closure before the `n`-th operation from now on that changes something, counted from
+    /// 0.
     pub fn before(&self, n: usize, call: impl FnOnce() + Send + 'static) {
         let (mut seen, mut call) = (0, Some(call));
         self.set_hook(move |operation| {
@@ -410,7 +419,10 @@ impl Kernel for Model {
 
     fn threads(&self, pid: u32) -> Vec<u32> {
         let machine = self.machine();
-        machine.processes.get(&pid).map_or(Vec::new(), |process| process.threads.keys().copied().collect())
+        machine
+            .processes
+            .get(&pid)
+            .map_or(Vec::new(), |process| process.threads.keys().copied().collect())
     }
 
     fn process_and_parent(&self, tid: u32) -> Option<(u32, u32)> {

@@ -15,7 +15,11 @@ pub(super) struct Schema {
 pub(super) fn schemas(hardware: &Hardware) -> Vec<Schema> {
     let mut all = Vec::new();
     if let Some(mb) = &hardware.mb {
-        all.push(Schema { resource: Resource::Mb, domains: mb.domains.clone(), closids: mb.closids });
+        all.push(Schema {
+            resource: Resource::Mb,
+            domains: mb.domains.clone(),
+            closids: mb.closids,
+        });
     }
     let levels = [
         (&hardware.l2, [Resource::L2, Resource::L2Data, Resource::L2Code]),

@@ -34,8 +34,9 @@ impl Machine {
 
     /// A new process or thread starts with the numbers of the one it comes from.
     pub fn start(&mut self, tid: u32, from: Option<u32>) -> Task {
-        let (closid, rmid) =
-            from.and_then(|from| self.task(from)).map_or((0, 0), |(_, task)| (task.closid, task.rmid));
+        let (closid, rmid) = from
+            .and_then(|from| self.task(from))
+            .map_or((0, 0), |(_, task)| (task.closid, task.rmid));
         self.ticks += 1;
         self.next_id = self.next_id.max(tid + 1);
         Task { start: self.ticks, closid, rmid }
@@ -59,7 +60,9 @@ impl Machine {
 
     /// `rdtgroup_tasks_write`.
     pub fn write_tasks(&mut self, place: &Place, text: &str) -> Result<(), i32> {
-        let Some(tid) = text.trim().parse::<i32>().ok().filter(|tid| *tid >= 0) else { return Err(EINVAL) };
+        let Some(tid) = text.trim().parse::<i32>().ok().filter(|tid| *tid >= 0) else {
+            return Err(EINVAL);
+        };
         self.status.clear();
         if matches!(self.groups[place.group].mode, Mode::PseudoLocked | Mode::PseudoLocksetup) {
             return self.refuse(EINVAL, "Pseudo-locking in progress");
@@ -88,7 +91,9 @@ impl Machine {
             return self.refuse(EINVAL, "Pseudo-locking in progress");
         }
         let parsed = if list { text.trim().parse().ok() } else { bits(text.trim()) };
-        let Some(new): Option<CpuSet> = parsed else { return self.refuse(EINVAL, "Bad CPU list/mask") };
+        let Some(new): Option<CpuSet> = parsed else {
+            return self.refuse(EINVAL, "Bad CPU list/mask");
+        };
         // `cpulist_parse` and `cpumask_parse`, of CPUs that there cannot be.
         if new.last().is_some_and(|cpu| cpu >= self.hardware.cpus) {
             return self.refuse(if list { ERANGE } else { EOVERFLOW }, "Bad CPU list/mask");
@@ -181,7 +186,11 @@ pub(super) fn bitmap(cpus: &CpuSet, all: u32) -> String {
     let count = all.div_ceil(32).max(1);
     let top = (all.max(1) - 1) as usize % 32 / 4 + 1;
     let words = (0..count).rev().map(|place| {
-        if place + 1 == count { format!("{:0top$x}", word(place)) } else { format!("{:08x}", word(place)) }
+        if place + 1 == count {
+            format!("{:0top$x}", word(place))
+        } else {
+            format!("{:08x}", word(place))
+        }
     });
     words.collect::<Vec<_>>().join(",")
 }

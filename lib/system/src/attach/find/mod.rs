@@ -20,14 +20,17 @@ use crate::attach::vital::Guard;
 /// How something is frozen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Method {
-    /// `cgroup.freeze` of a control group of version 2 (Linux 5.2), at once and with all groups below it.
+    /// `cgroup.freeze` of a control group of version 2 (Linux 5.2), at once and with all groups
+    /// below it.
     CgroupV2(PathBuf),
     /// `freezer.state` of a control group of version 1.
     V1Freezer(PathBuf),
-    /// `SIGSTOP` to one process after the other, until all stand. Their parents may see it (`waitpid(2)`, `WUNTRACED`).
+    /// `SIGSTOP` to one process after the other, until all stand. Their parents may see it
+    /// (`waitpid(2)`, `WUNTRACED`).
     Signals,
-    /// `PTRACE_INTERRUPT` to one thread after the other, until all stand. Nobody is offered it, since it wants asking for:
-    /// whoever traces already, or wants to, is in its way. The kernel undoes it by itself when this program ends.
+    /// `PTRACE_INTERRUPT` to one thread after the other, until all stand. Nobody is offered it,
+    /// since it wants asking for: whoever traces already, or wants to, is in its way. The kernel
+    /// undoes it by itself when this program ends.
     Ptrace,
 }
 
@@ -42,7 +45,8 @@ impl fmt::Display for Method {
     }
 }
 
-/// From this look at a group on, one that is amiss there and was at the look before is taken to stay.
+/// From this look at a group on, one that is amiss there and was at the look before is taken to
+/// stay.
 const LOOKS_TO_BE_SURE: u32 = 3;
 /// Looks at a group whose processes come and go all the time.
 const MOST_LOOKS: u32 = 8;
@@ -57,23 +61,26 @@ pub(crate) enum Members {
 }
 
 impl Members {
-    /// All that live, and whether that is certain to be all. What cannot be known is not new here: [`find`] has refused it.
-    /// Those that are settled are not looked at again.
+    /// All that live, and whether that is certain to be all. What cannot be known is not new here:
+    /// [`find`] has refused it. Those that are settled are not looked at again.
     pub fn look(&mut self, root: &FsRoot, settled: &Settled) -> (Vec<Process>, bool) {
         let folders = match self {
             Members::Tree(tree) => return tree.look(root, settled),
             Members::Groups(folders) => folders,
         };
         let pids = in_groups(root, folders);
-        let known: BTreeMap<u32, &Process> = settled.iter().map(|(id, process)| (id.tid, process)).collect();
-        let read = |pid: &u32| known.get(pid).copied().cloned().or_else(|| Process::read(root, *pid));
+        let known: BTreeMap<u32, &Process> =
+            settled.iter().map(|(id, process)| (id.tid, process)).collect();
+        let read =
+            |pid: &u32| known.get(pid).copied().cloned().or_else(|| Process::read(root, *pid));
         let all: Vec<Process> = pids.iter().filter_map(read).collect();
         // One that has ended may have left a child.
         let certain = all.len() == pids.len();
         (all, certain)
     }
 
-    /// Whether a group holds these and no others, and who they are. Some may be born and end while this is looked at.
+    /// Whether a group holds these and no others, and who they are. Some may be born and end while
+    /// this is looked at.
     pub fn exactly_in(&mut self, root: &FsRoot, folder: &Path) -> (bool, Vec<Process>) {
         self.exactly_in_meanwhile(root, folder, || std::thread::sleep(PAUSE))
     }
@@ -102,7 +109,8 @@ impl Members {
             if now.is_empty() {
                 return (true, all);
             }
-            // One whose parent has just ended is found at the next look; whoever only passes by is gone then.
+            // One whose parent has just ended is found at the next look; whoever only passes by is
+            // gone then.
             let stays = now.iter().any(|one| amiss.iter().any(|known| known.id == one.id));
             if stays && look >= LOOKS_TO_BE_SURE {
                 return (false, all);
@@ -112,7 +120,8 @@ impl Members {
                 meanwhile();
             }
         }
-        // Nobody stayed. The last of them are named, so that they are held against the list of the vital.
+        // Nobody stayed. The last of them are named, so that they are held against the list of the
+        // vital.
         all.extend(amiss);
         (true, all)
     }
@@ -123,7 +132,11 @@ fn in_groups(root: &FsRoot, folders: &[PathBuf]) -> BTreeSet<u32> {
 }
 
 /// Those in groups whose numbers are not among these.
-pub(crate) fn new_in_groups(root: &FsRoot, folders: &[PathBuf], known: &BTreeSet<u32>) -> Vec<Process> {
+pub(crate) fn new_in_groups(
+    root: &FsRoot,
+    folders: &[PathBuf],
+    known: &BTreeSet<u32>,
+) -> Vec<Process> {
     let pids = in_groups(root, folders);
     pids.difference(known).filter_map(|pid| Process::read(root, *pid)).collect()
 }
@@ -137,11 +150,13 @@ pub struct Found {
     pub roots: Vec<Process>,
     /// All its processes, by number.
     pub processes: Vec<Process>,
-    /// Its control groups, one for each hierarchy that it has one in: those that were named; of a process, those it is in.
+    /// Its control groups, one for each hierarchy that it has one in: those that were named; of a
+    /// process, those it is in.
     pub groups: Vec<Group>,
     /// The CPUs that any of its processes may run on.
     pub cpus: CpuSet,
-    /// How it can be frozen, the best way first. [`Method::Ptrace`] is not among these, and can be tried all the same.
+    /// How it can be frozen, the best way first. [`Method::Ptrace`] is not among these, and can be
+    /// tried all the same.
     pub methods: Vec<Method>,
     pub(crate) members: Members,
     pub(crate) guard: Guard,
@@ -177,7 +192,8 @@ impl Seen {
     }
 }
 
-/// Finds what is only looked at, and neither frozen nor limited: nothing is refused for the system's sake.
+/// Finds what is only looked at, and neither frozen nor limited: nothing is refused for the
+/// system's sake.
 ///
 /// # Errors
 /// Where it is not there, or it cannot be known what belongs to it.
@@ -230,14 +246,19 @@ fn settled(members: &mut Members, root: &FsRoot) -> Vec<Process> {
 fn check_vital(guard: &Guard, target: &Target, processes: &[Process]) -> Result<(), Refusal> {
     let refused = processes.iter().find_map(|process| Some((process, guard.refuses(process)?)));
     let Some((process, why)) = refused else { return Ok(()) };
-    Err(Refusal::Vital { target: target.clone(), pid: process.pid(), name: process.name.clone(), why })
+    Err(Refusal::Vital {
+        target: target.clone(),
+        pid: process.pid(),
+        name: process.name.clone(),
+        why,
+    })
 }
 
 /// Finds a target.
 ///
 /// # Errors
-/// Where it is not there, or not to be attached to: the system depends on it, it is this program, or it cannot be known
-/// what belongs to it.
+/// Where it is not there, or not to be attached to: the system depends on it, it is this program,
+/// or it cannot be known what belongs to it.
 pub fn find(root: &FsRoot, target: &Target) -> Result<Found, Refusal> {
     let hierarchies = Hierarchy::all(root);
     let (mut members, folders) = members(root, &hierarchies, target)?;
@@ -255,7 +276,8 @@ pub fn find(root: &FsRoot, target: &Target) -> Result<Found, Refusal> {
     };
     let groups: Vec<Group> = folders.into_iter().map(group).collect();
     let inside: BTreeSet<u32> = processes.iter().map(Process::pid).collect();
-    let roots = processes.iter().filter(|process| !inside.contains(&process.parent)).cloned().collect();
+    let roots =
+        processes.iter().filter(|process| !inside.contains(&process.parent)).cloned().collect();
     let methods = methods(root, &groups);
     let cpus = cpus(root, &processes);
     Ok(Found { target: target.clone(), roots, processes, groups, cpus, methods, members, guard })
@@ -281,7 +303,8 @@ fn check_whole(
             }
             Err(Unknown::Threaded) => {
                 return unknown(
-                    "it holds threads of processes that are in other groups too: name a group above it",
+                    "it holds threads of processes that are in other groups too: name a group \
+                     above it",
                 );
             }
         }
@@ -292,7 +315,8 @@ fn check_whole(
 fn methods(root: &FsRoot, groups: &[Group]) -> Vec<Method> {
     let exact = || groups.iter().filter(|group| group.is_exact);
     let v2 = exact().find(|group| group.is_v2() && root.exists(group.folder.join("cgroup.freeze")));
-    let v1 = exact().find(|group| group.has("freezer") && root.exists(group.folder.join("freezer.state")));
+    let v1 = exact()
+        .find(|group| group.has("freezer") && root.exists(group.folder.join("freezer.state")));
     let mut all = Vec::new();
     all.extend(v2.map(|group| Method::CgroupV2(group.folder.clone())));
     all.extend(v1.map(|group| Method::V1Freezer(group.folder.clone())));
@@ -316,7 +340,8 @@ mod tests {
 
     const GROUP: &str = "/cg/service";
 
-    // Process 20, which leads a process group in a session of others, and what it has started; process 30 is somebody else's.
+    // Process 20, which leads a process group in a session of others, and what it has started;
+    // process 30 is somebody else's.
     struct Service(FixtureTree);
 
     impl Service {
@@ -340,7 +365,8 @@ mod tests {
             self.0.write(format!("{GROUP}/cgroup.procs"), text);
         }
 
-        // When this look is over a program is there whose parent has just ended; the one before is an orphan by now.
+        // When this look is over a program is there whose parent has just ended; the one before is
+        // an orphan by now.
         fn start(&self, look: u32) -> u32 {
             let pid = 100 + look;
             if look > 0 {

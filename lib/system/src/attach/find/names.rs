@@ -33,21 +33,25 @@ pub fn groups(
             let in_one = |one: &Hierarchy| (controllers(one), one.folder(path));
             let all: Vec<_> =
                 hierarchies.iter().map(in_one).filter(|(_, folder)| root.exists(folder)).collect();
-            let why = "no hierarchy has a group of that path ('systemd-cgls' and /proc/PID/cgroup show them)";
+            let why = "no hierarchy has a group of that path ('systemd-cgls' and /proc/PID/cgroup \
+                       show them)";
             if all.is_empty() { Err(not_there(why)) } else { Ok(all) }
         }
         Target::Unit(name) => {
             let found = search(root, hierarchies, |folder| (folder == name).then(|| name.clone()));
             let paths: BTreeSet<PathBuf> = found.iter().map(|one| one.path.clone()).collect();
-            let why = "no control group has that name: it may not run ('systemctl status' says), or not be a unit of \
+            let why = "no control group has that name: it may not run ('systemctl status' says), \
+                       or not be a unit of \
                        systemd";
             one_of(found, target, paths, |path| format!("cgroup:{}", path.display()), why)
         }
         Target::Container(id) => {
-            let is_it = |folder: &str| container_id(folder).filter(|whole| whole.starts_with(id.as_str()));
+            let is_it =
+                |folder: &str| container_id(folder).filter(|whole| whole.starts_with(id.as_str()));
             let found = search(root, hierarchies, is_it);
             let ids: BTreeSet<String> = found.iter().map(|one| one.name.clone()).collect();
-            let why = "no control group of Docker, containerd, CRI-O or Podman has an id that begins so";
+            let why =
+                "no control group of Docker, containerd, CRI-O or Podman has an id that begins so";
             one_of(found, target, ids, |id| format!("container:{id}"), why)
         }
     }
@@ -71,13 +75,20 @@ fn one_of<T>(
     match different.len() {
         0 => Err(Refusal::NotThere { target: target.clone(), why: why.into() }),
         1 => Ok(found.into_iter().map(|one| (one.controllers, one.folder)).collect()),
-        _ => Err(Refusal::Ambiguous { target: target.clone(), found: different.iter().map(call).collect() }),
+        _ => Err(Refusal::Ambiguous {
+            target: target.clone(),
+            found: different.iter().map(call).collect(),
+        }),
     }
 }
 
-// All groups whose names match. What is inside a match, or inside a container, is not looked at: a container may have
-// units of its own.
-fn search(root: &FsRoot, hierarchies: &[Hierarchy], matches: impl Fn(&str) -> Option<String>) -> Vec<Match> {
+// All groups whose names match. What is inside a match, or inside a container, is not looked at: a
+// container may have units of its own.
+fn search(
+    root: &FsRoot,
+    hierarchies: &[Hierarchy],
+    matches: impl Fn(&str) -> Option<String>,
+) -> Vec<Match> {
     let mut found = Vec::new();
     for one in hierarchies {
         let mut next = vec![one.point.clone()];
@@ -85,8 +96,14 @@ fn search(root: &FsRoot, hierarchies: &[Hierarchy], matches: impl Fn(&str) -> Op
             for below in hierarchy::below(root, &folder) {
                 let name = below.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 if let Some(name) = matches(&name) {
-                    let path = Path::new("/").join(below.strip_prefix(&one.point).unwrap_or(&below));
-                    found.push(Match { controllers: one.controllers.clone(), folder: below, path, name });
+                    let path =
+                        Path::new("/").join(below.strip_prefix(&one.point).unwrap_or(&below));
+                    found.push(Match {
+                        controllers: one.controllers.clone(),
+                        folder: below,
+                        path,
+                        name,
+                    });
                 } else if container_id(&name).is_none() {
                     next.push(below);
                 }
@@ -96,12 +113,13 @@ fn search(root: &FsRoot, hierarchies: &[Hierarchy], matches: impl Fn(&str) -> Op
     found
 }
 
-// `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID.scope`, `libpod-ID.scope`, or the id alone where groups are
-// made without systemd; not what watches over one, as `libpod-conmon-ID.scope`.
+// `docker-ID.scope`, `cri-containerd-ID.scope`, `crio-ID.scope`, `libpod-ID.scope`, or the id alone
+// where groups are made without systemd; not what watches over one, as `libpod-conmon-ID.scope`.
 fn container_id(folder: &str) -> Option<String> {
     let name = folder.strip_suffix(".scope").unwrap_or(folder);
     let (before, id) = name.rsplit_once('-').unwrap_or(("", name));
-    // containerd's own form puts the namespace of Kubernetes before it: `kubepods-...:cri-containerd:ID`.
+    // containerd's own form puts the namespace of Kubernetes before it:
+    // `kubepods-...:cri-containerd:ID`.
     let id = id.rsplit_once(':').map_or(id, |(_, id)| id);
     let is_id = id.len() == 64 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     (is_id && !before.contains("conmon")).then(|| id.to_owned())
@@ -124,9 +142,13 @@ mod tests {
         ] {
             assert_eq!(container_id(&form.replace("ID", &id)), Some(id.clone()), "{form}");
         }
-        for form in
-            ["libpod-conmon-ID.scope", "crio-conmon-ID.scope", "docker-IDa.scope", "docker.service", "IDX"]
-        {
+        for form in [
+            "libpod-conmon-ID.scope",
+            "crio-conmon-ID.scope",
+            "docker-IDa.scope",
+            "docker.service",
+            "IDX",
+        ] {
             assert_eq!(container_id(&form.replace("ID", &id)), None, "{form}");
         }
     }

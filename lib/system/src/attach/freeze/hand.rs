@@ -25,7 +25,8 @@ pub struct Hand {
     method: Method,
     members: Members,
     guard: Guard,
-    // None where the kernel lets all go on by itself once this program has ended: there is nothing to write down.
+    // None where the kernel lets all go on by itself once this program has ended: there is nothing
+    // to write down.
     changes: Option<Changes>,
     tracer: Option<Tracer>,
     // Those that may be stopped.
@@ -39,8 +40,13 @@ impl Hand {
         Self { root: root.clone(), target, method, members, guard, changes, tracer: None, checked }
     }
 
-    /// Whether all that are there let themselves be traced, so that it is known before anything is frozen.
-    pub fn try_tracing(&mut self, processes: &[Process], until: Instant) -> Result<(), FreezeError> {
+    /// Whether all that are there let themselves be traced, so that it is known before anything is
+    /// frozen.
+    pub fn try_tracing(
+        &mut self,
+        processes: &[Process],
+        until: Instant,
+    ) -> Result<(), FreezeError> {
         let tried = self.tracing()?.touch(processes, until);
         self.thaw()?;
         match tried {
@@ -74,7 +80,9 @@ impl Hand {
     pub fn thaw(&mut self) -> Result<(), FreezeError> {
         if let Some(tracer) = &mut self.tracer {
             let tried = || "letting those go on that are traced".into();
-            tracer.end().map_err(|source| crate::changes::Error::Refused { tried: tried(), source })?;
+            tracer
+                .end()
+                .map_err(|source| crate::changes::Error::Refused { tried: tried(), source })?;
             self.tracer = None;
         }
         let Some(changes) = &mut self.changes else { return Ok(()) };
@@ -93,8 +101,10 @@ impl Hand {
         if self.tracer.is_none() {
             let tried = || "starting the thread that traces".into();
             let started = Tracer::start(&self.root, &self.target);
-            self.tracer =
-                Some(started.map_err(|source| crate::changes::Error::Refused { tried: tried(), source })?);
+            self.tracer = Some(
+                started
+                    .map_err(|source| crate::changes::Error::Refused { tried: tried(), source })?,
+            );
         }
         Ok(self.tracer.as_mut().expect("it was started"))
     }
@@ -133,9 +143,12 @@ impl Hand {
                 return Err(FreezeError::Moving { limit, what });
             }
             pause(&mut looked);
-            // A parent that was about to wait in vfork when it was told is not told again by version 1, and waits for a
-            // frozen child without being frozen: writing once more makes the kernel look at it again.
-            if name == V1_STATE && self.root.read_opt(&file).is_some_and(|state| state == "FREEZING") {
+            // A parent that was about to wait in vfork when it was told is not told again by
+            // version 1, and waits for a frozen child without being frozen: writing once more makes
+            // the kernel look at it again.
+            if name == V1_STATE
+                && self.root.read_opt(&file).is_some_and(|state| state == "FREEZING")
+            {
                 self.changes.as_mut().expect("groups have a journal").set(&file, frozen)?;
             }
         }
@@ -160,7 +173,12 @@ impl Hand {
                 return Err(FreezeError::Ended);
             } else {
                 let (stopped, stood) = sight.counts();
-                return Ok(Took { time: begun.elapsed(), stopped, stood, was_frozen: stopped == 0 });
+                return Ok(Took {
+                    time: begun.elapsed(),
+                    stopped,
+                    stood,
+                    was_frozen: stopped == 0,
+                });
             }
             if Instant::now() > until {
                 return Err(FreezeError::Moving { limit, what: round.words(certain) });
@@ -169,7 +187,12 @@ impl Hand {
         }
     }
 
-    fn stop(&mut self, all: &[Process], until: Instant, limit: Duration) -> Result<(), FreezeError> {
+    fn stop(
+        &mut self,
+        all: &[Process],
+        until: Instant,
+        limit: Duration,
+    ) -> Result<(), FreezeError> {
         if let Some(changes) = &mut self.changes {
             let ids: Vec<Thread> = all.iter().map(|process| process.id).collect();
             return Ok(changes.stop(&ids)?);
@@ -205,7 +228,8 @@ fn file(method: &Method) -> Option<PathBuf> {
 /// What was seen of processes since they began to be stopped.
 #[derive(Debug, Clone, Default)]
 struct Sight {
-    // Whether those are stopped, too, that others have stopped: nobody lets them go on meanwhile then.
+    // Whether those are stopped, too, that others have stopped: nobody lets them go on meanwhile
+    // then.
     takes_all: bool,
     stopped: BTreeSet<Thread>,
     // Stopped when they were seen first: somebody else has done that.
@@ -233,8 +257,10 @@ impl Sight {
     fn judge(&mut self, root: &FsRoot, all: &[Process]) -> Round {
         let living: Vec<&Process> = all.iter().filter(|process| !process.has_ended()).collect();
         let stopped = |process: &&&Process| matches!(process.state, 'T' | 't');
-        let parents: BTreeSet<u32> = living.iter().filter(stopped).map(|process| process.parent).collect();
-        // So one is shown that is gone the next moment, or whose first thread gives its number to one that calls exec.
+        let parents: BTreeSet<u32> =
+            living.iter().filter(stopped).map(|process| process.parent).collect();
+        // So one is shown that is gone the next moment, or whose first thread gives its number to
+        // one that calls exec.
         let unsettled = all.iter().any(|process| process.threads == 0);
         let mut round = Round { living: living.len(), unsettled, ..Round::default() };
         for process in living {
@@ -246,7 +272,8 @@ impl Sight {
             let stands = process.stands(root, parents.contains(&process.pid()));
             // Whoever waits in vfork and was not told to stop would go on with its child.
             if stands && (ours || process.state != 'D' && !self.takes_all) {
-                // The first thread stood before its children were looked for, the others perhaps not.
+                // The first thread stood before its children were looked for, the others perhaps
+                // not.
                 if process.threads <= 1 && process.state != 'D' || self.standing.contains(&id) {
                     self.settled.insert(id, process.clone());
                 } else {
@@ -281,7 +308,9 @@ impl Round {
         let mut words: Vec<String> = self.to_stop.iter().take(3).map(one).collect();
         match self.to_stop.len() {
             4.. => words.push(format!("and {} more", self.to_stop.len() - 3)),
-            0 if !certain => words.push("processes come and go faster than they can be stopped".into()),
+            0 if !certain => {
+                words.push("processes come and go faster than they can be stopped".into())
+            }
             _ => {}
         }
         words.join(", ")
@@ -325,7 +354,10 @@ mod tests {
         let root = FixtureTree::empty("exec").root();
         let mut gone = process(7, 1, 'X');
         gone.threads = 0;
-        assert!(Sight::default().judge(&root, &[gone.clone()]).unsettled, "it is looked at once more");
+        assert!(
+            Sight::default().judge(&root, &[gone.clone()]).unsettled,
+            "it is looked at once more"
+        );
         gone.threads = 1;
         let round = Sight::default().judge(&root, &[gone]);
         assert!(!round.unsettled && round.living == 0);
@@ -348,7 +380,10 @@ mod tests {
         assert_eq!(pids(&sight.judge(&root, &[process(7, 1, 'D'), process(8, 7, 'R')])), [7, 8]);
         tree.write("/proc/7/task/7/syscall", format!("{} 0x0 0x0", libc::SYS_clone));
         let round = sight.judge(&root, &[process(7, 1, 'D'), process(8, 7, 'T')]);
-        assert!(round.to_stop.is_empty() && round.unsettled, "its children are looked for once more");
+        assert!(
+            round.to_stop.is_empty() && round.unsettled,
+            "its children are looked for once more"
+        );
         let again = sight.clone().judge(&root, &[process(7, 1, 'D'), process(8, 7, 'T')]);
         assert!(again.to_stop.is_empty() && !again.unsettled);
         // A disk is waited for; that ends.

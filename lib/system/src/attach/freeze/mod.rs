@@ -21,25 +21,32 @@ use watchdog::{Shared, State};
 
 /// Freezes and thaws one target.
 ///
-/// Each freeze is in the journal of changes before it begins. Dropping it thaws. When the program is killed, whoever
-/// comes next thaws ([`crate::changes::put_back_left`]). By [`Method::Ptrace`] the kernel thaws at once then, and there
-/// is no journal.
+/// Each freeze is in the journal of changes before it begins. Dropping it thaws. When the program
+/// is killed, whoever comes next thaws ([`crate::changes::put_back_left`]). By [`Method::Ptrace`]
+/// the kernel thaws at once then, and there is no journal.
 pub struct Freezer {
     shared: Arc<Shared>,
     watchdog: Option<JoinHandle<()>>,
 }
 
 impl Freezer {
-    /// Begins the journal. Nothing is frozen. `method` is one of those that were found, or [`Method::Ptrace`].
+    /// Begins the journal. Nothing is frozen. `method` is one of those that were found, or
+    /// [`Method::Ptrace`].
     ///
     /// # Errors
-    /// Where no journal can be written, or limits make no sense; or where one of the target's threads does not let itself
-    /// be traced and is to be.
-    pub fn new(root: &FsRoot, found: Found, method: Method, options: Options) -> Result<Self, FreezeError> {
+    /// Where no journal can be written, or limits make no sense; or where one of the target's
+    /// threads does not let itself be traced and is to be.
+    pub fn new(
+        root: &FsRoot,
+        found: Found,
+        method: Method,
+        options: Options,
+    ) -> Result<Self, FreezeError> {
         let budget = Budget::new(options.longest, options.share, Duration::ZERO)?;
         let purpose = format!("freezing {} for a moment", found.target);
         let is_traced = method == Method::Ptrace;
-        let changes = if is_traced { None } else { Some(Changes::begin(root, &purpose, &options.changes)?) };
+        let changes =
+            if is_traced { None } else { Some(Changes::begin(root, &purpose, &options.changes)?) };
         let processes = found.processes.clone();
         let mut hand = Hand::new(root, found, method, changes);
         if is_traced {
@@ -58,13 +65,13 @@ impl Freezer {
         Ok(Self { shared, watchdog: Some(watchdog) })
     }
 
-    /// Freezes the target for up to `long`, which counts from the first process that is stopped, and returns once all
-    /// stand. What was stopped or frozen before stays so afterwards.
+    /// Freezes the target for up to `long`, which counts from the first process that is stopped,
+    /// and returns once all stand. What was stopped or frozen before stays so afterwards.
     ///
     /// # Errors
-    /// Where it may not be frozen so long or so soon; where it does not stand within `limit`, or the longest freeze; and
-    /// what the kernel or the journal refuse. It goes on then. Should it not let itself be thawed either, the watchdog
-    /// tries on.
+    /// Where it may not be frozen so long or so soon; where it does not stand within `limit`, or
+    /// the longest freeze; and what the kernel or the journal refuse. It goes on then. Should it
+    /// not let itself be thawed either, the watchdog tries on.
     pub fn freeze(&mut self, long: Duration, limit: Duration) -> Result<Frozen<'_>, FreezeError> {
         let mut state = self.shared.lock();
         // By force, and perhaps not yet.
@@ -102,7 +109,8 @@ impl Freezer {
         })
     }
 
-    /// For how long it was frozen in all, and the share of the time since the beginning that this is.
+    /// For how long it was frozen in all, and the share of the time since the beginning that this
+    /// is.
     pub fn frozen(&self) -> (Duration, f64) {
         let state = self.state();
         (state.budget.frozen(), state.budget.share(self.shared.since_begin(Instant::now())))
@@ -113,7 +121,8 @@ impl Freezer {
         self.state().budget.longest_frozen()
     }
 
-    /// How many freezes were longer than the longest that is allowed by [`crate::attach::OVERRUN`] or more.
+    /// How many freezes were longer than the longest that is allowed by [`crate::attach::OVERRUN`]
+    /// or more.
     pub fn overruns(&self) -> u32 {
         self.state().budget.overruns()
     }

@@ -10,7 +10,8 @@ use crate::attach::refusal::Refusal;
 /// How freezes are kept short and rare.
 #[derive(Clone)]
 pub struct Options {
-    /// The longest freeze, from 1 ms to 10 s: counted from the moment when the first process is stopped.
+    /// The longest freeze, from 1 ms to 10 s: counted from the moment when the first process is
+    /// stopped.
     pub longest: Duration,
     /// The share of its time that the target may be frozen, above 0 and at most 0.9.
     pub share: f64,
@@ -26,7 +27,13 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let changes = crate::changes::Options::default();
-        Self { longest: LONGEST, share: SHARE, margin: Duration::from_millis(50), said: None, changes }
+        Self {
+            longest: LONGEST,
+            share: SHARE,
+            margin: Duration::from_millis(50),
+            said: None,
+            changes,
+        }
     }
 }
 

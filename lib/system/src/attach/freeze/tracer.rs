@@ -20,17 +20,19 @@ use crate::attach::target::Target;
 
 /// So often it is looked, while one is being seized, whether others have ended.
 const LOOK: Duration = Duration::from_millis(1);
-/// A thread that ends does so within microseconds, unless the machine is so busy that it gets no CPU, or the kernel keeps it.
+/// A thread that ends does so within microseconds, unless the machine is so busy that it gets no
+/// CPU, or the kernel keeps it.
 const END: Duration = Duration::from_secs(10);
 /// So often a thread is tried that is there, traced by nobody, and refused.
 const TRIES: u32 = 3;
 
 /// The threads that one freeze has stopped.
 ///
-/// The kernel takes orders about a tracee from the thread that seized it alone, so a thread of its own does that. All go
-/// on when that thread ends, and in no other way: whether it is told to, panics, or is killed with this program, the
-/// kernel does the same. Nobody is detached one by one, nor is a stop collected by `waitid(2)`, after which the signal
-/// that somebody had been about to get would have to be passed on by hand: the kernel does that itself while it holds it.
+/// The kernel takes orders about a tracee from the thread that seized it alone, so a thread of its
+/// own does that. All go on when that thread ends, and in no other way: whether it is told to,
+/// panics, or is killed with this program, the kernel does the same. Nobody is detached one by one,
+/// nor is a stop collected by `waitid(2)`, after which the signal that somebody had been about to
+/// get would have to be passed on by hand: the kernel does that itself while it holds it.
 pub struct Tracer {
     root: FsRoot,
     // Gone once it is to end.
@@ -47,7 +49,8 @@ struct Order {
     process: Process,
     // Those to be seized.
     threads: Vec<u32>,
-    // Those that are. One that calls exec while it is seized changes its number, and is not hit by what comes next.
+    // Those that are. One that calls exec while it is seized changes its number, and is not hit by
+    // what comes next.
     again: Vec<u32>,
     interrupt: bool,
 }
@@ -84,7 +87,15 @@ impl Tracer {
         };
         let thread = std::thread::Builder::new().name("traces".into()).spawn(work)?;
         let (orders, thread) = (Some(orders), Some(thread));
-        Ok(Self { root: root.clone(), orders, answers, is_over, thread, number, threads: BTreeMap::new() })
+        Ok(Self {
+            root: root.clone(),
+            orders,
+            answers,
+            is_over,
+            thread,
+            number,
+            threads: BTreeMap::new(),
+        })
     }
 
     /// Tells all threads of these to stop. They may take a while, and can be told again.
@@ -97,13 +108,20 @@ impl Tracer {
         self.seize(processes, until, false)
     }
 
-    fn seize(&mut self, processes: &[Process], until: Instant, interrupt: bool) -> Result<(), Untraced> {
+    fn seize(
+        &mut self,
+        processes: &[Process],
+        until: Instant,
+        interrupt: bool,
+    ) -> Result<(), Untraced> {
         self.collect();
         let of = |process: &Process| {
             let is_ours = |tid| self.number.get().copied() == tracer(&self.root, tid);
-            // A thread that was not seized may have called exec, and have got the number of a first thread that was.
-            let is_known =
-                |tid: &u32| self.threads.contains_key(tid) && (*tid != process.pid() || is_ours(*tid));
+            // A thread that was not seized may have called exec, and have got the number of a first
+            // thread that was.
+            let is_known = |tid: &u32| {
+                self.threads.contains_key(tid) && (*tid != process.pid() || is_ours(*tid))
+            };
             let all = process::threads(&self.root, process.pid());
             let (again, threads) = all.into_iter().partition(is_known);
             Order { process: process.clone(), threads, again, interrupt }
@@ -126,8 +144,8 @@ impl Tracer {
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Untraced::Moving("the thread that traces has died".into()));
                 }
-                // One that calls exec cannot be seized until its other threads have ended and were collected, by us
-                // where they were seized before it.
+                // One that calls exec cannot be seized until its other threads have ended and were
+                // collected, by us where they were seized before it.
                 Err(RecvTimeoutError::Timeout) => self.collect(),
             }
             if Instant::now() > until {
@@ -136,7 +154,8 @@ impl Tracer {
         }
     }
 
-    /// Collects threads that have ended, which one that calls exec waits for. First threads are left to their parents.
+    /// Collects threads that have ended, which one that calls exec waits for. First threads are
+    /// left to their parents.
     fn collect(&mut self) {
         let root = &self.root;
         self.threads.retain(|tid, process| tid == process || !collected(root, *tid));
@@ -160,7 +179,8 @@ impl Tracer {
             // Where it has panicked the kernel lets all go on as well.
             let _ = thread.join();
         }
-        // Whoever joins a thread is told of its end a moment before it lets its tracees go, and is gone.
+        // Whoever joins a thread is told of its end a moment before it lets its tracees go, and is
+        // gone.
         if let Some(number) = self.number.get() {
             let own = format!("/proc/self/task/{number}");
             while self.root.exists(&own) {
@@ -196,15 +216,17 @@ impl Hand {
                 false => missed.push(tid),
             }
         }
-        // Whoever is seized keeps its number until it is collected. One that has got its number since it was listed is let
-        // go on with all others.
+        // Whoever is seized keeps its number until it is collected. One that has got its number
+        // since it was listed is let go on with all others.
         let pid = order.process.pid();
         let process = Process::read(&self.root, pid);
         let is_same = process.is_some_and(|process| process.id == order.process.id);
         let all = if is_same { process::threads(&self.root, pid) } else { Vec::new() };
         let is_stranger = |tid: &u32| !all.contains(tid) && tracer(&self.root, *tid) == Some(own);
         if seized.iter().any(is_stranger) {
-            return Err(Untraced::Moving(format!("threads of process {pid} end as it is looked at them")));
+            return Err(Untraced::Moving(format!(
+                "threads of process {pid} end as it is looked at them"
+            )));
         }
         if order.interrupt {
             // Those that have ended need no stop.
@@ -217,10 +239,13 @@ impl Hand {
 
     // Whether it is seized; else it has ended.
     fn seize(&self, own: u32, order: &Order, tid: u32) -> Result<bool, Untraced> {
-        let (target, pid, name) = (self.target.clone(), order.process.pid(), order.process.name.clone());
+        let (target, pid, name) =
+            (self.target.clone(), order.process.pid(), order.process.name.clone());
         for tries_left in (0..TRIES).rev() {
             // Without options: those that there are kill it with us, or stop it more often.
-            let Err(errno) = ptrace::seize(pid_of(tid), ptrace::Options::empty()) else { return Ok(true) };
+            let Err(errno) = ptrace::seize(pid_of(tid), ptrace::Options::empty()) else {
+                return Ok(true);
+            };
             let status = self.root.read_opt(format!("/proc/{pid}/task/{tid}/status"));
             let Some(status) = status.filter(|_| errno != Errno::ESRCH) else { return Ok(false) };
             if field(&status, "State").is_none_or(|state| state.starts_with(['Z', 'X'])) {
@@ -257,14 +282,15 @@ fn number(root: &FsRoot, tid: u32, name: &str) -> Option<u32> {
     field(&root.read_opt(format!("/proc/{tid}/status"))?, name)?.parse().ok()
 }
 
-// Collects a thread if it has ended. By number, for other children of this program are somebody else's; and what a thread
-// has stopped for is looked at without taking it.
+// Collects a thread if it has ended. By number, for other children of this program are somebody
+// else's; and what a thread has stopped for is looked at without taking it.
 fn collected(root: &FsRoot, tid: u32) -> bool {
     let thread = || Id::Pid(pid_of(tid));
     let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::__WALL;
     let has_ended = match waitid(thread(), ended | WaitPidFlag::WNOWAIT) {
         Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => true,
-        // A real-time signal, which has no name here: it may have ended by it, or have stopped for it.
+        // A real-time signal, which has no name here: it may have ended by it, or have stopped for
+        // it.
         Err(Errno::EINVAL) => Process::read(root, tid).is_none_or(|thread| thread.state == 'Z'),
         _ => false,
     };

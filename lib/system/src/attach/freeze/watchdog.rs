@@ -71,7 +71,8 @@ impl Shared {
                 Ok(after) => {
                     state.forced = after;
                     format!(
-                        "the target was frozen for {} ms and nobody thawed it: it was thawed by force",
+                        "the target was frozen for {} ms and nobody thawed it: it was thawed by \
+                         force",
                         after.unwrap_or_default().as_millis()
                     )
                 }

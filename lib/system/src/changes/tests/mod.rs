@@ -1,4 +1,5 @@
-//! Killed at every moment, changed by others meanwhile, and journals that are torn, foreign or too new.
+//! Killed at every moment, changed by others meanwhile, and journals that are torn, foreign or too
+//! new.
 
 mod stopped;
 
@@ -77,8 +78,10 @@ impl World {
     }
 
     fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<String> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
+        let entries =
+            fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> =
+            entries.map(|name| name.to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }
@@ -285,7 +288,8 @@ fn what_others_have_changed_meanwhile_stays() {
     world.set(SYSCTL, "33");
     world.model.make_dir(Path::new("/cg/theirs")).unwrap();
     world.set("/cg/theirs/cgroup.procs", "12");
-    // The one group was removed and made again by somebody else, the other has one of theirs below it.
+    // The one group was removed and made again by somebody else, the other has one of theirs below
+    // it.
     world.set("/cg/cgroup.procs", "13");
     world.model.remove_dir(Path::new(GROUP)).unwrap();
     world.model.make_dir(Path::new(GROUP)).unwrap();
@@ -294,7 +298,8 @@ fn what_others_have_changed_meanwhile_stays() {
     let left = [
         "control group /cg/ringfence-7-1 stays: somebody else has made groups below it",
         "process 12 is in another control group by now, was in /cg before",
-        "/cg/ringfence-7-0 is another control group by now, which somebody else has made under that name",
+        "/cg/ringfence-7-0 is another control group by now, which somebody else has made under \
+         that name",
         "/proc/sys/vm/dirty_ratio is 33 by now, was 20 before",
     ];
     assert_eq!(restored.left, left);
@@ -348,7 +353,8 @@ fn an_owner_that_lives_is_left_alone() {
     let world = World::new();
     let mut changes = world.begin(&world.options());
     changes.set(SYSCTL, "5").unwrap();
-    let under_way = || left_on(&*world.kernel(), &FsRoot::host(), Some(world.folder.path()))[0].under_way;
+    let under_way =
+        || left_on(&*world.kernel(), &FsRoot::host(), Some(world.folder.path()))[0].under_way;
     // By its number and start, though its lock cannot be seen, as on another machine's folder.
     changes.abandon();
     assert!(under_way() && world.put_back().is_empty());
@@ -376,8 +382,9 @@ fn an_owner_in_another_pid_namespace_is_known_by_its_lock() {
 fn one_program_is_waited_for_and_others_are_not_touched() {
     let world = World::new();
     world.killed_after(|changes| changes.set(SYSCTL, "5").unwrap());
-    let of =
-        |pid, wait| put_back_on(&world.kernel(), &FsRoot::host(), Whose::Of(pid, wait), &world.options());
+    let of = |pid, wait| {
+        put_back_on(&world.kernel(), &FsRoot::host(), Whose::Of(pid, wait), &world.options())
+    };
     assert!(of(8, Duration::ZERO).is_empty());
     // Killed, and not yet dead.
     world.model.born(OWNER, "/cg");
@@ -398,7 +405,12 @@ fn a_torn_end_is_a_step_that_was_not_taken() {
     let world = World::new();
     world.killed_after(|changes| changes.set(SYSCTL, "5").unwrap());
     let torn = r#"{"do":"set","file":"/proc/sys/columns","was":"1","#;
-    fs::OpenOptions::new().append(true).open(world.journal()).unwrap().write_all(torn.as_bytes()).unwrap();
+    fs::OpenOptions::new()
+        .append(true)
+        .open(world.journal())
+        .unwrap()
+        .write_all(torn.as_bytes())
+        .unwrap();
     assert_eq!(world.put_back()[0].steps, ["set /proc/sys/vm/dirty_ratio to 20"]);
     assert_eq!(world.names(), [""; 0]);
 }
@@ -414,7 +426,11 @@ fn lines_that_make_no_sense_are_told_and_the_rest_is_put_back() {
     fs::write(world.journal(), text.replacen("\n", "\nnonsense\n", 1)).unwrap();
     let restored = world.put_back().remove(0);
     assert_eq!((restored.steps.len(), restored.notes.len()), (2, 1));
-    assert!(restored.notes[0].starts_with("line 2 of the journal makes no sense"), "{}", restored.notes[0]);
+    assert!(
+        restored.notes[0].starts_with("line 2 of the journal makes no sense"),
+        "{}",
+        restored.notes[0]
+    );
     assert_eq!(world.read(SYSCTL), "20");
     assert_eq!(world.names(), ["changes-7-70-1.damaged"]);
     let damaged = crate::changes::damaged(&FsRoot::host(), Some(world.folder.path()));
@@ -430,7 +446,11 @@ fn a_newer_version_is_told_and_left() {
         .replace(r#""schema":1,"boot":"this","#, r#""schema":2,"#);
     fs::write(world.journal(), &newer).unwrap();
     let left = left_on(&*world.kernel(), &FsRoot::host(), Some(world.folder.path()));
-    assert!(left[0].purpose.contains("its schema is 2, this program knows 1"), "{}", left[0].purpose);
+    assert!(
+        left[0].purpose.contains("its schema is 2, this program knows 1"),
+        "{}",
+        left[0].purpose
+    );
     assert!(left[0].owner.is_none() && world.put_back().is_empty());
     assert_eq!(fs::read_to_string(world.journal()).unwrap(), newer);
     assert_eq!(world.read(SYSCTL), "5");
@@ -440,8 +460,9 @@ fn a_newer_version_is_told_and_left() {
 fn what_is_of_an_earlier_boot_is_gone_with_it() {
     let world = World::new();
     world.killed_after(|changes| changes.set(SYSCTL, "5").unwrap());
-    let earlier =
-        fs::read_to_string(world.journal()).unwrap().replace(r#""boot":"this""#, r#""boot":"that""#);
+    let earlier = fs::read_to_string(world.journal())
+        .unwrap()
+        .replace(r#""boot":"this""#, r#""boot":"that""#);
     fs::write(world.journal(), earlier).unwrap();
     assert!(world.put_back().is_empty());
     assert_eq!((world.names(), world.read(SYSCTL)), (vec![], "5".into()));
@@ -472,9 +493,11 @@ fn what_fails_stays_in_the_journal_and_keeps_nothing_else() {
     let text = fs::read_to_string(world.journal()).unwrap();
     fs::write(world.journal(), text.replace("4096 131072 6291456", "bad")).unwrap();
     let failed = world.put_back_with(&world.options()).remove(0).result.unwrap_err().to_string();
-    for part in
-        ["what 'a test' had changed", "writing 'bad' to /proc/sys/columns", "'ringfence restore' tries again"]
-    {
+    for part in [
+        "what 'a test' had changed",
+        "writing 'bad' to /proc/sys/columns",
+        "'ringfence restore' tries again",
+    ] {
         assert!(failed.contains(part), "{failed}");
     }
     assert_eq!(world.read(SYSCTL), "20");

@@ -5,7 +5,8 @@ use rustc_hash::FxHashMap;
 use super::lines::Number;
 use crate::events::{LINE, Place};
 
-/// Bytes that Optane's media write as a whole (Intel, 248966, section 12.1 "Intel Optane DC persistent memory").
+/// Bytes that Optane's media write as a whole (Intel, 248966, section 12.1 "Intel Optane DC
+/// persistent memory").
 pub const BLOCK: u64 = 256;
 
 const LINES: usize = (BLOCK / LINE) as usize;
@@ -41,10 +42,12 @@ impl Blocks {
         self.0.entry((file, line / LINES as u64)).or_default()
     }
 
-    /// Ends with a fence: how many lines and blocks there were, and how many of the blocks are not covered whole.
+    /// Ends with a fence: how many lines and blocks there were, and how many of the blocks are not
+    /// covered whole.
     pub fn take(&mut self) -> (u64, u64, u64) {
         let lines = self.0.values().flatten().filter(|mask| **mask != 0).count();
-        let partial = self.0.values().filter(|masks| masks.iter().any(|mask| *mask != u64::MAX)).count();
+        let partial =
+            self.0.values().filter(|masks| masks.iter().any(|mask| *mask != u64::MAX)).count();
         let all = self.0.len();
         self.0.clear();
         (lines as u64, all as u64, partial as u64)

@@ -5,17 +5,27 @@ use crate::events::Location;
 use crate::recording::Reader;
 
 // Folders of libraries that a system has for all programs.
-const OF_THE_SYSTEM: [&str; 6] = ["/lib/", "/lib32/", "/lib64/", "/libx32/", "/usr/lib", "/usr/local/lib"];
+const OF_THE_SYSTEM: [&str; 6] =
+    ["/lib/", "/lib32/", "/lib64/", "/libx32/", "/usr/lib", "/usr/local/lib"];
 
-// Code that starts programs and threads, or calls back: a call from there explains nothing. In older
-// traces, the recorder's own code is the caller of signal handlers.
-const RUNTIMES: [&str; 7] =
-    ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libstdc++.so", "memfd:ringfence-runtime"];
+// Code that starts programs and threads, or calls back: a call from there explains nothing. In
+// older traces, the recorder's own code is the caller of signal handlers.
+const RUNTIMES: [&str; 7] = [
+    "libc.so",
+    "libc-",
+    "libpthread",
+    "ld-linux",
+    "ld-musl",
+    "libstdc++.so",
+    "memfd:ringfence-runtime",
+];
 
 // Functions of PMDK's libraries that make a pool, by the beginnings of their names.
-const POOL_MAKERS: [&str; 4] = ["pmemobj_create", "pmemlog_create", "pmemblk_create", "util_pool_create"];
+const POOL_MAKERS: [&str; 4] =
+    ["pmemobj_create", "pmemlog_create", "pmemblk_create", "util_pool_create"];
 
-/// The place of a site, and that of the innermost call from outside of the program or library that it is in.
+/// The place of a site, and that of the innermost call from outside of the program or library that
+/// it is in.
 pub fn places(recording: &Reader, key: Key) -> (Option<Location>, Option<Location>) {
     let Some(site) = recording.site(key.site) else { return (None, None) };
     let mut frames = recording.callers(key.callers).into_iter().flat_map(|callers| &callers.frames);
@@ -50,15 +60,17 @@ pub fn starts_programs(place: &Location) -> bool {
 
 /// Whether a place is in a function that copies or sets bytes, which may store some of them twice.
 pub fn is_copy(place: &Location) -> bool {
-    let is_one = |name: &String| ["memcpy", "memmove", "memset"].iter().any(|copy| name.contains(copy));
+    let is_one =
+        |name: &String| ["memcpy", "memmove", "memset"].iter().any(|copy| name.contains(copy));
     is_runtime(&place.module) || place.function.as_ref().is_some_and(is_one)
 }
 
-/// Whether what happened at a site, on behalf of a caller, is the program's own work. The C library and libpmem copy and
-/// flush what they are given; what other libraries store is theirs.
+/// Whether what happened at a site, on behalf of a caller, is the program's own work. The C library
+/// and libpmem copy and flush what they are given; what other libraries store is theirs.
 pub fn is_own_work(site: Option<&Location>, caller: Option<&Location>) -> bool {
     let Some(site) = site else { return false };
-    let works_for_caller = is_runtime(&site.module) || is_named(&site.module, &["libpmem.so", "libpmem2.so"]);
+    let works_for_caller =
+        is_runtime(&site.module) || is_named(&site.module, &["libpmem.so", "libpmem2.so"]);
     is_own(site) || (works_for_caller && caller.is_some_and(is_own))
 }
 
@@ -89,11 +101,15 @@ mod tests {
         let [libc, libpmem, libpmemobj] = ["libc.so.6", "libpmem.so.1.0.0", "libpmemobj.so.1.0.0"]
             .map(|name| format!("{libraries}/{name}"));
         assert!(
-            own("/home/me/store", &libc) && own("/usr/bin/fio", &libc) && own("/home/me/libstore.so", &libc)
+            own("/home/me/store", &libc)
+                && own("/usr/bin/fio", &libc)
+                && own("/home/me/libstore.so", &libc)
         );
         assert!(own(&libc, "/home/me/store") && own(&libpmem, "/usr/bin/fio"));
         assert!(
-            !own(&libpmemobj, "/home/me/store") && !own(&libpmem, &libpmemobj) && !own(&libc, &libpmemobj)
+            !own(&libpmemobj, "/home/me/store")
+                && !own(&libpmem, &libpmemobj)
+                && !own(&libc, &libpmemobj)
         );
         let recorder = "/memfd:ringfence-runtime (deleted)";
         assert!(!own(recorder, &libc) && !own(&libc, recorder) && own("/home/me/store", recorder));
@@ -102,8 +118,10 @@ mod tests {
 
     #[test]
     fn a_pool_is_made_below_functions_of_these_names() {
-        let named =
-            |name: Option<&str>| Location { function: name.map(Into::into), ..Location::bare("/it", 1) };
+        let named = |name: Option<&str>| Location {
+            function: name.map(Into::into),
+            ..Location::bare("/it", 1)
+        };
         assert!(makes_pool(&[named(None), named(Some("pmemobj_createU")), named(Some("main"))]));
         assert!(makes_pool(&[named(Some("util_pool_create_uuids"))]));
         assert!(!makes_pool(&[named(Some("pmemobj_open")), named(None)]));

@@ -1,8 +1,8 @@
 //! What differs between two recorded runs, such as those of two builds.
 //!
-//! Addresses differ between builds, so places are matched by name: function, source file and line. Where an
-//! edit moved lines, the places of a function are matched in their order: first those that did the same, then those between
-//! them.
+//! Addresses differ between builds, so places are matched by name: function, source file and line.
+//! Where an edit moved lines, the places of a function are matched in their order: first those that
+//! did the same, then those between them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,8 @@ pub struct RunDiff {
     pub functions: Vec<PlaceDiff>,
     /// By instruction.
     pub sites: Vec<PlaceDiff>,
-    /// By the innermost call from outside of the program or library that the instruction is in, or else by instruction.
+    /// By the innermost call from outside of the program or library that the instruction is in, or
+    /// else by instruction.
     pub callers: Vec<PlaceDiff>,
 }
 
@@ -88,7 +89,11 @@ fn by_name(before: &[AtPlace], after: &[AtPlace], name: fn(&Location) -> String)
             all.entry(named(row, name)).or_default()[side] += row.executed;
         }
     }
-    differing(all.into_iter().map(|(place, [before, after])| PlaceDiff { place, before, after }).collect())
+    differing(
+        all.into_iter()
+            .map(|(place, [before, after])| PlaceDiff { place, before, after })
+            .collect(),
+    )
 }
 
 fn named(row: &AtPlace, name: fn(&Location) -> String) -> String {
@@ -107,7 +112,8 @@ fn by_line(before: &[AtPlace], after: &[AtPlace]) -> Vec<PlaceDiff> {
             let known = row.location.as_ref().and_then(without_line);
             let (function, line) =
                 known.unwrap_or_else(|| ([place.clone(), String::new(), String::new()], 0));
-            *functions.entry(function).or_default()[side].entry((line, place)).or_default() += row.executed;
+            *functions.entry(function).or_default()[side].entry((line, place)).or_default() +=
+                row.executed;
         }
     }
     let mut all = Vec::new();
@@ -158,8 +164,9 @@ fn matched(mut before: Lines, mut after: Lines, found: &mut Vec<PlaceDiff>) {
 
 // Pairs of lines that did the same, as many as there are in one order.
 fn unchanged(before: &[(String, Executed)], after: &[(String, Executed)]) -> Vec<(usize, usize)> {
-    let executed =
-        |lines: &[(String, Executed)]| lines.iter().map(|(_, executed)| *executed).collect::<Vec<_>>();
+    let executed = |lines: &[(String, Executed)]| {
+        lines.iter().map(|(_, executed)| *executed).collect::<Vec<_>>()
+    };
     let differences = capture_diff_slices(Algorithm::Myers, &executed(before), &executed(after));
     let pairs = differences.into_iter().filter_map(|difference| match difference {
         DiffOp::Equal { old_index, new_index, len } => {
@@ -170,9 +177,15 @@ fn unchanged(before: &[(String, Executed)], after: &[(String, Executed)]) -> Vec
     pairs.flatten().collect()
 }
 
-// Lines that did something else: by their names, or in order where there are as many before and after.
-fn between(before: &[(String, Executed)], after: &[(String, Executed)], found: &mut Vec<PlaceDiff>) {
-    let mut push = |place: &str, before, after| found.push(PlaceDiff { place: place.into(), before, after });
+// Lines that did something else: by their names, or in order where there are as many before and
+// after.
+fn between(
+    before: &[(String, Executed)],
+    after: &[(String, Executed)],
+    found: &mut Vec<PlaceDiff>,
+) {
+    let mut push =
+        |place: &str, before, after| found.push(PlaceDiff { place: place.into(), before, after });
     if before.len() == after.len() {
         return before
             .iter()

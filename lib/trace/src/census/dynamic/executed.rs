@@ -26,8 +26,8 @@ pub struct Executed {
     pub mfence: u64,
     /// Locked instructions, wherever they stored.
     pub locked: u64,
-    /// Calls of `msync`, `fsync`, `fdatasync`, `syncfs` and `sync` that waited for the medium, one for each part of a
-    /// file.
+    /// Calls of `msync`, `fsync`, `fdatasync`, `syncfs` and `sync` that waited for the medium, one
+    /// for each part of a file.
     pub msync: u64,
     /// Calls of `sync_file_range`, which make nothing durable by themselves.
     pub sync_ranges: u64,
@@ -53,7 +53,8 @@ pub struct Executed {
     pub flushed_again_unchanged: u64,
     /// `sfence` and `mfence` with nothing to wait for.
     pub idle_fences: u64,
-    /// Blocks of 256 bytes that were written back, or stored to past the caches, before a fence here.
+    /// Blocks of 256 bytes that were written back, or stored to past the caches, before a fence
+    /// here.
     pub blocks: u64,
     /// Those of them that were not covered whole.
     pub partial_blocks: u64,
@@ -79,7 +80,8 @@ impl Executed {
         }
     }
 
-    /// Flushes that could be left out, each for itself: of clean lines, and again of lines that are as they were.
+    /// Flushes that could be left out, each for itself: of clean lines, and again of lines that are
+    /// as they were.
     pub fn needless_flushes(&self) -> u64 {
         self.clean_flushes + self.flushed_again_unchanged
     }

@@ -12,7 +12,8 @@ use crate::events::{Action, Event, LINE, Place};
 pub struct Fate {
     /// Stores of which something was flushed, overwritten or left.
     pub stores: u64,
-    /// Those of which something was flushed, or written by `msync` and related calls, before it was overwritten.
+    /// Those of which something was flushed, or written by `msync` and related calls, before it was
+    /// overwritten.
     pub flushed: u64,
     /// Where the first one stored.
     pub first: Place,
@@ -78,8 +79,12 @@ impl Fates {
             stored.retain(|one| one.bytes != 0);
             if let Some((number, sequence)) = by {
                 stored.push(Stored { number, bytes, sequence });
-                let fate =
-                    self.found.entry(number).or_insert(Fate { stores: 0, flushed: 0, first: at, size });
+                let fate = self.found.entry(number).or_insert(Fate {
+                    stores: 0,
+                    flushed: 0,
+                    first: at,
+                    size,
+                });
                 fate.stores += 1;
             } else if stored.is_empty() {
                 self.lines.remove(&line);

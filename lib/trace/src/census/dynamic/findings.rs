@@ -3,7 +3,9 @@
 use std::fmt;
 
 use ringfence_crashcheck as checker;
-use ringfence_crashcheck::{At, Drops, DurableBy, Kind, Lint, Lints, Profile, Rule, Scope, WORD, Write};
+use ringfence_crashcheck::{
+    At, Drops, DurableBy, Kind, Lint, Lints, Profile, Rule, Scope, WORD, Write,
+};
 use ringfence_persist::Flush;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
@@ -24,7 +26,8 @@ const MOST_FILES: usize = 1 << 19;
 const KERNEL: At = At::Site(u32::MAX);
 
 /// What the crash checker finds wrong or wasteful at one place, in the recorded run, by some
-/// processors' rules ([`Run::rules`](super::Run::rules)). All threads are one to it: a fence of one counts for all.
+/// processors' rules ([`Run::rules`](super::Run::rules)). All threads are one to it: a fence of one
+/// counts for all.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
     /// The rule, by its name in the crash checker.
@@ -45,8 +48,8 @@ pub struct Finding {
     pub text: String,
     /// How sure it is that something is the matter.
     pub confidence: Confidence,
-    /// Whether it is work of the program, or of a library that came with it. The C library and libpmem work for their
-    /// callers.
+    /// Whether it is work of the program, or of a library that came with it. The C library and
+    /// libpmem work for their callers.
     pub own: bool,
     /// Whether it comes from the making of a pool by PMDK's libraries.
     pub makes_pool: bool,
@@ -64,11 +67,13 @@ pub enum Confidence {
     Low,
 }
 
-/// A share of flushes. With at least as many needless ones, a place is in doubt. Like [`RARELY`] it was found on 13
-/// programs with published lists of such places, and has not been checked on others.
+/// A share of flushes. With at least as many needless ones, a place is in doubt. Like [`RARELY`] it
+/// was found on 13 programs with published lists of such places, and has not been checked on
+/// others.
 pub const MANY_NEEDLESS: f64 = 0.1;
 
-/// A share of stores. A place of which at most as many are flushed before they are overwritten is in doubt.
+/// A share of stores. A place of which at most as many are flushed before they are overwritten is
+/// in doubt.
 pub const RARELY: f64 = 0.05;
 
 /// The checker at work on a recording.
@@ -154,7 +159,9 @@ impl<'r> Findings<'r> {
         match &event.action {
             Action::Store { at: place, bytes } => self.store(*place, bytes, at, Kind::Store),
             Action::NonTemporal { at: place, bytes } => self.store(*place, bytes, at, Kind::Stream),
-            Action::Locked { stores: Some((place, bytes)) } => self.store(*place, bytes, at, Kind::Locked),
+            Action::Locked { stores: Some((place, bytes)) } => {
+                self.store(*place, bytes, at, Kind::Locked)
+            }
             Action::Locked { stores: None } => self.tell(Kind::LockedOnly, at),
             Action::Write { at: place, bytes } => self.store(*place, bytes, KERNEL, Kind::Store),
             Action::Flush { flush, at: place } => {
@@ -240,8 +247,9 @@ impl<'r> Findings<'r> {
         number
     }
 
-    /// What was found: first what is the program's own, then by confidence, then what occurs most often. What comes from
-    /// the making of pools is last. `all_seen` says whether what is missing in the recording was missing in the run.
+    /// What was found: first what is the program's own, then by confidence, then what occurs most
+    /// often. What comes from the making of pools is last. `all_seen` says whether what is missing
+    /// in the recording was missing in the run.
     pub fn finish(mut self, all_seen: bool) -> Vec<Finding> {
         let lints = std::mem::replace(&mut self.lints, Lints::new(self.rules)).finish();
         // What one thread waits for is nothing to another.
@@ -250,19 +258,29 @@ impl<'r> Findings<'r> {
             Rule::NeverDurable | Rule::MissingFence => all_seen,
             _ => true,
         };
-        let lints: Vec<Lint> = lints.into_iter().filter(|lint| lint.at != KERNEL && is_sure(lint)).collect();
-        let lost: FxHashSet<At> =
-            lints.iter().filter(|lint| lint.rule == Rule::NeverDurable).map(|lint| lint.at).collect();
+        let lints: Vec<Lint> =
+            lints.into_iter().filter(|lint| lint.at != KERNEL && is_sure(lint)).collect();
+        let lost: FxHashSet<At> = lints
+            .iter()
+            .filter(|lint| lint.rule == Rule::NeverDurable)
+            .map(|lint| lint.at)
+            .collect();
         let rare = self.fates.found.iter().filter(|(number, fate)| {
-            all_seen && self.rules != Profile::Eadr && is_rare(fate) && !lost.contains(&At::Site(**number))
+            all_seen
+                && self.rules != Profile::Eadr
+                && is_rare(fate)
+                && !lost.contains(&At::Site(**number))
         });
         let rare = rare.map(|(number, fate)| (RARELY_FLUSHED, self.rarely(*number, fate)));
-        let found = self.merged(lints).into_iter().map(|lint| (lint.rule as usize, self.finding(lint)));
+        let found =
+            self.merged(lints).into_iter().map(|lint| (lint.rule as usize, self.finding(lint)));
         let mut found: Vec<(usize, Finding)> = found.chain(rare).collect();
         found.sort_by(|(rule, one), (other_rule, other)| {
             let key = |one: &Finding| (one.makes_pool, !one.own, one.confidence);
-            let order =
-                key(one).cmp(&key(other)).then(other.count.cmp(&one.count)).then(rule.cmp(other_rule));
+            let order = key(one)
+                .cmp(&key(other))
+                .then(other.count.cmp(&one.count))
+                .then(rule.cmp(other_rule));
             order.then_with(|| one.text.cmp(&other.text))
         });
         found.into_iter().map(|(_, finding)| finding).collect()
@@ -275,7 +293,8 @@ impl<'r> Findings<'r> {
         }
     }
 
-    // Stores of one copy that touch or overlap are one: `memcpy` stores both ends of its bytes, which may overlap.
+    // Stores of one copy that touch or overlap are one: `memcpy` stores both ends of its bytes,
+    // which may overlap.
     fn merged(&self, lints: Vec<Lint>) -> Vec<Lint> {
         let mut merged: Vec<Lint> = Vec::new();
         let mut last: FxHashMap<(Rule, Call), usize> = FxHashMap::default();
@@ -291,8 +310,8 @@ impl<'r> Findings<'r> {
                 Some(index) if meet(&merged[*index].bytes, &lint.bytes) => {
                     let known = &mut merged[*index];
                     known.count = known.count.max(lint.count);
-                    known.bytes =
-                        known.bytes.start.min(lint.bytes.start)..known.bytes.end.max(lint.bytes.end);
+                    known.bytes = known.bytes.start.min(lint.bytes.start)
+                        ..known.bytes.end.max(lint.bytes.end);
                 }
                 _ => {
                     last.insert((lint.rule, call), merged.len());
@@ -319,7 +338,8 @@ impl<'r> Findings<'r> {
             Some(named) => named.to_string(),
             None => "the kernel".into(),
         };
-        let scope = self.scope(file, self.dropping.of(&lint, self.recording.manifest().about.loads));
+        let scope =
+            self.scope(file, self.dropping.of(&lint, self.recording.manifest().about.loads));
         let mut text = String::new();
         // A string takes whatever is written to it.
         let _ = lint.tell(&mut text, &name, scope);
@@ -354,7 +374,8 @@ impl<'r> Findings<'r> {
             },
             Rule::MissingFence | Rule::AcknowledgedTooEarly => Confidence::High,
             Rule::CleanFlush | Rule::RedundantFlush | Rule::RedundantFence => {
-                let share = lint.count as f64 / self.done.get(&number).map_or(1.0, |done| *done as f64);
+                let share =
+                    lint.count as f64 / self.done.get(&number).map_or(1.0, |done| *done as f64);
                 match share {
                     // What a fence completes elsewhere is not recorded.
                     share if share >= 1.0 && lint.rule != Rule::RedundantFence => Confidence::High,
@@ -376,8 +397,10 @@ impl<'r> Findings<'r> {
                 many - fate.flushed
             ),
         };
-        let file = self.of_file(fate.first.file).map(|file| format!(" ({file})")).unwrap_or_default();
-        let durable = self.scope(Some(fate.first.file), Drops::No).durable("it", "flush it, then fence");
+        let file =
+            self.of_file(fate.first.file).map(|file| format!(" ({file})")).unwrap_or_default();
+        let durable =
+            self.scope(Some(fate.first.file), Drops::No).durable("it", "flush it, then fence");
         let at = fate.first.offset;
         Finding {
             rule: "rarely flushed".into(),
@@ -388,7 +411,8 @@ impl<'r> Findings<'r> {
             offset: at,
             size: fate.size,
             text: format!(
-                "{named}: rarely flushed: {stores}, first at {at}{file}: if what is stored has to last, {durable}"
+                "{named}: rarely flushed: {stores}, first at {at}{file}: if what is stored has to \
+                 last, {durable}"
             ),
             confidence: Confidence::Low,
             own: named.is_own(),

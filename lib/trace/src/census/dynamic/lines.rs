@@ -16,8 +16,8 @@ pub struct Line {
     pub dirty: Option<Dirty>,
     // The event that did.
     stored: u64,
-    /// What no fence has completed: of each thread one flush that had something to write back, and one non-temporal
-    /// store, the last of each.
+    /// What no fence has completed: of each thread one flush that had something to write back, and
+    /// one non-temporal store, the last of each.
     pub pending: Vec<Pending>,
 }
 
@@ -83,7 +83,8 @@ impl Lines {
             let mut flushes = line.pending.iter().filter(|one| one.is_flush);
             flushes.any(|one| (one.thread == pending.thread) == own)
         };
-        let found = Found { dirty: line.dirty.is_some(), again: flushed(true), others: flushed(false) };
+        let found =
+            Found { dirty: line.dirty.is_some(), again: flushed(true), others: flushed(false) };
         // A flush of a clean line is complete before it begins.
         if found.dirty || found.others {
             put(&mut line.pending, pending);
@@ -92,8 +93,8 @@ impl Lines {
         found
     }
 
-    /// A thread's fence completes what it had flushed and stored past the caches in this line, and with it every
-    /// flush before.
+    /// A thread's fence completes what it had flushed and stored past the caches in this line, and
+    /// with it every flush before.
     pub fn fence(&mut self, number: Number, thread: u32) {
         let Some(line) = self.all.get_mut(&number) else { return };
         let own = line.pending.iter().filter(|one| one.thread == thread && one.is_flush);
@@ -107,7 +108,8 @@ impl Lines {
         }
     }
 
-    /// All of these bytes of a file are durable, or are no more: what was done up to an event, or else everything.
+    /// All of these bytes of a file are durable, or are no more: what was done up to an event, or
+    /// else everything.
     pub fn settle(&mut self, file: u32, bytes: Range<u64>, until: Option<u64>) {
         let (first, end) = ((file, bytes.start / LINE), (file, bytes.end.div_ceil(LINE)));
         if first >= end {

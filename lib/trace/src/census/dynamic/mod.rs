@@ -1,18 +1,20 @@
-//! The dynamic census: what a recorded program executed, by instruction and by caller, and what of it was needless or
-//! missing.
+//! The dynamic census: what a recorded program executed, by instruction and by caller, and what of
+//! it was needless or missing.
 //!
-//! - A flush is **of a clean line** if nothing was stored to the line since it was last written back and fenced, or at
-//!   all; non-temporal stores want a fence and no flush.
-//! - A line is **flushed again** by a thread that had flushed it since its last fence, whether or not something was
-//!   stored to it meanwhile.
-//! - A **fence has nothing to wait for** if its thread has neither flushed a line nor made a non-temporal store, to these
-//!   files, since its last fence or locked instruction.
-//! - A line that was stored to and not flushed after, up to the end, is **unflushed**; one that was flushed, or stored to
-//!   past the caches, and for which no fence came, is **unfenced**. What the kernel wrote is counted in neither.
-//! - `msync` with `MS_SYNC` makes whole pages durable, `fsync`, `fdatasync`, `syncfs` and `sync` whole files: what was
-//!   stored before they began. `sync_file_range` makes nothing durable.
+//! - A flush is **of a clean line** if nothing was stored to the line since it was last written
+//!   back and fenced, or at all; non-temporal stores want a fence and no flush.
+//! - A line is **flushed again** by a thread that had flushed it since its last fence, whether or
+//!   not something was stored to it meanwhile.
+//! - A **fence has nothing to wait for** if its thread has neither flushed a line nor made a
+//!   non-temporal store, to these files, since its last fence or locked instruction.
+//! - A line that was stored to and not flushed after, up to the end, is **unflushed**; one that was
+//!   flushed, or stored to past the caches, and for which no fence came, is **unfenced**. What the
+//!   kernel wrote is counted in neither.
+//! - `msync` with `MS_SYNC` makes whole pages durable, `fsync`, `fdatasync`, `syncfs` and `sync`
+//!   whole files: what was stored before they began. `sync_file_range` makes nothing durable.
 //!
-//! Fences complete what their own thread did. Locked instructions are fences, too, but are never called needless.
+//! Fences complete what their own thread did. Locked instructions are fences, too, but are never
+//! called needless.
 
 mod blocks;
 mod charged;
@@ -55,8 +57,9 @@ pub struct Run {
     pub command: Vec<String>,
     /// How it ended; `None`: the recorder was killed, and the end is missing.
     pub ended: Option<Ended>,
-    /// Why what seems to be missing may not be, each a sentence without its stop. Lints of what is missing are withheld
-    /// then, and lines that were not flushed or fenced are those that the recording has not seen flushed or fenced.
+    /// Why what seems to be missing may not be, each a sentence without its stop. Lints of what is
+    /// missing are withheld then, and lines that were not flushed or fenced are those that the
+    /// recording has not seen flushed or fenced.
     pub uncertain: Vec<String>,
     /// What the recorder has noted, each a sentence without its stop.
     pub notes: Vec<String>,
@@ -70,8 +73,8 @@ pub struct Run {
     pub recorded_ns: u64,
     /// Events in a second of recording; `None` where nobody took the time.
     pub events_per_second: Option<f64>,
-    /// Locked instructions that were executed in all; `None` where the recorder did not count them. Those in `total` are
-    /// the ones that something waited for, or that stored to the files.
+    /// Locked instructions that were executed in all; `None` where the recorder did not count them.
+    /// Those in `total` are the ones that something waited for, or that stored to the files.
     pub locked_in_all: Option<u64>,
     /// Everything together.
     pub total: Executed,
@@ -85,16 +88,16 @@ pub struct Run {
     pub sizes: Vec<SizesOf>,
     /// By instruction, first what has most to do with durability.
     pub sites: Vec<AtPlace>,
-    /// By the innermost call from outside of the program or library that the instruction is in, or else by instruction,
-    /// in the same order.
+    /// By the innermost call from outside of the program or library that the instruction is in, or
+    /// else by instruction, in the same order.
     pub callers: Vec<AtPlace>,
     /// Where threads raced.
     pub races: Vec<Race>,
     /// Whose rules the crash checker's lints go by.
     #[serde(serialize_with = "by_name")]
     pub rules: Profile,
-    /// What they say of the run: first what is the program's own, then by confidence, then by how often it occurred.
-    /// What comes from making pools is last.
+    /// What they say of the run: first what is the program's own, then by confidence, then by how
+    /// often it occurred. What comes from making pools is last.
     pub findings: Vec<Finding>,
     /// Source lines under which at least a tenth of the flushes were needless, in the same order.
     pub needless_lines: Vec<NeedlessLine>,
@@ -133,7 +136,8 @@ pub struct Race {
 pub struct Needless(walk::Walk);
 
 impl Needless {
-    /// Whether the next event is a flush of [`Executed::needless_flushes`], or one of [`Executed::idle_fences`].
+    /// Whether the next event is a flush of [`Executed::needless_flushes`], or one of
+    /// [`Executed::idle_fences`].
     pub fn step(&mut self, event: &Event) -> bool {
         self.0.step(event)
     }
@@ -151,7 +155,8 @@ fn by_name<S: Serializer>(rules: &Profile, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(rules.name())
 }
 
-/// The census of a recording, with the lints of a kind of processor. What is counted depends on none.
+/// The census of a recording, with the lints of a kind of processor. What is counted depends on
+/// none.
 ///
 /// # Errors
 /// Where it is damaged.
@@ -180,13 +185,14 @@ pub fn by_rules(recording: &Reader, rules: Profile) -> Result<Run, RecordingErro
         *callers.entry(outside.or(place)).or_default() += *executed;
     }
     let site = |id| recording.site(id).map(|site| recording.location(&site.module, site.address));
-    let race = |(&(first, second), &(count, (file, line))): (&(u32, u32), &(u64, lines::Number))| Race {
-        first: site(first),
-        second: site(second),
-        count,
-        file,
-        offset: line * LINE,
-    };
+    let race =
+        |(&(first, second), &(count, (file, line))): (&(u32, u32), &(u64, lines::Number))| Race {
+            first: site(first),
+            second: site(second),
+            count,
+            file,
+            offset: line * LINE,
+        };
     let mut races: Vec<Race> = walk.races.found.iter().map(race).collect();
     races.sort_by_key(|race| std::cmp::Reverse(race.count));
     let (needless_lines, pool_making) = needless::lines(recording, &walk.rows);
@@ -220,7 +226,8 @@ pub fn by_rules(recording: &Reader, rules: Profile) -> Result<Run, RecordingErro
     })
 }
 
-// A recorder numbers the instructions of each process: of those that have several numbers, the least one for each.
+// A recorder numbers the instructions of each process: of those that have several numbers, the
+// least one for each.
 fn same_instructions(recording: &Reader) -> HashMap<u32, u32> {
     let mut least: HashMap<(&str, u64), u32> = HashMap::new();
     for site in recording.sites() {
@@ -250,7 +257,8 @@ fn uncertain(manifest: &Manifest) -> Vec<String> {
         };
         let all = [many(*flushes, "flush", "flushes"), many(*fences, "fence", "fences")];
         format!(
-            "the code of {module} has {} that could not be recorded, in functions without names or unwind tables",
+            "the code of {module} has {} that could not be recorded, in functions without names or \
+             unwind tables",
             all.into_iter().flatten().collect::<Vec<_>>().join(" and ")
         )
     };
@@ -262,7 +270,8 @@ fn sorted(rows: impl IntoIterator<Item = (Option<Location>, Executed)>) -> Vec<A
     let row = |(location, executed)| AtPlace { location, executed };
     let mut rows: Vec<AtPlace> = rows.into_iter().map(row).collect();
     rows.sort_by(|a, b| {
-        let key = |row: &AtPlace| (row.executed.weight(), row.executed.stores + row.executed.locked);
+        let key =
+            |row: &AtPlace| (row.executed.weight(), row.executed.stores + row.executed.locked);
         key(b).cmp(&key(a)).then_with(|| a.location.cmp(&b.location))
     });
     rows

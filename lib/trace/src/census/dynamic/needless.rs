@@ -27,9 +27,13 @@ pub struct NeedlessLine {
     pub needless: u64,
 }
 
-/// Lines with at least a tenth of their flushes needless, without the making of pools: the program's own first, then
-/// those with more confidence, then those with more needless flushes. Besides, what the making of pools executed.
-pub fn lines(recording: &Reader, rows: &FxHashMap<Key, Executed>) -> (Vec<NeedlessLine>, Option<Executed>) {
+/// Lines with at least a tenth of their flushes needless, without the making of pools: the
+/// program's own first, then those with more confidence, then those with more needless flushes.
+/// Besides, what the making of pools executed.
+pub fn lines(
+    recording: &Reader,
+    rows: &FxHashMap<Key, Executed>,
+) -> (Vec<NeedlessLine>, Option<Executed>) {
     let mut all: BTreeMap<String, (bool, u64, u64)> = BTreeMap::new();
     let mut making: Option<Executed> = None;
     for (key, executed) in rows {
@@ -55,7 +59,8 @@ pub fn lines(recording: &Reader, rows: &FxHashMap<Key, Executed>) -> (Vec<Needle
         .into_iter()
         .filter(|(_, (_, flushes, needless))| *needless as f64 >= MANY_NEEDLESS * *flushes as f64)
         .map(|(place, (own, flushes, needless))| {
-            let confidence = if needless == flushes { Confidence::High } else { Confidence::Medium };
+            let confidence =
+                if needless == flushes { Confidence::High } else { Confidence::Medium };
             NeedlessLine { place, own, confidence, flushes, needless }
         })
         .collect();

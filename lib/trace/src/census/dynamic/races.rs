@@ -1,9 +1,10 @@
 //! Lines to which two threads stored without order between them.
 //!
-//! A store races with the last store before it to the same line if another thread made that one, and neither thread has
-//! executed a fence or a locked instruction, or called `msync`, since. Locked instructions race with nothing, as they are
-//! in order with whatever comes before and after (Intel SDM volume 3A, section 8.2.3.9). Whether it is an error depends:
-//! threads may own parts of a line of their own. But what a crash leaves of such a line is as unsure as its order.
+//! A store races with the last store before it to the same line if another thread made that one,
+//! and neither thread has executed a fence or a locked instruction, or called `msync`, since.
+//! Locked instructions race with nothing, as they are in order with whatever comes before and after
+//! (Intel SDM volume 3A, section 8.2.3.9). Whether it is an error depends: threads may own parts of
+//! a line of their own. But what a crash leaves of such a line is as unsure as its order.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,9 @@ impl Races {
     pub fn store(&mut self, number: Number, thread: u32, sequence: u64, site: u32) {
         let own = self.threads.entry(thread).or_default();
         own.lines.insert(number);
-        let Some(before) = self.last.insert(number, Last { thread, sequence, site }) else { return };
+        let Some(before) = self.last.insert(number, Last { thread, sequence, site }) else {
+            return;
+        };
         let ordered = own.ordered.is_some_and(|ordered| ordered > before.sequence);
         if before.thread != thread && !ordered {
             self.found.entry((before.site, site)).or_insert((0, number)).0 += 1;

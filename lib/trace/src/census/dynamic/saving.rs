@@ -1,9 +1,11 @@
-//! What the flushes and fences of a run would cost with other instructions, and without those that were needless.
+//! What the flushes and fences of a run would cost with other instructions, and without those that
+//! were needless.
 //!
-//! A line that is written back costs what the instruction costs on a line. A fence costs by the lines that it waits for:
-//! between what one after each line and one after each 64 lines were measured to cost, in proportion. Both were measured
-//! in a row of thousands of the same, and what a program does in between may hide some of it. The bounds are sums of
-//! bounds, so that they hold where all of those hold. What stores cost by themselves is left out: reading lines before they
+//! A line that is written back costs what the instruction costs on a line. A fence costs by the
+//! lines that it waits for: between what one after each line and one after each 64 lines were
+//! measured to cost, in proportion. Both were measured in a row of thousands of the same, and what
+//! a program does in between may hide some of it. The bounds are sums of bounds, so that they hold
+//! where all of those hold. What stores cost by themselves is left out: reading lines before they
 //! are stored to, which non-temporal stores spare, is not counted for either.
 
 use ringfence_persist::policy::Prices;
@@ -40,7 +42,8 @@ impl Cost {
 /// What a method to write lines back costs on a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MethodCosts {
-    /// The instruction, as in [`Flush::name`](ringfence_persist::Flush::name); `nt` for non-temporal stores.
+    /// The instruction, as in [`Flush::name`](ringfence_persist::Flush::name); `nt` for
+    /// non-temporal stores.
     pub name: String,
     /// A line.
     pub line: Cost,
@@ -91,7 +94,8 @@ pub struct Saving {
     pub needless_ns: Option<f64>,
 }
 
-/// Predicts the time of a run's flushes and fences by these costs; prices are those of a policy file.
+/// Predicts the time of a run's flushes and fences by these costs; prices are those of a policy
+/// file.
 ///
 /// # Errors
 /// In a sentence, where the costs of what was recorded are not among them.
@@ -151,7 +155,8 @@ fn useful(run: &Run) -> Vec<(&'static str, u64)> {
     let mut lines = [("clflush", 0), ("clflushopt", 0), ("clwb", 0), ("nt", run.nt_lines)];
     for row in &run.sites {
         let Executed { clflush, clflushopt, clwb, .. } = row.executed;
-        // A site is one instruction. Where it is not known, the needless ones are of the instruction that is most frequent.
+        // A site is one instruction. Where it is not known, the needless ones are of the
+        // instruction that is most frequent.
         let counts = [clflush, clflushopt, clwb];
         let most = (0..counts.len()).max_by_key(|kind| counts[*kind]).unwrap_or(0);
         for (kind, count) in counts.into_iter().enumerate() {

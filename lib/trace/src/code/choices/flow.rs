@@ -1,5 +1,5 @@
-//! Which functions' addresses a function stores, and where, and which it returns: by following what its registers and
-//! its stack may hold along every path.
+//! Which functions' addresses a function stores, and where, and which it returns: by following what
+//! its registers and its stack may hold along every path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,7 +83,10 @@ fn blocks(instructions: &[Instruction]) -> BTreeMap<u64, Block> {
 fn ends(instruction: &Instruction) -> bool {
     !matches!(
         instruction.flow_control(),
-        FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall | FlowControl::XbeginXabortXend
+        FlowControl::Next
+            | FlowControl::Call
+            | FlowControl::IndirectCall
+            | FlowControl::XbeginXabortXend
     )
 }
 
@@ -96,5 +99,6 @@ fn target(instruction: &Instruction) -> Option<u64> {
         instruction.flow_control(),
         FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
     );
-    (is_branch && instruction.op0_kind() == OpKind::NearBranch64).then(|| instruction.near_branch64())
+    (is_branch && instruction.op0_kind() == OpKind::NearBranch64)
+        .then(|| instruction.near_branch64())
 }

@@ -1,14 +1,17 @@
-//! Functions of which a program takes one when it runs: what a processor can do decides which, or whoever set it up.
+//! Functions of which a program takes one when it runs: what a processor can do decides which, or
+//! whoever set it up.
 //!
 //! Found are, in linked files for x86-64, functions among which
 //!
 //! - an IFUNC resolver chooses, or another function that returns one of them;
-//! - code chooses that stores the address of one or another in the same variable, or in the same field of a structure;
+//! - code chooses that stores the address of one or another in the same variable, or in the same
+//!   field of a structure;
 //! - a table in data has several, at equal distances;
 //!
-//! where at least one has something for durability (of a variable, field or table, every other one) and they need
-//! different features of the processor by their own instructions. Nothing is said of who comes first where a processor can run several: that is up to the program, and to
-//! the variables of its environment.
+//! where at least one has something for durability (of a variable, field or table, every other one)
+//! and they need different features of the processor by their own instructions. Nothing is said of
+//! who comes first where a processor can run several: that is up to the program, and to the
+//! variables of its environment.
 
 mod flow;
 mod search;
@@ -53,8 +56,8 @@ pub enum Holder {
 pub struct Choice {
     /// What holds the address of the one that was taken.
     pub holder: Holder,
-    /// Its name: the symbol, the function that returns it, the variable, the field with the function that sets it, or the
-    /// table.
+    /// Its name: the symbol, the function that returns it, the variable, the field with the
+    /// function that sets it, or the table.
     pub name: String,
     /// The functions, in the order of the file.
     pub variants: Vec<Variant>,
@@ -69,8 +72,8 @@ pub struct Variant {
     pub address: u64,
     /// What it has.
     pub counts: Counts,
-    /// The features of the processor that its instructions need, besides what every x86-64 processor has, as Linux names
-    /// them.
+    /// The features of the processor that its instructions need, besides what every x86-64
+    /// processor has, as Linux names them.
     pub needs: Vec<String>,
     /// Those of them that this machine lacks; `None` where nobody asked.
     pub lacks: Option<Vec<String>>,
@@ -113,7 +116,8 @@ pub fn find(image: &Image, sites: &[(u64, Operation)]) -> Vec<Choice> {
     if not_detected(image).is_some() || !sites.iter().any(|site| for_durability(&site)) {
         return Vec::new();
     }
-    let bodies: BTreeMap<u64, u64> = image.bodies().iter().map(|body| (body.start, body.end)).collect();
+    let bodies: BTreeMap<u64, u64> =
+        image.bodies().iter().map(|body| (body.start, body.end)).collect();
     let durable: BTreeSet<u64> = sites
         .iter()
         .filter(for_durability)
@@ -132,9 +136,18 @@ pub fn find(image: &Image, sites: &[(u64, Operation)]) -> Vec<Choice> {
     let variant = |address: u64| -> Option<Variant> {
         let range = address..*bodies.get(&address)?;
         let mut counts = Counts::default();
-        sites.iter().filter(|(at, _)| range.contains(at)).for_each(|(_, operation)| counts.add(*operation));
+        sites
+            .iter()
+            .filter(|(at, _)| range.contains(at))
+            .for_each(|(_, operation)| counts.add(*operation));
         let needs = needs(image.code(range)?).into_iter().collect();
-        Some(Variant { function: name(image, &names, address), address, counts, needs, lacks: None })
+        Some(Variant {
+            function: name(image, &names, address),
+            address,
+            counts,
+            needs,
+            lacks: None,
+        })
     };
 
     let mut groups: BTreeMap<Key, (String, BTreeSet<u64>)> = BTreeMap::new();
@@ -143,7 +156,8 @@ pub fn find(image: &Image, sites: &[(u64, Operation)]) -> Vec<Choice> {
         let Some(code) = code.filter(|code| code.len() <= LONGEST) else { continue };
         let facts = follow(code, chooser, &known);
         let own = || name(image, &names, chooser);
-        // A register that was stored from may hold the same in the end, which is not what a function returns.
+        // A register that was stored from may hold the same in the end, which is not what a
+        // function returns.
         if !facts.stores.values().any(|stored| *stored == facts.returns) {
             let (holder, name) = match resolvers.get(&chooser) {
                 Some(symbol) => (Holder::Ifunc, symbol.clone().unwrap_or_else(own)),
@@ -153,7 +167,9 @@ pub fn find(image: &Image, sites: &[(u64, Operation)]) -> Vec<Choice> {
         }
         for (place, functions) in facts.stores {
             let (key, name) = match place {
-                Item::Address(address) => ((Holder::Variable, address, place), data_name(image, address)),
+                Item::Address(address) => {
+                    ((Holder::Variable, address, place), data_name(image, address))
+                }
                 Item::Left { offset, .. } => {
                     ((Holder::Field, chooser, place), format!("+{offset:#x}, set by {}", own()))
                 }
@@ -183,7 +199,8 @@ fn data_name(image: &Image, address: u64) -> String {
     image.data_name(address).unwrap_or_else(|| format!("unnamed at {address:#x}"))
 }
 
-// Functions that differ in what they need. A list of functions of all kinds is none, though some of them be such.
+// Functions that differ in what they need. A list of functions of all kinds is none, though some of
+// them be such.
 fn is_choice(choice: &Choice) -> bool {
     let variants = &choice.variants;
     let durable = variants.iter().filter(|variant| variant.counts.are_for_durability()).count();
@@ -201,8 +218,11 @@ fn name(image: &Image, names: &Functions, address: u64) -> String {
 
 // Pointers to such functions at equal distances, by the address of the first.
 fn tables(pointers: &BTreeMap<u64, u64>, durable: &BTreeSet<u64>) -> Vec<(u64, BTreeSet<u64>)> {
-    let of_these: Vec<(u64, u64)> =
-        pointers.iter().filter(|(_, target)| durable.contains(*target)).map(|(a, b)| (*a, *b)).collect();
+    let of_these: Vec<(u64, u64)> = pointers
+        .iter()
+        .filter(|(_, target)| durable.contains(*target))
+        .map(|(a, b)| (*a, *b))
+        .collect();
     let mut found = Vec::new();
     let mut rest = &of_these[..];
     while let [(first, _), (second, _), ..] = rest {

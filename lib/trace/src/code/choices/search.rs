@@ -12,7 +12,8 @@ pub fn around(bodies: &BTreeMap<u64, u64>, address: u64) -> Option<u64> {
     (address < *end).then_some(*start)
 }
 
-/// The functions whose code has the address of one of these, or that of a pointer to one, other than to call it.
+/// The functions whose code has the address of one of these, or that of a pointer to one, other
+/// than to call it.
 ///
 /// Every byte may begin an address: what only looks like one is found out by who reads the code.
 pub fn choosers(
@@ -22,7 +23,8 @@ pub fn choosers(
     pointers: &BTreeMap<u64, u64>,
 ) -> BTreeSet<u64> {
     let to_these = pointers.iter().filter(|(_, target)| functions.contains(*target));
-    let wanted: FxHashSet<u64> = functions.iter().chain(to_these.map(|(place, _)| place)).copied().collect();
+    let wanted: FxHashSet<u64> =
+        functions.iter().chain(to_these.map(|(place, _)| place)).copied().collect();
     let (Some(first), Some(last)) = (wanted.iter().min(), wanted.iter().max()) else {
         return BTreeSet::new();
     };

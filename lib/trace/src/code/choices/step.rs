@@ -1,6 +1,8 @@
 //! What one instruction does to addresses.
 
-use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic as M, OpAccess, OpKind, Register};
+use iced_x86::{
+    FlowControl, Instruction, InstructionInfoFactory, Mnemonic as M, OpAccess, OpKind, Register,
+};
 
 use super::value::{Facts, Item, Known, State, Value};
 
@@ -46,7 +48,9 @@ impl Now<'_, '_> {
                 return self.write(0, value);
             }
             M::Xchg if self.is_wide(0) => {
-                let (Some(first), Some(second)) = (self.read(0), self.read(1)) else { return false };
+                let (Some(first), Some(second)) = (self.read(0), self.read(1)) else {
+                    return false;
+                };
                 return self.write(0, second) && self.write(1, first);
             }
             // What is there may stay.
@@ -56,8 +60,12 @@ impl Now<'_, '_> {
                 }
                 self.state.general[0] = self.nothing(0);
             }
-            mnemonic if one.condition_code() != iced_x86::ConditionCode::None && is_cmov(mnemonic) => {
-                let (Some(mut value), Some(other)) = (self.read(0), self.read(1)) else { return false };
+            mnemonic
+                if one.condition_code() != iced_x86::ConditionCode::None && is_cmov(mnemonic) =>
+            {
+                let (Some(mut value), Some(other)) = (self.read(0), self.read(1)) else {
+                    return false;
+                };
                 value.extend(other);
                 return self.write(0, value);
             }
@@ -65,7 +73,8 @@ impl Now<'_, '_> {
                 let (Some(to), Ok(by)) = (general(one.op0_register()), one.try_immediate(1)) else {
                     return false;
                 };
-                let by = if one.mnemonic() == M::Add { by as i64 } else { (by as i64).wrapping_neg() };
+                let by =
+                    if one.mnemonic() == M::Add { by as i64 } else { (by as i64).wrapping_neg() };
                 self.state.general[to] = plus(&self.state.general[to], by);
             }
             M::Push => {
@@ -128,7 +137,12 @@ impl Now<'_, '_> {
                 lanes[usize::from(one.immediate8() & 1)] = value;
                 self.state.vectors[to] = lanes;
             }
-            M::Punpcklqdq | M::Vpunpcklqdq | M::Unpcklpd | M::Vunpcklpd | M::Movlhps | M::Vmovlhps => {
+            M::Punpcklqdq
+            | M::Vpunpcklqdq
+            | M::Unpcklpd
+            | M::Vunpcklpd
+            | M::Movlhps
+            | M::Vmovlhps => {
                 let first = if last == 2 { one.op1_register() } else { one.op0_register() };
                 let (Some(to), Some(first)) = (vector(one.op0_register()), vector(first)) else {
                     return false;
@@ -191,7 +205,8 @@ impl Now<'_, '_> {
             _ => {}
         }
         for used in info.info(self.instruction).used_registers() {
-            if matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess) {
+            if matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess)
+            {
                 continue;
             }
             let register = used.register().full_register();
@@ -243,7 +258,8 @@ impl Now<'_, '_> {
         }
         // The upper half of a register becomes 0 with the lower one.
         let register = one.op_register(operand);
-        let is_whole = register.is_gpr64() || (register.is_gpr32() && one.op1_kind() == OpKind::Immediate32);
+        let is_whole =
+            register.is_gpr64() || (register.is_gpr32() && one.op1_kind() == OpKind::Immediate32);
         let number = register.full_register().number();
         if is_whole {
             let unknown = value.is_empty();
@@ -275,7 +291,9 @@ impl Now<'_, '_> {
         for item in at {
             match item {
                 Item::Address(address) => {
-                    found.extend(self.known.pointers.get(&address).map(|target| Item::Address(*target)));
+                    found.extend(
+                        self.known.pointers.get(&address).map(|target| Item::Address(*target)),
+                    );
                 }
                 item => found.extend(self.state.stack.get(&item).into_iter().flatten()),
             }
@@ -285,7 +303,9 @@ impl Now<'_, '_> {
 
     fn put(&mut self, at: Value, value: Value) {
         // Where there are several possibilities, nobody knows which pointer it is.
-        let Some(place) = at.first().filter(|place| at.len() == 1 && !place.is_any()) else { return };
+        let Some(place) = at.first().filter(|place| at.len() == 1 && !place.is_any()) else {
+            return;
+        };
         if place.is_stack() {
             self.state.stack.insert(*place, value);
             return;

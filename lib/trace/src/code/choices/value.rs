@@ -38,7 +38,8 @@ pub enum Item {
 }
 
 impl Item {
-    /// What is in a register from an instruction on that nothing is known of; 0 stands for the function's beginning.
+    /// What is in a register from an instruction on that nothing is known of; 0 stands for the
+    /// function's beginning.
     pub fn left(instruction: u64, register: usize) -> Self {
         Self::Left { origin: instruction << 8 | register as u64, offset: 0 }
     }
@@ -46,7 +47,9 @@ impl Item {
     pub fn plus(self, bytes: i64) -> Self {
         match self {
             Self::Address(address) => Self::Address(address.wrapping_add_signed(bytes)),
-            Self::Left { origin, offset } => Self::Left { origin, offset: offset.wrapping_add(bytes) },
+            Self::Left { origin, offset } => {
+                Self::Left { origin, offset: offset.wrapping_add(bytes) }
+            }
         }
     }
 
@@ -84,7 +87,8 @@ impl State {
         state
     }
 
-    /// Adds what may be there when one comes from elsewhere to this block. Whether that is more than before.
+    /// Adds what may be there when one comes from elsewhere to this block. Whether that is more
+    /// than before.
     pub fn join(&mut self, other: &Self, block: u64) -> bool {
         let mut more = false;
         for (number, (own, other)) in self.general.iter_mut().zip(&other.general).enumerate() {

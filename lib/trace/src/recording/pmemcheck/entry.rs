@@ -70,7 +70,8 @@ impl<R: BufRead> Entries<R> {
         self.number += 1;
         // A message of valgrind may stand behind an entry, on a line of its own.
         let text = text.split('\n').next().unwrap_or_default().trim_end();
-        let wrong = |what: String| Unreadable::Entry(self.number, format!("'{}': {what}", brief(text)));
+        let wrong =
+            |what: String| Unreadable::Entry(self.number, format!("'{}': {what}", brief(text)));
         entry(text).map(Some).map_err(wrong)
     }
 
@@ -123,7 +124,8 @@ fn entry(text: &str) -> Result<Entry, String> {
                 hexadecimal(field).ok_or_else(|| format!("it has no {what}"))
             };
             let (offset, size, base) = (number("offset")?, number("size")?, number("address")?);
-            let path = from_behind.next().and_then(|rest| rest.split_once(';')).map(|(_, path)| path);
+            let path =
+                from_behind.next().and_then(|rest| rest.split_once(';')).map(|(_, path)| path);
             Entry::File { path: path.ok_or("it has no path")?.into(), base, size, offset }
         }
         _ => Entry::Note,
@@ -142,8 +144,10 @@ mod tests {
     #[test]
     fn every_entry_is_read() {
         let log = "==12== pmemcheck-1.0\n==12== \nSTART|REGISTER_FILE;/mnt/a;b;0x1000;0x800;0x0\
-                   |STORE;0x1008;0xff;0x4|STORE;0x1008;0x1;0x1;0x4A73: main (a.c:2);0x4B00: ??? (in /lib/b.so)\
-                   |FLUSH;0x1000;0x40|FENCE\n==12== a message\n|DEEP_SYNC;0x1000;0x800|pmemobj_open.BEGIN|STOP\n";
+                   |STORE;0x1008;0xff;0x4|STORE;0x1008;0x1;0x1;0x4A73: main (a.c:2);0x4B00: ??? \
+                   (in /lib/b.so)\
+                   |FLUSH;0x1000;0x40|FENCE\n==12== a \
+                   message\n|DEEP_SYNC;0x1000;0x800|pmemobj_open.BEGIN|STOP\n";
         let mut entries = Entries::new(log.as_bytes());
         let mut next = || entries.next().unwrap();
         let store = |value, size, frames| Entry::Store { address: 0x1008, value, size, frames };
@@ -172,7 +176,10 @@ mod tests {
         assert_eq!(wrong("hello|START"), "0: it does not begin with START");
         assert_eq!(wrong("START|STORE;0x1;0x2"), "1: 'STORE;0x1;0x2': it has no size");
         assert_eq!(wrong("START|STORE;12;0x2;0x1"), "1: 'STORE;12;0x2;0x1': '12' is no address");
-        assert_eq!(wrong("START|STORE;0x1;0x2;0x9"), "1: 'STORE;0x1;0x2;0x9': no store has 9 bytes");
+        assert_eq!(
+            wrong("START|STORE;0x1;0x2;0x9"),
+            "1: 'STORE;0x1;0x2;0x9': no store has 9 bytes"
+        );
         assert_eq!(wrong("START|FLUSH;0x1"), "1: 'FLUSH;0x1': it has no size");
         assert_eq!(
             wrong("START|REGISTER_FILE;0x1;0x2;0x3"),

@@ -4,9 +4,9 @@ use crate::events::Location;
 
 /// What a frame says: its address, and what is known of it.
 ///
-/// It is `0xADDRESS: FUNCTION (FILE:LINE)` or `0xADDRESS: FUNCTION (in MODULE)`, with `???` for what is not known, and
-/// once for each function that is inlined there, the innermost first (valgrind's `VG_(describe_IP)` in
-/// `coregrind/m_debuginfo/debuginfo.c`).
+/// It is `0xADDRESS: FUNCTION (FILE:LINE)` or `0xADDRESS: FUNCTION (in MODULE)`, with `???` for
+/// what is not known, and once for each function that is inlined there, the innermost first
+/// (valgrind's `VG_(describe_IP)` in `coregrind/m_debuginfo/debuginfo.c`).
 pub fn location(text: &str, unknown_module: &str) -> Option<Location> {
     let (address, _) = text.split_once(": ")?;
     let number = u64::from_str_radix(address.strip_prefix("0x")?, 16).ok()?;
@@ -34,7 +34,9 @@ pub fn location(text: &str, unknown_module: &str) -> Option<Location> {
 fn pieces(text: &str) -> (&str, Option<&str>) {
     let text = text.trim_end();
     match text.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
-        Some((function, place)) if place.starts_with("in ") || place.contains(':') => (function, Some(place)),
+        Some((function, place)) if place.starts_with("in ") || place.contains(':') => {
+            (function, Some(place))
+        }
         _ => (text, None),
     }
 }
@@ -58,8 +60,14 @@ mod tests {
             of("0x80483BF: really (a.c:20)"),
             (named("really"), program.clone(), named("a.c:20"), None)
         );
-        assert_eq!(of("0x80483BF: really (in /foo/a.out)"), (named("really"), lib.clone(), None, None));
-        assert_eq!(of("0x80483BF: really (in ???)"), (named("really"), program.clone(), None, None));
+        assert_eq!(
+            of("0x80483BF: really (in /foo/a.out)"),
+            (named("really"), lib.clone(), None, None)
+        );
+        assert_eq!(
+            of("0x80483BF: really (in ???)"),
+            (named("really"), program.clone(), None, None)
+        );
         assert_eq!(of("0x80483BF: ??? (in /foo/a.out)"), (None, lib, None, None));
         assert_eq!(of("0x80483BF: ??? (a.c:20)"), (None, program.clone(), named("a.c:20"), None));
         assert_eq!(of("0x80483BF: ???"), (None, program.clone(), None, None));

@@ -1,15 +1,17 @@
 //! Traces from the log of valgrind's pmemcheck.
 //!
-//! The log is what `valgrind --tool=pmemcheck --log-stores=yes` writes; with `--log-stores-stacktraces=yes` stores say
-//! where they stand. Its entries are read as pmemcheck's source writes them (`pmemcheck/pmc_main.c` of
-//! <https://github.com/pmem/valgrind>). It says less than a recording:
+//! The log is what `valgrind --tool=pmemcheck --log-stores=yes` writes; with
+//! `--log-stores-stacktraces=yes` stores say where they stand. Its entries are read as pmemcheck's
+//! source writes them (`pmemcheck/pmc_main.c` of <https://github.com/pmem/valgrind>). It says less
+//! than a recording:
 //!
-//! - It does not say by which instruction a line was flushed: every flush is taken as `clwb`. A fence is taken as
-//!   `sfence`, and pmemcheck writes one behind each `clflush`.
+//! - It does not say by which instruction a line was flushed: every flush is taken as `clwb`. A
+//!   fence is taken as `sfence`, and pmemcheck writes one behind each `clflush`.
 //! - Non-temporal stores are stores. A program that knows of pmemcheck says that they are flushed.
 //! - Wide stores are several of 8 bytes. Locked instructions are stores, and no fences.
 //! - All threads are one, and no time is known.
-//! - What a file held before, and how long it is, is not known: it is taken as zeros up to where it was mapped.
+//! - What a file held before, and how long it is, is not known: it is taken as zeros up to where it
+//!   was mapped.
 
 mod entry;
 mod frame;
@@ -22,7 +24,9 @@ use ringfence_persist::Flush;
 use self::entry::{Entries, Entry, Unreadable};
 use super::error::RecordingError;
 use super::writer::Writer;
-use crate::events::{Action, Callers, Event, Frame, LINE, Location, Place, Site, Thread, TracedFile};
+use crate::events::{
+    Action, Callers, Event, Frame, LINE, Location, Place, Site, Thread, TracedFile,
+};
 
 // Where the log does not say in which file a frame lies.
 const PROGRAM: &str = "[program]";
@@ -88,8 +92,8 @@ struct Import<'w> {
 /// Adds what a log says to a recording that has no events yet. The caller ends the recording.
 ///
 /// # Errors
-/// Where the log cannot be read or is none of pmemcheck's, or the recording cannot be written. What was read before is
-/// in the recording.
+/// Where the log cannot be read or is none of pmemcheck's, or the recording cannot be written. What
+/// was read before is in the recording.
 pub fn import(log: impl BufRead, writer: &mut Writer) -> Result<Imported, ImportError> {
     writer.thread(Thread { id: 1, process: 0, tid: 0, name: "all".into() });
     let mut import = Import {
@@ -140,7 +144,9 @@ impl Import<'_> {
             Entry::Fence => self.push(0, 0, Action::Sfence),
             Entry::Sync { address, size } => {
                 let mut pieces = self.pieces(address, size).into_iter();
-                pieces.try_for_each(|(at, size)| self.push(0, 0, Action::Msync { at, size, began: None }))
+                pieces.try_for_each(|(at, size)| {
+                    self.push(0, 0, Action::Msync { at, size, began: None })
+                })
             }
             Entry::Note | Entry::Stop => Ok(()),
         }
@@ -157,7 +163,13 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn map(&mut self, path: String, base: u64, size: u64, offset: u64) -> Result<(), RecordingError> {
+    fn map(
+        &mut self,
+        path: String,
+        base: u64,
+        size: u64,
+        offset: u64,
+    ) -> Result<(), RecordingError> {
         let end = offset.saturating_add(size);
         let file = match self.files.get(&path) {
             Some(file) => *file,
@@ -183,7 +195,10 @@ impl Import<'_> {
     fn place(&self, address: u64) -> Option<(Place, u64)> {
         self.mapped.iter().find_map(|mapped| {
             let within = address.checked_sub(mapped.base).filter(|within| *within < mapped.size)?;
-            Some((Place { file: mapped.at.file, offset: mapped.at.offset + within }, mapped.size - within))
+            Some((
+                Place { file: mapped.at.file, offset: mapped.at.offset + within },
+                mapped.size - within,
+            ))
         })
     }
 
@@ -191,9 +206,11 @@ impl Import<'_> {
     fn pieces(&self, address: u64, size: u64) -> Vec<(Place, u64)> {
         let end = address.saturating_add(size);
         let piece = |mapped: &Mapped| {
-            let (first, last) = (address.max(mapped.base), end.min(mapped.base.saturating_add(mapped.size)));
+            let (first, last) =
+                (address.max(mapped.base), end.min(mapped.base.saturating_add(mapped.size)));
             let offset = mapped.at.offset.wrapping_add(first.wrapping_sub(mapped.base));
-            let is_on_top = || self.place(first).is_some_and(|(at, _)| at == Place { offset, ..mapped.at });
+            let is_on_top =
+                || self.place(first).is_some_and(|(at, _)| at == Place { offset, ..mapped.at });
             (first < last && is_on_top()).then(|| (Place { offset, ..mapped.at }, last - first))
         };
         self.mapped.iter().filter_map(piece).collect()

@@ -64,7 +64,8 @@ pub enum Refusal {
 }
 
 impl Reader {
-    /// Opens a file, which must be what the manifest says it is. Columns that are `skipped` are not read.
+    /// Opens a file, which must be what the manifest says it is. Columns that are `skipped` are not
+    /// read.
     pub fn open(
         folder: &Path,
         part: &Part,
@@ -80,17 +81,25 @@ impl Reader {
             )));
         }
         file.rewind().map_err(Refusal::Io)?;
-        // The library asserts some of what it reads; the checksum lets nothing get there but a forgery.
+        // The library asserts some of what it reads; the checksum lets nothing get there but a
+        // forgery.
         guarded(|| Self::begin(file, part, table, skipped)).map_err(Refusal::Damaged)
     }
 
-    fn begin(file: File, part: &Part, table: &'static Table, skipped: &[&str]) -> Result<Self, String> {
+    fn begin(
+        file: File,
+        part: &Part,
+        table: &'static Table,
+        skipped: &[&str],
+    ) -> Result<Self, String> {
         let file = SerializedFileReader::new(file).map_err(text)?;
         let metadata = file.metadata();
         let schema = metadata.file_metadata().schema_descr();
         // Earlier versions lack some of the last columns.
         let there = schema.num_columns();
-        if there > table.columns.len() || table.columns.iter().skip(there).any(|column| !column.optional) {
+        if there > table.columns.len()
+            || table.columns.iter().skip(there).any(|column| !column.optional)
+        {
             return Err(format!("it has {there} columns"));
         }
         for (number, column) in table.columns.iter().enumerate().take(there) {
@@ -144,7 +153,8 @@ impl Reader {
     fn begin_group(&mut self) -> Result<(), String> {
         let group = self.file.get_row_group(self.next_group).map_err(text)?;
         self.next_group += 1;
-        self.left = usize::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
+        self.left =
+            usize::try_from(group.metadata().num_rows()).map_err(|error| error.to_string())?;
         self.group.clear();
         for (number, column) in self.table.columns.iter().enumerate() {
             let reader = || group.get_column_reader(number).map_err(text);
@@ -163,7 +173,9 @@ impl Batch {
     /// A column of 32-bit numbers, row by row.
     pub fn u32s(&mut self, column: usize) -> impl Iterator<Item = Option<u32>> + use<> {
         let (found, present) = self.take(column);
-        let Found::U32(values) = found else { unreachable!("column {column} has no 32-bit numbers") };
+        let Found::U32(values) = found else {
+            unreachable!("column {column} has no 32-bit numbers")
+        };
         spread(values, present).map(|value| value.map(|value| value as u32))
     }
 
@@ -211,9 +223,14 @@ fn read<T: DataType>(
 ) -> Result<Filled, String> {
     let mut values = Vec::new();
     let mut present = column.optional.then(Vec::new);
-    let (read, _, _) = reader.read_records(rows, present.as_mut(), None, &mut values).map_err(text)?;
-    let there = present.as_ref().map_or(rows, |all| all.iter().filter(|level| **level == 1).count());
-    if read != rows || values.len() != there || present.as_ref().is_some_and(|all| all.len() != rows) {
+    let (read, _, _) =
+        reader.read_records(rows, present.as_mut(), None, &mut values).map_err(text)?;
+    let there =
+        present.as_ref().map_or(rows, |all| all.iter().filter(|level| **level == 1).count());
+    if read != rows
+        || values.len() != there
+        || present.as_ref().is_some_and(|all| all.len() != rows)
+    {
         return Err("it ends too early".into());
     }
     Ok(Filled { values: found(values), present })

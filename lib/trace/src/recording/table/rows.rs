@@ -11,8 +11,8 @@ pub struct Rows {
     bytes: usize,
 }
 
-/// What a column gets: only what is present. The format's integers are signed; the annotation says to read the same
-/// bits as unsigned.
+/// What a column gets: only what is present. The format's integers are signed; the annotation says
+/// to read the same bits as unsigned.
 #[derive(Debug)]
 pub(super) enum Values {
     U32(Vec<i32>),
@@ -82,7 +82,8 @@ impl Rows {
 
     pub fn blob<'v>(&mut self, column: usize, value: impl Into<Option<&'v [u8]>>) {
         let value = value.into();
-        let Filling { values: Filled::Bytes(all, ends), present } = &mut self.columns[column] else {
+        let Filling { values: Filled::Bytes(all, ends), present } = &mut self.columns[column]
+        else {
             unreachable!("column {column} has no bytes")
         };
         note(present, value.is_some());

@@ -29,9 +29,11 @@ impl Writer {
     /// A new file of mode 0600.
     pub fn create(folder: &Path, table: &Table, number: usize) -> io::Result<Self> {
         let name = format!("{}-{number:04}.parquet", table.name);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(&name))?;
+        let file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(&name))?;
         let schema = Arc::new(parse_message_type(&message(table)).map_err(plain)?);
-        let writer = SerializedFileWriter::new(Hashing::new(file), schema, Arc::new(properties(table)));
+        let writer =
+            SerializedFileWriter::new(Hashing::new(file), schema, Arc::new(properties(table)));
         Ok(Self { writer: writer.map_err(plain)?, name, rows: 0 })
     }
 
@@ -103,7 +105,8 @@ fn properties(table: &Table) -> WriterProperties {
         let path = ColumnPath::from(*name);
         properties = properties.set_column_dictionary_enabled(path.clone(), false);
         if *kind == Kind::Bytes {
-            properties = properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::None);
+            properties =
+                properties.set_column_statistics_enabled(path.clone(), EnabledStatistics::None);
         }
         properties = properties.set_column_encoding(path, encoding);
     }

@@ -15,7 +15,9 @@ use super::table::Rows;
 use super::tables::{CALLERS, EVENTS, IMAGES, LOCATIONS, SITES};
 use super::{LARGEST, PAGE, SCHEMA, rows};
 use crate::code::build_id;
-use crate::events::{Callers, Ended, Event, Location, Module, Place, Site, Thread, TracedFile, Unseen};
+use crate::events::{
+    Callers, Ended, Event, Location, Module, Place, Site, Thread, TracedFile, Unseen,
+};
 use crate::symbols::locate;
 
 // Rows that are encoded together, and bytes in them: what is in memory at once is a few times that.
@@ -29,8 +31,8 @@ const PART_AGE: Duration = Duration::from_secs(2);
 // Events between two looks at the clock.
 const GLANCE: u64 = 256;
 
-/// Writes a recording to a folder, part by part. What was given to it before the last part was closed can be read even
-/// if the program is killed. Encoding has a thread of its own.
+/// Writes a recording to a folder, part by part. What was given to it before the last part was
+/// closed can be read even if the program is killed. Encoding has a thread of its own.
 pub struct Writer {
     manifest: Manifest,
     began: Instant,
@@ -52,7 +54,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A new recording. The folder may exist if it is empty; it gets mode 0700, and files in it 0600.
+    /// A new recording. The folder may exist if it is empty; it gets mode 0700, and files in it
+    /// 0600.
     ///
     /// # Errors
     /// Where the folder holds something, or cannot be made.
@@ -68,7 +71,8 @@ impl Writer {
             }
             made => made.map_err(io("make the folder", folder))?,
         }
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since_1970 =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let manifest = Manifest {
             schema: SCHEMA,
             about,
@@ -119,8 +123,8 @@ impl Writer {
         Ok(())
     }
 
-    /// What a file held from an offset on, before its first event. Pages of zeros take no room. What is not given is
-    /// zeros.
+    /// What a file held from an offset on, before its first event. Pages of zeros take no room.
+    /// What is not given is zeros.
     ///
     /// # Errors
     /// Where the file is not known, or an earlier part could not be written.
@@ -189,8 +193,8 @@ impl Writer {
     /// The next event.
     ///
     /// # Errors
-    /// Where its number is not greater than the last one's, it names a file that is not known, or stores more than
-    /// [`LARGEST`] bytes; and where an earlier part could not be written.
+    /// Where its number is not greater than the last one's, it names a file that is not known, or
+    /// stores more than [`LARGEST`] bytes; and where an earlier part could not be written.
     pub fn push(&mut self, event: &Event) -> Result<(), RecordingError> {
         if self.sequence.is_some_and(|last| last >= event.sequence) {
             return Err(RecordingError::Refused(format!(
@@ -224,13 +228,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Closes the part if it is old. Call this every now and then: by itself, a part is closed when it is large, and
-    /// where many events come.
+    /// Closes the part if it is old. Call this every now and then: by itself, a part is closed when
+    /// it is large, and where many events come.
     ///
     /// # Errors
     /// As those of [`Writer::close_part`].
     pub fn close_old_part(&mut self) -> Result<(), RecordingError> {
-        if self.count > 0 && self.part_began.elapsed() >= PART_AGE { self.close_part() } else { Ok(()) }
+        if self.count > 0 && self.part_began.elapsed() >= PART_AGE {
+            self.close_part()
+        } else {
+            Ok(())
+        }
     }
 
     /// Closes the part, so that what it has can be read whatever happens.
@@ -245,8 +253,8 @@ impl Writer {
         self.send_rest()
     }
 
-    /// Ends the recording. Sites and callers get functions, source files and lines, so that the trace can be read where
-    /// the program is not; separate debug files are looked for below `/`.
+    /// Ends the recording. Sites and callers get functions, source files and lines, so that the
+    /// trace can be read where the program is not; separate debug files are looked for below `/`.
     ///
     /// # Errors
     /// Where anything of it could not be written.
@@ -289,7 +297,9 @@ impl Writer {
         let mut locations = Rows::new(&LOCATIONS);
         // At the end alone, when all are known.
         if self.manifest.ended.is_some() {
-            self.locations.iter().for_each(|location| rows::push_location(&mut locations, location));
+            self.locations
+                .iter()
+                .for_each(|location| rows::push_location(&mut locations, location));
         }
         self.count = 0;
         let manifest = Box::new(self.manifest.clone());

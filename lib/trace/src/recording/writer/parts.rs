@@ -9,7 +9,8 @@ use crate::recording::manifest::Manifest;
 use crate::recording::table::{self, Part, Rows, Table};
 use crate::recording::tables::{CALLERS, EVENTS, IMAGES, LOCATIONS, SITES};
 
-// Messages that may wait: whoever records faster than this encodes waits, too, rather than filling the memory.
+// Messages that may wait: whoever records faster than this encodes waits, too, rather than filling
+// the memory.
 const WAITING: usize = 4;
 
 pub enum Message {

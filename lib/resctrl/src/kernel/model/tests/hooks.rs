@@ -10,7 +10,9 @@ fn counters_rise_or_say_why_not() {
     let first = group.monitored().unwrap();
     let second = group.monitored().unwrap();
     assert_eq!(first.len(), 6);
-    for (before, after) in first.iter().zip(&second).filter(|(before, _)| before.event != "llc_occupancy") {
+    for (before, after) in
+        first.iter().zip(&second).filter(|(before, _)| before.event != "llc_occupancy")
+    {
         assert!(after.value.bytes() > before.value.bytes());
     }
     bench.model.set_reading("a", 1, "mbm_local_bytes", "Unavailable");

@@ -14,7 +14,10 @@ fn a_region_is_locked() {
     State::read(&bench.fs).unwrap();
     // Root too is kept from these files until it is a group again.
     for file in ["tasks", "cpus", "cpus_list"] {
-        assert_eq!(bench.model.read(&Path::new("a").join(file)).unwrap_err().raw_os_error(), Some(EACCES));
+        assert_eq!(
+            bench.model.read(&Path::new("a").join(file)).unwrap_err().raw_os_error(),
+            Some(EACCES)
+        );
         assert_eq!(bench.write(&format!("a/{file}"), "1\n").unwrap_err().0, EACCES);
     }
     let said = group.add_thread(1).unwrap_err().to_string();
@@ -30,7 +33,11 @@ fn a_region_is_locked() {
     assert_eq!(State::read(&bench.fs).unwrap().groups[group.id()].cpus, CpuSet::new());
     refused(set(&group, "L3:0=7"), EINVAL, "Resource group is pseudo-locked");
     refused(group.set_mode(Mode::Shareable), EINVAL, "Cannot change pseudo-locked group");
-    refused(set(&bench.fs.default_group(), "L3:0=ffff8"), EINVAL, "CBM overlaps with pseudo-locked region");
+    refused(
+        set(&bench.fs.default_group(), "L3:0=ffff8"),
+        EINVAL,
+        "CBM overlaps with pseudo-locked region",
+    );
     assert!(bench.fs.info().unwrap().caches["L3"].bit_usage[&0].0.ends_with("SPPPP"));
     let second = bench.make("b");
     assert_eq!(second.schemata().unwrap().mask(&Resource::L3, 0), Some(Mask(0xffff0)));
@@ -77,7 +84,11 @@ fn what_stands_in_the_way_of_locking() {
     enter().unwrap();
     set(&group, "L3:0=1e").unwrap();
     let other = Bench::new(Hardware::cascade_lake());
-    refused(other.make("a").set_mode(Mode::PseudoLocksetup), EINVAL, "Pseudo-locking not supported");
+    refused(
+        other.make("a").set_mode(Mode::PseudoLocksetup),
+        EINVAL,
+        "Pseudo-locking not supported",
+    );
     assert_eq!(
         other.write("a/mode", "private\n").unwrap_err(),
         (EINVAL, "Unknown or unsupported mode\n".into())

@@ -59,7 +59,11 @@ fn set(group: &Group, text: &str) -> Result<(), Error> {
 #[track_caller]
 fn refused<T>(result: Result<T, Error>, errno: i32, words: &str) {
     let error = result.err().expect("it is refused");
-    assert_eq!((error.errno(), error.status().unwrap_or_default()), (Some(errno), words), "{error}");
+    assert_eq!(
+        (error.errno(), error.status().unwrap_or_default()),
+        (Some(errno), words),
+        "{error}"
+    );
 }
 
 fn cpus(text: &str) -> CpuSet {
