@@ -4,11 +4,9 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use ringfence_dataset::Dataset;
-use ringfence_report::html::{self, Digest, Page};
-use ringfence_studies::pair;
-use ringfence_studies::survey::Survey;
+use ringfence_report::html::{self, Page};
 
+use super::answer::Answer;
 use super::command::command;
 use super::folder;
 use crate::failure::Failure;
@@ -25,7 +23,7 @@ pub fn write(dir: &Path, out: Option<&Path>) -> Result<PathBuf, Failure> {
 fn write_as(dir: &Path, out: Option<&Path>, flag: &str) -> Result<PathBuf, Failure> {
     folder::refuse_file(dir)?;
     let path = out.map_or_else(|| dir.join("report.html"), Path::to_owned);
-    put(&path, flag, || page(dir))?;
+    put(&path, flag, || Answer::open(dir)?.page())?;
     Ok(path)
 }
 
@@ -54,41 +52,6 @@ pub fn put(
 ) -> Result<(), Failure> {
     refuse_foreign(path, flag)?;
     replace(path, html::page(&page()?).as_bytes(), flag)
-}
-
-fn page(dir: &Path) -> Result<Page, Failure> {
-    let mut digests = Vec::new();
-    if Survey::is_at(dir) {
-        let survey = Survey::open(dir, |dataset| digests.push(Digest::new(dataset)))?;
-        return Ok(html::survey(&survey, &digests));
-    }
-    if ringfence_versus::Files::are_in(dir) {
-        let found = ringfence_versus::Files::read(dir).map_err(Failure::Usage)?;
-        let runs = ringfence_versus::Files::runs(dir, &found).map_err(Failure::Usage)?;
-        return Ok(html::versus(&found, &runs));
-    }
-    let kind = folder::kind(dir);
-    if kind.as_deref() == Some("whatif") {
-        return Ok(html::whatif(
-            &ringfence_studies::whatif::Files::of(dir).read().map_err(Failure::Usage)?,
-        ));
-    }
-    let proof = (kind.as_deref() == Some("prove")).then(|| folder::proof(dir)).transpose()?;
-    let pairs = if kind.as_deref() == Some("pair") { pair::read(dir)? } else { None };
-    // A proof that its control has refused has no dataset.
-    let folders = match &proof {
-        Some(_) => ringfence_dataset::list(dir).unwrap_or_default(),
-        None => ringfence_dataset::list(dir)?,
-    };
-    for folder in folders {
-        // One at a time: a dataset may hold a million samples, its digest a few hundred figures.
-        digests.push(Digest::new(&Dataset::open(&folder)?));
-    }
-    Ok(match (proof, pairs) {
-        (Some((proof, cut_short)), _) => html::proof(&proof, cut_short.as_deref(), &digests),
-        (None, Some((_, outcome))) => html::pairs(&outcome, &digests),
-        (None, None) => html::datasets(&digests),
-    })
 }
 
 fn refuse_foreign(path: &Path, flag: &str) -> Result<(), Failure> {
