@@ -63,3 +63,13 @@ impl From<ExperimentError> for StudyError {
         Self::Usage(error.to_string())
     }
 }
+
+impl From<ringfence_resctrl::Error> for StudyError {
+    fn from(error: ringfence_resctrl::Error) -> Self {
+        if error.is_usage() {
+            Self::Usage(error.to_string())
+        } else {
+            Self::Failed(error.to_string())
+        }
+    }
+}

@@ -12,6 +12,7 @@
 
 mod capabilities;
 mod flush;
+mod measure;
 mod region;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ use toml::{Table, Value};
 
 pub use capabilities::{Apart, Capabilities, described, nominal, shared_out};
 pub use flush::flush_once;
+pub use measure::{Held, Locking, Ready, capabilities, capabilities_of, support_of};
 pub use region::{Misses, NAME, Region, create, default_cache, locked, misses, remove};
 
 /// The experiment's name, also in files.

@@ -7,21 +7,15 @@ use ringfence_engine::available;
 use ringfence_engine::runner::Progress;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::task::Flush;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
-use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
-use ringfence_machine::units::Bytes;
 use ringfence_report::json;
-use ringfence_resctrl::pseudo::{self, Cache, Support};
-use ringfence_resctrl::{Error, Options, Resctrl, State, transaction};
-use ringfence_simulator::Description;
-use ringfence_studies::StudyError;
+use ringfence_resctrl::pseudo::{self, Support};
 use ringfence_studies::findings::Findings;
-use ringfence_studies::lock::{self, Capabilities, Question};
+use ringfence_studies::lock::{self, Capabilities, Held, Locking, Question};
 use ringfence_studies::measure::Measurement;
-use ringfence_studies::{self, Here, Kept, Planned, Stage, Study, Watch};
+use ringfence_studies::{Here, Watch};
 
 use super::places;
 use crate::args::{LockMeasure, Measuring};
@@ -44,7 +38,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     question.cpu = Some(cpu);
     let root = FsRoot::host();
     let support = match &described {
-        Some(described) => support_of(described),
+        Some(described) => lock::support_of(described),
         None => pseudo::support(&root),
     };
     let mut notes = Vec::new();
@@ -59,8 +53,8 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         _ => None,
     };
     let capabilities = match &described {
-        Some(described) => capabilities_of(described, cpu, question.size, &support, &mut notes),
-        None => capabilities(&root, &machine, cpu, question.size, &support, &mut notes),
+        Some(described) => lock::capabilities_of(described, cpu, question.size, &support, &mut notes),
+        None => lock::capabilities(&root, &machine, cpu, question.size, &support, &mut notes),
     };
     let mut wanted = lock::experiment(&question, &capabilities)?;
     quicken(&mut wanted, asked);
@@ -83,8 +77,11 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         failed: None,
     };
     said.begin();
-    let to_flush = if held.is_some() { Flush::ALL.iter() } else { [].iter() };
-    let mut locking = Locking { asked, root: &root, cpu, question, first: wanted, to_flush, held };
+    let quick_and_ready = |mut wanted: Experiment, machine: &Machine| {
+        quicken(&mut wanted, asked);
+        Ok(ready(wanted, machine, &asked.measuring)?)
+    };
+    let mut locking = Locking::new((question, cpu), wanted, &root, held, &quick_and_ready);
     let done = ringfence_studies::carry_out(
         &mut locking,
         &mut Here::new(&machine, &dir, &stop, &mut said),
@@ -100,76 +97,6 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         ))),
         Some(why) => Err(experiment::cut_short(&why, &said.last)),
     }
-}
-
-// An experiment over everything that can keep the region, then one after each flush of a region of
-// its own.
-struct Locking<'a> {
-    asked: &'a LockMeasure,
-    root: &'a FsRoot,
-    cpu: CpuId,
-    question: Question,
-    first: Experiment,
-    to_flush: std::slice::Iter<'static, Flush>,
-    held: Option<Held>,
-}
-
-impl Study for Locking<'_> {
-    type Findings = ();
-
-    fn stages(&self) -> Vec<Duration> {
-        vec![Duration::ZERO; 1 + self.to_flush.len()]
-    }
-
-    fn kept(&self) -> Option<Kept> {
-        None
-    }
-
-    fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {
-        let planned = |dir: &Path, experiment: Experiment| {
-            Ok(Some(Planned { name: experiment.name.clone(), dir: dir.into(), experiment }))
-        };
-        if stages.is_empty() {
-            return planned(here.dir, self.first.clone());
-        }
-        while let Some(&flush) = self.to_flush.next() {
-            if !ringfence_persist::isa::supports(flush) {
-                let why = format!(
-                    "locked, after {flush}: not run, because this processor has no {flush}"
-                );
-                here.watch.note(&why);
-                continue;
-            }
-            if here.is_stopped() {
-                return Err(StudyError::Interrupted);
-            }
-            return planned(&beside(here.dir, flush), self.after(flush, here.machine)?);
-        }
-        Ok(None)
-    }
-
-    fn conclude(&mut self, _: &[Stage], _: Option<&str>) -> Result<(), StudyError> {
-        Ok(self.held.take().map_or(Ok(()), Held::end)?)
-    }
-}
-
-impl Locking<'_> {
-    // A fresh region, flushed once.
-    fn after(&mut self, flush: Flush, machine: &Machine) -> Result<Experiment, Failure> {
-        self.held.take().map_or(Ok(()), Held::end)?;
-        let fresh = Held::make(self.root, machine, self.cpu, self.question.size)?;
-        lock::flush_once(&fresh.fs, lock::NAME, flush)?;
-        self.held = Some(fresh);
-        let mut wanted = lock::after(&self.question, flush)?;
-        quicken(&mut wanted, self.asked);
-        ready(wanted, machine, &self.asked.measuring)
-    }
-}
-
-fn beside(dir: &Path, flush: Flush) -> PathBuf {
-    let mut beside = dir.as_os_str().to_owned();
-    beside.push(format!("-after-{flush}"));
-    beside.into()
 }
 
 // As the flags want it, and refused if this machine can hold nothing of it.
@@ -264,103 +191,4 @@ fn question(asked: &LockMeasure) -> Result<Question, Failure> {
     let mut interval = Span::ms(if asked.quick { 100 } else { 2000 });
     flags::set(&mut interval, "interval", asked.interval.as_deref())?;
     Ok(Question { size: places::size("size", &asked.size)?, interval, noise, cpu: asked.cpu })
-}
-
-// What can be had for the reader on this CPU; what cannot is said.
-fn capabilities(
-    root: &FsRoot,
-    machine: &Machine,
-    cpu: CpuId,
-    bytes: Bytes,
-    support: &Support,
-    notes: &mut Vec<String>,
-) -> Capabilities {
-    let can_lock = matches!(support, Support::Can(_));
-    let found = Resctrl::find(root);
-    let Ok(fs) = found else {
-        return Capabilities {
-            apart: lock::nominal(&machine.topology, cpu, bytes),
-            can_lock,
-            locks_anew: false,
-        };
-    };
-    let apart = || -> Result<lock::Apart, String> {
-        let say = |error: Error| error.to_string();
-        let at = lock::default_cache(&fs, &machine.topology, None, cpu).map_err(say)?;
-        let way = Cache::read(root, &fs, at.0, at.1).map_err(say)?.way;
-        let (info, state) = (fs.info().map_err(say)?, State::read(&fs).map_err(say)?);
-        lock::shared_out(&info, &state, at, way, bytes)
-    };
-    let apart = or_said(apart(), notes);
-    Capabilities { apart, can_lock, locks_anew: false }
-}
-
-// Ways of its own, or why there are none, as a note.
-fn or_said(apart: Result<lock::Apart, String>, notes: &mut Vec<String>) -> Option<lock::Apart> {
-    apart.map_err(|why| notes.push(format!("own ways: not run, because {why}"))).ok()
-}
-
-fn support_of(described: &Description) -> Support {
-    match described.processor.pseudo_lock {
-        Some(_) => Support::Can("described"),
-        None => Support::Cannot(format!(
-            "Linux does not lock regions into the caches of {}: cache ways of their own are the \
-             alternative",
-            described.title
-        )),
-    }
-}
-
-fn capabilities_of(
-    described: &Description,
-    cpu: CpuId,
-    bytes: Bytes,
-    support: &Support,
-    notes: &mut Vec<String>,
-) -> Capabilities {
-    let can_lock = matches!(support, Support::Can(_));
-    let apart = or_said(lock::described(described, cpu, bytes), notes);
-    Capabilities { apart, can_lock, locks_anew: true }
-}
-
-// A region for as long as is measured. Should the program be killed, 'ringfence lock remove'
-// removes it, or the next measurement.
-struct Held {
-    fs: Resctrl,
-}
-
-impl Held {
-    fn make(root: &FsRoot, machine: &Machine, cpu: CpuId, bytes: Bytes) -> Result<Self, Failure> {
-        let fs = places::find(root)?;
-        let options = Options::default();
-        if let Some(owner) = transaction::owner(lock::NAME, &options)
-            && owner.tid != std::process::id()
-            && fs.kernel().started(owner.tid) == Some(owner.start)
-        {
-            return Err(Failure::from(Error::Busy(format!(
-                "process {} is measuring with the region '{}': wait for it to end",
-                owner.tid,
-                lock::NAME
-            ))));
-        }
-        if fs.group(&lock::NAME.parse()?).exists() {
-            lock::remove(&fs, lock::NAME, &options)?;
-        }
-        let at = lock::default_cache(&fs, &machine.topology, None, cpu)?;
-        lock::create(root, &fs, lock::NAME, at, bytes, false, &options)?;
-        Ok(Self { fs })
-    }
-
-    fn end(self) -> Result<(), Failure> {
-        let removed = lock::remove(&self.fs, lock::NAME, &Options::default());
-        std::mem::forget(self);
-        removed.map(|_| ()).map_err(Failure::from)
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // On the way out of a failure, which is the one to be told.
-        let _ = lock::remove(&self.fs, lock::NAME, &Options::default());
-    }
 }
