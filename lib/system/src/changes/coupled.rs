@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::root::FsRoot;
 
-use crate::changes::changes::Changes;
 use crate::changes::kernel::Kernel;
 use crate::changes::left::{Whose, put_back_on};
 use crate::changes::model::Model;
 use crate::changes::options::Options;
+use crate::changes::set::Changes;
 use crate::changes::step::{Write, plain};
 
 const OWNER: u32 = 7;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::root::FsRoot;
 
-use crate::changes::changes::Changes;
 use crate::changes::entry::Entry;
 use crate::changes::kernel::Kernel;
 use crate::changes::left::{Whose, put_back_on};
 use crate::changes::model::Model;
 use crate::changes::options::Options;
+use crate::changes::set::Changes;
 
 const OWNER: u32 = 7;
 const FILE: &str = "/cg/io.max";

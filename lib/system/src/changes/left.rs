@@ -10,12 +10,12 @@ use crate::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
 use crate::changes::back::{self, Restored};
-use crate::changes::changes::{JOURNAL, NAME};
 use crate::changes::error::{Error, JournalError};
 use crate::changes::journal::{self, DAMAGED, Journal};
 use crate::changes::kernel::{Host, Kernel};
 use crate::changes::options::Options;
 use crate::changes::record::Record;
+use crate::changes::set::{JOURNAL, NAME};
 use crate::changes::thread::Thread;
 use crate::changes::{folders, lock, place};
 

@@ -33,7 +33,6 @@
 //! ([`journal`], [`lock`], [`place`], [`folders`]), as resctrl's transactions do.
 
 mod back;
-mod changes;
 #[cfg(test)]
 mod coupled;
 #[cfg(test)]
@@ -50,17 +49,18 @@ mod model;
 mod options;
 pub mod place;
 mod record;
+mod set;
 mod step;
 #[cfg(test)]
 mod tests;
 pub mod thread;
 
 pub use back::Restored;
-pub use changes::Changes;
 pub use entry::Entry;
 pub use error::Error;
 pub use left::{Left, PutBack, Whose, damaged, left, preview, put_back_left};
 pub use options::{Moment, Options};
+pub use set::Changes;
 pub use step::{Write, plain};
 pub use thread::Thread;
 

@@ -14,12 +14,12 @@ use std::time::Duration;
 use crate::root::FsRoot;
 
 use crate::changes::back::Restored;
-use crate::changes::changes::Changes;
 use crate::changes::error::Error;
 use crate::changes::kernel::Kernel;
 use crate::changes::left::{PutBack, Whose, left_on, put_back_on};
 use crate::changes::model::Model;
 use crate::changes::options::Options;
+use crate::changes::set::Changes;
 
 const OWNER: u32 = 7;
 const SYSCTL: &str = "/proc/sys/vm/dirty_ratio";

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use super::{FREEZER, World};
-use crate::changes::changes::Changes;
 use crate::changes::error::Error;
 use crate::changes::kernel::Kernel;
+use crate::changes::set::Changes;
 use crate::changes::thread::Thread;
 
 // Part of everything that can be done.
