@@ -28,7 +28,10 @@ pub fn unreached(plan: &Plan, samples: &[Sample]) -> Vec<Unreached> {
     for sample in samples.iter().filter(|sample| *sample.role == *plan.experiment.metric) {
         let case = sample.case as usize;
         let single = case < plan.cases.len()
-            && matches!(plan.metric_task(case), Task::Commit(task) if task.sync.durable() && task.writers == 1)
+            && matches!(
+                plan.metric_task(case),
+                Task::Commit(task) if task.sync.durable() && task.writers == 1
+            )
             && plan.cases[case]
                 .active
                 .iter()

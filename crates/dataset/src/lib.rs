@@ -2,13 +2,17 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `samples.parquet` | the samples, one column per field of [`Sample`](ringfence_experiment::sample::Sample) |
-//! | `manifest.json` | [`Manifest`]: what the case numbers mean, the placement, who measured, how it ended |
+//! | `samples.parquet` | the samples, one column per field of [`Sample`] |
+//! | `manifest.json` | [`Manifest`]: what the case numbers mean, placement, who measured, the end |
 //! | `experiment.toml` | the experiment, complete: it reruns |
 //! | `machine.json` | what the machine is |
-//! | `latencies.parquet` | the latencies that tasks counted in each window, where any did: [`Sample::latencies`](ringfence_experiment::sample::Sample::latencies) |
-//! | `disk.parquet` | what the disk did in each window, where any task uses one: [`Sample::stretches`](ringfence_experiment::sample::Sample::stretches) |
+//! | `latencies.parquet` | the latencies counted in each window, if any: [`Sample::latencies`] |
+//! | `disk.parquet` | what the disk did in each window, if any is used: [`Sample::stretches`] |
 //! | `samples.journal` | the samples, while measuring and after the program was killed |
+//!
+//! [`Sample`]: ringfence_experiment::sample::Sample
+//! [`Sample::latencies`]: ringfence_experiment::sample::Sample::latencies
+//! [`Sample::stretches`]: ringfence_experiment::sample::Sample::stretches
 //!
 //! A [`Recorder`] appends each step to the journal as soon as it is measured, so that a killed
 //! program loses nothing that it had recorded; a system that loses power may lose the last seconds.

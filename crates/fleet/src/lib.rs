@@ -8,8 +8,8 @@
 //! | `fleet.toml` | [`Spec`]: what was asked, when, and of whom |
 //! | `ringfence` | the program that every task runs |
 //! | `experiment.toml` | the experiment, where it was a file |
-//! | `submissions/1/` | the script that Slurm was handed, the command, and the job: its name, and its number |
-//! | `tasks/0001/attempt-1/` | one attempt at a task: its datasets, what the machine is, how it ended |
+//! | `submissions/1/` | the script that Slurm was handed, the command, the job's name and number |
+//! | `tasks/0001/attempt-1/` | an attempt at a task: its datasets, the machine, how it ended |
 //! | `tasks/0001/first.json` | which attempt counts: the first that was complete |
 //! | `nodes/NAME` | which task has measured a node |
 //! | `submitting` | is locked by whoever hands tasks in, or runs them here |

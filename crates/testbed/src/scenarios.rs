@@ -41,7 +41,12 @@ pub fn in_guest() -> bool {
 macro_rules! scenarios {
     ($machine:expr, $clean:expr, [$($scenario:path),+ $(,)?] $(,)?) => {{
         fn here() {}
-        $crate::run_scenarios(std::any::type_name_of_val(&here), $machine, $clean, &[$((stringify!($scenario), $scenario)),+])
+        $crate::run_scenarios(
+            std::any::type_name_of_val(&here),
+            $machine,
+            $clean,
+            &[$((stringify!($scenario), $scenario)),+],
+        )
     }};
 }
 

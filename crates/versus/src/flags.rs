@@ -43,10 +43,24 @@ pub struct Flags {
     #[arg(long, value_name = "NAME=LIST")]
     pub parameter: Vec<String>,
     /// As hyperfine has it: a name, and its values
-    #[arg(short = 'L', long, value_names = ["NAME", "LIST"], num_args = 2, allow_hyphen_values = true, hide_short_help = true)]
+    #[arg(
+        short = 'L',
+        long,
+        value_names = ["NAME", "LIST"],
+        num_args = 2,
+        allow_hyphen_values = true,
+        hide_short_help = true
+    )]
     pub parameter_list: Vec<String>,
     /// As hyperfine has it: a name, and the first and last of its values
-    #[arg(short = 'P', long, value_names = ["NAME", "MIN", "MAX"], num_args = 3, allow_hyphen_values = true, hide_short_help = true)]
+    #[arg(
+        short = 'P',
+        long,
+        value_names = ["NAME", "MIN", "MAX"],
+        num_args = 3,
+        allow_hyphen_values = true,
+        hide_short_help = true
+    )]
     pub parameter_scan: Vec<String>,
     /// How far apart the values of --parameter-scan are [default: 1]
     #[arg(
@@ -81,8 +95,15 @@ pub struct Flags {
     /// Let runs that fail count
     ///
     /// All, or those that end with one of these exit codes: --ignore-failure=1,2.
-    #[arg(short, long, value_name = "CODES", num_args = 0..=1, require_equals = true, default_missing_value = "all-non-zero",
-        hide_short_help = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "CODES",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all-non-zero",
+        hide_short_help = true
+    )]
     pub ignore_failure: Option<String>,
     /// Refuse commands that print different things
     #[arg(long)]
@@ -125,7 +146,14 @@ pub struct Flags {
     )]
     pub warmup: Option<u32>,
     /// Exactly so many runs of each command
-    #[arg(short, long, value_name = "N", help_heading = "Measuring", conflicts_with_all = ["min_runs", "max_runs"], allow_negative_numbers = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "N",
+        help_heading = "Measuring",
+        conflicts_with_all = ["min_runs", "max_runs"],
+        allow_negative_numbers = true
+    )]
     pub runs: Option<u32>,
     /// At least so many
     #[arg(
@@ -226,7 +254,13 @@ pub struct Flags {
     )]
     pub sort: Sort,
     /// As hyperfine has it: none prints nothing, and the others what is printed here anyway
-    #[arg(long, value_name = "STYLE", help_heading = "Output", hide_short_help = true, hide_possible_values = true,
-        value_parser = ["auto", "basic", "full", "nocolor", "color", "none"])]
+    #[arg(
+        long,
+        value_name = "STYLE",
+        help_heading = "Output",
+        hide_short_help = true,
+        hide_possible_values = true,
+        value_parser = ["auto", "basic", "full", "nocolor", "color", "none"]
+    )]
     pub style: Option<String>,
 }

@@ -7,9 +7,9 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`case`], [`parameter`] | what is run: commands with their parameters filled in |
-//! | [`order`], [`warm_up`], [`power`], [`estimate`] | the design and the statistics, functions of values |
+//! | [`order`], [`warm_up`], [`power`], [`estimate`] | design and statistics, functions of values |
 //! | [`session`] | measuring round by round, against a trait, so that it is tested on made series |
-//! | [`findings`], [`stretch`], [`text`], [`words`], [`export`] | what was found, as values and as text |
+//! | [`findings`], [`stretch`], [`text`], [`words`], [`export`] | what was found, values and text |
 //! | [`launcher`], [`launch`], [`shell`], [`same_output`], [`table`] | processes and files |
 //! | [`progress`] | commands that run on, as an experiment |
 //! | `journal`, `keep` | what is kept of runs: while they are made, and at the end |

@@ -20,7 +20,9 @@
 //!     |memory| match (memory.marks().last(), memory.load_u64(64)) {
 //!         (None, 0) => Ok(()),
 //!         (_, 1) if memory.load_u64(0) == 42 => Ok(()),
-//!         (acknowledged, flag) => Err(format!("acknowledged {acknowledged:?}, the flag is {flag}")),
+//!         (acknowledged, flag) => {
+//!             Err(format!("acknowledged {acknowledged:?}, the flag is {flag}"))
+//!         }
 //!     },
 //! );
 //! report.expect_sound();

@@ -229,7 +229,10 @@ mod tests {
         // As a plain map does, and copies keep what they were.
         #[test]
         fn it_is_a_map_of_which_copies_stay(
-            changes in prop::collection::vec((0usize..3, 0usize..300, 0u32..3, prop::bool::weighted(0.2)), 0..200)
+            changes in prop::collection::vec(
+                (0usize..3, 0usize..300, 0u32..3, prop::bool::weighted(0.2)),
+                0..200,
+            )
         ) {
             let mut trie = Trie::default();
             let mut plain: BTreeMap<usize, u32> = BTreeMap::new();

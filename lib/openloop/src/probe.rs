@@ -57,8 +57,8 @@ impl Probe {
     ///
     /// # Errors
     ///
-    /// [`ProbeError`]: the question makes no sense, the service cannot be reached, does not answer, or answers with
-    /// something that has no end.
+    /// [`ProbeError`]: the question makes no sense, the service cannot be reached, does not answer,
+    /// or answers with something that has no end.
     pub fn open(question: &Question) -> Result<Self, ProbeError> {
         question.check()?;
         let First { address, end, link } = first::ask(question)?;

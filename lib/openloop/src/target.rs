@@ -11,14 +11,18 @@ use std::str::FromStr;
 /// | `tcp://HOST:PORT` | a TCP port; `[::1]` where the host is an IPv6 address |
 /// | `unix:/PATH` | a stream socket in the file system |
 /// | `http://HOST[:PORT][/PATH]` | `GET` of this page by HTTP/1.1, without TLS |
-/// | `redis://HOST[:PORT]` | a Redis or what speaks its protocol, with `PING` unless another command is given |
-/// | `postgres://[USER@]HOST[:PORT][/DATABASE]` | a PostgreSQL, through `psql`, with `SELECT 1;` unless another statement is given |
-/// | `exec:COMMAND` | a program that is started, reads lines and answers with lines; split into words as a shell does, with no shell in between |
+/// | `redis://HOST[:PORT]` | a Redis or what speaks its protocol, with `PING` |
+/// | `postgres://[USER@]HOST[:PORT][/DATABASE]` | a PostgreSQL, through `psql`, with `SELECT 1;` |
+/// | `exec:COMMAND` | a program that is started, reads lines and answers with lines |
+///
+/// `PING` and `SELECT 1;` are asked unless another command or statement is given. COMMAND is split
+/// into words as a shell does, with no shell in between.
 ///
 /// ```
 /// use ringfence_openloop::Target;
 /// let target: Target = "http://localhost/index.html".parse().unwrap();
-/// assert_eq!(target, Target::Http { host: "localhost".into(), port: 80, path: "/index.html".into() });
+/// let http = Target::Http { host: "localhost".into(), port: 80, path: "/index.html".into() };
+/// assert_eq!(target, http);
 /// assert_eq!(target.to_string(), "http://localhost:80/index.html");
 /// let error = "localhost:80".parse::<Target>().unwrap_err();
 /// assert!(error.contains("tcp://HOST:PORT"), "{error}");

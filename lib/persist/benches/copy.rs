@@ -2,7 +2,8 @@
 //! libpmem.
 //!
 //! ```text
-//! cargo bench -p ringfence-persist --bench copy [-- --quick] [--rounds N] [--size 1GiB] [--target dram|node:N|PATH]
+//! cargo bench -p ringfence-persist --bench copy [-- --quick] [--rounds N] [--size 1GiB] \
+//!     [--target dram|node:N|PATH]
 //! ```
 //!
 //! One pinned thread copies from one source to a prefaulted mapping, each copy durable on return.

@@ -2,7 +2,8 @@
 //! volatile ring as the floor.
 //!
 //! ```text
-//! cargo bench -p ringfence-persist --bench ring [-- --quick] [--rounds N] [--size 1GiB] [--target dram|node:N|PATH] [--cpus A,B]
+//! cargo bench -p ringfence-persist --bench ring [-- --quick] [--rounds N] [--size 1GiB] \
+//!     [--target dram|node:N|PATH] [--cpus A,B]
 //! ```
 //!
 //! Producer and consumer are pinned to two CPUs, the consumer reads every byte and checks which

@@ -9,7 +9,7 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 8 | checksum of the rest under the record's seed ([`crate::checksum`]) |
-//! | 8 | 8 | sequence number, counted from 1 and below 2^63; odd in the second slot, even in the first |
+//! | 8 | 8 | sequence number, from 1, below 2^63; odd in the second slot, even in the first |
 //! | 16 | N | the value |
 //!
 //! ```

@@ -23,7 +23,8 @@
 //! ```compile_fail
 //! # #![deny(unused_must_use)]
 //! # use ringfence_persist::{Mapped, Region, Request, Stores};
-//! # let mut stores = Stores::new(Mapped::new(Region::map(&Request::dram(4096)).unwrap()).unwrap());
+//! # let region = Region::map(&Request::dram(4096)).unwrap();
+//! # let mut stores = Stores::new(Mapped::new(region).unwrap());
 //! stores.store(0, b"forgotten");
 //! ```
 

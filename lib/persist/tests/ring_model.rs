@@ -29,7 +29,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let len = || prop_oneof![4 => 0usize..60, 1 => 0usize..600];
     let step = prop_oneof![
         8 => len().prop_map(Step::Push),
-        3 => (proptest::collection::vec(len(), 0..5), proptest::bool::weighted(0.3)).prop_map(|(b, a)| Step::Batch(b, a)),
+        3 => (proptest::collection::vec(len(), 0..5), proptest::bool::weighted(0.3))
+            .prop_map(|(b, a)| Step::Batch(b, a)),
         4 => Just(Step::Pop),
         3 => Just(Step::PopDurably),
         1 => Just(Step::Commit),
@@ -219,7 +220,11 @@ fn cases() -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: cases(),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn it_is_a_queue_that_survives(

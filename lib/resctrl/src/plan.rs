@@ -280,7 +280,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_split_is_one(ways in 1u32..33, io in any::<u64>(), taken in any::<u64>(), least in 1u32..4, wanted in 1u32..20, sparse in any::<bool>()) {
+        fn a_split_is_one(
+            ways in 1u32..33,
+            io in any::<u64>(),
+            taken in any::<u64>(),
+            least in 1u32..4,
+            wanted in 1u32..20,
+            sparse in any::<bool>(),
+        ) {
             let cache = cache(ways, io & Mask::run(0, ways).0, least, sparse);
             let taken = Mask(taken);
             if let Ok(split) = split(&cache, taken, wanted) {
@@ -296,7 +303,8 @@ mod tests {
 
         #[test]
         fn with_all_ways_free_every_size_fits(ways in 2u32..33, wanted in 1u32..32) {
-            prop_assert_eq!(split(&cache(ways, 0, 1, false), Mask(0), wanted).is_ok(), wanted < ways);
+            let split = split(&cache(ways, 0, 1, false), Mask(0), wanted);
+            prop_assert_eq!(split.is_ok(), wanted < ways);
         }
     }
 }

@@ -24,7 +24,8 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
 ///
 /// ```
 /// use ringfence_system::text::printable_json;
-/// assert_eq!(printable_json("{\n  \"name\": \"a\u{9b}2J\"\n}"), "{\n  \"name\": \"a\\u009b2J\"\n}");
+/// let json = "{\n  \"name\": \"a\u{9b}2J\"\n}";
+/// assert_eq!(printable_json(json), "{\n  \"name\": \"a\\u009b2J\"\n}");
 /// ```
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     let harmful = |c: char| is_harmful(c) && c != '\n';
@@ -54,7 +55,10 @@ fn escaped(text: &str, harmful: impl Fn(char) -> bool) -> Cow<'_, str> {
 // 9).
 fn is_harmful(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(
+            c,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
 }
 
 /// Names as text: `sda`, `sda and sdb`, `sda, sdb and sdc`.

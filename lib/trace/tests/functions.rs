@@ -15,7 +15,10 @@ const SOURCE: &str = r#"
 void elsewhere(void);
 void v(char *p) { _mm_stream_si32((int *)p, 1); }
 void f(char *p) { _mm_sfence(); _mm_stream_si32((int *)p, 1); _mm_stream_si32((int *)p + 1, 2); }
-void i(char *p, int n) { for (int k = 0; k < n; k++) _mm_stream_si32((int *)p + k, k); _mm_sfence(); }
+void i(char *p, int n) {
+  for (int k = 0; k < n; k++) _mm_stream_si32((int *)p + k, k);
+  _mm_sfence();
+}
 __attribute__((noinline)) void drain(void) { _mm_sfence(); }
 void called(char *p) { _mm_stream_si32((int *)p, 1); drain(); p[0] = 1; }
 void by_jump(char *p) { _mm_stream_si32((int *)p, 1); drain(); }

@@ -210,8 +210,10 @@ fn action() -> impl Strategy<Value = Action> {
     let which = prop::sample::select(Flush::ALL.to_vec());
     prop_oneof![
         4 => (place.clone(), bytes.clone()).prop_map(|(at, bytes)| Action::Store { at, bytes }),
-        1 => (place.clone(), bytes.clone()).prop_map(|(at, bytes)| Action::NonTemporal { at, bytes }),
-        1 => (place.clone(), bytes).prop_map(|(at, bytes)| Action::Locked { stores: Some((at, bytes)) }),
+        1 => (place.clone(), bytes.clone())
+            .prop_map(|(at, bytes)| Action::NonTemporal { at, bytes }),
+        1 => (place.clone(), bytes)
+            .prop_map(|(at, bytes)| Action::Locked { stores: Some((at, bytes)) }),
         4 => (which, place).prop_map(|(flush, at)| Action::Flush { flush, at }),
         2 => Just(Action::Sfence),
         1 => Just(Action::Mfence),
@@ -220,7 +222,11 @@ fn action() -> impl Strategy<Value = Action> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn memory_and_counts_are_the_traces(actions in prop::collection::vec(action(), 0..60)) {
@@ -235,7 +241,8 @@ proptest! {
         let count = |memory: &Logged| {
             let log = memory.log.borrow();
             let flushes = log.iter().filter(|done| matches!(done, Done::Flush(..))).count() as u64;
-            let fences = log.iter().filter(|done| matches!(done, Done::Sfence | Done::Mfence)).count() as u64;
+            let is_fence = |done: &&Done| matches!(done, Done::Sfence | Done::Mfence);
+            let fences = log.iter().filter(is_fence).count() as u64;
             (flushes, fences)
         };
         let (flushes, fences) = (run.total.flushes(), run.total.sfence + run.total.mfence);
@@ -261,7 +268,10 @@ proptest! {
                 page(*at, &mut expected);
             }
             for (n, byte) in action.stores().into_iter().flat_map(|(at, bytes)| {
-                bytes.iter().enumerate().map(move |(n, byte)| (at.offset + n as u64, (at.file, *byte)))
+                bytes
+                    .iter()
+                    .enumerate()
+                    .map(move |(n, byte)| (at.offset + n as u64, (at.file, *byte)))
             }) {
                 let place = page(at(byte.0, n), &mut expected);
                 expected[place] = byte.1;

@@ -186,7 +186,11 @@ fn costs_alone_have_rates_and_no_victim() {
     let text = "
         [[role]]
         name = 'victim'
-        task = { workload = 'write', instruction = ['clwb', 'none'], fence_at = ['none', 'block'], target = 'dax:/mnt/pmem' }
+        [role.task]
+        workload = 'write'
+        instruction = ['clwb', 'none']
+        fence_at = ['none', 'block']
+        target = 'dax:/mnt/pmem'
         [[arm]]
         name = 'write'
         active = ['victim']

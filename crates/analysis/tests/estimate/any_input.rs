@@ -84,7 +84,10 @@ fn check_all(pairs: &[Pair], level: f64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(2_000)
+    })]
 
     #[test]
     fn hostile_windows_never_give_nan(pairs in pairs(window()), level in level()) {
@@ -97,7 +100,9 @@ proptest! {
     }
 
     #[test]
-    fn any_logs_have_modes(logs in prop::collection::vec(prop_oneof![any::<f64>(), -800.0..800.0], 0..60)) {
+    fn any_logs_have_modes(
+        logs in prop::collection::vec(prop_oneof![any::<f64>(), -800.0..800.0], 0..60),
+    ) {
         let found = modes(&logs);
         let shares: f64 = found.iter().map(|mode| mode.share).sum();
         prop_assert!(found.len() <= 2 && found.iter().all(|mode| mode.slowdown.is_finite()));
@@ -107,8 +112,10 @@ proptest! {
     /// The slowdown of B against A is the inverse of that of A against B.
     #[test]
     fn sides_are_symmetric(pairs in pairs(sound_window())) {
-        let swapped: Vec<Pair> =
-            pairs.iter().map(|pair| Pair { baseline: pair.arm, arm: pair.baseline, ..*pair }).collect();
+        let swapped: Vec<Pair> = pairs
+            .iter()
+            .map(|pair| Pair { baseline: pair.arm, arm: pair.baseline, ..*pair })
+            .collect();
         if let (Ok(forth), Ok(back)) = (slowdown(&pairs, 0.95), slowdown(&swapped, 0.95)) {
             prop_assert!((forth.value * back.value - 1.0).abs() < 1e-9);
             prop_assert!((forth.low * back.high - 1.0).abs() < 1e-6);

@@ -3,12 +3,15 @@
 //!
 //! | column | type | holds |
 //! |---|---|---|
-//! | `sample` | u64 | the row of the window in `samples.parquet`, from 0; rows of one window lie together, ascending |
+//! | `sample` | u64 | the row of the window in `samples.parquet`, from 0 |
 //! | `trial`, `case` | u32 | the same as there, so that no join is needed to add up a case |
 //! | `role` | text | the same |
 //! | `floor_ns` | u64 | the least latency of the bucket, ns: it reaches up to the next boundary |
 //! | `count` | u64 | how many latencies |
-//! | `parts` | u32 | how many boundaries there are in every power of two: 64; 8 in what was measured before version 8, which has no such column |
+//! | `parts` | u32 | how many boundaries there are in every power of two: 64 |
+//!
+//! The rows of one window lie together, ascending. What was measured before version 8 has 8
+//! boundaries in every power of two, and no such column.
 
 use std::fs::File;
 use std::path::Path;

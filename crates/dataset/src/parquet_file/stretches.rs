@@ -3,9 +3,11 @@
 //!
 //! | column | type | holds |
 //! |---|---|---|
-//! | `sample` | u64 | the row of the window in `samples.parquet`, from 0; rows of one window lie together, ascending |
+//! | `sample` | u64 | the row of the window in `samples.parquet`, from 0 |
 //! | `trial`, `case` | u32 | the same as there |
 //! | others | u64 | the fields of [`Stretch`], of which the last five may be null |
+//!
+//! The rows of one window lie together, ascending.
 
 use std::fs::File;
 use std::path::Path;

@@ -70,7 +70,10 @@ fn changes() -> impl Strategy<Value = Vec<(usize, u8)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(200)
+    })]
 
     #[test]
     fn a_changed_table_is_refused(table in select(TABLES.to_vec()), changes in changes()) {
@@ -88,14 +91,19 @@ proptest! {
     // A checksum that was made to fit leaves the parser to judge, which asserts some of what it
     // reads.
     #[test]
-    fn a_changed_table_with_the_right_checksum_does_no_harm(table in select(TABLES.to_vec()), changes in changes()) {
+    fn a_changed_table_with_the_right_checksum_does_no_harm(
+        table in select(TABLES.to_vec()),
+        changes in changes(),
+    ) {
         let dir = tempfile::tempdir().unwrap();
         complete(dir.path());
         let path = dir.path().join(table.0);
         let content = changed(&fs::read(&path).unwrap(), &changes);
         let manifest = dir.path().join("manifest.json");
-        let mut value: serde_json::Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
-        value[table.1]["xxh64"] = format!("{:016x}", twox_hash::XxHash64::oneshot(0, &content)).into();
+        let mut value: serde_json::Value =
+            serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+        value[table.1]["xxh64"] =
+            format!("{:016x}", twox_hash::XxHash64::oneshot(0, &content)).into();
         fs::write(&manifest, value.to_string()).unwrap();
         fs::write(&path, content).unwrap();
         let _ = open(dir.path());

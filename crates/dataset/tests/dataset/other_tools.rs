@@ -22,8 +22,8 @@ struct Bucket {
     parts: u32,
 }
 
-const BUCKET_TYPES: &str = r#"{"sample":"u64","trial":"u32","case":"u32","role":"text","floor_ns":"u64","count":"u64",
-    "parts":"u32"}"#;
+const BUCKET_TYPES: &str = r#"{"sample":"u64","trial":"u32","case":"u32","role":"text",
+    "floor_ns":"u64","count":"u64","parts":"u32"}"#;
 
 // The types of the samples' columns, as the journal states them.
 fn types(journal: &Path) -> String {

@@ -95,10 +95,15 @@ fn any_sample() -> impl Strategy<Value = Sample> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(64)
+    })]
 
     #[test]
-    fn any_samples(steps in prop::collection::vec(prop::collection::vec(any_sample(), 0..6), 0..12)) {
+    fn any_samples(
+        steps in prop::collection::vec(prop::collection::vec(any_sample(), 0..6), 0..12),
+    ) {
         let dir = tempfile::tempdir().unwrap();
         let mut recorder = Recorder::create(dir.path(), &plan(), &machine()).unwrap();
         for step in &steps {

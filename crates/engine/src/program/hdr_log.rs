@@ -145,12 +145,14 @@ mod tests {
         for heading in [
             "#[Histogram log format version 1.2]",
             "#[StartTime: 1441812279.474 (seconds since epoch), Wed Sep 09 08:24:39 PDT 2015]",
-            "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"",
+            "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\
+             \"Interval_Compressed_Histogram\"",
             "",
         ] {
             assert!(read(heading).unwrap().is_none(), "{heading}");
         }
-        let line = "0.127,1.007,2.769,HISTFAAAAEV42pNpmSzMwMCgyAABTBDKT4GBgdnNYMcCBvsPEBEJISEuATEZMQ4uASkhIR4nrxg9v2lMaxhvMekILGZkKmcCAEf2CsI=";
+        let line = "0.127,1.007,2.769,HISTFAAAAEV42pNpmSzMwMCgyAABTBDKT4GBgdnNYMcCBvsPEBEJISEu\
+                    ATEZMQ4uASkhIR4nrxg9v2lMaxhvMekILGZkKmcCAEf2CsI=";
         let interval = read(&format!("{line}\r")).unwrap().unwrap();
         assert_eq!(interval.length, Duration::from_millis(1007));
         assert!(

@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn the_time_holds_the_most_useful_cases() {
-        let ways = "{ workload = 'commit', sync = ['fsync', 'fdatasync', 'o-dsync', 'uring'], io = ['buffered', 'direct'], \
-                    layout = ['append', 'written'] }";
+        let ways = "{ workload = 'commit', sync = ['fsync', 'fdatasync', 'o-dsync', 'uring'], \
+                    io = ['buffered', 'direct'], layout = ['append', 'written'] }";
         let plan = fitted(ways, ALONE, "5s");
         assert_eq!(
             labels(&plan),

@@ -59,8 +59,11 @@ pub(crate) fn section(digest: &Digest, said: bool) -> Option<Section> {
                 height,
                 legend: crate::html::figure::legend([("dot", "clwb", "no \
                     effect"), ("dot", "clflush", "an effect that is not there")]),
-                table: table("What each experiment \
-                              saw", &[("experiment", Align::Right), ("slowdown", Align::Right)], &lines),
+                table: table(
+                    "What each experiment saw",
+                    &[("experiment", Align::Right), ("slowdown", Align::Right)],
+                    &lines,
+                ),
             }.render())
         }
     };

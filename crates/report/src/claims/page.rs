@@ -17,9 +17,17 @@ pub fn page(table: &Table) -> Page {
         let body = html! {
             @for judged in own {
                 h4 { (clean(&judged.claim.says)) }
-                p { (clean(&format!("{}; {}. \
-                                     {}.", judged.claim.kind, judged.claim.place, verdict(table, judged)))) }
-                @if !judged.tests.is_empty() && !table.machines.is_empty() { (figures(table, judged)) }
+                p {
+                    (clean(&format!(
+                        "{}; {}. {}.",
+                        judged.claim.kind,
+                        judged.claim.place,
+                        verdict(table, judged),
+                    )))
+                }
+                @if !judged.tests.is_empty() && !table.machines.is_empty() {
+                    (figures(table, judged))
+                }
             }
         };
         let section = Section { id: "claims", title: "Claims".into(), body };

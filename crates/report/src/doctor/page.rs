@@ -20,9 +20,18 @@ pub(crate) fn section(findings: &[Finding]) -> Section {
         div class="findings" {
             @for finding in sorted {
                 details class=(word(finding.severity)) {
-                    summary { span class="severity" { (word(finding.severity)) } " " (clean(&finding.title)) }
+                    summary {
+                        span class="severity" { (word(finding.severity)) }
+                        " "
+                        (clean(&finding.title))
+                    }
                     dl {
-                        @for (name, text) in [("cause", &finding.cause), ("consequence", &finding.consequence), ("remedy", &finding.remedy), ("evidence", &finding.evidence)] {
+                        @for (name, text) in [
+                            ("cause", &finding.cause),
+                            ("consequence", &finding.consequence),
+                            ("remedy", &finding.remedy),
+                            ("evidence", &finding.evidence),
+                        ] {
                             @if !text.is_empty() { dt { (name) } dd { (clean(text)) } }
                         }
                     }

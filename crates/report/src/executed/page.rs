@@ -305,10 +305,16 @@ fn findings(run: &Run) -> Option<Section> {
         @if !run.findings.is_empty() {
             p { "What the crash checker finds, by the rules \
                  of " (run.rules.whose()) ". " (executed::SCOPE) " " (executed::ORDER) }
-            ul { @for finding in own.iter().take(MOST_PLACES) { li { (with_confidence(finding)) } } }
+            ul {
+                @for finding in own.iter().take(MOST_PLACES) { li { (with_confidence(finding)) } }
+            }
             @if !making.is_empty() {
                 p { (executed::making_findings(making.len())) ":" }
-                ul { @for finding in making.iter().take(MOST_PLACES) { li { (with_confidence(finding)) } } }
+                ul {
+                    @for finding in making.iter().take(MOST_PLACES) {
+                        li { (with_confidence(finding)) }
+                    }
+                }
             }
         }
         @if !races.is_empty() {

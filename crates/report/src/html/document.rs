@@ -123,7 +123,9 @@ fn answer(answer: &Answer, subtitle: &str) -> Markup {
                     }
                 }
                 @if !answer.cards.is_empty() {
-                    div class={ "cards" @if large { " large" } } { @for card in &answer.cards { (self::card(card)) } }
+                    div class={ "cards" @if large { " large" } } {
+                        @for card in &answer.cards { (self::card(card)) }
+                    }
                 }
             }
             @if let Some(figure) = &answer.figure { (figure) }
@@ -166,7 +168,10 @@ pub(crate) fn command(line: &str) -> Markup {
 /// A button that copies the preformatted text beside it.
 pub(crate) fn copy(what: &str) -> Markup {
     html! {
-        button type="button" class="copy" aria-live="polite" { "Copy" span class="unseen" { " " (what) } }
+        button type="button" class="copy" aria-live="polite" {
+            "Copy"
+            span class="unseen" { " " (what) }
+        }
     }
 }
 

@@ -143,7 +143,11 @@ impl Figure<'_> {
                     @if !self.explanation.is_empty() { " " span { (self.explanation) } }
                 }
                 (self.legend)
-                div class="chart" role="img" aria-label=(self.title) style={ "height:" (self.height) "px" } {
+                div class="chart"
+                    role="img"
+                    aria-label=(self.title)
+                    style={ "height:" (self.height) "px" }
+                {
                     script type="application/json" { (self.chart.json()) }
                 }
                 details class="numbers" {

@@ -30,14 +30,22 @@ pub fn table<C: AsRef<str>>(caption: &str, heads: &[(&str, Align)], rows: &[Vec<
             table {
                 caption class="unseen" { (clean(caption)) }
                 thead {
-                    tr { @for (column, (head, _)) in heads.iter().enumerate() { th class=[class(column, "")] scope="col" { (head) } } }
+                    tr {
+                        @for (column, (head, _)) in heads.iter().enumerate() {
+                            th class=[class(column, "")] scope="col" { (head) }
+                        }
+                    }
                 }
                 tbody {
                     @for row in rows {
                         tr {
-                            @for (column, cell) in row.iter().map(|cell| clean(cell.as_ref())).enumerate() {
-                                @if column == 0 { th class=[class(column, &cell)] scope="row" { (cell) } }
-                                @else { td class=[class(column, &cell)] { (cell) } }
+                            @let cells = row.iter().map(|cell| clean(cell.as_ref()));
+                            @for (column, cell) in cells.enumerate() {
+                                @if column == 0 {
+                                    th class=[class(column, &cell)] scope="row" { (cell) }
+                                } @else {
+                                    td class=[class(column, &cell)] { (cell) }
+                                }
                             }
                         }
                     }

@@ -30,7 +30,9 @@ pub(crate) fn section(digest: &Digest) -> Option<Section> {
     }
     let body = html! {
         (summary(all))
-        @for note in notes(all, digest.findings.scale.as_ref()) { p class="note" { (capital(&clean(&note))) "." } }
+        @for note in notes(all, digest.findings.scale.as_ref()) {
+            p class="note" { (capital(&clean(&note))) "." }
+        }
         div class="row" { @for one in all { (figure(one, all)) } }
     };
     Some(Section { id: "latencies", title: "Latencies".into(), body })

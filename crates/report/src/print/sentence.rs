@@ -179,7 +179,10 @@ mod tests {
     }
 
     proptest::proptest! {
-        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+        #![proptest_config(proptest::prelude::ProptestConfig {
+            failure_persistence: None,
+            ..Default::default()
+        })]
 
         #[test]
         fn no_sentence_says_nan(interval in interval(), margin in 0.0..0.5f64) {

@@ -20,8 +20,8 @@ pub fn advice(said: &Advice) -> String {
         Advice::Beside { victim, writers, at_most } => beside(victim, writers, *at_most),
         Advice::Paced { victim, writer: name, pacing: Pacing::Helps, at_most: most, .. } => {
             format!(
-                "Paced to the slowest writer's rate, {name} is not seen to slow {victim} ({}): pacing \
-             helps.",
+                "Paced to the slowest writer's rate, {name} is not seen to slow {victim} ({}): \
+                 pacing helps.",
                 left(Some(*most))
             )
         }

@@ -336,7 +336,8 @@ fn measured(findings: &Findings) -> Section {
         dl {
             @for (name, fact) in facts { @if let Some(fact) = fact { dt { (name) } dd { (fact) } } }
             @for measure in &findings.commands {
-                @let own = if measure.case.name == measure.case.command { 0 } else { LONGEST_IN_HEADING };
+                @let whole = measure.case.name == measure.case.command;
+                @let own = if whole { 0 } else { LONGEST_IN_HEADING };
                 dt { (label(measure, own)) }
                 dd { (command(&measure.case.command)) }
             }

@@ -236,7 +236,12 @@ fn neighbours() {
 const COMMANDS: &str = "
     [[role]]
     name = 'victim'
-    task = { workload = 'command', run = ['/opt/databases/bin/bench --threads 1 --path /var/lib/benchmark/data --seconds 3600', 'mcf inp.in'] }
+    [role.task]
+    workload = 'command'
+    run = [
+        '/opt/databases/bin/bench --threads 1 --path /var/lib/benchmark/data --seconds 3600',
+        'mcf inp.in',
+    ]
     [[role]]
     name = 'aggressor'
     count = [1, 4]

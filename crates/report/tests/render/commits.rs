@@ -49,51 +49,32 @@ fn commits(folder: &std::path::Path) -> Digest {
     };
     digest.findings.latencies = buckets.iter().enumerate().map(of_case).collect();
     digest.findings.stalls = stalls();
-    digest.findings.on_disk = vec![OnDisk {
+    digest.findings.on_disk = vec![on_disk()];
+    digest
+}
+
+fn on_disk() -> OnDisk {
+    let (durable, not) = (Standing::Efficient, Standing::Unfenced);
+    let points = [
+        (0, interval(4000.0, 3800.0, 4200.0), interval(4e6, 3e6, 5e6), durable),
+        (1, interval(52_000.0, 50e3, 54e3), interval(9e6, 7e6, 12e6), durable),
+        (2, interval(400e3, 390e3, 410e3), interval(1e6, 9e5, 1.1e6), not),
+        (3, interval(1e6, 9e5, 1.1e6), Err(NotEstimable::TooFewTrials { trials: 2 }), not),
+    ];
+    let points = points.map(|(case, per_s, against, standing)| DiskPoint {
+        case,
+        role: 0,
+        durable: standing == durable,
+        per_s,
+        against,
+        standing,
+    });
+    OnDisk {
         amount: Amount::Records,
         against: Against::P99,
         alone: Some(3e5),
-        points: [
-            (
-                0,
-                true,
-                interval(4000.0, 3800.0, 4200.0),
-                interval(4e6, 3e6, 5e6),
-                Standing::Efficient,
-            ),
-            (
-                1,
-                true,
-                interval(52_000.0, 50e3, 54e3),
-                interval(9e6, 7e6, 12e6),
-                Standing::Efficient,
-            ),
-            (
-                2,
-                false,
-                interval(400e3, 390e3, 410e3),
-                interval(1e6, 9e5, 1.1e6),
-                Standing::Unfenced,
-            ),
-            (
-                3,
-                false,
-                interval(1e6, 9e5, 1.1e6),
-                Err(NotEstimable::TooFewTrials { trials: 2 }),
-                Standing::Unfenced,
-            ),
-        ]
-        .map(|(case, durable, per_s, against, standing)| DiskPoint {
-            case,
-            role: 0,
-            durable,
-            per_s,
-            against,
-            standing,
-        })
-        .into(),
-    }];
-    digest
+        points: points.into(),
+    }
 }
 
 // Two windows, of which the second was beside a stall; then one of which nothing is known of the

@@ -303,13 +303,17 @@ fn figure() -> impl Strategy<Value = Result<(f64, f64), NotEstimable>> {
 
 fn cost() -> impl Strategy<Value = Estimate> {
     prop_oneof![
-        9 => (0.0..5.0f64, 0.001..0.4f64).prop_map(|(log, half)| Ok(interval(log.exp(), half, 0.95))),
+        9 => (0.0..5.0f64, 0.001..0.4f64)
+            .prop_map(|(log, half)| Ok(interval(log.exp(), half, 0.95))),
         1 => Just(Err(NotEstimable::TooFewTrials { trials: 3 })),
     ]
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(300)
+    })]
 
     #[test]
     fn no_sentence_contradicts_a_figure(

@@ -43,7 +43,8 @@ fn needless(
     NeedlessLine { place: place.into(), own, confidence, flushes, needless }
 }
 
-fn run() -> Run {
+// Flushes, fences, stores, streams, what is locked, and the kernel's writes.
+fn by_kind() -> [Executed; 6] {
     let flushes = Executed {
         clwb: 41_000,
         clean_flushes: 1200,
@@ -68,8 +69,50 @@ fn run() -> Run {
     let streams = Executed { nt_stores: 500, nt_bytes: 16_000, ..Executed::default() };
     let locked = Executed { locked: 77, locked_bytes: 8, ..Executed::default() };
     let kernel = Executed { writes: 1, written_bytes: 4096, msync: 2, ..Executed::default() };
+    [flushes, fences, stores, streams, locked, kernel]
+}
+
+fn sizes() -> Vec<SizesOf> {
+    [(1, 12, 0), (2, 5, 0), (8, 1_199_000, 0), (64, 983, 500), (4096, 0, 0), (65536, 1, 0)]
+        .map(|(up_to, stores, nt_stores)| SizesOf { up_to, stores, nt_stores })
+        .to_vec()
+}
+
+fn never_durable() -> Finding {
+    Finding {
+        rule: "never durable".into(),
+        location: None,
+        caller: None,
+        count: 3,
+        file: Some(1),
+        offset: 960,
+        size: 8,
+        text: "insert+0x52 (btree.c:120): never durable: the 8 bytes stored at 960 are never \
+               flushed, so that a crash may lose them: flush them, then fence (3 times)"
+            .into(),
+        confidence: Confidence::High,
+        own: true,
+        makes_pool: false,
+    }
+}
+
+// What each place executed, of two that are told.
+fn sites(inlined: &Location, insert: &Location) -> Vec<AtPlace> {
+    let [flushes, fences, stores, streams, locked, kernel] = by_kind();
+    let copy = "memmove_mov_avx512f(std::vector<unsigned char, std::allocator<unsigned char> >&)";
+    vec![
+        at(inlined.clone(), flushes),
+        at(place("memory_barrier", 0x4, None), fences),
+        at(place(copy, 0x120, None), streams),
+        at(insert.clone(), stores),
+        at(Location::bare("/usr/lib/x86_64-linux-gnu/libc.so.6", 0x8f00), locked),
+        AtPlace { location: None, executed: kernel },
+    ]
+}
+
+fn run() -> Run {
     let mut total = Executed::default();
-    [flushes, fences, stores, streams, locked, kernel].into_iter().for_each(|one| total += one);
+    by_kind().into_iter().for_each(|one| total += one);
     let inlined = Location {
         inlined: Some("clwb".into()),
         ..place("flush_clwb_nolog", 0x1f, Some(("src/libpmem2/x86_64/flush.h", 61)))
@@ -98,49 +141,10 @@ fn run() -> Run {
         most_dirty_lines: 17,
         waits: vec![Waits { lines: 3, fences: 12_000 }],
         nt_lines: 250,
-        sizes: [
-            (1, 12, 0),
-            (2, 5, 0),
-            (8, 1_199_000, 0),
-            (64, 983, 500),
-            (4096, 0, 0),
-            (65536, 1, 0),
-        ]
-        .map(|(up_to, stores, nt_stores)| SizesOf { up_to, stores, nt_stores })
-        .to_vec(),
-        sites: vec![
-            at(inlined.clone(), flushes),
-            at(place("memory_barrier", 0x4, None), fences),
-            at(
-                place(
-                    "memmove_mov_avx512f(std::vector<unsigned char, std::allocator<unsigned char> \
-                     >&)",
-                    0x120,
-                    None,
-                ),
-                streams,
-            ),
-            at(insert.clone(), stores),
-            at(Location::bare("/usr/lib/x86_64-linux-gnu/libc.so.6", 0x8f00), locked),
-            AtPlace { location: None, executed: kernel },
-        ],
+        sizes: sizes(),
+        sites: sites(&inlined, &insert),
         callers: vec![at(insert.clone(), total)],
-        findings: vec![Finding {
-            rule: "never durable".into(),
-            location: None,
-            caller: None,
-            count: 3,
-            file: Some(1),
-            offset: 960,
-            size: 8,
-            text: "insert+0x52 (btree.c:120): never durable: the 8 bytes stored at 960 are never \
-                   flushed, so that a \
-                   crash may lose them: flush them, then fence (3 times)"
-                .into(),
-            confidence: Confidence::High,
-            own: true,
-            makes_pool: false,
-        }],
+        findings: vec![never_durable()],
         needless_lines: vec![
             needless("insert (btree.c:120)", true, Confidence::High, 12, 12),
             needless("pmem_persist (libpmem.so.1)", false, Confidence::Medium, 41_000, 12_300),

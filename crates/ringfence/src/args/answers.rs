@@ -49,7 +49,11 @@ Examples:
   ringfence prove --victim commit --aggressor dirty --budget 'p99<5ms'"))]
 pub struct Prove {
     /// The task that must not be slowed down
-    #[arg(long, value_name = "TASK", required_unless_present_any = ["victim_run", "victim_probe", "client", "resume"])]
+    #[arg(
+        long,
+        value_name = "TASK",
+        required_unless_present_any = ["victim_run", "victim_probe", "client", "resume"]
+    )]
     pub victim: Option<String>,
     /// Or a command that ends, whose runs are timed
     ///
@@ -57,8 +61,17 @@ pub struct Prove {
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["victim", "victim_probe"])]
     pub victim_run: Option<String>,
     /// The task to run beside it
-    #[arg(long, value_name = "TASK", required_unless_present_any = ["resume", "aggressor_pid", "aggressor_cgroup",
-          "aggressor_unit", "aggressor_container"])]
+    #[arg(
+        long,
+        value_name = "TASK",
+        required_unless_present_any = [
+            "resume",
+            "aggressor_pid",
+            "aggressor_cgroup",
+            "aggressor_unit",
+            "aggressor_container",
+        ]
+    )]
     pub aggressor: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -203,9 +216,23 @@ pub struct Prove {
     )]
     pub seed: u64,
     /// Continue the interrupted proof in this folder
-    #[arg(long, value_name = "DIR", help_heading = "Output",
-          conflicts_with_all = ["victim", "victim_run", "victim_probe", "client", "aggressor", "aggressor_pid",
-          "aggressor_cgroup", "aggressor_unit", "aggressor_container", "out"])]
+    #[arg(
+        long,
+        value_name = "DIR",
+        help_heading = "Output",
+        conflicts_with_all = [
+            "victim",
+            "victim_run",
+            "victim_probe",
+            "client",
+            "aggressor",
+            "aggressor_pid",
+            "aggressor_cgroup",
+            "aggressor_unit",
+            "aggressor_container",
+            "out",
+        ]
+    )]
     pub resume: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]

@@ -44,7 +44,13 @@ pub struct Shown {
     #[arg(long, value_name = "REGEX", hide_short_help = true)]
     pub victim_metric: Option<String>,
     /// Whether less of that figure is better, as of a time, or more, as of a rate [default: lower]
-    #[arg(long, value_name = "WAY", value_parser = ["lower", "higher"], requires = "victim_metric", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "WAY",
+        value_parser = ["lower", "higher"],
+        requires = "victim_metric",
+        hide_short_help = true
+    )]
     pub better: Option<String>,
     /// How a victim that is a program shows its progress [default: instructions]
     #[arg(long, value_parser = of_a_victim(), value_name = "HOW", hide_short_help = true)]
@@ -62,7 +68,13 @@ pub struct Client {
     ///
     /// The server is started anew for each trial, paused and ended with its client, and runs on the
     /// victim's side. It must stay in the foreground.
-    #[arg(long, value_name = "COMMAND", help_heading = "Services", requires_all = ["client", "ready"], hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        help_heading = "Services",
+        requires_all = ["client", "ready"],
+        hide_short_help = true
+    )]
     pub server: Option<String>,
     /// A client of that server, whose progress is the victim's
     ///

@@ -160,7 +160,12 @@ pub struct LockMisses {
     )]
     pub size: Vec<String>,
     /// Passes over each region
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
     pub repeats: u32,
     #[command(flatten)]
     #[allow(missing_docs)]

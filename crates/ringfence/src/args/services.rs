@@ -88,7 +88,9 @@ pub struct Services {
     pub aggressor_unit: Option<String>,
     /// A container, by its id or the beginning of it
     #[arg(long, value_name = "ID", help_heading = "Services", hide_short_help = true)]
-    #[arg(conflicts_with_all = ["aggressor", "aggressor_pid", "aggressor_cgroup", "aggressor_unit"])]
+    #[arg(
+        conflicts_with_all = ["aggressor", "aggressor_pid", "aggressor_cgroup", "aggressor_unit"]
+    )]
     pub aggressor_container: Option<String>,
     /// The longest that it is paused at once [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = "Services", hide_short_help = true)]

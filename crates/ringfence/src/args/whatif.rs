@@ -26,6 +26,12 @@ pub struct WhatIf {
     #[allow(missing_docs)]
     pub output: Output,
     /// The verb to run on both, with its flags
-    #[arg(last = true, value_name = "VERB", required = true, num_args = 1.., allow_hyphen_values = true)]
+    #[arg(
+        last = true,
+        value_name = "VERB",
+        required = true,
+        num_args = 1..,
+        allow_hyphen_values = true
+    )]
     pub command: Vec<String>,
 }

@@ -19,7 +19,12 @@ fn fenced(journal: &str) -> FixtureTree {
     let spec = ResctrlSpec::default();
     spec.group(&tree, "", "shareable", "7f8", "0-63", "1\n");
     spec.group(&tree, "quiet", "shareable", "7", "", "");
-    let before = r#"{"schema":1,"boot":"","place":"/sys/fs/resctrl","mounted":false,"owner":{"tid":1,"start":1},"purpose":"ringfence prove","before":{"groups":{"":{"mode":"shareable","schemata":"L3:0=7ff;1=7ff\nMB:0=100;1=100","cpus":"0-63","threads":[]}}}}"#;
+    let before = concat!(
+        r#"{"schema":1,"boot":"","place":"/sys/fs/resctrl","mounted":false,"#,
+        r#""owner":{"tid":1,"start":1},"purpose":"ringfence prove","#,
+        r#""before":{"groups":{"":{"mode":"shareable","#,
+        r#""schemata":"L3:0=7ff;1=7ff\nMB:0=100;1=100","cpus":"0-63","threads":[]}}}}"#,
+    );
     let steps = [
         r#"{"do":"schemata","group":"","schemata":"L3:0=7f8;1=7f8"}"#,
         r#"{"do":"create","group":"quiet"}"#,

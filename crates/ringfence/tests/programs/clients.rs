@@ -264,7 +264,8 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
     let both = with("port:7777", &["--victim-metric", "(.*)", "--victim-progress", "lines"]);
     refused(&both, "leave one out");
     let text = "schema = 2\nname = 'x'\nmetric = 'v'\n[[role]]\nname = 'v'\n\
-        task = { workload = 'command', run = 'true', server = { run = 'sleep 9', ready = 'port:7777' } }\n\
+        task = { workload = 'command', run = 'true', server = \
+        { run = 'sleep 9', ready = 'port:7777' } }\n\
         [[arm]]\nname = 'a'\nactive = ['v']\n";
     fs::write(folder.path().join("x.toml"), text).unwrap();
     refused(&["run", "x.toml"], "the client of a server is to show its progress");

@@ -34,7 +34,8 @@ fn units(folder: &Folder) -> Vec<(String, u64, u64)> {
 #[test]
 fn lines_are_units() {
     let folder = Folder::new();
-    let victim = "{ workload = 'command', unit = 'lines', run = 'sh -c \"while :; do sleep 0.005; echo x; done\"' }";
+    let victim = "{ workload = 'command', unit = 'lines', \
+                  run = 'sh -c \"while :; do sleep 0.005; echo x; done\"' }";
     let output = run(&folder, "window = '200ms'", victim, "");
     assert_eq!(output.json()["results"][0]["unit"], "lines of output");
     let windows = units(&folder);
@@ -111,7 +112,8 @@ fn a_run_that_fails_is_named() {
 fn a_long_run_is_interrupted() {
     let folder = Folder::new();
     let text = "schema = 2\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\n\
-                task = { workload = 'command', unit = 'whole-run', run = 'sh -c \"sleep 0.01; test -e go || sleep 9999\"' }\n\
+                task = { workload = 'command', unit = 'whole-run', \
+                run = 'sh -c \"sleep 0.01; test -e go || sleep 9999\"' }\n\
                 [[arm]]\nname = 'alone'\nactive = ['victim']\n";
     fs::write(folder.path().join("x.toml"), text).unwrap();
     fs::write(folder.path().join("go"), "").unwrap();
@@ -148,8 +150,10 @@ fn the_environment_is_set() {
 // bound is loose, since periods are cut by the ends of windows.
 fn quota(no_groups: &str) {
     let folder = Folder::new();
-    let victim = "{ workload = 'command', quota = '20%', unit = 'lines', run = 'sh -c \"while :; do echo; sleep 0.001; done\"' }";
-    let aggressor = "{ workload = 'command', quota = '20%', unit = 'cpu-time', run = 'sh -c \"while :; do :; done\"' }";
+    let victim = "{ workload = 'command', quota = '20%', unit = 'lines', \
+                  run = 'sh -c \"while :; do echo; sleep 0.001; done\"' }";
+    let aggressor = "{ workload = 'command', quota = '20%', unit = 'cpu-time', \
+                     run = 'sh -c \"while :; do :; done\"' }";
     if cpus().len() < 2 {
         return skip("neighbours need two CPUs");
     }

@@ -345,7 +345,10 @@ const UNNAMED: &str = r#"
 #include <sys/mman.h>
 #include <unistd.h>
 static int locked;
-static __attribute__((noinline)) void persist(volatile char *p) { _mm_clflush((void *)p); _mm_sfence(); }
+static __attribute__((noinline)) void persist(volatile char *p) {
+  _mm_clflush((void *)p);
+  _mm_sfence();
+}
 #ifdef DATA
 asm(".text\n.byte 6\n");
 #endif
@@ -353,7 +356,11 @@ int main(int argc, char **argv) {
   int fd = open(argv[1], O_RDWR | O_CREAT, 0644);
   if (ftruncate(fd, 8192)) return 9;
   volatile char *p = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  for (int i = 0; i < 100; i++) { p[64 * i] = 1; persist(p + 64 * i); __sync_fetch_and_add(&locked, 1); }
+  for (int i = 0; i < 100; i++) {
+    p[64 * i] = 1;
+    persist(p + 64 * i);
+    __sync_fetch_and_add(&locked, 1);
+  }
   p[6400] = 1;
   return locked != 100;
 }

@@ -115,7 +115,10 @@ task = {{ workload = "write", target = "file:/home/{USER}/pm/file", size = "1MiB
 name = "other"
 [[role.task]]
 workload = "command"
-run = ["/home/{USER}/bin/solve --data /home/{USER}/a", "/home/{USER}/bin/solve --data /home/{USER}/b"]
+run = [
+    "/home/{USER}/bin/solve --data /home/{USER}/a",
+    "/home/{USER}/bin/solve --data /home/{USER}/b",
+]
 [[arm]]
 name = "alone"
 active = ["{victim}"]
@@ -246,7 +249,10 @@ metric = "victim"
 window = "400ms"
 [[role]]
 name = "victim"
-task = {{ workload = "commit", dir = ["/home/{USER}", "/home/{USER}/logs", "/srv/{HOST}", "/tmp", "."], size = "1MiB" }}
+[role.task]
+workload = "commit"
+dir = ["/home/{USER}", "/home/{USER}/logs", "/srv/{HOST}", "/tmp", "."]
+size = "1MiB"
 [[role]]
 name = "other"
 task = {{ workload = "commit", dir = "/home/{USER}/logs", size = "1MiB" }}

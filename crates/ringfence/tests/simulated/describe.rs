@@ -24,7 +24,11 @@ name = "costs"
 metric = "writer"
 [[role]]
 name = "writer"
-task = { workload = "write", instruction = ["clflush", "nt"], block = ["64B", "1KiB"], size = "256KiB" }
+[role.task]
+workload = "write"
+instruction = ["clflush", "nt"]
+block = ["64B", "1KiB"]
+size = "256KiB"
 [[arm]]
 name = "write"
 active = ["writer"]

@@ -11,7 +11,8 @@ import json, sys
 tool, table = sys.argv[1:]
 if tool == "duckdb":
     import duckdb
-    rows = duckdb.sql(f"select * from read_parquet('{table}/*/*.parquet', hive_partitioning = true)")
+    source = f"read_parquet('{table}/*/*.parquet', hive_partitioning = true)"
+    rows = duckdb.sql(f"select * from {source}")
     names, data = rows.columns, [dict(zip(rows.columns, row)) for row in rows.fetchall()]
 elif tool == "polars":
     import polars
@@ -61,9 +62,11 @@ pub fn latencies_with_windows(table: &Path) -> Option<(u64, u64)> {
 
 const JOIN: &str = r#"
 import duckdb, json, sys
-table = lambda name: f"read_parquet('{sys.argv[1]}/{name}/*/*.parquet', hive_partitioning = true)"
+def table(name):
+    return f"read_parquet('{sys.argv[1]}/{name}/*/*.parquet', hive_partitioning = true)"
 of = lambda what: duckdb.sql(what).fetchall()[0][0]
-joined = f"""select count(*) from {table('latencies')} l join {table('samples')} s using (host, task, experiment, sample)
+joined = f"""select count(*) from {table('latencies')} l
+    join {table('samples')} s using (host, task, experiment, sample)
     where l.trial = s.trial and l."case" = s."case" and l.role = s.role"""
 print(json.dumps([of(f"select count(*) from {table('latencies')}"), of(joined)]))
 "#;

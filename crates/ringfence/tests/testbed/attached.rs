@@ -14,7 +14,8 @@ group=/sys/fs/cgroup/busy && mkdir $group
 disk=$(cat /sys/block/vda/dev)
 echo "$disk rbps=999999999 wbps=888888888" > $group/io.max || exit
 echo 300 > $group/cpu.weight && echo "80000 100000" > $group/cpu.max || exit
-write='while :; do dd if=/dev/zero of=/mnt/disk/written bs=4k count=1 oflag=direct conv=notrunc; sleep 0.1; done'
+write='dd if=/dev/zero of=/mnt/disk/written bs=4k count=1 oflag=direct conv=notrunc'
+write="while :; do $write; sleep 0.1; done"
 sh -c "echo \$\$ > $group/cgroup.procs; exec 3> /mnt/disk/written; $write" 2> /dev/null & busy=$!
 until grep -q ' wbytes=[1-9]' $group/io.stat; do sleep 0.1; done
 file() {
@@ -22,8 +23,18 @@ cat > $1.toml <<END
 schema = 2
 name = "$1"
 metric = "victim"
-measure = { looks = [${3:-2}], rounds = 2, window = "300ms", probe = "0ms", freezing = { longest = "1s", share = "90%" } }
-role = [{ name = "victim", task = { workload = "alu" } }, { name = "busy", task = { workload = "attached", pid = $busy } }]
+[measure]
+looks = [${3:-2}]
+rounds = 2
+window = "300ms"
+probe = "0ms"
+freezing = { longest = "1s", share = "90%" }
+[[role]]
+name = "victim"
+task = { workload = "alu" }
+[[role]]
+name = "busy"
+task = { workload = "attached", pid = $busy }
 [[arm]]
 name = "alone"
 active = ["victim"]
@@ -42,13 +53,19 @@ look() {
     for file in cpuset.cpus cpu.weight cpu.max io.max cgroup.freeze; do
         echo "$file '$(cat $group/$file)'"
     done
-    echo "group $(cat /proc/$busy/cgroup) of $(grep -c . $group/cgroup.procs | sed 's/[1-9]/some/'), state $(sed -n 's/^State:.*(\(.*\))/\1/p' /proc/$busy/status | sed 's/running/sleeping/')"
+    echo "group $(cat /proc/$busy/cgroup) of $(grep -c . $group/cgroup.procs |
+        sed 's/[1-9]/some/'), state $(sed -n 's/^State:.*(\(.*\))/\1/p' /proc/$busy/status |
+        sed 's/running/sleeping/')"
 }
 run() {
     echo "== $1"
-    # One program for all files: what stands for a moment is to be seen where processors are emulated.
+    # One program for all files: what stands for a moment is to be seen where processors are
+    # emulated.
     while :; do
-        for one in 1 2 3 4 5 6 7 8; do (cd $group && grep . cpuset.cpus cpu.weight cpu.max io.max cgroup.freeze); sleep 0.02; done
+        for one in 1 2 3 4 5 6 7 8; do
+            (cd $group && grep . cpuset.cpus cpu.weight cpu.max io.max cgroup.freeze)
+            sleep 0.02
+        done
         look
     done > /tmp/seen 2> /dev/null & looks=$!
     ./ringfence run $1.toml --quiet --out /tmp/$1 2>&1; echo "code $?"
@@ -177,12 +194,16 @@ killed() {
     done
     case $4 in
         one) kill -KILL $pid ;;
-        both) guardian=$(pidof ringfence-guardian); kill -STOP $guardian; kill -KILL $pid $guardian ;;
+        both)
+            guardian=$(pidof ringfence-guardian); kill -STOP $guardian
+            kill -KILL $pid $guardian ;;
     esac
     wait $pid
     if [ $4 = both ]; then ./ringfence restore; fi
     tries=0
-    while ls /run/ringfence | grep -q journal && [ $tries -lt 1200 ]; do sleep 0.05; tries=$((tries + 1)); done
+    while ls /run/ringfence | grep -q journal && [ $tries -lt 1200 ]; do
+        sleep 0.05; tries=$((tries + 1))
+    done
     echo "== $1-$4"
     ls /run/ringfence | grep journal
     look | sed 's/^/after: /'

@@ -13,7 +13,15 @@ schema = 2
 name = "$1"
 metric = "writer"
 measure = { looks = [4], rounds = 1, window = "400ms", probe = "0ms" }
-role = [{ name = "writer", task = { workload = "dirty", dir = "/mnt/disk", io = "direct", size = "1MiB", block = "64KiB", pace = "1MiB/s" } }]
+[[role]]
+name = "writer"
+[role.task]
+workload = "dirty"
+dir = "/mnt/disk"
+io = "direct"
+size = "1MiB"
+block = "64KiB"
+pace = "1MiB/s"
 [[arm]]
 name = "free"
 active = ["writer"]
@@ -31,18 +39,21 @@ END
 look() {
     for group in /sys/fs/cgroup/ringfence-*; do
         for file in io.bfq.weight io.weight memory.high; do
-            [ -e $group/$file ] && echo "$file $(cat $group/$file) of $(grep -c . $group/cgroup.procs)"
+            [ -e $group/$file ] &&
+                echo "$file $(cat $group/$file) of $(grep -c . $group/cgroup.procs)"
         done
     done
     for process in $(pidof ringfence); do ionice -p $process; done
-    grep . $(ls -d /sys/block/vda /sys/block/nvme0n1 | sed 's|$|/queue/scheduler|; p; s|scheduler|nr_requests|') /proc/sys/vm/dirty_background_*
+    grep . $(ls -d /sys/block/vda /sys/block/nvme0n1 |
+        sed 's|$|/queue/scheduler|; p; s|scheduler|nr_requests|') /proc/sys/vm/dirty_background_*
 }
 run() {
     name=$1 && shift && echo "== $name"
     while :; do look; sleep 0.05; done > /tmp/seen 2> /dev/null & looks=$!
     ./ringfence run $name.toml --trials 2 --quiet --out /tmp/$name "$@" 2>&1; echo "code $?"
     kill $looks; sort -u /tmp/seen | sed 's/^/seen: /'
-    ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence | grep journal; rm -rf /tmp/$name
+    ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence | grep journal
+    rm -rf /tmp/$name
     look | sed 's/^/after: /'
 }
 file idle 'io_priority = { writer = "idle" }'
@@ -162,7 +173,10 @@ fn settings_of_the_whole_system_are_put_back_with_what_the_kernel_changes_along(
 disk vda
 scheduler vda mq-deadline
 echo 99 > /sys/block/vda/queue/nr_requests || exit
-file system 'system = { "vda/scheduler" = "bfq", "nvme0n1/nr_requests" = "17", "vm.dirty_background_bytes" = "16MiB" }'
+file system '[arm.system]
+"vda/scheduler" = "bfq"
+"nvme0n1/nr_requests" = "17"
+"vm.dirty_background_bytes" = "16MiB"'
 file refused 'system = { "vda/scheduler" = "bfq" }'
 file unknown 'system = { "vda/scheduler" = "cfq", "nvme0n1/nr_requests" = "17" }'
 run refused
@@ -172,10 +186,14 @@ echo "== killed"
 sed 's/looks = \[4\]/looks = [400]/' system.toml > killed.toml
 ./ringfence run killed.toml --quiet --out /tmp/killed --system & pid=$!
 tries=0
-until grep -q '\[bfq\]' /sys/block/vda/queue/scheduler || [ $tries = 2400 ]; do sleep 0.05; tries=$((tries + 1)); done
+until grep -q '\[bfq\]' /sys/block/vda/queue/scheduler || [ $tries = 2400 ]; do
+    sleep 0.05; tries=$((tries + 1))
+done
 kill -KILL $pid; look | sed 's/^/in it: /'
 tries=0
-while ls /run/ringfence | grep -q journal && [ $tries -lt 2400 ]; do sleep 0.05; tries=$((tries + 1)); done
+while ls /run/ringfence | grep -q journal && [ $tries -lt 2400 ]; do
+    sleep 0.05; tries=$((tries + 1))
+done
 ls /run/ringfence | grep journal; look | sed 's/^/after: /'
 echo "== end"
 "#;

@@ -22,8 +22,8 @@ say $R lock remove hot
 cat /sys/fs/resctrl/schemata /sys/fs/resctrl/mode > /tmp/after
 say cmp /tmp/before /tmp/after
 say $R lock misses --repeats 2
-say $R lock measure --quiet --size 64KiB --interval 5ms --trials 2 --noise 'stream size=1MiB' --settle 100ms \
-    --window 120ms --probe 0ms --out /tmp/m
+say $R lock measure --quiet --size 64KiB --interval 5ms --trials 2 --noise 'stream size=1MiB' \
+    --settle 100ms --window 120ms --probe 0ms --out /tmp/m
 cat /sys/fs/resctrl/schemata /sys/fs/resctrl/mode > /tmp/after
 say cmp /tmp/before /tmp/after
 say ls /run/ringfence

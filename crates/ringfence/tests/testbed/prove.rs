@@ -8,25 +8,36 @@ use crate::support::{Folder, conflict, figure};
 
 // The aggressor is the leader of a crowd on the victim's CPU, both of `support/conflict.c`.
 const SCRIPT: &str = r#"
-FLAGS="--victim alu --victim-cpu 1 --aggressor ./leader --aggressor-cpus 0 --rounds 1 --budget 100% --quiet"
+FLAGS="--victim alu --victim-cpu 1 --aggressor ./leader --aggressor-cpus 0 --rounds 1 \
+    --budget 100% --quiet"
 # Long where a figure must be precise, and where somebody is to meet a lever that is set.
 SHORT="--trials 4 --window 150ms --settle 100ms --isolation-settle 100ms"
 PRECISE="--trials 6 --window 400ms --settle 200ms --isolation-settle 100ms"
 LASTING="--trials 2 --window 500ms --settle 50ms --isolation-settle 1s"
-groups() { ls -d /sys/fs/resctrl/*/tasks 2> /dev/null; grep L3 /sys/fs/resctrl/schemata; ls /run/ringfence; }
-wait_for() { i=0; until eval "$1"; do i=$((i+1)); [ $i -lt 900 ] || { echo "in vain: $1"; return; }; sleep 0.1; done; }
+groups() {
+    ls -d /sys/fs/resctrl/*/tasks 2> /dev/null; grep L3 /sys/fs/resctrl/schemata
+    ls /run/ringfence
+}
+wait_for() {
+    i=0
+    until eval "$1"; do
+        i=$((i+1)); [ $i -lt 900 ] || { echo "in vain: $1"; return; }; sleep 0.1
+    done
+}
 FENCED='grep -q L3:0=7f8 /sys/fs/resctrl/schemata'
 mkdir -p /run/ringfence
 echo "== weight"
 echo +cpu > /sys/fs/cgroup/cgroup.subtree_control
 while :; do
     for group in /sys/fs/cgroup/ringfence-*; do
-        [ -e $group/cpu.weight ] && echo "weight $(cat $group/cpu.weight) of $(grep -c . $group/cgroup.procs) processes"
+        [ -e $group/cpu.weight ] &&
+            echo "weight $(cat $group/cpu.weight) of $(grep -c . $group/cgroup.procs) processes"
     done
     sleep 0.1
 done > /tmp/seen 2> /dev/null & looks=$!
-./ringfence prove --victim alu --aggressor alu --victim-cpus 0 --aggressor-cpus 0 --levers weight --budget 30% \
-    --trials 6 --rounds 1 --window 400ms --settle 200ms --quiet --json --out /tmp/w > /tmp/w.json
+./ringfence prove --victim alu --aggressor alu --victim-cpus 0 --aggressor-cpus 0 --levers weight \
+    --budget 30% --trials 6 --rounds 1 --window 400ms --settle 200ms --quiet --json --out /tmp/w \
+    > /tmp/w.json
 kill $looks; sort -u /tmp/seen; ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence
 echo "== figures"; cat /tmp/w.json
 crowd() { setsid taskset 2 ./conflict crowd /tmp/leader $1 & }
@@ -37,16 +48,20 @@ echo "== no effect"
 ./ringfence prove $FLAGS $SHORT --levers cat,mba --out /tmp/a; echo "code $?"; groups
 echo "== killed"
 ./ringfence prove $FLAGS $LASTING --levers cat --out /tmp/b > /dev/null 2>&1 & pid=$!
-wait_for "$FENCED"; kill -9 $pid; echo fenced; wait_for '! [ -e /run/ringfence/resctrl.journal ]'; groups
+wait_for "$FENCED"; kill -9 $pid; echo fenced
+wait_for '! [ -e /run/ringfence/resctrl.journal ]'; groups
 echo "== all killed"
 ./ringfence prove $FLAGS $LASTING --levers cat --out /tmp/c > /dev/null 2>&1 &
 wait_for "$FENCED"; killall -9 ringfence; sleep 1; grep L3 /sys/fs/resctrl/schemata
 ./ringfence doctor | grep recover
 killall -9 conflict
 ./ringfence resctrl recover; echo "code $?"; groups
-# Far over the budget, and as often as it takes: what is asked is what is kept, not how precise a busy machine lets it be.
+# Far over the budget, and as often as it takes: what is asked is what is kept, not how precise a
+# busy machine lets it be.
 echo "== kept"; for one in 1 2 3; do crowd L3:0=7ff; done
-for try in 1 2 3 4 5 6; do ./ringfence prove $FLAGS $PRECISE --levers cat --keep --out /tmp/d$try && break; done; echo "code $?"; groups
+for try in 1 2 3 4 5 6; do
+    ./ringfence prove $FLAGS $PRECISE --levers cat --keep --out /tmp/d$try && break
+done; echo "code $?"; groups
 echo "== undone"; ./ringfence resctrl undo; echo "code $?"; groups
 echo "== end"
 "#;

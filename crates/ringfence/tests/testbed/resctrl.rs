@@ -7,16 +7,31 @@ use ringfence_testbed::{Output, Program, or_skip};
 const BEGIN: &str = r#"
 R="./ringfence resctrl"
 mkdir -p /run/ringfence
-state() { cat /sys/fs/resctrl/schemata /sys/fs/resctrl/mode; ls -d /sys/fs/resctrl/*/tasks /sys/fs/resctrl/*/mon_groups/* \
-    /sys/fs/resctrl/mon_groups/* 2> /dev/null; ls /run/ringfence | grep -v '\.lock$'; }
-wait_for() { i=0; until eval "$1"; do i=$((i+1)); [ $i -lt 600 ] || { echo "in vain: $1"; return; }; sleep 0.1; done; }
+state() {
+    cat /sys/fs/resctrl/schemata /sys/fs/resctrl/mode
+    ls -d /sys/fs/resctrl/*/tasks /sys/fs/resctrl/*/mon_groups/* \
+        /sys/fs/resctrl/mon_groups/* 2> /dev/null
+    ls /run/ringfence | grep -v '\.lock$'
+}
+wait_for() {
+    i=0
+    until eval "$1"; do
+        i=$((i+1)); [ $i -lt 600 ] || { echo "in vain: $1"; return; }; sleep 0.1
+    done
+}
 # Whether the command of 'resctrl run' has begun: before, it ends with whoever was to let it.
 begun() { s=$(pidof sleep) && grep -qx "$s" /sys/fs/resctrl/ringfence-*/tasks 2> /dev/null; }
 there() { ls -d /sys/fs/resctrl/ringfence-*/tasks > /dev/null 2>&1; }
 # The limits of a process's group, and how many are in it.
-group_of() { for g in /sys/fs/resctrl/ringfence-*; do grep -qx $1 $g/tasks && { cat $g/schemata; echo "$(grep -c . $g/tasks) tasks"; }; done; }
+group_of() {
+    for g in /sys/fs/resctrl/ringfence-*; do
+        grep -qx $1 $g/tasks && { cat $g/schemata; echo "$(grep -c . $g/tasks) tasks"; }
+    done
+}
 same() { state | cmp - /tmp/before && echo "as before"; }
-ours() { for p in /proc/[0-9]*; do [ "$(readlink $p/exe)" = /host/ringfence ] && basename $p; done; }
+ours() {
+    for p in /proc/[0-9]*; do [ "$(readlink $p/exe)" = /host/ringfence ] && basename $p; done
+}
 state > /tmp/before
 "#;
 
@@ -59,14 +74,18 @@ cat $g/schemata; echo "cpus $(taskset -p $$)"; exit 7
 END
 chmod +x show
 echo "== run"; $R run --l3 '0=0xf;1=0xf0' --mba 45 --cpus 1-2 -- ./show 2>&1; echo "code $?"; same
-echo "== rest"; echo L3:0=ff > /sys/fs/resctrl/schemata; state > /tmp/before; $R run --mba 50 -- ./show; same
+echo "== rest"; echo L3:0=ff > /sys/fs/resctrl/schemata; state > /tmp/before
+$R run --mba 50 -- ./show; same
 echo L3:0=fffff > /sys/fs/resctrl/schemata; state > /tmp/before
 echo "== open"; $R run --l3 4 -- ls /proc/self/fd > /tmp/open; echo "open: $(cat /tmp/open)."
 echo "== signal"; $R run --l3 4 -- sh -c 'kill -9 $$'; echo "code $?"; same
 echo "== absent"; $R run --l3 4 -- ./nothing 2>&1; echo "code $?"; same
-echo "== outlived"; $R run --l3 4 -- sh -c 'setsid sleep 400 < /dev/null > /dev/null 2>&1 & exit 3'; echo "code $?"; same; killall sleep
+echo "== outlived"
+$R run --l3 4 -- sh -c 'setsid sleep 400 < /dev/null > /dev/null 2>&1 & exit 3'; echo "code $?"
+same; killall sleep
 echo "== forwarded"
-$R run --l3 4 -- sh -c 'trap "echo got it; exit 9" TERM; touch /tmp/ready; while :; do sleep 0.1; done' & pid=$!
+forwarded='trap "echo got it; exit 9" TERM; touch /tmp/ready; while :; do sleep 0.1; done'
+$R run --l3 4 -- sh -c "$forwarded" & pid=$!
 wait_for '[ -e /tmp/ready ]'; kill -TERM $pid; wait $pid; echo "code $?"; same
 echo "== two"
 $R run --l3 0x3 -- sleep 15 & one=$!; $R run --l3 0x30 -- sleep 15 & two=$!
@@ -74,14 +93,16 @@ wait_for '[ $(ls -d /sys/fs/resctrl/ringfence-*/tasks | wc -l) = 2 ]'; $R | grep
 wait $one; echo "code $?"; wait $two; echo "code $?"; same
 echo "== killed"
 $R run --l3 4 -- sleep 500 & pid=$!
-wait_for begun; wait_for 'ls /run/ringfence | grep -q lent'; kill -9 $pid; wait_for '! there'; pidof sleep > /dev/null && echo "sleeps on"; same; killall sleep
+wait_for begun; wait_for 'ls /run/ringfence | grep -q lent'; kill -9 $pid; wait_for '! there'
+pidof sleep > /dev/null && echo "sleeps on"; same; killall sleep
 echo "== all killed"
 $R run --l3 4 -- sleep 500 & pid=$!
 wait_for 'ls /run/ringfence | grep -q lent'; kill -9 $(ours); sleep 0.5; there && echo "still there"
 $R; ./ringfence restore; same; killall sleep
 echo "== next"
 $R run --l3 4 -- sleep 500 & pid=$!
-wait_for 'ls /run/ringfence | grep -q lent'; kill -9 $(ours); sleep 0.5; $R run --l3 2 -- sh -c 'ls -d /sys/fs/resctrl/ringfence-*/tasks'; same; killall sleep
+wait_for 'ls /run/ringfence | grep -q lent'; kill -9 $(ours); sleep 0.5
+$R run --l3 2 -- sh -c 'ls -d /sys/fs/resctrl/ringfence-*/tasks'; same; killall sleep
 "#;
 
 #[test]
@@ -141,31 +162,41 @@ echo "== killed"
 $R apply --pid $tree --l3 0x3 & pid=$!
 wait_for 'ls /run/ringfence | grep -q lent'; kill -KILL $pid; wait_for '! there'; same
 echo "== kept"
-mkdir -p /sys/fs/cgroup/a.slice/b.service; echo $tree > /sys/fs/cgroup/a.slice/b.service/cgroup.procs
+mkdir -p /sys/fs/cgroup/a.slice/b.service
+echo $tree > /sys/fs/cgroup/a.slice/b.service/cgroup.procs
 for p in $(pidof sleep); do echo $p > /sys/fs/cgroup/a.slice/b.service/cgroup.procs; done
 $R apply --cgroup /a.slice --l3 0x3 --keep | tee /tmp/kept; group_of $tree
-./ringfence restore; $R undo nothing 2>&1; echo "code $?"; $R | grep kept; there && echo "still there"
-undo=$(sed -n 's/.*To undo it: ringfence/.\/ringfence/p' /tmp/kept); echo "undone by $undo"; $undo --dry-run; $undo; same
+./ringfence restore; $R undo nothing 2>&1; echo "code $?"
+$R | grep kept; there && echo "still there"
+undo=$(sed -n 's/.*To undo it: ringfence/.\/ringfence/p' /tmp/kept); echo "undone by $undo"
+$undo --dry-run; $undo; same
 echo "== unit"; $R apply --unit b --mba 50 --for 100ms; echo "code $?"; same
 echo "== none"
 mkdir /sys/fs/resctrl/mine; state > /tmp/before; echo $tree > /sys/fs/resctrl/mine/tasks
 $R apply --pid $tree --none --for 8s & pid=$!
-wait_for 'ls /run/ringfence | grep -q lent'; grep -cx $tree /sys/fs/resctrl/mine/tasks; wait $pid; grep -cx $tree /sys/fs/resctrl/mine/tasks; same
+wait_for 'ls /run/ringfence | grep -q lent'; grep -cx $tree /sys/fs/resctrl/mine/tasks
+wait $pid; grep -cx $tree /sys/fs/resctrl/mine/tasks; same
 echo "== from a group"
 echo 'L3:0=ff' > /sys/fs/resctrl/mine/schemata
 $R apply --pid $tree --mba 50 --for 8s & pid=$!
-wait_for 'ls /run/ringfence | grep -q lent'; group_of $tree; wait $pid; grep -cx $tree /sys/fs/resctrl/mine/tasks; rmdir /sys/fs/resctrl/mine
+wait_for 'ls /run/ringfence | grep -q lent'; group_of $tree; wait $pid
+grep -cx $tree /sys/fs/resctrl/mine/tasks; rmdir /sys/fs/resctrl/mine
 echo "== ended"; state > /tmp/before; sleep 20 & $R apply --pid $! --l3 2; echo "code $?"; same
 echo "== refused"
-$R apply --pid 1 --l3 2 2>&1; echo "code $?"; $R apply --pid 2 --l3 2 2>&1; $R apply --pid $$ --l3 2 2>&1; $R apply --cgroup / --l3 2 2>&1; same
-mkdir /sys/fs/resctrl/own; echo 'L3:0=3;1=3' > /sys/fs/resctrl/own/schemata; echo 'L3:0=ffffc;1=ffffc' > /sys/fs/resctrl/schemata
-echo exclusive > /sys/fs/resctrl/own/mode; $R apply --pid $tree --l3 0x6 2>&1; echo "code $?"; rmdir /sys/fs/resctrl/own; echo 'L3:0=fffff;1=fffff' > /sys/fs/resctrl/schemata
+$R apply --pid 1 --l3 2 2>&1; echo "code $?"; $R apply --pid 2 --l3 2 2>&1
+$R apply --pid $$ --l3 2 2>&1; $R apply --cgroup / --l3 2 2>&1; same
+mkdir /sys/fs/resctrl/own; echo 'L3:0=3;1=3' > /sys/fs/resctrl/own/schemata
+echo 'L3:0=ffffc;1=ffffc' > /sys/fs/resctrl/schemata
+echo exclusive > /sys/fs/resctrl/own/mode; $R apply --pid $tree --l3 0x6 2>&1; echo "code $?"
+rmdir /sys/fs/resctrl/own; echo 'L3:0=fffff;1=fffff' > /sys/fs/resctrl/schemata
 echo "== watch"; $R watch --count 2 --interval 200ms; same
 echo "== watch json"; $R watch --count 1 --interval 200ms --json --pid $tree
 echo "== watched"; same
 echo "== watch killed"; $R watch --pid $tree > /dev/null & pid=$!
-wait_for 'ls /run/ringfence | grep -q lent'; kill -9 $pid; wait_for '! ls /run/ringfence | grep -q lent'; same
-echo "== watch ended"; $R watch --pid $tree --interval 10ms | head -3 | wc -l; wait_for '! ls /run/ringfence | grep -q lent'; same
+wait_for 'ls /run/ringfence | grep -q lent'; kill -9 $pid
+wait_for '! ls /run/ringfence | grep -q lent'; same
+echo "== watch ended"; $R watch --pid $tree --interval 10ms | head -3 | wc -l
+wait_for '! ls /run/ringfence | grep -q lent'; same
 "#;
 
 #[test]

@@ -9,14 +9,23 @@ use crate::support::figure;
 // Persistent memory stands in for a disk. What is written there is limited to a quarter of the
 // pace.
 const SCRIPT: &str = r#"
-/usr/bin/mke2fs -q -t ext4 -b 4096 /dev/pmem0 && mkdir /mnt/disk && mount -t ext4 /dev/pmem0 /mnt/disk || exit
+/usr/bin/mke2fs -q -t ext4 -b 4096 /dev/pmem0 && mkdir /mnt/disk &&
+    mount -t ext4 /dev/pmem0 /mnt/disk || exit
 mkdir -p /run/ringfence
 cat > x.toml <<END
 schema = 2
 name = "limited"
 metric = "writer"
 measure = { looks = [4], rounds = 1, window = "1s", probe = "0ms" }
-role = [{ name = "writer", task = { workload = "dirty", dir = "/mnt/disk", io = "direct", size = "1MiB", block = "64KiB", pace = "4MiB/s" } }]
+[[role]]
+name = "writer"
+[role.task]
+workload = "dirty"
+dir = "/mnt/disk"
+io = "direct"
+size = "1MiB"
+block = "64KiB"
+pace = "4MiB/s"
 [[arm]]
 name = "free"
 active = ["writer"]
@@ -35,7 +44,8 @@ echo "== not handed down"; ./ringfence run x.toml --trials 2 --quiet --out /tmp/
 echo +io > /sys/fs/cgroup/cgroup.subtree_control
 while :; do
     for group in /sys/fs/cgroup/ringfence-*-disk-limit*; do
-        [ -e $group/io.max ] && echo "$(cat $group/io.max) of $(grep -c . $group/cgroup.procs) processes"
+        [ -e $group/io.max ] &&
+            echo "$(cat $group/io.max) of $(grep -c . $group/cgroup.procs) processes"
     done
     sleep 0.1
 done > /tmp/seen 2> /dev/null & looks=$!

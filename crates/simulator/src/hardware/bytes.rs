@@ -25,9 +25,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_zero_is_found(bytes in prop::array::uniform8(prop_oneof![Just(0_u8), any::<u8>()])) {
+        fn the_first_zero_is_found(
+            bytes in prop::array::uniform8(prop_oneof![Just(0_u8), any::<u8>()]),
+        ) {
             let first = bytes.iter().position(|byte| *byte == 0).unwrap_or(8);
-            prop_assert_eq!(maybe_zero(u64::from_le_bytes(bytes)).trailing_zeros() / 8, first as u32);
+            let found = maybe_zero(u64::from_le_bytes(bytes)).trailing_zeros() / 8;
+            prop_assert_eq!(found, first as u32);
         }
     }
 }

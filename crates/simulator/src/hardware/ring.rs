@@ -106,7 +106,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_queue(room in 1_usize..5, steps in prop::collection::vec(any::<bool>(), 0..100)) {
+        fn it_is_a_queue(
+            room in 1_usize..5,
+            steps in prop::collection::vec(any::<bool>(), 0..100),
+        ) {
             let (mut ring, mut model) = (Ring::new(room, 0), VecDeque::new());
             for (number, push) in steps.into_iter().enumerate() {
                 if push {

@@ -180,7 +180,11 @@ fn finish(run: &mut Run, threads: &[Thread]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     // Every turn of a line from clean to dirty is answered by exactly one write-back, or the line
     // is still dirty.
@@ -259,7 +263,9 @@ proptest! {
                     prop_assert!(now <= at);
                     now = at;
                     for (line, since) in std::mem::take(&mut pending) {
-                        let done = accepted.get(&line).is_some_and(|all| all.iter().any(|t| since < *t && *t < at));
+                        let done = accepted
+                            .get(&line)
+                            .is_some_and(|all| all.iter().any(|t| since < *t && *t < at));
                         prop_assert!(done, "{line:?}, stored at {since}, behind the fence of {at}");
                     }
                 }
@@ -269,7 +275,10 @@ proptest! {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_whatever_the_windows(scene in scene(6), cuts in prop::collection::vec(1_u64..9_000_000, 0..20)) {
+    fn the_same_seed_gives_the_same_whatever_the_windows(
+        scene in scene(6),
+        cuts in prop::collection::vec(1_u64..9_000_000, 0..20),
+    ) {
         let figures = |cuts: &[u64]| {
             let (mut run, threads) = scene.start(true);
             let mut moment = 0;
@@ -294,7 +303,10 @@ proptest! {
     }
 
     #[test]
-    fn no_channel_carries_more_than_its_limit_in_any_window(scene in scene(6), window in 5_000_u64..2_000_000) {
+    fn no_channel_carries_more_than_its_limit_in_any_window(
+        scene in scene(6),
+        window in 5_000_u64..2_000_000,
+    ) {
         let (mut run, threads) = scene.start(true);
         let mut before = [run.channel_counters(0)[0], run.channel_counters(1)[0]];
         for number in 1..20 {

@@ -129,7 +129,8 @@ fn common(plan: &Plan, case: &Case, key: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    const HEAD: &str = "experiment,case,quantity,unit,value,against,instead,instead_against,source,machine,remark\n";
+    const HEAD: &str = "experiment,case,quantity,unit,value,against,instead,instead_against,\
+                        source,machine,remark\n";
 
     #[test]
     fn a_table_reads_with_quotes_and_without_what_is_absent() {

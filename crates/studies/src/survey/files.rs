@@ -166,9 +166,10 @@ mod tests {
             let both = files(true).experiments(depth, 1);
             let plan = Plan::new(&both[1], &topology, None).unwrap();
             assert_eq!(plan.cases.len(), 1 + writers);
-            assert!(
-                matches!(&plan.variants[1][0].task, Task::Dirty(Dirty { dir, .. }) if dir == &files(true).dir)
-            );
+            assert!(matches!(
+                &plan.variants[1][0].task,
+                Task::Dirty(Dirty { dir, .. }) if dir == &files(true).dir
+            ));
         }
     }
 }

@@ -5,13 +5,16 @@ use ringfence_testbed::{or_skip, skip};
 /// One line for each fact: the kernel's files as far as they are there, and what becomes of a lock.
 const FACTS: &str = r#"
 cd /sys/fs/resctrl/info 2> /dev/null || exit 9
-for file in L*/cbm_mask L*/num_closids L*/shareable_bits L3_MON/num_rmids MB/num_closids MB/bandwidth_gran MB/thread_throttle_mode; do
+for file in L*/cbm_mask L*/num_closids L*/shareable_bits L3_MON/num_rmids MB/num_closids \
+    MB/bandwidth_gran MB/thread_throttle_mode; do
     [ ! -e $file ] || echo "$file $(cat $file)"
 done
 cd ..
-echo "domains $(grep -o '[0-9]*=' schemata | sort -u | wc -l) cpus $(nproc) nodes $(ls -d /sys/devices/system/node/node* | wc -l)"
+echo "domains $(grep -o '[0-9]*=' schemata | sort -u | wc -l) cpus $(nproc) nodes $(
+    ls -d /sys/devices/system/node/node* | wc -l)"
 echo "threads $(cat /sys/devices/system/cpu/cpu0/topology/thread_siblings_list)"
-mkdir group && { echo pseudo-locksetup > group/mode; } 2> /dev/null; echo "lock $? $(cat info/last_cmd_status)"
+mkdir group && { echo pseudo-locksetup > group/mode; } 2> /dev/null
+echo "lock $? $(cat info/last_cmd_status)"
 "#;
 
 fn holds(test: &str, profile: &str, mount: &str, expected: &[&str]) {

@@ -224,14 +224,25 @@ fn is_of_durability(lint: &Lint) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 1000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn any_run_has_findings_in_order_each_once(program in prop::collection::vec(instruction(), 0..30)) {
+    fn any_run_has_findings_in_order_each_once(
+        program in prop::collection::vec(instruction(), 0..30),
+    ) {
         for profile in Profile::ALL {
-            let found = if program.is_empty() { Vec::new() } else { lints(profile, &program.join(";")) };
+            let found = if program.is_empty() {
+                Vec::new()
+            } else {
+                lints(profile, &program.join(";"))
+            };
             prop_assert!(found.is_sorted_by_key(|lint| (lint.rule, lint.at)));
-            let places: std::collections::HashSet<_> = found.iter().map(|lint| (lint.rule, lint.at)).collect();
+            let places: std::collections::HashSet<_> =
+                found.iter().map(|lint| (lint.rule, lint.at)).collect();
             prop_assert_eq!(places.len(), found.len());
             prop_assert!(found.iter().all(|lint| lint.count > 0 && !lint.to_string().is_empty()));
         }
@@ -258,7 +269,11 @@ proptest! {
                     if !machine.marks().is_empty() {
                         machine.load(0, &mut found);
                     }
-                    if machine.marks().is_empty() || found == wanted { Ok(()) } else { Err("lost".into()) }
+                    if machine.marks().is_empty() || found == wanted {
+                        Ok(())
+                    } else {
+                        Err("lost".into())
+                    }
                 },
             );
             prop_assert!(!report.bounded);

@@ -75,9 +75,8 @@ mod tests {
         let tree = zen_multi_llc();
         assert_eq!(ids(&tree), []);
         let journal = |boot: &str, schema: u32| {
-            let head = format!(
-                r#"{{"schema":{schema},"boot":"{boot}","owner":{{"tid":4711,"start":9}},"purpose":"quotas of programs"}}"#
-            );
+            let head = format!(r#"{{"schema":{schema},"boot":"{boot}","#)
+                + r#""owner":{"tid":4711,"start":9},"purpose":"quotas of programs"}"#;
             tree.write("/run/ringfence/changes-4711-9-1.journal", head + "\n");
         };
         journal("", 1);

@@ -273,13 +273,21 @@ mod tests {
             let mut before: Option<Plateau> = None;
             for plateau in curve.plateaus() {
                 let on = |size: Bytes| plateau.from <= size && size <= plateau.to;
-                let smooth: Vec<f64> =
-                    points.iter().zip(&curve.y).filter(|((size, _), _)| on(*size)).map(|(_, y)| y.exp()).collect();
-                prop_assert!(smooth[smooth.len() - 1] <= smooth[0] * MOST_GROWTH * 1.001, "{plateau:?}");
+                let smooth: Vec<f64> = points
+                    .iter()
+                    .zip(&curve.y)
+                    .filter(|((size, _), _)| on(*size))
+                    .map(|(_, y)| y.exp())
+                    .collect();
+                prop_assert!(
+                    smooth[smooth.len() - 1] <= smooth[0] * MOST_GROWTH * 1.001,
+                    "{plateau:?}"
+                );
                 let (last, until) = plateau.end(&points);
                 prop_assert!(plateau.to <= last && last <= until);
                 if let Some(before) = before {
-                    prop_assert!(before.to < plateau.from && before.until.is_some_and(|until| until <= plateau.from));
+                    prop_assert!(before.to < plateau.from);
+                    prop_assert!(before.until.is_some_and(|until| until <= plateau.from));
                 }
                 before = Some(plateau);
             }

@@ -3,9 +3,9 @@
 //!
 //! | | entry | position |
 //! |---|---|---|
-//! | [`Form::Naive`] | length and payload by ordinary stores, `clflush` on each line | store, `clflush` |
-//! | [`Form::Published`] | payload by non-temporal stores, **no fence** | release store, flush, fence |
-//! | [`Form::Repaired`] | payload by non-temporal stores, **fence** | release store, flush, fence |
+//! | [`Form::Naive`] | length and payload by stores, `clflush` on each line | store, `clflush` |
+//! | [`Form::Published`] | payload by non-temporal stores, no fence | release store, flush, fence |
+//! | [`Form::Repaired`] | payload by non-temporal stores, fence | release store, flush, fence |
 //!
 //! **The published form is wrong**: a release store does not order non-temporal stores before it,
 //! so that a consumer on another core is told of entries that are not there yet and reads what was

@@ -148,7 +148,8 @@ macro_rules! words {
             type Err = ParseWordError;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                Self::ALL.into_iter().find(|known| known.name() == text).ok_or_else(|| ParseWordError {
+                let known = Self::ALL.into_iter().find(|known| known.name() == text);
+                known.ok_or_else(|| ParseWordError {
                     word: text.into(),
                     known: Self::ALL.map(Self::name).join(", "),
                 })

@@ -15,8 +15,8 @@
 //! batch = 4
 //! # at most so many bytes a second, for the neighbours' sake; absent: no limit
 //! pace = 524288000
-//! # what one instruction costs, ns: flushing a line that was stored to, flushing one that was not, and a fence
-//! # with nothing to wait for; each may be absent
+//! # what one instruction costs, ns: flushing a line that was stored to, flushing one that was not,
+//! # and a fence with nothing to wait for; each may be absent
 //! flush_ns = 31.5
 //! clean_flush_ns = 12.0
 //! fence_ns = 4.5
@@ -155,8 +155,8 @@ impl Policy {
     /// refused, since they may change what the others mean.
     ///
     /// # Errors
-    /// [`PolicyError`]: a line that is not a `key = value`, an unknown or repeated key, a value out of range,
-    /// a key that is missing.
+    /// [`PolicyError`]: a line that is not a `key = value`, an unknown or repeated key, a value out
+    /// of range, a key that is missing.
     pub fn parse(text: &str) -> Result<Self, PolicyError> {
         let mut fields = Fields::default();
         for (number, line) in text.lines().enumerate() {

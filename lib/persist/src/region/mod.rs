@@ -12,8 +12,8 @@
 //! let region = Region::create(&path, 1 << 20, Durability::Volatile)?;
 //! let memory = Mapped::new(region)?;
 //! memory.store(0, &[42]);
-//! // Durable now, if the file is on a disk: on tmpfs nothing ever is, and there `create` would have
-//! // refused anything above `Durability::Volatile`.
+//! // Durable now, if the file is on a disk: on tmpfs nothing ever is, and there `create` would
+//! // have refused anything above `Durability::Volatile`.
 //! memory.region().msync(0..1)?;
 //! drop(memory);
 //! assert_eq!(Region::open(&path, Durability::Volatile)?.len(), 1 << 20);

@@ -29,10 +29,10 @@ impl Region {
     /// (2 MiB as a rule). [`Region::base`] is aligned to 4096 bytes at least.
     ///
     /// # Errors
-    /// [`RegionError`]: no bytes at all; a path that exists (a link that leads nowhere included) or cannot
-    /// be made; too little room in the file system or in memory; a length that the device does not
-    /// align to or does not have; something less durable than `least`. A file that was begun is
-    /// removed again; only a process that is killed meanwhile leaves it.
+    /// [`RegionError`]: no bytes at all; a path that exists (a link that leads nowhere included) or
+    /// cannot be made; too little room in the file system or in memory; a length that the device
+    /// does not align to or does not have; something less durable than `least`. A file that was
+    /// begun is removed again; only a process that is killed meanwhile leaves it.
     #[doc(alias("pmem_map_file", "pmem2_map_new"))]
     pub fn create(
         path: impl AsRef<Path>,
@@ -74,10 +74,10 @@ impl Region {
     /// next touch of the lost pages end in SIGBUS: see [`Region::intact`].
     ///
     /// # Errors
-    /// [`RegionError`]: a path that is not there, a folder, a link loop, a file that is empty or may not be
-    /// read and written, a read-only file system, no room for its holes, something that is neither
-    /// a file nor a device-DAX device, something less durable than `least`. A caller that needs a
-    /// certain length compares [`Region::len`].
+    /// [`RegionError`]: a path that is not there, a folder, a link loop, a file that is empty or
+    /// may not be read and written, a read-only file system, no room for its holes, something that
+    /// is neither a file nor a device-DAX device, something less durable than `least`. A caller
+    /// that needs a certain length compares [`Region::len`].
     #[doc(alias("pmem_map_file", "pmem2_map_new"))]
     pub fn open(path: impl AsRef<Path>, least: Durability) -> Result<Region, RegionError> {
         let path = path.as_ref();

@@ -225,9 +225,9 @@ enum Payload {
 #[inline]
 fn bytes<'a, M: Memory>(memory: &'a M, copy: &'a [u8], payload: &Payload) -> &'a [u8] {
     match *payload {
-        // SAFETY: the entry was published, and its space is not given back before the borrow of the
-        // consumer ends: until then the ring's one producer leaves it alone.
         Payload::Lent(start, len) => {
+            // SAFETY: the entry was published, and its space is not given back before the borrow of
+            // the consumer ends: until then the ring's one producer leaves it alone.
             unsafe { memory.bytes(start..start + len) }.expect("lent before")
         }
         Payload::Copied => copy,

@@ -75,8 +75,8 @@ pub struct Shape {
 
 impl Shape {
     /// # Errors
-    /// [`RingError::Shape`]: a capacity that is zero or no multiple of the grain, a grain that is neither 64
-    /// nor 256.
+    /// [`RingError::Shape`]: a capacity that is zero or no multiple of the grain, a grain that is
+    /// neither 64 nor 256.
     pub fn new(capacity: usize, grain: usize, salt: u64) -> Result<Self, RingError> {
         let shape = Self { capacity, grain, salt };
         match shape.fault() {

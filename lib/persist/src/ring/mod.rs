@@ -87,9 +87,9 @@ impl Ring {
     /// a multiple of its alignment. Anything less durable than `least` is refused.
     ///
     /// # Errors
-    /// [`RingError::Region`]: the file is there already, or cannot be made. [`RingError::Exists`]: the device
-    /// holds a ring already; [`Ring::create_in`] writes over it. And as [`Ring::create_in`]: the
-    /// file that was made is then left behind.
+    /// [`RingError::Region`]: the file is there already, or cannot be made. [`RingError::Exists`]:
+    /// the device holds a ring already; [`Ring::create_in`] writes over it. And as
+    /// [`Ring::create_in`]: the file that was made is then left behind.
     pub fn create(
         path: impl AsRef<Path>,
         capacity: usize,
@@ -115,7 +115,8 @@ impl Ring {
     /// Opens the ring in a file or device; it is recovered if nobody else has it open.
     ///
     /// # Errors
-    /// [`RingError::Region`]: there is none, or one less durable than `least`; and as [`Ring::open_in`].
+    /// [`RingError::Region`]: there is none, or one less durable than `least`; and as
+    /// [`Ring::open_in`].
     pub fn open(path: impl AsRef<Path>, least: Durability) -> Result<Self, RingError> {
         Self::open_in(Region::open(path, least)?)
     }
@@ -123,7 +124,8 @@ impl Ring {
     /// Makes a ring in a region, over whatever is there, and opens it.
     ///
     /// # Errors
-    /// [`RingError`]: no room, a medium or lock that fails, somebody who has the same file open as a ring.
+    /// [`RingError`]: no room, a medium or lock that fails, somebody who has the same file open as
+    /// a ring.
     pub fn create_in(region: Region) -> Result<Self, RingError> {
         Self::create_with(region, Options::default(), Methods::here()?)
     }

@@ -97,7 +97,8 @@ impl<M: Memory> Producer<M> {
     /// # Errors
     /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Damaged`]: the entry is not
     /// pushed.
-    /// [`RingError::Lost`]: nobody sees it while the ring is open, but it may be there when it is opened again.
+    /// [`RingError::Lost`]: nobody sees it while the ring is open, but it may be there when it is
+    /// opened again.
     #[inline]
     pub fn try_push(&mut self, payload: &[u8]) -> Result<(), RingError> {
         self.settle()?;
@@ -324,7 +325,8 @@ impl<M: Memory> Batch<'_, M> {
     /// Makes all entries durable by one fence, and then visible.
     ///
     /// # Errors
-    /// [`RingError::Lost`]: none of them is visible, but some may be there when the ring is opened again.
+    /// [`RingError::Lost`]: none of them is visible, but some may be there when the ring is opened
+    /// again.
     #[inline]
     pub fn commit(mut self) -> Result<(), RingError> {
         self.done = true;

@@ -231,7 +231,12 @@ impl Table<'_> {
     fn named(&self, tid: u32) -> Option<GroupId> {
         let thread = Thread { tid, start: self.fs.kernel().started(tid)? };
         let before = &self.record.header.before;
-        let moved = |step: &Step| matches!(step, Step::Threads { threads, .. } if threads.contains(&thread));
+        let moved = |step: &Step| {
+            matches!(
+                step,
+                Step::Threads { threads, .. } if threads.contains(&thread)
+            )
+        };
         let known = before.groups.values().any(|state| state.threads.contains(&thread))
             || self.record.steps.iter().any(moved);
         known.then(|| self.record.home_of(thread))

@@ -34,7 +34,13 @@ macro_rules! machine {
     ($name:ident, $testbed:expr, $model:expr, [$($part:ident :: $scenario:ident),+ $(,)?]) => {
         machine!($name, $testbed, $model, [$($part :: $scenario),+], guest alone: []);
     };
-    ($name:ident, $testbed:expr, $model:expr, [$($part:ident :: $scenario:ident),+ $(,)?], guest alone: [$($only:ident :: $alone:ident),* $(,)?]) => {
+    (
+        $name:ident,
+        $testbed:expr,
+        $model:expr,
+        [$($part:ident :: $scenario:ident),+ $(,)?],
+        guest alone: [$($only:ident :: $alone:ident),* $(,)?]
+    ) => {
         mod $name {
             use super::*;
 
@@ -53,7 +59,8 @@ macro_rules! machine {
 
             #[test]
             fn in_the_model() {
-                let scenarios: &[(&str, fn(&dyn Env))] = &[$((stringify!($scenario), $part::$scenario)),+];
+                let scenarios: &[(&str, fn(&dyn Env))] =
+                    &[$((stringify!($scenario), $part::$scenario)),+];
                 for (name, scenario) in scenarios {
                     println!("{name}");
                     check(&InModel::new($model), *scenario);
@@ -178,7 +185,11 @@ machine!(
         hardware.mb = Some(BandwidthSpec::percent(16, vec![0]));
         hardware
     },
-    [machines::half_as_many_groups, machines::code_overlaps_with_exclusive_data, locking::not_with_cdp],
+    [
+        machines::half_as_many_groups,
+        machines::code_overlaps_with_exclusive_data,
+        locking::not_with_cdp
+    ],
     guest alone: [differential::with_code_and_data_apart]
 );
 

@@ -124,7 +124,8 @@ proptest! {
             let (options, _) = world.options_dying_at(second);
             until_killed(|| drop(recover(&world.fs, &options).unwrap()));
             let restored = recover(&world.fs, &world.options()).unwrap();
-            prop_assert_eq!(restored.map_or(Vec::new(), |restored| restored.left), Vec::<String>::new());
+            let left = restored.map_or(Vec::new(), |restored| restored.left);
+            prop_assert_eq!(left, Vec::<String>::new());
         }
         prop_assert_eq!(world.state(), before);
         prop_assert_eq!(world.threads(), threads);
@@ -140,13 +141,15 @@ proptest! {
         let world = World::new(ringfence_resctrl::kernel::model::Hardware::cascade_lake(), &others);
         let (before, threads) = (world.state(), world.threads());
         // Into groups of its own: who is born in one that was there is not told from others in it.
-        let to_default = |deed: &&Deed| !matches!(deed, Deed::Move(0, _) | Deed::MoveToMonitor(0, ..));
+        let to_default =
+            |deed: &&Deed| !matches!(deed, Deed::Move(0, _) | Deed::MoveToMonitor(0, ..));
         let deeds: Vec<Deed> = deeds.iter().filter(to_default).cloned().collect();
         let mut transaction = Transaction::begin(&world.fs, "a test", &world.options()).unwrap();
         for step in deeds.iter().flat_map(|deed| world.steps(deed, &OWN)) {
             let _ = transaction.apply(step);
         }
-        let born: Vec<(u32, u32)> = world.processes.iter().map(|pid| (world.model.fork(*pid), *pid)).collect();
+        let born: Vec<(u32, u32)> =
+            world.processes.iter().map(|pid| (world.model.fork(*pid), *pid)).collect();
         let grandchildren: Vec<(u32, u32)> =
             born.iter().map(|(child, pid)| (world.model.fork(*child), *pid)).collect();
         let gone: Vec<u32> = dying.iter().map(|process| world.processes[*process]).collect();
@@ -154,7 +157,8 @@ proptest! {
         prop_assert_eq!(transaction.restore().unwrap().left, Vec::<String>::new());
         let after = world.threads();
         for (tid, place) in &threads {
-            if world.fs.kernel().process_and_parent(*tid).is_some_and(|(pid, _)| !gone.contains(&pid)) {
+            let process = world.fs.kernel().process_and_parent(*tid);
+            if process.is_some_and(|(pid, _)| !gone.contains(&pid)) {
                 prop_assert_eq!(&after[tid], place, "thread {}", tid);
             }
         }

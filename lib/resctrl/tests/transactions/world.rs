@@ -42,7 +42,8 @@ pub fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
         2 => (0usize..4).prop_map(Deed::Create),
         1 => (0usize..4, 0usize..2).prop_map(|(g, m)| Deed::Monitor(g, m)),
-        4 => (0usize..4, 0u32..2, 0u32..20, 1u32..12).prop_map(|(g, d, f, n)| Deed::Mask(g, d, f, n)),
+        4 => (0usize..4, 0u32..2, 0u32..20, 1u32..12)
+            .prop_map(|(g, d, f, n)| Deed::Mask(g, d, f, n)),
         1 => (0usize..4, 0u32..2, 10u64..101).prop_map(|(g, d, a)| Deed::Bandwidth(g, d, a)),
         2 => (0usize..4, any::<bool>()).prop_map(|(g, e)| Deed::Mode(g, e)),
         2 => (0usize..4, any::<u8>()).prop_map(|(g, c)| Deed::Cpus(g, c)),

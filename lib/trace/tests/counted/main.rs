@@ -40,7 +40,8 @@ use support::{has, skip};
 // their pages decides which way it copies: larger blocks of the heap get pages of their own, as the
 // heap's begin depends on whether there is a vDSO.
 const ENVIRONMENT: [&str; 4] = [
-    "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-RTM,-Prefer_No_VZEROUPPER:glibc.cpu.x86_rep_movsb_threshold=1073741824:\
+    "GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-RTM,-Prefer_No_VZEROUPPER:\
+     glibc.cpu.x86_rep_movsb_threshold=1073741824:\
      glibc.cpu.x86_rep_stosb_threshold=2048:glibc.cpu.x86_non_temporal_threshold=1048576:\
      glibc.malloc.mmap_threshold=2048:glibc.malloc.top_pad=0",
     "PMEM_IS_PMEM_FORCE=1",

@@ -35,8 +35,10 @@ pub fn action() -> impl Strategy<Value = Action> {
         1 => (place(), any::<u64>(), any::<Option<u64>>())
             .prop_map(|(at, size, began)| Action::Msync { at, size, began }),
         1 => (place(), any::<u64>()).prop_map(|(at, size)| Action::SyncRange { at, size }),
-        1 => (place(), any::<u64>(), any::<u64>()).prop_map(|(at, address, size)| Action::Map { at, address, size }),
-        1 => (place(), any::<u64>(), any::<u64>()).prop_map(|(at, address, size)| Action::Unmap { at, address, size }),
+        1 => (place(), any::<u64>(), any::<u64>())
+            .prop_map(|(at, address, size)| Action::Map { at, address, size }),
+        1 => (place(), any::<u64>(), any::<u64>())
+            .prop_map(|(at, address, size)| Action::Unmap { at, address, size }),
         1 => stored().prop_map(|(at, bytes)| Action::Write { at, bytes }),
         1 => (1..=2u32, 0..2 * SIZE).prop_map(|(file, size)| Action::Truncate { file, size }),
     ]
@@ -44,7 +46,9 @@ pub fn action() -> impl Strategy<Value = Action> {
 
 prop_compose! {
     /// Numbers rise by 1 or more.
-    pub fn events()(actions in vec((1..4u64, 0..3u32, 0..4u32, 0..3u32, action()), 0..120)) -> Vec<Event> {
+    pub fn events()(
+        actions in vec((1..4u64, 0..3u32, 0..4u32, 0..3u32, action()), 0..120)
+    ) -> Vec<Event> {
         let mut sequence = 0;
         actions.into_iter().map(|(step, thread, site, callers, action)| {
             sequence += step;

@@ -83,7 +83,8 @@ fn what_was_stored_can_be_replayed() {
 #[test]
 fn the_last_mapping_of_an_address_counts() {
     let log = "START|REGISTER_FILE;/a;0x1000;0x1000;0x0|REGISTER_FILE;/b;0x1000;0x1000;0x2000\
-               |REGISTER_FILE;/a;0x3000;0x1000;0x1000|STORE;0x1000;0x1;0x1|STORE;0x3000;0x1;0x1|FLUSH;0x1000;0x1|STOP";
+               |REGISTER_FILE;/a;0x3000;0x1000;0x1000|STORE;0x1000;0x1;0x1|STORE;0x3000;0x1;0x1\
+               |FLUSH;0x1000;0x1|STOP";
     let (found, _) = actions(log);
     let stores: Vec<Place> = found.iter().filter_map(|action| Some(action.stores()?.0)).collect();
     assert_eq!(stores, [at(2, 0x2000), at(1, 0x1000)]);

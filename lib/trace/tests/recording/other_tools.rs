@@ -22,8 +22,11 @@ import sys, duckdb
 query, folder = sys.argv[1:]
 for row in duckdb.sql(query).fetchall():
     print(*row)
-print(duckdb.sql(f"select sum(size), sum(octet_length(bytes)), count(file), max(sequence) from '{folder}/events-*.parquet'").fetchall()[0])
-print(duckdb.sql(f"select bytes from '{folder}/events-*.parquet' where action = 'store' order by sequence limit 1").fetchall()[0][0])
+events = f"'{folder}/events-*.parquet'"
+totals = "sum(size), sum(octet_length(bytes)), count(file), max(sequence)"
+print(duckdb.sql(f"select {totals} from {events}").fetchall()[0])
+first = f"select bytes from {events} where action = 'store' order by sequence limit 1"
+print(duckdb.sql(first).fetchall()[0][0])
 "#;
 
 #[test]

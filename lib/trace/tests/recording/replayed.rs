@@ -46,14 +46,20 @@ fn replayed(folder: &Path, file: u32) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn it_ends_as_the_program_did(events in arbitrary::events(), fill in any::<u8>(), holes in any::<u8>()) {
+    fn it_ends_as_the_program_did(
+        events in arbitrary::events(),
+        fill in any::<u8>(),
+        holes in any::<u8>(),
+    ) {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = Writer::create(folder.path(), About::default()).unwrap();
         let mut images = Vec::new();
         for file in arbitrary::files() {
             let id = file.id;
             writer.file(file).unwrap();
-            let filled = |offset: u64| if holes & (1 << (offset / 1024)) == 0 { 0 } else { fill ^ offset as u8 };
+            let filled = |offset: u64| {
+                if holes & (1 << (offset / 1024)) == 0 { 0 } else { fill ^ offset as u8 }
+            };
             let image: Vec<u8> = (0..arbitrary::SIZE).map(filled).collect();
             writer.image(id, 0, &image).unwrap();
             images.push((id, image));

@@ -59,7 +59,8 @@ proptest! {
     #[test]
     fn it_is_as_the_reference_has_it(events in events()) {
         let (run, reference) = (census(&events), Reference::new(&events));
-        let (mut sites, mut outside, mut total) = (HashMap::new(), Executed::default(), Executed::default());
+        let mut sites = HashMap::new();
+        let (mut outside, mut total) = (Executed::default(), Executed::default());
         for ((site, callers), executed) in reference.executed() {
             *sites.entry(site).or_insert_with(Executed::default) += executed;
             total += executed;
@@ -74,11 +75,15 @@ proptest! {
         let program = |row: &&ringfence_trace::census::dynamic::AtPlace| {
             row.location.as_ref().is_some_and(|place| place.module == PROGRAM)
         };
-        let found = run.callers.iter().find(program).map_or(Executed::default(), |row| row.executed);
+        let row = run.callers.iter().find(program);
+        let found = row.map_or(Executed::default(), |row| row.executed);
         prop_assert_eq!(found, outside);
         prop_assert_eq!(run.most_dirty_lines, reference.most_dirty_lines());
-        let found: BTreeMap<(u32, u32), u64> =
-            run.races.iter().map(|race| ((address(&race.first), address(&race.second)), race.count)).collect();
+        let found: BTreeMap<(u32, u32), u64> = run
+            .races
+            .iter()
+            .map(|race| ((address(&race.first), address(&race.second)), race.count))
+            .collect();
         prop_assert_eq!(found, reference.races());
     }
 }

@@ -100,7 +100,9 @@ fn maps(rows: &[Cost]) -> Markup {
     html! {
         div class="row" {
             @for (place, title) in PLACES {
-                @if rows.iter().any(|row| row.write.fence_at == place) { (map(rows, place, title, range)) }
+                @if rows.iter().any(|row| row.write.fence_at == place) {
+                    (map(rows, place, title, range))
+                }
             }
         }
     }

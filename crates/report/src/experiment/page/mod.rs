@@ -37,7 +37,10 @@ fn file(digest: &Digest, open: bool) -> Markup {
     let experiment = &digest.findings.plan.experiment;
     html! {
         details class="file" open[open] {
-            summary { (clean(&experiment.name)) @if let Some(question) = &experiment.question { ": " (clean(question)) } }
+            summary {
+                (clean(&experiment.name))
+                @if let Some(question) = &experiment.question { ": " (clean(question)) }
+            }
             (copy("the experiment"))
             pre { code { (experiment.to_toml()) } }
         }

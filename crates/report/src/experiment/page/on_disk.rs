@@ -21,7 +21,11 @@ pub(crate) fn section(digest: &Digest) -> Option<Section> {
     if figures.is_empty() {
         return None;
     }
-    let body = html! { div class={ "row" @if figures.len() == 1 { " one" } } { @for figure in &figures { (figure) } } };
+    let body = html! {
+        div class={ "row" @if figures.len() == 1 { " one" } } {
+            @for figure in &figures { (figure) }
+        }
+    };
     Some(Section { id: "on-disk", title: "Work on the disk against its harm".into(), body })
 }
 

@@ -74,7 +74,9 @@ fn drawing(topology: &Topology, roles: &Roles) -> Markup {
             @for (name, cpus) in &packages {
                 div class="package" {
                     span class="label" { (name) }
-                    div class="inside" { @for group in groups(topology, cpus) { (llc(topology, &group, roles)) } }
+                    div class="inside" {
+                        @for group in groups(topology, cpus) { (llc(topology, &group, roles)) }
+                    }
                 }
             }
         }
@@ -125,7 +127,10 @@ fn llc(topology: &Topology, cpus: &CpuSet, roles: &Roles) -> Markup {
                     div class="core" {
                         @for cpu in core.iter() {
                             @let here = roles.get(&cpu).map_or(&[][..], Vec::as_slice);
-                            div class={ "cpu" @if !here.is_empty() { " used" } } data-role=[kind_of(here)] title={ "CPU " (cpu) } {
+                            div class={ "cpu" @if !here.is_empty() { " used" } }
+                                data-role=[kind_of(here)]
+                                title={ "CPU " (cpu) }
+                            {
                                 span class="number" { (cpu) }
                                 @for role in here { span class="role" { (role) } }
                             }

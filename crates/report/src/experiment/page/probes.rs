@@ -48,13 +48,17 @@ pub(crate) fn section(survey: &Survey) -> Option<Section> {
     ];
     let body = html! {
         @if let Some(curve) = curve {
-            @let marks = probes.caches.iter().filter_map(|cache| Some((format!("L{}", cache.level), cache.measured?.0)));
+            @let marks = probes.caches.iter().filter_map(|cache| {
+                Some((format!("L{}", cache.level), cache.measured?.0))
+            });
             @let chart = Chart::new("curve", Drawn {
                 points: curve.points.iter().map(|(size, ns)| (size.0, *ns, format!("{size}: {} a \
                     load", numbers::ns(*ns)))).collect(),
                 marks: marks.chain([("chase".into(), probes.victim_footprint.0)]).collect(),
             });
-            @let rows: Vec<Vec<String>> = curve.points.iter().map(|(size, ns)| vec![size.to_string(), numbers::ns(*ns)]).collect();
+            @let rows: Vec<Vec<String>> = curve.points.iter().map(|(size, ns)| {
+                vec![size.to_string(), numbers::ns(*ns)]
+            }).collect();
             @let title = format!("Latency of a load over footprint, CPU {}", probes.cpu);
             (Figure {
                 title: &title,
@@ -79,7 +83,8 @@ pub(crate) fn section(survey: &Survey) -> Option<Section> {
                         load." }
         }
         @for starts in &survey.outside { p { (crate::survey::text::outside(starts)) } }
-        @if let Some(small) = probes.latency_small_pages.as_ref().filter(|small| !small.points.is_empty()) {
+        @let small = probes.latency_small_pages.as_ref();
+        @if let Some(small) = small.filter(|small| !small.points.is_empty()) {
             @let rows: Vec<Vec<String>> = small.points.iter().map(|(size, ns)| {
                 let huge = probes.latency.as_ref().and_then(|huge| huge.at(*size));
                 vec![size.to_string(), numbers::ns(*ns), huge.map_or(String::new(), numbers::ns)]

@@ -75,7 +75,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_order_is_a_list(ways in 1_u32..=16, steps in prop::collection::vec((0_u32..16, any::<bool>()), 0..60)) {
+        fn an_order_is_a_list(
+            ways in 1_u32..=16,
+            steps in prop::collection::vec((0_u32..16, any::<bool>()), 0..60),
+        ) {
             let mut order = Order::new();
             let mut model: Vec<u32> = (0..ways).collect();
             for (way, young) in steps {

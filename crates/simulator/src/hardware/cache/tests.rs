@@ -44,7 +44,9 @@ proptest! {
                 prop_assert_eq!(read(&mut cache, line, mask), None);
                 continue;
             }
-            let free = (0..WAYS).any(|way| mask & (1 << way) != 0 && set.iter().all(|(_, used)| *used != way));
+            let free = (0..WAYS).any(|way| {
+                mask & (1 << way) != 0 && set.iter().all(|(_, used)| *used != way)
+            });
             let oldest = set.iter().position(|(_, way)| mask & (1 << way) != 0);
             let expected = (!free).then(|| set.remove(oldest.unwrap()).0);
             let (slot, evicted) = cache.insert(line, false, mask);
@@ -57,7 +59,11 @@ proptest! {
 
     #[test]
     fn every_policy_keeps_to_its_mask_and_fills_empty_ways_first(
-        replacement in prop::sample::select(vec![Replacement::Lru, Replacement::TreePlru, Replacement::Drrip]),
+        replacement in prop::sample::select(vec![
+            Replacement::Lru,
+            Replacement::TreePlru,
+            Replacement::Drrip,
+        ]),
         kib in prop::sample::select(vec![(4_u32, 4_u32), (11, 11), (16, 16), (5, 20)]),
         steps in prop::collection::vec((0_u32..2000, 1_u32..(1 << 20)), 1..400)
     ) {
@@ -70,7 +76,11 @@ proptest! {
                 continue;
             }
             let sets = kib * 16 / ways;
-            let taken: u32 = there.iter().filter(|(other, _)| *other % sets == line % sets).map(|(_, way)| 1_u32 << way).sum();
+            let taken: u32 = there
+                .iter()
+                .filter(|(other, _)| *other % sets == line % sets)
+                .map(|(_, way)| 1_u32 << way)
+                .sum();
             let (slot, evicted) = cache.insert(line, true, mask);
             let way = slot % ways.next_power_of_two().max(8);
             prop_assert!(mask & (1 << way) != 0);

@@ -230,7 +230,8 @@ mod tests {
         assert_eq!(plan.cases.len(), 4 * 5);
     }
 
-    const HEAD: &str = "experiment,case,quantity,unit,value,against,instead,instead_against,source,machine,remark\n";
+    const HEAD: &str = "experiment,case,quantity,unit,value,against,instead,instead_against,\
+                        source,machine,remark\n";
 
     // A made source: with twice and half the time that the made machine takes.
     fn made() -> (Experiment, Vec<Published>, Setting) {

@@ -190,7 +190,10 @@ fn nothing_is_monitored() {
     assert!(found(&tree, "resctrl").evidence.ends_with("15 CLOSIDs and no RMIDs free"));
 }
 
-const JOURNAL: &str = r#"{"schema":1,"boot":"","place":"/sys/fs/resctrl","mounted":false,"owner":{"tid":1,"start":1},"purpose":"ringfence prove","before":{"groups":{}}}"#;
+const JOURNAL: &str = concat!(
+    r#"{"schema":1,"boot":"","place":"/sys/fs/resctrl","mounted":false,"#,
+    r#""owner":{"tid":1,"start":1},"purpose":"ringfence prove","before":{"groups":{}}}"#,
+);
 
 #[test]
 fn what_was_left_behind_or_kept() {

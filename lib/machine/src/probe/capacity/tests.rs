@@ -176,7 +176,8 @@ fn no_clear_end_is_none_with_a_reason() {
 
 #[test]
 fn older_files_say_what_was_measured_without_an_interval() {
-    let json = r#"{"level": 2, "nominal": 1048576, "measured": 1000000, "plateau_ns": 4.5, "why": "an edge"}"#;
+    let json = r#"{"level": 2, "nominal": 1048576, "measured": 1000000, "plateau_ns": 4.5,
+        "why": "an edge"}"#;
     let cache: Capacity = serde_json::from_str(json).unwrap();
     assert_eq!((cache.measured, cache.at_least), (Some(Bytes(1_000_000)), None));
 }

@@ -134,7 +134,12 @@ fn is_virtio(region: &NdRegion) -> bool {
 /// device tell: ext4 and XFS do with DAX (their `mmap_supported_flags`), and of the nvdimm
 /// subsystem's disks all but virtio-pmem (`dax_synchronous`).
 fn maps_synchronously(layer: &Layer) -> bool {
-    let synchronous = |below: &Below| matches!(below, Below::Ground(Ground::Nd(region)) if region.indirect.is_none() && !is_virtio(region));
+    let synchronous = |below: &Below| {
+        matches!(
+            below,
+            Below::Ground(Ground::Nd(region)) if region.indirect.is_none() && !is_virtio(region)
+        )
+    };
     ["ext4", "xfs"].contains(&layer.fs.as_str())
         && (mounted(layer, "dax") || mounted(layer, "dax=always"))
         && !layer.below.is_empty()
@@ -422,7 +427,10 @@ fn remedies(durability: Durability, facts: &Facts) -> Vec<String> {
                      are on it: ndctl create-namespace --force --reconfig {namespace} --mode \
                      fsdax; then make ext4 or XFS there and mount it with -o dax"
                 ));
-            } else if nd && ["ext4", "xfs"].contains(&layer.fs.as_str()) && !mount.is_some_and(|mount| mount.has("dax") || mount.has("dax=always")) {
+            } else if nd
+                && ["ext4", "xfs"].contains(&layer.fs.as_str())
+                && !mount.is_some_and(|mount| mount.has("dax") || mount.has("dax=always"))
+            {
                 remedies.push("mount it with -o dax: it lies on a region of persistent \
                                memory".into());
             } else {

@@ -2,11 +2,24 @@
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 unsafe extern "C" {
-    fn mmap(at: *mut u8, length: usize, protection: i32, flags: i32, file: i32, offset: i64) -> *mut u8;
+    fn mmap(
+        at: *mut u8,
+        length: usize,
+        protection: i32,
+        flags: i32,
+        file: i32,
+        offset: i64,
+    ) -> *mut u8;
 }
 fn main() {
     let path = std::env::args().nth(1).unwrap();
-    let file = std::fs::File::options().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .unwrap();
     file.set_len(1 << 16).unwrap();
     let at = unsafe { mmap(std::ptr::null_mut(), 1 << 16, 3, 1, file.as_raw_fd(), 0) };
     let words = unsafe { std::slice::from_raw_parts_mut(at.cast::<u64>(), 1 << 13) };
