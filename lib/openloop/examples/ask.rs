@@ -1,7 +1,7 @@
 //! Asks a service for a while, and prints latencies, the probe's own lag, and what it used of a
 //! processor.
 //!
-//! `cargo run --release -p ringfence-probe --example ask -- tcp://127.0.0.1:6379 'PING\r\n' 1000
+//! `cargo run --release -p ringfence-openloop --example ask -- tcp://127.0.0.1:6379 'PING\r\n' 1000
 //! 5s`
 
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! How long finding and freezing take on this machine: many processes in many control groups, as
 //! root.
 //!
-//! `cargo run --release -p ringfence-attach --example find -- 2000 300`
+//! `cargo run --release -p ringfence-system --example find -- 2000 300`
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

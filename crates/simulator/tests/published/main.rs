@@ -2,7 +2,7 @@
 //!
 //! These curves say how good the model of memory is. The figures that described machines are judged
 //! by, those of the notes, are not among them. Too long for every change: `cargo test --release -p
-//! ringfence-simulated --test published -- --ignored --nocapture`.
+//! ringfence-simulator --test published -- --ignored --nocapture`.
 
 mod curves;
 mod fresh;
