@@ -26,7 +26,6 @@ mod attempt;
 mod ended;
 mod error;
 mod facts;
-pub mod flags;
 mod folder;
 mod order;
 mod retry;

@@ -12,16 +12,13 @@ use crate::order::Slot;
 use crate::run::{Quantity, Run, kept};
 
 /// A unit of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// us.
-    #[value(alias = "us")]
     Microsecond,
     /// ms.
-    #[value(alias = "ms")]
     Millisecond,
     /// s.
-    #[value(alias = "s")]
     Second,
 }
 
@@ -167,7 +164,7 @@ pub enum Markup {
 }
 
 /// In which order a table has commands.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sort {
     /// That of the command line.
     #[default]

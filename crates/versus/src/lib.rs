@@ -9,11 +9,10 @@
 //! | [`case`], [`parameter`] | what is run: commands with their parameters filled in |
 //! | [`order`], [`warm_up`], [`power`], [`estimate`] | design and statistics, functions of values |
 //! | [`session`] | measuring round by round, against a trait, so that it is tested on made series |
-//! | [`findings`], [`stretch`], [`text`], [`words`], [`export`] | what was found, values and text |
+//! | [`findings`], [`stretch`], [`export`] | what was found, and files of it |
 //! | [`launcher`], [`launch`], [`shell`], [`same_output`], [`table`] | processes and files |
-//! | [`progress`] | commands that run on, as an experiment |
 //! | `journal`, `keep` | what is kept of runs: while they are made, and at the end |
-//! | [`flags`], [`Question`], [`mod@conduct`] | the command line, and all of it together |
+//! | [`Question`], [`mod@conduct`] | what is asked, and all of it together |
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +21,6 @@ pub mod conduct;
 pub mod estimate;
 pub mod export;
 pub mod findings;
-pub mod flags;
 mod host;
 mod journal;
 mod keep;
@@ -31,8 +29,7 @@ pub mod launcher;
 pub mod order;
 pub mod parameter;
 pub mod power;
-pub mod progress;
-mod question;
+pub mod question;
 pub mod run;
 pub mod same_output;
 pub mod session;
@@ -43,7 +40,6 @@ pub mod warm_up;
 
 pub use conduct::{Done, conduct};
 pub use findings::{Findings, Verdict};
-pub use flags::Flags;
 pub use host::{Note, Watch};
 pub use keep::Files;
 pub use question::Question;

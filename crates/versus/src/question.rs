@@ -1,68 +1,66 @@
-//! What is asked: flags, checked.
+//! What is asked.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use ringfence_experiment::units::{Share, Span};
-
-use crate::case::{self, Case, cases};
+use crate::case::Case;
 use crate::export::{Markup, Sort, Unit};
-use crate::flags::Flags;
 use crate::launch::Output;
-use crate::parameter::Parameter;
 use crate::run::Took;
 use crate::session::Settings;
-use crate::shell::{self, Shell};
+use crate::shell::Shell;
 
-/// What is asked, checked.
+/// What is asked.
 #[derive(Debug)]
 pub struct Question {
-    pub(crate) cases: Vec<Case>,
-    pub(crate) outputs: Vec<Output>,
-    pub(crate) settings: Settings,
-    pub(crate) shell: Shell,
-    pub(crate) input: Option<PathBuf>,
-    pub(crate) ignored: Ignored,
-    pub(crate) same_output: bool,
-    pub(crate) label: Option<String>,
-    pub(crate) exports: Vec<(PathBuf, Export)>,
-    pub(crate) unit: Option<Unit>,
-    pub(crate) sort: Sort,
+    /// The commands, with what is run around each.
+    pub cases: Vec<Case>,
+    /// Where each prints to.
+    pub outputs: Vec<Output>,
+    /// How it is measured.
+    pub settings: Settings,
+    /// The shell that reads the commands.
+    pub shell: Shell,
+    /// The file that commands read.
+    pub input: Option<PathBuf>,
+    /// Which failures are no failures.
+    pub ignored: Ignored,
+    /// Whether all are to print the same.
+    pub same_output: bool,
+    /// What the run is called.
+    pub label: Option<String>,
+    /// Files to write besides.
+    pub exports: Vec<(PathBuf, Export)>,
+    /// The unit of tables; absent: the one that fits.
+    pub unit: Option<Unit>,
+    /// The order of tables.
+    pub sort: Sort,
 }
 
+/// What a file gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Export {
+pub enum Export {
+    /// Every run, as JSON.
     Json,
+    /// A row for each command.
     Csv,
+    /// A table.
     Table(Markup),
+    /// The comparison, in Markdown.
     Summary,
 }
 
+/// Which failures of commands are no failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ignored {
+pub enum Ignored {
+    /// None of them.
     None,
+    /// All of them.
     All,
+    /// Those with these exit codes.
     These(Vec<i32>),
 }
 
 impl Ignored {
-    fn parse(text: Option<&str>) -> Result<Self, String> {
-        match text {
-            None => Ok(Self::None),
-            Some("all-non-zero") => Ok(Self::All),
-            Some(list) => {
-                let codes: Result<Vec<i32>, _> =
-                    list.split(',').map(|code| code.trim().parse()).collect();
-                codes.map(Self::These).map_err(|_| {
-                    format!(
-                        "--ignore-failure: '{list}' is not a list of exit codes such as 1,2, nor \
-                         all-non-zero"
-                    )
-                })
-            }
-        }
-    }
-
     pub(crate) fn covers(&self, took: &Took) -> bool {
         took.succeeded()
             || match self {
@@ -78,219 +76,4 @@ impl Question {
     pub fn is_loud(&self) -> bool {
         self.outputs.contains(&Output::Inherit)
     }
-
-    /// From flags.
-    ///
-    /// # Errors
-    /// One sentence on what makes no sense.
-    pub fn new(flags: &Flags) -> Result<Self, String> {
-        let parameters = parameters(flags)?;
-        let commands = given(flags, parameters.is_empty())?;
-        let output =
-            if flags.show_output { vec!["inherit".to_string()] } else { flags.output.clone() };
-        let asked = case::Asked {
-            commands,
-            names: flags.reference_name.iter().chain(&flags.command_name).cloned().collect(),
-            parameters,
-            setup: flags.setup.clone(),
-            prepare: flags.prepare.clone(),
-            conclude: flags.conclude.clone(),
-            cleanup: flags.cleanup.clone(),
-            output,
-            dir: flags.dir.clone(),
-        };
-        let cases = cases(&asked)?;
-        if let Some(slip) = cases.iter().find_map(|case| case::unfilled(case, &asked.parameters)) {
-            return Err(slip);
-        }
-        for dir in cases.iter().filter_map(|case| case.around.dir.as_deref()) {
-            if !Path::new(dir).is_dir() {
-                return Err(format!(
-                    "--dir: {dir} is not a folder: name one in which the command is to run"
-                ));
-            }
-        }
-        if cases.len() == 1 {
-            refuse_what_compares(flags)?;
-        }
-        let outputs =
-            cases.iter().map(|case| Output::parse(case.around.output.as_deref().unwrap_or("null")));
-        let outputs = outputs.collect::<Result<Vec<_>, _>>()?;
-        let shell = if flags.no_shell { "none" } else { &flags.shell };
-        let all: Vec<&str> = cases.iter().map(|case| case.command.as_str()).collect();
-        let shell = shell::Asked::parse(shell)?.decide(&all);
-        for command in &all {
-            shell.words(command)?;
-        }
-        if let Some(input) = flags.input.as_deref().filter(|input| *input != Path::new("null")) {
-            fs::File::open(input)
-                .map_err(|error| format!("--input: {} cannot be read: {error}", input.display()))?;
-        }
-        Ok(Self {
-            cases,
-            outputs,
-            settings: settings(flags)?,
-            shell,
-            input: flags.input.clone().filter(|input| input != Path::new("null")),
-            ignored: Ignored::parse(flags.ignore_failure.as_deref())?,
-            same_output: flags.same_output,
-            label: flags.label.clone(),
-            exports: different(exports(flags))?,
-            unit: flags.time_unit,
-            sort: flags.sort,
-        })
-    }
-}
-
-// By their flags, or by their place.
-fn given(flags: &Flags, two: bool) -> Result<Vec<String>, String> {
-    if !flags.commands.is_empty() {
-        return Ok(flags.a.iter().chain(&flags.commands).cloned().collect());
-    }
-    match (&flags.a, &flags.b) {
-        (None, _) => {
-            Err("--a is missing: give the command to compare with, and --b, or one command or \
-                 several by themselves"
-                .into())
-        }
-        (Some(_), None) if two => {
-            Err("--b is missing: give the command that is to be compared with --a; one command \
-                 alone is measured without --a"
-                .into())
-        }
-        _ => Ok(flags.a.iter().chain(&flags.b).chain(&flags.c).cloned().collect()),
-    }
-}
-
-fn refuse_what_compares(flags: &Flags) -> Result<(), String> {
-    let given = [("--budget", flags.budget.is_some()), ("--same-output", flags.same_output)];
-    match given.into_iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(format!(
-            "{flag}: one command alone has nothing to be compared with: give another command, \
-             --parameter with two values or more, or leave {flag} out"
-        )),
-        None => Ok(()),
-    }
-}
-
-/// Two commands or more.
-pub(crate) fn commands(flags: &Flags) -> Result<Vec<String>, String> {
-    let commands = given(flags, true)?;
-    match commands.len() {
-        0 | 1 => Err("one command alone has nothing to be compared with: give --b as well".into()),
-        _ => Ok(commands),
-    }
-}
-
-fn parameters(flags: &Flags) -> Result<Vec<Parameter>, String> {
-    let mut all = Vec::new();
-    for text in &flags.parameter {
-        all.push(Parameter::parse(text).map_err(|why| format!("--parameter: {why}"))?);
-    }
-    for two in flags.parameter_list.chunks(2) {
-        all.push(
-            Parameter::list(&two[0], &two[1]).map_err(|why| format!("--parameter-list: {why}"))?,
-        );
-    }
-    for three in flags.parameter_scan.chunks(3) {
-        let step = flags.parameter_step_size.as_deref();
-        let scan = Parameter::scan(&three[0], &three[1], &three[2], step);
-        all.push(scan.map_err(|why| format!("--parameter-scan: {why}"))?);
-    }
-    for (place, one) in all.iter().enumerate() {
-        if all[..place].iter().any(|other| other.name == one.name) {
-            return Err(format!(
-                "the parameter '{}' is given twice: put its values into one list",
-                one.name
-            ));
-        }
-    }
-    Ok(all)
-}
-
-pub(crate) fn settings(flags: &Flags) -> Result<Settings, String> {
-    let share = |flag: &str, text: &Option<String>, example: &str| -> Result<Option<f64>, String> {
-        let Some(text) = text else { return Ok(None) };
-        let parsed: Result<Share, _> = text.parse();
-        parsed.map(|share| Some(share.0)).map_err(|_| {
-            format!(
-                "--{flag}: '{text}' is not a share: write a percentage between 0% and 100%, such \
-                 as {example}"
-            )
-        })
-    };
-    let time_s = match &flags.time {
-        None => None,
-        Some(text) => {
-            let parsed: Result<Span, _> = text.parse();
-            let span = parsed.map_err(|_| {
-                format!(
-                    "--time: '{text}' is not a duration: write a number with ns, us, ms, s, \
-                         min or h, such as 60s"
-                )
-            })?;
-            if span.0.is_zero() {
-                return Err("--time must be above 0, such as 60s".into());
-            }
-            Some(span.0.as_secs_f64())
-        }
-    };
-    let default = Settings::default();
-    let margin = share("margin", &flags.margin, "1%")?.unwrap_or(default.margin);
-    let confidence = share("confidence", &flags.confidence, "95%")?.unwrap_or(default.confidence);
-    if !(confidence > 0.0 && confidence < 1.0) {
-        return Err(
-            "--confidence must lie between 0% and 100%, and be neither of them, such as 95%".into(),
-        );
-    }
-    if margin <= 0.0 {
-        return Err(
-            "--margin must be above 0%, such as 1%: no interval can be as narrow as that".into()
-        );
-    }
-    if flags.runs == Some(0) || flags.max_runs == Some(0) {
-        return Err("no run at all cannot be measured: a figure takes 4 runs at least".into());
-    }
-    if let (Some(min), Some(max)) = (flags.min_runs, flags.max_runs)
-        && min > max
-    {
-        return Err(format!("--min-runs {min} is more than --max-runs {max}: swap them"));
-    }
-    Ok(Settings {
-        budget: share("budget", &flags.budget, "2%")?,
-        margin,
-        precision: margin / 2.0,
-        confidence,
-        time_s,
-        runs: flags.runs,
-        min_runs: flags.min_runs,
-        max_runs: flags.max_runs,
-        warm_up: flags.warmup,
-        seed: flags.seed,
-    })
-}
-
-// Two exports to one file would leave one of them.
-fn different(exports: Vec<(PathBuf, Export)>) -> Result<Vec<(PathBuf, Export)>, String> {
-    for (place, (path, _)) in exports.iter().enumerate() {
-        if exports[..place].iter().any(|(other, _)| other == path) {
-            return Err(format!(
-                "{} is named for two exports: name a file for each",
-                path.display()
-            ));
-        }
-    }
-    Ok(exports)
-}
-
-pub(crate) fn exports(flags: &Flags) -> Vec<(PathBuf, Export)> {
-    let all = [
-        (&flags.export_json, Export::Json),
-        (&flags.export_csv, Export::Csv),
-        (&flags.export_markdown, Export::Table(Markup::Markdown)),
-        (&flags.export_asciidoc, Export::Table(Markup::Asciidoc)),
-        (&flags.export_orgmode, Export::Table(Markup::Orgmode)),
-        (&flags.export_summary, Export::Summary),
-    ];
-    all.into_iter().filter_map(|(path, export)| Some((path.clone()?, export))).collect()
 }

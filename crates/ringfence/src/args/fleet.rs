@@ -1,5 +1,4 @@
-//! The flags of `ringfence fleet`. They are here because the program's own crate is near its limit
-//! of lines.
+//! `fleet`: one experiment on many machines.
 
 use std::path::PathBuf;
 

@@ -6,6 +6,7 @@ mod code;
 pub mod commit;
 mod common;
 mod datasets;
+pub mod fleet;
 mod front;
 mod lock;
 mod machine;
@@ -13,6 +14,7 @@ mod measuring;
 mod resctrl;
 mod services;
 mod slips;
+mod versus;
 mod whatif;
 
 use std::path::PathBuf;
@@ -27,6 +29,7 @@ pub use code::{Census, Trace};
 pub use commit::Commit;
 pub use common::{Measuring, On, Output, Placement};
 pub use datasets::{Claims, Compare, Contribute, Report, Show};
+pub use fleet::Fleet;
 pub use front::{command, parse, parse_words};
 pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
@@ -38,6 +41,7 @@ pub use machine::{
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
 pub use resctrl::{Apply, Confined, Forget, Resctrl, ResctrlAction, Undo, Watch};
 pub use services::Services;
+pub use versus::VersusFlags;
 pub use whatif::WhatIf;
 
 /// What does a durable write cost here, whom does it slow down, and what helps?
@@ -70,7 +74,7 @@ pub enum Verb {
     /// the time is over, and says first how small a difference can be told. For two builds of a
     /// program, or two settings. The flags of hyperfine work.
     #[command(after_long_help = Exit::table_and(VERSUS))]
-    Versus(Box<ringfence_versus::Flags>),
+    Versus(Box<VersusFlags>),
     /// Say how durable a store to a path can become, and why
     ///
     /// Of a file or folder it also says what stands between it and its medium: the file system, the
@@ -138,7 +142,7 @@ pub enum Verb {
     /// Hands a verb or an experiment file to Slurm as a job array of one task a node, gathers what
     /// came of it as one table, and says which hosts differ from others of their kind, and what to
     /// expect of the next.
-    Fleet(ringfence_fleet::flags::Fleet),
+    Fleet(Fleet),
     /// Simulate a described machine, and the same with changes
     ///
     /// Runs the same plan on a described machine and on the same machine with some of its values

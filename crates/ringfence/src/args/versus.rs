@@ -4,13 +4,12 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-
-use crate::export::{Sort, Unit};
+use clap::{Args, ValueEnum};
+use ringfence_versus::export;
 
 /// `versus`.
 #[derive(Debug, Clone, Args)]
-pub struct Flags {
+pub struct VersusFlags {
     /// Commands, in place of --a, --b and --c; one is measured alone
     #[arg(value_name = "COMMAND", conflicts_with_all = ["b", "c"])]
     pub commands: Vec<String>,
@@ -263,4 +262,49 @@ pub struct Flags {
         value_parser = ["auto", "basic", "full", "nocolor", "color", "none"]
     )]
     pub style: Option<String>,
+}
+
+/// A unit of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Unit {
+    /// us.
+    #[value(alias = "us")]
+    Microsecond,
+    /// ms.
+    #[value(alias = "ms")]
+    Millisecond,
+    /// s.
+    #[value(alias = "s")]
+    Second,
+}
+
+impl From<Unit> for export::Unit {
+    fn from(unit: Unit) -> Self {
+        match unit {
+            Unit::Microsecond => Self::Microsecond,
+            Unit::Millisecond => Self::Millisecond,
+            Unit::Second => Self::Second,
+        }
+    }
+}
+
+/// In which order a table has commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Sort {
+    /// That of the command line.
+    Auto,
+    /// The same.
+    Command,
+    /// The fastest first.
+    MeanTime,
+}
+
+impl From<Sort> for export::Sort {
+    fn from(sort: Sort) -> Self {
+        match sort {
+            Sort::Auto => Self::Auto,
+            Sort::Command => Self::Command,
+            Sort::MeanTime => Self::MeanTime,
+        }
+    }
 }

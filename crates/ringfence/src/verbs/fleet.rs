@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ringfence_fleet::flags::{
+use crate::args::fleet::{
     Fleet, FleetAction, FleetDir, FleetLook, FleetReport, FleetRetry, FleetSubmit, FleetTask,
 };
 use ringfence_fleet::{

@@ -1,5 +1,8 @@
 //! `versus`: commands, interleaved.
 
+mod progress;
+mod question;
+
 use std::time::{Duration, Instant};
 
 use ringfence_analysis::estimate::NotEstimable;
@@ -11,10 +14,9 @@ use ringfence_studies::Watch;
 use ringfence_studies::measure;
 use ringfence_studies::prove::time::Precision;
 use ringfence_versus::export::{Sort, Unit};
-use ringfence_versus::{
-    self as versus, Findings, Flags, Note, Question, Trouble, Verdict, conduct, progress,
-};
+use ringfence_versus::{self as versus, Findings, Note, Trouble, Verdict, conduct};
 
+use crate::args::VersusFlags as Flags;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
@@ -24,7 +26,7 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     if let Some(how) = &flags.progress {
         return by_progress(flags, how);
     }
-    let question = Question::new(flags).map_err(Failure::Usage)?;
+    let question = question::question(flags).map_err(Failure::Usage)?;
     if flags.json && question.is_loud() {
         return Err(Failure::Usage(
             "--json: what commands print would stand in the midst of it; leave --show-output \

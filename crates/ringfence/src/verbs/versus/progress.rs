@@ -12,8 +12,8 @@ use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Arm, Decide, Experiment, Measure, Role};
 use toml::{Table, Value};
 
-use crate::flags::Flags;
-use crate::question;
+use super::question;
+use crate::args::VersusFlags as Flags;
 
 const ROLE: &str = "command";
 
@@ -33,7 +33,7 @@ pub fn experiment(flags: &Flags, how: &str) -> Result<Experiment, String> {
     set("workload", "command");
     set("run", &commands[0]);
     set("unit", how);
-    let names: Vec<String> = (0..commands.len()).map(crate::case::role).collect();
+    let names: Vec<String> = (0..commands.len()).map(ringfence_versus::case::role).collect();
     let arms = commands.iter().zip(&names).enumerate().map(|(number, (command, name))| {
         let mut arm = Arm::new(name, &[ROLE], (number > 0).then_some(names[0].as_str()));
         if number > 0 {
@@ -55,7 +55,7 @@ pub fn experiment(flags: &Flags, how: &str) -> Result<Experiment, String> {
             .map(|budget| Decide::of_each(&names[1..], Budget::Slowdown(Share(budget)))),
         last_look: Some(Share(0.5)),
         time: Some(Span(Duration::from_secs_f64(
-            settings.time_s.unwrap_or(crate::session::TIME_S),
+            settings.time_s.unwrap_or(ringfence_versus::session::TIME_S),
         ))),
         ..Measure::default()
     };
