@@ -176,5 +176,18 @@ fn by_case(
 // Whole MiB, or KiB where there are few, so that they are shown in a short form.
 fn rounded(bytes: u64) -> u64 {
     let step = if bytes >= 1 << 23 { 1 << 20 } else { 1 << 10 };
-    bytes.div_ceil(step) * step
+    bytes.div_ceil(step).saturating_mul(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn any_number_of_bytes_is_rounded_up() {
+        let (kib, mib) = (1 << 10, 1 << 20);
+        let rounded: Vec<u64> = [0, 1, kib, kib + 1, 9 * mib + 1].map(rounded).into();
+        assert_eq!(rounded, [0, kib, kib, 2 * kib, 10 * mib]);
+        assert_eq!(super::rounded(u64::MAX), u64::MAX);
+    }
 }
