@@ -1,10 +1,12 @@
 //! How many lines are simulated in a second of a processor, and whether a line takes longer with
 //! more threads.
 //!
-//! `cargo bench -p ringfence-simulator [-- PART]`, with PART of a row's name to measure only such rows.
-//! Behind it may stand a number of threads and a number of lines, which are then simulated once: to
-//! count instructions, take the difference between two numbers of lines under `valgrind
+//! `cargo bench -p ringfence-simulator [-- PART]`, with PART of a row's name to measure only such
+//! rows. Behind it may stand a number of threads and a number of lines, which are then simulated
+//! once: to count instructions, take the difference between two numbers of lines under `valgrind
 //! --tool=callgrind`.
+
+#![expect(clippy::disallowed_methods, reason = "a bench reads its options and the thread's time")]
 
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::machine::{
