@@ -6,8 +6,8 @@
 //! [`Transaction`](ringfence_resctrl::Transaction): [`make_group`] and [`move_into`] for limits,
 //! [`watch::groups`] for watching. A [`Loan`] gives them back, also if this program is killed.
 //!
-//! What is limited is what [`ringfence_system::attach`] finds: nothing that the system or the way in depends
-//! on. What is only watched may be that, too.
+//! What is limited is what [`ringfence_system::attach`] finds: nothing that the system or the way
+//! in depends on. What is only watched may be that, too.
 
 #![forbid(unsafe_code)]
 
