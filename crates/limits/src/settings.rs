@@ -34,17 +34,6 @@ impl Settings {
                 roles.insert(index, free_name(&role.name, before));
             }
         }
-        let group_of = |name: &str| -> Result<GroupId, String> {
-            match name.strip_prefix('/') {
-                Some(group) => {
-                    group.parse().map_err(|error: ringfence_resctrl::Error| error.to_string())
-                }
-                None => {
-                    let index = experiment.roles.iter().position(|role| role.name == name);
-                    Ok(roles[&index.expect("checked: arms name roles that they run")].clone())
-                }
-            }
-        };
         // What a group has where no arm says otherwise.
         let had = |id: &GroupId| match before.groups.get(id) {
             Some(group) => Ok(&group.schemata),
@@ -59,7 +48,7 @@ impl Settings {
         for arm in &experiment.arms {
             let mut of_arm: BTreeMap<GroupId, Schemata> = BTreeMap::new();
             for (name, schemata) in &arm.resctrl {
-                let id = group_of(name)?;
+                let id = group_of(name, experiment, &roles)?;
                 for (resource, domain, _) in schemata.settings() {
                     let Some(old) = had(&id)?.get(resource, domain) else {
                         let there = had(&id)?.to_string().trim_end().replace('\n', ", ");
@@ -83,24 +72,39 @@ impl Settings {
                 *old = of_all.overlaid(old);
             }
         }
-        let arms = wanted
-            .into_iter()
-            .map(|of_arm| {
-                let with = |(id, old): (&GroupId, &Schemata)| {
-                    let of_all = of_arm
-                        .get(&GroupId::default())
-                        .filter(|_| roles.values().any(|own| own == id));
-                    let set = of_arm
-                        .get(id)
-                        .or(of_all)
-                        .map_or_else(|| old.clone(), |new| old.overlaid(new));
-                    (id.clone(), set)
-                };
-                base.iter().map(with).collect()
-            })
-            .collect();
+        let arms = wanted.iter().map(|of_arm| every_group(of_arm, &base, &roles)).collect();
         Ok(Some(Self { roles, arms, first: default }))
     }
+}
+
+// The group that an arm's table names: a role's own, or with '/' before it one that is there.
+fn group_of(
+    name: &str,
+    experiment: &Experiment,
+    roles: &BTreeMap<usize, GroupId>,
+) -> Result<GroupId, String> {
+    match name.strip_prefix('/') {
+        Some(group) => group.parse().map_err(|error: ringfence_resctrl::Error| error.to_string()),
+        None => {
+            let index = experiment.roles.iter().position(|role| role.name == name);
+            Ok(roles[&index.expect("checked: arms name roles that they run")].clone())
+        }
+    }
+}
+
+// What every group is set to in an arm that wants this of some of them.
+fn every_group(
+    of_arm: &BTreeMap<GroupId, Schemata>,
+    base: &BTreeMap<GroupId, Schemata>,
+    roles: &BTreeMap<usize, GroupId>,
+) -> BTreeMap<GroupId, Schemata> {
+    let with = |(id, old): (&GroupId, &Schemata)| {
+        let of_all =
+            of_arm.get(&GroupId::default()).filter(|_| roles.values().any(|own| own == id));
+        let set = of_arm.get(id).or(of_all).map_or_else(|| old.clone(), |new| old.overlaid(new));
+        (id.clone(), set)
+    };
+    base.iter().map(with).collect()
 }
 
 // A name that no group has: `ringfence-victim`, or with a number behind.

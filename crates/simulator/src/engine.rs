@@ -29,7 +29,7 @@ use crate::noise::{Chairs, Host};
 use crate::recorded::Recordings;
 use crate::spans::{LOOK, SHARE};
 use crate::tasks::{self, Place, Regions};
-use crate::trial::{Holder, SWING, Seat, Stretch, Trial, ns, ps};
+use crate::trial::{Holder, Point, SWING, Seat, Stretch, Trial, ns, ps};
 
 // A window is not shorter or longer than this.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -199,6 +199,36 @@ fn apart(role: usize, instance: u32) -> u64 {
     (((role as u64) << 32) | (u64::from(instance) + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
+// Who runs gets its class of service.
+fn assign_classes(trial: &mut Trial, partitions: &Partitions) -> Result<(), EngineError> {
+    for seat in &trial.seats {
+        let Some(holder) = seat.running else { continue };
+        let class = partitions.class(seat.holders[holder].role, seat.cpu);
+        let assigned = trial.run.assign(seat.thread, class);
+        assigned.map_err(|error| EngineError::Failed(error.to_string()))?;
+    }
+    Ok(())
+}
+
+// What somebody did from one point to another, where the machine runs at this rate.
+fn sample(begun: &Point, ended: &Point, rate: f64) -> Sample {
+    let length = ended.at - begun.at;
+    let busy = Ps(length.0.saturating_sub(ended.untimed - begun.untimed));
+    let counts = begun.latencies.iter().zip(&ended.latencies).next();
+    let latencies = counts.map(|(begun, ended)| {
+        Histogram::of_buckets(begun.iter().zip(ended).map(|(begun, ended)| ended - begun))
+    });
+    Sample {
+        length_ns: (ns(length) as f64 / rate) as u64,
+        busy_ns: (ns(busy) as f64 / rate) as u64,
+        units: ended.units - begun.units,
+        late_ns: Some(0),
+        latencies: latencies.filter(|latencies| latencies.total() > 0),
+        simulated: Some(true),
+        ..Sample::default()
+    }
+}
+
 impl Engine for SimulatedEngine<'_> {
     fn elapsed(&self) -> Duration {
         self.elapsed
@@ -271,12 +301,7 @@ impl Engine for SimulatedEngine<'_> {
             running.iter().map(|(seat, holder)| trial.seats[*seat].holders[*holder].least_window);
         let window = window.max(least.max().unwrap_or_default());
         if let Some(partitions) = &self.partitions {
-            for seat in &trial.seats {
-                let Some(holder) = seat.running else { continue };
-                let class = partitions.class(seat.holders[holder].role, seat.cpu);
-                let assigned = trial.run.assign(seat.thread, class);
-                assigned.map_err(|error| EngineError::Failed(error.to_string()))?;
-            }
+            assign_classes(trial, partitions)?;
         }
         // Whoever goes back is measured over the same stretch in every window of the trial.
         let metric = self.plan.metric;
@@ -314,32 +339,14 @@ impl Engine for SimulatedEngine<'_> {
             trial.simulate(LOOK, self.stop)?;
             ended = trial.points(&running, latencies);
         }
-        let before = self.before;
-        let measured =
-            running.iter().zip(begun.iter().zip(&ended)).map(|((seat, holder), (begun, ended))| {
-                let (cpu, holder) = (trial.seats[*seat].cpu, &trial.seats[*seat].holders[*holder]);
-                let length = ended.at - begun.at;
-                let busy = Ps(length.0.saturating_sub(ended.untimed - begun.untimed));
-                let counts = begun.latencies.iter().zip(&ended.latencies).next();
-                let latencies = counts.map(|(begun, ended)| {
-                    Histogram::of_buckets(
-                        begun.iter().zip(ended).map(|(begun, ended)| ended - begun),
-                    )
-                });
-                let sample = Sample {
-                    instance: holder.instance,
-                    cpu,
-                    start_ns: ns(before + begun.at),
-                    length_ns: (ns(length) as f64 / rate) as u64,
-                    busy_ns: (ns(busy) as f64 / rate) as u64,
-                    units: ended.units - begun.units,
-                    late_ns: Some(0),
-                    latencies: latencies.filter(|latencies| latencies.total() > 0),
-                    simulated: Some(true),
-                    ..Sample::default()
-                };
-                Measured { role: holder.role, sample }
-            });
+        let measured = running.iter().zip(begun.iter().zip(&ended)).map(|(who, (begun, ended))| {
+            let seat = &trial.seats[who.0];
+            let holder = &seat.holders[who.1];
+            let between = sample(begun, ended, rate);
+            let start_ns = ns(self.before + begun.at);
+            let sample = Sample { instance: holder.instance, cpu: seat.cpu, start_ns, ..between };
+            Measured { role: holder.role, sample }
+        });
         Ok(measured.collect())
     }
 

@@ -68,8 +68,11 @@ impl Question {
     }
 
     fn wrong(&self) -> Option<String> {
-        let (target, hour) = (&self.target, Duration::from_secs(3600));
-        let line = self.send.strip_suffix(b"\n").unwrap_or(&self.send);
+        self.out_of_range().or_else(|| self.unfit_for_target())
+    }
+
+    fn out_of_range(&self) -> Option<String> {
+        let hour = Duration::from_secs(3600);
         if !(self.rate > 0.0 && self.rate <= Self::MOST_RATE) {
             let most = Self::MOST_RATE;
             return Some(format!(
@@ -108,6 +111,13 @@ impl Question {
                 self.patience
             ));
         }
+        None
+    }
+
+    // What does not fit together: whom to ask, what to send, and where an answer ends.
+    fn unfit_for_target(&self) -> Option<String> {
+        let target = &self.target;
+        let line = self.send.strip_suffix(b"\n").unwrap_or(&self.send);
         match (target, &self.ends) {
             (Target::Http { .. }, _) if !self.send.is_empty() => Some(format!(
                 "{target} is asked by GET, so there is nothing to send: leave that \

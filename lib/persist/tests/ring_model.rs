@@ -58,6 +58,23 @@ impl Model {
         // Numbered as far as there is room, so that none is taken for another.
         self.next.to_le_bytes().into_iter().cycle().take(len.max(3)).collect()
     }
+
+    fn push_batch(&mut self, producer: &mut Producer<&Crashing>, lens: Vec<usize>, abandon: bool) {
+        let mut batch = producer.batch().unwrap();
+        let mut pushed = Vec::new();
+        for len in lens {
+            let payload = self.payload(len);
+            if batch.push(&payload).is_ok() {
+                pushed.push(payload);
+            }
+        }
+        if abandon {
+            drop(batch);
+        } else {
+            batch.commit().unwrap();
+            self.queue.extend(pushed);
+        }
+    }
 }
 
 struct World {
@@ -95,20 +112,7 @@ impl World {
                     }
                 }
                 Step::Batch(lens, abandon) => {
-                    let mut batch = producer.batch().unwrap();
-                    let mut pushed = Vec::new();
-                    for len in lens {
-                        let payload = model.payload(len);
-                        if batch.push(&payload).is_ok() {
-                            pushed.push(payload);
-                        }
-                    }
-                    if abandon {
-                        drop(batch);
-                    } else {
-                        batch.commit().unwrap();
-                        model.queue.extend(pushed);
-                    }
+                    model.push_batch(&mut producer, lens, abandon);
                 }
                 Step::Pop | Step::PopDurably => {
                     let entry = consumer.try_read().unwrap();

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use ringfence_experiment::histogram::Histogram;
 use ringfence_experiment::plan::Active;
 use ringfence_experiment::sample::Sample;
+use ringfence_system::attach::Usage;
 
 use super::super::settle::Settling;
 use super::super::shm::{Marked, Report, state};
@@ -109,22 +110,13 @@ impl HostEngine<'_> {
         if answers || !is_paused {
             answers &= self.let_pass(length.saturating_sub(begun_before), length, probe, is_paused);
         }
-        let (due, mut held) = (Instant::now(), Duration::ZERO);
+        let due = Instant::now();
         let asked = self.ask(&running);
         stood &= paused.end()? && slices.held(&sliced, opening.elapsed());
         drop(paused);
         let mut ended = self.answers(&running, asked)?;
         self.note_silence(is_paused, answers)?;
-        while begun.iter().zip(&ended).any(|(begun, ended)| begun.number == ended.number)
-            && due.elapsed() < STALL_LIMIT
-        {
-            let looked = Instant::now();
-            std::thread::sleep(HOLD);
-            self.all_live(&running)?;
-            ended = self.reports(&running)?;
-            // A look that takes longer than a window was not held, but kept from running.
-            held += looked.elapsed().min(length.max(HOLD));
-        }
+        let held = self.hold_open(&running, &begun, &mut ended, due, length)?;
         let ended_at = self.clock.now();
         let late = opening.elapsed().saturating_sub(length + held);
         let counts_after = self.counts(&running);
@@ -134,14 +126,7 @@ impl HostEngine<'_> {
         self.add_uses(&running, &used, since.elapsed());
         let counts = counted_since(counts_before, counts_after);
         let mut all = self.measured(&running, &begun, &ended, Some((begun_at, ended_at)), counts);
-        let used = guests::uses_of(guests, &used_by_guests);
-        let start_ns = self.clock.ns(begun_at.saturating_sub(self.origin)) as u64;
-        for (measured, used) in
-            guests::measured(guests, &used_by_guests, &used, start_ns, since.elapsed())
-        {
-            self.used[measured.role] = self.used[measured.role].and(used);
-            all.push(measured);
-        }
+        all.extend(self.measured_guests(guests, &used_by_guests, begun_at, since));
         let late = match stood && (answers || !is_paused) {
             // Somebody went on too early: it is not the window that it was meant to be.
             false => length * 100,
@@ -153,6 +138,48 @@ impl HostEngine<'_> {
         all.iter_mut().for_each(|task| task.sample.late_ns = Some(late.as_nanos() as u64));
         self.note_stretch(&mut all, looks);
         Ok(all)
+    }
+
+    // Waits until everybody has reported something since the beginning, no longer than
+    // `STALL_LIMIT` after the window was due to end. For how long it was held open.
+    fn hold_open(
+        &mut self,
+        running: &[usize],
+        begun: &[Point],
+        ended: &mut Vec<Point>,
+        due: Instant,
+        length: Duration,
+    ) -> Result<Duration, EngineError> {
+        let mut held = Duration::ZERO;
+        while begun.iter().zip(&*ended).any(|(begun, ended)| begun.number == ended.number)
+            && due.elapsed() < STALL_LIMIT
+        {
+            let looked = Instant::now();
+            std::thread::sleep(HOLD);
+            self.all_live(running)?;
+            *ended = self.reports(running)?;
+            // A look that takes longer than a window was not held, but kept from running.
+            held += looked.elapsed().min(length.max(HOLD));
+        }
+        Ok(held)
+    }
+
+    // What those that ran already did in a window, which is also added to what they have used.
+    fn measured_guests(
+        &mut self,
+        guests: &mut [Guest],
+        used_before: &[(usize, Usage)],
+        begun_at: u64,
+        since: Instant,
+    ) -> Vec<Measured> {
+        let used = guests::uses_of(guests, used_before);
+        let start_ns = self.clock.ns(begun_at.saturating_sub(self.origin)) as u64;
+        let all = guests::measured(guests, used_before, &used, start_ns, since.elapsed());
+        let add = |(measured, used): (Measured, _)| {
+            self.used[measured.role] = self.used[measured.role].and(used);
+            measured
+        };
+        all.into_iter().map(add).collect()
     }
 
     // Those that run already run, or may be paused for so long.

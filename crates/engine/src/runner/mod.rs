@@ -109,14 +109,8 @@ pub fn resume(
         // exceed the time.
         let spent = engine.elapsed().saturating_sub(started);
         let per_trial = if trial > first { spent / (trial - first) } else { Duration::ZERO };
-        // Trials that a figure still lacks are made where that exceeds the time by little.
         let lacks = if trial > first { plan::FEWEST_TRIALS.saturating_sub(trial) } else { 0 };
-        let makes_a_figure = |time: Duration| {
-            lacks > 0 && spent + per_trial * lacks <= time.mul_f64(1.0 + plan::EXCESS_FOR_A_FIGURE)
-        };
-        if time.is_some_and(|time| {
-            (spent >= time || spent + per_trial > time) && !makes_a_figure(time)
-        }) {
+        if time.is_some_and(|time| !another_fits(time, spent, per_trial, lacks)) {
             return Ok((samples, Ended::Time));
         }
         let give_up = time.map(|time| started + time.max(spent) + per_trial);
@@ -152,12 +146,7 @@ pub fn resume(
                         return Ok((samples, Ended::Failed(error)));
                     }
                 }
-                Err(EngineError::Interrupted) => return Ok((samples, Ended::Interrupted)),
-                Err(EngineError::OutOfTime) => return Ok((samples, Ended::Time)),
-                Err(error @ EngineError::Limit(_)) => {
-                    return Ok((samples, Ended::Limit(error.to_string())));
-                }
-                Err(error) => return Ok((samples, Ended::Failed(error.to_string()))),
+                Err(error) => return Ok((samples, ended_by(error))),
             }
             done += 1;
             observer.progress(progress(done, most, engine.elapsed().saturating_sub(started), time));
@@ -167,6 +156,24 @@ pub fn resume(
         }
     }
     Ok((samples, Ended::Complete))
+}
+
+// Whether there is time for another trial. Those that a figure still lacks are made where that
+// exceeds the time by little.
+fn another_fits(time: Duration, spent: Duration, per_trial: Duration, lacks: u32) -> bool {
+    let for_a_figure =
+        || lacks > 0 && spent + per_trial * lacks <= time.mul_f64(1.0 + plan::EXCESS_FOR_A_FIGURE);
+    (spent < time && spent + per_trial <= time) || for_a_figure()
+}
+
+// How measuring ends where a step does not succeed.
+fn ended_by(error: EngineError) -> Ended {
+    match error {
+        EngineError::Interrupted => Ended::Interrupted,
+        EngineError::OutOfTime => Ended::Time,
+        EngineError::Limit(_) => Ended::Limit(error.to_string()),
+        error => Ended::Failed(error.to_string()),
+    }
 }
 
 // The steps of a trial and where they stand in it.

@@ -257,20 +257,9 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 let workload = workload.as_mut();
                 if let Err(text) =
                     steady(slot, ordered, workload, *quota, amount, &mut tally, &counted)
+                        .and_then(|()| pause(slot, workload, &mut tally))
                 {
                     return Failure { usage: false, text };
-                }
-                if slot.order() == order::HOLD {
-                    hold(slot, &mut tally);
-                }
-                // Before it says that it has paused: what it leaves under way would be in the next
-                // window.
-                workload.paused();
-                if let Some(text) = workload.failure() {
-                    return Failure { usage: false, text: text.into() };
-                }
-                if let Some(told) = workload.told() {
-                    slot.say(&told);
                 }
             }
             Runner::WholeRun(program) => {
@@ -288,15 +277,7 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 tally.report.units = program.units();
                 tally.publish(slot, clock);
                 slot.set_state(state::RUNNING + variant as u32);
-                while slot.order() == ordered {
-                    let seen = slot.bell();
-                    if let Err(error) = program.keep_running() {
-                        return error.into();
-                    }
-                    slot.answer_if_asked(|| report_program(program, slot, &mut tally));
-                    slot.wait_bell(seen, None);
-                }
-                if let Err(error) = program.pause() {
+                if let Err(error) = let_run(slot, ordered, program, &mut tally) {
                     return error.into();
                 }
             }
@@ -304,13 +285,50 @@ fn serve(slot: &Slot, mut runners: Vec<Option<Runner>>, mut seat: Seat) -> Failu
                 slot.set_settle_units(0);
                 tally.publish(slot, clock);
                 slot.set_state(state::RUNNING + variant as u32);
-                while slot.order() == ordered {
-                    let seen = slot.bell();
-                    slot.answer_if_asked(|| tally.publish(slot, clock));
-                    slot.wait_bell(seen, None);
-                }
+                idle(slot, ordered, &mut tally);
             }
         }
+    }
+}
+
+// Ends a steady task's turn, with what it says of it.
+fn pause(slot: &Slot, workload: &mut dyn Workload, tally: &mut Tally) -> Result<(), String> {
+    if slot.order() == order::HOLD {
+        hold(slot, tally);
+    }
+    // Before it says that it has paused: what it leaves under way would be in the next window.
+    workload.paused();
+    if let Some(text) = workload.failure() {
+        return Err(text.into());
+    }
+    if let Some(told) = workload.told() {
+        slot.say(&told);
+    }
+    Ok(())
+}
+
+// A program that goes on until another order, and is paused then.
+fn let_run(
+    slot: &Slot,
+    ordered: u32,
+    program: &mut Program,
+    tally: &mut Tally,
+) -> Result<(), ProgramError> {
+    while slot.order() == ordered {
+        let seen = slot.bell();
+        program.keep_running()?;
+        slot.answer_if_asked(|| report_program(program, slot, tally));
+        slot.wait_bell(seen, None);
+    }
+    program.pause()
+}
+
+// Nothing until another order.
+fn idle(slot: &Slot, ordered: u32, tally: &mut Tally) {
+    while slot.order() == ordered {
+        let seen = slot.bell();
+        slot.answer_if_asked(|| tally.publish(slot, Clock::host()));
+        slot.wait_bell(seen, None);
     }
 }
 

@@ -2,12 +2,25 @@
 
 use ringfence_machine::cpulist::CpuSet;
 
-use super::{Experiment, Measure, OneOrMany, SCHEMA, isolation};
+use super::{Arm, Experiment, Measure, OneOrMany, Role, SCHEMA, isolation};
 use crate::nearest;
 use crate::units::Span;
 
 impl Experiment {
     pub(super) fn problem(&self) -> Option<String> {
+        let roles: Vec<&str> = self.roles.iter().map(|role| role.name.as_str()).collect();
+        let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+        self.heading_problem()
+            .or_else(|| self.names_problem(&roles, &arms))
+            .or_else(|| self.arms.iter().find_map(|arm| self.arm_problem(arm, &roles, &arms)))
+            .or_else(|| self.roles.iter().find_map(|role| self.role_problem(role)))
+            .or_else(|| self.decision_problem(&arms))
+            .or_else(|| self.quantity_problem())
+            .or_else(|| self.aa_problem())
+            .or_else(|| self.measure.problem())
+    }
+
+    fn heading_problem(&self) -> Option<String> {
         if !(1..=SCHEMA).contains(&self.schema) {
             return Some(format!(
                 "schema = {} is not known: this program reads 1 to {SCHEMA}",
@@ -20,155 +33,134 @@ impl Experiment {
                 self.name
             ));
         }
-        let names: Vec<&str> = self.roles.iter().map(|role| role.name.as_str()).collect();
-        if let Some(twice) = duplicate(&names) {
+        None
+    }
+
+    fn names_problem(&self, roles: &[&str], arms: &[&str]) -> Option<String> {
+        if let Some(twice) = duplicate(roles) {
             return Some(format!("role '{twice}' is there twice: give each a name of its own"));
         }
-        let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
-        if let Some(twice) = duplicate(&arms) {
+        if let Some(twice) = duplicate(arms) {
             return Some(format!("arm '{twice}' is there twice: give each a name of its own"));
         }
         if arms.is_empty() {
             return Some("there is no [[arm]]: at least one is needed".into());
         }
-        if !names.contains(&self.metric.as_str()) {
+        if !roles.contains(&self.metric.as_str()) {
             return Some(format!(
                 "metric = '{}' is not a role{}",
                 self.metric,
-                hint(&self.metric, &names)
+                hint(&self.metric, roles)
             ));
         }
-        for arm in &self.arms {
-            if let Some(unknown) = arm.active.iter().find(|name| !names.contains(&name.as_str())) {
-                return Some(format!(
-                    "arm '{}': '{unknown}' is not a role{}",
-                    arm.name,
-                    hint(unknown, &names)
-                ));
-            }
-            if !arm.active.contains(&self.metric) {
-                return Some(format!(
-                    "arm '{}' does not run '{}', whose rate is the figure: add it to active",
-                    arm.name, self.metric
-                ));
-            }
-            if let Some(unknown) = arm.set.keys().find(|name| !arm.active.contains(name)) {
-                return Some(format!(
-                    "arm '{}' sets parameters of '{unknown}', which it does not run",
-                    arm.name
-                ));
-            }
-            if let Some(unknown) = arm.only.keys().find(|name| !arm.active.contains(name)) {
-                return Some(format!(
-                    "arm '{}' picks a task of '{unknown}', which it does not run",
-                    arm.name
-                ));
-            }
-            for role in &self.roles {
-                let tasks = role.task.as_slice().len();
-                let picked = arm.only.get(&role.name).map_or(&[][..], OneOrMany::as_slice);
-                if let Some(number) =
-                    picked.iter().find(|number| !(1..=tasks).contains(&(**number as usize)))
-                {
-                    return Some(format!(
-                        "arm '{}': only has task {number} of '{}', which has {tasks}: count from 1",
-                        arm.name, role.name
-                    ));
-                }
-            }
-            if let Some(problem) = isolation::problem(arm) {
-                return Some(format!("arm '{}': {problem}", arm.name));
-            }
-            let mut values = arm.set.values().flatten();
-            if let Some((key, _)) =
-                values.find(|(key, value)| *key == "workload" || value.is_array())
-            {
-                return Some(format!(
-                    "arm '{}': set can give {key} one value, not a list, and no other workload",
-                    arm.name
-                ));
-            }
-            if let Some(between) = &arm.between {
-                if arm.baseline.is_none()
-                    || [&arm.name].into_iter().chain(&arm.baseline).any(|own| own == between)
-                {
-                    return Some(format!(
-                        "arm '{}': between names a third arm, whose window lies between this arm's \
-                         and its baseline's",
-                        arm.name
-                    ));
-                }
-                if !arms.contains(&between.as_str()) {
-                    return Some(format!(
-                        "arm '{}': between '{between}' is not an arm{}",
-                        arm.name,
-                        hint(between, &arms)
-                    ));
-                }
-            }
-            match arm.baseline.as_deref() {
-                Some(name) if name == arm.name => {
-                    return Some(format!("arm '{name}' is its own baseline: name another arm"));
-                }
-                Some(name) if !arms.contains(&name) => {
-                    return Some(format!(
-                        "arm '{}': baseline '{name}' is not an arm{}",
-                        arm.name,
-                        hint(name, &arms)
-                    ));
-                }
-                _ => {}
-            }
+        None
+    }
+
+    fn arm_problem(&self, arm: &Arm, roles: &[&str], arms: &[&str]) -> Option<String> {
+        self.activity_problem(arm, roles)
+            .or_else(|| {
+                isolation::problem(arm).map(|problem| format!("arm '{}': {problem}", arm.name))
+            })
+            .or_else(|| values_problem(arm))
+            .or_else(|| between_problem(arm, arms))
+            .or_else(|| baseline_problem(arm, arms))
+    }
+
+    // What an arm runs.
+    fn activity_problem(&self, arm: &Arm, roles: &[&str]) -> Option<String> {
+        if let Some(unknown) = arm.active.iter().find(|name| !roles.contains(&name.as_str())) {
+            return Some(format!(
+                "arm '{}': '{unknown}' is not a role{}",
+                arm.name,
+                hint(unknown, roles)
+            ));
+        }
+        if !arm.active.contains(&self.metric) {
+            return Some(format!(
+                "arm '{}' does not run '{}', whose rate is the figure: add it to active",
+                arm.name, self.metric
+            ));
+        }
+        if let Some(unknown) = arm.set.keys().find(|name| !arm.active.contains(name)) {
+            return Some(format!(
+                "arm '{}' sets parameters of '{unknown}', which it does not run",
+                arm.name
+            ));
+        }
+        if let Some(unknown) = arm.only.keys().find(|name| !arm.active.contains(name)) {
+            return Some(format!(
+                "arm '{}' picks a task of '{unknown}', which it does not run",
+                arm.name
+            ));
         }
         for role in &self.roles {
-            let counts = role.count.as_slice();
-            if counts.is_empty() || counts.contains(&0) {
-                return Some(format!("role '{}': count must be at least 1", role.name));
-            }
-            if role.placement.is_some() && role.name == self.metric {
+            let tasks = role.task.as_slice().len();
+            let picked = arm.only.get(&role.name).map_or(&[][..], OneOrMany::as_slice);
+            if let Some(number) =
+                picked.iter().find(|number| !(1..=tasks).contains(&(**number as usize)))
+            {
                 return Some(format!(
-                    "role '{}': placement says where a role runs relative to the metric's, which \
-                     is this one: leave it out",
-                    role.name
-                ));
-            }
-            if role.placement.is_some() && role.cpus.is_some() {
-                return Some(format!(
-                    "role '{}': placement and cpus exclude each other: leave one out",
-                    role.name
-                ));
-            }
-            if role.cpus.as_ref().is_some_and(CpuSet::is_empty) {
-                return Some(format!(
-                    "role '{}': cpus names no CPU: name some, or leave it out",
-                    role.name
+                    "arm '{}': only has task {number} of '{}', which has {tasks}: count from 1",
+                    arm.name, role.name
                 ));
             }
         }
-        if let Some(decide) = &self.measure.decide {
-            let has_baseline = |arm: &String| {
-                self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some())
-            };
-            if let Some(arm) = decide.arm.as_slice().iter().find(|arm| !has_baseline(arm)) {
-                return Some(format!(
-                    "decide: '{arm}' is not an arm with a baseline{}",
-                    hint(arm, &arms)
-                ));
-            }
-            if decide.arm.as_slice().is_empty() {
-                return Some(
-                    "decide: arm names none: name one with a baseline, or leave decide out".into(),
-                );
-            }
-            if decide.budget(self.measure.quantity).is_none() {
-                return Some(
-                    "decide: give one limit, slowdown = \"5%\" or at_most = \"5ms\"".into(),
-                );
-            }
-            if decide.at_most.is_some_and(|time| time.0.is_zero()) {
-                return Some("decide: at_most must be more than 0, such as \"5ms\"".into());
-            }
+        None
+    }
+
+    fn role_problem(&self, role: &Role) -> Option<String> {
+        let counts = role.count.as_slice();
+        if counts.is_empty() || counts.contains(&0) {
+            return Some(format!("role '{}': count must be at least 1", role.name));
         }
+        if role.placement.is_some() && role.name == self.metric {
+            return Some(format!(
+                "role '{}': placement says where a role runs relative to the metric's, which \
+                 is this one: leave it out",
+                role.name
+            ));
+        }
+        if role.placement.is_some() && role.cpus.is_some() {
+            return Some(format!(
+                "role '{}': placement and cpus exclude each other: leave one out",
+                role.name
+            ));
+        }
+        if role.cpus.as_ref().is_some_and(CpuSet::is_empty) {
+            return Some(format!(
+                "role '{}': cpus names no CPU: name some, or leave it out",
+                role.name
+            ));
+        }
+        None
+    }
+
+    fn decision_problem(&self, arms: &[&str]) -> Option<String> {
+        let decide = self.measure.decide.as_ref()?;
+        let has_baseline = |arm: &String| {
+            self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some())
+        };
+        if let Some(arm) = decide.arm.as_slice().iter().find(|arm| !has_baseline(arm)) {
+            return Some(format!(
+                "decide: '{arm}' is not an arm with a baseline{}",
+                hint(arm, arms)
+            ));
+        }
+        if decide.arm.as_slice().is_empty() {
+            return Some(
+                "decide: arm names none: name one with a baseline, or leave decide out".into(),
+            );
+        }
+        if decide.budget(self.measure.quantity).is_none() {
+            return Some("decide: give one limit, slowdown = \"5%\" or at_most = \"5ms\"".into());
+        }
+        if decide.at_most.is_some_and(|time| time.0.is_zero()) {
+            return Some("decide: at_most must be more than 0, such as \"5ms\"".into());
+        }
+        None
+    }
+
+    fn quantity_problem(&self) -> Option<String> {
         if let (Some(quantile), Some(kind)) = (self.measure.quantity.quantile(), &self.kind)
             && !kind.tells_quantiles()
         {
@@ -177,13 +169,62 @@ impl Experiment {
                  leave quantity or kind out"
             ));
         }
+        None
+    }
+
+    fn aa_problem(&self) -> Option<String> {
         let most = self.measure.looks.last().copied().unwrap_or(0);
         if self.aa.is_some_and(|trials| trials < 2 || trials > most) {
             return Some(format!(
                 "an A/A run takes at least 2 trials, and at most the {most} of the experiment"
             ));
         }
-        self.measure.problem()
+        None
+    }
+}
+
+// What an arm sets of its tasks' parameters.
+fn values_problem(arm: &Arm) -> Option<String> {
+    let mut values = arm.set.values().flatten();
+    if let Some((key, _)) = values.find(|(key, value)| *key == "workload" || value.is_array()) {
+        return Some(format!(
+            "arm '{}': set can give {key} one value, not a list, and no other workload",
+            arm.name
+        ));
+    }
+    None
+}
+
+fn between_problem(arm: &Arm, arms: &[&str]) -> Option<String> {
+    let between = arm.between.as_ref()?;
+    if arm.baseline.is_none()
+        || [&arm.name].into_iter().chain(&arm.baseline).any(|own| own == between)
+    {
+        return Some(format!(
+            "arm '{}': between names a third arm, whose window lies between this arm's \
+             and its baseline's",
+            arm.name
+        ));
+    }
+    if !arms.contains(&between.as_str()) {
+        return Some(format!(
+            "arm '{}': between '{between}' is not an arm{}",
+            arm.name,
+            hint(between, arms)
+        ));
+    }
+    None
+}
+
+fn baseline_problem(arm: &Arm, arms: &[&str]) -> Option<String> {
+    match arm.baseline.as_deref() {
+        Some(name) if name == arm.name => {
+            Some(format!("arm '{name}' is its own baseline: name another arm"))
+        }
+        Some(name) if !arms.contains(&name) => {
+            Some(format!("arm '{}': baseline '{name}' is not an arm{}", arm.name, hint(name, arms)))
+        }
+        _ => None,
     }
 }
 

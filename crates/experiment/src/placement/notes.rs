@@ -26,52 +26,16 @@ pub(super) fn notes(
     }
     for (role, want) in wants.iter().enumerate() {
         let own: CpuSet = placed.cpus[role].iter().copied().collect();
-        if !own.is_empty() && own.len() < placed.cpus[role].len() {
-            notes.push(format!(
-                "{}'s {} instances share {}: they wait for a device most of the time",
-                want.role,
-                placed.cpus[role].len(),
-                own.named()
-            ));
-        }
-        let kernels = topology.smt_siblings(0);
-        if own.contains(0) && topology.usable().len() > 1 {
-            notes.push(format!("{}'s CPU 0 also serves the kernel", want.role));
-        } else if let Some(cpu) = own.intersection(&kernels).first() {
-            notes.push(format!(
-                "{}'s CPU {cpu} is the SMT sibling of CPU 0, which also serves the kernel",
-                want.role
-            ));
-        }
+        notes.extend(crowding(want, &placed.cpus[role], &own));
+        notes.extend(beside_the_kernel(topology, want, &own));
         // Siblings are not news where they were asked for.
         let others =
             (0..role).filter(|other| meets(role, *other) && placed.places[role] != Place::Smt);
         for other in others.filter(|other| placed.places[*other] != Place::Smt) {
             let theirs: CpuSet = placed.cpus[other].iter().copied().collect();
-            let shared = own.intersection(&theirs);
-            if !shared.is_empty() {
-                notes.push(format!(
-                    "{} and {} share {}, whose time the kernel divides between them",
-                    want.role,
-                    wants[other].role,
-                    shared.named()
-                ));
-            }
+            notes.extend(sharing(want, &own, &wants[other], &theirs));
             let (ours, theirs) = touching(topology, &placed.cpus[role], &placed.cpus[other]);
-            if !ours.is_empty() {
-                let (is, siblings) = if ours.len() == 1 {
-                    ("is", "the SMT sibling")
-                } else {
-                    ("are", "SMT siblings")
-                };
-                notes.push(format!(
-                    "{}'s {} {is} {siblings} of {}'s {}",
-                    want.role,
-                    ours.named(),
-                    wants[other].role,
-                    theirs.named()
-                ));
-            }
+            notes.extend(siblings(want, &ours, &wants[other], &theirs));
         }
         let (ours, theirs) = touching(topology, &placed.cpus[role], &placed.cpus[role]);
         if !ours.is_empty() {
@@ -98,6 +62,59 @@ pub(super) fn notes(
         }
     }
     notes
+}
+
+// That a role has fewer CPUs than instances.
+fn crowding(want: &Want, instances: &[CpuId], own: &CpuSet) -> Option<String> {
+    (!own.is_empty() && own.len() < instances.len()).then(|| {
+        format!(
+            "{}'s {} instances share {}: they wait for a device most of the time",
+            want.role,
+            instances.len(),
+            own.named()
+        )
+    })
+}
+
+fn beside_the_kernel(topology: &Topology, want: &Want, own: &CpuSet) -> Option<String> {
+    let kernels = topology.smt_siblings(0);
+    if own.contains(0) && topology.usable().len() > 1 {
+        return Some(format!("{}'s CPU 0 also serves the kernel", want.role));
+    }
+    own.intersection(&kernels).first().map(|cpu| {
+        format!(
+            "{}'s CPU {cpu} is the SMT sibling of CPU 0, which also serves the kernel",
+            want.role
+        )
+    })
+}
+
+// That two roles have CPUs in common.
+fn sharing(want: &Want, own: &CpuSet, other: &Want, theirs: &CpuSet) -> Option<String> {
+    let shared = own.intersection(theirs);
+    (!shared.is_empty()).then(|| {
+        format!(
+            "{} and {} share {}, whose time the kernel divides between them",
+            want.role,
+            other.role,
+            shared.named()
+        )
+    })
+}
+
+// That CPUs of two roles, those that touch, are on the same cores.
+fn siblings(want: &Want, ours: &CpuSet, other: &Want, theirs: &CpuSet) -> Option<String> {
+    let (is, siblings) =
+        if ours.len() == 1 { ("is", "the SMT sibling") } else { ("are", "SMT siblings") };
+    (!ours.is_empty()).then(|| {
+        format!(
+            "{}'s {} {is} {siblings} of {}'s {}",
+            want.role,
+            ours.named(),
+            other.role,
+            theirs.named()
+        )
+    })
 }
 
 // Which kind of remote node it is, where the metric's package has several nodes (sub-NUMA

@@ -23,19 +23,12 @@ pub fn check(
     variants: &[Vec<Variant>],
     metric: usize,
 ) -> Result<(), String> {
-    let variants_of_metric = &variants[metric];
+    let of_metric = &variants[metric];
     for (number, (role, variants)) in experiment.roles.iter().zip(variants).enumerate() {
         let attached = variants.iter().filter(|variant| variant.task.is_attached()).count();
         let name = &role.name;
         if attached == 0 {
-            if let Some((arm, table, instead)) =
-                experiment.arms.iter().find_map(|arm| for_attached_only(arm, name))
-            {
-                return Err(format!(
-                    "arm '{arm}': {table} is for what runs already, and '{name}' is started: \
-                     {instead}"
-                ));
-            }
+            check_started(experiment, name)?;
             continue;
         }
         if attached < variants.len() {
@@ -51,82 +44,113 @@ pub fn check(
                  task = {{ workload = \"probe\", ask = \"tcp://127.0.0.1:6379\", of = \"pid:N\" }}"
             ));
         }
-        if role.count.as_slice() != [1] {
-            return Err(format!(
-                "role '{name}' runs already, and there is one of it: leave count out"
-            ));
-        }
-        let targets = variants.iter().filter_map(|variant| match &variant.task {
-            Task::Attached(attached) => Some(attached),
-            _ => None,
-        });
-        let mut targets = targets.collect::<Vec<_>>();
-        targets.dedup();
-        if targets.len() > 1 {
-            return Err(format!(
-                "role '{name}' runs already, and there is one of it: make a role of each that it \
-                 names"
-            ));
-        }
-        if let Some((arm, table)) =
-            experiment.arms.iter().find_map(|arm| Some((arm, not_limited_by(arm, name)?)))
-        {
-            return Err(format!(
-                "arm '{}': {table} names '{name}', which runs already and cannot be given it: use \
-                 quota, cpu_weight, cpuset \
-                 or disk_write",
-                arm.name
-            ));
-        }
-        let freezing = experiment.measure.freezing.unwrap_or_default();
-        let share =
-            |arm: &Arm| arm.frozen.get(name).filter(|share| share.0 > freezing.share.0).copied();
-        if let Some((arm, share)) =
-            experiment.arms.iter().find_map(|arm| Some((&arm.name, share(arm)?)))
-        {
-            return Err(format!(
-                "arm '{arm}': frozen = {share} is more of the time of '{name}' than it may be \
-                 paused in all, which is {}: \
-                 allow more (freezing, --frozen-share), or pause it less",
-                freezing.share
-            ));
-        }
+        check_single(role, variants)?;
+        check_arms(experiment, name)?;
         if role.cpus.is_some() || role.placement.is_some() {
             return Err(format!(
                 "role '{name}' runs already, and stays on the CPUs that it has: leave cpus and \
                  placement out"
             ));
         }
-        if experiment.measure.episode.is_some() {
-            return Err(format!(
-                "role '{name}' runs already and can be paused for a moment only, and an episode \
-                 lasts longer: take windows"
-            ));
-        }
-        if variants_of_metric.iter().any(|variant| is_whole_run(&variant.task)) {
-            return Err(format!(
-                "role '{name}' runs already and can be paused for a moment only, and a run of '{}' \
-                 lasts longer: show its \
-                 progress otherwise (--victim-progress), or ask it (--victim-probe)",
-                experiment.metric
-            ));
-        }
-        let window = experiment.measure.window;
-        if is_paused(experiment, name) && window > freezing.longest_window() {
-            let least =
-                variants_of_metric.iter().filter_map(|variant| variant.task.least_window()).max();
-            let instead = match least.filter(|least| *least > freezing.longest_window()) {
-                // So long to hold some answers.
-                Some(_) => "ask more often (--probe-rate)".into(),
-                None => format!("use {} at most", freezing.longest_window()),
-            };
-            return Err(format!(
-                "window = {window} does not fit into the longest pause of '{name}', which is {}: \
-                 {instead}, or allow a longer \
-                 pause (--longest-freeze)",
-                freezing.longest,
-            ));
-        }
+        check_pauses(experiment, name, of_metric)?;
+    }
+    Ok(())
+}
+
+// A role that is started.
+fn check_started(experiment: &Experiment, name: &str) -> Result<(), String> {
+    if let Some((arm, table, instead)) =
+        experiment.arms.iter().find_map(|arm| for_attached_only(arm, name))
+    {
+        return Err(format!(
+            "arm '{arm}': {table} is for what runs already, and '{name}' is started: {instead}"
+        ));
+    }
+    Ok(())
+}
+
+// Of what runs already there is one.
+fn check_single(role: &Role, variants: &[Variant]) -> Result<(), String> {
+    let name = &role.name;
+    if role.count.as_slice() != [1] {
+        return Err(format!("role '{name}' runs already, and there is one of it: leave count out"));
+    }
+    let targets = variants.iter().filter_map(|variant| match &variant.task {
+        Task::Attached(attached) => Some(attached),
+        _ => None,
+    });
+    let mut targets = targets.collect::<Vec<_>>();
+    targets.dedup();
+    if targets.len() > 1 {
+        return Err(format!(
+            "role '{name}' runs already, and there is one of it: make a role of each that it \
+             names"
+        ));
+    }
+    Ok(())
+}
+
+// What arms ask of what runs already.
+fn check_arms(experiment: &Experiment, name: &str) -> Result<(), String> {
+    if let Some((arm, table)) =
+        experiment.arms.iter().find_map(|arm| Some((arm, not_limited_by(arm, name)?)))
+    {
+        return Err(format!(
+            "arm '{}': {table} names '{name}', which runs already and cannot be given it: use \
+             quota, cpu_weight, cpuset or disk_write",
+            arm.name
+        ));
+    }
+    let freezing = experiment.measure.freezing.unwrap_or_default();
+    let share =
+        |arm: &Arm| arm.frozen.get(name).filter(|share| share.0 > freezing.share.0).copied();
+    if let Some((arm, share)) =
+        experiment.arms.iter().find_map(|arm| Some((&arm.name, share(arm)?)))
+    {
+        return Err(format!(
+            "arm '{arm}': frozen = {share} is more of the time of '{name}' than it may be \
+             paused in all, which is {}: allow more (freezing, --frozen-share), or pause it less",
+            freezing.share
+        ));
+    }
+    Ok(())
+}
+
+// Whether what is measured fits into the pauses of what runs already.
+fn check_pauses(
+    experiment: &Experiment,
+    name: &String,
+    variants_of_metric: &[Variant],
+) -> Result<(), String> {
+    let freezing = experiment.measure.freezing.unwrap_or_default();
+    if experiment.measure.episode.is_some() {
+        return Err(format!(
+            "role '{name}' runs already and can be paused for a moment only, and an episode \
+             lasts longer: take windows"
+        ));
+    }
+    if variants_of_metric.iter().any(|variant| is_whole_run(&variant.task)) {
+        return Err(format!(
+            "role '{name}' runs already and can be paused for a moment only, and a run of '{}' \
+             lasts longer: show its progress otherwise (--victim-progress), or ask it \
+             (--victim-probe)",
+            experiment.metric
+        ));
+    }
+    let window = experiment.measure.window;
+    if is_paused(experiment, name) && window > freezing.longest_window() {
+        let least =
+            variants_of_metric.iter().filter_map(|variant| variant.task.least_window()).max();
+        let instead = match least.filter(|least| *least > freezing.longest_window()) {
+            // So long to hold some answers.
+            Some(_) => "ask more often (--probe-rate)".into(),
+            None => format!("use {} at most", freezing.longest_window()),
+        };
+        return Err(format!(
+            "window = {window} does not fit into the longest pause of '{name}', which is {}: \
+             {instead}, or allow a longer pause (--longest-freeze)",
+            freezing.longest,
+        ));
     }
     Ok(())
 }

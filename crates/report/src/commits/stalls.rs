@@ -35,7 +35,7 @@ pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
 }
 
 fn figure(digest: &Digest, several: bool) -> Option<Markup> {
-    let Stalls { per_point, points, stops_s } = &digest.findings.stalls;
+    let Stalls { points, stops_s, .. } = &digest.findings.stalls;
     let counted = points.iter().any(|point| point.longest_ns.is_some());
     let watched = points.iter().any(|point| point.dirty_bytes.is_some() || point.busy.is_some());
     if !counted && !watched {
@@ -55,28 +55,7 @@ fn figure(digest: &Digest, several: bool) -> Option<Markup> {
         })
         .collect();
     let unit = one(plan.metric_task(shown[0]).unit()).to_owned();
-    let mut explanation = match counted {
-        true => format!("Above, the longest {unit} of each stretch, on a logarithmic axis. "),
-        false => String::new(),
-    };
-    explanation += match watched {
-        true => {
-            "Below, at the end of each stretch the bytes that are dirty or being written back in \
-             the whole machine, and the share of \
-             its time in which the busiest disk had a request under way, by the kernel's counts: \
-             they are of everybody."
-        }
-        false => "What the disk did was not recorded: this dataset is of an earlier version.",
-    };
-    if *per_point > 1 {
-        explanation += &format!(
-            " A point is {per_point} stretches in a row of the same case, and the most of each; \
-             busy is their mean."
-        );
-    }
-    if !stops_s.is_empty() {
-        explanation += " Dashed lines: there the writers stopped.";
-    }
+    let explanation = explanation(&digest.findings.stalls, &unit, counted, watched);
     let chart = Chart::new(
         "stalls",
         Drawn {
@@ -115,6 +94,34 @@ fn figure(digest: &Digest, several: bool) -> Option<Markup> {
         table: by_case(&cases, &shown, points, &unit),
     };
     Some(figure.render())
+}
+
+// What the axes show, of the latencies that were counted and the disk that was watched.
+fn explanation(stalls: &Stalls, unit: &str, counted: bool, watched: bool) -> String {
+    let mut explanation = match counted {
+        true => format!("Above, the longest {unit} of each stretch, on a logarithmic axis. "),
+        false => String::new(),
+    };
+    explanation += match watched {
+        true => {
+            "Below, at the end of each stretch the bytes that are dirty or being written back in \
+             the whole machine, and the share of \
+             its time in which the busiest disk had a request under way, by the kernel's counts: \
+             they are of everybody."
+        }
+        false => "What the disk did was not recorded: this dataset is of an earlier version.",
+    };
+    if stalls.per_point > 1 {
+        explanation += &format!(
+            " A point is {} stretches in a row of the same case, and the most of each; \
+             busy is their mean.",
+            stalls.per_point
+        );
+    }
+    if !stalls.stops_s.is_empty() {
+        explanation += " Dashed lines: there the writers stopped.";
+    }
+    explanation
 }
 
 fn drawn(point: &Stall) -> [f64; 7] {

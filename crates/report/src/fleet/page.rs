@@ -108,35 +108,13 @@ fn answer(overview: &Overview) -> Answer {
             not_run.reason
         ))
     });
-    let tasks = &overview.tasks;
-    let card = |label: &str, value: usize, note: String| Card {
-        label: label.into(),
-        value: value.to_string(),
-        note,
-        ..Card::default()
-    };
     Answer {
         question: match overview.one_machine {
             true => "How far do runs on one machine differ?".into(),
             false => "Which hosts differ, and what is to be expected of the next?".into(),
         },
         headline,
-        cards: vec![
-            card("tasks done", tasks.done, format!("of {}", tasks.all)),
-            card(
-                "without figures",
-                tasks.failed + tasks.missing + tasks.unknown + overview.left_out.len(),
-                format!("{} still to come", tasks.running + tasks.waiting),
-            ),
-            match overview.one_machine {
-                true => card("runs", overview.hosts.len(), "of one machine".into()),
-                false => card(
-                    "hosts",
-                    overview.hosts.len(),
-                    format!("in {}", plural(overview.groups.len(), "group")),
-                ),
-            },
-        ],
+        cards: cards(overview),
         sentences: lost
             .chain(left_out)
             .chain(claims.map(|claim| clean(&claim.sentence)))
@@ -146,6 +124,32 @@ fn answer(overview: &Overview) -> Answer {
         layout: Layout::Stacked,
         ..Answer::default()
     }
+}
+
+fn cards(overview: &Overview) -> Vec<Card> {
+    let tasks = &overview.tasks;
+    let card = |label: &str, value: usize, note: String| Card {
+        label: label.into(),
+        value: value.to_string(),
+        note,
+        ..Card::default()
+    };
+    vec![
+        card("tasks done", tasks.done, format!("of {}", tasks.all)),
+        card(
+            "without figures",
+            tasks.failed + tasks.missing + tasks.unknown + overview.left_out.len(),
+            format!("{} still to come", tasks.running + tasks.waiting),
+        ),
+        match overview.one_machine {
+            true => card("runs", overview.hosts.len(), "of one machine".into()),
+            false => card(
+                "hosts",
+                overview.hosts.len(),
+                format!("in {}", plural(overview.groups.len(), "group")),
+            ),
+        },
+    ]
 }
 
 fn of_group(overview: &Overview, place: usize) -> Vec<Section> {

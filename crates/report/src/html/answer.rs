@@ -168,16 +168,8 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
         names => format!("; it is faster beside {}", listed(names, "and")),
     };
     let undecided = of - slower - same - faster.len();
-    let too_few = |result: &CaseResult| {
-        finding(result).is_some_and(|found| {
-            matches!(
-                found.verdict,
-                Verdict::NotEstimable(
-                    NotEstimable::NothingMeasured | NotEstimable::TooFewTrials { .. }
-                )
-            )
-        })
-    };
+    let too_few =
+        |result: &CaseResult| finding(result).is_some_and(|found| lacks_trials(&found.verdict));
     answer.headline = match (slower, sorted.first()) {
         (0, None) if effects.iter().all(|result| too_few(result)) => {
             "There is no figure yet: too few trials.".into()
@@ -198,19 +190,9 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
         ),
         _ => format!("{slower} of {of} cases slow {metric} down."),
     };
-    for (result, _) in sorted.iter().take(6) {
-        let Some(found) = finding(result) else { continue };
-        let Some(slowdown) = found.slowdown else { continue };
-        let figure = numbers::slowdown_figure(&slowdown);
-        let name = words(&digest.findings.plan, result.case);
-        answer.cards.push(Card {
-            color: name.split(' ').map(color).find(|color| *color != "other").map(str::to_owned),
-            label: name,
-            value: figure.value,
-            note: format!("{} {}", figure.interval, verdict(&found)),
-            ..Card::default()
-        });
-    }
+    answer
+        .cards
+        .extend(sorted.iter().take(6).filter_map(|(result, _)| slowdown_card(digest, result)));
     let missing = effects
         .iter()
         .filter(|result| finding(result).is_none_or(|f| f.slowdown.is_none()))
@@ -220,6 +202,39 @@ fn slowdowns(answer: &mut Answer, digest: &Digest, effects: &[&CaseResult]) {
             "{missing} of {} no figure: the table says why.",
             if of == 1 { "1 case has".into() } else { format!("{of} cases have") }
         ));
+    }
+}
+
+fn lacks_trials(verdict: &Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::NotEstimable(NotEstimable::NothingMeasured | NotEstimable::TooFewTrials { .. })
+    )
+}
+
+fn slowdown_card(digest: &Digest, result: &CaseResult) -> Option<Card> {
+    let found = result.effect.as_ref()?.finding;
+    let figure = numbers::slowdown_figure(&found.slowdown?);
+    let note = format!("{} {}", figure.interval, verdict(&found));
+    Some(card(words(&digest.findings.plan, result.case), figure.value, note))
+}
+
+fn cost_card(digest: &Digest, result: &CaseResult) -> Option<Card> {
+    let plan = &digest.findings.plan;
+    let figure = numbers::ns_figure(result.ns_per_unit.as_ref().ok()?);
+    let per = plan.experiment.measure.quantity.per(one(result.unit));
+    let note = format!("{} {per}", figure.interval);
+    Some(card(words(plan, result.case), figure.value, note))
+}
+
+// With the colour of what its name says.
+fn card(name: String, value: String, note: String) -> Card {
+    Card {
+        color: name.split(' ').map(color).find(|color| *color != "other").map(str::to_owned),
+        label: name,
+        value,
+        note,
+        ..Card::default()
     }
 }
 
@@ -285,22 +300,9 @@ fn costs(answer: &mut Answer, digest: &Digest) {
         None => "No case has a figure: the table says why.".into(),
     };
     if sorted.len() > 1 {
-        for (result, _) in sorted.iter().take(6) {
-            let Ok(ns) = &result.ns_per_unit else { continue };
-            let figure = numbers::ns_figure(ns);
-            let name = words(plan, result.case);
-            answer.cards.push(Card {
-                color: name
-                    .split(' ')
-                    .map(color)
-                    .find(|color| *color != "other")
-                    .map(str::to_owned),
-                label: name,
-                value: figure.value,
-                note: format!("{} {}", figure.interval, quantity.per(one(result.unit))),
-                ..Card::default()
-            });
-        }
+        answer
+            .cards
+            .extend(sorted.iter().take(6).filter_map(|(result, _)| cost_card(digest, result)));
     }
 }
 

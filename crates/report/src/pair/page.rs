@@ -252,31 +252,30 @@ fn matrix(outcome: &Outcome) -> Option<maud::Markup> {
     Some(figure.render())
 }
 
+fn range(outcome: &Outcome, side: &Side) -> RangeRow {
+    let slowdown = side.finding.slowdown;
+    let color = match side.finding.verdict {
+        Verdict::Slower => "bad",
+        Verdict::Faster | Verdict::NoChangeLargerThanMargin => "good",
+        _ => "other",
+    };
+    RangeRow {
+        name: format!("{} beside {}", letter(side.of), letter(side.beside)),
+        color: color.into(),
+        faint: color == "other",
+        figure: slowdown.map(|slowdown| [slowdown.value, slowdown.low, slowdown.high]),
+        text: short(side.finding),
+        tip: tip(outcome, side),
+    }
+}
+
 /// Every pair from both sides; none where there are none.
 pub(crate) fn section(outcome: &Outcome) -> Option<Section> {
     let sides = sides(outcome);
     if sides.is_empty() {
         return None;
     }
-    let rows: Vec<RangeRow> = sides
-        .iter()
-        .map(|side| {
-            let slowdown = side.finding.slowdown;
-            let color = match side.finding.verdict {
-                Verdict::Slower => "bad",
-                Verdict::Faster | Verdict::NoChangeLargerThanMargin => "good",
-                _ => "other",
-            };
-            RangeRow {
-                name: format!("{} beside {}", letter(side.of), letter(side.beside)),
-                color: color.into(),
-                faint: color == "other",
-                figure: slowdown.map(|slowdown| [slowdown.value, slowdown.low, slowdown.high]),
-                text: short(side.finding),
-                tip: tip(outcome, side),
-            }
-        })
-        .collect();
+    let rows: Vec<RangeRow> = sides.iter().map(|side| range(outcome, side)).collect();
     let lines: Vec<Vec<String>> = sides
         .iter()
         .zip(&rows)

@@ -36,23 +36,7 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
         heading(&mut out, SIMULATED, style);
     }
     let question = &proof.record.question;
-    let on = |cpus: &[u32]| {
-        let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
-        if cpus.is_empty() {
-            return if was_measured_beside(proof) {
-                "where it runs already"
-            } else {
-                "not started"
-            }
-            .to_string();
-        }
-        format!("on CPU{} {}", if cpus.len() == 1 { "" } else { "s" }, list.join(", "))
-    };
-    let victim = task_text::print(&question.victim);
-    let aggressor = task_text::print(&question.aggressor);
-    hanging(&mut out, "victim     ", None, &format!("{victim}, {}", on(&proof.cpus[0])), style);
-    hanging(&mut out, "aggressor  ", None, &format!("{aggressor}, {}", on(&proof.cpus[1])), style);
-    hanging(&mut out, "budget     ", None, &budget::allowed(question, &proof.unit), style);
+    asked(&mut out, proof, style);
     out.push('\n');
     for sentence in checks(proof) {
         paragraph(&mut out, 0, &sentence, style);
@@ -108,6 +92,28 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     out.push('\n');
     verdict(&mut out, proof, style);
     out
+}
+
+// Who is asked about, where each runs, and the budget.
+fn asked(out: &mut String, proof: &Proof, style: &Style) {
+    let question = &proof.record.question;
+    let on = |cpus: &[u32]| {
+        let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+        if cpus.is_empty() {
+            return if was_measured_beside(proof) {
+                "where it runs already"
+            } else {
+                "not started"
+            }
+            .to_string();
+        }
+        format!("on CPU{} {}", if cpus.len() == 1 { "" } else { "s" }, list.join(", "))
+    };
+    let victim = task_text::print(&question.victim);
+    let aggressor = task_text::print(&question.aggressor);
+    hanging(out, "victim     ", None, &format!("{victim}, {}", on(&proof.cpus[0])), style);
+    hanging(out, "aggressor  ", None, &format!("{aggressor}, {}", on(&proof.cpus[1])), style);
+    hanging(out, "budget     ", None, &budget::allowed(question, &proof.unit), style);
 }
 
 /// Renders the warnings among these sentences, which stand above everything else.
@@ -372,12 +378,7 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
     let told = |figure: &Estimate| judged_estimate(limit, figure);
     let beside = told(proof.judged_beside());
     let mut said = Conclusion::default();
-    let verdict = match (proof.verdict, proof.confirmations.is_empty()) {
-        (Verdict::SimulatedOnly, true) => Verdict::NothingNeeded,
-        (Verdict::SimulatedOnly, false) => Verdict::Met,
-        (other, _) => other,
-    };
-    said.answer = match (verdict, proof.confirmations.last()) {
+    said.answer = match (if_measured(proof), proof.confirmations.last()) {
         (Verdict::Undecided, _) if proof.faster => {
             said.besides.push(MEASURE_AGAIN.into());
             format!(
@@ -408,45 +409,7 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
             said.besides.push(advice);
             what
         }
-        (Verdict::Met, Some(confirmation)) => {
-            let tried = &confirmation.tried;
-            if !proof.baseline_is_decided() {
-                said.besides.push(match proof.judged_beside() {
-                    Ok(_) => format!(
-                        "Perhaps nothing is needed: without it the victim's {figure} of {beside} \
-                         may be on either side of the \
-                         budget."
-                    ),
-                    Err(reason) => format!(
-                        "Perhaps nothing is needed: without it the victim's {figure} is not known, \
-                         because {}.",
-                        reason.why()
-                    ),
-                });
-            }
-            said.besides.push(price(&tried.price));
-            if !proof.simulated {
-                said.keep = Some(clean(&tried.candidate.keep));
-                said.commands.clone_from(&tried.candidate.commands);
-            }
-            said.notes.extend(tried.candidate.caveat.as_deref().map(clean));
-            if side(confirmation.judged_beside(), limit) == Some(true) {
-                said.notes.push(format!(
-                    "on the same trials the unchanged aggressor was within the budget too, {}: \
-                     what the baseline showed did not \
-                     happen again",
-                    told(confirmation.judged_beside())
-                ));
-            }
-            if confirmation.is_faster_than_alone() {
-                said.besides.push(something_else_changed(&tried.victim));
-            }
-            format!(
-                "'{}' keeps the victim within the budget of {budget}: its {figure} is {}.",
-                clean(&tried.candidate.arm.name),
-                told(tried.judged())
-            )
-        }
+        (Verdict::Met, Some(confirmation)) => met(&mut said, proof, confirmation),
         (Verdict::Missed, _) if proof.misses_alone() => {
             said.besides.push("No lever on the aggressor can help: none was tried.".into());
             let alone = proof.reached.as_ref().map_or(beside, |reached| told(&reached.alone));
@@ -467,67 +430,8 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
         (Verdict::Missed, None) => {
             format!("No lever meets the budget of {budget}{}.", closest(proof, "; the closest is"))
         }
-        (Verdict::Missed, Some(_)) => {
-            let which = match proof.confirmations.len() {
-                1 => "the one that might was".to_string(),
-                tries => format!("the {tries} that might were"),
-            };
-            format!(
-                "No lever meets the budget of {budget}: {which} over it when measured again{}.",
-                closest(proof, "; at first the closest was")
-            )
-        }
-        (Verdict::Met | Verdict::Undecided | Verdict::SimulatedOnly, _) => {
-            let more = match proof.simulated {
-                true => "More trials (--trials) would tell.",
-                false => {
-                    "More time (--time), more trials (--trials) or a quieter machine ('ringfence \
-                     doctor') would tell."
-                }
-            };
-            said.besides.push(match &proof.record.unconfirmed {
-                Some((lever, why)) => {
-                    format!("'{}' was not measured again, because {}.", clean(lever), clean(why))
-                }
-                None => more.into(),
-            });
-            let with = |lever: Option<&Candidate>| {
-                lever.map_or("Beside the unchanged aggressor".to_string(), |lever| {
-                    format!("With '{}'", clean(&lever.arm.name))
-                })
-            };
-            match proof.open() {
-                None => format!(
-                    "Over the budget of {budget}: beside the unchanged aggressor the victim's \
-                     {figure} is {}. Which lever helps is \
-                     not known yet.",
-                    beside
-                ),
-                Some((lever, Err(reason))) => {
-                    format!(
-                        "{}, the victim's {figure} is not known: {}.",
-                        with(lever),
-                        reason.why()
-                    )
-                }
-                Some((lever, Ok(known))) if side(&Ok(*known), limit) == Some(true) => format!(
-                    "{}, the victim's {figure} of {} seems to be within the budget of {budget}{}.",
-                    with(lever),
-                    told(&Ok(*known)),
-                    if proof.record.unconfirmed.is_some() {
-                        ""
-                    } else {
-                        "; it was not measured again"
-                    }
-                ),
-                Some((lever, known)) => format!(
-                    "{}, the victim's {figure} of {} may be on either side of the budget of \
-                     {budget}.",
-                    with(lever),
-                    told(known)
-                ),
-            }
-        }
+        (Verdict::Missed, Some(_)) => missed_again(proof),
+        (Verdict::Met | Verdict::Undecided | Verdict::SimulatedOnly, _) => open(&mut said, proof),
     };
     if proof.simulated {
         said.besides.push(
@@ -537,6 +441,116 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
         );
     }
     said
+}
+
+// The verdict that a simulation would have as a measurement.
+fn if_measured(proof: &Proof) -> Verdict {
+    match (proof.verdict, proof.confirmations.is_empty()) {
+        (Verdict::SimulatedOnly, true) => Verdict::NothingNeeded,
+        (Verdict::SimulatedOnly, false) => Verdict::Met,
+        (other, _) => other,
+    }
+}
+
+// A lever that kept the budget when it was measured again.
+fn met(said: &mut Conclusion, proof: &Proof, confirmation: &Confirmation) -> String {
+    let limit = proof.record.question.budget;
+    let (budget, figure) = (budget::text(limit), judged_name(&proof.record.question));
+    let told = |figure: &Estimate| judged_estimate(limit, figure);
+    let beside = told(proof.judged_beside());
+    let tried = &confirmation.tried;
+    if !proof.baseline_is_decided() {
+        said.besides.push(match proof.judged_beside() {
+            Ok(_) => format!(
+                "Perhaps nothing is needed: without it the victim's {figure} of {beside} may be \
+                 on either side of the budget."
+            ),
+            Err(reason) => format!(
+                "Perhaps nothing is needed: without it the victim's {figure} is not known, \
+                 because {}.",
+                reason.why()
+            ),
+        });
+    }
+    said.besides.push(price(&tried.price));
+    if !proof.simulated {
+        said.keep = Some(clean(&tried.candidate.keep));
+        said.commands.clone_from(&tried.candidate.commands);
+    }
+    said.notes.extend(tried.candidate.caveat.as_deref().map(clean));
+    if side(confirmation.judged_beside(), limit) == Some(true) {
+        said.notes.push(format!(
+            "on the same trials the unchanged aggressor was within the budget too, {}: what the \
+             baseline showed did not happen again",
+            told(confirmation.judged_beside())
+        ));
+    }
+    if confirmation.is_faster_than_alone() {
+        said.besides.push(something_else_changed(&tried.victim));
+    }
+    format!(
+        "'{}' keeps the victim within the budget of {budget}: its {figure} is {}.",
+        clean(&tried.candidate.arm.name),
+        told(tried.judged())
+    )
+}
+
+fn missed_again(proof: &Proof) -> String {
+    let budget = budget::text(proof.record.question.budget);
+    let which = match proof.confirmations.len() {
+        1 => "the one that might was".to_string(),
+        tries => format!("the {tries} that might were"),
+    };
+    format!(
+        "No lever meets the budget of {budget}: {which} over it when measured again{}.",
+        closest(proof, "; at first the closest was")
+    )
+}
+
+// Neither within the budget nor over it, as far as is known.
+fn open(said: &mut Conclusion, proof: &Proof) -> String {
+    let limit = proof.record.question.budget;
+    let (budget, figure) = (budget::text(limit), judged_name(&proof.record.question));
+    let told = |figure: &Estimate| judged_estimate(limit, figure);
+    let beside = told(proof.judged_beside());
+    let more = match proof.simulated {
+        true => "More trials (--trials) would tell.",
+        false => {
+            "More time (--time), more trials (--trials) or a quieter machine ('ringfence \
+             doctor') would tell."
+        }
+    };
+    said.besides.push(match &proof.record.unconfirmed {
+        Some((lever, why)) => {
+            format!("'{}' was not measured again, because {}.", clean(lever), clean(why))
+        }
+        None => more.into(),
+    });
+    let with = |lever: Option<&Candidate>| {
+        lever.map_or("Beside the unchanged aggressor".to_string(), |lever| {
+            format!("With '{}'", clean(&lever.arm.name))
+        })
+    };
+    match proof.open() {
+        None => format!(
+            "Over the budget of {budget}: beside the unchanged aggressor the victim's {figure} is \
+             {beside}. Which lever helps is not known yet."
+        ),
+        Some((lever, Err(reason))) => {
+            format!("{}, the victim's {figure} is not known: {}.", with(lever), reason.why())
+        }
+        Some((lever, Ok(known))) if side(&Ok(*known), limit) == Some(true) => format!(
+            "{}, the victim's {figure} of {} seems to be within the budget of {budget}{}.",
+            with(lever),
+            told(&Ok(*known)),
+            if proof.record.unconfirmed.is_some() { "" } else { "; it was not measured again" }
+        ),
+        Some((lever, known)) => format!(
+            "{}, the victim's {figure} of {} may be on either side of the budget of {budget}.",
+            with(lever),
+            told(known)
+        ),
+    }
 }
 
 // The victim is over the budget beside the aggressor, and no lever was there or had time.

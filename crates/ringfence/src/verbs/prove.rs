@@ -161,16 +161,7 @@ fn question(args: &Prove) -> Result<Question, Failure> {
             table.insert("warm_up".into(), Value::String(span.clone()));
         }
     }
-    let mut measure = Measure {
-        window: Span::ms(if programs { 100 } else { 50 }),
-        rounds: args.rounds.unwrap_or(if whole { 1 } else { 2 }),
-        ..Measure::default()
-    };
-    services::set_freezing(&mut measure, &args.services, args.window.as_deref())?;
-    set(&mut measure.window, "window", args.window.as_deref())?;
-    set(&mut measure.settle, "settle", args.settle.as_deref())?;
-    set(&mut measure.isolation_settle, "isolation-settle", args.isolation_settle.as_deref())?;
-    set(&mut measure.confidence, "confidence", args.confidence.as_deref())?;
+    let mut measure = measuring(args, programs, whole)?;
     let (mut victim_cpus, mut aggressor_cpus, mut time) = (None, None, None);
     set_some(&mut victim_cpus, "victim-cpu", args.victim_cpu.as_deref())?;
     set_some(&mut aggressor_cpus, "aggressor-cpus", args.aggressor_cpus.as_deref())?;
@@ -201,6 +192,21 @@ fn question(args: &Prove) -> Result<Question, Failure> {
         time,
     };
     Ok(as_tasks_need(question, args))
+}
+
+// How it is measured; the quantity may follow from the budget.
+fn measuring(args: &Prove, programs: bool, whole: bool) -> Result<Measure, Failure> {
+    let mut measure = Measure {
+        window: Span::ms(if programs { 100 } else { 50 }),
+        rounds: args.rounds.unwrap_or(if whole { 1 } else { 2 }),
+        ..Measure::default()
+    };
+    services::set_freezing(&mut measure, &args.services, args.window.as_deref())?;
+    set(&mut measure.window, "window", args.window.as_deref())?;
+    set(&mut measure.settle, "settle", args.settle.as_deref())?;
+    set(&mut measure.isolation_settle, "isolation-settle", args.isolation_settle.as_deref())?;
+    set(&mut measure.confidence, "confidence", args.confidence.as_deref())?;
+    Ok(measure)
 }
 
 // What is compared: a budget that bounds a metric names it.

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::support::{self, Folder, Running, gone, marked, ringfence_in, wait_for, wait_for_steps};
+use crate::support::{
+    self, Folder, Output, Running, gone, marked, ringfence_in, wait_for, wait_for_steps,
+};
 
 fn tasks(folder: &Folder) -> Vec<Value> {
     let status = ringfence_in(folder.path(), &["fleet", "status", "fleet", "--json"]).json();
@@ -107,58 +109,77 @@ fn of_several_retries_one_runs_what_is_lost() {
     assert_eq!(tasks(&folder).iter().map(attempts).collect::<Vec<_>>(), [2, 2]);
 }
 
-// A fleet that was handed to a Slurm that does not answer.
+/// A fleet of two tasks that was handed to Slurm, of which one was run; Slurm's programs are ours.
+struct Handed {
+    folder: Folder,
+}
+
+impl Handed {
+    fn new() -> Self {
+        let folder = Folder::new();
+        let submit = ["fleet", "submit", "fleet", "--local", "2", "--"];
+        let write = ["write", "--instruction", "nt", "--size", "1MiB", "--trials", "4"];
+        let quick = ["--rounds", "1", "--window", "2ms", "--probe", "0ms"];
+        ringfence_in(folder.path(), &[&submit[..], &write, &quick].concat()).ok();
+        let dir = folder.path().join("fleet");
+        let spec = fs::read_to_string(dir.join("fleet.toml")).unwrap();
+        fs::write(dir.join("fleet.toml"), spec.replace("engine = \"local\"", "engine = \"slurm\""))
+            .unwrap();
+        fs::remove_dir_all(dir.join("tasks/0002")).unwrap();
+        fs::create_dir(dir.join("submissions/1")).unwrap();
+        fs::write(dir.join("submissions/1/job.json"), r#"{"job": "7", "tasks": [1, 2]}"#).unwrap();
+        fs::create_dir(folder.path().join("programs")).unwrap();
+        let handed = Self { folder };
+        handed.program("sbatch", "echo 1");
+        handed
+    }
+
+    fn program(&self, name: &str, script: &str) {
+        let path = self.folder.path().join("programs").join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn knows_no_job(&self) {
+        self.program(
+            "scontrol",
+            "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
+        );
+    }
+
+    fn submissions(&self) -> PathBuf {
+        self.folder.path().join("fleet/submissions")
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        let folder = self.folder.path();
+        let (mut command, mark) = support::command(folder, &[&["fleet"], words].concat());
+        let path = std::env::var("PATH").unwrap();
+        command.env("PATH", format!("{}:{path}", folder.join("programs").display()));
+        Running::spawn(command, mark).wait()
+    }
+
+    fn lost_task(&self) -> Value {
+        self.run(&["status", "fleet", "--json"]).json()["tasks"][1].clone()
+    }
+}
+
 #[test]
 fn what_slurm_does_not_tell_is_not_lost() {
-    let folder = Folder::new();
-    let head = [
-        "fleet",
-        "submit",
-        "fleet",
-        "--local",
-        "2",
-        "--",
-        "write",
-        "--instruction",
-        "nt",
-        "--size",
-        "1MiB",
-    ];
-    ringfence_in(
-        folder.path(),
-        &[&head[..], &["--trials", "4", "--rounds", "1", "--window", "2ms", "--probe", "0ms"]]
-            .concat(),
-    )
-    .ok();
-    let dir = folder.path().join("fleet");
-    let spec = fs::read_to_string(dir.join("fleet.toml")).unwrap();
-    fs::write(dir.join("fleet.toml"), spec.replace("engine = \"local\"", "engine = \"slurm\""))
-        .unwrap();
-    fs::remove_dir_all(dir.join("tasks/0002")).unwrap();
-    fs::create_dir(dir.join("submissions/1")).unwrap();
-    fs::write(dir.join("submissions/1/job.json"), r#"{"job": "7", "tasks": [1, 2]}"#).unwrap();
-    let programs = folder.path().join("programs");
-    fs::create_dir(&programs).unwrap();
-    program(
-        &programs.join("scontrol"),
+    let fleet = Handed::new();
+    fleet.program(
+        "scontrol",
         "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; \
          exit 1",
     );
-    program(&programs.join("sbatch"), "echo 1");
-    let run = |words: &[&str]| {
-        let (mut command, mark) = support::command(folder.path(), &[&["fleet"], words].concat());
-        let path = std::env::var("PATH").unwrap();
-        command.env("PATH", format!("{}:{path}", programs.display()));
-        Running::spawn(command, mark).wait()
-    };
-    let status = run(&["status", "fleet", "--json"]).json();
+    let status = fleet.run(&["status", "fleet", "--json"]).json();
     assert_eq!(
         (&status["tasks"][0]["state"], &status["tasks"][1]["state"]),
         (&"done".into(), &"unknown".into())
     );
     let reason = status["tasks"][1]["reason"].as_str().unwrap();
     assert!(reason.contains("Unable to contact slurm controller"), "{reason}");
-    let refused = run(&["retry", "fleet"]);
+    let refused = fleet.run(&["retry", "fleet"]);
     assert_eq!(
         (refused.code(), refused.stderr.lines().count()),
         (Some(1), 1),
@@ -166,52 +187,47 @@ fn what_slurm_does_not_tell_is_not_lost() {
         refused.stderr
     );
     assert!(refused.stderr.contains("whether 1 of 2 tasks still run"), "{}", refused.stderr);
-    assert!(!dir.join("submissions/2").exists());
-    let report = run(&["report", "fleet", "--json"]).json();
+    assert!(!fleet.submissions().join("2").exists());
+    let report = fleet.run(&["report", "fleet", "--json"]).json();
     assert_eq!((&report["tasks"]["done"], &report["tasks"]["unknown"]), (&1.into(), &1.into()));
     // Where it answers that it has nothing, the task is lost, and its options are those of both.
-    program(
-        &programs.join("scontrol"),
-        "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
-    );
-    run(&["retry", "fleet", "--limit", "90min", "--slurm", "--exclude=n7"]).ok();
-    let told = fs::read_to_string(dir.join("submissions/2/command.txt")).unwrap();
+    fleet.knows_no_job();
+    fleet.run(&["retry", "fleet", "--limit", "90min", "--slurm", "--exclude=n7"]).ok();
+    let told = fs::read_to_string(fleet.submissions().join("2/command.txt")).unwrap();
     assert!(told.contains("--time=90 --exclude=n7"), "{told}");
-    let script = fs::read_to_string(dir.join("submissions/2/script.sh")).unwrap();
+    let script = fs::read_to_string(fleet.submissions().join("2/script.sh")).unwrap();
     assert!(script.contains("--time=90\n") && script.contains("--array=2\n"), "{script}");
-    // Where the number was never learned, a busy controller may list the job later, or only its
-    // accounts know it.
-    let (job, handed) = (dir.join("submissions/2/job.json"), dir.join("submissions/2/handed.json"));
+}
+
+// A busy controller may list the job later, or only its accounts know it.
+#[test]
+fn a_job_whose_number_was_never_learned_is_looked_for_by_its_name() {
+    let fleet = Handed::new();
+    fleet.knows_no_job();
+    fleet.run(&["retry", "fleet"]).ok();
+    let second = fleet.submissions().join("2");
+    let (job, handed) = (second.join("job.json"), second.join("handed.json"));
     fs::remove_file(&job).unwrap();
-    program(&programs.join("squeue"), "true");
-    program(&programs.join("sacct"), "true");
-    let second = || run(&["status", "fleet", "--json"]).json()["tasks"][1].clone();
-    let task = second();
+    fleet.program("squeue", "true");
+    fleet.program("sacct", "true");
+    let task = fleet.lost_task();
     assert!(
         task["state"] == "unknown" && task["reason"].as_str().unwrap().contains("does not list it"),
         "{task}"
     );
-    assert_eq!(run(&["retry", "fleet"]).code(), Some(1));
+    assert_eq!(fleet.run(&["retry", "fleet"]).code(), Some(1));
     let text = fs::read_to_string(&handed).unwrap();
     let mut earlier: Value = serde_json::from_str(&text).unwrap();
     earlier["at"] = 1.into();
     fs::write(&handed, earlier.to_string()).unwrap();
-    assert_eq!(second()["state"], "missing");
+    assert_eq!(fleet.lost_task()["state"], "missing");
     let name = earlier["name"].as_str().unwrap();
-    program(
-        &programs.join("sacct"),
-        &format!("case \"$*\" in *--name={name}*) echo '31_[2]' ;; esac"),
-    );
-    second();
+    fleet.program("sacct", &format!("case \"$*\" in *--name={name}*) echo '31_[2]' ;; esac"));
+    fleet.lost_task();
     let adopted: Value = serde_json::from_str(&fs::read_to_string(&job).unwrap()).unwrap();
     assert_eq!((&adopted["job"], &adopted["tasks"][0]), (&"31".into(), &2.into()));
     // Where somebody has removed all of it, there is a first submission again.
-    fs::remove_dir_all(dir.join("submissions")).unwrap();
-    run(&["retry", "fleet"]).ok();
-    assert!(dir.join("submissions/1/job.json").is_file());
-}
-
-fn program(path: &Path, script: &str) {
-    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_dir_all(fleet.submissions()).unwrap();
+    fleet.run(&["retry", "fleet"]).ok();
+    assert!(fleet.submissions().join("1/job.json").is_file());
 }

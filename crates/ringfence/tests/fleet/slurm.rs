@@ -111,6 +111,15 @@ impl Slurm {
         ran
     }
 
+    // Hands in a fleet that begins when its job is released; the number of that.
+    fn submit_held(&self, options: &[&str]) -> String {
+        let submit = ["fleet", "submit", "fleet", "--slurm"];
+        let submit = [&submit[..], options, &["--hold", "--"], &WRITE];
+        let submitted = self.run(&submit.concat());
+        let job = submitted.ok().split("job ").nth(1).and_then(|rest| rest.split(':').next());
+        job.unwrap().to_owned()
+    }
+
     fn tasks(&self) -> Vec<Value> {
         let status = self.run(&["fleet", "status", "fleet", "--json"]).json();
         status["tasks"].as_array().unwrap().clone()
@@ -158,24 +167,7 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     let Some(slurm) = Slurm::start(4) else { return };
     let work = slurm.work.path();
     let without_avx512 = fixtures::zen_multi_llc();
-    let submit = [
-        "fleet",
-        "submit",
-        "fleet",
-        "--slurm",
-        "--partition=main",
-        "--nodelist=node[1-4]",
-        "--hold",
-        "--",
-    ];
-    let submitted = slurm.run(&[&submit[..], &WRITE].concat());
-    let job = submitted
-        .ok()
-        .split("job ")
-        .nth(1)
-        .and_then(|rest| rest.split(':').next())
-        .unwrap()
-        .to_owned();
+    let job = slurm.submit_held(&["--partition=main", "--nodelist=node[1-4]"]);
     assert_eq!(slurm.states(), ["waiting"; 4]);
     fs::write(work.join("slow"), "").unwrap();
     let (root, slow) = (without_avx512.root().path("/"), work.join("slow"));
@@ -229,14 +221,7 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     let attempts: Vec<usize> =
         tasks.iter().map(|task| task["attempts"].as_array().unwrap().len()).collect();
     assert_eq!(attempts, [1, 2, 1, 2]);
-    let report = slurm.run(&["fleet", "report", "fleet", "--by", "avx512", "--json"]).json();
-    let hosts = report["hosts"].as_array().unwrap();
-    let nodes: Vec<&str> = hosts.iter().map(|host| host["node"].as_str().unwrap()).collect();
-    // Four hosts, though all give themselves one name.
-    assert_eq!(nodes, ["node1", "node2", "node3", "node4"]);
-    assert_eq!(hosts[0]["facts"]["hostname"], hosts[1]["facts"]["hostname"]);
-    assert_eq!(hosts[2]["facts"]["avx512"], "no");
-    assert_ne!(hosts[2]["facts"]["processor"], hosts[0]["facts"]["processor"]);
+    hosts_are_told_apart(&slurm);
     // A clock is a clock, whatever the zone: all of it within this test.
     let begun: Vec<&str> = tasks.iter().map(|task| task["started"].as_str().unwrap()).collect();
     let seconds = |at: &str| {
@@ -245,8 +230,22 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
     };
     assert!(begun.iter().all(|at| seconds(at) < 600), "{begun:?}");
     assert_eq!(fs::read_dir(work.join("fleet/table/samples")).unwrap().count(), 4);
+    a_node_that_is_down_holds_nobody_up(&slurm);
+}
 
-    // A node that is down holds nobody up, also where its task is the last.
+fn hosts_are_told_apart(slurm: &Slurm) {
+    let report = slurm.run(&["fleet", "report", "fleet", "--by", "avx512", "--json"]).json();
+    let hosts = report["hosts"].as_array().unwrap();
+    let nodes: Vec<&str> = hosts.iter().map(|host| host["node"].as_str().unwrap()).collect();
+    // Four hosts, though all give themselves one name.
+    assert_eq!(nodes, ["node1", "node2", "node3", "node4"]);
+    assert_eq!(hosts[0]["facts"]["hostname"], hosts[1]["facts"]["hostname"]);
+    assert_eq!(hosts[2]["facts"]["avx512"], "no");
+    assert_ne!(hosts[2]["facts"]["processor"], hosts[0]["facts"]["processor"]);
+}
+
+// Also where its task is the last.
+fn a_node_that_is_down_holds_nobody_up(slurm: &Slurm) {
     slurm.scontrol(&["update", "nodename=node4", "state=down", "reason=smoke"]);
     let submit = ["fleet", "submit", "other", "--slurm", "--nodelist=node[3-4]", "--"];
     slurm.run(&[&submit[..], &WRITE].concat()).ok();
@@ -262,15 +261,7 @@ fn a_node_dies_a_disk_is_full_and_nothing_is_lost() {
 fn reasons_are_true_and_nothing_is_handed_in_twice() {
     let Some(slurm) = Slurm::start(3) else { return };
     let work = slurm.work.path();
-    let submit = ["fleet", "submit", "fleet", "--slurm", "--nodelist=node[1-3]", "--hold", "--"];
-    let submitted = slurm.run(&[&submit[..], &WRITE].concat());
-    let job = submitted
-        .ok()
-        .split("job ")
-        .nth(1)
-        .and_then(|rest| rest.split(':').next())
-        .unwrap()
-        .to_owned();
+    let job = slurm.submit_held(&["--nodelist=node[1-3]"]);
     let program = work.join("fleet/ringfence");
     let own = work.join("own");
     fs::rename(&program, &own).unwrap();
@@ -383,7 +374,8 @@ fn a_job_whose_number_nobody_learned_is_found_and_not_handed_in_twice() {
 
     let gives_up = r#"[ "$1" != --version ] || exec "$real" "$@"
         "$real" "$@" > accepted
-        echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2
+        echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv' \
+            'operation' >&2
         exit 1"#;
     let failed = slurm.run_beside("sbatch", gives_up, &submit);
     assert_eq!((failed.code(), failed.stderr.lines().count()), (Some(1), 1), "{}", failed.stderr);

@@ -88,6 +88,32 @@ fn keyword_wrong(
                 names.filter(|name| object.is_some_and(|object| !object.contains_key(*name)));
             missing.map(|name| format!("{at}: '{name}' is missing")).collect()
         }
+        "anyOf" | "oneOf" => {
+            let tried: Vec<Vec<String>> =
+                rule.as_array().unwrap().iter().map(|rule| check(root, rule, value, at)).collect();
+            let fit = tried.iter().filter(|wrong| wrong.is_empty()).count();
+            match fit {
+                0 => tried.into_iter().min_by_key(Vec::len).unwrap_or_default(),
+                1 => Vec::new(),
+                _ if keyword == "anyOf" => Vec::new(),
+                _ => vec![format!("{at}: it is {fit} of several things of which it should be one")],
+            }
+        }
+        _ => parts_wrong(root, rules, keyword, rule, value, at),
+    }
+}
+
+// By a keyword about what a value holds.
+fn parts_wrong(
+    root: &Value,
+    rules: &Map<String, Value>,
+    keyword: &str,
+    rule: &Value,
+    value: &Value,
+    at: &str,
+) -> Vec<String> {
+    let (object, array) = (value.as_object(), value.as_array());
+    match keyword {
         "properties" => {
             let known = rule.as_object().unwrap().iter();
             let present = known.filter_map(|(name, rule)| Some((name, rule, object?.get(name)?)));
@@ -119,17 +145,6 @@ fn keyword_wrong(
             let first = rules.get("prefixItems").and_then(Value::as_array).map_or(0, Vec::len);
             let rest = array.into_iter().flatten().enumerate().skip(first);
             rest.flat_map(|(n, value)| check(root, rule, value, &format!("{at}/{n}"))).collect()
-        }
-        "anyOf" | "oneOf" => {
-            let tried: Vec<Vec<String>> =
-                rule.as_array().unwrap().iter().map(|rule| check(root, rule, value, at)).collect();
-            let fit = tried.iter().filter(|wrong| wrong.is_empty()).count();
-            match fit {
-                0 => tried.into_iter().min_by_key(Vec::len).unwrap_or_default(),
-                1 => Vec::new(),
-                _ if keyword == "anyOf" => Vec::new(),
-                _ => vec![format!("{at}: it is {fit} of several things of which it should be one")],
-            }
         }
         other => panic!("{at}: this test does not know the keyword '{other}'"),
     }

@@ -6,10 +6,10 @@
 //! maker, and says so. At last a few values are fitted to the cells of the survey's write table
 //! that [`USED`] names; all other cells are left for [`crate::describe::predict`] to be judged by.
 
-use crate::survey::Survey;
+use crate::survey::{Reloads, Survey};
 use ringfence_experiment::task::{FenceAt, Instruction, LineState, Task, Write};
 use ringfence_machine::Machine;
-use ringfence_machine::probe::Capacity;
+use ringfence_machine::probe::{Capacity, Plateau};
 use ringfence_machine::topology::CacheKind;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, Width};
@@ -340,7 +340,7 @@ impl File {
     }
 
     fn survey(&mut self, survey: &Survey, date: &str) -> Result<(), String> {
-        let measured = |what: &str| format!("measured here by survey on {date}: {what}");
+        let measured = |what: &str| by_survey(date, what);
         let alu = survey.neighbours.iter().find(|table| table.victim == "alu");
         let idle = alu
             .and_then(|table| table.rows.iter().find(|row| row.co_runner == "idle" && !row.paced));
@@ -355,44 +355,8 @@ impl File {
             );
             self.put("processor.ghz", rounded((5.0 / step.value).clamp(0.5, 8.0)), &source);
         }
-        let like = self.like.clone();
         if let Some(memory) = &survey.probes.memory {
-            let node = self.table.get("nodes").and_then(|nodes| nodes.get(0)).cloned();
-            let node = |path: &str| {
-                let mut value = node.clone();
-                for step in path.split('.') {
-                    value = value.and_then(|value| value.get(step).cloned());
-                }
-                value.and_then(|value| value.as_float()).unwrap_or(0.0)
-            };
-            let (device, bus) = (node("device.dram.latency_ns"), node("bus_gb_per_s"));
-            let ways = self.number("uncore.to_memory_ns") + self.number("uncore.from_memory_ns");
-            let line = if bus > 0.0 { 64.0 / bus } else { 0.0 };
-            let factor = (memory.ns - line) / (ways + device);
-            if factor <= 0.0 {
-                return Err(format!(
-                    "memory answers in {:.1} ns, which is less than a line takes",
-                    memory.ns
-                ));
-            }
-            let source = measured(&format!(
-                "a load from memory takes {:.1} ns; how that is divided is assumed, as in \
-                 machines/{like}.toml",
-                memory.ns
-            ));
-            for path in ["uncore.to_memory_ns", "uncore.from_memory_ns"] {
-                let value = rounded(self.number(path) * factor);
-                self.put(path, value, &source);
-            }
-            if let Some(Value::Array(nodes)) = self.table.get_mut("nodes") {
-                for node in nodes.iter_mut().filter_map(Value::as_table_mut) {
-                    let dram = node.get_mut("device").and_then(|device| device.get_mut("dram"));
-                    if let Some(dram) = dram.and_then(Value::as_table_mut) {
-                        dram.insert("latency_ns".into(), rounded(device * factor).into());
-                    }
-                }
-            }
-            self.source("nodes[*].device", &source);
+            self.memory(memory, date)?;
         }
         if let Some(trip) = survey.probes.round_trips.first() {
             let half = measured("half of a round trip between two CPUs");
@@ -402,7 +366,54 @@ impl File {
         // its own time is fitted.
         let flush = self.number("uncore.flush_ns");
         self.put("uncore.clwb_ns", flush, "assumed: as uncore.flush_ns, because no probe shows it");
-        let reloads = &survey.probes.reloads;
+        self.after_clwb(&survey.probes.reloads, date);
+        Ok(())
+    }
+
+    // What a load from memory takes, divided as it is in the file that this one is like.
+    fn memory(&mut self, memory: &Plateau, date: &str) -> Result<(), String> {
+        let node = self.table.get("nodes").and_then(|nodes| nodes.get(0)).cloned();
+        let node = |path: &str| {
+            let mut value = node.clone();
+            for step in path.split('.') {
+                value = value.and_then(|value| value.get(step).cloned());
+            }
+            value.and_then(|value| value.as_float()).unwrap_or(0.0)
+        };
+        let (device, bus) = (node("device.dram.latency_ns"), node("bus_gb_per_s"));
+        let ways = self.number("uncore.to_memory_ns") + self.number("uncore.from_memory_ns");
+        let line = if bus > 0.0 { 64.0 / bus } else { 0.0 };
+        let factor = (memory.ns - line) / (ways + device);
+        if factor <= 0.0 {
+            return Err(format!(
+                "memory answers in {:.1} ns, which is less than a line takes",
+                memory.ns
+            ));
+        }
+        let what = format!(
+            "a load from memory takes {:.1} ns; how that is divided is assumed, as in \
+             machines/{}.toml",
+            memory.ns, self.like
+        );
+        let source = by_survey(date, &what);
+        for path in ["uncore.to_memory_ns", "uncore.from_memory_ns"] {
+            let value = rounded(self.number(path) * factor);
+            self.put(path, value, &source);
+        }
+        if let Some(Value::Array(nodes)) = self.table.get_mut("nodes") {
+            for node in nodes.iter_mut().filter_map(Value::as_table_mut) {
+                let dram = node.get_mut("device").and_then(|device| device.get_mut("dram"));
+                if let Some(dram) = dram.and_then(Value::as_table_mut) {
+                    dram.insert("latency_ns".into(), rounded(device * factor).into());
+                }
+            }
+        }
+        self.source("nodes[*].device", &source);
+        Ok(())
+    }
+
+    // Where a line is after `clwb`, by what it takes to load it.
+    fn after_clwb(&mut self, reloads: &Reloads, date: &str) {
         let after = |name: &str| {
             reloads
                 .after
@@ -428,14 +439,13 @@ impl File {
                 Some((word, _)) => word,
                 None => "kept",
             };
-            let source = measured(&format!(
+            let what = format!(
                 "a line after clwb is loaded in {kept:.1} ns, a cached one in {:.1}, a flushed one \
                  in {evicted:.1}",
                 cached.median_ns
-            ));
-            self.put("core.clwb", leaves, &source);
+            );
+            self.put("core.clwb", leaves, &by_survey(date, &what));
         }
-        Ok(())
     }
 
     // One for each socket, of the kind that the file has that this one is like.
@@ -495,6 +505,10 @@ impl File {
 }
 
 // To a thousandth.
+fn by_survey(date: &str, what: &str) -> String {
+    format!("measured here by survey on {date}: {what}")
+}
+
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

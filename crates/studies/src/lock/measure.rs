@@ -189,8 +189,7 @@ impl Held {
         {
             return Err(StudyError::from(Error::Busy(format!(
                 "process {} is measuring with the region '{}': wait for it to end",
-                owner.tid,
-                NAME
+                owner.tid, NAME
             ))));
         }
         if fs.group(&NAME.parse()?).exists() {

@@ -192,122 +192,150 @@ impl Lint {
         scope: Scope,
     ) -> fmt::Result {
         let (start, len) = (self.bytes.start, self.bytes.len());
-        let named = self.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-        let (bytes, are, them) = match len {
-            1 => (format!("the byte stored at {start}{named}"), "is", "it"),
-            _ => (format!("the {len} bytes stored at {start}{named}"), "are", "them"),
-        };
+        let Stored { bytes, are, them } = self.stored();
         let other = self.other.map(name);
-        let before = match (&other, self.rule) {
-            (Some(other), Rule::MissingFence) => format!("before the acknowledgement at {other}"),
-            _ => "until the end".into(),
-        };
         let other = other.as_deref().unwrap_or("the beginning");
         let durable = |instructions: &str| scope.durable(them, instructions);
         let unless = scope.unless_dropped();
         write!(f, "{}: {}: ", name(self.at), self.rule)?;
-        match (self.rule, self.why) {
-            (Rule::NeverDurable, _) => write!(
+        match self.rule {
+            Rule::NeverDurable => write!(
                 f,
                 "{bytes} {are} never flushed, so that a crash may lose {them}: {}",
                 durable(&format!("flush {them}, then fence"))
             ),
-            (Rule::AcknowledgedTooEarly, _) => write!(
+            Rule::AcknowledgedTooEarly => write!(
                 f,
                 "{bytes} {are} not flushed when {other} acknowledges {them}: {}",
                 durable(&format!("flush {them} and fence before that"))
             ),
-            (Rule::MissingFence, Why::Buffered) => {
-                write!(
-                    f,
-                    "{bytes} may be in the store buffer still, with no fence {before}: {}",
-                    durable("put an sfence there")
-                )
-            }
-            (Rule::MissingFence, Why::Streamed) => {
-                write!(
-                    f,
-                    "{bytes} {are} written by non-temporal stores, with no fence {before}: {}",
-                    durable("put an sfence there")
-                )
-            }
-            (Rule::MissingFence, Why::WrongFence { fence, sfence_would_do }) => write!(
-                f,
-                "{bytes} {are} flushed by clflush, which the fence at {} does not wait for on this \
-                 processor, with no \
-                 other {before}: {}",
-                name(fence),
-                durable(if sfence_would_do {
-                    "make it an sfence or mfence"
-                } else {
-                    "make it an mfence"
-                })
-            ),
-            (Rule::MissingFence, Why::Plain) => {
-                let remedy = durable("put an sfence there");
-                write!(f, "{bytes} {are} flushed, but there is no fence {before}: {remedy}")
-            }
-            (Rule::RedundantFlush, _) => write!(
+            Rule::MissingFence => self.tell_missing_fence(f, name, scope),
+            Rule::RedundantFlush => write!(
                 f,
                 "the line at {start} is flushed again though nothing was stored to it since the \
-                 flush at {other}: \
-                 leave one of the two out{unless}"
+                 flush at {other}: leave one of the two out{unless}"
             ),
-            (Rule::CleanFlush, Why::Streamed) => write!(
+            Rule::CleanFlush if self.why == Why::Streamed => write!(
                 f,
                 "the line at {start} is flushed though only non-temporal stores wrote it, which \
-                 want a fence alone: \
-                 leave the flush out{unless}"
+                 want a fence alone: leave the flush out{unless}"
             ),
-            (Rule::CleanFlush, _) => write!(
+            Rule::CleanFlush => write!(
                 f,
                 "the line at {start} is flushed though nothing was stored to it since it was last \
-                 durable: leave \
-                 the flush out{unless}, or flush what was meant"
+                 durable: leave the flush out{unless}, or flush what was meant"
             ),
-            (Rule::FlushedTwice, _) => write!(
+            Rule::FlushedTwice => write!(
                 f,
                 "the line at {start} is flushed at {other}, stored to, and flushed again without a \
-                 fence in between: \
-                 store everything first and flush once"
+                 fence in between: store everything first and flush once"
             ),
-            (Rule::FlushUnderEadr, _) => write!(
+            Rule::FlushUnderEadr => write!(
                 f,
                 "the line at {start} is flushed though caches are in the persistence domain \
-                 (eADR): leave flushes \
-                 out there{unless}, but keep the fences"
+                 (eADR): leave flushes out there{unless}, but keep the fences"
             ),
-            (Rule::RedundantFence, _) if scope != Scope::Whole => write!(
-                f,
-                "this sfence waits for nothing in the recorded files, with no flush and no \
-                 non-temporal store since \
-                 {other}: they do not need it; leave it out only if it completes nothing else, \
-                 such as non-temporal \
-                 stores to other memory"
-            ),
-            (Rule::RedundantFence, _) => write!(
-                f,
-                "this sfence waits for nothing, with no flush and no non-temporal store since \
-                 {other}: leave it out"
-            ),
-            (Rule::PartialBlock, _) => write!(
+            Rule::RedundantFence => tell_redundant_fence(f, other, scope),
+            Rule::PartialBlock => write!(
                 f,
                 "the {len} bytes stored from {start} on begin or end inside a block of {BLOCK} \
-                 bytes, which Optane's \
-                 media write as a whole: align both ends to {BLOCK}"
+                 bytes, which Optane's media write as a whole: align both ends to {BLOCK}"
             ),
-            (Rule::UncoveredField, _) => write!(
+            Rule::UncoveredField => write!(
                 f,
                 "{bytes} {are} read by recovery, and stored with those of a checksum that does not \
-                 cover {them}: \
-                 let it cover {them}"
+                 cover {them}: let it cover {them}"
             ),
         }?;
+        self.tell_how_often(f)
+    }
+
+    fn stored(&self) -> Stored {
+        let (start, len) = (self.bytes.start, self.bytes.len());
+        let named = self.name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        match len {
+            1 => Stored {
+                bytes: format!("the byte stored at {start}{named}"),
+                are: "is",
+                them: "it",
+            },
+            _ => Stored {
+                bytes: format!("the {len} bytes stored at {start}{named}"),
+                are: "are",
+                them: "them",
+            },
+        }
+    }
+
+    fn tell_missing_fence(
+        &self,
+        f: &mut dyn fmt::Write,
+        name: &dyn Fn(At) -> String,
+        scope: Scope,
+    ) -> fmt::Result {
+        let Stored { bytes, are, them } = self.stored();
+        let before = match self.other.map(name) {
+            Some(other) => format!("before the acknowledgement at {other}"),
+            None => "until the end".into(),
+        };
+        let remedy = scope.durable(
+            them,
+            match self.why {
+                Why::WrongFence { sfence_would_do: true, .. } => "make it an sfence or mfence",
+                Why::WrongFence { sfence_would_do: false, .. } => "make it an mfence",
+                Why::Buffered | Why::Streamed | Why::Plain => "put an sfence there",
+            },
+        );
+        match self.why {
+            Why::Buffered => write!(
+                f,
+                "{bytes} may be in the store buffer still, with no fence {before}: {remedy}"
+            ),
+            Why::Streamed => write!(
+                f,
+                "{bytes} {are} written by non-temporal stores, with no fence {before}: {remedy}"
+            ),
+            Why::WrongFence { fence, .. } => write!(
+                f,
+                "{bytes} {are} flushed by clflush, which the fence at {} does not wait for on this \
+                 processor, with no other {before}: {remedy}",
+                name(fence)
+            ),
+            Why::Plain => {
+                write!(f, "{bytes} {are} flushed, but there is no fence {before}: {remedy}")
+            }
+        }
+    }
+
+    fn tell_how_often(&self, f: &mut dyn fmt::Write) -> fmt::Result {
         match (self.count, self.ns) {
             (1, None) => Ok(()),
             (count, None) => write!(f, " ({count} times)"),
             (1, Some(ns)) => write!(f, " (about {ns} ns on this machine)"),
             (count, Some(ns)) => write!(f, " ({count} times, about {ns} ns each on this machine)"),
         }
+    }
+}
+
+// The bytes concerned, and the words that agree with their number.
+struct Stored {
+    bytes: String,
+    are: &'static str,
+    them: &'static str,
+}
+
+fn tell_redundant_fence(f: &mut dyn fmt::Write, since: &str, scope: Scope) -> fmt::Result {
+    match scope {
+        Scope::Whole => write!(
+            f,
+            "this sfence waits for nothing, with no flush and no non-temporal store since {since}: \
+             leave it out"
+        ),
+        Scope::Files { .. } => write!(
+            f,
+            "this sfence waits for nothing in the recorded files, with no flush and no \
+             non-temporal store since {since}: they do not need it; leave it out only if it \
+             completes nothing else, such as non-temporal stores to other memory"
+        ),
     }
 }

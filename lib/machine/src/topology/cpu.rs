@@ -198,7 +198,7 @@ fn threads(
     contradictions: &mut Vec<Contradiction>,
 ) -> Sets {
     let mut threads = Sets::new();
-    let mut by_core_id: BTreeMap<(Option<u32>, Option<u32>, u32), CpuSet> = BTreeMap::new();
+    let mut by_core_id = Cores::new();
     let mut unknown = CpuSet::new();
     let (mut lacking, mut named_instead) = (CpuSet::new(), CpuSet::new());
     let mut unreadable = None;
@@ -242,15 +242,7 @@ fn threads(
             text,
         });
     }
-    let mut ambiguous = CpuSet::new();
-    for ((package, _, _), core) in by_core_id {
-        // Cores of several packages can have one number.
-        if package.is_none() && core.len() > 1 {
-            ambiguous = ambiguous.union(&core);
-            continue;
-        }
-        threads.extend(core.iter().map(|id| (id, core.clone())).collect::<Vec<_>>());
-    }
+    let ambiguous = add_by_number(&mut threads, by_core_id);
     if let Some((id, error)) = unreadable {
         notes.push(format!(
             "the SMT siblings of CPU {id}, and perhaps of others, cannot be read: {error}"
@@ -270,6 +262,23 @@ fn threads(
         ));
     }
     threads
+}
+
+// By package, die and number.
+type Cores = BTreeMap<(Option<u32>, Option<u32>, u32), CpuSet>;
+
+// Adds what is known by the numbers of cores; returned are the CPUs of which it does not follow.
+fn add_by_number(threads: &mut Sets, cores: Cores) -> CpuSet {
+    let mut ambiguous = CpuSet::new();
+    for ((package, _, _), core) in cores {
+        // Cores of several packages can have one number.
+        if package.is_none() && core.len() > 1 {
+            ambiguous = ambiguous.union(&core);
+            continue;
+        }
+        threads.extend(core.iter().map(|id| (id, core.clone())).collect::<Vec<_>>());
+    }
+    ambiguous
 }
 
 pub(super) fn group_packages(cpus: &[Cpu]) -> Vec<Package> {

@@ -142,6 +142,9 @@ fn address(site: &mut Site, instruction: &Instruction) {
 // What a copy with another address is not enough for.
 fn special(site: &mut Site, instruction: &Instruction) {
     use Mnemonic as M;
+    if let Some(kind) = string_kind(instruction) {
+        return string(site, instruction, kind);
+    }
     let memory = (0..instruction.op_count()).any(|at| instruction.op_kind(at) == OpKind::Memory);
     let element = site.size as u8;
     match instruction.mnemonic() {
@@ -157,64 +160,17 @@ fn special(site: &mut Site, instruction: &Instruction) {
         | M::Prefetchw => {
             site.what = what::NOTHING;
         }
-        M::Movsb | M::Movsw | M::Movsd | M::Movsq if instruction.is_string_instruction() => {
-            string(site, instruction, how::MOVS)
-        }
-        M::Stosb | M::Stosw | M::Stosd | M::Stosq => string(site, instruction, how::STOS),
-        M::Lodsb | M::Lodsw | M::Lodsd | M::Lodsq => string(site, instruction, how::LODS),
-        M::Cmpsb | M::Cmpsw | M::Cmpsq => string(site, instruction, how::CMPS),
-        M::Cmpsd if instruction.is_string_instruction() => string(site, instruction, how::CMPS),
-        M::Scasb | M::Scasw | M::Scasd | M::Scasq => string(site, instruction, how::SCAS),
         M::Enter if instruction.code() == Code::Enterq_imm16_imm8 => {
             (site.element, site.how) = (8, how::ENTER);
             (site.immediate, site.operand) =
                 (instruction.immediate(0), instruction.immediate8_2nd() & 31);
         }
-        M::Movsd | M::Cmpsd if !instruction.is_string_instruction() => {
-            masked(site, instruction, memory)
-        }
-        M::Push => {
-            site.element = element;
-            if memory {
-                site.how = how::PUSH_MEMORY;
-            } else {
-                site.how = how::PUSH;
-                site.operand = number(instruction.op0_register());
-                if instruction.op0_kind() != OpKind::Register {
-                    site.immediate = instruction.immediate(0);
-                } else if site.operand == register::NONE {
-                    site.how = how::PUSH_SEGMENT;
-                    site.operand = if instruction.op0_register() == Register::FS { 1 } else { 2 };
-                }
-            }
-        }
-        M::Pop => {
-            site.element = element;
-            site.operand = number(instruction.op0_register());
-            site.how = match (memory, site.operand) {
-                (true, _) => how::POP_MEMORY,
-                (false, register::NONE) => how::NOT,
-                _ => how::POP,
-            };
-        }
+        M::Movsd | M::Cmpsd => masked(site, instruction, memory),
+        M::Push => push(site, instruction, memory),
+        M::Pop => pop(site, instruction, memory),
         M::Pushfq | M::Pushf => (site.element, site.how) = (element, how::PUSH_FLAGS),
         M::Popfq | M::Popf => (site.element, site.how) = (element, how::POP_FLAGS),
-        M::Call => {
-            (site.element, site.size) = (8, 8);
-            match instruction.op0_kind() {
-                OpKind::NearBranch64 => {
-                    (site.how, site.immediate) = (how::CALL, instruction.near_branch64())
-                }
-                OpKind::Register => {
-                    (site.how, site.operand) =
-                        (how::CALL_REGISTER, number(instruction.op0_register()))
-                }
-                OpKind::Memory if instruction.code() == Code::Call_rm64 => {
-                    site.how = how::CALL_MEMORY
-                }
-                _ => site.how = how::NOT,
-            }
-        }
+        M::Call => call(site, instruction),
         M::Jmp if instruction.code() == Code::Jmp_rm64 => site.how = how::JUMP_MEMORY,
         M::Jmp => site.how = how::NOT,
         M::Ret if matches!(instruction.code(), Code::Retnq | Code::Retnq_imm16) => {
@@ -232,23 +188,8 @@ fn special(site: &mut Site, instruction: &Instruction) {
             site.operand = number(instruction.op1_register());
         }
         M::Cmpxchg | M::Cmpxchg8b | M::Cmpxchg16b => site.condition = condition::EXCHANGED,
-        M::Maskmovdqu | M::Vmaskmovdqu => {
-            (site.how, site.base, site.mask_is_vector) =
-                (how::MASKED_MOVE, number(Register::RDI), 1);
-            site.narrow = (instruction.op0_kind() == OpKind::MemorySegEDI).into();
-            let first = instruction.op_count() - 2;
-            site.operand = instruction.op_register(first).number() as u8;
-            site.mask = instruction.op_register(first + 1).number() as u8;
-            (site.element, site.elements, site.reads, site.writes) = (1, 16, 0, 1);
-        }
-        M::Maskmovq => {
-            (site.how, site.base, site.mask_is_vector) =
-                (how::MASKED_MOVE, number(Register::RDI), 1);
-            site.narrow = (instruction.op0_kind() == OpKind::MemorySegEDI).into();
-            site.operand = instruction.op1_register().number() as u8;
-            site.mask = instruction.op2_register().number() as u8;
-            (site.element, site.elements, site.reads, site.writes) = (1, 8, 0, 1);
-        }
+        M::Maskmovdqu | M::Vmaskmovdqu => masked_move(site, instruction, 16),
+        M::Maskmovq => masked_move(site, instruction, 8),
         // Ours lies in `gs`.
         M::Lgs => site.how = how::NOT,
         M::Mov if instruction.op0_register() == Register::GS => site.how = how::NOT,
@@ -264,6 +205,70 @@ fn special(site: &mut Site, instruction: &Instruction) {
         | M::Tilestored => site.how = how::NOT,
         _ if instruction.is_vsib() => gather(site, instruction),
         _ => masked(site, instruction, memory),
+    }
+}
+
+fn push(site: &mut Site, instruction: &Instruction, memory: bool) {
+    site.element = site.size as u8;
+    if memory {
+        site.how = how::PUSH_MEMORY;
+        return;
+    }
+    site.how = how::PUSH;
+    site.operand = number(instruction.op0_register());
+    if instruction.op0_kind() != OpKind::Register {
+        site.immediate = instruction.immediate(0);
+    } else if site.operand == register::NONE {
+        site.how = how::PUSH_SEGMENT;
+        site.operand = if instruction.op0_register() == Register::FS { 1 } else { 2 };
+    }
+}
+
+fn pop(site: &mut Site, instruction: &Instruction, memory: bool) {
+    site.element = site.size as u8;
+    site.operand = number(instruction.op0_register());
+    site.how = match (memory, site.operand) {
+        (true, _) => how::POP_MEMORY,
+        (false, register::NONE) => how::NOT,
+        _ => how::POP,
+    };
+}
+
+fn call(site: &mut Site, instruction: &Instruction) {
+    (site.element, site.size) = (8, 8);
+    match instruction.op0_kind() {
+        OpKind::NearBranch64 => {
+            (site.how, site.immediate) = (how::CALL, instruction.near_branch64())
+        }
+        OpKind::Register => {
+            (site.how, site.operand) = (how::CALL_REGISTER, number(instruction.op0_register()))
+        }
+        OpKind::Memory if instruction.code() == Code::Call_rm64 => site.how = how::CALL_MEMORY,
+        _ => site.how = how::NOT,
+    }
+}
+
+// Of bytes under a mask in a vector, to where `rdi` points.
+fn masked_move(site: &mut Site, instruction: &Instruction, elements: u8) {
+    (site.how, site.base, site.mask_is_vector) = (how::MASKED_MOVE, number(Register::RDI), 1);
+    site.narrow = (instruction.op0_kind() == OpKind::MemorySegEDI).into();
+    site.operand = instruction.op1_register().number() as u8;
+    site.mask = instruction.op2_register().number() as u8;
+    (site.element, site.elements, site.reads, site.writes) = (1, elements, 0, 1);
+}
+
+fn string_kind(instruction: &Instruction) -> Option<u8> {
+    use Mnemonic as M;
+    match instruction.mnemonic() {
+        M::Movsb | M::Movsw | M::Movsd | M::Movsq if instruction.is_string_instruction() => {
+            Some(how::MOVS)
+        }
+        M::Stosb | M::Stosw | M::Stosd | M::Stosq => Some(how::STOS),
+        M::Lodsb | M::Lodsw | M::Lodsd | M::Lodsq => Some(how::LODS),
+        M::Cmpsb | M::Cmpsw | M::Cmpsq => Some(how::CMPS),
+        M::Cmpsd if instruction.is_string_instruction() => Some(how::CMPS),
+        M::Scasb | M::Scasw | M::Scasd | M::Scasq => Some(how::SCAS),
+        _ => None,
     }
 }
 

@@ -175,6 +175,41 @@ impl Assembler {
         Ok(())
     }
 
+    // Behind an instruction's own part: those that the jump to the stub displaced, and the jump
+    // back.
+    fn go_on(&mut self, displaced: &[Instruction], on: u64, copies: &mut Vec<Copied>) -> Encoded {
+        if !displaced.is_empty() {
+            // Whoever fails there fails at the place that it comes from.
+            let mut at = self.at;
+            for (number, one) in displaced.iter().enumerate() {
+                let rest = displaced[number + 1..].to_vec();
+                copies.push(Copied { at, origin: one.ip(), rest, on });
+                at += one.len() as u64;
+            }
+            self.moved(displaced)?;
+        }
+        self.jump(on)
+    }
+
+    // Counts an execution of a site, in `rcx`.
+    fn count(&mut self, id: u32) -> Encoded {
+        let (rcx, count) = (Register::RCX, (COUNTS + 8 * u64::from(id)) as usize);
+        self.load(rcx, count)?;
+        let next = MemoryOperand::with_base_displ(rcx, 1);
+        self.put(&Instruction::with2(Code::Lea_r64_m, rcx, next)?)?;
+        self.save(count, rcx)
+    }
+
+    // Lets the short jump at `jump` lead to here.
+    fn lead_here(&mut self, jump: u64) -> Encoded {
+        let distance = self.at - (jump + 2);
+        let mut all = self.encoder.take_buffer();
+        all[(jump + 1 - self.start) as usize] =
+            i8::try_from(distance).map_err(|_| iced_error())? as u8;
+        self.encoder.set_buffer(all);
+        Ok(())
+    }
+
     // A jump that reaches anywhere: its target follows it.
     fn jump(&mut self, target: u64) -> Encoded {
         self.put(&Instruction::with1(Code::Jmp_rm64, relative(self.at + 6))?)?;
@@ -304,19 +339,6 @@ fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<St
     code.bytes(&site.pc.to_le_bytes());
     let mut inner = 0;
     let on = parts.on.unwrap_or(behind);
-    let tail = |code: &mut Assembler, copies: &mut Vec<Copied>| -> Encoded {
-        if !parts.displaced.is_empty() {
-            // Whoever fails there fails at the place that it comes from.
-            let mut at = code.at;
-            for (number, one) in parts.displaced.iter().enumerate() {
-                let rest = parts.displaced[number + 1..].to_vec();
-                copies.push(Copied { at, origin: one.ip(), rest, on });
-                at += one.len() as u64;
-            }
-            code.moved(parts.displaced)?;
-        }
-        code.jump(on)
-    };
     // Where a jump leads to: the first byte behind the literal. Most executions have nothing to do
     // with the files, and go on at once. No flag may change on the way.
     let rcx = Register::RCX;
@@ -324,14 +346,7 @@ fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<St
     if is_counted || parts.guarded {
         code.save(offset_of!(Block, spill2), rcx)?;
         if is_counted {
-            let count = (COUNTS + 8 * u64::from(site.id)) as usize;
-            code.load(rcx, count)?;
-            code.put(&Instruction::with2(
-                Code::Lea_r64_m,
-                rcx,
-                MemoryOperand::with_base_displ(rcx, 1),
-            )?)?;
-            code.save(count, rcx)?;
+            code.count(site.id)?;
             code.load(rcx, offset_of!(Block, pending))?;
         }
         if parts.guarded {
@@ -346,12 +361,8 @@ fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<St
         inner = code.at;
         copies.push(Copied { at: inner, origin: site.pc, rest: parts.displaced.to_vec(), on });
         code.moved(std::slice::from_ref(instruction))?;
-        tail(&mut code, &mut copies)?;
-        let distance = code.at - (jump_at + 2);
-        let mut all = code.encoder.take_buffer();
-        all[(jump_at + 1 - code.start) as usize] =
-            i8::try_from(distance).map_err(|_| iced_error())? as u8;
-        code.encoder.set_buffer(all);
+        code.go_on(parts.displaced, on, &mut copies)?;
+        code.lead_here(jump_at)?;
     }
     code.call_runtime(offset_of!(Block, enter), start)?;
     let run = code.at;
@@ -373,7 +384,7 @@ fn with(parts: &Parts<'_>, start: u64, borrowed: Option<Register>) -> Encoded<St
         code.put(&Instruction::with1(Code::Jmp_rm64, own(offset_of!(Block, target)))?)?;
     }
     let after = code.at;
-    tail(&mut code, &mut copies)?;
+    code.go_on(parts.displaced, on, &mut copies)?;
     let borrowed = borrowed.map_or(register::NONE, number);
     Ok(Stub { code: code.encoder.take_buffer(), run, after, inner, borrowed, copies })
 }

@@ -24,6 +24,27 @@ struct Access {
     size: u64,
 }
 
+impl Access {
+    fn recorded(pc: u64, action: &Action) -> Self {
+        let kind = match action {
+            Action::Store { .. } => "store",
+            Action::NonTemporal { .. } => "non-temporal",
+            Action::Locked { stores: Some(_) } => "locked",
+            Action::Load { .. } => "load",
+            Action::Flush { .. } => "flush",
+            Action::Sfence => "sfence",
+            Action::Mfence => "mfence",
+            // Also a locked instruction that stores to no file.
+            _ => "other",
+        };
+        let size = match action {
+            Action::Load { size, .. } => (*size).into(),
+            action => action.stores().map_or(0, |(_, bytes)| bytes.len() as u64),
+        };
+        Self { pc, kind, offset: action.at().map_or(u64::MAX, |at| at.offset), size }
+    }
+}
+
 fn hash(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
     words.fold(1, |sum, word| {
@@ -100,23 +121,7 @@ pub fn check(
         } else if pc < CODE {
             counted += end(&mut running, &mut seen, &file)?;
         } else {
-            let kind = match &event.action {
-                Action::Store { .. } => "store",
-                Action::NonTemporal { .. } => "non-temporal",
-                Action::Locked { stores: Some(_) } => "locked",
-                Action::Load { .. } => "load",
-                Action::Flush { .. } => "flush",
-                Action::Sfence => "sfence",
-                Action::Mfence => "mfence",
-                // Also a locked instruction that stores to no file.
-                _ => "other",
-            };
-            let size = match &event.action {
-                Action::Load { size, .. } => (*size).into(),
-                action => action.stores().map_or(0, |(_, bytes)| bytes.len() as u64),
-            };
-            let offset = event.action.at().map_or(u64::MAX, |at| at.offset);
-            seen.push(Access { pc, kind, offset, size });
+            seen.push(Access::recorded(pc, &event.action));
         }
         if let Some((at, bytes)) = stored {
             let from = at.offset as usize;
@@ -171,6 +176,43 @@ impl Expected {
         }
         self.all_of.insert(one.ip());
     }
+
+    // One whose size and address are what they seem to be. `exchanged` says whether a compare and
+    // exchange has stored, where that is known: of the last instruction, by the zero flag.
+    fn simple(
+        &mut self,
+        one: &Instruction,
+        at: u64,
+        access: OpAccess,
+        exchanged: Option<bool>,
+        loads: bool,
+    ) {
+        let size = one.memory_size().size() as u64;
+        let of = |kind| Access { pc: one.ip(), kind, offset: at, size };
+        let kind = match Operation::of(one) {
+            Some(Operation::NonTemporal) => "non-temporal",
+            Some(Operation::Locked) => "locked",
+            _ => "store",
+        };
+        let (reads, stores) = match access {
+            OpAccess::Read => (true, false),
+            OpAccess::Write => (false, true),
+            OpAccess::ReadWrite => (true, true),
+            OpAccess::ReadCondWrite => match exchanged {
+                Some(exchanged) => (true, exchanged),
+                None => return,
+            },
+            OpAccess::CondWrite | OpAccess::CondRead => return,
+            OpAccess::None | OpAccess::NoMemAccess => (false, false),
+        };
+        self.all_of.insert(one.ip());
+        if reads && loads {
+            self.accesses.push(of("load"));
+        }
+        if stores {
+            self.accesses.push(of(kind));
+        }
+    }
 }
 
 // The accesses of a sequence whose addresses are known from the values that it puts into registers.
@@ -221,65 +263,37 @@ fn expected(sequence: &Sequence, flags: u64, loads: bool, patched: bool) -> Expe
         {
             expected.masked(&one, at, *mask);
         }
-        if is_simple(&one) {
-            let memory = info
-                .used_memory()
-                .iter()
-                .find(|one| !matches!(one.access(), OpAccess::NoMemAccess));
-            if let (Some(at), Some(memory)) = (address.and_then(offset), memory) {
-                let size = one.memory_size().size() as u64;
-                let access = |kind| Access { pc: one.ip(), kind, offset: at, size };
-                let kind = match Operation::of(&one) {
-                    Some(Operation::NonTemporal) => "non-temporal",
-                    Some(Operation::Locked) => "locked",
-                    _ => "store",
-                };
-                let is_sure = !matches!(
-                    memory.access(),
-                    OpAccess::ReadCondWrite | OpAccess::CondWrite | OpAccess::CondRead
-                );
-                // A last compare and exchange has stored if the zero flag is set.
-                let rest = &sequence.code[decoder.position()..];
-                let is_last = rest.is_empty() || rest.starts_with(&END);
-                let exchanges = memory.access() == OpAccess::ReadCondWrite && is_last;
-                if is_sure || exchanges {
-                    expected.all_of.insert(one.ip());
-                }
-                if exchanges && loads {
-                    expected.accesses.push(access("load"));
-                }
-                if exchanges && flags & ZERO != 0 {
-                    expected.accesses.push(access(kind));
-                }
-                let both = memory.access() == OpAccess::ReadWrite;
-                if loads && (both || memory.access() == OpAccess::Read) {
-                    expected.accesses.push(access("load"));
-                }
-                if both || memory.access() == OpAccess::Write {
-                    expected.accesses.push(access(kind));
-                }
-            }
+        let mut accesses = info.used_memory().iter().map(|one| one.access());
+        let access = accesses.find(|access| *access != OpAccess::NoMemAccess);
+        if let (true, Some(at), Some(access)) = (is_simple(&one), address.and_then(offset), access)
+        {
+            let rest = &sequence.code[decoder.position()..];
+            let is_last = rest.is_empty() || rest.starts_with(&END);
+            let exchanged = is_last.then_some(flags & ZERO != 0);
+            expected.simple(&one, at, access, exchanged, loads);
         }
         for used in info.used_registers() {
             if !matches!(used.access(), OpAccess::Read | OpAccess::CondRead) {
                 known.remove(&used.register().full_register());
             }
         }
-        if one.code() == Code::Mov_r64_imm64 {
-            known.insert(one.op0_register(), one.immediate(1));
-        }
-        let from = one.memory_displacement64().wrapping_sub(CONSTANTS) as usize;
-        if one.code() == Code::VEX_Kmovq_kr_km64
-            && one.memory_base() == Register::None
-            && let Some(bytes) = sequence.constants.get(from..from.saturating_add(8))
-        {
-            known.insert(
-                one.op0_register(),
-                u64::from_le_bytes(bytes.try_into().expect("eight of them")),
-            );
-        }
+        known.extend(put_into_register(&one, &sequence.constants));
     }
     expected
+}
+
+// The register that an instruction puts a known value into, and that value.
+fn put_into_register(one: &Instruction, constants: &[u8]) -> Option<(Register, u64)> {
+    let from = one.memory_displacement64().wrapping_sub(CONSTANTS) as usize;
+    let value = match one.code() {
+        Code::Mov_r64_imm64 => one.immediate(1),
+        Code::VEX_Kmovq_kr_km64 if one.memory_base() == Register::None => {
+            let bytes = constants.get(from..from.saturating_add(8))?;
+            u64::from_le_bytes(bytes.try_into().expect("eight of them"))
+        }
+        _ => return None,
+    };
+    Some((one.op0_register(), value))
 }
 
 // Whether its size and its address are what they seem to be, and it accesses all of that.

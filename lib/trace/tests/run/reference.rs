@@ -41,6 +41,38 @@ fn settles(action: &Action, (file, line): Line) -> bool {
     }
 }
 
+// What an action adds by itself, whatever came before it.
+fn add(row: &mut Executed, action: &Action) {
+    let stored = action.stores().map_or(0, |(_, bytes)| bytes.len() as u64);
+    match action {
+        Action::Store { .. } => {
+            (row.stores, row.stored_bytes) = (row.stores + 1, row.stored_bytes + stored)
+        }
+        Action::NonTemporal { .. } => {
+            (row.nt_stores, row.nt_bytes) = (row.nt_stores + 1, row.nt_bytes + stored);
+        }
+        Action::Load { size, .. } => {
+            (row.loads, row.loaded_bytes) = (row.loads + 1, row.loaded_bytes + u64::from(*size));
+        }
+        Action::Flush { flush, .. } => match flush.name() {
+            "clflush" => row.clflush += 1,
+            "clflushopt" => row.clflushopt += 1,
+            _ => row.clwb += 1,
+        },
+        Action::Sfence => row.sfence += 1,
+        Action::Mfence => row.mfence += 1,
+        Action::Locked { .. } => {
+            (row.locked, row.locked_bytes) = (row.locked + 1, row.locked_bytes + stored)
+        }
+        Action::Msync { .. } => row.msync += 1,
+        Action::SyncRange { .. } => row.sync_ranges += 1,
+        Action::Write { .. } => {
+            (row.writes, row.written_bytes) = (row.writes + 1, row.written_bytes + stored)
+        }
+        Action::Map { .. } | Action::Unmap { .. } | Action::Truncate { .. } => {}
+    }
+}
+
 impl<'e> Reference<'e> {
     pub fn new(events: &'e [Event]) -> Self {
         let mut this = Self { events, effective: Vec::new() };
@@ -128,35 +160,7 @@ impl<'e> Reference<'e> {
         let key = |event: &Event| (event.site, event.callers);
         for (i, event) in self.events.iter().enumerate() {
             let row = rows.entry(key(event)).or_default();
-            let stored = event.action.stores().map_or(0, |(_, bytes)| bytes.len() as u64);
-            match &event.action {
-                Action::Store { .. } => {
-                    (row.stores, row.stored_bytes) = (row.stores + 1, row.stored_bytes + stored)
-                }
-                Action::NonTemporal { .. } => {
-                    (row.nt_stores, row.nt_bytes) = (row.nt_stores + 1, row.nt_bytes + stored);
-                }
-                Action::Load { size, .. } => {
-                    (row.loads, row.loaded_bytes) =
-                        (row.loads + 1, row.loaded_bytes + u64::from(*size));
-                }
-                Action::Flush { flush, .. } => match flush.name() {
-                    "clflush" => row.clflush += 1,
-                    "clflushopt" => row.clflushopt += 1,
-                    _ => row.clwb += 1,
-                },
-                Action::Sfence => row.sfence += 1,
-                Action::Mfence => row.mfence += 1,
-                Action::Locked { .. } => {
-                    (row.locked, row.locked_bytes) = (row.locked + 1, row.locked_bytes + stored)
-                }
-                Action::Msync { .. } => row.msync += 1,
-                Action::SyncRange { .. } => row.sync_ranges += 1,
-                Action::Write { .. } => {
-                    (row.writes, row.written_bytes) = (row.writes + 1, row.written_bytes + stored)
-                }
-                Action::Map { .. } | Action::Unmap { .. } | Action::Truncate { .. } => {}
-            }
+            add(row, &event.action);
             if let Some(line) = flushes(&event.action) {
                 let before = self.flushed(i, line);
                 let own = before.iter().any(|k| self.thread(*k) == event.thread);

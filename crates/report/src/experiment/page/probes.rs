@@ -1,8 +1,9 @@
 //! The machine as it was probed: latency over footprint, what each cache holds, and round trips.
 
 use maud::{Markup, html};
-use ringfence_machine::probe::Reload;
-use ringfence_studies::survey::Survey;
+use ringfence_machine::probe::{Footprints, Reload};
+use ringfence_machine::units::Bytes;
+use ringfence_studies::survey::{Probes, Survey};
 use serde::Serialize;
 
 use crate::experiment::page::frontier::color;
@@ -47,30 +48,7 @@ pub(crate) fn section(survey: &Survey) -> Option<Section> {
         ("latency", Align::Right),
     ];
     let body = html! {
-        @if let Some(curve) = curve {
-            @let marks = probes.caches.iter().filter_map(|cache| {
-                Some((format!("L{}", cache.level), cache.measured?.0))
-            });
-            @let chart = Chart::new("curve", Drawn {
-                points: curve.points.iter().map(|(size, ns)| (size.0, *ns, format!("{size}: {} a \
-                    load", numbers::ns(*ns)))).collect(),
-                marks: marks.chain([("chase".into(), probes.victim_footprint.0)]).collect(),
-            });
-            @let rows: Vec<Vec<String>> = curve.points.iter().map(|(size, ns)| {
-                vec![size.to_string(), numbers::ns(*ns)]
-            }).collect();
-            @let title = format!("Latency of a load over footprint, CPU {}", probes.cpu);
-            (Figure {
-                title: &title,
-                explanation: "Lines: what each cache was found to hold, and the footprint of the \
-                              chase.",
-                chart: &chart,
-                height: 260,
-                legend: html! {},
-                table: table(&title, &[("footprint", Align::Right), ("per \
-                    load", Align::Right)], &rows),
-            }.render())
-        }
+        @if let Some(curve) = curve { (latency(probes, curve)) }
         @if !caches.is_empty() { (table("What each cache was found to hold", &heads, &caches)) }
         @if let Some(memory) = probes.memory { p { "Memory \
             from " (memory.from) " on: " (numbers::ns(memory.ns)) " a load." } }
@@ -103,6 +81,35 @@ pub(crate) fn section(survey: &Survey) -> Option<Section> {
         }
     };
     Some(Section { id: "probes", title: "The machine as probed".into(), body })
+}
+
+// The curve of latency over footprint.
+fn latency(probes: &Probes, curve: &Footprints) -> Markup {
+    let marks = probes
+        .caches
+        .iter()
+        .filter_map(|cache| Some((format!("L{}", cache.level), cache.measured?.0)));
+    let hover = |size: &Bytes, ns: f64| format!("{size}: {} a load", numbers::ns(ns));
+    let chart = Chart::new(
+        "curve",
+        Drawn {
+            points: curve.points.iter().map(|(size, ns)| (size.0, *ns, hover(size, *ns))).collect(),
+            marks: marks.chain([("chase".into(), probes.victim_footprint.0)]).collect(),
+        },
+    );
+    let rows: Vec<Vec<String>> =
+        curve.points.iter().map(|(size, ns)| vec![size.to_string(), numbers::ns(*ns)]).collect();
+    let title = format!("Latency of a load over footprint, CPU {}", probes.cpu);
+    let heads = [("footprint", Align::Right), ("per load", Align::Right)];
+    let figure = Figure {
+        title: &title,
+        explanation: "Lines: what each cache was found to hold, and the footprint of the chase.",
+        chart: &chart,
+        height: 260,
+        legend: html! {},
+        table: table(&title, &heads, &rows),
+    };
+    figure.render()
 }
 
 // What loading a line again costs, after it was left alone and after each flush.

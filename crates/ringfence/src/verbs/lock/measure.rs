@@ -9,6 +9,7 @@ use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
+use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
 use ringfence_report::json;
 use ringfence_resctrl::pseudo::{self, Support};
@@ -30,11 +31,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let machine =
         described.as_ref().map_or_else(host::examine, |described| Ok(described.machine()))?;
     let mut question = question(asked)?;
-    // Where the reader runs decides which cache is shared out.
-    let draft = lock::experiment(&question, &Capabilities::default())?;
-    let placed = Plan::new(&draft, &machine.topology, machine.features.as_ref())?.placed;
-    let cpu = placed.cpus[0].first().copied();
-    let cpu = cpu.ok_or_else(|| Failure::Usage("this machine has no CPU for the reader".into()))?;
+    let cpu = cpu_of_reader(&question, &machine)?;
     question.cpu = Some(cpu);
     let root = FsRoot::host();
     let support = match &described {
@@ -53,7 +50,9 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         _ => None,
     };
     let capabilities = match &described {
-        Some(described) => lock::capabilities_of(described, cpu, question.size, &support, &mut notes),
+        Some(described) => {
+            lock::capabilities_of(described, cpu, question.size, &support, &mut notes)
+        }
         None => lock::capabilities(&root, &machine, cpu, question.size, &support, &mut notes),
     };
     let mut wanted = lock::experiment(&question, &capabilities)?;
@@ -97,6 +96,14 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         ))),
         Some(why) => Err(experiment::cut_short(&why, &said.last)),
     }
+}
+
+// Where the reader runs decides which cache is shared out.
+fn cpu_of_reader(question: &Question, machine: &Machine) -> Result<CpuId, Failure> {
+    let draft = lock::experiment(question, &Capabilities::default())?;
+    let placed = Plan::new(&draft, &machine.topology, machine.features.as_ref())?.placed;
+    let cpu = placed.cpus[0].first().copied();
+    cpu.ok_or_else(|| Failure::Usage("this machine has no CPU for the reader".into()))
 }
 
 // As the flags want it, and refused if this machine can hold nothing of it.

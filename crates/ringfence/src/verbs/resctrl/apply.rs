@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ringfence_experiment::units::Span;
@@ -43,13 +43,8 @@ pub fn run(asked: &Apply) -> Result<(), Failure> {
     let group = if asked.none { GroupId::default() } else { GroupId::control(&name) };
     if asked.dry_run {
         let (_, checked) = check_for(&limits, &fs, &state, &living)?;
-        let mut planned = Vec::new();
-        if !asked.none {
-            planned.push(Step::Create { group: group.clone() });
-            planned.push(Step::Schemata { group: group.clone(), schemata: checked.schemata });
-        }
-        let last = format!("move {} of {} to {group}", processes(living.len()), targets.name());
-        return output::print(&steps(&planned, &[last], &checked.notes));
+        let those = format!("{} of {}", processes(living.len()), targets.name());
+        return output::print(&would_be_done(&group, checked, &those));
     }
     // From here on, Ctrl-C puts things back.
     let stop = host::stop_on_signals()?;
@@ -85,6 +80,31 @@ pub fn run(asked: &Apply) -> Result<(), Failure> {
         None => "until Ctrl-C".to_owned(),
     };
     let shown = output::print(&format!("{text}, {until}.\n"));
+    let ended = wait_for_the_end(&stop, time, || moved.have_ended(&fs, &group));
+    let restored = loan.give_back(&fs)?;
+    shown?;
+    let end = if ended { "All of it has ended. " } else { "" };
+    output::print(&format!(
+        "{end}{}",
+        ringfence_report::restored(&restored, false, &output::style())
+    ))
+}
+
+fn would_be_done(group: &GroupId, checked: Checked, those: &str) -> String {
+    let mut planned = Vec::new();
+    if !group.is_default() {
+        planned.push(Step::Create { group: group.clone() });
+        planned.push(Step::Schemata { group: group.clone(), schemata: checked.schemata });
+    }
+    steps(&planned, &[format!("move {those} to {group}")], &checked.notes)
+}
+
+// Until it is stopped, its time is over or all have ended; whether they have.
+fn wait_for_the_end(
+    stop: &AtomicBool,
+    time: Option<Duration>,
+    have_ended: impl Fn() -> bool,
+) -> bool {
     let begun = Instant::now();
     let mut looked = begun;
     let mut ended = false;
@@ -95,16 +115,10 @@ pub fn run(asked: &Apply) -> Result<(), Failure> {
         );
         if looked.elapsed() > Duration::from_secs(1) {
             looked = Instant::now();
-            ended = moved.have_ended(&fs, &group);
+            ended = have_ended();
         }
     }
-    let restored = loan.give_back(&fs)?;
-    shown?;
-    let end = if ended { "All of it has ended. " } else { "" };
-    output::print(&format!(
-        "{end}{}",
-        ringfence_report::restored(&restored, false, &output::style())
-    ))
+    ended
 }
 
 fn notes(checked: &Checked) {

@@ -12,17 +12,7 @@ pub(super) fn find(root: &FsRoot) -> Vec<Finding> {
 
 fn finding(left: &Left) -> Finding {
     if left.unreadable && !left.under_way {
-        return Finding {
-            id: "resctrl-journal-unreadable".into(),
-            severity: Severity::Warning,
-            title: "A journal of changes to resctrl cannot be read".into(),
-            cause: left.purpose.clone(),
-            consequence: "what it says was set may still be set".into(),
-            remedy: "compare with 'ringfence resctrl', put back by hand what is not as it should \
-                     be, then remove the file"
-                .into(),
-            evidence: format!("in {}", left.folder.display()),
-        };
+        return unreadable(left);
     }
     let evidence = format!("{} in {}", left.purpose, left.folder.display());
     match left.what {
@@ -84,5 +74,19 @@ fn finding(left: &Left) -> Finding {
             remedy: "ringfence resctrl recover puts back what was there before".into(),
             evidence,
         },
+    }
+}
+
+fn unreadable(left: &Left) -> Finding {
+    Finding {
+        id: "resctrl-journal-unreadable".into(),
+        severity: Severity::Warning,
+        title: "A journal of changes to resctrl cannot be read".into(),
+        cause: left.purpose.clone(),
+        consequence: "what it says was set may still be set".into(),
+        remedy: "compare with 'ringfence resctrl', put back by hand what is not as it should \
+                 be, then remove the file"
+            .into(),
+        evidence: format!("in {}", left.folder.display()),
     }
 }

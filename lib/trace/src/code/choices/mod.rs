@@ -20,6 +20,7 @@ mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 
 use rustc_hash::FxHashSet;
 use serde::Serialize;
@@ -134,20 +135,8 @@ pub fn find(image: &Image, sites: &[(u64, Operation)]) -> Vec<Choice> {
     let resolvers = image.resolvers();
     let names = image.functions();
     let variant = |address: u64| -> Option<Variant> {
-        let range = address..*bodies.get(&address)?;
-        let mut counts = Counts::default();
-        sites
-            .iter()
-            .filter(|(at, _)| range.contains(at))
-            .for_each(|(_, operation)| counts.add(*operation));
-        let needs = needs(image.code(range)?).into_iter().collect();
-        Some(Variant {
-            function: name(image, &names, address),
-            address,
-            counts,
-            needs,
-            lacks: None,
-        })
+        let body = address..*bodies.get(&address)?;
+        variant(image, sites, body, name(image, &names, address))
     };
 
     let mut groups: BTreeMap<Key, (String, BTreeSet<u64>)> = BTreeMap::new();
@@ -190,6 +179,22 @@ pub fn find(image: &Image, sites: &[(u64, Operation)]) -> Vec<Choice> {
         variants: functions.into_iter().filter_map(variant).collect(),
     };
     groups.into_iter().map(choice).filter(is_choice).collect()
+}
+
+fn variant(
+    image: &Image,
+    sites: &[(u64, Operation)],
+    body: Range<u64>,
+    function: String,
+) -> Option<Variant> {
+    let mut counts = Counts::default();
+    sites
+        .iter()
+        .filter(|(at, _)| body.contains(at))
+        .for_each(|(_, operation)| counts.add(*operation));
+    let address = body.start;
+    let needs = needs(image.code(body)?).into_iter().collect();
+    Some(Variant { function, address, counts, needs, lacks: None })
 }
 
 // What holds it, the function that sets it or where it is, and the place.
