@@ -156,10 +156,7 @@ fn a_sentence_names_the_place_the_matter_and_the_remedy() {
         ("byte 9", "never durable: the byte stored at 9 is never flushed"),
         ("st 8; ack; clwb 0; sf", "the 8 bytes stored at 8 are not flushed when lib/"),
         ("st 8; clwb 0", "flushed, but there is no fence until the end: put an sfence"),
-        (
-            "nt 8; ack; sf",
-            "non-temporal stores, with no fence before the acknowledgement at lib/",
-        ),
+        ("nt 8; ack; sf", "non-temporal stores, with no fence before the acknowledgement at lib/"),
         ("st 0; clwb 0; clwb 0; sf", "the line at 0 is flushed again"),
         ("clwb 64; sf", "the line at 64 is flushed though nothing was stored"),
         ("nt 64; clwb 64; sf", "only non-temporal stores wrote it"),
