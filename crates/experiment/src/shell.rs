@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// A word as a shell reads it back: quoted where it must be. One with `=` is an assignment where it
-/// comes first in a command: [`line`] minds that.
+/// comes first in a command: [`line()`] minds that.
 pub fn quote(word: &str) -> String {
     // What shlex would quote as well, to be safe as a first word.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:,+@%=-".contains(c);

@@ -37,7 +37,7 @@ pub enum Note<'a> {
 pub trait Watch {
     /// Something is worth a line.
     fn note(&mut self, note: Note<'_>);
-    /// The Markdown of [`Export::Summary`](crate::export::Export::Summary).
+    /// The Markdown of [`Export::Summary`](crate::question::Export::Summary).
     fn summary(&self, findings: &Findings, unit: Option<Unit>, sort: Sort) -> String;
     /// How far it is, from 0 to 1.
     fn share(&mut self, began: Instant, share: f64);

@@ -91,8 +91,8 @@ pub struct LatencyPair {
 /// A quantile beside over the same alone, with its interval at the confidence `level`.
 ///
 /// # Errors
-/// Fewer than [`FEWEST_TRIALS`]; fewer latencies on a side than [`fewest_latencies`]; an interval
-/// wider than [`WIDEST`](super::WIDEST); a level outside of 0..1.
+/// Fewer than [`FEWEST_TRIALS`](super::FEWEST_TRIALS); fewer latencies on a side than
+/// [`fewest_latencies`]; an interval wider than [`WIDEST`](super::WIDEST); a level outside of 0..1.
 pub fn quantile_ratio<'a>(
     pairs: impl IntoIterator<Item = &'a LatencyPair>,
     quantile: Quantile,

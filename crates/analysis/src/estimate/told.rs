@@ -117,7 +117,8 @@ impl NotEstimable {
 /// would settle it`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WouldSettle(
-    /// Trials in all, as [`trials_needed`] tells; none where they would be absurdly many.
+    /// Trials in all, as [`trials_needed`](super::trials_needed) tells; none where they would be
+    /// absurdly many.
     pub Option<u32>,
 );
 

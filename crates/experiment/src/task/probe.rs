@@ -54,7 +54,7 @@ impl Probe {
         Attached::of_target(self.of.as_deref()?).ok()
     }
 
-    /// A window that holds [`Self::LEAST_ANSWERS`].
+    /// A window that holds `LEAST_ANSWERS`.
     pub fn least_window(&self) -> Span {
         Span::ms((Self::LEAST_ANSWERS * 1000).div_ceil(u64::from(self.rate.max(1))))
     }

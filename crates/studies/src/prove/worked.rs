@@ -52,7 +52,7 @@ impl Worked {
             .then(|| self.used.restarts as f64 / self.used.windows_ns as f64 * 1e9)
     }
 
-    /// Whether it did next to nothing: less than [`LEAST_SHARE`] of a CPU besides being started,
+    /// Whether it did next to nothing: less than `LEAST_SHARE` of a CPU besides being started,
     /// hardly a byte, and nothing that it counted.
     pub fn nothing(&self) -> bool {
         let Used { windows_ns, cpu_ns, restarts, .. } = self.used;

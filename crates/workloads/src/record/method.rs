@@ -77,7 +77,7 @@ pub fn write<M: Memory>(method: RecordMethod, memory: &M, at: usize, payload: &[
 /// Finds a record; false where there is none.
 ///
 /// # Panics
-/// As [`write`].
+/// As [`write()`].
 pub fn read<M: Memory>(method: RecordMethod, memory: &M, at: usize, payload: &mut [u8]) -> bool {
     let seal = seal(method, at, payload.len());
     let there = match method {

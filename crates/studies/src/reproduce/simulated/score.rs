@@ -47,14 +47,14 @@ pub struct Neighbours {
     pub published: usize,
     /// Those that were simulated.
     pub simulated: usize,
-    /// Of these, those with a published change above [`LARGE`].
+    /// Of these, those with a published change above `LARGE`.
     pub large: usize,
     /// Of these, those that point the same way.
     pub right: usize,
-    /// Of the large ones, those whose effect, the log of the ratio, is within [`NEAR`] of the
+    /// Of the large ones, those whose effect, the log of the ratio, is within `NEAR` of the
     /// published one.
     pub near: usize,
-    /// Of the large ones, those whose ratio of times is within [`NEAR`] of the published one.
+    /// Of the large ones, those whose ratio of times is within `NEAR` of the published one.
     pub near_ratio: usize,
 }
 
