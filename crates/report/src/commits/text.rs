@@ -9,10 +9,10 @@ use ringfence_machine::units::Bytes;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::prove::{Price, Proof, Verdict};
 
-use crate::experiment::budget;
-use crate::experiment::budget::judged_figure;
 use crate::experiment::cases::words;
 use crate::numbers::{count, ns_interval, slowdown};
+use crate::prove::budget;
+use crate::prove::budget::judged_figure;
 use crate::text::{clean, listed, plural};
 
 /// A durable way to commit.

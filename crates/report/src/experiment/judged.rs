@@ -3,9 +3,9 @@
 use ringfence_analysis::judged::Judged;
 use ringfence_studies::findings::Findings;
 
-use crate::experiment::budget;
 use crate::experiment::cases::words;
 use crate::numbers::percent;
+use crate::prove::budget;
 
 /// In a sentence; nothing where none is held.
 pub(crate) fn said(found: &Findings) -> Option<String> {

@@ -1,12 +1,9 @@
 //! One experiment: its cases, figures and checks.
 
-pub(crate) mod budget;
 pub(crate) mod cases;
-pub(crate) mod checks;
 pub(crate) mod classes;
 pub(crate) mod json;
 pub(crate) mod judged;
-pub(crate) mod kept;
 pub(crate) mod page;
 pub(crate) mod text;
 pub(crate) mod too_long;

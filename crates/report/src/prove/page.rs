@@ -8,13 +8,13 @@ use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
 use ringfence_studies::prove::{Price, Proof, Question, Verdict};
 
-use crate::experiment::budget;
-use crate::experiment::budget::{judged_estimate, judged_figure, judged_name, side_of};
-use crate::experiment::checks::checks;
 use crate::html::figure::{RangeRow, Ranges, Tip};
 use crate::html::table::{Align, table};
 use crate::html::{Answer, Badge, Card, Layout, Section};
 use crate::numbers;
+use crate::prove::budget;
+use crate::prove::budget::{judged_estimate, judged_figure, judged_name, side_of};
+use crate::prove::checks::checks;
 use crate::prove::text::{conclusion, told_as, trials, was_measured_beside, word};
 use crate::text::{capital, clean, plural};
 

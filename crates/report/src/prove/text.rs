@@ -7,14 +7,14 @@ use ringfence_experiment::task::text as task_text;
 use ringfence_experiment::warning;
 use ringfence_studies::prove::{Candidate, Confirmation, Price, Proof, Question, Tried, Verdict};
 
-use crate::experiment::budget;
-use crate::experiment::budget::{judged_estimate, judged_figure, judged_name, side_of};
 use crate::experiment::cases::one;
-use crate::experiment::checks::checks;
 use crate::experiment::text::SIMULATED;
 use crate::latencies::text as latencies;
 use crate::numbers;
 use crate::numbers::{Figure, NO_FIGURE, ns_estimate, slowdown_estimate, slowdown_figure};
+use crate::prove::budget;
+use crate::prove::budget::{judged_estimate, judged_figure, judged_name, side_of};
+use crate::prove::checks::checks;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{clean, command, hanging, heading, paragraph};
