@@ -115,7 +115,8 @@ pub trait Engine {
     /// Where a task does not pause.
     fn probe(&mut self, cpus: &[CpuId]) -> Result<Option<f64>, EngineError>;
 
-    /// Arranges what a case's arm wants besides its tasks (see [`ringfence_limits`]), before its window.
+    /// Arranges what a case's arm wants besides its tasks (see [`ringfence_limits`]), before its
+    /// window.
     ///
     /// # Errors
     /// Where that is refused, and where an arm wants what this engine cannot arrange: it must not
