@@ -29,7 +29,6 @@ pub fn write(text: &str, file: &Path) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_types, reason = "a shell is what reads the words")]
 mod tests {
     use super::*;
 

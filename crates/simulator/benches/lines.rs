@@ -6,8 +6,6 @@
 //! once: to count instructions, take the difference between two numbers of lines under `valgrind
 //! --tool=callgrind`.
 
-#![expect(clippy::disallowed_methods, reason = "a bench reads its options and the thread's time")]
-
 use ringfence_persist::Flush;
 use ringfence_simulator::hardware::machine::{
     AfterClwb, BlockVictim, Cache, Core, Device, Inclusion, Issue, Llc, Machine, Node, Optane,

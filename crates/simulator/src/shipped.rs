@@ -27,7 +27,6 @@ pub fn all() -> Vec<Description> {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "what is shipped is compared with the folder")]
 mod tests {
     use std::path::Path;
 

@@ -219,7 +219,6 @@ impl FenceAt {
 serde_as_word!(Instruction, WidthChoice, FenceKind, FenceAt);
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "features cannot be made otherwise")]
 mod tests {
     use super::*;
 

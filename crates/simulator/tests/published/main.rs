@@ -4,8 +4,6 @@
 //! by, those of the notes, are not among them. Too long for every change: `cargo test --release -p
 //! ringfence-simulator --test published -- --ignored --nocapture`.
 
-#![expect(clippy::disallowed_methods, reason = "a variable chooses among the curves")]
-
 mod curves;
 mod fresh;
 mod loops;

@@ -15,9 +15,11 @@ use std::path::{Path, PathBuf};
 use modules::Crate;
 use source::code;
 
-/// Crates without a clock, files, environment, network and processor. Clippy sees to it by their
-/// own `clippy.toml`.
+/// Crates that read no clock, file, environment, network or processor.
 const PURE: [&str; 3] = ["experiment", "analysis", "simulator"];
+
+/// Folders of other crates that are pure.
+const PURE_FOLDERS: [&str; 2] = ["studies/src/claims", "studies/src/describe"];
 
 /// What pure crates may use: each other, and of the others types and traits.
 const PURE_USES: [&str; 8] =
@@ -99,6 +101,27 @@ fn manifest(folder: &Path) -> toml::Table {
 }
 
 #[test]
+fn every_way_to_depend_on_a_crate_is_seen() {
+    let used = uses(
+        &r#"
+        dependencies.ringfence-a.workspace = true
+        build-dependencies.ringfence-b = { path = "../b" }
+        target."cfg(unix)".dependencies.ringfence-c = "1"
+        target.x86.build-dependencies.d = { package = "ringfence-d", version = "1" }
+        dev-dependencies.ringfence-e.workspace = true
+        dependencies.other = "1"
+        "#
+        .parse()
+        .unwrap(),
+    );
+    let pairs: Vec<(&str, &str)> = used.iter().map(|(own, name)| (&**own, &**name)).collect();
+    assert_eq!(
+        pairs,
+        [("a", "ringfence-a"), ("b", "ringfence-b"), ("c", "ringfence-c"), ("d", "d")]
+    );
+}
+
+#[test]
 fn libraries_use_no_crate_of_the_program_and_pure_crates_none_that_is_impure() {
     let mut wrong = Vec::new();
     let libraries: BTreeSet<String> =
@@ -172,6 +195,32 @@ fn unsafe_code_stands_where_a_readme_says_so() {
         let root = root.into_iter().find(|file| file.exists()).expect("each crate has a root");
         if !holds_any && !read(&root).contains("#![forbid(unsafe_code)]") {
             wrong.push(format!("{name} has no unsafe code and does not forbid it"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_pure_reads_no_clock_no_file_and_no_processor() {
+    const NEVER: [&str; 7] = [
+        "std::fs",
+        "std::env",
+        "Instant",
+        "SystemTime",
+        "std::net",
+        "std::process",
+        "Features::detect",
+    ];
+    let mut wrong = Vec::new();
+    let crates = PURE.map(|name| format!("{name}/src"));
+    let folders = crates.iter().map(String::as_str).chain(PURE_FOLDERS);
+    for folder in folders {
+        let all = files(&workspace().join("crates").join(folder));
+        assert!(!all.is_empty(), "{folder} is not there");
+        for file in all {
+            let text = code(&read(&file));
+            let found = NEVER.into_iter().filter(|never| text.contains(never));
+            wrong.extend(found.map(|never| format!("{}: {never}", file.display())));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
