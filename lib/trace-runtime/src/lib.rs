@@ -7,7 +7,6 @@
 
 #![no_std]
 #![cfg_attr(executable, no_main)]
-#![warn(clippy::too_many_lines)]
 
 #[cfg_attr(executable, allow(dead_code, reason = "the recorder alone uses some of it"))]
 pub mod layout;
