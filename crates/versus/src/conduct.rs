@@ -47,7 +47,7 @@ pub fn conduct(
         .iter()
         .filter(|case| question.shell == Shell::None && needs_one(&case.command));
     for case in raw {
-        watch.note(Note::Unread(&case.role));
+        watch.note(Note::NoShell(&case.role));
     }
     let mut host = Host::new(question, stop, watch);
     let set_up = host.set_up().and_then(|()| host.same_output());

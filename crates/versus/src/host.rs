@@ -24,9 +24,9 @@ use crate::shell::{self, Shell};
 #[derive(Debug, Clone, Copy)]
 pub enum Note<'a> {
     /// This role's command has characters that mean something to a shell, and no shell reads it.
-    Unread(&'a str),
+    NoShell(&'a str),
     /// The journal of runs cannot be written: its name, and why.
-    NotWritten(&'a str, &'a std::io::Error),
+    JournalFailed(&'a str, &'a std::io::Error),
     /// Warming up has ended.
     WarmedUp(&'a Warmed),
     /// What the rest of the time can show.
@@ -213,7 +213,7 @@ impl Host<'_> {
         let Some(journal) = &mut self.journal else { return };
         if let Err(error) = journal.write(entry) {
             self.journal = None;
-            self.watch.note(Note::NotWritten(JOURNAL, &error));
+            self.watch.note(Note::JournalFailed(JOURNAL, &error));
         }
     }
 

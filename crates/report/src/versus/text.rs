@@ -30,11 +30,11 @@ const NAMED: usize = 5;
 /// What is printed while commands run.
 pub fn note(note: &Note) -> String {
     match note {
-        Note::Unread(role) => format!(
+        Note::NoShell(role) => format!(
             "{role}: no shell reads this command, and what means something to a shell is passed on \
              as it is"
         ),
-        Note::NotWritten(file, error) => {
+        Note::JournalFailed(file, error) => {
             format!(
                 "writing {file}: {error}; runs are kept at the end only, so free some space before \
                  that"
