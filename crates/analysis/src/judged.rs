@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::estimate::{Estimate, serialize_estimate};
 use crate::results;
 
-/// A case that is held against a limit.
+/// A case that is compared with a limit.
 #[derive(Debug, Clone, Serialize)]
 pub struct Judged {
     /// The case's number.

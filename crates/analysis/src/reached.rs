@@ -16,7 +16,7 @@ pub struct Unreached {
     pub case: usize,
     /// Commits in its windows.
     pub commits: u64,
-    /// Write requests that the disk ended meanwhile, of everybody.
+    /// Write requests that the disk completed meanwhile, of all processes.
     pub writes: u64,
 }
 

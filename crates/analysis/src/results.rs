@@ -179,8 +179,8 @@ pub fn trials_it_takes(plan: &Plan, samples: &[Sample], case: usize) -> u32 {
     needed.map_or(0, |needed| needed as u32).clamp(estimate::FEWEST_TRIALS, estimate::MOST_TRIALS)
 }
 
-/// How much slower everybody but the metric's role is in one case than in another, trial by trial.
-/// Both must be measured cases of the same trials.
+/// How much slower all roles but the metric's are in one case than in another, trial by trial. Both
+/// must be measured cases of the same trials.
 pub fn co_runners_slowdown(
     plan: &Plan,
     samples: &[Sample],

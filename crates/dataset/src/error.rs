@@ -42,7 +42,7 @@ impl DatasetError {
     pub fn is_usage(&self) -> bool {
         use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
         match self {
-            // What does not hold what it should was named by who asked.
+            // The caller named the thing that does not hold what it should.
             Self::Usage { .. } | Self::Damaged { .. } => true,
             Self::Io { source, .. } => {
                 matches!(

@@ -23,9 +23,9 @@ pub fn create(path: &Path, content: &[u8]) -> Result<(), DatasetError> {
     })
 }
 
-/// Writes a file under another name and renames it, so that `path` is the old file or the new one,
-/// durably. The other name is always the same, so that whoever clears a killed beginning away knows
-/// it.
+/// Writes a file under another name and renames it, so that `path` durably holds either the old
+/// file or the new one. The other name is always the same, so that the code that cleans up after a
+/// killed start knows it.
 pub fn replace<T>(
     path: &Path,
     write: impl FnOnce(File) -> Result<(File, T), DatasetError>,
@@ -47,7 +47,7 @@ pub fn replace<T>(
     put
 }
 
-/// Opens a file that must be an ordinary one: a pipe would wait for ever.
+/// Opens a file that must be an ordinary one: a pipe would block forever.
 pub fn open(path: &Path) -> Result<File, DatasetError> {
     let metadata = fs::metadata(path).map_err(DatasetError::io("read", path))?;
     if !metadata.is_file() {

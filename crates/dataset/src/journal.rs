@@ -7,8 +7,8 @@
 //! where only the first is missing. A step is written with one system call, so a program that is
 //! killed leaves at most the last line torn, and no step by half.
 //!
-//! A journal of an earlier version is read by what its own first line says. One whose columns are
-//! those of today is gone on with as it is.
+//! A journal of an earlier version is read by what its own first line says. If its columns are
+//! those of today, it is continued as it is.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};

@@ -3,7 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `samples.parquet` | the samples, one column per field of [`Sample`] |
-//! | `manifest.json` | [`Manifest`]: what the case numbers mean, placement, who measured, the end |
+//! | `manifest.json` | [`Manifest`]: what the case numbers mean, placement, the program, the end |
 //! | `experiment.toml` | the experiment, complete: it reruns |
 //! | `machine.json` | what the machine is |
 //! | `latencies.parquet` | the latencies counted in each window, if any: [`Sample::latencies`] |
@@ -27,10 +27,10 @@
 //! hit and a miss take is in the manifest, as `scale`.
 //!
 //! Every version of the format that was ever written is read, each file by the version that it
-//! states. What an earlier one lacks is `None`; a newer one than [`SCHEMA`] is refused in one
-//! sentence, since what it has besides would be lost. A dataset of an earlier version that goes on
-//! is one of today's from then on; only a journal that lacks columns of today cannot go on, since
-//! its later rows would not be like its first.
+//! states. What an earlier one lacks is `None`. A newer one than [`SCHEMA`] is refused in one
+//! sentence, since its additional content would be lost. A dataset of an earlier version that is
+//! continued has today's format from then on. Only a journal that lacks columns of today cannot be
+//! continued, since its later rows would not be like its first.
 //!
 //! Tables beside these, of fleets and of whole commands, are written by [`mod@table`].
 //!

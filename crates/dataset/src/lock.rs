@@ -1,4 +1,4 @@
-//! Who may write to a dataset: one program at a time.
+//! The lock of a dataset: one program writes to it at a time.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -20,7 +20,7 @@ impl Lock {
     /// # Errors
     /// Where another program has it.
     pub fn take(dir: &Path) -> Result<Self, DatasetError> {
-        // What is wrong with a folder that cannot be opened, whoever reads it says better.
+        // A folder that cannot be opened is reported better by the code that reads it.
         let Ok(folder) = File::open(dir) else { return Ok(Self(None)) };
         match folder.try_lock() {
             Err(TryLockError::WouldBlock) => {
@@ -53,8 +53,9 @@ pub fn check_idle(dir: &Path) -> Result<(), DatasetError> {
     })
 }
 
-// Whose lock it is, as the kernel lists it: `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`. Not
-// of file systems that give their files another device there than to those who ask.
+// The process that holds the lock, from the kernel's list:
+// `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`. Not found on file systems that report one
+// device number to a caller of `stat` and list another one here.
 fn holder(root: &FsRoot, folder: &File) -> Option<u32> {
     let file = folder.metadata().ok()?;
     let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));

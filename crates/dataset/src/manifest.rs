@@ -39,7 +39,7 @@ pub struct Manifest {
     pub seed: u64,
     /// When the folder was made, UTC, as RFC 3339 has it.
     pub created: String,
-    /// When measuring went on after it had been cut short.
+    /// When measuring was resumed after an interruption.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<Resumption>,
     /// Which file holds the samples.
@@ -48,20 +48,20 @@ pub struct Manifest {
     pub ended: Option<Ended>,
     /// The role whose rate is the figure.
     pub metric: String,
-    /// Who takes part; cases name roles by their index here.
+    /// The roles that take part; cases name them by their index here.
     pub roles: Vec<RoleEntry>,
     /// What is compared; samples name cases by their number.
     pub cases: Vec<CaseEntry>,
     /// Cases that the machine could not hold.
     pub not_run: Vec<NotRun>,
-    /// Where everybody ran.
+    /// Where each role ran.
     pub placed: Placed,
     /// How fast a chase was alone at its starts; empty where the victim is none, and while
     /// unfinished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<Start>,
-    /// What should be known of the figures, a sentence each; those of each part where measuring
-    /// went on. Absent where there is nothing, and while unfinished.
+    /// What should be known of the figures, a sentence each; those of each part where measuring was
+    /// resumed. Absent where there is nothing, and while unfinished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<String>,
     /// What the Parquet file must be; `None` while unfinished.
@@ -79,7 +79,7 @@ pub struct Manifest {
     pub scale: Option<Scale>,
 }
 
-/// That measuring went on after it had been cut short.
+/// That measuring was resumed after an interruption.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumption {
     /// When, UTC, as RFC 3339 has it.
@@ -186,8 +186,8 @@ impl Manifest {
         }
     }
 
-    /// That of the same dataset when measuring goes on now, the last window having ended at
-    /// `after_ns`.
+    /// The manifest of the same dataset when measuring continues now, the last window having ended
+    /// at `after_ns`.
     pub(super) fn resume(mut self, after_ns: u64, from_ns: u64) -> Self {
         let at = Date::new(SystemTime::now()).rfc3339();
         // Where nothing was measured after the last time, that was none.

@@ -60,8 +60,8 @@ impl Dataset {
         Ok(Self { dir: dir.into(), manifest, plan, machine, samples })
     }
 
-    /// Whether measuring has ended as planned, so that there is nothing to go on with. Time that
-    /// was spent is such an end.
+    /// Whether measuring has ended as planned, so that there is nothing to continue. Time that was
+    /// spent is such an end.
     pub fn is_done(&self) -> bool {
         self.manifest.ended.as_ref().is_some_and(Ended::is_planned)
     }

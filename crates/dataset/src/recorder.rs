@@ -73,10 +73,9 @@ impl Recorder {
         Ok(Self { dir: dir.into(), manifest, known: Known::new(plan), journal, _lock: lock })
     }
 
-    /// Goes on with a dataset that was cut short and that was opened under the lock: whole steps
-    /// are kept, and what follows is appended to them. No window that follows starts before
-    /// `from_ns`. Killed at any instant, it leaves a dataset that opens with everything that it
-    /// had.
+    /// Continues a dataset that was interrupted and that was opened under the lock: whole steps are
+    /// kept, and later steps are appended to them. No later window starts before `from_ns`. If the
+    /// program is killed at any point, the dataset still opens with everything that it had.
     ///
     /// # Errors
     /// Where it cannot be read or written. It stays as it was.
@@ -116,8 +115,9 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes a dataset that was read, or made of one that was, into a new folder, in today's
-    /// format. It says of itself what the first one said: who measured, when, and how that ended.
+    /// Writes a dataset that was read, or derived from one that was, into a new folder, in today's
+    /// format. The copy keeps the original's metadata: the program that measured, when it did, and
+    /// how that ended.
     ///
     /// # Errors
     /// As [`Recorder::create`], [`append`](Self::append) and [`finish`](Self::finish); where it has
@@ -274,7 +274,8 @@ impl Made {
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // Nothing can be done about what cannot be removed; a folder that somebody else uses stays.
+        // A file or folder that cannot be removed stays, and so does a folder that another program
+        // uses.
         for file in &self.files {
             let _ = fs::remove_file(file);
         }

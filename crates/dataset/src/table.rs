@@ -103,7 +103,7 @@ pub fn schema(columns: &[(&'static str, Values)]) -> Type {
         .expect("names are identifiers")
 }
 
-/// What a table says of itself: who wrote it, and by `key` in which version.
+/// A table's metadata: the program that wrote it, and its version under `key`.
 pub fn properties(key: Option<(&str, u32)>) -> Arc<WriterProperties> {
     let key = key.map(|(key, version)| vec![KeyValue::new(key.into(), version.to_string())]);
     let properties = WriterProperties::builder()
@@ -113,8 +113,7 @@ pub fn properties(key: Option<(&str, u32)>) -> Arc<WriterProperties> {
     Arc::new(properties.build())
 }
 
-/// Writes a table in place of an older one; what somebody has of that by another name stays as it
-/// is.
+/// Writes a table in place of an older one. Other hard links to the older file keep its content.
 ///
 /// # Errors
 /// Where it cannot be written.

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 pub const LONGEST: u64 = 64 << 20;
 
 /// The text of an ordinary file of at most `longest` bytes. A device or a pipe might never end, and
-/// opening a pipe that nobody writes to would wait for ever.
+/// opening a pipe without a writer would block forever.
 ///
 /// # Errors
 /// The kernel's; [`io::ErrorKind::InvalidInput`] for what is not an ordinary file, and

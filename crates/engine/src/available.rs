@@ -49,9 +49,8 @@ pub fn plan_for(
     Ok(plan)
 }
 
-/// As [`plan_for`] with the programs of this machine; but where nothing would be left to measure,
-/// the plan is that of [`Plan::new`]: whoever asked for just that is told by the failure what is
-/// wrong.
+/// As [`plan_for`] with the programs of this machine. If nothing would be left to measure, the plan
+/// is that of [`Plan::new`], so that the failure tells the user what is wrong.
 ///
 /// # Errors
 /// As [`Plan::new`].

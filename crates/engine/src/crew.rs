@@ -22,7 +22,7 @@ pub struct Worker {
     pub variants: Vec<usize>,
     /// Whether it reports only when asked.
     pub on_demand: bool,
-    /// Whether it asks a service that runs already.
+    /// Whether it asks a service that is already running.
     pub probe: bool,
     /// Whether its time is what it says that its units took, and not that in which it ran.
     pub tells_time: bool,

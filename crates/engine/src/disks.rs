@@ -50,11 +50,11 @@ fn runs_for(plan: &Plan) -> Duration {
     measure.settle.0.max(calm.lead_in) + measure.window.0
 }
 
-// What was tried out is short, and caches take it; what goes on is up to so many times as slow.
+// The test run is short, and fits into caches; a longer run is up to this many times as slow.
 const SLOWER: f64 = 2.0;
 
-// A task that stood still in the middle of a window for its limit would do no harm there. Whoever
-// reaches it all the same ends the measurement.
+// A task that stops at its limit in the middle of a window would cause no interference from then
+// on. A task that reaches its limit anyway ends the measurement.
 fn beyond_limit(task: &Dirty, bytes_per_s: f64, time: Duration) -> Option<String> {
     let rate = task.pace.map_or(bytes_per_s, |pace| bytes_per_s.min(pace.0.0 as f64));
     let bytes = rate * time.as_secs_f64();

@@ -100,7 +100,7 @@ fn folders_of(spec: &Spec) -> Vec<PathBuf> {
 }
 
 fn main(fd: RawFd, supervisor: u32) -> ! {
-    // It fails for a leader of a session, who has one of its own.
+    // Fails for a session leader, which already has a session of its own.
     let _ = rustix::process::setsid();
     before_exec::ignore_signals();
     process::adopt_orphans();

@@ -42,7 +42,7 @@ pub struct Measured {
     pub sample: Sample,
 }
 
-/// Why an engine cannot go on.
+/// Why an engine cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// What was asked for cannot be had on this machine as it is: a usage error.
@@ -51,7 +51,7 @@ pub enum EngineError {
     /// Something ended or failed while it was measured.
     #[error("{0}")]
     Failed(String),
-    /// Somebody asked for an end while something long was under way.
+    /// An end was requested during a long operation.
     #[error("interrupted")]
     Interrupted,
     /// A window was given up, since the time for it was over.
@@ -95,21 +95,21 @@ pub trait Engine {
         Used::default()
     }
 
-    /// Starts the metric's role anew, and everybody else if they do not run yet; all are paused.
+    /// Restarts the metric's role, and starts all other roles that do not run yet; all are paused.
     ///
     /// # Errors
     /// Where a task cannot be started.
     fn begin_trial(&mut self, trial: u32) -> Result<(), EngineError>;
 
-    /// What the victims that have just been started measured of themselves meanwhile; each is told
-    /// once.
+    /// What the victims that have just been started measured of themselves meanwhile; each start is
+    /// reported once.
     fn starts(&mut self) -> Vec<Start> {
         Vec::new()
     }
 
-    /// Pauses everybody and measures the round trip between the first of these CPUs and the others,
-    /// in ns; the largest where there are several. `None` where there is but one CPU or no probe is
-    /// wanted.
+    /// Pauses all tasks and measures the round trip between the first of these CPUs and the others,
+    /// in ns; the largest where there are several. `None` where there is only one CPU or no probe
+    /// is wanted.
     ///
     /// # Errors
     /// Where a task does not pause.
@@ -129,11 +129,11 @@ pub trait Engine {
     /// Where a task ends or does not run.
     fn window(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError>;
 
-    /// Ends all tasks and puts back what was changed on the machine. Returned is what should be
-    /// known of that, one sentence each: what somebody else has changed meanwhile and was left so,
-    /// what cannot be put back yet, and tasks that were not where they belong.
+    /// Ends all tasks and restores what was changed on the machine. Returns what the user should
+    /// know, one sentence each: settings that another process has changed meanwhile and that were
+    /// left so, settings that cannot be restored yet, and tasks that were not where they belong.
     ///
     /// # Errors
-    /// What could not be put back, and how to try again.
+    /// What could not be restored, and how to try again.
     fn end(self: Box<Self>) -> Result<Vec<String>, EngineError>;
 }

@@ -1,7 +1,7 @@
-//! Whoever measures runs before those that are measured, where that is permitted (setpriority(2)),
-//! so that the ends of a window come when they are due however many processes a task starts. It
+//! The measuring process runs before the processes that it measures, where that is permitted
+//! (setpriority(2)), so that windows end when they are due however many processes a task starts. It
 //! sleeps nearly all of the time, so that the tasks lose nothing by it. Where it is refused, a
-//! window that comes to last too long is left out of the figures.
+//! window that lasts too long is left out of the figures.
 
 use rustix::process::{getpriority_process, setpriority_process};
 

@@ -1,4 +1,4 @@
-//! Process trees: who descends from whom, and stopping or ending all of them.
+//! Process trees: the descendants of a process, and stopping or ending all of them.
 
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
@@ -218,9 +218,9 @@ pub fn stop_descendants(root: &FsRoot, ancestor: i32, limit: Duration) -> bool {
     }
 }
 
-// Who starts a program by vfork, as shells and posix_spawn do, cannot be stopped before the child
-// has called exec, and a child that is stopped does not come to that: both stand, and go on
-// together.
+// A program that starts another one by vfork, as shells and posix_spawn do, cannot be stopped
+// before the child has called exec, and a stopped child does not reach that call: neither makes
+// progress, and both are resumed together.
 fn waits_for_stopped_child(root: &FsRoot, process: &Process, all: &[Process]) -> bool {
     let is_stopped =
         |child: &Process| child.parent == process.pid && matches!(child.state, 'T' | 't');
@@ -237,7 +237,7 @@ fn waits_for_stopped_child(root: &FsRoot, process: &Process, all: &[Process]) ->
     })
 }
 
-/// Lets all descendants go on.
+/// Resumes all descendants.
 pub fn resume_descendants(root: &FsRoot, ancestor: i32) {
     for process in descendants(root, ancestor) {
         signal(process.pid, Signal::CONT);

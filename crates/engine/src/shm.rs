@@ -327,7 +327,7 @@ impl Shared {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just made and is owned by nobody else.
+        // SAFETY: the descriptor was just made and has no other owner.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len((count * size_of::<Slot>()) as u64)?;
         Self::map(file, count)

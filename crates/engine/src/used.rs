@@ -1,5 +1,5 @@
-//! What tasks used of the machine in their windows, besides what they report themselves: an
-//! aggressor that does nothing slows nobody down, and proves nothing.
+//! What tasks used of the machine in their windows, in addition to what they report themselves. An
+//! aggressor that does nothing slows nothing down, and proves nothing.
 
 use serde::{Deserialize, Serialize};
 

@@ -145,7 +145,7 @@ mod tests {
         tree.write("/proc/7/io", io(100)).write("/proc/8/io", io(50));
         written.look(&tree.root(), [7, 8, 9].into_iter());
         assert_eq!((written.bytes(None), written.bytes(Some(120))), (150, 120));
-        // One has ended, the other has gone on.
+        // One has ended; the other has written more.
         let tree = FixtureTree::empty("written");
         tree.write("/proc/7/io", io(300));
         written.look(&tree.root(), [7, 8].into_iter());

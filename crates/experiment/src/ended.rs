@@ -12,7 +12,7 @@ pub enum Ended {
     /// more than a trial takes. Datasets written before it was called so say `budget`.
     #[serde(alias = "budget")]
     Time,
-    /// Somebody asked for it.
+    /// An end was requested.
     Interrupted,
     /// A limit that protects the system was reached; what was measured before is kept.
     Limit(String),
@@ -29,7 +29,7 @@ pub fn is_at_a_limit(why: &str) -> bool {
 }
 
 impl Ended {
-    /// Whether it ended as planned, so that there is nothing to go on with. Time that was spent is
+    /// Whether it ended as planned, so that there is nothing to continue. Time that was spent is
     /// such an end.
     pub fn is_planned(&self) -> bool {
         self.early().is_none()

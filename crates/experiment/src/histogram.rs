@@ -31,7 +31,7 @@ impl Grid {
     /// of histograms.
     pub const EIGHTHS: Self = Self { bits: 3 };
 
-    /// That which divides a power of two into so many parts; `None` where nobody counted so.
+    /// The grid that divides a power of two into so many parts; `None` where no such grid was used.
     pub fn of_parts(parts: u32) -> Option<Self> {
         [Self::FINE, Self::EIGHTHS].into_iter().find(|grid| grid.parts() == parts)
     }

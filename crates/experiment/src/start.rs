@@ -1,5 +1,5 @@
-//! What a chase measured of itself at its start, before anybody else was let run: whether it waits
-//! for the cache that it is meant for.
+//! What a chase measured of itself at its start, before any other task ran: whether it waits for
+//! the cache that it is meant for.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct Start {
     pub instance: u32,
     /// Which of its role's tasks, from 0.
     pub variant: usize,
-    /// ns per load, everybody else paused: the median over batches of a few milliseconds.
+    /// ns per load, with all other tasks paused: the median over batches of a few milliseconds.
     pub ns: f64,
 }
 
@@ -25,8 +25,8 @@ const UNLIKE: f64 = 1.5;
 /// Starts of one variant below which none is called unlike the others.
 const FEWEST: usize = 4;
 
-/// Starts that are unlike the others of the same task, one sentence a task: in those trials the
-/// victim waited for another level of memory, or somebody else disturbed it already.
+/// Starts that are unlike the others of the same task, one sentence per task: in those trials the
+/// victim waited for another level of memory, or another process already disturbed it.
 pub fn unlike_the_others(plan: &Plan, starts: &[Start]) -> Vec<String> {
     let variants = plan.variants.get(plan.metric).map_or(0, Vec::len);
     (0..variants)

@@ -26,7 +26,7 @@ pub struct Stretch {
     /// same.
     pub writeback_bytes: Option<u64>,
     /// How long the disk had a request under way, ns, by its own count (`io_ticks` of
-    /// `/sys/block/DISK/stat`), which is of everybody who uses it. Of several disks that of the
+    /// `/sys/block/DISK/stat`), which covers all users of the disk. With several disks, that of the
     /// busiest.
     pub disk_busy_ns: Option<u64>,
     /// Write requests that the disks below the tasks' folders ended, all together, by their own

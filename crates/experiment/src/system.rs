@@ -8,7 +8,7 @@ use ringfence_machine::units::Bytes;
 
 use crate::units::serde_as_text;
 
-/// A setting that everybody shares.
+/// A system-wide setting.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SystemSetting {
     /// The scheduler of a disk, by the kernel's name of the disk.

@@ -80,7 +80,7 @@ struct First {
     attempt: u32,
 }
 
-/// An attempt under way: the one who has made its folder owns it.
+/// An attempt under way: the process that made its folder owns it.
 pub(crate) struct Running {
     pub number: u32,
     pub dir: PathBuf,
@@ -129,7 +129,7 @@ impl Running {
     }
 }
 
-// It has it as well where another has been there first: whoever looks finishes what is complete.
+// Also succeeds where another process has renamed it first: every reader finishes what is complete.
 fn take_name(part: &Path, named: &Path) -> std::io::Result<()> {
     match fs::rename(part, named) {
         Err(error) if error.kind() == ErrorKind::NotFound && named.is_dir() => Ok(()),
@@ -137,7 +137,7 @@ fn take_name(part: &Path, named: &Path) -> std::io::Result<()> {
     }
 }
 
-// The first to say so is the one that counts, for ever.
+// The first attempt that is recorded is the one that counts, permanently.
 fn first_is(task: &Path, attempt: u32) -> Result<(), FleetError> {
     let path = task.join(FIRST);
     let text = serde_json::to_vec(&First { attempt }).expect("a number is JSON");
@@ -162,11 +162,11 @@ pub(crate) fn of(dir: &Path, task: u32, number: u32) -> PathBuf {
     if !named.is_dir() && part.is_dir() { part } else { named }
 }
 
-// Its program was killed when all of it was there but for its name. Who may not rename it reads it
-// where it is.
+// Its program was killed when all of it was there except its name. A process that may not rename it
+// reads it where it is.
 fn finish(task: &Path, number: u32, outcome: &Outcome) {
     if take_name(&part(task, number), &complete(task, number)).is_ok() {
-        // What is not written now is told from the attempts.
+        // What is not written now is derived from the attempts.
         let _ = whole::sync_folder(task);
         let _ = first_is(task, number);
         if let Some(dir) = task.ancestors().nth(2) {
@@ -175,7 +175,7 @@ fn finish(task: &Path, number: u32, outcome: &Outcome) {
     }
 }
 
-/// Says that a node has been measured. Whoever was first is there already.
+/// Records that a node has been measured. The record of an earlier attempt stays.
 pub(crate) fn measured(dir: &Path, outcome: &Outcome) {
     let _ = whole::write_new(
         &dir.join("nodes").join(&outcome.node),
@@ -276,9 +276,9 @@ fn told<T>(read: Result<Option<T>, FleetError>, damaged: &mut Option<String>) ->
     })
 }
 
-/// The attempt that counts, of those at a task: the first that was complete, as it was recorded;
-/// where nobody could record it, the complete one of the lowest number. And what is wrong with the
-/// record, where it cannot be read.
+/// The attempt that counts, of those at a task: the first that was complete, according to the
+/// record; without a record, the complete one of the lowest number. Also returns what is wrong with
+/// the record, where it cannot be read.
 pub(crate) fn counting<'a>(
     task: &Path,
     all: &'a [Attempt],
@@ -342,7 +342,7 @@ mod tests {
         }
     }
 
-    // A node that was thought dead goes on and ends after the one that took its place.
+    // A node that was thought dead resumes, and ends after the one that took its place.
     #[test]
     fn the_first_that_is_complete_counts_whatever_comes_later() {
         let dir = tempfile::tempdir().unwrap();
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].started.as_ref().unwrap().node, "a");
         assert_eq!(found[1].outcome, Some(second));
-        // Without the record it is told all the same.
+        // Without the record, the attempts decide.
         fs::remove_file(task.join(FIRST)).unwrap();
         assert_eq!(counts(&task), Some(1));
     }
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(Running::begin(&task, &started("c")).unwrap().number, 3);
     }
 
-    // Killed between the last file and the rename: whoever looks finishes it.
+    // Killed between the last file and the rename: the next reader finishes it.
     #[test]
     fn what_is_complete_but_for_its_name_gets_it() {
         let dir = tempfile::tempdir().unwrap();
@@ -393,7 +393,7 @@ mod tests {
         assert!(named.is_dir() && !left.exists() && task.join(FIRST).is_file());
         assert_eq!(of(dir.path(), 1, 1), named);
         assert_eq!(fs::read_to_string(dir.path().join("nodes/n")).unwrap(), "1");
-        // Of two who do it one comes later, which changes nothing.
+        // Of two processes that do it one comes later, which changes nothing.
         assert!(
             take_name(&left, &named).is_ok()
                 && take_name(&task.join("x"), &task.join("y")).is_err()

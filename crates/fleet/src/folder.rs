@@ -16,7 +16,7 @@ pub(crate) const PROGRAM: &str = "ringfence";
 pub(crate) const EXPERIMENT: &str = "experiment.toml";
 const SPEC: &str = "fleet.toml";
 
-/// Who runs the tasks.
+/// What runs the tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
@@ -35,7 +35,7 @@ pub struct Spec {
     pub program: String,
     /// When, UTC, as RFC 3339 has it.
     pub created: String,
-    /// Who runs the tasks.
+    /// What runs the tasks.
     pub engine: Engine,
     /// How many tasks there are, numbered from 1: one a host.
     pub tasks: u32,
@@ -46,12 +46,12 @@ pub struct Spec {
     /// The seed that was given, if one was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// The longest that a task may take, in minutes: what Slurm is told.
+    /// The time limit of a task, in minutes, as given to Slurm.
     pub minutes: u32,
     /// The node of each task, where they were named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
-    /// What else sbatch is told.
+    /// Further options for sbatch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
 }

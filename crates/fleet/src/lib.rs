@@ -5,19 +5,19 @@
 //!
 //! | what | holds |
 //! |---|---|
-//! | `fleet.toml` | [`Spec`]: what was asked, when, and of whom |
+//! | `fleet.toml` | [`Spec`]: the request, its time and its engine |
 //! | `ringfence` | the program that every task runs |
 //! | `experiment.toml` | the experiment, where it was a file |
 //! | `submissions/1/` | the script that Slurm was handed, the command, the job's name and number |
 //! | `tasks/0001/attempt-1/` | an attempt at a task: its datasets, the machine, how it ended |
 //! | `tasks/0001/first.json` | which attempt counts: the first that was complete |
 //! | `nodes/NAME` | which task has measured a node |
-//! | `submitting` | is locked by whoever hands tasks in, or runs them here |
+//! | `submitting` | is locked by the process that hands tasks in, or runs them here |
 //! | `table/` | what [`gather()`] makes of all of it |
 //!
 //! An attempt writes to a folder of its own, `attempt-1.part`, and takes its name when all of it is
-//! there. A task that runs twice, because an engine thinks a node dead that goes on, so neither
-//! loses nor mixes anything.
+//! there. So a task that runs twice, because an engine thinks a running node dead, neither loses
+//! nor mixes anything.
 
 #![forbid(unsafe_code)]
 

@@ -14,7 +14,7 @@ use crate::error::FleetError;
 use crate::folder::{EXPERIMENT, Engine, Spec};
 use crate::slurm;
 
-// Far more than anybody writes.
+// Far more than any user writes.
 const LONGEST_FILE: u64 = 1 << 20;
 
 /// What was typed.

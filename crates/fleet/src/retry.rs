@@ -20,20 +20,20 @@ pub struct Retry {
     pub spec: Spec,
     /// The tasks, by their numbers.
     pub tasks: Vec<u32>,
-    /// What is not known to run, and what somebody has to let go, a sentence each: that is left
-    /// alone.
+    /// Tasks that are not known to run, and jobs that a user has to release, one sentence each.
+    /// They are left alone.
     pub left: Vec<String>,
-    /// That nobody else hands anything in, or runs it.
+    /// Guarantees that no other process hands tasks in, or runs them.
     pub own: Submitting,
     dir: PathBuf,
     options: Vec<String>,
 }
 
-/// Looks for what is lost, and keeps others from handing it in meanwhile. `limit` is a new limit of
-/// time, `more` goes to sbatch.
+/// Finds lost tasks, and keeps other processes from handing them in meanwhile. `limit` is a new
+/// time limit, `more` goes to sbatch.
 ///
 /// # Errors
-/// One sentence where somebody else hands tasks in, or where it cannot be told what runs.
+/// One sentence where another process hands tasks in, or where it is unknown what runs.
 pub fn retry(
     dir: &Path,
     limit: Option<&str>,
@@ -86,7 +86,7 @@ impl Retry {
     }
 }
 
-// The tasks of each job that is held, and how it is let go.
+// The tasks of each job that is held, and how to release it.
 fn held(tasks: &[Task]) -> Vec<String> {
     let mut jobs: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for task in tasks.iter().filter(|task| task.state == State::Waiting) {
@@ -157,7 +157,7 @@ mod tests {
                 .to_string()
                 .contains("hands in tasks of this fleet")
         );
-        // Meanwhile they are not missing: somebody has them to run.
+        // Meanwhile they are not missing: another process has them to run.
         let states = |dir: &Path| {
             status::look(dir).unwrap().1.iter().map(|task| task.state).collect::<Vec<_>>()
         };

@@ -218,7 +218,7 @@ pub(crate) fn own_name() -> Option<String> {
 }
 
 /// When a process began, in the kernel's ticks; `None` where there is none of this number, or it
-/// has ended and nobody has asked how.
+/// has ended and its parent has not waited for it yet.
 pub(crate) fn since(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(PathBuf::from(format!("/proc/{pid}/stat"))).ok()?;
     // The name, in brackets, may hold anything; behind it are the state, and the start as the 20th

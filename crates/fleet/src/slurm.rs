@@ -11,7 +11,7 @@ use std::process::Command;
 use crate::error::FleetError;
 use crate::folder::Spec;
 
-/// That somebody has to let a job go before any of its tasks begins, as Slurm says it.
+/// Slurm's reason for a held job: a user has to release it before any of its tasks begins.
 pub(crate) const HELD: &str = "JobHeldUser";
 
 /// How one of its programs ended that said nothing.
@@ -25,7 +25,7 @@ pub(crate) fn is_here() -> Result<(), FleetError> {
     call("sbatch", &["--version".into()], None).map(drop)
 }
 
-/// What a retry tells Slurm besides: nodes that are measured already are not asked for again.
+/// Further options of a retry: nodes that are already measured are not asked for again.
 pub(crate) fn retry_options(dir: &Path, spec: &Spec) -> Vec<String> {
     if !spec.nodes.is_empty() {
         return Vec::new();
@@ -102,7 +102,7 @@ pub(crate) fn call(
 /// How soon a node can begin a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Readiness {
-    /// Somebody has to do something first, or Slurm does not say.
+    /// A user has to act first, or Slurm does not say.
     #[default]
     Down,
     /// It works for others.

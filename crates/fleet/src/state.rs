@@ -14,7 +14,7 @@ pub enum State {
     Done,
     /// It ended without figures, or its node died.
     Failed,
-    /// It left nothing, and nobody has it to run.
+    /// It left nothing, and no process is going to run it.
     Missing,
     /// Whether it runs cannot be told, and so it is not run again.
     Unknown,

@@ -1,4 +1,4 @@
-//! Every task of a fleet: none is a hole that nobody sees.
+//! Every task of a fleet: none goes missing unnoticed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -77,7 +77,7 @@ pub fn look(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
     Ok((spec, tasks))
 }
 
-/// The same for whoever hands tasks in.
+/// The same for the process that hands tasks in.
 pub(crate) fn look_alone(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
     let spec = folder::open(dir)?;
     let asked = match spec.engine {

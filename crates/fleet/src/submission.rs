@@ -2,7 +2,7 @@
 //! number.
 //!
 //! sbatch may be killed, or give up waiting, when Slurm has taken the job. So the name is in the
-//! folder before sbatch is run, and whoever looks asks Slurm for it where there is no number.
+//! folder before sbatch is run, and a reader that finds no number asks Slurm for it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -88,7 +88,7 @@ pub(crate) fn hand_in(
     whole::write(&script, self::script(dir, own, spec, tasks).as_bytes())
         .map_err(FleetError::whole(&script))?;
     let binds = tasks.iter().any(|task| spec.node(*task).is_some());
-    // Which tasks is in the script. Nobody waits to release a retry.
+    // The script says which tasks. A retry is not held, since no user waits to release it.
     let holds = |option: &String| option == "--hold" || option == "-H";
     let options = spec.options.iter().filter(|option| !option.starts_with("--array="));
     let options = options.filter(|option| retry.is_none() || !holds(option));
@@ -175,7 +175,7 @@ fn take_back(own: &Path, job: &str, never_ran: bool, error: &FleetError) -> Flee
     }
 }
 
-// sbatch did not say a number: it refused, or nobody knows.
+// sbatch did not report a number: it refused, or the outcome is unknown.
 fn not_told(
     dir: &Path,
     own: &Path,
@@ -246,7 +246,7 @@ fn name(dir: &Path, own: &Path) -> String {
 
 fn next_folder(dir: &Path) -> Result<PathBuf, FleetError> {
     let all = dir.join(SUBMISSIONS);
-    // Somebody may have removed it.
+    // It may have been removed.
     fs::create_dir_all(&all).map_err(FleetError::io("make", &all))?;
     let mut number = 1;
     loop {
@@ -270,7 +270,7 @@ fn script(dir: &Path, own: &Path, spec: &Spec, tasks: &[u32]) -> String {
     option(format!("--array={}{at_once}", list(tasks)));
     option("--nodes=1".into());
     option("--ntasks=1".into());
-    // Whoever shares the node would be measured too.
+    // Other jobs on the node would be measured too.
     option("--exclusive".into());
     option("--mem=0".into());
     option(format!("--time={}", spec.minutes));
@@ -334,7 +334,7 @@ fn by_name(own: &Path, handed: Handed) -> Result<Option<Submission>, FleetError>
         };
     };
     let submission = Submission { job, tasks, unbound: binds };
-    // For the next who looks; one who may only read asks again.
+    // For the next reader; a process that may only read asks again.
     if let Ok(text) = serde_json::to_vec_pretty(&submission) {
         let _ = whole::write_new(&own.join(JOB), &text);
     }

@@ -1,4 +1,4 @@
-//! One at a time looks for what is lost and hands it in.
+//! The lock of a fleet: one process at a time looks for lost tasks and hands them in.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
@@ -12,7 +12,8 @@ use crate::run::own_name;
 
 const FILE: &str = "submitting";
 
-/// Whoever only looks has the file for a moment: so often and so far apart it is tried again.
+/// A process that only looks has the file for a moment, so the lock is tried this often, this far
+/// apart.
 const TRIES: u32 = 10;
 const APART: Duration = Duration::from_millis(20);
 
@@ -26,7 +27,7 @@ impl Submitting {
     /// Takes it, at once or not at all.
     ///
     /// # Errors
-    /// Where somebody else has it, who is named.
+    /// Where another process has it; the error names that process.
     pub fn begin(dir: &Path) -> Result<Self, FleetError> {
         let path = dir.join(FILE);
         let file =
@@ -48,12 +49,12 @@ impl Submitting {
         }
         let host = own_name().map(|name| format!(" on {name}")).unwrap_or_default();
         let own = format!("process {}{host}", std::process::id());
-        // It is for people: without it the lock holds as well.
+        // This is information for users: the lock holds without it as well.
         let _ = file.set_len(0).and_then(|()| (&file).write_all(own.as_bytes()));
         Ok(Self(Some(file)))
     }
 
-    /// Who has it, if anybody.
+    /// The process that has it, if any.
     pub fn other(dir: &Path) -> Option<String> {
         let path = dir.join(FILE);
         let held =

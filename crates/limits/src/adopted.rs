@@ -1,5 +1,6 @@
-//! Limits for what runs already: set in its own control group while an arm runs that gives it some,
-//! and put back to what was there. Nobody is moved: who has no group of its own cannot be limited.
+//! Limits for running processes. They are set in the processes' own control group while an arm runs
+//! that uses them, and the previous values are restored afterwards. No process is moved: a process
+//! without a control group of its own cannot be limited.
 
 use std::path::PathBuf;
 
@@ -18,7 +19,7 @@ use super::limit::{Limit, Version};
 use super::{cgroup, cpuset, disk};
 use crate::{Error, attached};
 
-/// Isolation of what runs already.
+/// Isolation of running processes.
 pub const KIND: Kind = Kind {
     wanted: |arm| {
         let of_roles =
@@ -60,7 +61,7 @@ impl Setting {
             .map_or_else(|| ringfence_system::changes::plain(&text), |entry| entry.of(&text)))
     }
 
-    /// Sets it, and has it put back.
+    /// Sets it, and arranges for the previous value to be restored.
     ///
     /// # Errors
     /// What is refused.
@@ -156,8 +157,8 @@ pub fn keep(attached: &Attached, limits: &[Limit]) -> Result<Vec<Left>, Error> {
     Ok(left)
 }
 
-/// The folder of a control group that holds what is attached and nobody else, and has what a limit
-/// takes.
+/// The folder of a control group that holds the attached processes and no others, and has the files
+/// that a limit needs.
 ///
 /// # Errors
 /// Why there is none, to follow "because".
@@ -245,7 +246,7 @@ fn begin(plan: &Plan) -> Begun {
 
 impl Adopted {
     fn give_back(&mut self) -> Result<(), Error> {
-        // A quota is given back before its period.
+        // A quota is restored before its period.
         while let Some(setting) = self.set.pop() {
             setting
                 .set_back(&mut self.changes)

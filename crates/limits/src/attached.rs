@@ -1,4 +1,4 @@
-//! What runs already and is not ours, as an engine uses it.
+//! Running processes that this program did not start, as an engine uses them.
 
 use ringfence_experiment::FreezeBy;
 use ringfence_experiment::task::Attached;

@@ -1,7 +1,7 @@
 //! A control group of this program, made for one [`Limit`].
 //!
-//! Everything that is done to them is in the journal of changes ([`ringfence_system::changes`])
-//! before it is done, and put back from there. They are named after the process that made them:
+//! Every change to these groups is in the journal of changes ([`ringfence_system::changes`]) before
+//! it is made, and is undone from there. The groups are named after the process that made them:
 //! those of earlier versions, which kept no journal, are known by that.
 
 use std::fs;
@@ -29,7 +29,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a group, which is removed when the changes are put back.
+    /// Makes a group, which is removed when the changes are undone.
     ///
     /// # Errors
     /// Why this process may not, in words: the controller is not mounted, or cannot be written to.
@@ -131,7 +131,7 @@ pub fn unclaimed(root: &FsRoot) -> Vec<PathBuf> {
     found
 }
 
-/// Removes the groups of processes that are no more. Those in which somebody still is stay.
+/// Removes the groups of processes that no longer exist. Groups that still hold a process stay.
 pub fn sweep(root: &FsRoot) {
     for group in unclaimed(root) {
         let _ = fs::remove_dir(root.path(group));

@@ -2,9 +2,9 @@
 //! version 1, `io.max` of version 2 (kernel documentation, admin-guide/cgroup-v1/blkio-controller
 //! and admin-guide/cgroup-v2).
 //!
-//! What is limited is what the group's processes give to the disk themselves: around the page
-//! cache, or by a sync of what they wrote. What the kernel's threads write back is charged to
-//! nobody's group in version 1. In version 2 it is charged to the group in which a page was first
+//! The limit applies to what the group's processes submit to the disk themselves: around the page
+//! cache, or by a sync of what they wrote. What the kernel's threads write back is charged to no
+//! such group in version 1. In version 2 it is charged to the group in which a page was first
 //! cached, and a process that is moved takes no pages along (there, "Memory Ownership" and
 //! "Writeback").
 
@@ -129,8 +129,8 @@ fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, Str
     Ok(disks)
 }
 
-/// The disks that what runs already writes to: those below files that it has open for writing, and
-/// those that its own control group has given something to.
+/// The disks that running processes write to: those below files that they have open for writing,
+/// and those that their own control group has submitted requests to.
 ///
 /// # Errors
 /// Why there are none, to follow "because".

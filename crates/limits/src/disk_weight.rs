@@ -1,8 +1,7 @@
-//! A disk, shared out by weight among those that want it at once: by the scheduler bfq
-//! (`io.bfq.weight` of version 2 of control groups, `blkio.bfq.weight` of version 1), or by version
-//! 2's model of what requests cost, where somebody has enabled it for the disk (`io.weight`,
-//! `io.cost.qos`; kernel documentation, block/bfq-iosched and admin-guide/cgroup-v2). Other
-//! schedulers know no weights.
+//! A disk, shared by weight among those that want it at once: by the scheduler bfq (`io.bfq.weight`
+//! of version 2 of control groups, `blkio.bfq.weight` of version 1), or by version 2's cost model,
+//! where it is enabled for the disk (`io.weight`, `io.cost.qos`; kernel documentation,
+//! block/bfq-iosched and admin-guide/cgroup-v2). Other schedulers support no weights.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +32,7 @@ pub const KIND: Kind = Kind {
 /// How a task's disks can be shared out here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Here {
-    /// Who heeds the weight.
+    /// What applies the weight.
     pub by: Weigher,
     /// The version of control groups that has it.
     pub version: Version,
@@ -59,7 +58,7 @@ fn no_group(why: String) -> String {
     format!("no control group with a weight for disks can be made here: {why}")
 }
 
-// Who heeds a weight on all of these disks.
+// What applies a weight on all of these disks.
 fn weigher(root: &FsRoot, disks: &[Disk]) -> Result<Weigher, String> {
     let costs = enabled(root);
     let neither = |by: Weigher, disk: &Disk| match by {

@@ -31,7 +31,7 @@ pub struct Grouped {
 
 struct Member {
     group: Group,
-    // What it has while its role is at home: what is still under way from it is held up by nothing.
+    // Its limit while its role is at home: it throttles nothing that is still under way.
     at_rest: Limit,
     inside: bool,
 }
@@ -45,7 +45,7 @@ pub fn by_arm<T>(
     let roles = &plan.experiment.roles;
     let index = |name: &String| roles.iter().position(|role| role.name == *name);
     let of_arm = |arm: &Arm| {
-        // What runs already is limited where it is: see `adopted`.
+        // Running processes are limited in place: see `adopted`.
         let is_started =
             |role: &usize| !plan.variants[*role].iter().any(|variant| variant.task.is_attached());
         let given = of(arm)
@@ -78,7 +78,7 @@ pub fn found<T>(
         }
         for active in what.active.iter().filter(is_wanted) {
             let task = &plan.variants[active.role][active.variant].task;
-            // What runs already is limited where it is: see `adopted`.
+            // Running processes are limited in place: see `adopted`.
             if task.is_attached() {
                 continue;
             }
@@ -144,7 +144,7 @@ pub fn refused(
 }
 
 impl Grouped {
-    /// Makes the groups; nobody is in them yet.
+    /// Makes the groups, which are empty at first.
     ///
     /// # Errors
     /// Why that cannot be, in words.

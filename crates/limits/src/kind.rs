@@ -5,19 +5,18 @@ use ringfence_experiment::plan::{Active, Plan};
 
 use crate::Error;
 
-/// Who is set apart.
+/// The tasks that are isolated.
 pub trait Tasks {
     /// The processes of a role that run now, with everything that they have started.
     fn processes(&self, role: usize) -> Vec<u32>;
 
-    /// Processes that some role's program has started and left, so that nobody knows whose they
-    /// are.
+    /// Processes that some role's program has started and left, so that their role is unknown.
     fn orphans(&self) -> Vec<u32>;
 }
 
-/// A way to set tasks apart, begun for one plan. What it changes on the machine it puts back in
-/// [`Self::end`]; and where the program dies before that, [`super::recover`] does, called by the
-/// guardian and at the next start.
+/// An isolation method, begun for one plan. [`Self::end`] restores what it changed on the machine.
+/// If the program dies before that, [`super::recover`] does, called by the guardian and at the next
+/// start.
 pub trait Isolation {
     /// Called when all tasks of a trial run, before anything is measured in it.
     ///
@@ -36,12 +35,12 @@ pub trait Isolation {
         let _ = tasks;
     }
 
-    /// Puts back what was there before. Returned is what should be known, one sentence each: what
-    /// somebody else has changed meanwhile and was left so, what cannot be put back yet, tasks that
-    /// were not where they belong.
+    /// Restores what was there before. Returns what the user should know, one sentence each:
+    /// settings that another process has changed meanwhile and that were left so, settings that
+    /// cannot be restored yet, tasks that were not where they belong.
     ///
     /// # Errors
-    /// What could not be put back, and how to try again.
+    /// What could not be restored, and how to try again.
     fn end(self: Box<Self>) -> Result<Vec<String>, Error>;
 }
 
@@ -57,15 +56,15 @@ pub struct Kind {
     pub missing: fn(&Plan, &Arm, &[Active]) -> Option<String>,
     /// Begins it for a plan that asks for it.
     pub begin: fn(&Plan) -> Begun,
-    /// Puts back what any program left behind that lives no more and is not in the journal of
-    /// changes ([`ringfence_system::changes`]), which every kind may use. Returned is what should
-    /// be known of it, one sentence each.
+    /// Restores what programs that no longer run have left behind, as far as it is not in the
+    /// journal of changes ([`ringfence_system::changes`]), which every kind may use. Returns what
+    /// the user should know about it, one sentence each.
     pub recover: fn() -> Result<Vec<String>, Error>,
 }
 
 impl Kind {
-    /// For kinds whose beginning tries nothing out: an experiment of which nothing could be run is
-    /// not planned without what is missing, so that whoever asked for just that is told so.
+    /// For kinds whose beginning tries nothing out. If no case of an experiment could be run, its
+    /// plan keeps the cases for which something is missing, so that the user is told here.
     ///
     /// # Errors
     /// What is missing for an arm that would be run.

@@ -54,7 +54,7 @@ pub const KINDS: [Kind; 8] = [
 /// nothing of it.
 ///
 /// # Errors
-/// Where one of them is not there, is in use by somebody else, or refuses.
+/// Where one of them is not there, is in use by another process, or refuses.
 pub fn begin(plan: &Plan) -> Result<Vec<Box<dyn Isolation>>, Error> {
     let wanted = |kind: &&Kind| {
         plan.run_cases().any(|case| {
@@ -74,7 +74,7 @@ pub fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
         .find_map(|kind| (kind.missing)(plan, arm, active))
 }
 
-// Until a program that was killed is dead, and has let go of its journal.
+// How long a killed program may take to die and to release its journal.
 const DYING: Duration = Duration::from_secs(2);
 
 /// Puts back what this program, which has ended or is about to, has left behind. What fails is left
@@ -108,7 +108,7 @@ pub fn unclaimed_groups(root: &FsRoot) -> Vec<PathBuf> {
     cgroup::unclaimed(root)
 }
 
-/// Removes those in which nobody is.
+/// Removes the groups that hold no process.
 pub fn sweep_groups(root: &FsRoot) {
     cgroup::sweep(root);
 }

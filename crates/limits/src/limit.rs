@@ -1,9 +1,9 @@
-//! What a control group is made for, and the files of the kernel that hold it: a quota of CPU time
-//! (`cpu.max` of version 2, `cpu.cfs_quota_us` of version 1), a weight (`cpu.weight`,
+//! The limits that a control group is made for, and the files of the kernel that hold them: a quota
+//! of CPU time (`cpu.max` of version 2, `cpu.cfs_quota_us` of version 1), a weight (`cpu.weight`,
 //! `cpu.shares`), a limit of what is written to disks (`io.max`,
 //! `blkio.throttle.write_bps_device`), a weight for disks (`io.weight`, `io.bfq.weight`,
-//! `blkio.bfq.weight`), the memory above which whoever takes more is held up (`memory.high`), and
-//! the CPUs that there are (`cpuset.cpus`). Kernel documentation: admin-guide/cgroup-v2,
+//! `blkio.bfq.weight`), the memory above which processes are throttled (`memory.high`), and the
+//! CPUs that they may use (`cpuset.cpus`). Kernel documentation: admin-guide/cgroup-v2,
 //! admin-guide/cgroup-v1/cpusets, scheduler/sched-bwc, scheduler/sched-design-CFS,
 //! admin-guide/cgroup-v1/blkio-controller and block/bfq-iosched.
 
@@ -37,19 +37,19 @@ pub enum Limit {
     },
     /// This weight against what else wants a disk, 1 to 1000; 100 is that of others.
     DiskWeight {
-        /// Who heeds it.
+        /// What applies it.
         by: Weigher,
         /// The weight.
         weight: u32,
     },
-    /// Who makes the group's memory more than this, cached pages among it, is held up until less is
-    /// used; unlimited where none is given.
+    /// Processes of the group that make its memory more than this, cached pages included, are
+    /// throttled until less is used; unlimited where none is given.
     MemoryHigh(Option<Bytes>),
     /// These CPUs and no others.
     Cpus(CpuSet),
 }
 
-/// Who shares out a disk by weight.
+/// What shares a disk by weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weigher {
     /// The scheduler bfq.

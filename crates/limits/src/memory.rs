@@ -1,8 +1,8 @@
-//! Memory above which whoever takes more is held up: `memory.high` of version 2 of control groups
+//! A memory limit above which processes are throttled: `memory.high` of version 2 of control groups
 //! (kernel documentation, admin-guide/cgroup-v2). Cached pages count as memory of the group in
-//! which they were first cached, so that a writer is held up that makes pages dirty faster than
-//! they are written. Version 1 has no such limit: its soft limit is looked at when memory is short
-//! on the whole machine, and holds nobody up.
+//! which they were first cached, so that a writer is throttled if it makes pages dirty faster than
+//! they are written. Version 1 has no such limit: its soft limit applies only when memory is short
+//! on the whole machine, and throttles no process.
 
 use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};

@@ -1,7 +1,7 @@
-//! Caches and bandwidth: each role that any arm partitions is in a group of its own, and what an
-//! arm wants is set before its windows, within one transaction that is put back at the end.
+//! Caches and bandwidth: each role that any arm partitions is in a group of its own, and an arm's
+//! settings are applied before its windows, within one transaction that is undone at the end.
 //!
-//! After a change the tasks run until their rates stand still: a mask keeps new lines out, it does
+//! After a change the tasks run until their rates are stable: a mask keeps new lines out, it does
 //! not evict those that are there (kernel documentation, x86/resctrl, "Notes on cache occupancy
 //! monitoring and control").
 
@@ -85,8 +85,8 @@ impl Partitions {
         Ok(changed)
     }
 
-    // What a task starts is born into its group. So outside of it is what somebody has moved, and
-    // what began while its parent was moved and left it before it was found.
+    // What a task starts is born into its group. So a process outside of it was moved by another
+    // program, or began while its parent was being moved and left that parent before it was found.
     fn look_for_strays(&mut self, tasks: &dyn Tasks) {
         let fs = self.transaction.resctrl();
         let inside = |group: &GroupId| fs.group(group).tasks().unwrap_or_default();
@@ -126,8 +126,8 @@ impl Partitions {
 impl Isolation for Partitions {
     fn begin_trial(&mut self, tasks: &dyn Tasks) -> Result<(), Error> {
         for (&role, group) in &self.settings.roles {
-            // A program may start others while its own are moved: they are born into the group of
-            // whoever starts them, so that the second round finds the last of those that were born
+            // A program may start others while its own processes are moved. They are born into the
+            // group of their parent, so that the second round finds the last ones that were born
             // outside.
             for _ in 0..2 {
                 for pid in tasks.processes(role) {
@@ -173,11 +173,11 @@ pub struct Kept {
     pub place: String,
 }
 
-/// Sets what an arm of an experiment wants, puts what runs already of its roles into their groups,
-/// and leaves it in place, until [`ringfence_resctrl::transaction::undo_kept`].
+/// Applies the settings of an experiment's arm, moves the running processes of its roles into their
+/// groups, and leaves everything in place until [`ringfence_resctrl::transaction::undo_kept`].
 ///
 /// # Errors
-/// Where resctrl is not there, is being changed by somebody else, or refuses; and where something
+/// Where resctrl is not there, is being changed by another process, or refuses; and where something
 /// is kept already.
 pub fn keep(
     experiment: &Experiment,
@@ -208,10 +208,10 @@ pub fn keep(
     Ok(Kept { groups, moved, settings, place })
 }
 
-/// Puts back what a run has left behind that was killed, once nobody else is changing resctrl.
+/// Restores what a killed run has left behind, once no other process is changing resctrl.
 ///
 /// # Errors
-/// Where somebody still does after `wait`, or something cannot be put back.
+/// Where another process still does after `wait`, or something cannot be restored.
 pub fn recover(wait: Duration) -> Result<(), Error> {
     put_back(wait).map(|_| ())
 }

@@ -64,8 +64,8 @@ impl Settings {
             }
             wanted.push(of_arm);
         }
-        // A role that has a group for the sake of another arm alone has in an arm that does not
-        // name it what everybody has there.
+        // A role that has a group only for the sake of another arm gets the default group's
+        // settings in an arm that does not name it.
         if let Some(of_all) = base.get(&GroupId::default()).cloned() {
             for own in roles.values() {
                 let old = base.entry(own.clone()).or_default();

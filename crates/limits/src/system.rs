@@ -3,13 +3,14 @@
 //! dirty pages from which on the kernel writes back (`vm.dirty_background_bytes`;
 //! admin-guide/sysctl/vm).
 //!
-//! They are changed only where whoever started this program has allowed it ([`allow`]). Each arm
-//! has a journal of changes of its own, which is put back as the arm ends.
+//! They are changed only where the user has allowed it ([`allow`]). Each arm has a journal of
+//! changes of its own, which is undone as the arm ends.
 //!
-//! Some of them the kernel changes together: a disk's scheduler begins with its own number of
-//! requests, and sets how background writes are held back (block/elevator.c, block/blk-wbt.c);
-//! dirty_background_bytes sets dirty_background_ratio to 0, and the other way round. What went with
-//! them is put back, too; settings of the scheduler itself (`queue/iosched`) are not.
+//! The kernel changes some of them together: a disk's scheduler begins with its own number of
+//! requests, and sets how background writes are throttled (block/elevator.c, block/blk-wbt.c);
+//! dirty_background_bytes sets dirty_background_ratio to 0, and the other way round. Settings that
+//! changed along with others are restored, too; settings of the scheduler itself (`queue/iosched`)
+//! are not.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use rustix::fs::Access;
 use super::kind::{Isolation, Kind, Tasks};
 use crate::Error;
 
-/// Isolation by settings that everybody shares.
+/// Isolation by system-wide settings.
 pub const KIND: Kind = Kind {
     wanted: |arm| !arm.system.is_empty(),
     missing: |_, arm, _: &[Active]| not_allowed().or_else(|| missing(&FsRoot::host(), arm)),

@@ -47,7 +47,8 @@ fn verb_of_the_command_line() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure @ failure::Failure::Command(_)) => failure.code(),
         Err(failure) => {
-            // Where nobody reads it, the exit code still says so; `eprintln!` would panic.
+            // stderr may be closed; the exit code still reports the failure. `eprintln!` would
+            // panic.
             let text = failure.to_string();
             let text = ringfence_machine::text::printable_lines(&text);
             let _ = writeln!(std::io::stderr(), "ringfence: {text}");

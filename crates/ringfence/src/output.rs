@@ -42,7 +42,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     print_if_read(text).map(|_| ())
 }
 
-/// The same, and whether anybody still reads: what would go on for ever ends otherwise.
+/// The same, and whether the output is still read: a program that would run forever ends otherwise.
 pub fn print_if_read(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     let written = out

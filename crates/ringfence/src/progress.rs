@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar with what is left, or a line per stage where nobody looks.
+//! Progress on standard error: a bar with what is left, or a line per stage without a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What runs on one simulated CPU: the tasks of whoever has it, one at a time, as ordered.
+//! What runs on one simulated CPU: the tasks of the role that holds it, one at a time, as ordered.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -78,7 +78,7 @@ impl Tally {
 pub struct Shared {
     /// Which task runs next.
     pub order: AtomicUsize,
-    /// How often a task went on after a pause.
+    /// How often a task resumed after a pause.
     pub resumed: AtomicUsize,
     /// What was counted.
     pub tally: Tally,

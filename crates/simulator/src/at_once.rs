@@ -13,7 +13,7 @@ use crate::engine::SimulatedEngine;
 use crate::file::Description;
 use crate::recorded::Recordings;
 
-// So many trials for each thread are simulated before anybody asks whether it is over.
+// So many trials for each thread are simulated before the end condition is checked.
 const AHEAD: u32 = 2;
 
 /// Runs a plan on a described machine, as [`SimulatedEngine`] does, trials at once. Windows are
@@ -67,8 +67,9 @@ impl<'a> TrialsAtOnce<'a> {
         self
     }
 
-    // Trials until it may be over, which are wanted in any case, each by whoever has nothing else
-    // to do: some take much longer than others. Of many, a few, since a budget may end it before.
+    // Simulates the trials up to the next possible end, which are needed in any case. Each goes to
+    // the next idle thread, since some take much longer than others. Of many, only a few, since a
+    // budget may end it before.
     fn simulate(&mut self, first: u32) {
         let looks = &self.plan.experiment.measure.looks;
         let wanted = looks.iter().copied().find(|look| *look > first).unwrap_or(first + 1);

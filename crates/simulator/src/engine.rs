@@ -1,7 +1,7 @@
 //! The engine of a described machine: simulated time in place of a clock.
 //!
 //! Nothing disturbs a simulated window, so that it may be much shorter than a measured one; caches
-//! still take their time to settle before, longest where a last level adapts to what goes on. By
+//! still take their time to settle before, longest where a last level adapts to the load. By
 //! [`Engine::elapsed`], by which budgets are kept, each window takes what the plan says, so that a
 //! plan has as many trials here whatever the machine that simulates.
 //!
@@ -103,7 +103,7 @@ impl<'a> SimulatedEngine<'a> {
         ns(self.before + self.trial.as_ref().map_or(Ps::ZERO, |trial| trial.run.now()))
     }
 
-    // Everybody's tasks on the machine, paused.
+    // All tasks on the machine, paused.
     fn begin(&self, trial: u32) -> Result<Trial, tasks::SetupError> {
         let seed = (self.plan.experiment.seed << 24) ^ (u64::from(trial) << 8);
         let mut setup = Setup::new(&self.description.parts, seed)?;
@@ -193,13 +193,13 @@ impl<'a> SimulatedEngine<'a> {
     }
 }
 
-// Bits by which everybody begins elsewhere: in places that are near each other, tasks would go in
+// Bits by which each task starts elsewhere: in places that are near each other, tasks would run in
 // step.
 fn apart(role: usize, instance: u32) -> u64 {
     (((role as u64) << 32) | (u64::from(instance) + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-// Who runs gets its class of service.
+// Gives each running task its class of service.
 fn assign_classes(trial: &mut Trial, partitions: &Partitions) -> Result<(), EngineError> {
     for seat in &trial.seats {
         let Some(holder) = seat.running else { continue };
@@ -210,7 +210,7 @@ fn assign_classes(trial: &mut Trial, partitions: &Partitions) -> Result<(), Engi
     Ok(())
 }
 
-// What somebody did from one point to another, where the machine runs at this rate.
+// What a task did from one point to another, where the machine runs at this rate.
 fn sample(begun: &Point, ended: &Point, rate: f64) -> Sample {
     let length = ended.at - begun.at;
     let busy = Ps(length.0.saturating_sub(ended.untimed - begun.untimed));
@@ -303,7 +303,7 @@ impl Engine for SimulatedEngine<'_> {
         if let Some(partitions) = &self.partitions {
             assign_classes(trial, partitions)?;
         }
-        // Whoever goes back is measured over the same stretch in every window of the trial.
+        // A task that goes back is measured over the same stretch in every window of the trial.
         let metric = self.plan.metric;
         let back = running.iter().position(|(seat, holder)| {
             let holder = &trial.seats[*seat].holders[*holder];

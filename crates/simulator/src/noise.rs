@@ -86,7 +86,7 @@ fn stay(random: &mut Xoshiro256PlusPlus) -> f64 {
 
 type Seated = Arc<Mutex<Option<Actor>>>;
 
-/// A hardware thread's program, which runs whoever is seated there.
+/// A hardware thread's program, which runs the actor seated there.
 struct Chair(Seated);
 
 impl Program for Chair {
@@ -122,14 +122,14 @@ impl Chairs {
         self.0.iter().map(|(thread, _)| *thread)
     }
 
-    /// Seats an actor where nobody is.
+    /// Seats an actor on an empty chair.
     pub fn seat(&self, place: CpuId, actor: Option<Actor>) -> Thread {
         let (thread, seated) = &self.0[place as usize];
         *seated.lock().unwrap_or_else(PoisonError::into_inner) = actor;
         *thread
     }
 
-    /// Whoever is there gets up.
+    /// Unseats the current actor.
     pub fn clear(&self, thread: Thread) -> Option<Actor> {
         let (_, seated) = self.0.iter().find(|(known, _)| *known == thread)?;
         seated.lock().unwrap_or_else(PoisonError::into_inner).take()

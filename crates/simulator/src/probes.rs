@@ -94,8 +94,7 @@ fn after(run: &mut Run, thread: Thread, units: u64) -> (Ps, u64) {
     (run.counted(thread), run.units(thread))
 }
 
-// Stores to all lines, flushes them, and loads them one after the other in an order that nobody can
-// guess.
+// Stores to all lines, flushes them, and loads them one after the other in an unpredictable order.
 struct Again {
     region: Region,
     flush: Option<Flush>,

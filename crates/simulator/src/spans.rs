@@ -9,7 +9,7 @@ pub const SHARE: u32 = 20;
 pub const SETTLE_LIMIT: Duration = Duration::from_millis(40);
 
 /// A task's sleep: shortened as windows are, and no longer than it takes caches to settle to what
-/// goes on beside it.
+/// runs with it.
 pub fn sleep(span: Duration) -> Duration {
     (span / SHARE).min(SETTLE_LIMIT)
 }

@@ -1,4 +1,4 @@
-//! A start of everybody on a described machine, and who of them runs.
+//! A start of all tasks on a described machine, and which of them run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ pub const SWING: Duration = Duration::from_millis(20);
 const REACH_LIMIT: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_micros(5);
 
-/// A start of everybody.
+/// A start of all tasks.
 pub struct Trial {
     pub run: Run,
     pub seats: Vec<Seat>,
@@ -46,7 +46,7 @@ pub struct Seat {
     pub thread: Thread,
     pub shared: Arc<Shared>,
     pub holders: Vec<Holder>,
-    // Of the holders, who runs.
+    // The holder that runs, if any.
     pub running: Option<usize>,
 }
 
@@ -64,18 +64,18 @@ pub struct Holder {
     pub goes_back: bool,
 }
 
-/// What somebody who goes back does in each window of a trial, in units: until it is measured, and
-/// then.
+/// What a task that goes back does in each window of a trial, in units: before it is measured, and
+/// while it is measured.
 #[derive(Debug, Clone, Copy)]
 pub struct Stretch {
     pub before: u64,
     pub measured: u64,
 }
 
-/// Who runs in a window: a seat, and its holder. Of a program on several CPUs it is the first.
+/// What runs in a window: a seat, and its holder. Of a program on several CPUs it is the first.
 pub type Running = Vec<(usize, usize)>;
 
-/// What somebody has done at an end of a window.
+/// What a task has done at an end of a window.
 pub struct Point {
     pub units: u64,
     pub at: Ps,
@@ -107,7 +107,7 @@ impl Trial {
         }
     }
 
-    /// Everybody gets up, and sits down where the host has moved them.
+    /// Moves each actor to the chair where the host has placed it.
     pub fn reseat(&mut self, host: &Host) {
         let Some(chairs) = &self.chairs else { return };
         let stand_up = |seat: &mut Seat| {
@@ -162,8 +162,8 @@ impl Trial {
         Ok(())
     }
 
-    /// Until everybody is as fast in one round as in the one before. Whether a last level adapts to
-    /// what is going on, which then has settled, too.
+    /// Simulates until every task is as fast in one round as in the one before. Returns whether a
+    /// last level adapts to the load, which then has settled, too.
     pub fn settle(
         &mut self,
         running: &Running,
@@ -206,8 +206,8 @@ impl Trial {
         Ok(true)
     }
 
-    // Whether several roles need caches. Who goes back is as long under way in all windows, whoever
-    // runs beside it.
+    // Whether several roles need caches. A task that goes back takes as long in all windows,
+    // whatever runs with it.
     fn compete(&self, running: &Running) -> bool {
         let holders = running.iter().map(|(seat, holder)| &self.seats[*seat].holders[*holder]);
         if holders.clone().any(|holder| holder.goes_back) {
@@ -223,7 +223,7 @@ impl Trial {
         running.iter().map(|(seat, _)| self.run.replaced(self.seats[*seat].thread)).collect()
     }
 
-    // How fast everybody is over some time.
+    // The speed of each task over some time.
     fn rates(
         &mut self,
         running: &Running,
@@ -236,7 +236,7 @@ impl Trial {
         Ok(before.iter().zip(&now).map(|(before, now)| now.rate_since(before)).collect())
     }
 
-    /// Simulates until everybody has done a round, for so long at most: units per picosecond of
+    /// Simulates until every task has done a round, for so long at most: units per picosecond of
     /// those that have rounds.
     pub fn round(
         &mut self,
@@ -269,7 +269,7 @@ impl Trial {
         Ok(rated.map(|(_, (before, now))| now.rate_since(before)).collect())
     }
 
-    /// What is known of the stretch of somebody.
+    /// The known stretch of a task, if any.
     pub fn stretch(&self, (seat, holder): (usize, usize)) -> Option<Stretch> {
         let variant = self.seats[seat].holders[holder].variant;
         self.stretches.iter().find(|(known, _)| *known == variant).map(|(_, stretch)| *stretch)
@@ -281,7 +281,7 @@ impl Trial {
         }
     }
 
-    /// Simulates until somebody has done so many units, or for as long as nobody takes.
+    /// Simulates until a task has done so many units, or until the limit of simulated time.
     pub fn reach(
         &mut self,
         running: &Running,

@@ -342,8 +342,7 @@ fn many_cores_with_the_same_masks_are_one_class() {
     assert!(refused[0].reason.contains("classes of service"), "{refused:?}");
 }
 
-// The kernel's pseudo-locking patches, small: reads of 256 KiB after pauses, beside nobody and
-// beside noise.
+// The kernel's pseudo-locking patches, small: reads of 256 KiB after pauses, alone and with noise.
 const READER: &str = "name = 'victim'\ncpus = '0'\ntask = \
                       { workload = 'read', size = '256KiB', access = '64B', interval = '8ms' }";
 const NOISE: &str = "name = 'other'\ncpus = '1'\ntask = { workload = 'stream', size = '16MiB' }";

@@ -229,7 +229,7 @@ fn what_cannot_be_played_is_not_run_and_says_why() {
         reason("laptop", ", target = 'dax:/mnt/pmem0'", &recordings)
             .contains("has no dax:/mnt/pmem0")
     );
-    // What somebody else asked to be planned without recordings.
+    // A plan that is made without recordings.
     let description = machine(XEON, &[]);
     let program =
         experiment(&["name = 'victim'\ntask = { workload = 'command', run = 'true' }"], ALONE);

@@ -1,5 +1,5 @@
 //! What every question of several stages shares: one way to measure what comes next, to keep it, to
-//! end early and to go on.
+//! end early and to resume.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ pub trait Study {
     /// there are fewer or more.
     fn stages(&self) -> Vec<Duration>;
 
-    /// What is kept beside the datasets, as it is now: with it, another run can go on.
+    /// What is kept beside the datasets, as it is now: with it, another run can resume.
     fn kept(&self) -> Option<Kept>;
 
     /// What is measured next, after `stages`; `None` where everything is settled. What is not an
@@ -58,13 +58,13 @@ pub struct Planned {
     pub experiment: Experiment,
 }
 
-/// Where a study is carried out, and who looks on.
+/// Where a study is carried out, and what observes it.
 pub struct Here<'a> {
     /// The machine.
     pub machine: &'a Machine,
     /// The study's folder.
     pub dir: &'a Path,
-    /// Set by whoever wants it to end.
+    /// Set to stop the study.
     pub stop: &'a AtomicBool,
     /// Told how it comes along.
     pub watch: &'a mut dyn Watch,
@@ -105,14 +105,14 @@ impl<'a> Here<'a> {
         self.spent + self.begun.elapsed()
     }
 
-    /// Whether somebody wants it to end.
+    /// Whether the study should stop.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
     fn measure(&mut self, planned: &Planned) -> Result<Measurement, StudyError> {
         self.begin(&planned.name);
-        // What was begun goes on as it was planned then, by an earlier version too.
+        // What was begun is resumed as it was planned then, by an earlier version too.
         let mut experiment = planned.experiment.clone();
         if ringfence_dataset::is_dataset(&planned.dir) {
             experiment.measure = Dataset::open(&planned.dir)?.plan.experiment.measure;
@@ -136,12 +136,12 @@ pub struct Done<F> {
     pub findings: F,
     /// Why it ended early, if it did.
     pub ended_early: Option<String>,
-    /// What somebody else has changed meanwhile of what was set for this, one sentence each: it was
-    /// left so.
+    /// What another process has changed meanwhile of what was set for this, one sentence each: it
+    /// was left so.
     pub left: Vec<String>,
 }
 
-/// Measures what a study wants until it is settled, going on with what its folder holds already.
+/// Measures what a study wants until it is settled, resuming with what its folder holds already.
 ///
 /// # Errors
 /// Where nothing could be measured; nothing that was not there is left behind then. What fails
@@ -183,7 +183,7 @@ pub fn carry_out<S: Study>(
     };
     let stages: Vec<Stage> = measured.iter().map(Stage::from).collect();
     let findings = study.conclude(&stages, ended_early.as_deref())?;
-    // What was found is told, whether it can be kept or not.
+    // What was found is reported, whether it can be kept or not.
     let ended_early =
         ended_early.or(folder.keep(study.kept()).err().map(|error| error.to_string()));
     let left = named(
@@ -224,7 +224,7 @@ fn step<S: Study>(
     here: &mut Here,
     folder: &mut Folder,
 ) -> Result<Step, StudyError> {
-    // Before anything is measured, so that whoever is killed can go on.
+    // Before anything is measured, so that a killed run can be resumed.
     folder.keep(study.kept())?;
     let Some(planned) = study.next(stages, here)? else { return Ok(Step::Settled) };
     folder.keep(study.kept())?;
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!((error, script.concluded.get()), (StudyError::Failed("no".into()), 0));
         assert!(!dir.path().join("a").exists());
 
-        // What somebody else has put there stays.
+        // What another process has put there stays.
         std::fs::create_dir_all(&inner).unwrap();
         std::fs::write(inner.join("mine"), "x").unwrap();
         assert!(carried_out(&mut script, false, &mut Told::default()).is_err());

@@ -1,5 +1,5 @@
-//! A dataset's figures without its samples, so that whoever shows many datasets holds one of them
-//! at a time.
+//! A dataset's figures without its samples, so that a program that shows many datasets holds one of
+//! them at a time.
 
 use ringfence_dataset::{Dataset, Manifest};
 use ringfence_machine::Machine;

@@ -38,7 +38,7 @@ pub fn choose<'a>(
     })
 }
 
-/// The same for somebody who runs the whole plan in its order: trials are simulated several at
+/// The same for a caller that runs the whole plan in its order: trials are simulated several at
 /// once.
 ///
 /// # Errors
@@ -49,7 +49,7 @@ pub fn choose_for_all<'a>(
     stop: &'a AtomicBool,
 ) -> Result<Box<dyn Engine + 'a>, EngineError> {
     let description = described(machine).map_err(EngineError::Usage)?;
-    // Noise goes on from trial to trial.
+    // Noise continues from trial to trial.
     let Some(description) = description.filter(|description| description.noise.is_none()) else {
         return choose(plan, machine, stop);
     };

@@ -16,7 +16,7 @@ pub enum StudyError {
     /// A limit that protects the system was reached before anything was measured.
     #[error("{0}")]
     Limit(String),
-    /// Somebody asked for an end before anything was measured.
+    /// Interrupted before anything was measured.
     #[error("interrupted")]
     Interrupted,
     /// The time was over before anything was measured.

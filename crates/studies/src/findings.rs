@@ -1,5 +1,5 @@
-//! What an experiment found: every figure of it, computed once, for whoever shows them as text,
-//! JSON or a page.
+//! What an experiment found: every figure of it, computed once, to be shown as text, JSON or a
+//! page.
 
 use ringfence_analysis::cheapest::{self, Cheapest};
 use ringfence_analysis::estimate::{AaSummary, Estimate};
@@ -37,7 +37,7 @@ pub struct Findings {
     pub simulated: bool,
     /// Every case that was measured.
     pub results: Vec<CaseResult>,
-    /// Cases that are held against a limit.
+    /// Cases that are compared with a limit.
     pub judged: Vec<Judged>,
     /// For an A/A experiment: what it says of noise.
     pub aa: Option<AaSummary>,
@@ -65,8 +65,8 @@ pub struct Findings {
     pub starts: Vec<Start>,
     /// Why it ended; none while it is being measured, or where the program was killed.
     pub ended: Option<Ended>,
-    /// What somebody else has set in resctrl meanwhile, one sentence each; known of what was
-    /// measured just now.
+    /// What another process has set in resctrl meanwhile, one sentence each; known only for what
+    /// was measured in this run.
     pub left: Vec<String>,
 }
 

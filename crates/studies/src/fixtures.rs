@@ -35,7 +35,7 @@ pub fn zen(victim: &str, instruction: Instruction, paced: bool) -> f64 {
     }
 }
 
-/// Nobody harms anybody.
+/// No task harms another.
 pub fn harmless(_: &str, _: Instruction, _: bool) -> f64 {
     1.0
 }

@@ -1,7 +1,7 @@
 //! Questions that take several experiments, or one and a conclusion of its own: one folder each.
 //!
 //! What they stand on is beside them: one way to choose an engine ([`engines`]), to measure an
-//! experiment and keep what was measured ([`measure`]), to end early and to go on.
+//! experiment and keep what was measured ([`measure`]), to end early and to resume.
 
 #![forbid(unsafe_code)]
 

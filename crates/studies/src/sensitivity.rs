@@ -26,7 +26,7 @@ const LARGEST: Bytes = Bytes::mib(512);
 /// Where the kernel does not tell the sizes of caches: a small L2 and a small last-level cache.
 const UNKNOWN: (Bytes, Bytes) = (Bytes::mib(1), Bytes::mib(16));
 
-/// Who pollutes the cache.
+/// What pollutes the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Polluter {
     /// Plain stores to one line after the other: as fast as memory takes them.

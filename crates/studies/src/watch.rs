@@ -1,4 +1,4 @@
-//! Who is told how a study comes along.
+//! Observers of a study's progress.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use ringfence_engine::runner::Progress;
 
 use crate::measure::Measurement;
 
-/// Told how a study comes along.
+/// Receives a study's progress.
 pub trait Watch {
     /// A stage begins: its name, its number from 0 of so many, and how long it is expected to take
     /// and all after it.

@@ -167,7 +167,7 @@ impl Testbed {
         self.with("--nvme", mib.to_string())
     }
 
-    /// Who the command runs as: `root` (without this) or `nobody`.
+    /// The user that runs the command: `root` (without this) or `nobody`.
     #[must_use]
     pub fn user(&self, name: &str) -> Self {
         self.with("--user", name)
@@ -216,8 +216,8 @@ impl Testbed {
     /// printed.
     pub fn try_run(&self, command: &str) -> Result<Output, String> {
         let mut output = self.once(command)?;
-        // On a busy machine an emulated processor now and then stands still in the first second of
-        // its boot; nothing of the command has begun then.
+        // On a busy machine an emulated processor now and then hangs in the first second of its
+        // boot; the command has not started then.
         if output.code == OUT_OF_TIME && output.stdout.is_empty() {
             _ = writeln!(
                 std::io::stderr(),

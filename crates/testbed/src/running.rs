@@ -42,7 +42,7 @@ impl Running {
     /// Waits for the end, and gives the exit code of `testbed/run` (143 after [`cut`](Self::cut))
     /// and what came on stderr.
     pub fn wait(mut self) -> (i32, String) {
-        // A machine whose lines nobody reads would not end.
+        // A machine whose lines are not read would not end.
         while self.line().is_some() {}
         let code = self.child.wait().ok().and_then(|status| status.code()).unwrap_or(-1);
         let errors = self.errors.take().and_then(|thread| thread.join().ok()).unwrap_or_default();

@@ -6,11 +6,11 @@
 //!
 //! The figure is the trimmed mean of the log-ratios, [`TRIMMED`] left out at each end, and the
 //! interval Student's t of it with the winsorized variance (K. K. Yuen, Biometrika 61, 1974; J. W.
-//! Tukey and D. H. McLaughlin, Sankhya A 25, 1963). Whoever shares a machine makes single runs many
-//! times as long, of either command alike: the mean of all rounds then needs ten times as many of
-//! them for the same interval. But a command may have rare long runs of its own. So the mean over
-//! all rounds, none left out, is reckoned as well ([`whole`]), and where it contradicts that is
-//! said.
+//! Tukey and D. H. McLaughlin, Sankhya A 25, 1963). Other processes on the machine make single runs
+//! many times as long, of both commands alike: the mean of all rounds then needs ten times as many
+//! rounds for the same interval. But a command may have rare long runs of its own. So the mean over
+//! all rounds, none left out, is computed as well ([`whole`]), and a contradiction between the two
+//! is reported.
 //!
 //! With five to seven rounds, trimming leaves too few: the figure is the median of all ratios of a
 //! run of *b* over one of *a*, and the interval that of the Mann-Whitney test.

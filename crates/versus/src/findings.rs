@@ -92,7 +92,7 @@ pub struct Measure {
     pub memory_floor: u64,
 }
 
-/// Processes that went on when the run that started them had ended.
+/// Processes that kept running after the run that started them had ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftBehind {
     /// Runs, warm-up included, that left some behind.
@@ -145,7 +145,7 @@ pub struct Compared {
 /// Everything that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
-    /// What somebody called this: a commit, say.
+    /// The label that the user gave this run, such as a commit.
     pub label: Option<String>,
     /// The machine's name.
     pub host: String,

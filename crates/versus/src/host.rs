@@ -208,7 +208,7 @@ impl Host<'_> {
         Ok((began, ran))
     }
 
-    // Runs go on without it: they are kept at the end.
+    // Runs continue without it: they are written at the end.
     fn write(&mut self, entry: &Entry) {
         let Some(journal) = &mut self.journal else { return };
         if let Err(error) = journal.write(entry) {

@@ -73,7 +73,7 @@ impl Journal {
 pub(crate) fn read(dir: &Path) -> Result<(Findings, Vec<Run>), String> {
     let path = dir.join(JOURNAL);
     let failed = |why: String| format!("{}: {why}", path.display());
-    // Opening a pipe that nobody writes to would wait for ever.
+    // Opening a pipe that no process writes to would block forever.
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(&path);
     let file = file.map_err(|error| failed(error.to_string()))?;

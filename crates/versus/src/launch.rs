@@ -21,7 +21,7 @@ use crate::session::Trouble;
 
 // How often it is looked whether something has come about that is due.
 const LOOK: Duration = Duration::from_millis(5);
-// How often it is looked whether somebody wants it to end.
+// How often to check whether the user wants the run to end.
 const GLANCE: Duration = Duration::from_millis(100);
 // What ends politely has so long.
 const POLITE: Duration = Duration::from_secs(2);
@@ -85,17 +85,18 @@ pub struct Ran {
 /// Runs a command that is timed.
 ///
 /// # Errors
-/// Where it cannot be started, or somebody wants an end.
+/// Where it cannot be started, or the run is interrupted.
 pub fn timed(what: &What, stop: &Arc<AtomicBool>, until: Option<Instant>) -> Result<Ran, Trouble> {
     launch(what, None, true, stop, until)
 }
 
-/// Runs a command that belongs around others. What it starts and leaves behind goes on.
+/// Runs a command that belongs around others. What it starts and leaves behind keeps running.
 ///
 /// # Errors
 /// As [`timed`].
 pub fn around(what: &What, stop: &Arc<AtomicBool>) -> Result<Ran, Trouble> {
-    // A file and not a pipe: what goes on may write there when nobody reads any more.
+    // A file, not a pipe: a process that keeps running may write there when no process reads any
+    // more.
     let said = memory_file().map_err(|error| failed("making a file in memory", &error))?;
     let mut ran = launch(what, Some(&said), false, stop, None)?;
     if !ran.took.succeeded() {
@@ -191,7 +192,7 @@ fn launch(
     }
 }
 
-// Whoever ends all processes of this program at once may have reached another one first.
+// A signal to all processes of this program at once may have reached another one first.
 fn unless_stopped(trouble: Trouble, stop: &Arc<AtomicBool>) -> Trouble {
     let until = Instant::now() + GLANCE;
     while !stop.load(Ordering::Relaxed) {
@@ -265,8 +266,8 @@ impl Running {
     }
 }
 
-// Who has ended is a member of its group until it is collected, which the first process of a
-// container may never do.
+// A process that has ended stays a member of its group until it is reaped, which the first process
+// of a container may never do.
 fn lives(group: Pid) -> bool {
     if rustix::process::test_kill_process_group(group).is_err() {
         return false;

@@ -5,9 +5,9 @@
 //! What its own start takes is outside of the time that is measured. It is small, because the
 //! kernel counts what a process had in memory before it became the command to that command's peak.
 //!
-//! It reads what to run from its standard input, which is a socket, and writes there what came of
-//! it. Where the other end closes first, whoever asked is gone, and everything in its process group
-//! is ended.
+//! It reads what to run from its standard input, which is a socket, and writes the result there. If
+//! the other end closes first, the requesting process is gone, and the launcher kills its whole
+//! process group.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -75,7 +75,7 @@ pub enum Reply {
         tried: String,
         /// What happened.
         why: String,
-        /// Whether somebody asked for what cannot be.
+        /// Whether the request itself was invalid (a usage error).
         usage: bool,
     },
 }
@@ -91,8 +91,8 @@ pub fn enter_hidden_role() {
 }
 
 fn serve() -> io::Result<()> {
-    // Whoever asks the terminal for a password would be stopped in the background, where nobody
-    // sees that.
+    // A program that asks the terminal for a password would be stopped in the background,
+    // unnoticed.
     rustix::process::setsid()?;
     // What the command leaves behind becomes a child of this process, and is seen.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -214,7 +214,7 @@ fn timed(order: &Order) -> Tried<Reply> {
     Ok(Reply::Ran { took, said, not_counted })
 }
 
-// The names of the children that go on, once the command has ended and its usage is known.
+// The names of the children that keep running, once the command has ended and its usage is known.
 fn left_behind() -> Vec<String> {
     let until = Instant::now() + ABOUT_TO_END;
     loop {
@@ -246,7 +246,7 @@ fn ns(time: TimeVal) -> u64 {
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000
 }
 
-// User mode alone, which is what the kernel lets everybody count.
+// User mode alone, which the kernel lets every user count.
 fn counters() -> io::Result<[Counter; 2]> {
     let counter = |event| Builder::new(event).inherit(true).enable_on_exec(true).build();
     Ok([counter(Hardware::INSTRUCTIONS)?, counter(Hardware::CPU_CYCLES)?])

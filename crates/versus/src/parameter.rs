@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// More values are hardly what somebody wants to wait for.
+/// More values would take longer than users want to wait.
 const MOST_VALUES: usize = 1000;
 
 /// A name that stands in commands in braces, and what is filled in.

@@ -36,7 +36,7 @@ pub struct Took {
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// The names of processes that it started and that went on when it had ended; not in
+    /// The names of processes that it started and that kept running after it had ended; not in
     /// `runs.parquet`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,

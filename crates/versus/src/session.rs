@@ -20,10 +20,10 @@ const LOOKED_ON: f64 = 20.0;
 // A round that has not ended at so many times the time that was given is ended.
 const OVER_TIME: f64 = 1.25;
 
-/// Rounds that are measured at least where nobody gave a time.
+/// The least number of rounds that are measured if the user gave no time.
 pub const LEAST: u32 = 10;
 
-/// What is measured with unless somebody says otherwise, s.
+/// The default measuring time, s.
 pub const TIME_S: f64 = 60.0;
 
 /// The same of one command that is compared with none.
@@ -138,8 +138,8 @@ pub struct Announced {
     pub power: Power,
     /// In this time, s.
     pub time_s: f64,
-    /// How long it would take to tell a difference as large as the budget, s, where it is shorter
-    /// than what can be told; none where nobody would wait so long.
+    /// How long it would take to detect a difference as large as the budget, s, where that is
+    /// smaller than what can be detected; none where no reasonable time would be enough.
     pub budget_takes_s: Option<f64>,
 }
 
@@ -214,7 +214,8 @@ impl<'a> Session<'a> {
 
     fn go(&mut self, bench: &mut dyn Bench) -> Result<(), Trouble> {
         loop {
-            // A later round may take longer than the others, which is measured, but not for ever.
+            // A later round may take longer than the others, and is still measured, but not without
+            // limit.
             let room = if self.round == 0 { 1.0 } else { OVER_TIME };
             bench.give_up_at(self.settings.time_s.map(|time| room * time));
             self.one_round(bench)?;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-/// Who reads the commands.
+/// The program that reads the commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shell {
-    /// Nobody: they are split into words, and started.
+    /// None: the commands are split into words and started directly.
     None,
     /// This program and arguments, with `-c` and the command behind them.
     Program(Vec<String>),

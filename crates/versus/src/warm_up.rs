@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(judge(&[step(6)], false), WarmUp::Over(6));
         let cold = [vec![30.0, 31.0, 15.0], level.to_vec()].concat();
         assert_eq!(judge(std::slice::from_ref(&cold), false), WarmUp::Over(3));
-        // Whoever is cold longest decides.
+        // The command that warms up longest decides.
         assert_eq!(
             judge(&[cold, [vec![9.0, 9.5, 9.0], level.to_vec()].concat()], false),
             WarmUp::Over(3)

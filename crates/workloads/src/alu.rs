@@ -30,7 +30,7 @@ impl Multiplier {
 
 // The shift keeps the compiler from multiplying the multipliers instead. Nothing passes through
 // memory: a value handed to `black_box` in every round would, and take 1 to 3 ns as the stack lies.
-// One function for all callers, so that a multiplication costs the same whoever asks for it.
+// One function for all callers, so that a multiplication costs the same for each of them.
 #[inline(never)]
 fn chain(mut value: u64, count: u64) -> u64 {
     let multiplier = black_box(6_364_136_223_846_793_005u64);

@@ -1,8 +1,9 @@
 //! Files that are created, written, renamed and removed, in a folder of their own.
 //!
-//! What is renamed has a name, so that a task that is killed leaves its folder, and at most one
-//! file in it. The folder is locked (`flock(2)`) for as long as the task lives; whoever ends the
-//! task, and the next task in the same place, removes those that nobody holds ([`sweep`]).
+//! Renamed files have a name, so that a task that is killed leaves its folder, and at most one file
+//! in it. The folder is locked (`flock(2)`) for as long as the task lives. The process that ends
+//! the task, and the next task in the same place, remove the folders that no process has locked
+//! ([`sweep`]).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -99,7 +100,7 @@ pub fn sweep(dir: &Path) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     for name in names.filter(|name| name.starts_with(PREFIX)) {
-        // What cannot be had is somebody's.
+        // A folder that cannot be taken belongs to another task or user.
         if let Some(folder) = Folder::take(dir.join(name)) {
             drop(folder);
         }
@@ -114,7 +115,8 @@ struct Folder {
 
 impl Folder {
     fn make(dir: &Path) -> io::Result<Self> {
-        // Several in one process, and another who sweeps before the lock is taken.
+        // Several tasks may run in one process, and another process may sweep before the lock is
+        // taken.
         for number in 0..1000 {
             let path = dir.join(format!("{PREFIX}{}-{number}", std::process::id()));
             match rustix::fs::mkdir(&path, Mode::RWXU) {
@@ -128,7 +130,7 @@ impl Folder {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    // If it is this user's, and nobody holds it.
+    // If it is this user's, and no process has locked it.
     fn take(path: PathBuf) -> Option<Self> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let file = rustix::fs::open(&path, flags, Mode::empty()).ok()?;
@@ -146,7 +148,7 @@ impl Drop for Folder {
         for name in [CREATED, RENAMED] {
             let _ = rustix::fs::unlinkat(&self.file, name, AtFlags::empty());
         }
-        // One that holds something else is somebody else's by now.
+        // If it holds anything else, another program uses it by now.
         let _ = std::fs::remove_dir(&self.path);
     }
 }

@@ -15,7 +15,7 @@ use ringfence_machine::clock::Clock;
 use ringfence_machine::probe;
 use ringfence_persist::{Flush, LINE, Region, RegionError, isa};
 
-/// Mapped memory that is written over, and whose bytes nobody else lends to anybody.
+/// Mapped memory that is written over, and whose bytes no other code lends out.
 #[derive(Debug)]
 pub struct Scratch(Region);
 
@@ -33,8 +33,8 @@ impl Scratch {
     /// Its bytes.
     pub fn bytes(&self) -> &[AtomicU8] {
         // SAFETY: mapped for as long as the region lives, and changed by atomic stores and assembly
-        // alone: the region was handed over, so that nobody has references to its bytes of another
-        // kind.
+        // alone: the region was handed over, so that no other code has references of another kind
+        // to its bytes.
         unsafe { slice::from_raw_parts(self.0.base().cast(), self.0.len()) }
     }
 
@@ -161,8 +161,8 @@ impl Cycle {
     pub fn follow(&mut self, steps: u64) {
         let mut at = self.at;
         for _ in 0..steps {
-            // SAFETY: every line that can be reached holds the address of another (`new`), and
-            // nobody else has the region.
+            // SAFETY: every line that can be reached holds the address of another (`new`), and no
+            // other code has the region.
             at = unsafe { at.cast::<*const u8>().read() };
         }
         self.at = at;

@@ -1,5 +1,5 @@
-//! Asks a service that runs already, at a fixed rate, and counts how long each answer took since
-//! its question was due.
+//! Asks a running service at a fixed rate, and counts how long each answer took since its question
+//! was due.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,19 +11,19 @@ use ringfence_openloop::{Answer, Loop, Outcome, Probe, Question, Spent, now};
 
 use crate::{Latencies, SetupError, Work, Workload};
 
-// So often somebody may ask for a report, or order something else.
+// How often the caller may ask for a report, or give another order.
 const STEP: Duration = Duration::from_millis(1);
 // A service that fails more often than this does something else than what is measured.
 const FAILURES: u64 = 10;
 const FAILED_SHARE: f64 = 0.01;
-// A service that answers nothing for so long has ended, or stands still for good. Less than the
-// engine waits for a report.
+// A service that answers nothing for so long has ended, or hangs. Less than the engine waits for a
+// report.
 const GONE: Duration = Duration::from_secs(10);
 
-/// Who asks.
+/// A load generator, which asks the service.
 pub struct Prober {
     probe: Probe,
-    /// Whom it asks.
+    /// What it asks.
     ask: String,
     clock: &'static Clock,
     /// When an answer came last, and when the first question was due that was given up since.
@@ -180,7 +180,7 @@ impl Workload for Prober {
 
     fn resumed(&mut self) {
         self.resumed_at = Some(now());
-        // Nobody answers what nobody asks.
+        // A service cannot answer while it is not asked.
         let nobody_asked = now().saturating_sub(self.paused_at);
         self.heard_at += nobody_asked;
         self.unheard_since = self.unheard_since.map(|since| since + nobody_asked);
@@ -192,7 +192,7 @@ impl Workload for Prober {
         if let Some(since) = self.resumed_at.take() {
             self.running_ns += now().saturating_sub(since);
         }
-        // Nobody is told of these: they belong to no window.
+        // These answers are not reported: they belong to no window.
         while self.probe.oldest_unanswered().is_some() && self.failure.is_none() {
             self.step(now() + STEP.as_nanos() as u64, &Unheard);
         }
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    // Answers six bytes with seven, and nobody while `held`.
+    // Answers six bytes with seven, and answers nothing while `held`.
     fn service(held: Arc<AtomicBool>) -> Task {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ask = format!("tcp://{}", listener.local_addr().unwrap());
@@ -299,8 +299,8 @@ mod tests {
         Task { ask, send: r"PING\r\n".into(), rate: 500, ..Task::default() }
     }
 
-    // What is due while the service stands still is in the window in which it was due, and not in
-    // that in which it was answered.
+    // A question that is due while the service stalls counts in the window in which it was due, and
+    // not in that in which it was answered.
     #[test]
     fn a_question_counts_when_it_was_due() {
         let held = Arc::new(AtomicBool::new(false));
@@ -335,7 +335,7 @@ mod tests {
         );
         assert_eq!(prober.held.len() as u64 + told as u64, prober.answered, "nothing is lost");
         assert!(prober.held.iter().all(|answer| answer.due_ns > prober.cut.unwrap().at));
-        // Whoever was told goes on with what came meanwhile.
+        // After the report, the answers that came meanwhile are counted.
         let late = prober.held.len();
         assert!(late > 10);
         prober.work(1, &counted);
@@ -372,7 +372,7 @@ mod tests {
             prober.work(1, &counted);
         }
         held.store(true, Ordering::Release);
-        // Silent for a moment, and asked by nobody for a longer one.
+        // Silent for a moment, and not asked for a longer one.
         let until = now() + 100_000_000;
         while now() < until || prober.probe.spent().unanswered < 5 {
             prober.work(1, &counted);

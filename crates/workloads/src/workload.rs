@@ -23,23 +23,23 @@ pub trait Workload {
     /// call takes some tens of microseconds.
     fn work(&mut self, amount: u64, latencies: &dyn Latencies) -> Work;
 
-    /// Called when it goes on after a pause.
+    /// Called when it resumes after a pause.
     fn resumed(&mut self) {}
 
-    /// Called when it has paused, before anybody else goes on: it ends what it has left under way,
-    /// so that the next window does not have it.
+    /// Called when it has paused, before any other task resumes: it ends what it has left under
+    /// way, so that the next window does not have it.
     fn paused(&mut self) {}
 
-    /// Called before its first work where it is to stand still once it has reached a limit of its
-    /// own, which is a failure otherwise.
+    /// Called before its first work where it is to stop at a limit of its own, which is a failure
+    /// otherwise.
     fn stop_at_limit(&mut self) {}
 
-    /// Whether it stands still for its limit, until it goes on after a pause.
+    /// Whether it has stopped at its limit, until it resumes after a pause.
     fn spent(&self) -> bool {
         false
     }
 
-    /// When it wants to go on, on the clock of [`ringfence_machine::clock::Clock::host`]: until
+    /// When it wants to resume, on the clock of [`ringfence_machine::clock::Clock::host`]: until
     /// then the caller sleeps instead of calling [`Workload::work`], and that time is not work.
     /// `None` for those that work all the time.
     fn rest_until(&self) -> Option<u64> {
@@ -69,8 +69,7 @@ pub trait Workload {
     }
 
     /// ns per unit, measured here and now in some milliseconds, where that tells which cache
-    /// answers; called once, at the start, while nobody else is let run. `None` where it tells
-    /// nothing.
+    /// answers; called once, at the start, while no other task runs. `None` where it tells nothing.
     fn alone_ns(&mut self) -> Option<f64> {
         None
     }

@@ -49,7 +49,7 @@ impl Seen {
     }
 }
 
-/// Numbers as keys need no defence against those who make up collisions.
+/// Numbers as keys need no defence against made-up collisions.
 pub(crate) type Map<V> = FxHashMap<usize, V>;
 
 const PAGE: usize = 64;

@@ -90,7 +90,7 @@ pub enum Kind {
 pub struct Event {
     /// What it does.
     pub kind: Kind,
-    /// Who asked for it.
+    /// The place that asked for it.
     pub at: At,
 }
 

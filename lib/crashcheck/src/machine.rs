@@ -20,7 +20,7 @@ use crate::stop::{Stop, Unfenced};
 
 /// Memory that records what is done to it, and that may crash: see [`crate::Check`].
 ///
-/// Besides the operations of [`Memory`] it has the single instructions, for those who check what
+/// Besides the operations of [`Memory`] it has the single instructions, for callers that check what
 /// exactly they promise, and [`mark`](Machine::mark) and [`acknowledge`](Machine::acknowledge).
 #[derive(Debug)]
 pub struct Machine(pub(crate) RefCell<Run>);
@@ -95,7 +95,7 @@ impl Machine {
         run
     }
 
-    // On no bytes at all: nothing happens, and not for ever.
+    // On no bytes at all: nothing happens, and not forever.
     fn pass(&self, kind: Kind, at: Source) {
         self.0.borrow_mut().step(Step::event(kind, at), 1);
     }
@@ -162,7 +162,7 @@ impl Machine {
         found
     }
 
-    // Whether somebody asks to have it tried without this operation.
+    // Whether it is to be tried without this operation.
     fn left_out(&self, op: Op, at: Source) -> bool {
         let run = self.0.borrow();
         run.edits
@@ -170,7 +170,7 @@ impl Machine {
             .any(|edit| edit.change == Change::LeaveOut && edit.concerns(op, At::Source(at)))
     }
 
-    // What somebody asks to have tried right behind an operation.
+    // What is to be tried right behind an operation.
     fn edited(&self, op: Op, range: Range<usize>, at: Source) {
         let run = &mut *self.0.borrow_mut();
         if let Some(places) = &run.at_once
@@ -201,7 +201,7 @@ impl Run {
     #[inline]
     fn note(&mut self, at: Source, what: impl FnOnce() -> What) {
         let events = self.events.len();
-        // Nobody follows a story any longer, and an endless one would fill memory.
+        // No reader follows a longer story, and an endless one would fill memory.
         if let Some(reads) = self.reads.as_mut().filter(|reads| reads.len() < 10_000) {
             reads.push(Read { at, events, what: what() });
         }

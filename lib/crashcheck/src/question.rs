@@ -65,7 +65,7 @@ impl Check {
     }
 
     /// Lets bytes be accessed between a non-temporal store to them and its fence, as processors do.
-    /// For those who check what the instructions themselves promise: under
+    /// For callers that check what the instructions themselves promise: under
     /// [`ringfence_persist::Memory`] it is a fault of the caller, and a violation:
     /// [`crate::Fault::Unfenced`].
     pub fn unfenced(self) -> Self {
@@ -93,8 +93,8 @@ impl Check {
     /// otherwise: 24 for each operation, as many as [`Event`] for each instruction, 3072 for each
     /// 512 bytes of memory that it stores to, and for each crash in it 4096 (more in a memory of
     /// more than 512 KiB), twice that where the process alone died, and what is known of checksums
-    /// that did not fit. What is kept of the runs before it counts too, as long as they are gone on
-    /// with afterwards.
+    /// that did not fit. What is kept of the runs before it counts too, as long as the search
+    /// continues with them afterwards.
     pub fn most_memory(mut self, bytes: usize) -> Self {
         self.limits.memory = bytes;
         self
@@ -123,7 +123,7 @@ impl Check {
     /// for all; the same ones for the same `seed`.
     ///
     /// # Panics
-    /// If `count` is 0, which would call sound what nobody looked at.
+    /// If `count` is 0, which would call sound what was never looked at.
     pub fn sample(self, seed: u64, count: u64) -> Self {
         assert!(count > 0, "a sample of no crashes looks at nothing");
         Self { sample: Some((seed, count)), ..self }

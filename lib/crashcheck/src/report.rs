@@ -29,7 +29,7 @@ pub struct Report {
     /// open there were told apart, whether recovery looks or not. Ties between lines, which Intel's
     /// `clflush` makes, are not counted out.
     pub images: f64,
-    /// Whether there are states that nobody looked at: the limit was met, or states were taken at
+    /// Whether there are states that were not looked at: the limit was met, or states were taken at
     /// random.
     pub bounded: bool,
     /// The seed of a search at random.
@@ -86,8 +86,8 @@ impl Report {
     }
 
     /// For tests: says nothing where everything was looked at, or all that was to be
-    /// [sampled](Check::sample), and there is no violation. Lints do not count: whoever wants none
-    /// asserts that [`lints`](Self::lints) is empty.
+    /// [sampled](Check::sample), and there is no violation. Lints do not count: a test that wants
+    /// none asserts that [`lints`](Self::lints) is empty.
     ///
     /// # Panics
     /// With the whole report, where there is a violation, or the [limit](Check::most_states) was

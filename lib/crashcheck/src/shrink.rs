@@ -117,7 +117,7 @@ impl Attempts<'_> {
         let explorer = explorer.most_words(NEARBY_WORDS).once().any().at_once(at_once);
         let events = match explorer.record(edits) {
             Ok(events) => events,
-            // Of another way it may go for ever.
+            // On another path it may run forever.
             Err(violation) if !differs(&violation) => return Ok(Tried::Unknown),
             Err(violation) => return Err(violation),
         };

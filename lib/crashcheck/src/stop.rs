@@ -21,12 +21,12 @@ pub enum Fault {
     TooDeep,
     /// Recovery or the program read or stored to bytes between a non-temporal store to them and its
     /// fence, which [`ringfence_persist::Memory`] forbids: what is found there, and what stays, is
-    /// then anybody's guess.
+    /// not known.
     Unfenced,
 }
 
 impl Fault {
-    /// Whether the run would have gone on for long: nobody follows its story to the end.
+    /// Whether the run would have continued for long: its story is not followed to the end.
     pub(crate) fn is_long(self) -> bool {
         matches!(self, Fault::Endless | Fault::TooDeep)
     }

@@ -1,4 +1,4 @@
-//! Bytes that were stored non-temporally and wait for a fence: until then nobody may touch them
+//! Bytes that were stored non-temporally and wait for a fence: until then nothing may touch them
 //! otherwise.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use crate::event::{Kind, Source};
 
-/// Ranges of bytes that do not meet: where each begins, its end, and who stored it first.
+/// Ranges of bytes that do not meet: where each begins, its end, and the place that stored it
+/// first.
 #[derive(Debug, Default)]
 pub(crate) struct Streaming(BTreeMap<usize, (usize, Source)>);
 
@@ -40,7 +41,7 @@ impl Streaming {
         self.0.clear();
     }
 
-    /// Who stored some of these bytes and has not fenced since.
+    /// The place that stored some of these bytes and has not fenced since.
     #[inline]
     pub(crate) fn meets(&self, range: &Range<usize>) -> Option<Source> {
         if self.0.is_empty() {

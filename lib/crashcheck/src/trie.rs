@@ -1,8 +1,8 @@
 //! A map from numbers, small or huge, of which copies are cheap: they share all that neither
 //! changed since.
 //!
-//! A radix tree that is copied along the path to a change where somebody else holds it too. What
-//! was never set is a default and takes no room, so that it serves as memory of any size.
+//! A radix tree that is copied along the path to a change where it is shared. What was never set is
+//! a default and takes no room, so that it serves as memory of any size.
 
 use std::rc::Rc;
 

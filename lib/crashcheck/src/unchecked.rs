@@ -22,7 +22,7 @@ impl LastAt {
 
     pub(crate) fn get(&self) -> Option<Source> {
         let last = self.0.load(Relaxed);
-        // SAFETY: null, or made of a reference that is valid for ever, to something that never
+        // SAFETY: null, or made of a reference that is valid forever, to something that never
         // changes.
         unsafe { last.as_ref() }
     }

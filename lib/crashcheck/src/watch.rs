@@ -110,7 +110,7 @@ impl Watch {
         let mut watcher = WATCHER.lock().unwrap_or_else(PoisonError::into_inner);
         watcher.watched.push(Seen { watched: Arc::clone(&watched), run: 0, looks: 0 });
         if !watcher.awake {
-            // Where no thread can be had, nobody watches; all other limits hold.
+            // Where no thread can be had, nothing watches; all other limits hold.
             watcher.awake =
                 std::thread::Builder::new().name("crashcheck watch".into()).spawn(watch).is_ok();
         }

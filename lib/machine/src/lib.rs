@@ -17,7 +17,7 @@
 //! }
 //! ```
 //!
-//! - [`topology`]: packages, cores, caches, nodes; who shares what; placements of two tasks
+//! - [`topology`]: packages, cores, caches, nodes, and what they share; placements of two tasks
 //! - [`features`]: flush instructions, vector widths, TSC, RDT
 //! - [`hypervisor`]: whether it is a virtual machine
 //! - [`targets`]: memory that an experiment can write to

@@ -33,8 +33,7 @@ pub struct Machine {
     pub resctrl: Option<Offered>,
     /// Sources of noise, the worst first.
     pub findings: Vec<Finding>,
-    /// That nobody has examined this machine: it is described by a file, and simulated. `None` for
-    /// those that exist.
+    /// Set if a file describes this machine and it is simulated, not examined; else `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<Simulated>,
 }

@@ -482,7 +482,7 @@ fn foreign_load_between_two_readings() {
     tree.write(format!("{}/stat", trees::VDA), "5 0 0 0 5 0 0 0 0 0 0\n");
     let later = before.until(&Reading::of(&tree.root(), &medium.disks()), quarter);
     assert_eq!((later[0].writes, later[0].flushes), (0, None));
-    // Who is told not to count stands still, and tells nothing.
+    // A disk that does not count has constant counts, which say nothing.
     let counting = format!("{}/queue/iostats", trees::VDA);
     for (value, known) in [("1\n", 1), ("0\n", 0)] {
         tree.write(&counting, value);

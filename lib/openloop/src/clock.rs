@@ -13,7 +13,7 @@ pub fn thread_cpu() -> u64 {
 }
 
 /// What `CLOCK_REALTIME` is ahead of `CLOCK_MONOTONIC` by, in ns, now. Both are slewed alike, so
-/// this changes only when somebody sets the clock.
+/// this changes only when the clock is set.
 ///
 /// Of a few readings the one between the two closest readings of the other clock counts; half the
 /// distance between these is what it may be wrong by.

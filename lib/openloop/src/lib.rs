@@ -1,7 +1,7 @@
 //! Asks a running service at a fixed rate in an open loop, and times every answer from when its
 //! question was due.
 //!
-//! A [`Question`] says whom to ask ([`Target`]), what, how often, and where an answer [`Ends`].
+//! A [`Question`] says which [`Target`] to ask, what, how often, and where an answer [`Ends`].
 //! [`Probe::open`] connects and learns; [`Probe::step`] sends what is due and gives out one
 //! [`Answer`] for every question. The README says what is measured, how, and what is not.
 

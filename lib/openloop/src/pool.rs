@@ -238,7 +238,7 @@ impl Pool {
     }
 
     // While a batch of events is handled, slots are emptied and none is filled: an event is not for
-    // somebody else.
+    // another connection.
     fn handle(&mut self, slot: usize, flags: epoll::EventFlags, ahead: i64) {
         let Some(connection) = self.slots[slot].as_mut() else { return };
         if !connection.open {

@@ -114,7 +114,7 @@ impl Question {
         None
     }
 
-    // What does not fit together: whom to ask, what to send, and where an answer ends.
+    // What does not fit together: the target, what to send, and where an answer ends.
     fn unfit_for_target(&self) -> Option<String> {
         let target = &self.target;
         let line = self.send.strip_suffix(b"\n").unwrap_or(&self.send);

@@ -16,7 +16,7 @@ fn failed(failure: Failure) -> impl Fn(Outcome) -> bool {
     move |outcome| outcome == Outcome::Failed(failure)
 }
 
-// A port on which nobody listens.
+// A port on which no process listens.
 fn nobody() -> std::net::SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

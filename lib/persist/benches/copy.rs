@@ -7,11 +7,11 @@
 //! ```
 //!
 //! One pinned thread copies from one source to a prefaulted mapping, each copy durable on return.
-//! Sequential copies go on where the last window ended, whoever it belonged to, so that nobody
-//! finds what was just written; random ones go to multiples of their size drawn at random. A round
-//! has five passes; in each, every method of copying has one window, in an order drawn anew, and
-//! the round counts the median of the five. Time is that of the thread on its CPU, so that what
-//! else runs on the machine is not counted as a copy.
+//! Sequential copies continue where the last window ended, whichever method that belonged to, so
+//! that no method finds what was just written; random ones go to multiples of their size drawn at
+//! random. A round has five passes; in each, every method of copying has one window, in an order
+//! drawn anew, and the round counts the median of the five. Time is that of the thread on its CPU,
+//! so that what else runs on the machine is not counted as a copy.
 //!
 //! Each flush instruction comes in two forms: bare, and with its lines asked for (`prefetchw`)
 //! before they are stored to, as the library does for short stores. The best primitive is the best
@@ -326,7 +326,7 @@ impl Bench {
             }),
             Method::Library => {
                 let stores = stores.expect("the library is measured after its policy");
-                // SAFETY: nobody writes to the source any more.
+                // SAFETY: nothing writes to the source any more.
                 let bytes = unsafe { std::slice::from_raw_parts(from, size) };
                 self.each(cell, copies, |at| {
                     _ = stores.copy(at, bytes).expect("memory does not fail")

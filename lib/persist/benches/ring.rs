@@ -13,10 +13,10 @@
 //! consumer: they only write.
 //!
 //! A round maps everything anew (where a ring's lines lie changes what it costs by 10 %, the same
-//! lines for as long as it lives) and has fifteen passes; in each, everybody has one window, in an
-//! order drawn anew, and the round counts the median of the fifteen. Before and after each window a
-//! ping-pong tells how far apart the cores are; windows are classed by it, and a round counts the
-//! median of those of a class, if there are three. None is dropped.
+//! lines for as long as it lives) and has fifteen passes; in each, every contestant has one window,
+//! in an order drawn anew, and the round counts the median of the fifteen. Before and after each
+//! window a ping-pong tells how far apart the cores are; windows are classed by it, and a round
+//! counts the median of those of a class, if there are three. None is dropped.
 //!
 //! Exit code 1 if any ring but the published one, which is known to be wrong, hands out an entry
 //! that is stale or torn; 2 if it cannot run. Without `--bench`, which `cargo bench` passes, there

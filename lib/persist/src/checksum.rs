@@ -1,9 +1,9 @@
 //! The checksum of entries and records: XXH3 with 64 bits and a seed, as its specification fixes
 //! it.
 //!
-//! It tells torn and left-over bytes from whole ones; it is not a defence against somebody who
-//! makes bytes up. For bytes that do not belong together it accepts with a probability of about
-//! 2^-64 (XXH3 passes the collision tests that are made for 64 bits; the figure is that of an ideal
+//! It tells torn and left-over bytes from whole ones; it is not a defence against deliberately
+//! forged bytes. For bytes that do not belong together it accepts with a probability of about 2^-64
+//! (XXH3 passes the collision tests that are made for 64 bits; the figure is that of an ideal
 //! function, not a proof).
 
 use std::hash::Hasher;

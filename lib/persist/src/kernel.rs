@@ -77,7 +77,7 @@ impl Mapping {
             }
         }
         for page in (0..self.len).step_by(4096) {
-            // SAFETY: inside the mapping, which nobody else uses yet; an atomic, since another
+            // SAFETY: inside the mapping, which nothing else uses yet; an atomic, since another
             // process may have the file mapped.
             unsafe {
                 let byte = std::sync::atomic::AtomicU8::from_ptr(self.base.add(page));
@@ -127,7 +127,7 @@ impl Drop for Mapping {
 /// What is done to a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lock {
-    /// Held by nobody else.
+    /// Held by no other open file.
     Exclusive,
     /// Held by others that share it too.
     Shared,

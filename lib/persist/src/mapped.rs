@@ -18,8 +18,8 @@ use crate::{Durability, Flush, LINE, Memory, Methods, Region, Width, checksum, i
 ///
 /// Other processes may map the same file. What they may touch, and when, is between the processes:
 /// as for every shared mapping a store of theirs to bytes that this process reads is a data race.
-/// The ring keeps its two sides apart by locks and indices. A file that somebody else makes shorter
-/// ends the process with SIGBUS at the next access beyond its end.
+/// The ring keeps its two sides apart by locks and indices. If another process makes the file
+/// shorter, this process ends with SIGBUS at the next access beyond its end.
 #[derive(Debug)]
 pub struct Mapped {
     region: Arc<Region>,
@@ -131,7 +131,7 @@ impl Mapped {
         &self.region
     }
 
-    // Whoever shared it is gone.
+    // Whatever shared it is gone.
     pub(crate) fn into_region(self) -> Region {
         Arc::into_inner(self.region).expect("it is not shared")
     }
@@ -196,7 +196,7 @@ impl Region {
     /// What the kernel reports; devices and some file systems cannot give pages back.
     ///
     /// # Safety
-    /// Nobody may hold a reference into the region: its bytes change.
+    /// No reference into the region may exist: its bytes change.
     pub unsafe fn discard(&self) -> io::Result<()> {
         self.give_back()
     }
@@ -302,8 +302,8 @@ impl Memory for Mapped {
     #[inline]
     fn verify(&self, pieces: [Range<usize>; 2], seed: u64, sum: u64) -> bool {
         pieces.iter().for_each(assert_in_order);
-        // SAFETY: mapped for that length; nobody stores to bytes that are being verified, by the
-        // contract of those who share the mapping.
+        // SAFETY: mapped for that length; nothing stores to bytes that are being verified, by the
+        // contract of those that share the mapping.
         let bytes = |range: &Range<usize>| unsafe {
             std::slice::from_raw_parts(self.at(range.start, range.len()).cast_const(), range.len())
         };
@@ -344,7 +344,7 @@ impl Memory for Mapped {
     #[inline]
     unsafe fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
         let start = self.at(range.start, range.len());
-        // SAFETY: mapped for that length; nobody stores there meanwhile, by the caller's promise.
+        // SAFETY: mapped for that length; nothing stores there meanwhile, by the caller's promise.
         Some(unsafe { std::slice::from_raw_parts(start, range.len()) })
     }
 }

@@ -130,7 +130,7 @@ pub trait Memory {
     /// store to in any other way than through `self` may.
     ///
     /// # Safety
-    /// As long as the slice lives nobody, in this process or another, may store to its bytes.
+    /// As long as the slice lives, no thread of this process or another may store to its bytes.
     unsafe fn bytes(&self, _range: Range<usize>) -> Option<&[u8]> {
         None
     }

@@ -178,7 +178,7 @@ fn named(
     Policy::parse(&text).map(Some).map_err(|source| MethodsError::Policy { path, source })
 }
 
-// A device might never end, and a pipe that nobody writes to never begin.
+// A device might never end, and a pipe that no process writes to never begin.
 fn ordinary(path: &Path) -> io::Result<String> {
     const LONGEST: u64 = 1 << 20;
     let metadata = std::fs::metadata(path)?;

@@ -59,8 +59,8 @@ pub struct Flushed {
     id: u64,
 }
 
-/// As durable as the region is ([`crate::Region`] says how much that is). Proof for those who ask
-/// for it.
+/// As durable as the region is ([`crate::Region`] says how much that is). Proof for callers that
+/// ask for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Durable {
     bytes: usize,
@@ -74,7 +74,7 @@ impl Durable {
 }
 
 /// What was written may not have reached the medium: the kernel could not write the page cache
-/// back. Nobody knows which bytes are lost, so every later fence reports it too: open the file
+/// back. It is not known which bytes are lost, so every later fence reports it too: open the file
 /// again and recover.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -194,7 +194,8 @@ impl<M: Memory> Stores<M> {
         self.drain(range.len())
     }
 
-    /// Makes what was stored in `range` durable, whoever stored it: flush and fence.
+    /// Makes what was stored in `range` durable, whichever thread or process stored it: flush and
+    /// fence.
     ///
     /// # Errors
     /// [`Lost`].

@@ -49,7 +49,7 @@ fn producers_with_a_ring_each_in_one_file_sync_less_often_than_they_push() {
         let len = THREADS * PART + 64;
         let Some((_file, region)) = File::new(&format!("group-{sync}"), len) else { return };
         let mut parts = Mapped::with_methods(region, by(sync)).split(&[PART, PART, PART, PART, 64]);
-        // Nobody's, to look at the region with.
+        // No producer's, to look at the region with.
         let looker = parts.pop().unwrap();
         let producers: Vec<Producer<Mapped>> = parts
             .into_iter()

@@ -49,7 +49,7 @@ fn push(ring: &Ring, ahead: &mut Ahead, entries: u64) -> bool {
         return false;
     }
     for position in from..from + entries {
-        // SAFETY: loom checks that nobody else has it now.
+        // SAFETY: loom checks that no other thread has it now.
         ring.cell(position).with_mut(|cell| unsafe { *cell = position });
     }
     ahead.publish(from + entries, &ring.published);
@@ -61,7 +61,7 @@ fn pop(ring: &Ring, behind: &mut Behind, give_back: bool) -> Option<u64> {
         return None;
     }
     let position = behind.read();
-    // SAFETY: loom checks that nobody else writes it now.
+    // SAFETY: loom checks that no other thread writes it now.
     let value = ring.cell(position).with(|cell| unsafe { *cell });
     assert_eq!(value, position);
     behind.advance(position + 1);

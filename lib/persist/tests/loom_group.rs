@@ -1,5 +1,6 @@
-//! The group of those who wait for a sync, through every interleaving of two and three threads:
-//! nobody is told that its store is durable before a sync has begun after it, and has ended.
+//! The group of the threads that wait for a sync, through every interleaving of two and three
+//! threads: no thread is told that its store is durable before a sync has begun after it, and has
+//! ended.
 
 use std::ops::Range;
 
@@ -99,8 +100,8 @@ fn three_threads_that_commit_once() {
     explore(3, 1, in_the_group);
 }
 
-// The same, with the fault that tempts: whoever comes while a sync is under way takes that one for
-// its own.
+// The same, with the fault that tempts: a thread that comes while a sync is under way takes that
+// one for its own.
 #[test]
 #[should_panic(expected = "told too early")]
 fn taking_the_sync_that_is_under_way_is_found() {

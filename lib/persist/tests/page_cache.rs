@@ -129,7 +129,7 @@ impl Open {
         Ok(self.consumer.as_mut().unwrap())
     }
 
-    // From now on every msync fails: the file is shorter than its mapping, by a byte that nobody
+    // From now on every msync fails: the file is shorter than its mapping, by a byte that nothing
     // touches.
     fn fail(&self) {
         resize(&self.path, HEAD + CAPACITY - 1);

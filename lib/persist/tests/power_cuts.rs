@@ -1,8 +1,8 @@
-//! Power cuts: in a virtual machine a program pushes entries into rings and says of each that it
-//! was acknowledged; the machine is killed at a moment that nobody chose; the next one recovers the
-//! rings. On persistent memory no acknowledged entry may be missing, none torn. A ring in a file of
-//! the page cache that nobody syncs, which is the same but for that, has to lose some, else the
-//! cuts would have proved nothing.
+//! Power cuts: in a virtual machine a program pushes entries into rings and reports each that was
+//! acknowledged; the machine is killed at an arbitrary moment; the next one recovers the rings. On
+//! persistent memory no acknowledged entry may be missing, none torn. A ring in a file of the page
+//! cache that is never synced, and is otherwise the same, has to lose some, else the cuts would
+//! have proved nothing.
 //!
 //! What it tests is the kernel's path: DAX, `MAP_SYNC`, device DAX, ext4's journal. The emulated
 //! NVDIMM is a file of the host that every store of the guest reaches at once, flushed or not, so

@@ -56,7 +56,7 @@ fn is_root() -> bool {
 
 fn store(region: &Region, at: usize, byte: u8) {
     assert!(at < region.len());
-    // SAFETY: a byte of the region, which nobody else uses.
+    // SAFETY: a byte of the region, which nothing else uses.
     unsafe { region.base().add(at).write_volatile(byte) };
 }
 
@@ -293,7 +293,7 @@ fn paths_that_are_no_region() {
     assert!(Explanation::of(path("pipe")).unwrap_err().to_string().contains("is a pipe"));
 }
 
-// Root may do everything, so it becomes nobody first: in a process of its own.
+// Root may do everything, so it becomes an unprivileged user first: in a process of its own.
 #[test]
 fn without_permission() {
     if std::env::var_os("RINGFENCE_NOBODY").is_none() {

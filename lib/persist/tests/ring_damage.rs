@@ -132,7 +132,7 @@ fn opens_alike(memory: &Mapped) {
     let mut bytes = vec![0; memory.len()];
     memory.load(0, &mut bytes);
     let region = Region::map(&Request::dram(bytes.len())).unwrap();
-    // SAFETY: a fresh region of so many bytes, which nobody else knows.
+    // SAFETY: a fresh region of so many bytes, which nothing else knows.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), region.base(), bytes.len()) };
     let borrowed = recover(memory).and_then(|(shape, found)| {
         let mut consumer = Consumer::attach(memory)?;

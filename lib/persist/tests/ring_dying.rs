@@ -160,7 +160,7 @@ impl<'m> World<'m> {
     fn push(&mut self, lens: &[usize], batch: Option<End>) -> bool {
         let producer = self.producer.as_mut().unwrap();
         let payloads: Vec<Payload> = lens.iter().map(|len| self.model.payload(*len)).collect();
-        // Then the first one finds room, whoever popped the others.
+        // Then the first one finds room, whichever process popped the others.
         let empty =
             self.model.queue.is_empty() && self.model.lazily.is_empty() && self.consumer.is_some();
         let mut begun = Vec::new();
@@ -432,8 +432,8 @@ fn death_at_every_operation_of_one_life() {
     }
 }
 
-// Killed after the cursor was durable and before the space was given back: without the next
-// consumer's doing so the producer would wait for ever.
+// Killed after the cursor was durable and before the space was given back: if the next consumer did
+// not do that, the producer would wait forever.
 #[test]
 fn what_a_killed_consumer_popped_is_given_back() {
     let mut unsaid = 0;

@@ -207,7 +207,7 @@ fn kill(mut child: Running) {
 // Numbers that were begun and not acknowledged when their producer was killed: (from, to].
 type Gaps = Vec<(u64, u64)>;
 
-// What is in the ring once nobody is there, against what was acknowledged.
+// What is in the ring once no process uses it, against what was acknowledged.
 fn check(folder: &Path, board: &Board, gaps: &Gaps) {
     let ring = Ring::open(folder.join("ring"), Durability::Volatile).unwrap();
     assert!(ring.recovery().is_some(), "nobody has it open");

@@ -178,7 +178,7 @@ fn a_batch_is_visible_at_once_or_never() {
 // What a crash now would leave, were everything in memory.
 fn copy_of(ring: &Ring) -> Mapped {
     let region = Region::map(&Request::dram(ring.region().len())).unwrap();
-    // SAFETY: two regions of the same length, and nobody else uses them now.
+    // SAFETY: two regions of the same length, and nothing else uses them now.
     unsafe { std::ptr::copy_nonoverlapping(ring.region().base(), region.base(), region.len()) };
     Mapped::new(region).unwrap()
 }

@@ -31,7 +31,7 @@ impl Unit {
     pub fn say(self, amount: u64) -> String {
         match self {
             Unit::Percent => format!("{amount} %"),
-            // What a group has that nobody has limited (Linux, `MBA_MAX_MBPS`).
+            // The limit of a group that was never limited (Linux, `MBA_MAX_MBPS`).
             Unit::MegabytesPerSecond if amount >= u32::MAX.into() => "no limit".into(),
             Unit::MegabytesPerSecond => format!("{amount} MB/s"),
             Unit::EighthsOfGigabyte if amount >= UNLIMITED_EIGHTHS => "no limit".into(),

@@ -133,7 +133,7 @@ pub enum Error {
         /// Why.
         source: Box<Error>,
     },
-    /// Somebody else is changing resctrl.
+    /// Another process is changing resctrl.
     #[error("{0}")]
     Busy(String),
     /// The kernel took a setting and shows another.

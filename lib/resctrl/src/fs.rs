@@ -14,7 +14,7 @@ use crate::error::{Absent, Error, Refused};
 use crate::info::{self, Info, Spelling};
 use crate::kernel::{self, HostKernel, Kernel};
 
-/// Where resctrl is mounted unless somebody mounts it elsewhere.
+/// Where resctrl is mounted unless a user mounts it elsewhere.
 pub const DEFAULT_MOUNT: &str = "/sys/fs/resctrl";
 
 /// How resctrl is mounted (kernel documentation, x86/resctrl, "mount options").

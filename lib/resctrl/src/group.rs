@@ -28,8 +28,8 @@ pub struct Size {
 
 /// A group. It may have been removed since: then operations are refused with `ENOENT`.
 ///
-/// What is written here stays until somebody changes it: [`crate::Transaction`] writes so that it
-/// is put back.
+/// What is written here stays until it is changed again: [`crate::Transaction`] writes so that it
+/// is restored.
 #[derive(Debug, Clone)]
 pub struct Group {
     fs: Resctrl,
@@ -182,7 +182,7 @@ impl Group {
         removed.map_err(|refused| refused.unless_said(|errno| self.forbidden_above(errno)).into())
     }
 
-    /// Refuses what would take away a pseudo-locked region that somebody uses, or may use unseen:
+    /// Refuses what would take away a pseudo-locked region that a process uses, or may use unseen:
     /// Linux 6.1 crashes when resctrl is mounted again after a pseudo-locked group was removed
     /// whose device was open.
     ///
@@ -360,7 +360,7 @@ impl Group {
     /// Moves one thread into it. What it starts from now on is born here.
     ///
     /// # Errors
-    /// The kernel's refusal: there is no such thread, or it is somebody else's.
+    /// The kernel's refusal: there is no such thread, or it belongs to another user.
     #[doc(alias = "pqos_alloc_assoc_set_pid")]
     pub fn add_thread(&self, tid: u32) -> Result<(), Error> {
         self.write("tasks", &format!("{tid}\n"))

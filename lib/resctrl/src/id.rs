@@ -122,7 +122,7 @@ impl fmt::Display for GroupId {
         if self.is_default() {
             return f.write_str("default group");
         }
-        // Whoever makes a group chooses its name.
+        // The name is chosen by the program or user that makes a group.
         f.write_str(&printable(&self.text()))
     }
 }

@@ -41,7 +41,7 @@ pub struct CacheInfo {
     pub shareable_bits: Mask,
     /// Whether masks with gaps are taken; `false` too where the kernel does not say.
     pub sparse_masks: bool,
-    /// Who uses which way, for each domain.
+    /// What uses which way, for each domain.
     pub bit_usage: BTreeMap<Domain, BitUsage>,
     /// The part of it that devices write to, where that can be chosen.
     #[serde(default, skip_serializing_if = "IoAlloc::is_unsupported")]
@@ -99,7 +99,7 @@ impl fmt::Display for IoAlloc {
     }
 }
 
-/// Who uses the ways of one cache: a letter for each way, the highest first (kernel documentation,
+/// What uses the ways of one cache: a letter for each way, the highest first (kernel documentation,
 /// x86/resctrl, "bit_usage").
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

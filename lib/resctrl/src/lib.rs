@@ -1,9 +1,10 @@
-//! Linux resctrl as a library: who may use which ways of a cache and how much memory bandwidth,
-//! what each group uses, regions that stay in the cache, and changes that are undone.
+//! Linux resctrl as a library: which tasks may use which ways of a cache and how much memory
+//! bandwidth, what each group uses, regions that stay in the cache, and changes that are undone.
 //!
 //! - [`Resctrl`] is the mounted file system: [`Info`] says what there is, [`Group`] what a group
 //!   has.
-//! - [`Schemata`] is a `schemata` file as a value; [`plan`] works out masks that nobody else uses.
+//! - [`Schemata`] is a `schemata` file as a value; [`plan`] works out masks that no other group
+//!   uses.
 //! - [`Transaction`] changes things so that they are put back: at its end, or, should the program
 //!   be killed at any moment, by the next one from a journal.
 //! - [`pseudo`] makes pseudo-locked regions where the processor can, and says where it cannot.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Mode {
     /// Others may use the same ways.
     Shareable,
-    /// Nobody else may.
+    /// No other group may.
     Exclusive,
     /// On the way to being pseudo-locked: has no tasks, CPUs or monitoring.
     PseudoLocksetup,

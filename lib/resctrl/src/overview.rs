@@ -1,4 +1,4 @@
-//! Everything that resctrl shows, as a value: for those who look and change nothing.
+//! Everything that resctrl shows, as a value: for callers that look and change nothing.
 
 use std::collections::BTreeMap;
 
@@ -122,7 +122,7 @@ impl GroupOverview {
     fn read(group: &Group) -> Self {
         let mut unread = Vec::new();
         let mode = known(group.mode(), &mut unread).flatten();
-        // The kernel takes these files away from everybody, root included, while a group has no use
+        // The kernel takes these files away from all users, root included, while a group has no use
         // for them.
         let locked = matches!(mode, Some(Mode::PseudoLocksetup | Mode::PseudoLocked));
         let (cpus, tasks) = (group.cpus(), group.tasks());
@@ -137,7 +137,7 @@ impl GroupOverview {
             size: known(sizes(group), &mut unread).unwrap_or_default(),
             cpus,
             tasks: tasks.map(|tasks| tasks.len()),
-            // Its number for monitoring is somebody else's by now.
+            // Its number for monitoring belongs to another group by now.
             readings: if locked {
                 Vec::new()
             } else {

@@ -1,4 +1,4 @@
-//! Ways for one alone: which bits, and what everybody else is left with. Pure functions of what
+//! Ways for one alone: which bits, and what all others are left with. Pure functions of what
 //! `info/` and the groups say.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::transaction::Step;
 pub struct Split {
     /// The ways for one alone: neighbours.
     pub alone: Mask,
-    /// The ways for everybody else: neighbours, unless the processor takes masks with gaps.
+    /// The ways for all others: neighbours, unless the processor takes masks with gaps.
     pub others: Mask,
     /// Whether I/O may use some of the ways that are for one alone.
     pub with_io: bool,
@@ -86,7 +86,7 @@ fn longest_run(mask: Mask) -> Mask {
 pub struct Isolation {
     /// What the one may use of these caches; nothing else is named.
     pub alone: Schemata,
-    /// What everybody else may use there.
+    /// What all others may use there.
     pub others: Schemata,
     /// What groups that exist, the default one included, are to be set to: what they have without
     /// the ways for one alone.

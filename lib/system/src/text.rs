@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 /// A text on one line, with control characters and bidirectional overrides written out (`\u{1b}`),
-/// so that nothing that somebody else has put into a file or a name steers the terminal of whoever
-/// reads it.
+/// so that nothing in a file or a name can steer the terminal of the user that reads it.
 ///
 /// ```
 /// use ringfence_system::text::printable;

@@ -73,7 +73,7 @@ fn replace(
     put
 }
 
-/// Writes a file that somebody has named, which may be anything: a plain file is replaced as by
+/// Writes a file that a user has named, which may be anything: a plain file is replaced as by
 /// [`write()`], and keeps its mode. A device, a pipe and what a link points at are written to where
 /// they are, and so is a file that has another owner or a second name, or lies in a folder that
 /// cannot be written to.
@@ -316,7 +316,7 @@ mod tests {
         assert!(left.is_empty(), "{left:?}");
     }
 
-    // Whoever reads meanwhile sees one whole content, whichever.
+    // A concurrent reader sees one whole content, whichever.
     #[test]
     fn writers_do_not_mix() {
         let tree = FixtureTree::empty("whole");

@@ -45,7 +45,7 @@ fn a_tree_stands_and_goes_on() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-// The stops of all threads count, and whoever was stopped before stays so.
+// The stops of all threads count, and a process that was stopped before stays so.
 #[test]
 fn who_was_stopped_before_stays_so() {
     let job = Job::shell("sleep 600 & sleep 600 & sleep 600");
@@ -88,7 +88,7 @@ fn a_shell_that_starts_programs_without_end_can_be_stopped_at_any_time() {
     println!("stopped {between} of 100 times between vfork and exec");
 }
 
-// Each process forks the next and ends, so that nobody in it ever has a parent.
+// Each process forks the next and ends, so that no process in it ever has a parent.
 #[test]
 fn a_chain_of_orphans_is_caught_or_said_to_move() {
     let job = Job::shell("f() { (sleep 0.002; f) & }; f; sleep 600");
@@ -172,7 +172,7 @@ fn groups_are_frozen_with_all_groups_below_them() {
             assert_eq!(group.read(file), thawed);
             eventually("both run", || runs(one.pid()) && runs(other.pid()));
         }
-        // Frozen by somebody else.
+        // Frozen by another process.
         let theirs = if thawed == "0" { "1" } else { "FROZEN" };
         std::fs::write(group.0.join(file), theirs).unwrap();
         eventually("it is frozen", || group.read(file) == theirs);

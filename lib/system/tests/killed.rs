@@ -1,4 +1,4 @@
-//! The program that freezes is killed at random moments: whoever comes next thaws.
+//! The program that freezes is killed at random moments: the next program thaws.
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod support;

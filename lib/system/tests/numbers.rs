@@ -1,4 +1,4 @@
-//! Numbers that mean somebody else: given anew, and those of another namespace.
+//! Numbers that mean another process: reused ones, and those of another namespace.
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -16,8 +16,8 @@ fn freezer(target: &str, folder: &TempDir) -> Freezer {
     freezer
 }
 
-// A program under a number that was somebody's. The kernel gives out the one behind that in the
-// file, unless it is taken.
+// A program under a number that belonged to another process. The kernel gives out the one behind
+// that in the file, unless it is taken.
 fn start_as(pid: u32) -> Result<Job, String> {
     let until = Instant::now() + Duration::from_secs(60);
     while Instant::now() < until {

@@ -1,5 +1,5 @@
-//! Frozen by `ptrace`: all stand, nothing is lost on the way, and the kernel lets them go on when
-//! whoever froze them is killed.
+//! Frozen by `ptrace`: all threads are stopped, nothing is lost on the way, and the kernel resumes
+//! them when the program that froze them is killed.
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -48,7 +48,7 @@ fn tracer(pid: u32) -> u32 {
     field(&status, "TracerPid").unwrap().parse().unwrap()
 }
 
-// A copy of this test's program, as somebody with a role: this program itself is not a target.
+// A copy of this test's program, as a process with a role: this program itself is not a target.
 struct Copied {
     program: PathBuf,
     _folder: TempDir,
@@ -188,7 +188,7 @@ fn who_was_stopped_before_stays_so() {
         assert_eq!(tracer(theirs), 0);
         wait(&freezer, LONG);
     }
-    // Stopped, and let go on, while it was frozen.
+    // Stopped, and resumed, while it was frozen.
     let frozen = freezer.freeze(LONG, LIMIT).unwrap();
     let other = job.all()[2].pid();
     send(other, Signal::STOP);
@@ -353,7 +353,7 @@ fn all_go_on_once_whoever_froze_them_is_killed() {
         assert_eq!(state(job.pid()), Some('t'));
         freezing.kill().unwrap();
         assert_eq!(freezing.wait().unwrap().signal(), Some(9));
-        // Nobody helps: there is nothing to put back.
+        // No other process helps: there is nothing to restore.
         eventually("all go on", || job.all().iter().all(|one| !matches!(one.state, 't' | 'T')));
         eventually("it runs", || runs(job.pid()));
     }

@@ -152,7 +152,7 @@ fn nothing_is_said_of_another_build_or_of_what_is_gone() {
     bare(&folder.path().join("it.c").display().to_string(), None);
 }
 
-// `_mm_sfence` and its kin are functions of headers, which nobody wants to be sent to.
+// `_mm_sfence` and its kin are functions of headers, which no user wants to be sent to.
 #[test]
 fn an_intrinsic_is_where_somebody_wrote_it() {
     if !has("gcc") {
@@ -174,7 +174,7 @@ fn an_intrinsic_is_where_somebody_wrote_it() {
     assert_eq!(place.line, Some(3), "{place:?}");
 }
 
-// Whatever is damaged, nobody falls over it.
+// Whatever is damaged, the reader does not crash.
 #[test]
 fn damaged_files_are_known_no_worse_than_not_at_all() {
     let Some((folder, path, outer)) = program() else { return };

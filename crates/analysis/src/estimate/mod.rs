@@ -24,8 +24,8 @@
 //! time", ISMM 2013: repeat at the highest level that varies). Its target is the geometric mean,
 //! over the trials that could have been started, of a trial's slowdown.
 //!
-//! Whoever looks at the data before the end does so at [`Looks`] that were fixed in advance, and
-//! reports the interval at [`Looks::level_after`] so many trials, whichever look was the last one.
+//! To look at the data before the end, look at [`Looks`] that were fixed in advance, and report the
+//! interval at [`Looks::level_after`] so many trials, whichever look was the last one.
 //!
 //! The same figure of two datasets is compared by [`ratio_between`]: their trials have nothing to
 //! do with each other, so it is Welch's t over both groups of trials.

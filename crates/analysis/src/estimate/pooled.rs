@@ -29,8 +29,8 @@
 //! 2008), after what moves both sides of a group together is taken off each.
 //!
 //! Figures of two runs are compared by what each group stands for (J. W. Tukey's pseudo-values; J.
-//! Shao and C. F. J. Wu, Annals of Statistics 17, 1989, who show that leaving out groups holds for
-//! quantiles, where leaving out single values does not).
+//! Shao and C. F. J. Wu, Annals of Statistics 17, 1989, which shows that leaving out groups holds
+//! for quantiles, where leaving out single values does not).
 //!
 //! # How many latencies it takes
 //!
@@ -281,8 +281,8 @@ fn interval<const N: usize>(
     };
     let (below, above) = (legs(|side| side.0), legs(|side| side.1));
     let [low, value, high] = [log - below, log, log + above].map(f64::exp);
-    // What trials would have to vary by for Student's t over them to be as wide: whoever asks how
-    // many more it takes goes by this.
+    // The spread between trials at which Student's t over them would give an interval as wide: the
+    // estimate of how many more trials are needed uses it.
     let half = (below + above) / 2.0;
     let spread = half * f64::from(count).sqrt() / t_two_sided(level, count);
     if [low, value, high].iter().any(|x| !x.is_normal()) || !spread.is_finite() {
@@ -436,8 +436,8 @@ mod tests {
         assert!((p90 - (1408.0 + 128.0 * 0.6)).abs() < 1e-9, "{p90}");
     }
 
-    // Of a dataset that a later version went on with: all are counted in the buckets that all of
-    // them have.
+    // Of a dataset that a later version resumed: all are counted in the buckets that all of them
+    // have.
     #[test]
     fn fine_and_coarse_buckets_are_counted_together() {
         let fine = Histogram::new(Grid::FINE, vec![(1024, 50), (1136, 50), (1152, 100)]);

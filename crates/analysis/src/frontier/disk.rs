@@ -1,8 +1,9 @@
-//! The frontier of disks: what is committed or written to files a second, against what that does to
-//! whoever commits or works beside it.
+//! The frontier of disks: what is committed or written to files a second, against how much that
+//! slows down the programs that commit or work at the same time.
 //!
-//! Beside a victim it is the aggressors' work, and the victim's p99 where enough latencies bear
-//! one, else its slowdown. Where nobody is disturbed, each way to commit stands with its own p99.
+//! With a victim, it is the aggressors' work against the victim's p99 where there are enough
+//! latencies for one, else against its slowdown. Without a victim, each commit method stands with
+//! its own p99.
 
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::quantity::Quantile;
@@ -20,9 +21,9 @@ use crate::results::CaseResult;
 pub struct OnDisk {
     /// What is counted.
     pub amount: Amount,
-    /// What it is held against.
+    /// What it is compared with.
     pub against: Against,
-    /// The same without anybody beside, where that is known.
+    /// The same without a co-runner, where that is known.
     pub alone: Option<f64>,
     /// The ways, in the order of their cases.
     pub points: Vec<DiskPoint>,
@@ -40,7 +41,7 @@ pub enum Amount {
     Bytes,
 }
 
-/// What work is held against.
+/// What work is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Against {
@@ -55,22 +56,22 @@ pub enum Against {
 pub struct DiskPoint {
     /// The case's number.
     pub case: usize,
-    /// Who works, by its number among the roles.
+    /// The role that works, by its number.
     pub role: usize,
-    /// Whether what is committed is durable; of bytes nobody asks.
+    /// Whether what is committed is durable; always true for bytes that are not commits.
     pub durable: bool,
     /// How much a second, all instances together.
     #[serde(serialize_with = "estimate::serialize_estimate")]
     pub per_s: Estimate,
-    /// What it is held against.
+    /// What it is compared with.
     #[serde(serialize_with = "estimate::serialize_estimate")]
     pub against: Estimate,
     /// Where it stands among the others.
     pub standing: Standing,
 }
 
-/// The ways of an experiment by what they do: commits first. Empty where nobody commits or writes
-/// to files, and of what one way alone does.
+/// The ways of an experiment by what they do: commits first. Empty where no role commits or writes
+/// to files, and without the kinds of work that only one way does.
 pub fn on_disk(
     plan: &Plan,
     samples: &[Sample],
@@ -134,7 +135,7 @@ pub fn on_disk(
     all.into_iter().filter(|one| one.points.len() > 1).collect()
 }
 
-/// Who works on a disk in a case.
+/// A role that works on a disk in a case.
 struct Worker<'a> {
     role: usize,
     count: u32,

@@ -1,11 +1,11 @@
 //! The frontier: for every way of writing, flushed bytes a second against the victim's slowdown. A
 //! pure function of a plan and its samples.
 //!
-//! A way of writing is a case in which roles with the workload `write` run: beside a victim, whose
-//! slowdown is the case's, or as the metric itself, which costs something but has nobody to
+//! A way of writing is a case in which roles with the workload `write` run: with a victim, whose
+//! slowdown is the case's, or as the metric itself, which costs something but has no victim to
 //! disturb. Where a case has several writers, their bytes are added up.
 //!
-//! A way is *fenced* when its bytes have left the caches before the writer goes on: by a flush
+//! A way is *fenced* when its bytes have left the caches before the writer continues: by a flush
 //! instruction or non-temporal stores with a fence, or by `msync`. Only fenced ways are compared
 //! with each other: a writer that does not wait is fast, and has promised nothing.
 //!
@@ -33,7 +33,7 @@ pub use disk::{Against, Amount, DiskPoint, OnDisk, on_disk};
 pub struct Frontier {
     /// The role that is disturbed; none where every way is a cost alone.
     pub victim: Option<String>,
-    /// What bytes are when a fenced way goes on.
+    /// The state of bytes when a fenced way continues.
     pub reached: Reached,
     /// The ways, in the order of their cases.
     pub points: Vec<Point>,
@@ -56,7 +56,7 @@ pub struct Point {
     pub case: usize,
     /// What sets it apart, in the plan's words; the arm where nothing does.
     pub label: String,
-    /// Who writes, and how.
+    /// The roles that write, and how.
     pub writers: Vec<Writer>,
     /// Bytes a second, all instances of all writers together.
     #[serde(serialize_with = "estimate::serialize_estimate")]
@@ -90,14 +90,14 @@ pub enum Standing {
     /// Some way writes more and disturbs less, one of the two beyond both intervals;
     /// [`Frontier::beaten_in`] says which.
     Beaten,
-    /// Nothing is promised when it goes on: compared with nobody.
+    /// Nothing is guaranteed when the writer continues, so it is not compared.
     Unfenced,
     /// One of the two figures is missing.
     Incomplete,
 }
 
 impl Writer {
-    /// Whether its bytes have left the caches before it goes on.
+    /// Whether its bytes have left the caches before it continues.
     pub fn fenced(&self) -> bool {
         self.write.is_flushed()
     }
@@ -238,7 +238,7 @@ fn standing(own: Figures, all: &[Figures]) -> Standing {
     }
 }
 
-// Who writes in a case, by role; the metric only where it is not a victim.
+// The writers of a case, by role; the metric only where it is not a victim.
 fn writers(plan: &Plan, case: usize, has_victim: bool) -> Vec<(usize, Writer)> {
     let active =
         plan.cases[case].active.iter().filter(|active| !(has_victim && active.role == plan.metric));
@@ -284,7 +284,8 @@ fn rates(
         let case = sample.case as usize;
         let Some(role) = roles.get(&*sample.role) else { continue };
         let Some((count, amount)) = counts.get(case).and_then(|of| of.get(role)) else { continue };
-        // What a writer prepares untimed is part of nobody's rate, but of its neighbour's window.
+        // What a writer prepares untimed counts in no rate, but it is part of its neighbour's
+        // window.
         let ns = if *role == plan.metric { sample.busy_ns } else { sample.length_ns };
         let (sum, times) = sums.entry((case, sample.trial)).or_default();
         *sum += sample.units as f64 * amount;

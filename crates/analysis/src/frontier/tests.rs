@@ -117,8 +117,8 @@ fn what_intervals_leave_open_is_close_not_beaten() {
     .concat();
     let found = frontier(&plan, &samples, 0.95);
     let standings: Vec<Standing> = found.points.iter().map(|point| point.standing).collect();
-    // clflush writes least and disturbs nobody, but nt may not do so either. What was not measured
-    // is not judged.
+    // clflush writes least and disturbs no other program, but nt may not either. What was not
+    // measured is not judged.
     assert_eq!(
         standings,
         [Standing::Close, Standing::Efficient, Standing::Close, Standing::Unfenced]

@@ -2,8 +2,8 @@
 //!
 //! The rule is the generalized extreme studentized deviate (Rosner, Technometrics 25, 1983) with
 //! figures that have errors of their own: the host that is farthest from the middle is taken out,
-//! again and again, up to a quarter of them (one of fewer than 15), and each is held against what
-//! those that are left predict for one more host. The last at which this is too unlikely for so
+//! again and again, up to a quarter of them (one of fewer than 15), and each is compared with what
+//! the remaining hosts predict for one more host. The last at which this is too unlikely for so
 //! many hosts, and all before it, are outliers. Taking out first finds several that would hide each
 //! other.
 

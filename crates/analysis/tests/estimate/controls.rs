@@ -5,7 +5,7 @@ use ringfence_analysis::estimate::{Interval, NotEstimable, Pair, Window, slowdow
 use crate::coverage::MOST_FALSE_ALARMS;
 use crate::noise::{EXPERIMENTS, Machine, SEEDS, Setup};
 
-/// Whoever looks ten times at a plain 95 % interval finds something in about 20 % of the cases.
+/// Ten looks at a plain 95 % interval find something in about 20 % of the cases.
 #[test]
 fn peeking_raises_false_alarms() {
     for seed in SEEDS {

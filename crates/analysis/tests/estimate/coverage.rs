@@ -15,8 +15,7 @@ pub const MOST_FALSE_ALARMS: u32 = 130;
 /// 93.5 % of 2,000.
 const LEAST_COVERED: u32 = 1_870;
 
-/// Stops at the first interval that leaves out 1, however wide: whoever wants to find something
-/// would.
+/// Stops at the first interval that leaves out 1, however wide: this favours finding an effect.
 const EAGER: Goal = Goal { margin: 0.02, precision: 1.0 };
 
 /// Wants effects to within half the margin.

@@ -240,7 +240,7 @@ fn share((told, held): (u32, u32)) -> f64 {
     f64::from(held) / f64::from(told)
 }
 
-/// Whoever compares a side with itself finds a difference in at most 9 of 100.
+/// A comparison of a side with itself finds a difference in at most 9 of 100.
 #[test]
 fn nothing_is_found_where_there_is_nothing() {
     for of in [Quantile::P50, Quantile::P90, Quantile::P99] {

@@ -1,7 +1,7 @@
 //! The versions of the format, and a reader for each that was ever written.
 //!
 //! Every file says which version it is of, and its reader is chosen by that. The manifest's is the
-//! newest in its folder: a journal that a later program goes on with stays as it was begun.
+//! newest in its folder: a journal that a later program continues keeps its version.
 //!
 //! A version that only adds columns needs no reader of its own: [`v2`] has them as
 //! [`COLUMNS`](super::columns::COLUMNS) says. One whose files are laid out in another way does: a

@@ -1,4 +1,4 @@
-//! Datasets that go on.
+//! Datasets that are resumed.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;

@@ -225,7 +225,7 @@ fn what_the_disk_did_is_a_file_of_its_own() {
     let dataset = Dataset::open(dir.path()).unwrap();
     assert_eq!(dataset.samples, steps.concat());
     assert_eq!(dataset.manifest.disk.clone().unwrap().count, 3);
-    // One that goes on has it in its journal until it ends again.
+    // A resumed dataset has it in its journal until it ends again.
     let lock = Lock::take(dir.path()).unwrap();
     let mut recorder = Recorder::resume(&dataset, 1_000_000_000, lock).unwrap();
     assert!(!dir.path().join("disk.parquet").exists());

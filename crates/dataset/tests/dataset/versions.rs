@@ -1,5 +1,5 @@
 //! Datasets of every version of the format that was ever written, under `tests/data`: they open
-//! with the values that were recorded, and go on.
+//! with the values that were recorded, and can be resumed.
 //!
 //! What a version wrote is never written again. One that lays out its files in a new way gets a
 //! folder, made once by the ignored test here.

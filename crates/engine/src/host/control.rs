@@ -74,7 +74,7 @@ impl HostEngine<'_> {
         let root = FsRoot::host();
         let of = |&worker: &usize| {
             let worker = &self.workers[worker];
-            // A run that is timed is nobody's aggressor.
+            // A timed run is not an aggressor.
             let Some(pid) = worker.pid.filter(|_| worker.role != self.plan.metric) else {
                 return Used::default();
             };

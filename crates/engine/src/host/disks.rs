@@ -1,9 +1,9 @@
-//! What the disks below the folders that tasks work in wrote, and what they and the page cache are
-//! like at a moment.
+//! What the disks below the tasks' working folders have written, and the state of these disks and
+//! of the page cache at a moment.
 //!
-//! By the disks' own counts, which are of everybody who uses them. The kernel counts what it writes
-//! for a process, too (`write_bytes` of `/proc/PID/io`), but when pages become dirty: on ext4 that
-//! was nine times what reached the disk (docs/commits.md).
+//! This uses the disks' own counts, which cover all users of a disk. The kernel also counts what it
+//! writes for a process (`write_bytes` of `/proc/PID/io`), but it counts pages when they become
+//! dirty: on ext4 that was nine times what reached the disk (docs/commits.md).
 
 use std::collections::BTreeSet;
 use std::path::Path;

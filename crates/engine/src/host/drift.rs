@@ -9,8 +9,8 @@ use super::HostEngine;
 const SLICE: Duration = Duration::from_millis(50);
 
 impl HostEngine<'_> {
-    /// Lets the tasks that run go on until each one's rate stands still, at most as long as the
-    /// experiment allows; what still moves then is measured as it is.
+    /// Lets the running tasks continue until each one's rate is stable, at most as long as the
+    /// experiment allows; what still changes then is measured as it is.
     pub(super) fn wait_out_drift(&mut self, running: &[usize]) -> Result<(), EngineError> {
         if !std::mem::take(&mut self.drifting) {
             return Ok(());

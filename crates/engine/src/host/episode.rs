@@ -1,4 +1,4 @@
-//! Episodes: windows in which the metric's role goes on after the others have stopped.
+//! Episodes: windows in which the metric's role keeps running after the others have stopped.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use super::{HostEngine, LOOK};
 const POLL: Duration = Duration::from_millis(20);
 
 impl HostEngine<'_> {
-    /// All run, then the metric's role alone. What the others have left is synced by nobody before
+    /// Runs all roles, then the metric's role alone. What the others have left is not synced before
     /// the next window.
     pub(super) fn episode(
         &mut self,

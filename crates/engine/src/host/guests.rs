@@ -1,5 +1,5 @@
-//! Those that run already beside the workers: they run all the time but for windows of cases that
-//! are without them.
+//! Attached processes, which were running before the workers. They keep running except in windows
+//! of cases that do not include them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ pub(super) struct Guest {
     readings: Readings,
 }
 
-/// What runs already and takes part in a plan: its role, its processes, and how it is to be paused.
+/// Running processes that take part in a plan: the role, the processes, and the pause method.
 type Attachable = (usize, Found, Method);
 
 /// Those of a plan, none of them paused.
@@ -49,8 +49,8 @@ pub(super) fn of_plan(plan: &Plan) -> Result<Vec<Guest>, EngineError> {
     found.map(|one| in_role(plan, one.0, Guest::new(one, &freezing))).collect()
 }
 
-/// Finds what runs already and takes part in a plan, the services that answer included, and touches
-/// nothing.
+/// Finds the running processes that take part in a plan, including the services that answer probes.
+/// Changes nothing.
 ///
 /// # Errors
 /// Where one is not there, or not to be attached to.
@@ -62,7 +62,7 @@ pub fn find_all(plan: &Plan) -> Result<Vec<Attachable>, EngineError> {
     };
     let mut all = Vec::new();
     for (role, variants) in plan.variants.iter().enumerate().filter(|(role, _)| is_run(*role)) {
-        // They differ in what arms give them, not in whom they name.
+        // Variants differ in what arms give them, not in the target that they name.
         let Some(Task::Attached(attached)) = variants.first().map(|variant| &variant.task) else {
             continue;
         };
@@ -84,7 +84,7 @@ fn in_role<T>(plan: &Plan, role: usize, found: Result<T, EngineError>) -> Result
     })
 }
 
-// Whoever answers is there, and is not paused with one of these.
+// A service that answers a probe must exist, and must not be paused with an attached target.
 fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
     let tasks = plan.variants.iter().flatten().map(|variant| &variant.task);
     let services = tasks.filter_map(|task| match task {
@@ -99,7 +99,7 @@ fn check_services(plan: &Plan, all: &[Attachable]) -> Result<(), EngineError> {
             Err(why @ (Refusal::NotThere { .. } | Refusal::Ambiguous { .. })) => {
                 return Err(EngineError::Usage(format!("who answers: {why}")));
             }
-            // It may not be paused, which nobody does with it.
+            // Pausing it is not allowed, but a service is never paused.
             Err(_) => continue,
         };
         for (_, guest, _) in all {
@@ -203,16 +203,16 @@ pub(super) fn wait(
     })
 }
 
-/// Those that are paused for a window; they go on when this is dropped.
+/// The attached processes that are paused for a window; dropping this resumes them.
 pub(super) struct Paused<'a>(Vec<(Frozen<'a>, &'a mut Option<Instant>)>);
 
 impl Paused<'_> {
-    /// Whether anybody is.
+    /// Whether any process is paused.
     pub(super) fn any(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Lets them go on, those that do not already. Whether these stood until now.
+    /// Resumes all that are still paused. Returns whether they stayed paused until now.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -227,19 +227,20 @@ impl Paused<'_> {
     }
 }
 
-/// Why nobody is paused.
+/// Why no process is paused.
 pub(super) enum NotPaused {
-    /// One did not stand in time. It may the next time: on a busy machine it is not on a CPU to be
-    /// stopped.
+    /// One did not stop in time. The next try may succeed: on a busy machine a process may not get
+    /// onto a CPU to be stopped.
     Moved(EngineError),
     /// What the kernel refuses.
     Failed(EngineError),
 }
 
-/// Pauses those that a window is without, and waits until whoever waited for them has noticed.
+/// Pauses the attached processes that do not run in a window, and waits until the processes that
+/// depend on them have noticed.
 ///
 /// # Errors
-/// Where one cannot be paused; the others go on then.
+/// Where one cannot be paused; the others are resumed then.
 pub(super) fn pause_others<'a>(
     guests: &'a mut [Guest],
     active: &[Active],
@@ -352,10 +353,10 @@ fn overrun(target: &Target, overruns: u32, longest: Duration, allowed: Duration)
     )
 }
 
-/// Ends it: nobody is paused any more, whatever happens. Returned is what should be known.
+/// Detaches: no process stays paused, whatever happens. Returns what the user should know.
 ///
 /// # Errors
-/// What could not be put back.
+/// What could not be restored.
 pub(super) fn end(guests: Vec<Guest>) -> Result<Vec<String>, EngineError> {
     let mut said = Vec::new();
     let mut failed = None;

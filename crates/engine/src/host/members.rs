@@ -1,4 +1,4 @@
-//! Who belongs to a role: those that an isolation sets apart.
+//! The processes that belong to each role, for isolation.
 
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Attached, Task};
@@ -11,8 +11,8 @@ use super::guests::Guest;
 use ringfence_limits::Tasks;
 use ringfence_limits::attached;
 
-/// The workers' processes, and whatever they have started; what runs already; and the services that
-/// probes ask.
+/// The workers' processes and everything that they have started, the attached running processes,
+/// and the services that probes ask.
 pub(super) struct Members<'a> {
     pub(super) workers: &'a [Worker],
     pub(super) guardian: &'a Guardian,

@@ -97,7 +97,7 @@ pub struct HostEngine<'a> {
     silent: u32,
     // Whether it did not in a window without a pause.
     silent_alone: bool,
-    // What was found and put back of earlier programs, one sentence each.
+    // Leftovers of earlier programs that were found and restored, one sentence each.
     earlier: Vec<String>,
     _first: First,
 }
@@ -108,8 +108,8 @@ impl<'a> HostEngine<'a> {
     /// are timed whole; shorter windows are finished first.
     ///
     /// # Errors
-    /// Where the guardian cannot be started, and where what an arm wants to be set apart is not
-    /// there, is being changed by somebody else, or refuses.
+    /// Where the guardian cannot be started, and where something that an arm's isolation needs is
+    /// missing, is being changed by another process, or refuses.
     pub fn new(
         plan: &Plan,
         topology: &Topology,
@@ -364,7 +364,7 @@ impl<'a> HostEngine<'a> {
                 }
             })
             .collect();
-        // Whoever pauses does so before anybody else goes on.
+        // Pause tasks before resuming any.
         for pausing in [true, false] {
             let changed: Vec<usize> = (0..wanted.len())
                 .filter(|&w| {
@@ -438,8 +438,8 @@ impl<'a> HostEngine<'a> {
         }
     }
 
-    // Who asks a service that was there before goes on asking it: nothing of that service is new in
-    // another trial.
+    // A probe of a service that was running before keeps asking it: nothing of that service is new
+    // in another trial.
     fn is_started_anew(&self, worker: usize) -> bool {
         let worker = &self.workers[worker];
         worker.role == self.plan.metric && !worker.probe
@@ -512,7 +512,7 @@ impl Engine for HostEngine<'_> {
         let (arm, tasks) = (self.arm_of[case], members!(self));
         self.arm = arm;
         for isolation in &mut self.isolations {
-            // Before the next window the tasks run until their rates stand still.
+            // Before the next window the tasks run until their rates are stable.
             self.drifting |= isolation.set(arm, &tasks)?;
         }
         Ok(())
@@ -536,7 +536,7 @@ impl Engine for HostEngine<'_> {
         for isolation in std::mem::take(&mut self.isolations) {
             match isolation.end() {
                 Ok(sentences) => told.extend(sentences),
-                // The others are put back all the same.
+                // The others are restored all the same.
                 Err(error) => failed = failed.or(Some(error.into())),
             }
         }

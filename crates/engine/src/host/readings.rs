@@ -1,6 +1,5 @@
-//! How often it is read what something that runs already has used. Where its control group does not
-//! tell, that is read from every one of its processes, which for thousands takes as long as a
-//! window.
+//! How often the resource use of running processes is read. If their control group does not report
+//! it, it is read from each process, which takes as long as a window for thousands of them.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use crate::used::Used;
 // No more of our own time goes into it than this.
 const SHARE: f64 = 0.005;
 
-/// Readings of one that runs already.
+/// Readings of one attached target.
 #[derive(Default)]
 pub(super) struct Readings {
     since: Option<Instant>,

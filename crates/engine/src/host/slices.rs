@@ -1,6 +1,6 @@
-//! What runs already, paused for a share of its time in short slices while an arm runs that asks
-//! for it: by the same hand as pauses for windows, within the same limits, and let go on by the
-//! same guards.
+//! Pauses running processes for a share of their time, in short slices, while an arm runs that asks
+//! for it. Slices use the same freezer as pauses for windows, within the same limits, and the same
+//! guards resume the processes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -81,10 +81,10 @@ impl Slices {
         })
     }
 
-    /// Ends it: all go on, and may be paused for windows again.
+    /// Ends slicing: all processes are resumed, and may be paused for windows again.
     ///
     /// # Errors
-    /// Why one could not be paused, or let go on.
+    /// Why one could not be paused or resumed.
     pub(super) fn end(mut self, guests: &mut [Guest]) -> Result<(), EngineError> {
         let mut failed = None;
         for mut one in self.0.drain(..) {
@@ -112,7 +112,7 @@ impl Slicing {
         Self { guest, share, since: Instant::now(), stop, frozen_ns, thread: Some(thread) }
     }
 
-    // Nothing where its thread has panicked, which has let go on whom it held.
+    // `None` if the thread has panicked, which has resumed the processes that it held.
     fn end(&mut self) -> Option<Sliced> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take()?.join().ok()
@@ -169,7 +169,7 @@ fn run(
                 break;
             }
         }
-        // Who is late does not make up for it.
+        // A late slice is not made up for.
         due = (due + period).max(Instant::now());
     }
     Sliced { freezer, slices, failed }

@@ -67,7 +67,7 @@ impl HostEngine<'_> {
         })
     }
 
-    /// Goes on with a series, if there is one and it is time. Waits for nobody.
+    /// Advances a series, if there is one and it is time. Does not wait.
     pub(super) fn follow(&self, series: &mut Option<Series>) {
         let Some(series) = series else { return };
         let length = series.look.elapsed(self.clock);

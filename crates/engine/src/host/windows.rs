@@ -29,11 +29,11 @@ const POLL: Duration = Duration::from_millis(2);
 // not run.
 const SILENT: u64 = 10;
 
-// A service that answers nothing for so long, and for half of a window, while somebody is paused
-// has stopped.
+// A service that answers nothing for this long, and for half of a window, while another process is
+// paused has stopped.
 const MUTE: Duration = Duration::from_millis(30);
 const SILENT_WINDOWS: u32 = 3;
-// The same of a service that was silent while nobody was paused, too.
+// The same for a service that was also silent while no process was paused.
 const SILENT_ALONE: u32 = 10;
 const SILENCE: Duration = Duration::from_millis(2);
 
@@ -93,7 +93,7 @@ impl HostEngine<'_> {
         let counts_before = self.counts(&running);
         let (opening, sliced) = (Instant::now(), slices.frozen());
         let asked = self.ask(&running);
-        // A service that waits for somebody who is paused does not come to the beginning.
+        // A service that waits for a paused process never reaches the start of the window.
         let (probe, is_paused) = (self.probe_beside(guests_are_there, &running), paused.any());
         let mut answers = probe.is_none_or(|probe| {
             self.while_it_answers(probe, length, || self.have_answered(&running, &asked, POLL))
@@ -104,7 +104,7 @@ impl HostEngine<'_> {
         }
         let begun = self.answers(&running, asked)?;
         let begun_at = self.clock.now();
-        // Of those that wait for answers it began when they were asked.
+        // For tasks that wait for answers, the window began when they were asked.
         let begun_before =
             if self.ask_services(&running) { opening.elapsed() } else { Duration::ZERO };
         if answers || !is_paused {
@@ -128,7 +128,7 @@ impl HostEngine<'_> {
         let mut all = self.measured(&running, &begun, &ended, Some((begun_at, ended_at)), counts);
         all.extend(self.measured_guests(guests, &used_by_guests, begun_at, since));
         let late = match stood && (answers || !is_paused) {
-            // Somebody went on too early: it is not the window that it was meant to be.
+            // A process was resumed too early: this is not the window that was asked for.
             false => length * 100,
             // It holds what was due in it, however long that was. To leave out those that were long
             // would leave out stalls.
@@ -140,8 +140,8 @@ impl HostEngine<'_> {
         Ok(all)
     }
 
-    // Waits until everybody has reported something since the beginning, no longer than
-    // `STALL_LIMIT` after the window was due to end. For how long it was held open.
+    // Waits until all tasks have reported something since the start, no longer than `STALL_LIMIT`
+    // after the window was due to end. Returns how long it was held open.
     fn hold_open(
         &mut self,
         running: &[usize],
@@ -182,7 +182,7 @@ impl HostEngine<'_> {
         all.into_iter().map(add).collect()
     }
 
-    // Those that run already run, or may be paused for so long.
+    // Waits until a window of this length may open for the attached processes.
     fn wait_for_guests(
         &mut self,
         guests: &[Guest],
@@ -212,8 +212,8 @@ impl HostEngine<'_> {
         probe.copied().filter(|_| guests)
     }
 
-    // Waits. Where somebody is paused, no longer than the service of a probe goes on answering;
-    // whether it did.
+    // Waits. While a process is paused, stops waiting when the probe's service stops answering.
+    // Returns whether the service kept answering.
     fn let_pass(
         &self,
         length: Duration,
@@ -235,7 +235,7 @@ impl HostEngine<'_> {
         answers
     }
 
-    // Until something is over, and no longer than a service goes on answering; whether it did.
+    // Waits until something is over or the service stops answering; whether it kept answering.
     fn while_it_answers(
         &self,
         probe: usize,
@@ -262,8 +262,8 @@ impl HostEngine<'_> {
         })
     }
 
-    // A service that stops answering whenever somebody is paused waits for that somebody; one that
-    // has too much to do stops at other times, too.
+    // A service that stops answering whenever a process is paused depends on it. A service that is
+    // overloaded stops at other times, too.
     fn note_silence(&mut self, is_paused: bool, answers: bool) -> Result<(), EngineError> {
         match (is_paused, answers) {
             (false, true) => {}
@@ -283,8 +283,8 @@ impl HostEngine<'_> {
         )))
     }
 
-    /// A window from the start to the end of a run of the metric's role, with everybody else under
-    /// way before.
+    /// A window from the start to the end of a run of the metric's role; all other roles are
+    /// already running when it starts.
     pub(super) fn whole_run(&mut self, active: &[Active]) -> Result<Vec<Measured>, EngineError> {
         let metric = self.plan.metric;
         let others: Vec<Active> =
@@ -440,8 +440,8 @@ impl HostEngine<'_> {
         workers.iter().map(read).collect()
     }
 
-    // Nobody runs for as long as the plan wants that between two windows. Whoever has paused has
-    // synced its files.
+    // No task runs for as long as the plan requires between two windows. Tasks that have paused
+    // have synced their files.
     pub(super) fn calm_down(&mut self) -> Result<(), EngineError> {
         if let Some(calm) = self.plan.calm() {
             self.switch(&[])?;
@@ -538,7 +538,7 @@ mod tests {
         assert_eq!(extent([(10, 400), (40, 1990)], Some((1000, 2000)), 100), (1000, 1990));
         // In the middle.
         assert_eq!(extent([(10, 300), (60, 1500)], Some((1000, 2000)), 100), (1000, 2000));
-        // A short gap is one between two turns of whoever shares the CPU.
+        // A short gap is one between two turns on a shared CPU.
         assert_eq!(extent([(10, 950), (40, 1920)], Some((1000, 2000)), 400), (950, 1920));
     }
 }

@@ -85,7 +85,7 @@ fn histogram(bytes: &[u8]) -> Result<Histogram<u64>, String> {
             );
         }
     };
-    // Whoever reads it makes room for as many bytes as it says.
+    // The decoder allocates as many bytes as the header says.
     let says = plain.get(4..8).and_then(|bytes| Some(u32::from_be_bytes(bytes.try_into().ok()?)));
     if says.is_none_or(|length| length as usize + HEADER > plain.len()) {
         return Err("its histogram ends too early".into());

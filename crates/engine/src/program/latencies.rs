@@ -208,7 +208,7 @@ impl Printed {
         });
     }
 
-    /// The program is let go on.
+    /// Called when the program is resumed.
     pub fn resumed(&mut self) {
         lock(&self.seen).resumed = Instant::now();
     }
@@ -224,7 +224,7 @@ impl Printed {
         self.pipe = None;
     }
 
-    /// Whether it has printed a line that nobody can read, where that is so.
+    /// Whether it has printed a line that cannot be parsed.
     pub fn is_damaged(&self) -> bool {
         lock(&self.seen).log.as_ref().is_some_and(|log| log.damaged.is_some())
     }
@@ -245,7 +245,7 @@ pub fn drain(pipe: &OwnedFd) {
     }
 }
 
-// Whoever panicked left whole counts.
+// A thread that panicked left complete counts.
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -122,20 +122,20 @@ pub fn last_line(text: &str) -> &str {
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim()
 }
 
-// A program that is started next shares this place in the file, and begins there.
+// The next program shares this file offset, and starts writing there.
 fn empty(file: &mut File) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()
 }
 
-// Read without moving the place at which somebody may still write.
+// Reads without moving the file offset, since another program may still write at it.
 fn end_of(file: &File) -> String {
     let length = file.metadata().map_or(0, |metadata| metadata.len());
     let from = length.saturating_sub(LOOKED_AT);
     let mut bytes = vec![0; (length - from) as usize];
     match file.read_exact_at(&mut bytes, from) {
         Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
-        // Somebody has made it shorter meanwhile.
+        // Another program has truncated it meanwhile.
         Err(_) => String::new(),
     }
 }

@@ -73,7 +73,8 @@ impl Meter {
                 spawn.stdout(Stdio::piped());
             }
             Meter::Counter { file, .. } => {
-                // It lives as long as this process, and whoever may trace this process may open it.
+                // It lives as long as this process, and every process that may trace this one may
+                // open it.
                 spawn.env(COUNTER, format!("/proc/{}/fd/{}", process::own_pid(), file.as_raw_fd()));
             }
             Meter::Event(_) | Meter::CpuTime { .. } | Meter::Runs(_) => {}

@@ -35,7 +35,7 @@ use meter::Meter;
 pub use meter::instructions_are_counted;
 use server::Server;
 
-// Against who cannot be stopped at all; less than the supervisor waits for a switch.
+// For a process that cannot be stopped at all; less than the supervisor waits for a switch.
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 
 /// A program and its descendants, and its server, where it has one of its own.
@@ -106,7 +106,7 @@ impl Program {
         self.meter.printed().map(|printed| printed.seen())
     }
 
-    /// Lets the tree go on, pinned anew: a program may have moved itself.
+    /// Resumes the tree and pins it again: a program may have moved itself.
     pub fn resume(&mut self) {
         if let Some(printed) = self.meter.printed() {
             printed.resumed();

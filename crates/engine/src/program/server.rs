@@ -14,7 +14,7 @@ use ringfence_machine::root::FsRoot;
 use super::error::ProgramError;
 use crate::{before_exec, process};
 
-// How long whoever was started before may take to leave the port.
+// How long an earlier process may take to leave the port.
 const LEAVING: Duration = Duration::from_secs(2);
 const CONNECTING: Duration = Duration::from_millis(500);
 // A client that loses its server notices first.
@@ -41,7 +41,7 @@ impl Server {
     /// Starts it, on the client's CPUs unless it has others, and waits until it is ready.
     ///
     /// # Errors
-    /// Where it cannot be started, ends, or is not ready in time; and where somebody else answers
+    /// Where it cannot be started, ends, or is not ready in time; and where another process answers
     /// in its place.
     pub fn start(task: &Task, client: &CpuSet) -> Result<Self, ProgramError> {
         process::adopt_orphans();
@@ -79,7 +79,7 @@ impl Server {
         process::family(root, self.pid())
     }
 
-    /// Refuses to go on where it has ended.
+    /// Fails where the server has ended.
     ///
     /// # Errors
     /// One sentence with its last words.
@@ -187,7 +187,7 @@ fn launch(task: &Task, home: CpuSet, client: &CpuSet) -> Result<Server, ProgramE
     Ok(Server { child, run: task.run.clone(), started, said, home })
 }
 
-// Whoever answers before it was started would be measured in its place.
+// A process that answers before the server is started would be measured in its place.
 fn refuse_others(ready: &Ready) -> Result<(), ProgramError> {
     let begun = Instant::now();
     while answers(ready) {
@@ -203,7 +203,7 @@ fn refuse_others(ready: &Ready) -> Result<(), ProgramError> {
     Ok(())
 }
 
-// Whether somebody accepts connections there.
+// Whether anything accepts connections there.
 fn answers(ready: &Ready) -> bool {
     let places: Vec<SocketAddr> = match ready {
         Ready::Port(port) => {
@@ -218,7 +218,7 @@ fn answers(ready: &Ready) -> bool {
     places.iter().any(|place| TcpStream::connect_timeout(place, CONNECTING).is_ok())
 }
 
-// Whoever panicked left whole lines.
+// A thread that panicked left complete lines.
 fn lock(said: &Mutex<Said>) -> MutexGuard<'_, Said> {
     said.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -57,7 +57,7 @@ impl WholeRun {
             command.server.as_ref().map(|server| Server::start(server, home)).transpose()?;
         if let Some(pid) = server.as_ref().map(Server::pid) {
             let slot = slot.lasting();
-            // A client that waits for it would wait for ever.
+            // A client that waits for it would wait forever.
             std::thread::spawn(move || {
                 process::wait_for_end(Some(pid));
                 slot.ring();

@@ -1,4 +1,4 @@
-//! What a measurement that goes on has already.
+//! What a resumed measurement already has.
 
 use ringfence_experiment::plan::{Plan, Step};
 use ringfence_experiment::sample::Sample;

@@ -1,7 +1,8 @@
 //! Runs a plan on an engine: trials, rounds, steps, looks, and when to stop.
 //!
-//! A measurement that was cut short goes on where it stopped: its steps come in an order that the
-//! plan alone decides, so those that it has are the first of them, and [`Earlier`] says how many.
+//! A measurement that was interrupted continues where it stopped: its steps come in an order that
+//! the plan alone decides, so those that it has are the first of them, and [`Earlier`] says how
+//! many.
 
 mod earlier;
 

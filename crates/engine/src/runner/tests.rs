@@ -23,7 +23,7 @@ struct Scripted {
     start: Duration,
     window: Duration,
     give_up_at: Option<Duration>,
-    // Somebody asks for an end while this trial's tasks are started.
+    // An end is requested while this trial's tasks are started.
     cut_at: Option<u32>,
 }
 

@@ -9,8 +9,8 @@ use ringfence_workloads::Latencies;
 use super::tally::Tally;
 use crate::shm::Slot;
 
-/// The latencies that a worker has counted, all of its variants together. In its own memory, so
-/// that counting disturbs nobody.
+/// The latencies that a worker has counted, all of its variants together. They are in its own
+/// memory, so that counting disturbs no other task.
 pub struct Counted {
     counts: Box<[Cell<u64>]>,
     sum: Cell<u64>,

@@ -40,7 +40,7 @@ pub struct Spec {
     pub seed: u64,
     /// The variants of its role; `None` for those that this machine cannot run.
     pub tasks: Vec<Option<Assigned>>,
-    /// Whether a task that reaches its limit stands still, instead of failing.
+    /// Whether a task stops at its limit, instead of failing.
     #[serde(default)]
     pub stops_at_limits: bool,
     /// The group in which its program runs, if it has a quota and a group could be made.
@@ -71,8 +71,8 @@ impl From<ProgramError> for Failure {
     }
 }
 
-/// How long a unit of a variant took right after its start, everybody else paused; a list of them
-/// is the slot's message when the worker is ready.
+/// How long a unit of a variant took right after its start, with all other tasks paused; a list of
+/// them is the slot's message when the worker is ready.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Alone {
     /// The variant.
@@ -106,10 +106,10 @@ pub fn main(fd: RawFd) -> ! {
         if spec.tasks.iter().flatten().any(starts) {
             orphaned::end_all_with_parent();
         }
-        // Who asks should ask in time, whoever else wants the CPU.
+        // A probe must ask in time, whatever else wants the CPU.
         let asks = |assigned: &Assigned| assigned.task.asks_a_service();
         let asks = spec.tasks.iter().flatten().any(asks);
-        // A high priority alone does not take the CPU from whoever has just got it.
+        // A high priority alone does not take the CPU from a process that has just got it.
         let _first = (asks && !run_in_time()).then(First::now);
         let failure = match prepare(&spec, slot) {
             Ok((runners, seat)) => serve(slot, runners, seat),
@@ -307,7 +307,7 @@ fn pause(slot: &Slot, workload: &mut dyn Workload, tally: &mut Tally) -> Result<
     Ok(())
 }
 
-// A program that goes on until another order, and is paused then.
+// Runs a program until another order arrives, and pauses it then.
 fn let_run(
     slot: &Slot,
     ordered: u32,

@@ -1,5 +1,5 @@
-//! The end of a worker whose guardian is gone: it takes along what it has started, of which nobody
-//! else would know.
+//! The end of a worker whose guardian is gone: it ends what it has started, which no other process
+//! would know of.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -106,7 +106,7 @@ mod tests {
             Work { units: 3, untimed: 0 }
         }
         fn rest_until(&self) -> Option<u64> {
-            // After the second time for longer than anybody waits.
+            // After the second time for longer than any caller waits.
             (self.0 == 2).then_some(u64::MAX)
         }
     }

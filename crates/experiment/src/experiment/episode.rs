@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Span;
 
-/// What takes the place of a window where aggressors harm late: everybody runs for `beside`, or
-/// until the aggressors have reached their limits; then the metric's role goes on alone for `tail`,
-/// while what they have left is as they left it.
+/// What takes the place of a window where aggressors cause harm late: all roles run for `beside`,
+/// or until the aggressors have reached their limits. Then the metric's role keeps running alone
+/// for `tail`, while what the aggressors have left behind stays as it is.
 ///
-/// The defaults are for pages that are left to the kernel. It writes those back that have been
-/// dirty for `vm.dirty_expire_centisecs`, which is 30 s unless somebody has changed it, and looks
-/// for them each `vm.dirty_writeback_centisecs`, 5 s (Documentation/admin-guide/sysctl/vm.rst in
-/// Linux): 35 s after it was written at the latest, writing back a page has begun.
+/// The defaults are for pages that are left to the kernel. It writes back pages that have been
+/// dirty for `vm.dirty_expire_centisecs`, by default 30 s, and looks for them every
+/// `vm.dirty_writeback_centisecs`, by default 5 s (Documentation/admin-guide/sysctl/vm.rst in
+/// Linux). So write-back of a page begins at the latest 35 s after it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Episode {
-    /// How long everybody runs, at most.
+    /// How long all roles run, at most.
     pub beside: Span,
     /// How long the metric's role is measured after the others have stopped.
     pub tail: Span,

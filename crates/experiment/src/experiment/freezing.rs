@@ -34,7 +34,7 @@ pub enum FreezeBy {
     Group,
     /// By `SIGSTOP` to each process.
     Signals,
-    /// By `ptrace`, as debuggers do it: the kernel lets all go on once whoever has paused them
+    /// By `ptrace`, as debuggers do it: the kernel resumes all processes when the tracing process
     /// ends.
     Ptrace,
 }
@@ -55,11 +55,12 @@ impl std::str::FromStr for FreezeBy {
 }
 
 impl Freezing {
-    /// From a pause on until a window opens: those who waited for what is paused have noticed.
+    /// From a pause until a window opens: processes that waited for the paused ones have noticed by
+    /// then.
     pub const AFTER_FREEZE: Duration = Duration::from_millis(15);
 
-    /// From its going on until a window opens. What has come in meanwhile is worked off, and caches
-    /// are refilled: a backlog takes up to the time paused times load / (1 - load).
+    /// From a resume until a window opens. By then the backlog is worked off, and caches are
+    /// refilled: a backlog takes up to the time paused times load / (1 - load).
     pub const AFTER_THAW: Duration = Duration::from_millis(300);
 
     /// The longest window that fits into a pause, in whole milliseconds.

@@ -34,7 +34,7 @@ fn disk_weight(arm: &Arm) -> Option<String> {
     })
 }
 
-// Less than a program needs to go on at all.
+// Less than a program needs to make progress at all.
 const LEAST_MEMORY: Bytes = Bytes::mib(1);
 
 fn memory_high(arm: &Arm) -> Option<String> {
@@ -83,8 +83,8 @@ fn io_priority(arm: &Arm) -> Option<String> {
     Some(format!("io_priority names '{stranger}', which it does not run"))
 }
 
-// The largest block of a built-in writer, 16 MiB, takes a minute then; whoever pauses is waited for
-// that long.
+// The largest block of a built-in writer, 16 MiB, takes a minute then; a pause waits that long for
+// it.
 const LEAST: Rate = Rate(Bytes::kib(256));
 
 fn disk_write(arm: &Arm) -> Option<String> {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The study that an experiment is a stage of, which knows what to make of its samples. An
-/// experiment file of somebody's own needs none.
+/// The study that an experiment is a stage of, which knows what to make of its samples. A user's
+/// own experiment file needs none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {

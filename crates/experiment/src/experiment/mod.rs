@@ -100,7 +100,7 @@ pub struct Experiment {
     /// On which CPUs.
     #[serde(default)]
     pub placement: Placement,
-    /// Who takes part.
+    /// The roles that take part.
     #[serde(rename = "role")]
     pub roles: Vec<Role>,
     /// What is compared.
@@ -138,15 +138,15 @@ pub struct Measure {
     /// Least time between a change of tasks and the window; longer where a task needs longer to
     /// refill its caches (a chase is given one round).
     pub settle: Span,
-    /// The longest that is waited after a change of `resctrl` until rates stand still: masks evict
-    /// nothing, and what is cached where changes over seconds.
+    /// The longest wait after a change of `resctrl` until rates are stable: masks evict nothing,
+    /// and what is cached where changes over seconds.
     #[serde(alias = "fence_settle")]
     pub isolation_settle: Span,
     /// Length of the ping-pong between the CPUs in use, before and after each pair; `0ms` for none.
     pub probe: Span,
     /// A change smaller than this does not matter.
     pub margin: Share,
-    /// Stop at a look once every interval's half-width is this small; absent: go on to the last
+    /// Stop at a look once every interval's half-width is this small; absent: continue to the last
     /// look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Share>,
@@ -223,7 +223,7 @@ pub enum PlacementKind {
     Remote,
 }
 
-/// Somebody who takes part.
+/// A participant in an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Role {
@@ -269,9 +269,9 @@ pub struct Arm {
     /// group). What is not named is as before the experiment; afterwards everything is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resctrl: BTreeMap<String, Schemata>,
-    /// The weight of roles' processes against whatever else wants their CPUs, 1 to 10000, as a
-    /// control group's `cpu.weight`: 100 is that of all who have none, so that 10 gets a tenth of
-    /// what one of these gets.
+    /// The weight of roles' processes against everything else that wants their CPUs, 1 to 10000, as
+    /// a control group's `cpu.weight`. A group without a weight has 100, so that 10 gets a tenth of
+    /// what such a group gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpu_weight: BTreeMap<String, u32>,
     /// At most so many bytes a second that a role's processes, all together, write to each disk
@@ -280,26 +280,26 @@ pub struct Arm {
     /// a sync, and not for what the kernel writes back later.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disk_write: BTreeMap<String, Rate>,
-    /// The weight of roles' processes against whatever else wants their disks, 1 to 1000, as a
-    /// control group's `io.bfq.weight`, or `io.weight` where its model of costs is in use: 100 is
-    /// that of all who have none.
+    /// The weight of roles' processes against everything else that wants their disks, 1 to 1000, as
+    /// a control group's `io.bfq.weight`, or `io.weight` where its cost model is in use. A group
+    /// without a weight has 100.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub disk_weight: BTreeMap<String, u32>,
-    /// Memory, cached pages among it, above which roles' processes, all together, are held up when
-    /// they take more, 1MiB or more, as a control group's `memory.high`. Pages count where they
-    /// were first cached.
+    /// A memory limit for roles' processes, all together and cached pages included, as a control
+    /// group's `memory.high`, 1MiB or more. Processes that take more are throttled. Pages count
+    /// where they were first cached.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub memory_high: BTreeMap<String, Bytes>,
     /// The I/O priority of roles' threads, `idle` or `best-effort 0` to `best-effort 7`. It holds
     /// for requests that they give to a disk themselves, where its scheduler heeds it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub io_priority: BTreeMap<String, IoPriority>,
-    /// The CPUs of roles that run already, those of their control group's `cpuset.cpus`: fewer than
-    /// it has. A role that is started has its own CPUs (`cpus` of the role).
+    /// The CPUs of roles that are running processes, set as their control group's `cpuset.cpus`:
+    /// fewer than it has. A role that is started has its own CPUs (`cpus` of the role).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpuset: BTreeMap<String, CpuSet>,
-    /// The share of their time for which roles that run already are paused, in slices of some
-    /// milliseconds: at most what [`Freezing::share`] allows them to be paused in all.
+    /// The share of their time for which roles that are running processes are paused, in slices of
+    /// some milliseconds: at most what [`Freezing::share`] allows them to be paused in all.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub frozen: BTreeMap<String, Share>,
     /// Settings of the whole system while this arm runs: `DISK/scheduler`, `DISK/nr_requests` and
@@ -397,8 +397,8 @@ impl Arm {
 }
 
 impl Experiment {
-    /// An experiment that asks a question of the role `metric`, measured as by default; who takes
-    /// part and what is compared is still to be said.
+    /// An experiment that asks a question of the role `metric`, measured with the defaults. The
+    /// roles and the comparisons are still to be added.
     pub fn asking(name: &str, question: &str, metric: &str) -> Self {
         Self {
             schema: SCHEMA,

@@ -1,16 +1,16 @@
 //! Which task runs on which CPU: a pure function of the topology.
 //!
 //! The metric's role is placed first, each instance on a core whose siblings stay idle. The other
-//! roles follow in the file's order, each where its kind of placement says, on the first CPUs of
-//! that place which nobody has whom it runs beside. So roles that never run at once, because no arm
-//! has both, may share CPUs: two variants of a co-runner then differ in nothing else. CPUs named in
-//! a file are taken as they are, and what that means (one CPU for two, a sibling, another cache,
-//! another node) is said.
+//! roles follow in the file's order, each where its kind of placement says, on the first CPUs there
+//! that are free of the roles it runs with. So roles that never run at once, because no arm has
+//! both, may share CPUs: two variants of a co-runner then differ in nothing else. CPUs named in a
+//! file are taken as they are, and the consequences (one CPU for two, a sibling, another cache,
+//! another node) are reported.
 //!
-//! The core of CPU 0, which also serves the kernel, is taken last, and its use is said. A role for
-//! which there is no room gets fewer CPUs than it wants, never others: its cases are not run. Only
-//! instances that wait for a device most of the time run on one CPU together where there are fewer
-//! CPUs than instances.
+//! The core of CPU 0, which also serves the kernel, is taken last, and its use is reported. A role
+//! for which there is no room gets fewer CPUs than it wants, never others: its cases are not run.
+//! Only instances that wait for a device most of the time run on one CPU together where there are
+//! fewer CPUs than instances.
 
 mod notes;
 mod seats;

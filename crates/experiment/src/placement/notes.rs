@@ -48,7 +48,7 @@ pub(super) fn notes(
                 notes.extend(remoteness(topology, want, &own, &home));
             }
         }
-        // Whoever names CPUs may not know how far apart these are.
+        // A user may name CPUs without knowing how far apart they are.
         let names = placed.places[role] == Place::Named || placed.places[metric] == Place::Named;
         if let (true, Some(first)) = (role != metric && names, placed.cpus[metric].first()) {
             notes.extend(distance(

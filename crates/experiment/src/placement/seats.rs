@@ -24,7 +24,7 @@ struct Core {
     package: Option<u32>,
 }
 
-/// A way to place everybody.
+/// A way to place all roles.
 pub(super) struct Seating {
     pub cpus: Vec<Vec<CpuId>>,
     pub places: Vec<Place>,
@@ -181,7 +181,7 @@ impl Floor {
     }
 }
 
-// The CPUs of those whom a role runs beside, as far as they are placed.
+// The CPUs of the roles that a role runs with, as far as they are placed.
 fn taken(
     cpus: &[Vec<CpuId>],
     wants: &[Want],

@@ -34,7 +34,7 @@ fn two(tree: &FixtureTree, kind: PlacementKind, victims: u32, others: u32) -> Pl
 #[test]
 fn the_notes_machine_has_the_victim_on_2_and_aggressors_on_the_next_even_cpus() {
     let xeon = fixtures::xeon_2s64t();
-    // Siblings stay idle: nobody is on 34 or above.
+    // Siblings stay idle: nothing runs on 34 or above.
     for (count, aggressors) in
         [(1, vec![4]), (4, vec![4, 6, 8, 10]), (8, vec![4, 6, 8, 10, 12, 14, 16, 18])]
     {

@@ -14,7 +14,7 @@ pub struct Want {
     pub count: u32,
     /// CPUs named in the file, taken in order.
     pub cpus: Option<CpuSet>,
-    /// CPUs that it uses besides, where nobody else is placed.
+    /// CPUs that it uses in addition, and on which no other role is placed.
     pub besides: CpuSet,
     /// Whether it waits for a device most of the time, so that several instances can run on one
     /// CPU.
@@ -55,7 +55,7 @@ pub enum Place {
     Remote,
 }
 
-/// Where everybody runs.
+/// Where each role runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// Per role, the CPUs of its instances; fewer than wanted where there is no room.

@@ -1,12 +1,12 @@
-//! What runs already, as a part of an experiment: it has no CPU from us, and is paused for windows
-//! only.
+//! Running processes as a part of an experiment: they get no CPU from this program, and are paused
+//! only for windows.
 
 use super::episodes::is_whole_run;
 use crate::task::Task;
 use crate::task::axes::Variant;
 use crate::{Arm, Experiment, Role};
 
-/// How many instances of a role are to be placed; none of what runs already.
+/// How many instances of a role are to be placed; none for running processes.
 pub fn instances(role: &Role, variants: &[Variant]) -> u32 {
     match variants.iter().all(|variant| variant.task.is_attached()) {
         true => 0,
@@ -14,7 +14,7 @@ pub fn instances(role: &Role, variants: &[Variant]) -> u32 {
     }
 }
 
-/// What cannot be done with what runs already.
+/// Refuses what cannot be done with running processes.
 ///
 /// # Errors
 /// One sentence with the remedy.
@@ -69,7 +69,7 @@ fn check_started(experiment: &Experiment, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-// Of what runs already there is one.
+// A role of running processes has one instance.
 fn check_single(role: &Role, variants: &[Variant]) -> Result<(), String> {
     let name = &role.name;
     if role.count.as_slice() != [1] {
@@ -90,7 +90,7 @@ fn check_single(role: &Role, variants: &[Variant]) -> Result<(), String> {
     Ok(())
 }
 
-// What arms ask of what runs already.
+// What arms ask of running processes.
 fn check_arms(experiment: &Experiment, name: &str) -> Result<(), String> {
     if let Some((arm, table)) =
         experiment.arms.iter().find_map(|arm| Some((arm, not_limited_by(arm, name)?)))
@@ -116,7 +116,7 @@ fn check_arms(experiment: &Experiment, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-// Whether what is measured fits into the pauses of what runs already.
+// Whether what is measured fits into the pauses of running processes.
 fn check_pauses(
     experiment: &Experiment,
     name: &String,
@@ -155,7 +155,7 @@ fn check_pauses(
     Ok(())
 }
 
-// A table of an arm that names this role and works for what runs already only, and what to use
+// A table of an arm that names this role and works only for running processes, and what to use
 // instead.
 fn for_attached_only<'a>(
     arm: &'a Arm,
@@ -169,7 +169,7 @@ fn for_attached_only<'a>(
     Some((&arm.name, table, instead))
 }
 
-// A table of an arm that names this role and works for tasks that we start only.
+// A table of an arm that names this role and works only for tasks that this program starts.
 fn not_limited_by(arm: &Arm, role: &str) -> Option<&'static str> {
     let tables = [
         ("disk_weight", arm.disk_weight.contains_key(role)),

@@ -1,4 +1,4 @@
-//! How windows are kept apart where what is done in one goes on in the next.
+//! How windows are kept apart where the effects of one last into the next.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use super::Plan;
 /// What passes between two windows of tasks of which one may leave a device something to do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Calm {
-    /// Once all have paused, and built-in tasks have synced their files, nobody runs for so long.
-    /// The same after a window in which nobody wrote, so that those before and after a writer
-    /// differ in nothing.
+    /// No task runs for this long, once all have paused and built-in tasks have synced their files.
+    /// The same holds after a window in which no task wrote, so that windows before and after a
+    /// writer differ in nothing.
     pub idle: Duration,
     /// All run for so long before the window opens.
     pub lead_in: Duration,
@@ -20,7 +20,7 @@ pub struct Calm {
 const DISKS: Calm = Calm { idle: Duration::from_millis(200), lead_in: Duration::from_millis(200) };
 
 impl Plan {
-    /// What passes between windows where tasks run beside each other and one of them uses a disk;
+    /// What passes between windows where tasks run with each other and one of them uses a disk;
     /// `None` elsewhere.
     pub fn calm(&self) -> Option<Calm> {
         let on_a_disk = self.cases.iter().filter(|case| case.active.len() > 1).any(|case| {

@@ -15,7 +15,7 @@ pub struct Case {
     pub label: String,
     /// The same as (role.parameter, value).
     pub params: Vec<(String, String)>,
-    /// Who runs.
+    /// The roles that run.
     pub active: Vec<Active>,
     /// The case it is compared with.
     pub baseline: Option<usize>,

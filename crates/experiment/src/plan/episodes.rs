@@ -1,4 +1,4 @@
-//! Whom an episode can be measured with.
+//! The tasks that an episode can be measured with.
 
 use crate::Experiment;
 use crate::task::{ProgramUnit, Task};

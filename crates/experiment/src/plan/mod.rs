@@ -43,7 +43,7 @@ pub struct Plan {
     pub cases: Vec<Case>,
     /// Cases that this machine cannot hold, each with the reason.
     pub not_run: Vec<NotRun>,
-    /// Where everybody runs.
+    /// Where each role runs.
     pub placed: Placed,
 }
 
@@ -114,7 +114,7 @@ impl Plan {
             .filter_map(|(case, what)| {
                 let reason = what.active.iter().find_map(|active| {
                     let task = &variants[active.role][active.variant].task;
-                    // What runs already has its CPUs.
+                    // Running processes have their own CPUs.
                     let count = if task.is_attached() { 0 } else { active.count };
                     if let Some(shortage) = placed.shortage(&wants, metric, active.role, count) {
                         return Some(shortage);

@@ -1,4 +1,4 @@
-//! For which cases what runs already is paused.
+//! The cases for which running processes are paused.
 
 use super::Plan;
 use crate::experiment::Freezing;
@@ -19,7 +19,7 @@ impl Plan {
         differs.then(|| self.experiment.measure.freezing.unwrap_or_default())
     }
 
-    // What a case takes longer whose arm pauses what runs already in slices.
+    // The extra time of a case whose arm pauses running processes in slices.
     pub(super) fn sliced(&self, case: usize) -> Duration {
         let measure = &self.experiment.measure;
         let arm = self.experiment.arms.iter().find(|arm| arm.name == self.cases[case].arm);

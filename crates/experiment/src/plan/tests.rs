@@ -147,7 +147,7 @@ fn what_runs_between_two_windows_lies_between_them_and_is_measured_for_them_alon
         assert!((20..100).contains(&times), "{order:?}: {times} of {}", windows.len());
     }
     assert!(windows.iter().all(|windows| windows[1] == 2 && windows.len() == 3), "{windows:?}");
-    // Who cannot have it between cannot be measured.
+    // A case that cannot have it in between cannot be measured.
     let crowd = BETWEEN.replace("name = \"visitor\"", "name = \"visitor\"\ncount = 9");
     let plan = self::plan(&crowd, &fixtures::vm_2cpu());
     assert!(plan.measured().is_empty() && plan.refusal(1).is_some(), "{plan:?}");

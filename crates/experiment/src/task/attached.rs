@@ -1,10 +1,11 @@
-//! What runs already and is not ours: a process, a control group, a systemd unit, a container.
+//! Running processes that this program did not start: a process, a control group, a systemd unit, a
+//! container.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that runs already. It is paused for windows only, within
+/// Running processes. They are paused for windows only, within
 /// [`Freezing`](crate::experiment::Freezing)'s limits, never started, never ended, and never moved.
-/// Exactly one of these names it. A unit is a nanosecond of CPU time.
+/// Exactly one of these fields names them. A unit is a nanosecond of CPU time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Attached {

@@ -181,7 +181,7 @@ pub enum Layout {
     /// The end of the file, blocks for which `fallocate(2)` with `FALLOC_FL_KEEP_SIZE` has
     /// reserved.
     KeepSize,
-    /// Inside the file, onto blocks that `fallocate(2)` has reserved and nobody has written.
+    /// Inside the file, onto blocks that `fallocate(2)` has reserved and that were never written.
     Allocated,
     /// Inside the file, onto blocks that were written before.
     Written,

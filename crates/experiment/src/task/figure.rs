@@ -59,7 +59,7 @@ pub struct Finder {
     better: Better,
 }
 
-/// Why a run has no figure; goes on from "its output".
+/// Why a run has no figure; the text follows "its output".
 #[derive(Debug, Clone, PartialEq)]
 pub enum NoFigure {
     /// Nothing matches.

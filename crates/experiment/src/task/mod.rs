@@ -84,9 +84,9 @@ pub enum Task {
     Alu(Alu),
     /// A minimum-cost-flow network simplex; unit = arcs priced.
     Mcf(Mcf),
-    /// Asks a service that runs already and times the answers; unit = answers.
+    /// Asks a running service and times the answers; unit = answers.
     Probe(Probe),
-    /// What runs already and is not ours; unit = ns of CPU time.
+    /// Running processes that this program did not start; unit = ns of CPU time.
     Attached(Attached),
     /// A recorded program, played on a described machine; unit = events of the recording.
     Trace(Trace),
@@ -174,7 +174,8 @@ impl Task {
         }
     }
 
-    /// Whether it runs already and is not ours: it has no CPU from us, and pauses for windows only.
+    /// Whether it stands for running processes that this program did not start: they get no CPU
+    /// from it, and pause for windows only.
     pub fn is_attached(&self) -> bool {
         matches!(self, Task::Attached(_))
     }
@@ -189,7 +190,7 @@ impl Task {
         }
     }
 
-    /// Whether its work is done by a service that runs already.
+    /// Whether its work is done by a running service.
     pub fn asks_a_service(&self) -> bool {
         matches!(self, Task::Probe(_))
     }
@@ -259,7 +260,8 @@ impl Task {
         }
     }
 
-    /// The folder in which files of it have names while it runs: whoever ends it removes them.
+    /// The folder in which its files have names while it runs; the process that ends it removes
+    /// them.
     pub fn names_files_in(&self) -> Option<&Path> {
         match self {
             Task::Churn(churn) => Some(&churn.dir),

@@ -1,5 +1,4 @@
-//! The parameters of a prober: who asks a service that runs already, at a fixed rate, and times the
-//! answers.
+//! The parameters of a prober, which asks a running service at a fixed rate and times the answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +10,7 @@ use crate::units::Span;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Probe {
-    /// Whom it asks: `tcp://HOST:PORT`, `http://HOST:PORT/PATH`, `unix:PATH`, `exec:COMMAND`.
+    /// What it asks: `tcp://HOST:PORT`, `http://HOST:PORT/PATH`, `unix:PATH`, `exec:COMMAND`.
     pub ask: String,
     /// The bytes of a question, with `\r`, `\n`, `\xHH`; for `http:` and where a protocol needs
     /// none it is empty.
@@ -20,13 +19,13 @@ pub struct Probe {
     /// Questions a second, 1 to 100000.
     pub rate: u32,
     /// A closed loop in place of an open one: the next question is asked when the answer is there.
-    /// For comparing: it hides what a stall does to those who would have asked meanwhile.
+    /// For comparing: it hides what a stall does to requests that would have been sent meanwhile.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub closed: bool,
-    /// A question that is not answered after this counts as one that took as long, and is told of.
+    /// A question that is not answered after this counts as one that took as long, and is reported.
     pub timeout: Span,
-    /// Whose answers these are, as `pid:N` or the like; absent: not known, and nothing is said of
-    /// who serves.
+    /// The service that answers, as `pid:N` or the like; absent: not known, and nothing is reported
+    /// about the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
 }
@@ -45,8 +44,8 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// Answers that a window should hold, so that a few that are late do not leave it empty: at 100
-    /// a second it fits into a pause of what runs already.
+    /// Answers that a window should hold, so that a few late ones do not leave it empty: at 100 a
+    /// second it fits into a pause of running processes.
     const LEAST_ANSWERS: u64 = 8;
 
     /// The service that answers, where it was named.

@@ -29,7 +29,7 @@ pub struct Read {
     pub memory: Memory,
     /// Whether ordinary memory is locked against being swapped out or moved (`mlock`).
     pub mlock: bool,
-    /// Whether the region is read through once, untimed, each time the task goes on after a pause.
+    /// Whether the region is read through once, untimed, each time the task resumes after a pause.
     pub preload: bool,
     /// Whether every line is stored to before each sleep.
     pub dirty: bool,
@@ -67,7 +67,7 @@ impl Read {
     pub fn least_window(&self) -> Span {
         let round_ns = self.pieces().saturating_mul(READ_NS);
         let ns = self.interval.ns().saturating_add(round_ns);
-        // In whole milliseconds, since somebody is to write it down.
+        // In whole milliseconds, since a user has to write it down.
         Span::ms(ns.div_ceil(1_000_000))
     }
 

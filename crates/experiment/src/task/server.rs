@@ -27,7 +27,7 @@ pub struct Server {
     /// How long that may take at most; absent: [`DEFAULT_READY_WITHIN`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Span>,
-    /// The CPUs that it runs on, which nobody else is placed on; absent: those of the client.
+    /// The CPUs that it runs on, where no other role is placed; absent: those of the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
     /// Environment variables that it gets besides those of this process.

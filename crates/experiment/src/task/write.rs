@@ -174,7 +174,7 @@ impl Write {
         self.width == WidthChoice::Movsb || self.movsb_from.is_some_and(|from| self.block >= from)
     }
 
-    /// Whether its bytes have left the caches when it goes on.
+    /// Whether its bytes have left the caches when it continues.
     pub fn is_flushed(&self) -> bool {
         match self.instruction {
             Instruction::None => false,

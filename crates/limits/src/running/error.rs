@@ -11,7 +11,7 @@ pub enum Error {
     /// It was tried and failed.
     #[error("{0}")]
     Failed(String),
-    /// Who is meant is not there, or is to be left alone.
+    /// The target does not exist, or is to be left alone.
     #[error("{0}; nothing was changed")]
     Refused(#[from] Refusal),
     /// What resctrl refused.

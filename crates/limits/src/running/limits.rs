@@ -8,7 +8,7 @@ use ringfence_resctrl::{Domain, Info, Mask, Resource, Schemata, State, plan};
 
 use crate::running::error::Error;
 
-/// Ways and bandwidth, as somebody writes them.
+/// Cache ways and bandwidth, as a user writes them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Ways of the L3: a mask such as `0xf`, how many, such as `4`, or either for each cache, such
@@ -181,8 +181,8 @@ fn mask(
     Ok(mask)
 }
 
-// Neighbouring ways that nobody has to himself: those that devices use as few as possible of, then
-// the highest.
+// Adjacent cache ways that are not taken exclusively. Prefers those with the fewest ways that
+// devices use, then the highest.
 fn run(cache: &CacheInfo, domain: Domain, taken: Mask, count: u32) -> Option<Mask> {
     let places = (0..64).map(|first| Mask::run(first, count));
     let free = places.filter(|run| {

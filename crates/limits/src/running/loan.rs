@@ -1,9 +1,9 @@
-//! Settings for as long as something lasts: made, lent, given back, and by whom should this program
-//! be killed.
+//! Temporary settings: how they are applied and restored, and what restores them if this program is
+//! killed.
 //!
 //! The guardian is another process of this program. It holds the other end of a pipe: however this
-//! one dies, the kernel closes it, and the guardian gives back what was lent. Should both be
-//! killed, the journal is there, and the next transaction or `ringfence restore` does so.
+//! process dies, the kernel closes the pipe, and the guardian restores the settings. If both are
+//! killed, the journal remains, and the next transaction or `ringfence restore` does so.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -31,7 +31,7 @@ pub fn options(folder: Option<&PathBuf>, wait: Duration) -> Options {
     Options { folder: folder.cloned(), wait, ..Options::default() }
 }
 
-/// A name for groups and journals of this process that nobody has.
+/// A name for groups and journals of this process that is not in use yet.
 pub fn name(state: &State) -> String {
     let own = format!("{OWN}{}", std::process::id());
     let names =
@@ -50,7 +50,7 @@ pub fn home(fs: &Resctrl, state: &State, pid: u32) -> (GroupId, Schemata) {
     (id, schemata)
 }
 
-/// Something that was lent, and its guardian.
+/// Temporary settings, and their guardian.
 #[derive(Debug)]
 pub struct Loan {
     name: String,
@@ -68,7 +68,8 @@ impl Loan {
     pub fn guard(name: &str, folder: Option<&PathBuf>) -> Result<Self, Error> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("ringfence-guardian").args([GUARDIAN, name]).args(folder);
-        // Away from the terminal's Ctrl-C, and from whoever waits for the end of our output.
+        // Keeps it away from the terminal's Ctrl-C, and from programs that wait for the end of our
+        // output.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut guardian = command.spawn().map_err(|error| {
             Error::Failed(format!("starting a process that puts things back: {error}"))
@@ -77,11 +78,11 @@ impl Loan {
         Ok(Self { name: name.to_owned(), folder: folder.cloned(), guardian, pipe })
     }
 
-    /// Puts back what was lent. Where somebody else is changing resctrl for long, that is left to
-    /// the guardian.
+    /// Restores the settings. If another process is changing resctrl for long, that is left to the
+    /// guardian.
     ///
     /// # Errors
-    /// Where it is not put back, or not yet.
+    /// Where they are not restored, or not yet.
     pub fn give_back(mut self, fs: &Resctrl) -> Result<Restored, Error> {
         match transaction::give_back(fs, &self.name, &options(self.folder.as_ref(), WAIT)) {
             Ok(restored) => {
@@ -116,7 +117,7 @@ impl Loan {
 }
 
 impl Drop for Loan {
-    // Where nothing was lent in the end, or its transaction has put it back.
+    // Where nothing was applied in the end, or the transaction has restored everything.
     fn drop(&mut self) {
         self.dismiss();
     }
@@ -139,7 +140,7 @@ pub fn guardian(name: &str, folder: Option<&Path>) {
     let options = options(folder.map(Path::to_owned).as_ref(), Duration::from_secs(600));
     while let Err(ringfence_resctrl::Error::Busy(_)) = transaction::give_back(&fs, name, &options) {
     }
-    // It may have been killed before anything was lent.
+    // It may have been killed before anything was applied.
     let half = |left: &transaction::Left| {
         left.what == Pending::Unfinished && !left.under_way && !left.is_others()
     };

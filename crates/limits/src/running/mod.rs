@@ -1,10 +1,10 @@
-//! Limits by resctrl for what runs: cache ways and memory bandwidth for processes, groups, units
-//! and containers, for as long as somebody wants it, and the way back; and what they use.
+//! Limits by resctrl for running processes: cache ways and memory bandwidth for processes, groups,
+//! units and containers, for as long as the user wants, and how to undo them; and what they use.
 //!
 //! [`check`] goes from [`Limits`] as they are written to what resctrl takes, or says why not.
-//! [`Targets`] are who is meant. Changes are made in a
+//! [`Targets`] are the processes that are meant. Changes are made in a
 //! [`Transaction`](ringfence_resctrl::Transaction): [`make_group`] and [`move_into`] for limits,
-//! [`watch::groups`] for watching. A [`Loan`] gives them back, also if this program is killed.
+//! [`watch::groups`] for watching. A [`Loan`] undoes them, even if this program is killed.
 //!
 //! What is limited is what [`ringfence_system::attach`] finds: nothing that the system or the way
 //! in depends on. What is only watched may be that, too.

@@ -65,8 +65,8 @@ impl Moved {
         self.0.values().sum()
     }
 
-    /// Whether all have ended, and what they have started in this group, too. Who has left it
-    /// counts as ended, unless it is the default group, which holds others.
+    /// Whether all have ended, and what they have started in this group, too. A process that has
+    /// left the group counts as ended, unless it is the default group, which holds others.
     pub fn have_ended(&self, fs: &Resctrl, group: &GroupId) -> bool {
         if group.is_default() {
             return self.0.keys().all(|pid| fs.kernel().threads(*pid).is_empty());
@@ -75,11 +75,12 @@ impl Moved {
     }
 }
 
-// Looks for those who were started meanwhile.
+// How often to look for processes that were started meanwhile.
 const LOOKS: usize = 20;
 
-/// Moves all processes into a group. Whoever is moved may start others meanwhile, which are born
-/// where it was: until a look finds no more of them. Nobody, where all have ended.
+/// Moves all processes into a group. A process may start others while it is moved, which are born
+/// into its old group, so this repeats until it finds no more of them. Moves no process where all
+/// have ended.
 ///
 /// # Errors
 /// Where the kernel refuses, or one that is not to be touched has joined: then all is as before.

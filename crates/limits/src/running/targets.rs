@@ -1,4 +1,4 @@
-//! Who is meant: several things that run already, looked at again and again.
+//! The targets: several running processes or groups, looked up again and again.
 
 use std::collections::BTreeSet;
 

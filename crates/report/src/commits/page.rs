@@ -15,7 +15,7 @@ use crate::html::{Digest, Section};
 use crate::latencies::text::{name, quantile};
 use crate::numbers::{count, ns_interval, ns_observed};
 
-/// For each dataset a row for each case and role that committed; none where nobody did.
+/// For each dataset a row for each case and role that committed; none where no role did.
 pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
     let figures: Vec<Markup> =
         digests.iter().filter_map(|digest| figure(digest, digests.len() > 1)).collect();

@@ -17,7 +17,7 @@ use crate::numbers;
 use crate::numbers::{count, percent};
 use crate::text::capital;
 
-// Rows of a table that somebody may read; JSON has all.
+// The most rows of a table, so that it stays readable; JSON has all.
 const MOST_PLACES: usize = 50;
 
 /// The page.

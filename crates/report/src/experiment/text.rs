@@ -14,7 +14,7 @@ use crate::sensitivity::text::sensitivity;
 use crate::style::{Paint, Style};
 use crate::text::{heading, painted, paragraph};
 
-/// What figures say that nobody has measured.
+/// The label of figures that were not measured.
 pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
 
 /// An experiment's tables, or its curves where it was made for them; then what it says of noise,

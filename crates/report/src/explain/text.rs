@@ -3,8 +3,8 @@
 use crate::style::{Paint, Style};
 use crate::text::{clean, hanging, heading, width};
 
-/// Headings, and below each its lines: a lead, such as `because`, and a text. An empty lead goes on
-/// with the line before.
+/// Headings, and below each its lines: a lead, such as `because`, and a text. An empty lead
+/// continues the line before.
 pub fn explain(parts: &[(&str, Vec<(String, String)>)], style: &Style) -> String {
     let mut out = String::new();
     for (title, lines) in parts {

@@ -110,7 +110,7 @@ pub struct Counts {
     pub waiting: usize,
     /// Ended without figures.
     pub failed: usize,
-    /// That left nothing, and nobody has to run.
+    /// That left nothing, and that no job is going to run.
     pub missing: usize,
     /// Of which cannot be told whether they run.
     pub unknown: usize,

@@ -89,7 +89,7 @@ pub struct Ranges {
     pub unit: &'static str,
     /// From top to bottom.
     pub rows: Vec<RangeRow>,
-    /// A value that rows are held against, and its name.
+    /// A value that rows are compared with, and its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mark: Option<(f64, &'static str)>,
 }

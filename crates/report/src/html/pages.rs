@@ -99,8 +99,8 @@ pub fn datasets(digests: &[Digest]) -> Page {
     Page { title, subtitle: subtitle(machine, digests.first()), answer, groups, footer, simulated }
 }
 
-/// The page of a proof, with the datasets of its stages; where it was cut short, why, and how it
-/// goes on.
+/// The page of a proof, with the datasets of its stages; where it was cut short, why, and how to
+/// resume it.
 pub fn proof(proof: &Proof, cut_short: Option<&str>, digests: &[Digest]) -> Page {
     let (answer, section) =
         (crate::prove::page::answer(proof, cut_short), crate::prove::page::section(proof));
@@ -108,7 +108,7 @@ pub fn proof(proof: &Proof, cut_short: Option<&str>, digests: &[Digest]) -> Page
     Page { simulated: page.simulated || proof.simulated, ..page }
 }
 
-/// The page of `pair`: who bears whom and what is advised, with the datasets of its stages.
+/// The page of `pair`: the pairwise interference and the advice, with the datasets of its stages.
 pub fn pairs(outcome: &Outcome, digests: &[Digest]) -> Page {
     let mut page = with_datasets(
         "Pairs",
@@ -155,7 +155,7 @@ fn with_datasets(title: &str, answer: Answer, first: Option<Section>, digests: &
 fn sections(digest: &Digest, several: bool) -> Vec<Section> {
     let one = [digest];
     let findings = digest.machine.as_ref().map(|machine| machine.findings.as_slice());
-    // A polluter writes to fill the cache; whether that is efficient nobody asks.
+    // A polluter writes to fill the cache; its efficiency is not of interest.
     let curves = digest
         .findings
         .sensitivity

@@ -16,7 +16,7 @@ pub enum Align {
 /// Bytes of a figure with its interval and unit; what is longer is words.
 const LONGEST_FIGURE: usize = 44;
 
-/// A table that scrolls where it is wider than the page. Its caption is for those who cannot see
+/// A table that scrolls where it is wider than the page. Its caption is for users who cannot see
 /// what is around it; the first column says what a row is.
 pub fn table<C: AsRef<str>>(caption: &str, heads: &[(&str, Align)], rows: &[Vec<C>]) -> Markup {
     let right = |column: usize| heads.get(column).is_some_and(|(_, align)| *align == Align::Right);

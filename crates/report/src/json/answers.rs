@@ -16,7 +16,7 @@ use crate::html::Compared;
 use crate::json::Document;
 
 /// A proof, its datasets in `dir`; and, where it was made just now, why that ended early, the
-/// setting that was left in place, and what somebody else has set in resctrl meanwhile.
+/// setting that was left in place, and what another process has set in resctrl meanwhile.
 pub fn proof<'a>(
     proof: &'a prove::Proof,
     dir: &Path,
@@ -39,7 +39,7 @@ pub fn proof<'a>(
     }
 }
 
-/// Who bears whom, the datasets in `dir`.
+/// The pairwise interference, the datasets in `dir`.
 pub fn pairs<'a>(
     question: &'a Question,
     outcome: &'a Outcome,

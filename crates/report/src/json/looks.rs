@@ -54,7 +54,7 @@ pub fn explanation(said: &Explanation) -> impl Serialize {
     Document { schema: "ringfence/explanation/2", body: said }
 }
 
-/// Who may use what of caches and bandwidth, and journals of what was changed.
+/// Which groups may use which caches and how much bandwidth, and journals of what was changed.
 pub fn resctrl<'a>(seen: &'a Overview, journals: &'a [Left]) -> impl Serialize + use<'a> {
     #[derive(Serialize)]
     struct Resctrl<'a> {
@@ -85,7 +85,7 @@ pub fn resctrl_watch<'a>(
     Document { schema: "ringfence/resctrl-watch/1", body: Watched { at, seconds, used, missing } }
 }
 
-/// What was put back, or would be.
+/// What was restored, or would be.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PutBack<'a> {
@@ -127,7 +127,7 @@ fn way_back<S: serde::Serializer>(restored: &Option<&Restored>, to: S) -> Result
     written.serialize(to)
 }
 
-/// What was put back, or would be.
+/// What was restored, or would be.
 pub fn put_back(what: &PutBack) -> impl Serialize {
     Document { schema: "ringfence/put-back/2", body: what }
 }
@@ -143,7 +143,7 @@ pub struct LeftBehind {
     pub waiting: Vec<String>,
 }
 
-/// What runs that were killed have left behind, put back or only looked at; what stays, and what
+/// What runs that were killed have left behind, restored or only looked at; what stays, and what
 /// failed.
 pub fn restored<'a>(
     runs: &'a [LeftBehind],

@@ -1,4 +1,4 @@
-//! Pairs: how each task fares beside each other one, and who should run beside whom.
+//! Pairs: how each task fares with each other one, and which should run together.
 
 use maud::html;
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable, Verdict};
@@ -17,7 +17,7 @@ const NOTABLE: f64 = 1.05;
 
 /// One task beside another.
 struct Side<'a> {
-    /// Who is slowed down, and who runs beside it: numbers of kinds.
+    /// The task that is slowed down, and the one that runs with it: numbers of kinds.
     of: usize,
     beside: usize,
     finding: &'a Finding,

@@ -1,4 +1,4 @@
-//! What `pair` found: who bears whom, and who should run beside whom.
+//! What `pair` found: the pairwise interference, and which tasks should run together.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! comfy-table decides widths and wraps. Its own colours go through process-wide state, so
 //! painted words travel through it between marks: format characters that take no column and that
-//! [`clean`] lets nobody else bring in. They become escape sequences at the end.
+//! [`clean`] removes from any other text. They become escape sequences at the end.
 
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Grid, TableStyle,

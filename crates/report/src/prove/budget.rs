@@ -1,4 +1,4 @@
-//! A proof's budget in words, and the figures that are held against it.
+//! A proof's budget in words, and the figures that are compared with it.
 
 use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_analysis::judged::side;
@@ -37,7 +37,7 @@ pub(crate) fn text(budget: Budget) -> String {
     }
 }
 
-/// What is held against a budget: a slowdown, or a time.
+/// What is compared with a budget: a slowdown, or a time.
 pub(crate) fn judged_figure(budget: Budget, figure: &Interval) -> Figure {
     if budget.is_absolute() { numbers::ns_figure(figure) } else { slowdown_figure(figure) }
 }

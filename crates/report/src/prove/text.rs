@@ -22,8 +22,8 @@ use crate::text::{clean, command, hanging, heading, paragraph};
 /// The narrowest that a setting's name is wrapped to.
 const NARROWEST_SETTING: usize = 14;
 
-/// Whether there was a baseline: where the control has refused a verdict, nothing was measured
-/// beside the aggressor. What runs already has no CPU from us.
+/// Whether there was a baseline: if the control refused a verdict, nothing was measured with the
+/// aggressor. Ringfence assigns no CPU to a running process.
 pub(crate) fn was_measured_beside(proof: &Proof) -> bool {
     !proof.cpus[1].is_empty()
         || proof.record.question.aggressor().is_ok_and(|task| task.is_attached())
@@ -94,7 +94,7 @@ pub fn prove(proof: &Proof, style: &Style) -> String {
     out
 }
 
-// Who is asked about, where each runs, and the budget.
+// The victim and the aggressor, where each runs, and the budget.
 fn asked(out: &mut String, proof: &Proof, style: &Style) {
     let question = &proof.record.question;
     let on = |cpus: &[u32]| {
@@ -128,9 +128,9 @@ pub fn warnings(left: &[String], style: &Style) -> String {
     out
 }
 
-/// Renders what should be known of resctrl after a measurement: what somebody else has changed
-/// meanwhile, what could not be put back, which tasks were not in their groups. Nothing where there
-/// is nothing of the kind.
+/// Renders what the user should know of resctrl after a measurement: what another process has
+/// changed meanwhile, what could not be restored, which tasks were not in their groups. Empty where
+/// there is nothing of the kind.
 pub fn left(left: &[String], style: &Style) -> String {
     let mut out = String::new();
     for sentence in warning::split(left).1 {

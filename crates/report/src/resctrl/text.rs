@@ -1,4 +1,4 @@
-//! Who may use which ways of the caches and how much bandwidth, and who does.
+//! Which groups may use which cache ways and how much bandwidth, and which do.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ const LEGEND: &str = "a character for each way, the highest first: # may be used
                       on: compare two \
                       readings.";
 
-/// What was put back, or would be.
+/// What was restored, or would be.
 pub fn restored(restored: &Restored, tried_out: bool, style: &Style) -> String {
     let mut out = String::new();
     let mut list = |title: String, lines: Vec<String>| {

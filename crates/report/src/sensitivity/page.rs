@@ -1,4 +1,4 @@
-//! Sensitivity: the slowdown of a victim over the footprint of who pollutes its cache.
+//! Sensitivity: the slowdown of a victim over the footprint of the program that pollutes its cache.
 
 use ringfence_analysis::estimate::Verdict;
 use ringfence_studies::sensitivity::{Curve, Point, Sensitivity};
@@ -12,7 +12,7 @@ use crate::numbers;
 use crate::sensitivity::text::{conclusion, lacking, polluter, sentence, stalled};
 use crate::text::clean;
 
-/// In this order; far more curves than these nobody tells apart.
+/// In this order; many more curves than these cannot be told apart.
 const COLORS: [&str; 7] = ["clwb", "clflush", "nt", "msync", "clflushopt", "alu", "other"];
 /// Cards on the first screen.
 const MOST_CARDS: usize = 6;

@@ -1,4 +1,4 @@
-//! Whom writers disturb: a table per victim.
+//! What writers slow down: a table per victim.
 
 use ringfence_analysis::estimate::Verdict;
 use ringfence_experiment::task::Task;

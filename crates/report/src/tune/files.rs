@@ -72,7 +72,7 @@ pub fn tune_files(tuned: &Tuned, style: &Style) -> String {
 fn words(way: &Way) -> String {
     let Way { sync, io, layout } = way;
     let onto = format!("layout={layout}");
-    // Nobody has to be told that writes go through the page cache.
+    // That writes go through the page cache is the default and goes without saying.
     if *io == PLAIN.way.io {
         format!("sync={sync} {onto}")
     } else {

@@ -439,7 +439,7 @@ fn named(findings: &Findings, one: &Compared) -> String {
     }
 }
 
-/// What the interval says, held against the budget where there is one.
+/// What the interval says, compared with the budget where there is one.
 pub fn said(findings: &Findings, one: &Compared) -> String {
     let estimate: Estimate = one.ratio.estimate();
     if let Err(NotEstimable::Stalled { baseline, arm, of }) = estimate {
@@ -487,7 +487,7 @@ pub fn summary(findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
     }
     for one in &findings.comparisons {
         let long = longer(findings, one).map(|text| format!(", {text}")).unwrap_or_default();
-        // Names are anybody's, and Markdown has HTML in it.
+        // The user chooses names, and Markdown has HTML in it.
         let title = title(findings, one).replace('&', "&amp;").replace('<', "&lt;");
         text += &format!("- **{title}**: {}{long}\n", said(findings, one));
     }

@@ -322,7 +322,7 @@ fn a_proof_says_in_one_sentence_what_to_expect_what_helps_and_what_it_costs() {
     );
     // What was said before still is.
     assert!(text.contains("keeps the victim within the budget of 50 %"), "{text}");
-    // Who writes more by a limit, or as much, pays nothing that is seen.
+    // A writer that writes more under a limit, or as much, has no visible cost.
     for price in [interval(0.3, 0.2, 0.4), interval(1.0, 0.9, 1.1)] {
         proof.confirmations.last_mut().unwrap().tried.price = Price::Slowdown(price);
         assert!(page(&proof).contains(" and no cost to the writer was seen.</h1>"));

@@ -88,7 +88,7 @@ fn for_block(survey: &Survey, block: Bytes) -> Vec<answer::Method> {
     of.map_or_else(Vec::new, |of| of.methods.clone())
 }
 
-// Who was not seen to slow anybody, and by how much they may at most.
+// The writers that were not seen to slow anything down, and the upper bound of the slowdown.
 fn calm(headline: &str) -> Vec<(Vec<String>, f64)> {
     let ends = headline.match_indices(" not seen to slow anybody (");
     ends.map(|(at, end)| {

@@ -126,7 +126,7 @@ fn what_is_said_on_top_is_what_the_tables_say() {
     );
     assert!(pages.contains("<dt>gentlest</dt>") && !bulk.contains("gentlest"), "{pages}");
     assert!(bulk.contains("<dd>no slowdown seen; up to +"), "{bulk}");
-    // Nothing but the answer says what is cheapest, or who was seen.
+    // Only the answer says what is cheapest, or which writers were seen to slow a victim down.
     for said in said(&survey) {
         assert!(
             !said.contains("no slowdown seen with nt ") && !said.contains("No writer was seen"),

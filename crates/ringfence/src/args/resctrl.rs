@@ -1,4 +1,4 @@
-//! `resctrl`: what can be asked of cache ways, memory bandwidth, and those who use them.
+//! `resctrl`: options for cache ways, memory bandwidth, and the tasks that use them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Flags for what runs already: services as victims, and whatever runs beside them.
+//! Flags for running processes: services as victims, and whatever runs with them.
 
 use clap::Args as ClapArgs;
 

@@ -91,7 +91,7 @@ fn run_on(
     carry_out(&title(&plan), &dir, &machine, flags, &measure)
 }
 
-// What is measured; of episodes also how long that takes, since nobody expects it.
+// What is measured; for episodes also how long that takes, since it is longer than users expect.
 fn title(plan: &Plan) -> String {
     let Experiment { name, measure, .. } = &plan.experiment;
     let most = measure.looks.last().copied().unwrap_or_default();
@@ -217,7 +217,7 @@ pub fn kept(why: &str, dir: &Path, machine: &Machine) -> Failure {
     Failure::early(why, format!("{why}; what was {done} until then is in {}", dir.display()))
 }
 
-/// That measuring ended early, and what goes on with it.
+/// That measuring ended early, and the command that resumes it.
 pub fn cut_short(why: &str, dir: &Path) -> Failure {
     let again = command(&["run", "--resume"], dir);
     Failure::early(

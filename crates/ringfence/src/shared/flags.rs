@@ -65,8 +65,8 @@ fn lengthen(experiment: &mut Experiment) {
     experiment.measure.window = long_enough(experiment.measure.window, least_window(experiment));
 }
 
-/// A window that is as long as tasks need, up to half a second. Of longer ones somebody should
-/// know.
+/// A window that is as long as tasks need, up to half a second. Longer ones are not chosen without
+/// the user's knowledge.
 pub fn long_enough(window: Span, least: Option<Span>) -> Span {
     const LONGEST: Span = Span::ms(500);
     least.filter(|least| *least <= LONGEST).map_or(window, |least| window.max(least))

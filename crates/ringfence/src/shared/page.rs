@@ -37,7 +37,7 @@ pub fn beside(dir: &Path, as_json: bool, ended_early: bool) -> Result<(), Failur
         Ok(path) => output::print(&format!("report: {}; open it in a browser\n", path.display())),
         Err(_) if ended_early => Ok(()),
         Err(failure) => {
-            // Where nobody reads it, nothing else is lost.
+            // stderr may be closed; ignore.
             let _ = writeln!(std::io::stderr(), "ringfence: no report was written: {failure}");
             Ok(())
         }

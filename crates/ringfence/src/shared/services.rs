@@ -1,4 +1,4 @@
-//! What runs already, from flags into tasks.
+//! Converts flags for running processes into tasks.
 
 use ringfence_experiment::task::{Attached, table};
 use ringfence_experiment::{FreezeBy, Freezing, Measure};
@@ -58,7 +58,7 @@ fn nothing_to_send(target: &Target) -> String {
     }
 }
 
-/// What runs already and is the aggressor, where one is named.
+/// The running process that is the aggressor, where one is named.
 pub fn aggressor(flags: &Services) -> Option<Table> {
     let pid = flags.aggressor_pid.map(|pid| Value::Integer(pid.into()));
     let text = |name: &Option<String>| name.clone().map(Value::String);

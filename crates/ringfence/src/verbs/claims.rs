@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::shared::page;
 
-/// Where datasets lie that everybody can see.
+/// The folder of published datasets.
 pub const RESULTS: &str = "results";
 /// Below it, by whether they were measured.
 pub const KINDS: [&str; 2] = ["measured", "simulated"];
@@ -45,8 +45,7 @@ pub fn run(args: &Claims) -> Result<(), Failure> {
     }
 }
 
-// Every dataset below measured/ and simulated/; where nobody has named a folder, it need not be
-// there.
+// Every dataset below measured/ and simulated/; the default folder need not exist.
 fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
     let folder = named.unwrap_or(Path::new(RESULTS));
     if !folder.is_dir() {

@@ -19,7 +19,7 @@ pub fn run(asked: &Completions) -> Result<(), Failure> {
         args::Shell::Zsh => Shell::Zsh,
         args::Shell::Fish => Shell::Fish,
     };
-    // Not to standard output at once: the library panics where nobody reads it.
+    // Not to standard output directly: the library panics if the pipe's reader has gone.
     let mut script = Vec::new();
     generate(shell, &mut with_words(args::command()), "ringfence", &mut script);
     let script = String::from_utf8_lossy(&script);

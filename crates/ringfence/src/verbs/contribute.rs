@@ -1,4 +1,4 @@
-//! `contribute`: datasets without names of hosts, people and folders, for everybody to see.
+//! `contribute`: datasets for publication, without names of hosts, people and folders.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
     let mut text = String::new();
     for (dir, place, cleaned) in &ready {
         let bytes = write(place, cleaned, &private).inspect_err(|_| {
-            // Written moments ago, by nobody else.
+            // Written moments ago, by this process alone.
             let _ = std::fs::remove_dir_all(place);
         })?;
         let how = if cleaned.machine.simulated { "simulated" } else { "measured" };

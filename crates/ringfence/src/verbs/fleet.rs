@@ -64,7 +64,7 @@ fn submit(args: &FleetSubmit) -> Result<(), Failure> {
     }
     let stop = host::stop_on_signals()?;
     let job = fleet::submit(&dir, &spec, &all, &stop).inspect_err(|_| {
-        // It was made here, and where nobody has been handed anything of it, nobody misses it.
+        // The folder was made here. If nothing of it was submitted, no job needs it.
         if !fleet::may_have_job(&dir) {
             let _ = std::fs::remove_dir_all(&dir);
         }
@@ -112,7 +112,7 @@ fn ended(dir: &Path) -> Result<(Spec, Vec<Task>), Failure> {
             now += &format!("; {why}");
         }
         if now != said {
-            // Where nobody reads it, nothing else is lost.
+            // stderr may be closed; ignore.
             let _ = writeln!(std::io::stderr(), "{now}");
             said = now;
         }
@@ -142,7 +142,7 @@ fn retry(args: &FleetRetry) -> Result<(), Failure> {
 fn here(dir: &Path, numbers: &[u32], own: fleet::Submitting) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     for number in numbers {
-        // Where nobody reads it, nothing else is lost.
+        // stderr may be closed; ignore.
         let _ = writeln!(std::io::stderr(), "task {number}");
         if let Err(error) = one(dir, *number, &FsRoot::host(), &stop) {
             let _ = writeln!(std::io::stderr(), "task {number}: {error}");

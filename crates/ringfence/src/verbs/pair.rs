@@ -1,4 +1,4 @@
-//! `pair`: pairwise interference between tasks, and who should run beside whom.
+//! `pair`: pairwise interference between tasks, and which should run together.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

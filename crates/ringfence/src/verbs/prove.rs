@@ -48,7 +48,7 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
     if let Some(precision) =
         prove::precision(&question, &plan, &machine).filter(|_| !args.output.quiet)
     {
-        // Where nobody reads it, nothing is lost.
+        // stderr may be closed; ignore.
         let _ = writeln!(std::io::stderr(), "{precision}");
     }
     measure(args, &question, &machine, &dir)
@@ -224,8 +224,8 @@ fn quantity(budget: Budget, metric: Option<&str>) -> Result<Quantity, Failure> {
     }
 }
 
-// Unless somebody says otherwise: windows in which each task does some of its work, and one round
-// of those that wear a disk.
+// By default: windows in which each task does some of its work, and one round of the tasks that
+// wear a disk.
 fn as_tasks_need(mut question: Question, args: &Prove) -> Question {
     let tasks = [question.victim(), question.aggressor()];
     let measure = &mut question.measure;
@@ -239,7 +239,7 @@ fn as_tasks_need(mut question: Question, args: &Prove) -> Question {
     question
 }
 
-// Resolved, so that a proof that goes on from elsewhere means the same one.
+// Resolved, so that a proof that is resumed from elsewhere means the same one.
 fn other_dir(dir: &Path) -> Result<PathBuf, Failure> {
     let usable = available::folder_to_write(dir).and_then(|()| std::fs::canonicalize(dir));
     usable.map_err(|error| {

@@ -17,7 +17,7 @@ use crate::shared::host;
 #[derive(Debug, Default)]
 struct All {
     restored: Vec<LeftBehind>,
-    // What is not to be put back now, one sentence each.
+    // What is not to be restored now, one sentence each.
     stays: Vec<String>,
     failed: Vec<String>,
 }
@@ -121,7 +121,7 @@ fn resctrl(asked: &PutBack, root: &FsRoot, all: &mut All) {
     {
         let purpose = &left.purpose;
         match left.what {
-            // What was to be put back at once, and cannot be read, is tried and fails.
+            // A change that was to be restored at once, and cannot be read, is tried and fails.
             Pending::Kept | Pending::Damaged if left.unreadable && left.is_others() => {
                 all.stays.push(purpose.clone())
             }

@@ -1,4 +1,4 @@
-//! `run --resume`: a dataset that was cut short goes on where it stopped.
+//! `run --resume`: a dataset that was cut short is resumed where it stopped.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! `run`: an experiment from a file, or a dataset that goes on.
+//! `run`: an experiment from a file, or a dataset to resume.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::shared::command::command;
 use crate::shared::{experiment, folder};
 
-// Far more than anybody writes.
+// Far more than any user writes.
 const LONGEST_FILE: u64 = 1 << 20;
 
 pub fn run(args: &Run) -> Result<(), Failure> {

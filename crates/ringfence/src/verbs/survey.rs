@@ -45,7 +45,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     }
 }
 
-// On a described machine there are none, which needs no telling where nobody asked.
+// A described machine has none, which needs no message unless the user asked for them.
 fn files(args: &Survey, machine: &Machine) -> Result<Option<Files>, Failure> {
     if machine.simulated.is_some() && args.dir.is_none() && !args.disturb_disk {
         return Ok(None);

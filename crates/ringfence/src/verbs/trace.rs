@@ -165,7 +165,7 @@ fn tell(asked: &Trace, outcome: &Outcome) {
     say(&format!("{} events in {out}.{ended} Next: {next}", outcome.events));
 }
 
-// Where nobody reads it, that is no failure.
+// stderr may be closed; that is no failure.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "ringfence: {text}");
 }

@@ -232,7 +232,7 @@ fn the_survey_saves_experiments_that_can_be_run() {
     let dir = folder.path().join("experiments");
     let files: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 2, "{files:?}");
-    // Writers to a disk come only where somebody asks for them.
+    // Writers to a disk come only on request.
     let commits = fs::read_to_string(dir.join("commits.toml")).unwrap();
     assert!(commits.contains(folder.path().to_str().unwrap()), "{commits}");
     assert!(!dir.join("commits-beside-writers.toml").exists());

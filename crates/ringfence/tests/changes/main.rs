@@ -1,7 +1,7 @@
-//! Changes to the system, and their way back: `resctrl`, `lock` and `restore`.
+//! Changes to the system, and how they are restored: `resctrl`, `lock` and `restore`.
 //!
-//! Apart from other tests: a run reports what it puts back of runs that were killed before, and
-//! these here leave something to put back.
+//! Apart from other tests: a run reports what it restores of runs that were killed before, and
+//! these tests leave something to restore.
 
 mod lock;
 mod resctrl;

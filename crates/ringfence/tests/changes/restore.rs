@@ -1,4 +1,5 @@
-//! `restore`, and what is left of a run that was killed: nothing, whoever of it is killed.
+//! `restore`, and what is left of a run that was killed: nothing, whichever of its processes is
+//! killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -173,7 +174,7 @@ fn a_weight_and_a_limit_of_writing_go_with_the_program() {
     }
 }
 
-// Nobody is left to do it: the next start does, or a person.
+// No process is left to restore it: the next start does, or a user.
 #[test]
 fn what_nobody_could_put_back_is_put_back_later() {
     let folder = Folder::new();
@@ -194,8 +195,8 @@ fn what_nobody_could_put_back_is_put_back_later() {
     assert_eq!((groups(pid), journals(pid)), (vec![], vec![]));
 }
 
-// A disk of a file that is this test's own, so that nobody misses its queue.
-// A device that is free keeps what its queue was set to, so that this has what it had then.
+// A disk of a file that is this test's own, so that no other program uses its queue. A device that
+// is free keeps what its queue was set to, so that this has what it had then.
 struct Loop {
     name: String,
     before: String,
@@ -252,7 +253,7 @@ fn settings_of_the_whole_system_go_with_the_program_and_only_where_they_are_allo
         run.wait();
         fs::remove_dir_all(folder.path().join("data")).unwrap();
     }
-    // What somebody else has set meanwhile stays, and is told.
+    // What another process has set meanwhile stays, and is reported.
     let file = folder.path().join("x.toml");
     fs::write(&file, fs::read_to_string(&file).unwrap().replace("looks = [50]", "looks = [2]"))
         .unwrap();

@@ -45,7 +45,7 @@ fn windows_beside_them_are_kept_apart_and_what_they_write_is_told() {
     assert_eq!(dataset.plan.measured().len(), 4, "{:?}", dataset.plan.not_run);
     let samples = &dataset.samples;
     assert!(samples.iter().all(|sample| sample.units > 0), "{samples:?}");
-    // Nobody runs for 0.2 s between two windows, and all run for as long before each.
+    // Nothing runs for 0.2 s between two windows, and all tasks run for as long before each.
     let mut windows: Vec<(u64, u64, u64)> = sample::steps(samples)
         .flat_map(|step| step.chunk_by(|one, other| one.position == other.position))
         .map(|window| {

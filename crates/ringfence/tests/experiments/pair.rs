@@ -1,4 +1,4 @@
-//! `pair`: every pair, an advice, and going on with what was cut short.
+//! `pair`: every pair, an advice, and resuming what was cut short.
 
 use std::path::Path;
 

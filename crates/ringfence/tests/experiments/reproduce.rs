@@ -61,7 +61,7 @@ fn the_limit_of_what_is_written_ends_no_other_experiment() {
         measured.iter().filter_map(|one| one["experiment"].as_str()).collect();
     assert_eq!(measured, [names[0], names[2]]);
     assert_eq!(printed["experiments"][0]["ended"]["why"], "limit");
-    // What is named to go on with is there.
+    // The folder that is named for resuming exists.
     let named = joined(&ran.stderr)
         .split("ringfence run --resume ")
         .nth(1)

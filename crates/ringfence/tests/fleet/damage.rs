@@ -221,7 +221,7 @@ fn an_attempt_that_is_whole_but_for_its_name_has_its_figures() {
     );
 }
 
-// A part of the table that was damaged after it was made is put right by the next report.
+// A part of the table that was damaged after it was made is repaired by the next report.
 #[test]
 fn a_damaged_table_is_made_again() {
     let folder = Folder::new();

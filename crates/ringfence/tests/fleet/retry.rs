@@ -1,4 +1,5 @@
-//! `fleet retry`, and what runs already: nothing is run twice, and nothing outlives who started it.
+//! `fleet retry`, and running tasks: nothing is run twice, and nothing outlives the process that
+//! started it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -84,7 +85,7 @@ fn of_several_retries_one_runs_what_is_lost() {
     ];
     assert_eq!(ringfence_in(folder.path(), &head).code(), Some(1));
     assert_eq!(states(&folder), ["failed"; 2]);
-    // From now on each task waits until it may go on.
+    // From now on each task waits until it may continue.
     let (program, gate) = (folder.path().join("fleet/ringfence"), folder.path().join("gate"));
     let waits =
         format!("#!/bin/sh\nwhile [ ! -e '{}' ]; do sleep 0.05; done\nexit 2\n", gate.display());
@@ -226,7 +227,7 @@ fn a_job_whose_number_was_never_learned_is_looked_for_by_its_name() {
     fleet.lost_task();
     let adopted: Value = serde_json::from_str(&fs::read_to_string(&job).unwrap()).unwrap();
     assert_eq!((&adopted["job"], &adopted["tasks"][0]), (&"31".into(), &2.into()));
-    // Where somebody has removed all of it, there is a first submission again.
+    // Where all of it was removed, there is a first submission again.
     fs::remove_dir_all(fleet.submissions()).unwrap();
     fleet.run(&["retry", "fleet"]).ok();
     assert!(fleet.submissions().join("1/job.json").is_file());

@@ -307,7 +307,7 @@ fn reasons_are_true_and_nothing_is_handed_in_twice() {
         "{told}"
     );
 
-    // Nobody can say what runs where the controller does not answer.
+    // What runs is unknown where the controller does not answer.
     let conf = fs::read_to_string(slurm.conf()).unwrap();
     let port = conf.lines().find(|line| line.starts_with("SlurmctldPort=")).unwrap();
     let silent = slurm.folder.join("silent.conf");
@@ -396,7 +396,7 @@ fn a_job_whose_number_nobody_learned_is_found_and_not_handed_in_twice() {
     );
     assert!(again.stdout.contains("nothing to run again"), "{}", again.stdout);
     assert_eq!(fs::read_dir(work.join("fleet/submissions")).unwrap().count(), 1);
-    // Of one that has ended before anybody looked, too.
+    // Also for a job that ended before its state was checked.
     fs::remove_file(work.join("fleet/submissions/1/job.json")).unwrap();
     let cancelled = Command::new("scancel").arg(&job).env("SLURM_CONF", slurm.conf()).status();
     assert!(cancelled.unwrap().success());

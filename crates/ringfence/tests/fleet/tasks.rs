@@ -178,7 +178,7 @@ fn what_failed_says_why_and_runs_again() {
         reason.contains("No such file or directory") && reason.contains("exit code"),
         "{reason}"
     );
-    // Nothing is a hole that nobody sees.
+    // Every missing task is reported.
     let report = ringfence_in(folder.path(), &["fleet", "report", "fleet", "--json"]).json();
     assert_eq!(
         (report["lost"].as_array().unwrap().len(), report["hosts"].as_array().unwrap().len()),

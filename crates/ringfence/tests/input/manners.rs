@@ -143,7 +143,7 @@ fn what_is_no_terminal_sees_no_escapes() {
     }
 }
 
-// The end of a pipe that nobody reads.
+// The end of a pipe that has no reader.
 fn closed_pipe() -> Stdio {
     let mut ends = [0; 2];
     // SAFETY: two descriptors are made, each owned from here on; the reading end is closed at once.
@@ -202,7 +202,7 @@ fn a_program_that_ignores_polite_signals_is_ended() {
     if cpus().len() < 2 {
         return skip("neighbours need two CPUs");
     }
-    // That nothing of it is left is seen by whoever waits for the run.
+    // The test harness, which waits for the run, checks that nothing of it is left.
     let program = r#"sh -c "trap '' TERM HUP INT; while :; do :; done""#;
     let args = ["neighbours", "--victim", "chase footprint=64KiB", "--aggressor", program];
     ringfence(&[&args[..], &TINY].concat()).ok();

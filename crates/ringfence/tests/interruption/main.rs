@@ -1,4 +1,4 @@
-//! Runs that are interrupted, stopped or killed: what is kept, what goes on, and that nothing is
+//! Runs that are interrupted, stopped or killed: what is kept, what is resumed, and that nothing is
 //! left behind.
 
 mod interrupted;

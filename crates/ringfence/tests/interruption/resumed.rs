@@ -1,5 +1,5 @@
-//! A run that was cut short goes on where it stopped: nothing is lost, nothing is measured twice,
-//! and its figures are those of the same samples in a run that was not.
+//! A run that was cut short is resumed where it stopped: nothing is lost, nothing is measured
+//! twice, and its figures are those of the same samples in a run that was not.
 
 use std::path::Path;
 use std::time::Duration;

@@ -274,7 +274,7 @@ fn of_a_trace_it_says_what_was_executed() {
             .filter(|one| one["rule"] == "never durable")
             .count()
     };
-    // The last store is flushed by nobody.
+    // The last store is never flushed.
     assert_eq!((lost(&intel), lost(&durable)), (1, 0), "{intel} {durable}");
     let said = ringfence_in(folder.path(), &["census", "trace", "--rules", "old-amd"]).said();
     assert!(said.contains("by the rules of AMD's processors before clflushopt"), "{said}");

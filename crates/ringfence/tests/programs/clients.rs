@@ -173,7 +173,7 @@ fn a_server_that_is_not_there_is_told_with_its_last_words() {
         "{}",
         output.stderr
     );
-    // Somebody else answers there.
+    // Another server answers there.
     let other = TcpListener::bind(("127.0.0.1", place.port)).unwrap();
     refused(
         "sleep 900",

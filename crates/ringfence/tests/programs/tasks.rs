@@ -75,8 +75,7 @@ fn whole_runs_are_timed_from_start_to_end() {
     if cpus().len() < 2 {
         return skip("neighbours need two CPUs");
     }
-    // On a busy machine whoever runs beside it may not have its turn in a short run; it has in a
-    // long one.
+    // On a busy machine the co-runner may not get a turn in a short run; it does in a long one.
     let worked = [400, 2000, 8000].into_iter().any(|ms: u64| {
         let folder = Folder::new();
         let sleep = format!("sleep {}.{}", ms / 1000, ms % 1000 / 100);
@@ -107,7 +106,7 @@ fn a_run_that_fails_is_named() {
     }
 }
 
-// Hours long if nobody ended it.
+// Hours long unless it is interrupted.
 #[test]
 fn a_long_run_is_interrupted() {
     let folder = Folder::new();

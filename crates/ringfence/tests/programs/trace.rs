@@ -124,7 +124,7 @@ fn a_command_that_maps_nothing_is_told_of() {
     );
 }
 
-// Seconds that nobody else sleeps.
+// A number of seconds that no other process sleeps.
 const SLEEP: &str = "98765.4321";
 
 #[test]
@@ -167,7 +167,7 @@ fn a_killed_recorder_takes_the_command_with_it_and_leaves_a_trace() {
 fn who_is_not_root_records_on_copies_too() {
     let folder = Folder::new();
     let Some(_) = built(folder.path()) else { return };
-    // Where everybody may go and write.
+    // A folder that every user may enter and write to.
     fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_ringfence"), folder.path().join("ringfence")).unwrap();
     fs::write(folder.path().join("file"), "as it was").unwrap();

@@ -1,4 +1,4 @@
-//! `prove --budget 'p99<5ms'`: a victim held against a time, whatever it is alone.
+//! `prove --budget 'p99<5ms'`: a victim compared with a time, whatever its time alone is.
 
 use crate::support::{Folder, cpus, figure, joined, ringfence, ringfence_in, skip};
 use crate::{alone, beside_others};
@@ -112,7 +112,7 @@ fn what_is_no_budget_is_refused_in_a_sentence() {
     refused(&of("p99>5ms"), "the wrong way round");
     refused(&of("p99<0s"), "give more than 0");
     refused(&[&of("p99<5ms")[..], &["--metric", "p50"]].concat(), "leave --metric out");
-    // Whose latencies nobody counts.
+    // A workload whose latencies are not counted.
     let alu = ["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "mean<5ms"];
     refused(
         &alu,

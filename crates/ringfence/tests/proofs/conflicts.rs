@@ -349,7 +349,8 @@ fn a_weight_divides_a_cpu_that_tasks_share() {
         "--levers=weight,quota",
         // The kernel divides by a new weight within milliseconds.
         "--isolation-settle=200ms",
-        // Long, so that nobody stands still in a window while others use the machine.
+        // Long, so that each task gets CPU time in every window, even while other programs use the
+        // machine.
         "--window=100ms",
         "--rounds=1",
         // Not to be kept beside one's like, so that the levers are tried.
@@ -405,7 +406,7 @@ fn a_victim_that_ends_by_the_clock_is_refused() {
     assert_eq!(folder.entries(), ["a"]);
     let shown = ringfence_in(folder.path(), &["show", "a"]);
     assert!(shown.said().contains("instead of"), "{}", shown.stdout);
-    // It is as refused when it is gone on with.
+    // It is refused in the same way when it is resumed.
     let again = ringfence_in(folder.path(), &["prove", "--resume", "a", "--quiet"]);
     assert_eq!(again.code(), Some(5), "{}", again.stderr);
 }

@@ -39,7 +39,7 @@ fn pmdk_environments_are_levers_for_a_program_linked_to_it() {
          --time_based --runtime=600 --thread",
         folder.path().display()
     );
-    // Nobody keeps such a budget, so that the levers are tried.
+    // No program keeps within such a budget, so the levers are tried.
     let args = [
         "prove",
         "--victim",

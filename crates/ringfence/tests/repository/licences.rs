@@ -1,5 +1,5 @@
 //! The licences of everything that is built in: each must be on a list, so that a dependency cannot
-//! bring terms that nobody has read. It asks cargo offline about the crates for this platform.
+//! bring unreviewed terms. It asks cargo offline about the crates for this platform.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -124,7 +124,7 @@ fn postgresql() -> Option<PathBuf> {
     versions.map(|version| version.path().join("bin")).find(|folder| folder.join("initdb").exists())
 }
 
-// PostgreSQL serves nobody who is root.
+// PostgreSQL refuses to run as root.
 fn as_nobody(mut command: Command, data: &PathBuf) -> Command {
     const NOBODY: u32 = 65534;
     if rustix::process::geteuid().is_root() {
@@ -157,7 +157,7 @@ fn postgresql_beside_another_service() {
     command.arg("-D").arg(&data).args(["-p", &port.to_string(), "-k"]).arg(&data);
     command.args(["-c", "listen_addresses=127.0.0.1"]);
     let service = started(command, port);
-    // Another service with somebody who asks it all the time, in one process group.
+    // Another service with a client that queries it all the time, in one process group.
     let other = free_port();
     let script = format!(
         "redis-server --port {other} --bind 127.0.0.1 --save '' --appendonly no --dir {} & \

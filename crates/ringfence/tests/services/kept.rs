@@ -1,4 +1,4 @@
-//! A confirmed limit of what runs already is left in place, and what was printed takes it away.
+//! A confirmed limit of a running process is left in place, and the printed command removes it.
 
 use std::fs;
 use std::process::Command;
@@ -69,7 +69,7 @@ fn a_confirmed_limit_stays_until_it_is_taken_away() {
     }
     assert!(confirmed.is_some(), "{said}");
     assert_eq!(now(), "1");
-    // It is nobody's to put back.
+    // `ringfence restore` must leave it in place.
     ringfence(&["restore"]).ok();
     assert_eq!(now(), "1");
     assert!(joined(&said).contains("'ringfence restore' leaves it"), "{said}");

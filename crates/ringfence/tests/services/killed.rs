@@ -1,14 +1,14 @@
-//! A run is killed at random moments: whatever it had paused goes on.
+//! A run is killed at random moments: whatever it had paused resumes.
 
 use std::time::Duration;
 
 use crate::support::service::{BUSY_WITH_CHILDREN, Group, Kind, Neighbour, Service, journals};
 use crate::support::{Folder, Running, enough_cpus, gone, kill, marked, ringfence, skip, wait_for};
 
-// Whom SIGKILL hits.
+// The process that SIGKILL hits.
 #[derive(Clone, Copy, PartialEq)]
 enum Whom {
-    // The guardian lets the neighbour go on.
+    // The guardian resumes the neighbour.
     Supervisor,
     // The next program does.
     Both,
@@ -95,7 +95,7 @@ fn kill_often(target: &Target, whom: Whom, rounds: usize) -> usize {
         assert!(left.is_empty(), "round {round}: {left:?}");
         run.wait();
         if !is_guarded {
-            // It says what it has put back, or that there was nothing.
+            // It reports what it has restored, or that there was nothing to restore.
             ringfence(&["restore"]).ok();
         }
         target.must_go_on();

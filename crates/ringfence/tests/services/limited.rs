@@ -1,5 +1,5 @@
-//! Limits of what runs already: each is set in its own control group while its arm runs, and what
-//! was there is back afterwards, whoever is killed.
+//! Limits of running processes: each is set in the process's own control group while its arm runs,
+//! and the old setting is restored afterwards, whichever process is killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl Limited {
         let pinned = wait_for("one that has chosen a CPU", pinned);
         let mut limited = Self { group, neighbour, pinned, before: String::new(), limit };
         if limited.limit.controller == "blkio" {
-            // Somebody has given it a limit before, which is not ours to take away.
+            // A limit that was there before, which Ringfence must not remove.
             let disk = limited.disk().ok_or("the file lies on no disk")?;
             fs::write(limited.path(), format!("{disk} 999999999"))
                 .map_err(|error| error.to_string())?;
@@ -171,7 +171,7 @@ fn what_was_there_is_back_whoever_is_killed() {
                 marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
             let guardian = guardian.expect("it is there before the first window").pid;
             if both {
-                // So that it does not put back what it has not heard of yet.
+                // So that it does not restore what it has not heard of yet.
                 kill(guardian, libc::SIGSTOP);
             }
             run.signal(libc::SIGKILL);

@@ -123,7 +123,7 @@ fn questions_that_cannot_be_asked_are_refused() {
     if !enough_cpus() {
         return;
     }
-    // Nobody listens where somebody did a moment ago.
+    // A port at which no process listens any more.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = format!("tcp://{free}");
     let service = Service::start(&Kind::Echo);

@@ -1,5 +1,5 @@
-//! What runs already is paused in slices while an arm asks for it: it stays within its share, and
-//! goes on whoever is killed.
+//! A running process is paused in slices while an arm asks for it: it stays within its share, and
+//! resumes whichever process is killed.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::run_file;
 use crate::support::service::{Group, Neighbour, journals};
 use crate::support::{Folder, Running, enough_cpus, gone, kill, marked, ringfence, skip, wait_for};
 
-// Both arms run the neighbour: nobody is paused for a window.
+// Both arms run the neighbour: nothing is paused for a window.
 fn experiment(folder: &Path, neighbour: &str, frozen: &str, share: &str, looks: u32) {
     let text = format!(
         "schema = 2\nname = 'x'\nmetric = 'victim'\n\

@@ -1,12 +1,12 @@
-//! What runs already is paused by `ptrace`: it goes on by itself when nobody is left who would let
-//! it.
+//! A running process is paused by `ptrace`: it resumes by itself when no process is left that would
+//! resume it.
 
 use std::process::Command;
 
 use crate::support::service::{BUSY_WITH_CHILDREN, Kind, Neighbour, Service, journals};
 use crate::support::{Folder, Running, enough_cpus, gone, kill, marked, skip, wait_for};
 
-// The state of a process, and who traces it.
+// The state of a process, and the PID of its tracer.
 fn state_and_tracer(pid: u32) -> Option<(char, u32)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
@@ -74,7 +74,7 @@ fn it_goes_on_by_itself_when_all_who_know_of_it_are_killed() {
         let guardian =
             marked(&run.mark).into_iter().find(|process| process.name == "ringfence-guardian");
         let guardian = guardian.expect("there is one before anything is paused").pid;
-        // So that it helps nobody.
+        // So that the guardian does not help.
         kill(guardian, libc::SIGSTOP);
         run.signal(libc::SIGKILL);
         wait_for("the neighbour goes on", || (!is_traced(&neighbour)).then_some(()));

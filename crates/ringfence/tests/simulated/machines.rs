@@ -486,7 +486,7 @@ fn pairs_are_simulated() {
     assert!(text.matches(MARK).count() >= 2, "{text}");
     let json = run(&["--out", "json", "--json"]).json();
     assert_eq!(json["outcome"]["simulated"], true);
-    // The chase suffers beside the writer and beside nobody else.
+    // The chase suffers with the writer and with no other task.
     let advised = &json["outcome"]["advice"]["assignment"];
     assert!(!advised.is_null(), "{json}");
     let page = fs::read_to_string(folder.path().join("text/report.html")).unwrap();

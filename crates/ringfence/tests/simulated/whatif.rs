@@ -82,7 +82,8 @@ fn what_does_not_matter_changes_nothing_and_half_the_ways_slow_the_victim() {
     assert!(datasets.contains(MARK), "{datasets}");
 }
 
-// Whoever has eADR leaves flushes out: what stays in caches is durable with a fence, and cheaper.
+// A program for a machine with eADR leaves flushes out: what stays in caches is durable with a
+// fence, and cheaper.
 #[test]
 fn what_caches_keep_needs_no_flush() {
     let folder = Folder::new();

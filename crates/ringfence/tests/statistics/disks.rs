@@ -107,7 +107,7 @@ fn measure(folder: &Path) {
     }
 }
 
-// The intervals of all experiments, none where windows were held up for too long by other programs.
+// The intervals of all experiments; none where other programs delayed windows for too long.
 fn told(plan: &Plan, samples: &[Sample]) -> Vec<Option<Interval>> {
     let estimates = aa_estimates(plan, samples).expect("they are A/A experiments");
     estimates.into_iter().map(Result::ok).collect()

@@ -235,7 +235,7 @@ pub struct Process {
     pub state: String,
 }
 
-/// All processes with a mark, whoever their parent is; zombies are gone.
+/// All processes with a mark, whatever their parent is; zombies are left out.
 pub fn marked(mark: &str) -> Vec<Process> {
     let entry = format!("{MARK}={mark}");
     let pids = fs::read_dir("/proc")
@@ -266,7 +266,7 @@ pub fn gone(mark: &str) -> Vec<Process> {
     }
 }
 
-/// A port at which nobody listens at present. Somebody else may take it before it is used.
+/// A port at which no process listens at present. Another process may take it before it is used.
 pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|socket| socket.local_addr())

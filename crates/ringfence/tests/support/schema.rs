@@ -9,8 +9,8 @@ pub fn schema() -> Value {
         .expect("the schema is JSON")
 }
 
-/// What a document of the program gets wrong; empty where nothing is. It is held against its own
-/// kind alone, so that what is said is of use.
+/// What a document of the program gets wrong; empty where nothing is. It is checked against its own
+/// kind alone, so that the messages are useful.
 pub fn problems(document: &Value) -> Vec<String> {
     let schema = schema();
     let kinds = schema["oneOf"].as_array().expect("there are kinds");

@@ -153,8 +153,8 @@ impl Drop for Service {
     }
 }
 
-// A parent is told that a child has stopped, however short that is looked at: a pause takes many
-// times as long.
+// A parent is notified that a child has stopped, however short the stop: a pause takes many times
+// as long.
 fn watch(pid: u32, stopped: Arc<AtomicU32>, over: Arc<AtomicBool>) -> JoinHandle<()> {
     let id = WaitId::Pid(Pid::from_raw(pid as i32).unwrap());
     std::thread::spawn(move || {
@@ -201,8 +201,8 @@ pub fn serve_if_asked() {
             std::thread::sleep(Duration::from_millis(if is_free { 2 } else { 12 }));
         }),
         Kind::Plants(planted, _) => {
-            // So that it takes as long as it plants, on a busy machine too. Whoever may not do that
-            // is noisier.
+            // So that it takes as long as it plants, on a busy machine too. Without this permission
+            // the delays are noisier.
             let own = std::process::id().to_string();
             let _ =
                 Command::new("chrt").args(["-f", "-p", "1", &own]).stderr(Stdio::null()).status();
@@ -347,7 +347,7 @@ pub fn place(pid: u32) -> (String, String) {
     (allowed.to_owned(), read("cgroup"))
 }
 
-/// Journals of what a run has changed and not put back.
+/// Journals of what a run has changed and not restored.
 pub fn journals(pid: u32) -> Vec<PathBuf> {
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| Path::new(&dir).join("ringfence"));
     let folders = [Some("/run/ringfence".into()), session];
@@ -405,7 +405,7 @@ impl Group {
         let folder = point.join(format!("test-of-services-{}-{name}-{number}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| format!("making {}: {error}", folder.display()))?;
         let group = Self { folder, file };
-        // Nobody can be in one that has none.
+        // No process can be in a group that has none.
         for needed in ["cpuset.cpus", "cpuset.mems"].iter().filter(|_| controller == "cpuset") {
             let value =
                 fs::read_to_string(point.join(needed)).map_err(|error| error.to_string())?;

@@ -1,10 +1,10 @@
-//! What runs already in a control group of version 2: its limits are set in its own group while an
-//! arm runs that has them, it is frozen there and nowhere else, and all is as it was afterwards,
-//! whoever is killed.
+//! Running processes in a control group of version 2: their limits are set in their own group while
+//! an arm runs that has the limits, they are frozen there and nowhere else, and everything is
+//! restored afterwards, whichever process is killed.
 
 use ringfence_testbed::{Output, Program, or_skip};
 
-// A group with a program that writes and computes, which somebody has given a limit before; arms;
+// A group with a program that writes and computes, and with a limit that was there before; arms;
 // what is seen.
 const BEGIN: &str = r#"
 mkdir -p /run/ringfence /mnt/disk
@@ -149,7 +149,7 @@ for name in cpuset weight quota writes duty; do run $name; done
         ("cpuset", "seen: cpuset.cpus:1"),
         ("weight", "seen: cpu.weight:10"),
         ("quota", "seen: cpu.max:5000 10000"),
-        // What somebody else has limited stays beside it.
+        // A limit that another process has set stays next to it.
         ("writes", "rbps=999999999 wbps=4194304 "),
         ("duty", "by cgroup.freeze of"),
     ];

@@ -1,6 +1,6 @@
 //! `prove` with the levers of resctrl on a real kernel, whose masks have no effect there, and with
 //! weights by version 2 of control groups, which have: what it finds is what there is, and
-//! everything is put back.
+//! everything is restored.
 
 use ringfence_testbed::{Program, or_skip};
 

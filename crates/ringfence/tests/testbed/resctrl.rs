@@ -1,6 +1,6 @@
-//! `resctrl run`, `apply` and `watch` on a real kernel with emulated RDT: what groups are made, who
-//! is in them, and that everything is as it was afterwards. Masks have no effect there, and
-//! counters are invented.
+//! `resctrl run`, `apply` and `watch` on a real kernel with emulated RDT: what groups are made,
+//! which processes are in them, and that everything is restored afterwards. Masks have no effect
+//! there, and counters are invented.
 
 use ringfence_testbed::{Output, Program, or_skip};
 

@@ -184,7 +184,7 @@ fn a_kill_loses_the_run_under_way_at_most() {
     assert_eq!(again.code(), Some(2), "{}", again.stderr);
 }
 
-// A command that would wait for ever is ended with the program, however that ends.
+// A command that would wait forever is ended with the program, however that ends.
 #[test]
 fn nothing_survives() {
     for signal in [libc::SIGINT, libc::SIGKILL] {
@@ -193,7 +193,7 @@ fn nothing_survives() {
         let run = Running::start(folder.path(), &["versus", waits, waits, "-q", "--out", "out"]);
         wait_for("a run", || folder.path().join("begun").exists().then_some(()));
         run.signal(signal);
-        // That nothing is left is seen by whoever waits.
+        // The wait also checks that nothing is left.
         let ended = run.wait();
         assert!(signal == libc::SIGKILL || ended.code() == Some(1), "{}", ended.stderr);
     }
@@ -286,7 +286,7 @@ fn commands_that_run_on_are_compared_by_their_progress() {
     let over = until_it_is(&folder, 3, &[&["--a", &fast, "--b", &slow], &args[..]].concat());
     let verdict = format!("Verdict: {slow} is over the budget of 50 %.");
     assert!(joined(&over.stdout).contains(&verdict), "{}", over.stdout);
-    // The verdict is that of the folder, whoever reads it.
+    // The verdict is stored in the folder: every reader shows the same one.
     let dir = over.stdout.split("dataset: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
     assert!(ringfence_in(folder.path(), &["show", dir]).said().contains(&verdict));
     assert!(

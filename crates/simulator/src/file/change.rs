@@ -78,7 +78,7 @@ impl Description {
         table.insert("title".into(), Value::String(format!("{}, changed: {said}", self.title)));
         let text =
             toml::to_string(&table).map_err(|error| ChangeError(format!("{said}: {error}")))?;
-        // The line is one of a file that nobody has written.
+        // The error's line number is one of a generated text, which no user has written.
         let changed = Self::parse(&text)
             .map_err(|error| ChangeError(format!("with {said}: {}", error.why)))?;
         Ok((changed, made))

@@ -38,7 +38,7 @@ pub struct Description {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processor {
-    /// Who makes it.
+    /// Its vendor.
     pub vendor: Vendor,
     /// The name on the box.
     pub brand: String,
@@ -79,7 +79,7 @@ pub struct Processor {
     pub pseudo_lock: Option<Level>,
 }
 
-/// Who makes a processor.
+/// A processor vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vendor {

@@ -19,7 +19,7 @@ pub struct Request {
 impl Request {
     /// None: what places without one hold.
     pub const NOTHING: Request = Request { line: 0, core: 0, buffer: Self::NOBODY, probe: false };
-    /// Nobody waits.
+    /// No fill buffer waits.
     pub const NOBODY: u8 = u8::MAX;
     /// From this number on it is not a fill buffer that waits, but the streamer.
     pub const PREFETCHES: u8 = 32;
@@ -44,7 +44,7 @@ pub enum Event {
 pub struct Log {
     /// What will happen.
     pub wheel: Wheel<Event>,
-    /// What was noted down, if anybody asked for it.
+    /// What was recorded, if recording was requested.
     pub records: Option<Vec<Record>>,
 }
 

@@ -34,13 +34,13 @@ impl Pages {
         Some(Region { first: first as u32, lines: lines as u32 })
     }
 
-    /// A line of nobody: in no region, of no core, and never asked for. There are as many as a
-    /// last-level cache has places.
+    /// A line without an owner: in no region, of no core, and never requested. There are as many as
+    /// a last-level cache has places.
     pub fn of_nobody(number: u32) -> u32 {
         (1 << 31) + number
     }
 
-    /// Whether a line is of nobody.
+    /// Whether a line has no owner.
     #[inline]
     pub fn is_of_nobody(line: u32) -> bool {
         line >> 31 != 0

@@ -1,4 +1,4 @@
-//! What a run notes down about durability, for whoever holds it against another model.
+//! What a run records about durability, for comparison with another model.
 
 use ringfence_persist::Flush;
 

@@ -1,5 +1,5 @@
-//! Regions that are locked into a last-level cache, and the parts of it that they take from
-//! everybody.
+//! Regions that are locked into a last-level cache, and the parts of it that they take from all
+//! classes.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(super) struct Lock {
     pub bits: Mask,
 }
 
-/// Devices whose regions these cases read, how much of each, and by whom.
+/// Devices whose regions these cases read, how much of each, and the roles that read them.
 pub fn locked<'a>(
     plan: &'a Plan,
     cases: &'a [usize],
@@ -87,7 +87,7 @@ pub fn not_locked(plan: &Plan, case: usize, description: &Description) -> Option
     }
 }
 
-/// The bits that regions take from everybody in a cache.
+/// The bits that regions take from all classes in a cache.
 pub(super) fn locked_bits(locks: &[Lock], llc: u32) -> Mask {
     locks.iter().filter(|lock| lock.llc == llc).fold(Mask(0), |all, lock| all.or(lock.bits))
 }

@@ -326,8 +326,8 @@ impl Partitions {
         Ok(())
     }
 
-    /// Locks a region into the cache below a thread, as the kernel does: it is read into ways that
-    /// nobody may fill afterwards. Where it was locked before, it is locked anew.
+    /// Locks a region into the cache below a thread, as the kernel does: the region is read into
+    /// ways that nothing may fill afterwards. If it was locked before, it is locked again.
     ///
     /// # Errors
     /// What the simulator refuses.

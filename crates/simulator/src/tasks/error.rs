@@ -11,7 +11,7 @@ pub enum SetupError {
     /// The workload.
     #[error(transparent)]
     Workload(#[from] ringfence_workloads::SetupError),
-    /// A recorded program that nobody handed over, or that does nothing.
+    /// A recorded program that was not passed in, or that does nothing.
     #[error("the recorded program {} was not read", .0.display())]
     NotRead(PathBuf),
 }

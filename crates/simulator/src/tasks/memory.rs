@@ -32,7 +32,7 @@ pub struct Followed {
 
 struct Inner {
     region: Region,
-    // A page that nobody wrote holds nothing but zeros.
+    // A page that was never written holds only zeros.
     pages: Vec<Option<Box<[u8; PAGE]>>>,
     // `None` while nothing is to be simulated.
     ops: Option<Vec<Op>>,

@@ -21,17 +21,17 @@ use crate::recorded::Recordings;
 #[derive(Default)]
 pub struct Regions {
     written: Vec<(Written, Region)>,
-    // By whom.
+    // By the CPU that reads them.
     read: Vec<(CpuId, Bytes, Memory, Region)>,
     // Of a device, below a last-level cache.
     locked: Vec<(PathBuf, u32, CpuId, Region)>,
     // Bytes of each device: as many as any of its readers reads.
     devices: Vec<(PathBuf, Bytes)>,
-    // Of whom.
+    // By role and instance.
     programs: Vec<(usize, u32, Trace, Arc<Played>)>,
 }
 
-// A writer has memory of its own, or files, in which its variants write. A device is everybody's.
+// A writer has memory of its own, or files, in which its variants write. A device is shared by all.
 #[derive(PartialEq)]
 struct Written {
     whose: Option<(usize, u32)>,

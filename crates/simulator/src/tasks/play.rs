@@ -4,8 +4,8 @@
 //! Threads share the CPUs that the program has, those of one CPU in the recorded order. Between
 //! CPUs that order is kept where it shows: what touches a line comes after all that touched it
 //! before on other CPUs, a thread begins after all that had been recorded by then, and a play after
-//! the one before. Whoever has to wait looks again every few nanoseconds and leaves the core to its
-//! sibling meanwhile.
+//! the one before. A thread that has to wait checks again every few nanoseconds and leaves the core
+//! to its sibling meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -160,7 +160,7 @@ impl Task for Player {
         self.played.round
     }
 
-    // All CPUs of a program go on together, each by itself: the first one puts everybody back.
+    // All CPUs of a program resume together, each by itself: the first one resets all of them.
     fn resumed(&mut self) {
         self.returns += 1;
         if self.played.returns.fetch_max(self.returns, Ordering::Relaxed) < self.returns {

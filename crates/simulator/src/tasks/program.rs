@@ -85,7 +85,7 @@ fn shared_out(recorded: &Recorded, cpus: usize) -> Vec<Share> {
     let share =
         |_| Share { accesses: Vec::new(), waits: Vec::new(), start: 0, done: AtomicU64::new(0) };
     let mut shares: Vec<Share> = (0..cpus).map(share).collect();
-    // Who touched each line last, and which threads have begun.
+    // The last access to each line, and which threads have started.
     let mut last: HashMap<(u16, u32), (usize, u32)> = HashMap::new();
     let mut begun = 0;
     let mut event = 0;

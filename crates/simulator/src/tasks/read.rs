@@ -39,7 +39,7 @@ pub struct Reader {
 }
 
 enum Doing {
-    // It goes on after a pause.
+    // It continues after a pause.
     Resumed,
     // Lines are stored to and flushed; then it sleeps.
     Treating,

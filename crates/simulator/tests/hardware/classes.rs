@@ -1,4 +1,4 @@
-//! Classes of service: who may fill which ways, and what that does.
+//! Classes of service: which class may fill which ways, and what that does.
 
 use crate::support::{core, machine, rounds};
 use ringfence_persist::Flush;
@@ -203,7 +203,7 @@ fn a_region_that_was_locked_in_stays_until_it_is_flushed() {
     let mut run = setup.start();
     run.pause(stream);
     run.pause(flusher);
-    // Preloaded into two ways, which nobody may fill afterwards.
+    // Preloaded into two ways, which no thread may fill afterwards.
     run.set_class(0, 0x03, 0.0).unwrap();
     run.until(Ps::from_ns(50_000));
     run.set_class(0, 0xfc, 0.0).unwrap();

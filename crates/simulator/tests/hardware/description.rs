@@ -9,7 +9,7 @@ fn a_file_can_hold_a_machine() {
     let text = toml::to_string(&machine()).unwrap();
     assert_eq!(toml::from_str::<Machine>(&text).unwrap(), machine());
     assert!(text.contains("[nodes.device.optane]"), "{text}");
-    // What nobody knows is not ignored.
+    // Unknown keys are not ignored.
     for (known, unknown) in [
         ("store_buffer =", "store_bufer ="),
         ("latency_ns =", "latency ="),

@@ -1,4 +1,4 @@
-//! Lines that are fetched before anybody asks for them, lines that need not be fetched, and stores
+//! Lines that are fetched before they are requested, lines that need not be fetched, and stores
 //! behind flushes.
 
 use crate::support::{core, machine, rounds};

@@ -114,7 +114,7 @@ impl Scene {
         machine
     }
 
-    /// Each task's operations once, or for ever.
+    /// Each task's operations once, or forever.
     fn start(&self, forever: bool) -> (Run, Vec<Thread>) {
         let (mut run, all) = self.start_without_masks(forever);
         run.set_class(0, self.masks[0], 0.0).unwrap();

@@ -389,8 +389,8 @@ fn a_flush_waits_for_a_line_that_was_evicted_and_is_not_accepted_yet() {
     assert_eq!(flushed, 1, "it was clean when it was flushed: {records:?}");
 }
 
-// What a thread of the first core does beside a sibling that starts with a program of its own, or
-// nobody.
+// What a thread of the first core does with a sibling that starts with a program of its own, or
+// without a sibling.
 fn beside(sibling: Option<fn(u32) -> Vec<Op>>, pause: bool) -> u64 {
     let machine = machine();
     let mut setup = Setup::new(&machine, 1).unwrap();

@@ -1,4 +1,4 @@
-//! Curves that nobody had simulated when the machine files' values were fixed for the last time.
+//! Curves that had not been simulated when the machine files' values were last fixed.
 
 use crate::curves::{
     Axis::Threads, CASCADE, CLWB, CLWB_RANDOM, Curve, LOAD_RANDOM, Memory::Dram, Memory::OneDimm,

@@ -34,7 +34,7 @@ pub struct Cleaned {
 const KEPT: [&str; 7] =
     ["schema", "kernel", "processor", "features", "tsc", "topology", "simulated"];
 
-// Folders that say nothing about who owns them, bare or with a number behind.
+// Folders that do not reveal their owner, bare or with a number behind.
 const COMMON: [&str; 11] = [
     "/mnt/pmem",
     "/dev/dax",
@@ -158,7 +158,7 @@ fn json<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).expect("its keys are texts")
 }
 
-// Commands of shipped experiments: everybody has them.
+// Commands of shipped experiments: every user has them.
 fn public_texts() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for experiment in reproduce::experiments() {
@@ -365,7 +365,7 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-// The first absolute path that says more than everybody's machine would.
+// The first absolute path that is not common to all machines.
 fn path(text: &str) -> Option<String> {
     let inner = |c: char| c.is_alphanumeric() || "/._-+@~".contains(c);
     let mut rest = text;

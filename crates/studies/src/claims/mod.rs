@@ -1,4 +1,4 @@
-//! Claims of published documents, held against results; and datasets made fit for publishing.
+//! Claims of published documents, compared with results; and datasets made fit for publishing.
 //!
 //! A [`Ledger`] says what was claimed, where, and which cases of which experiment test it.
 //! [`Evidence`] is a dataset of one such experiment, from a machine or a simulation of one.

@@ -10,8 +10,8 @@ use ringfence_experiment::task::Task;
 
 use super::comparison::{Cell, Figure, Missing, Side, Trials};
 
-/// What makes a case itself, whatever its number: the arm, who runs with how many instances of
-/// which task, and the same of its baseline.
+/// What makes a case itself, whatever its number: the arm, which roles run with how many instances
+/// of which task, and the same of its baseline.
 #[derive(Debug, Clone, PartialEq)]
 struct Key<'a> {
     arm: &'a str,

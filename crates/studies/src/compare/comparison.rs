@@ -98,8 +98,8 @@ pub struct Missing {
     pub arm: String,
     /// What sets it apart, in words.
     pub label: String,
-    /// Who does not have it.
+    /// The side that does not have it.
     pub missing_from: Side,
-    /// Why, where that one planned it but did not run it; such that it follows "because".
+    /// Why, where that side planned it but did not run it; such that it follows "because".
     pub reason: Option<String>,
 }

@@ -74,7 +74,7 @@ impl Measured {
         Self { experiment: plan.experiment.clone(), cells: cells.collect() }
     }
 
-    /// The cases of a plan that nobody has measured; their values are none.
+    /// The cases of a plan that have not been measured; their values are none.
     pub fn planned(plan: &Plan) -> Self {
         let cell = |number: usize| {
             let case = &plan.cases[number];

@@ -41,7 +41,7 @@ pub struct Worse {
     pub after: (f64, f64),
 }
 
-// Less is no change that anybody would be told of.
+// A smaller change is not worth reporting.
 const TOLD: f64 = 5e-4;
 
 impl Fit {
@@ -185,7 +185,7 @@ fn candidates(description: &Description, key: &str, (factor, amount): (f64, f64)
         .collect()
 }
 
-/// Which cells are used where nobody names them: a half, drawn from the seed.
+/// The cells that are used where none are named: a half, drawn from the seed.
 pub fn half(cells: usize, seed: u64) -> Vec<usize> {
     let mut state = seed;
     let mut draw = || {

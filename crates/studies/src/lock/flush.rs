@@ -32,7 +32,7 @@ pub fn flush_once(fs: &Resctrl, name: &str, flush: Flush) -> Result<(), Error> {
         isa::mfence();
         Ok(())
     };
-    // A thread of its own: where it runs is nobody else's business.
+    // A thread of its own, so that the caller's affinity does not change.
     std::thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

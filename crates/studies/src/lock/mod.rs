@@ -1,6 +1,6 @@
 //! What keeps a region of memory in a cache: how long random reads of it take after a pause, from
-//! ordinary memory, from cache ways of its own and from a pseudo-locked region, beside nobody and
-//! beside noise; and what a flush instruction inside the region does to it.
+//! ordinary memory, from cache ways of its own and from a pseudo-locked region, alone and with
+//! noise; and what a flush instruction inside the region does to it.
 //!
 //! The experiment is that of the kernel's pseudo-locking patches (R. Chatre, LKML, 2017-11-13),
 //! measured as one: every row is an arm, its windows lie beside those of its baseline.
@@ -111,8 +111,8 @@ fn of_rows(
     let window = window(asked)?;
     let mut arms = Vec::new();
     for row in rows {
-        // Everything is held against the first row, idle; and each row's own harm against itself,
-        // idle.
+        // Everything is compared with the first row, idle; and each row's own harm with the row
+        // itself, idle.
         let first = arms.first().map(|arm: &Arm| arm.name.clone());
         let idle = arm(row, "", &[READER], first.as_deref(), None);
         let base = idle.name.clone();

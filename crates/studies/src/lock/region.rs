@@ -79,7 +79,7 @@ pub fn create(
     Ok(planned)
 }
 
-// Nobody makes a region that could then not be removed.
+// Refuses to make a region that could then not be removed.
 fn removable(fs: &Resctrl) -> Result<(), Error> {
     let Some(why) = fs.kernel().unseen() else { return Ok(()) };
     Err(Error::Usage(format!(
@@ -93,7 +93,8 @@ fn removable(fs: &Resctrl) -> Result<(), Error> {
 /// Removes a region that [`create`] has made, and gives back what was taken from others for it.
 ///
 /// # Errors
-/// [`Error::Busy`] while somebody uses it; where it is not ours; or the kernel's refusal.
+/// [`Error::Busy`] while a process uses it; where Ringfence did not make it; or the kernel's
+/// refusal.
 pub fn remove(fs: &Resctrl, name: &str, options: &Options) -> Result<Restored, Error> {
     let group = fs.group(&name.parse()?);
     if group.exists() {
@@ -117,7 +118,7 @@ pub fn remove(fs: &Resctrl, name: &str, options: &Options) -> Result<Restored, E
     }
 }
 
-// The folder of the journal of a region, whoever has made it.
+// The folder of the journal of a region, whichever run made it.
 fn elsewhere(name: &str) -> Option<PathBuf> {
     let mut left = transaction::left(&FsRoot::host(), None).into_iter();
     left.find(|left| left.past.is_none() && left.name.as_deref() == Some(name))
@@ -153,7 +154,7 @@ pub struct Region {
     pub ours: bool,
 }
 
-/// All regions, whoever has made them.
+/// All regions, including those that other programs have made.
 ///
 /// # Errors
 /// Where the groups cannot be read.
@@ -203,7 +204,7 @@ pub struct Misses {
 
 /// Makes a region of each size in turn, and has the kernel count the misses of so many passes over
 /// it (debugfs, `pseudo_lock_measure`). Sizes that come to the same ways are measured once.
-/// Everything is put back in between.
+/// Everything is restored in between.
 ///
 /// # Errors
 /// As [`create`]; what the kernel's measurement lacks; or a stop that was wanted.

@@ -45,7 +45,7 @@ pub struct Measurement {
     /// How fast a chase as the victim was alone at its starts, those of an earlier run included;
     /// also in the dataset.
     pub starts: Vec<Start>,
-    /// What somebody else has set in resctrl meanwhile, one sentence each: it was left so.
+    /// What another process has set in resctrl meanwhile, one sentence each: it was left so.
     pub left: Vec<String>,
 }
 
@@ -128,8 +128,8 @@ pub fn measure(
     Ok(Measurement { samples, ended, scale, plan, steps_before: 0, starts, used, left: left? })
 }
 
-/// Hands an experiment's plan and an engine for it to somebody who measures a few windows and keeps
-/// none.
+/// Hands an experiment's plan and an engine for it to a caller that measures a few windows and
+/// keeps none.
 ///
 /// # Errors
 /// As [`measure`], and what `with` returns.
@@ -151,7 +151,7 @@ pub fn with_engine<T>(
 }
 
 // Why measuring ended, when its dataset was brought to an end, or not: then all that was measured
-// is in its journal, and measuring can go on from there.
+// is in its journal, and measuring can be resumed from there.
 fn finished(end: Result<(), String>, ended: Ended) -> Ended {
     match (end, ended) {
         (Err(_), Ended::Failed(why)) => Ended::Failed(why),
@@ -240,7 +240,7 @@ pub fn tasks_can_be_measured(plan: &Plan) -> Result<(), StudyError> {
     room::for_tasks(plan).map_err(StudyError::Usage)
 }
 
-// Said before anything else is: what runs already is found, and a service is asked once.
+// Checked before anything else: running processes are looked up, and a service is asked once.
 fn services_are_there(plan: &Plan) -> Result<(), StudyError> {
     ringfence_engine::host::find_all(plan)?;
     for (role, variants) in plan.experiment.roles.iter().zip(&plan.variants) {

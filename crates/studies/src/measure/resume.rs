@@ -20,7 +20,7 @@ use crate::{StudyError, engines};
 /// were.
 ///
 /// `time` is for what follows; without it, what is left of the experiment's own. A dataset that
-/// ended when its time was spent goes on only with more.
+/// ended when its time was spent is resumed only with more.
 ///
 /// # Errors
 /// [`StudyError::Usage`] where this is not a dataset, where another program is measuring it, or
@@ -78,8 +78,8 @@ pub fn resume(
     Ok(Measurement { samples, ended, scale, plan, steps_before, starts, used, left })
 }
 
-/// Measures an experiment into `dir`, unless that was done there before: a dataset of this very
-/// experiment is taken as it is where it is complete, and gone on with where it was cut short.
+/// Measures an experiment into `dir`, unless that was done there before: a complete dataset of this
+/// very experiment is used as it is, and an incomplete one is resumed.
 ///
 /// # Errors
 /// As [`super::measure`] and [`resume`]; and where `dir` holds another experiment.
@@ -124,7 +124,7 @@ fn done(dataset: Dataset) -> Measurement {
     }
 }
 
-// Windows go on at the wall clock's distance, where it tells.
+// Resumed windows keep the wall clock's distance to earlier ones, where it is known.
 fn earlier(dataset: &Dataset) -> Result<Earlier, String> {
     let first = dataset
         .samples

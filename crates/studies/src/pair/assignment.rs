@@ -1,4 +1,4 @@
-//! Who shares a pair of cores with whom: perfect matchings.
+//! Which tasks share a pair of cores: perfect matchings.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub const MOST_TASKS: usize = 10;
 pub struct Assignment {
     /// The pairs, each with the lower number first, by their lower numbers.
     pub pairs: Vec<(usize, usize)>,
-    /// Who runs alone.
+    /// The task that runs alone.
     pub alone: Option<usize>,
 }
 

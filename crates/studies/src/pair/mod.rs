@@ -1,5 +1,5 @@
-//! Pairs: pairwise interference between tasks on two cores that share a cache or a core, and who
-//! should run beside whom.
+//! Pairs: pairwise interference between tasks on two cores that share a cache or a core, and which
+//! tasks should run together.
 //!
 //! Every pair of tasks is measured within one experiment, "A beside A, B beside B, A beside B":
 //! each side in its turn is the one whose rate is compared with its rate alone, so that both sides'
@@ -36,7 +36,7 @@ pub const SCREEN: &str = "screen";
 /// Folder of the second: the present and the advised pairs.
 pub const CONFIRM: &str = "confirm";
 
-/// Measures what a question asks, going on with what is there of it already.
+/// Measures what a question asks, resuming with what was measured already.
 ///
 /// # Errors
 /// Where nothing can be measured; nothing is left behind then. What fails or is interrupted later
@@ -356,8 +356,8 @@ mod tests {
         );
     }
 
-    // Windows that scatter by a factor of three to either side, and nobody disturbs anybody: sums
-    // made within each trial would come to 5.7 of 4.
+    // Windows that scatter by a factor of three to either side, without interference: sums made
+    // within each trial would come to 5.7 of 4.
     #[test]
     fn noise_alone_makes_no_progress_beyond_what_is_possible() {
         let question = question(&[CHASE, "mcf", "alu", "stream"], None).unwrap();

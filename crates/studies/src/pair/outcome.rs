@@ -79,7 +79,7 @@ pub struct PairEntry {
 pub struct Advice {
     /// It.
     pub assignment: Assignment,
-    /// Its total progress; the number of tasks where nobody disturbs anybody.
+    /// Its total progress; equal to the number of tasks where there is no interference.
     #[serde(serialize_with = "serialize_estimate")]
     pub total: Estimate,
     /// That of the present one.

@@ -91,8 +91,8 @@ impl Progress {
         self.trials
     }
 
-    /// The total progress of an assignment of kinds: the number of its tasks where nobody disturbs
-    /// anybody. None where a pair was not measured, or there is no trial.
+    /// The total progress of an assignment of kinds: the number of its tasks where there is no
+    /// interference. None where a pair was not measured, or there is no trial.
     pub fn total(&self, kinds: &Assignment) -> Option<f64> {
         Some(self.sum(kinds)?.0).filter(|total| total.is_finite())
     }

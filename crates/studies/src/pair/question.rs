@@ -163,7 +163,7 @@ impl Question {
         let tasks = OneOrMany::Many(kinds.iter().map(|kind| kind.table.clone()).collect());
         let role = |name: &str| Role { task: tasks.clone(), ..Role::new(name, Default::default()) };
         let pairs: Vec<(usize, usize)> = pairs.collect();
-        // A task that nobody is measured beside need not be measured alone.
+        // A task that no other task is measured with need not be measured alone.
         let first: BTreeSet<u32> = pairs.iter().map(|pair| pair.0 as u32 + 1).collect();
         let alone = Arm {
             only: [(TASK.to_string(), OneOrMany::Many(first.into_iter().collect()))].into(),

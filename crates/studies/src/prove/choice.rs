@@ -32,7 +32,7 @@ pub struct Tried {
 }
 
 impl Tried {
-    /// What is held against the budget.
+    /// What is compared with the budget.
     pub fn judged(&self) -> &Estimate {
         self.reached.as_ref().unwrap_or(&self.victim)
     }

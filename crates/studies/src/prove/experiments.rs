@@ -68,7 +68,7 @@ pub fn confirmation(
     Experiment { kind: Some(Kind::ProveConfirmation { number }), ..experiment }
 }
 
-/// The victim and nobody else.
+/// The victim alone.
 pub fn control(question: &Question) -> Experiment {
     let measure = Measure { looks: vec![2], probe: Span::ms(0), ..question.measure.clone() };
     let asks = "Does the victim take longer when it is stopped half of the time?";

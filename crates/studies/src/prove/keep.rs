@@ -22,8 +22,8 @@ pub struct Kept {
     pub limits: Vec<adopted::Left>,
 }
 
-/// Leaves the setting in place that was confirmed, where it is one of resctrl's, or of the control
-/// group of an aggressor that runs already; `None` where the proof needs nothing of the kind.
+/// Leaves the confirmed setting in place, if it is one of resctrl's, or of the control group of an
+/// aggressor that is a running process; `None` where the proof needs nothing of the kind.
 ///
 /// # Errors
 /// What the kernel refuses; and where something of resctrl is kept already.

@@ -18,7 +18,7 @@ use toml::Table;
 
 use super::{AGGRESSOR, ALONE, VICTIM};
 
-/// A way to disturb less, with some settings. A new one joins by implementing this; whoever
+/// A method to disturb less, with some settings. A new one implements this trait; the code that
 /// measures and chooses sees only [`Candidate`]s.
 pub trait Lever {
     /// Its name, as on the command line.
@@ -38,7 +38,7 @@ pub struct LeverContext<'a> {
     pub topology: &'a Topology,
     /// What the processor can do; where that is not known, everything.
     pub features: Option<&'a Features>,
-    /// The baseline's plan: who runs where.
+    /// The baseline's plan: what runs where.
     pub baseline: &'a Plan,
     /// The aggressor.
     pub aggressor: &'a Task,
@@ -63,7 +63,7 @@ pub struct LeverContext<'a> {
     pub resctrl: &'a Result<Shared, String>,
 }
 
-/// What resctrl shares out, and to whom at present.
+/// What resctrl shares out, and which groups have it at present.
 #[derive(Debug, Clone)]
 pub struct Shared {
     /// Where it is mounted.
@@ -85,7 +85,7 @@ impl Shared {
         read().map_err(|error: ringfence_resctrl::Error| error.to_string())
     }
 
-    /// That of a described machine: nobody has changed anything there.
+    /// That of a described machine: nothing has been changed there.
     ///
     /// # Errors
     /// Why there is none, to follow "because".

@@ -4,9 +4,9 @@
 //! Three stages, each a dataset of its own. The *baseline* decides whether anything is needed:
 //! victim alone, and beside the aggressor. The *levers* compare everything that this machine offers
 //! in one interleaved experiment. The *confirmation* measures the cheapest lever that seems to meet
-//! the budget again, on fresh trials: whoever selects, confirms, and only that figure is the
-//! lever's. A lever that fails is followed by the next one, [`ATTEMPTS`] times at most, over which
-//! the permitted error is divided.
+//! the budget again, on fresh trials: the selection is always confirmed, and only that figure is
+//! the lever's. A lever that fails is followed by the next one, [`ATTEMPTS`] times at most, over
+//! which the permitted error is divided.
 
 mod choice;
 pub mod control;
@@ -296,7 +296,7 @@ mod simulated {
         for seconds in [3, 5, 8, 13, 30, 60] {
             let time = Duration::from_secs(seconds);
             let trial = START + LENGTH * 8;
-            // Nobody can tell which side of the budget this is on.
+            // It is undecided which side of the budget this is on.
             let (done, beside) = baseline_in(time, 1.0 + BUDGET, seconds);
             let undecided = beside.is_ok_and(|b| b.low <= 1.0 + BUDGET && b.high > 1.0 + BUDGET);
             assert!(done.took <= time, "{seconds} s: {:?}", done.took);

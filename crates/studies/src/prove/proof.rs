@@ -89,7 +89,7 @@ impl Confirmation {
         clearly_faster(&self.tried.victim)
     }
 
-    /// Of the aggressor as it is, what is held against the budget.
+    /// Of the aggressor as it is, what is compared with the budget.
     pub fn judged_beside(&self) -> &Estimate {
         self.reached.as_ref().map_or(&self.beside, |reached| &reached.beside)
     }
@@ -248,7 +248,7 @@ impl Proof {
         side(self.judged_beside(), self.record.question.budget).is_some()
     }
 
-    /// Of the aggressor as it is, what is held against the budget: the victim's slowdown, or its
+    /// Of the aggressor as it is, what is compared with the budget: the victim's slowdown, or its
     /// quantity in ns.
     pub fn judged_beside(&self) -> &Estimate {
         self.reached.as_ref().map_or(&self.beside, |reached| &reached.beside)
@@ -303,7 +303,7 @@ impl Proof {
     }
 
     /// What keeps the matter open, where it is: the lever by its name, or none for the aggressor as
-    /// it is, and what of the victim beside it is held against the budget. `None` where nothing
+    /// it is, and what of the victim beside it is compared with the budget. `None` where nothing
     /// that was measured may be on either side of the budget.
     pub fn open(&self) -> Option<(Option<&Candidate>, &Estimate)> {
         let budget = self.record.question.budget;

@@ -125,7 +125,7 @@ fn whole_runs(question: &Question) -> bool {
     matches!(question.victim(), Ok(Task::Command(command)) if command.unit == ProgramUnit::WholeRun)
 }
 
-/// Measures until the matter is settled, or goes on where an interrupted run has stopped.
+/// Measures until the matter is settled, or resumes where an interrupted run stopped.
 ///
 /// # Errors
 /// Where nothing can be measured. What fails or is interrupted later is part of the answer.
@@ -133,7 +133,8 @@ pub fn run(question: &Question, here: &mut Here) -> Result<Done<Proof>, StudyErr
     let plan = plan_of_baseline(question, here.machine)?;
     let files = Files::of(here.dir);
     let mut record = Record::new(question);
-    // What was offered before, if this goes on: others may use resctrl differently by now.
+    // What was offered before, if this resumes an earlier run: other programs may use resctrl
+    // differently by now.
     if let Some(earlier) = files.read().ok().filter(|earlier| earlier.question == *question) {
         record = earlier;
     }
@@ -428,7 +429,7 @@ fn candidates(
     let Ok(aggressor) = question.aggressor() else { return (Some(Vec::new()), Vec::new()) };
     let plan = baseline.plan;
     let role = &plan.experiment.roles[1 - plan.metric];
-    // A run that was killed may have left groups behind that are nobody's.
+    // A run that was killed may have left groups behind that no process owns.
     let resctrl = match machine.simulated {
         Some(_) => Shared::described(machine),
         None => ringfence_limits::resctrl::recover(Duration::from_secs(30))
@@ -469,7 +470,7 @@ fn candidates(
     (Some(candidates), refused)
 }
 
-/// What stands in place of how a setting is kept, where nobody has measured it.
+/// Stands in place of how a setting is kept, where it was not measured.
 pub const KEEP_NOTHING: &str = "not by this: it was simulated; measure it on such a machine";
 
 // Those that can be simulated. What was simulated says how nothing is kept.

@@ -20,7 +20,7 @@ pub struct Worked {
 }
 
 impl Worked {
-    /// Both parts of a baseline that was gone on with.
+    /// Both parts of a baseline that was resumed.
     pub fn and(self, other: Self) -> Self {
         let units = match (self.units, other.units) {
             (Some(one), Some(other)) => Some(one + other),

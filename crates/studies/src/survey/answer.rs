@@ -6,7 +6,7 @@
 //! every line, a writer of megabytes hardly ever. So the answer is by block. *Cheapest* is a method
 //! whose interval no other one's lies below; those whose intervals meet are told as tied.
 //!
-//! Whether a writer slows somebody down has three answers, since of dozens of intervals at 95 %
+//! Whether a writer slows a victim down has three answers, since of dozens of intervals at 95 %
 //! some leave out no change by chance: see [`Seen`].
 
 use ringfence_analysis::estimate::{Estimate, Finding, Interval, Verdict};

@@ -1,7 +1,6 @@
-//! What a durable commit costs in a folder, and, where somebody asks for it, whose writing stalls
-//! it there.
+//! What a durable commit costs in a folder, and, on request, which writers stall it there.
 //!
-//! Stalling a disk stalls everybody who uses it, so that a first command does not do it.
+//! Stalling a disk stalls every process that uses it, so a first command does not do it.
 
 use std::path::{Path, PathBuf};
 

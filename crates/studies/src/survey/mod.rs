@@ -1,4 +1,5 @@
-//! The survey: what durable writes cost on this machine and whom they disturb, with nothing asked.
+//! The survey: what durable writes cost on this machine and what they slow down, without any
+//! options.
 //!
 //! Probes first, since what the kernel says of caches and cores may not be so; then the experiments
 //! of [`experiments`], each a dataset of its own; then [`advice`], which follows from the figures

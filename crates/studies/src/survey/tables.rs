@@ -33,7 +33,7 @@ pub struct Survey {
     pub cost: Vec<CostRow>,
     /// What the cost is made of.
     pub parts: Vec<Parts>,
-    /// Whom writers disturb.
+    /// What writers disturb.
     pub neighbours: Vec<Neighbours>,
     /// What durable commits to files cost, and beside which writers; the datasets hold it.
     #[serde(skip)]
@@ -79,7 +79,7 @@ pub struct Neighbours {
 pub struct NeighbourRow {
     /// The co-runner, by name: an instruction, `alu` or `idle`.
     pub co_runner: String,
-    /// What a writer writes before it goes on to the next block.
+    /// What a writer writes before it continues with the next block.
     pub block: Option<Bytes>,
     /// The co-runner, and its block where that is not [`BESIDE`]: one row of a table.
     pub label: String,
@@ -157,7 +157,7 @@ impl Survey {
         let rates =
             rows.flat_map(|row| &row.result.co_runners).filter_map(|other| other.bytes_per_s);
         let lowest = rates.min_by(f64::total_cmp)?;
-        // A round figure a little below: a pace is to be met by everybody.
+        // A round figure a little below: every writer must be able to keep the pace.
         let mib = (lowest * 0.95 / (1 << 20) as f64).floor().max(1.0);
         Some(Rate(Bytes::mib(mib as u64)))
     }

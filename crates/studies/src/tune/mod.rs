@@ -5,7 +5,7 @@
 //! all sizes. The *confirmation* measures, on fresh trials, what that gains over PMDK's fixed rule
 //! wherever the two differ. Where a victim is given, [`crate::prove`] holds a writer by that policy
 //! against the budget and, if it must, finds the gentler instruction or the pace that keeps it.
-//! Last, the *prices* of single instructions are measured, for those who are told of one that is
+//! Last, the *prices* of single instructions are measured, for the report of instructions that are
 //! not needed.
 
 pub mod choice;

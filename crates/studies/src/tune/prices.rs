@@ -1,11 +1,11 @@
-//! What single instructions cost, for those who are told that one of theirs is not needed.
+//! What single instructions cost, for the report of instructions that a program does not need.
 //!
 //! A flush of a line that was stored to, a flush of one that was not, and a fence with nothing to
 //! wait for: each a batch of the same between two readings of the clock, a round after the other,
 //! and of all rounds the median. A flush is priced with its share of one fence for the whole batch.
-//! A batch is long, since the first few dozen are only put into buffers, and paid by whoever comes
-//! next: they are prices where the processor is kept busy, and a single one may hide behind other
-//! work. The calling thread is not pinned: a round in which it moves is one of many.
+//! A batch is long, since the first few dozen instructions are only put into buffers, and later
+//! ones pay for them: these are prices where the processor is kept busy, and a single one may hide
+//! behind other work. The calling thread is not pinned: a round in which it moves is one of many.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;

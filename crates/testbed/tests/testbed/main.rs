@@ -1,4 +1,5 @@
-//! The testbed held against its words. One program, so that its guests fill the processors.
+//! The testbed checked against its documentation. One program, so that its guests fill the
+//! processors.
 
 mod guest;
 mod machine;

@@ -1,10 +1,10 @@
-//! Those who write to one log: a single writer in the caller's thread, or several in threads of
-//! their own.
+//! The writers of one log: a single writer in the caller's thread, or several in threads of their
+//! own.
 //!
-//! Several commit on and on while the task runs, each as soon as its last commit is done; the
-//! caller takes what was done since it asked last. Their threads begin with the first work after a
-//! pause, on the CPUs of the caller, and end with the next pause, so that nobody commits between
-//! windows.
+//! Several writers commit continuously while the task runs, each as soon as its last commit is
+//! done; the caller takes what was done since its last call. Their threads begin with the first
+//! work after a pause, on the CPUs of the caller, and end with the next pause, so that no thread
+//! commits between windows.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -48,12 +48,12 @@ impl Crew {
         Self { standing: writers, at_work: None }
     }
 
-    /// The first of them, while all stand still.
+    /// The first of them, while all are paused.
     pub fn first(&mut self) -> &mut Writer {
         &mut self.standing[0]
     }
 
-    /// All of them, while they stand still.
+    /// All of them, while they are paused.
     #[cfg(test)]
     pub fn each(&mut self) -> impl Iterator<Item = &mut Writer> {
         self.standing.iter_mut()

@@ -32,7 +32,7 @@ pub struct Log {
     place: Place,
     file: OwnedFd,
     at: AtomicU64,
-    // Held by who begins the log again, and shared by who writes to it.
+    // Locked exclusively to start the log again, and shared to write to it.
     turn: RwLock<()>,
 }
 

@@ -143,7 +143,7 @@ fn a_full_device_ends_the_work() {
     assert_eq!(latencies.0.borrow().len(), 0);
 }
 
-// A log of five batches is begun again several times, by whoever finds it full.
+// A log of five batches is started again several times, by any writer that finds it full.
 #[test]
 fn several_writers_commit_to_one_log_and_each_batch_is_whole() {
     let Some(dir) = dir() else { return };
@@ -168,7 +168,7 @@ fn several_writers_commit_to_one_log_and_each_batch_is_whole() {
             assert_eq!(committer.failure(), None);
         }
         assert_eq!(latencies.0.borrow().len() as u64, units, "{task:?}");
-        // All stand still: each has done something, and together at least what was counted.
+        // All are paused: each has done something, and together at least what was counted.
         let content = content(&committer);
         let writers: Vec<_> = committer
             .crew

@@ -75,7 +75,7 @@ impl Way {
             },
             Sync::RangeWrite => sync_file_range(self.file.as_fd(), offset, len, false),
             Sync::RangeWait => sync_file_range(self.file.as_fd(), offset, len, true),
-            // The write has done it, or nobody does.
+            // The write has done it, or there is no sync.
             Sync::OSync | Sync::ODsync | Sync::RwfDsync | Sync::Uring | Sync::None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Who writes to a log: batch after batch, each durable before the next.
+//! A writer of a log: batch after batch, each durable before the next.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Took {
     pub untimed: u64,
 }
 
-/// One of those who write to a log.
+/// One of the writers of a log.
 pub struct Writer {
     log: Arc<Log>,
     pub(super) way: Way,
@@ -26,7 +26,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Who commits batches of so many bytes, drawn from a seed.
+    /// A writer that commits batches of so many bytes, drawn from a seed.
     pub fn new(log: Arc<Log>, way: Way, bytes: u64, seed: u64) -> Self {
         Self { log, way, clock: Clock::host(), batch: Buffer::new(bytes as usize, seed), number: 0 }
     }

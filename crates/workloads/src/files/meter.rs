@@ -28,7 +28,7 @@ impl Meter {
         meter
     }
 
-    /// Begins anew.
+    /// Starts again.
     pub fn begin(&mut self) {
         (self.start, self.handed, self.spared) = (counted(&self.root), 0, 0);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringfence_experiment::units::Rate;
 use ringfence_machine::clock::Clock;
 
-// At most so long at once: whoever waits is to be told of an order meanwhile.
+// The longest sleep at once: a waiting task must notice an order meanwhile.
 const NAP: Duration = Duration::from_millis(10);
 // Time lost for longer than this, while paused or to the device, is not made up for: that would be
 // a burst.

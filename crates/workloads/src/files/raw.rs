@@ -72,7 +72,8 @@ pub struct Map {
     len: usize,
 }
 
-// SAFETY: nobody else has its address, and what it does to the memory behind it any thread may do.
+// SAFETY: no other code has its address, and any thread may do what it does to the memory behind
+// it.
 unsafe impl Send for Map {}
 
 impl Map {
@@ -89,7 +90,7 @@ impl Map {
     /// Stores bytes at an offset.
     pub fn store(&mut self, bytes: &[u8], offset: usize) {
         assert!(offset <= self.len && bytes.len() <= self.len - offset, "inside the mapping");
-        // SAFETY: inside the mapping, which nobody else knows of.
+        // SAFETY: inside the mapping, which no other code knows of.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 bytes.as_ptr(),

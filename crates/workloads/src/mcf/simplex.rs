@@ -113,7 +113,7 @@ impl<T: Tracer> Solver<T> {
     /// done. It prices more by at most what follows a pivot, fewer than 50 arcs.
     ///
     /// How the work is divided into calls does not change its course. Nothing is allocated.
-    // Not inlined into whoever calls it, whose variables would take registers from its loops.
+    // Not inlined into its callers, whose variables would take registers from its loops.
     #[inline(never)]
     pub fn run(&mut self, max_priced: u64) -> Progress {
         let mut priced = 0;
@@ -146,7 +146,7 @@ impl<T: Tracer> Solver<T> {
         self.pivots = 0;
     }
 
-    /// Who is told of the memory that is touched.
+    /// The tracer, which is told of the memory that is touched.
     pub fn tracer(&mut self) -> &mut T {
         &mut self.tracer
     }

@@ -31,7 +31,7 @@ pub trait Tracer {
     fn surprise(&mut self);
 }
 
-/// Listens to nobody, and leaves nothing of itself in the code.
+/// Ignores all accesses, and leaves nothing of itself in the code.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Untraced;
 

@@ -43,7 +43,7 @@ impl Recorder {
 }
 
 impl<M: Memory> Recorder<M> {
-    /// In memory that nobody else uses, of at least the task's size.
+    /// In memory that no other code uses, of at least the task's size.
     ///
     /// # Errors
     /// Where the task makes no sense.

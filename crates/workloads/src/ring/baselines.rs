@@ -306,14 +306,14 @@ impl<M: Memory> Deref for Entry<'_, M> {
 
 /// A region as the slides' rings write to it: by the instructions that their `libpmem` takes,
 /// without a hint, and whatever the region is. What does not fill a line is not for its
-/// non-temporal stores. Nobody but a ring can have one, since whoever did could store to what it
-/// lends.
+/// non-temporal stores. Only a ring can have one, since any other holder could store to what the
+/// ring lends.
 #[derive(Clone)]
 pub struct Bare {
     region: Arc<Region>,
     flush: Flush,
     width: Width,
-    // Loads and stores are not atomic, and everybody who has it may store.
+    // Loads and stores are not atomic, and every holder may store.
     one_thread: PhantomData<*const ()>,
 }
 
@@ -416,7 +416,7 @@ impl Memory for Bare {
     #[inline(always)]
     unsafe fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
         let start = self.at(range.start, range.len());
-        // SAFETY: mapped for that length; nobody stores there meanwhile, by the caller's promise.
+        // SAFETY: mapped for that length; no code stores there meanwhile, by the caller's promise.
         Some(unsafe { std::slice::from_raw_parts(start, range.len()) })
     }
 }

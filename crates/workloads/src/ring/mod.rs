@@ -76,7 +76,7 @@ impl Ringer {
 }
 
 impl<M: Memory + Clone> Ringer<M, M> {
-    /// The ring of a task in memory that nobody else uses, of at least [`bytes`]. Of our ring,
+    /// The ring of a task in memory that no other code uses, of at least [`bytes`]. Of our ring,
     /// entries from so many bytes on are written past the caches.
     ///
     /// # Errors
@@ -166,8 +166,8 @@ fn ours<B: Memory>(region: Region, size: usize) -> Result<Sides<Mapped, B>, Faul
     Ok(Sides::Ours { producer, consumer })
 }
 
-// As `ours`, without the locks that keep other processes away from a file. Nobody holds such a ring
-// across a crash, so that its checksums need no number of their own.
+// As `ours`, without the locks that keep other processes away from a file. No process holds such a
+// ring across a crash, so that its checksums need no number of their own.
 fn over<M: Memory + Clone>(
     memory: M,
     task: &Ring,

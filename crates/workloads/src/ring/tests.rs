@@ -86,7 +86,7 @@ fn a_ring_that_loses_or_changes_an_entry_is_found_out() {
         assert_eq!(ringer.work(1, &Ignore).units, 0);
         assert_eq!(ringer.failure(), Some("entry 1 is not what was pushed"), "{kind:?}");
     }
-    // An entry that somebody else took, and a ring that nobody reads.
+    // An entry that another consumer took, and a ring that is never read.
     let mut ours = ringer(&Ring { size: Bytes::kib(8), ..Ring::default() });
     let Sides::Ours { consumer, .. } = &mut ours.sides else { unreachable!() };
     consumer.try_read().unwrap().unwrap().pop().unwrap();

@@ -277,8 +277,8 @@ unsafe fn run<C: Copy, F: FlushLine, B: Fence, L: Fence, const AROUND: bool>(
     shared: &mut Walk,
     count: u64,
 ) {
-    // A copy whose address nobody has: assembly may touch all other memory, so that the walk would
-    // be stored in every block.
+    // A copy whose address does not escape: assembly may touch all other memory, so that the walk
+    // would be stored in every block.
     let mut walk = shared.clone();
     // SAFETY: by the contract of `Walk`. Spares a second set of loops for blocks without a line.
     unsafe { std::hint::assert_unchecked(walk.lines > 0) };

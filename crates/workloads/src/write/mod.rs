@@ -67,7 +67,7 @@ impl Regions {
     }
 
     /// Makes sure that a ring or records can be made in a target: they cannot share their memory,
-    /// and a device is one memory, whoever maps it.
+    /// and a device is one memory, however it is mapped.
     pub(super) fn reserve(&mut self, target: &Target) -> Result<(), SetupError> {
         on_tmpfs(target)?;
         let Target::DevDax(path) = target else { return Ok(()) };
@@ -155,7 +155,7 @@ impl Writer {
         Ok(Self { blocks, evict, line, sync, prefault, pace, clock })
     }
 
-    /// What it writes to. Whoever reads or writes there does so between two calls of
+    /// What it writes to. Other code reads or writes there only between two calls of
     /// [`Workload::work`].
     pub fn memory(&self) -> &Rc<Scratch> {
         self.blocks.target()
@@ -254,7 +254,7 @@ impl Workload for Writer {
     }
 
     fn resumed(&mut self) {
-        // Somebody else may have touched the pages since.
+        // Other code may have touched the pages since.
         if !self.prefault {
             self.give_back();
             self.blocks.restart();
@@ -268,7 +268,7 @@ impl Workload for Writer {
 impl Pace {
     fn wait(&mut self, blocks: u64, clock: &Clock) {
         let earliest = clock.now() as f64;
-        // Time lost while paused, or to somebody else, is not made up for: that would be a burst.
+        // Time lost while paused, or to another process, is not made up for: that would be a burst.
         let late = earliest - self.due > 1000.0 * self.ticks_per_block;
         self.due = if late { earliest } else { self.due } + blocks as f64 * self.ticks_per_block;
         while (clock.now() as f64) < self.due {

@@ -1,5 +1,5 @@
 //! What one run can leave behind: the instructions up to a crash, and which of their stores may
-//! have reached memory, decided only as far as somebody has looked.
+//! have reached memory, decided only as far as a program has looked.
 //!
 //! Ordinary stores fall into groups, within which they reach memory in order, so that a crash
 //! leaves a first part of each group: a line is a group, and under eADR all of memory is one. Of

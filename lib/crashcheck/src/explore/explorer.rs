@@ -15,7 +15,7 @@ use crate::uncovered::Uncovered;
 use crate::watch::Watch;
 
 /// What is checked. As trait objects, so that the search is compiled once, and not for each check
-/// that somebody writes.
+/// that a user writes.
 pub(crate) type Program<'c> = dyn Fn(&Machine) + 'c;
 pub(crate) type Recovery<'c> = dyn Fn(&Machine) -> Result<(), String> + 'c;
 

@@ -1,4 +1,4 @@
-//! Lints of events as they come, for those who do not hold them all at once.
+//! Lints of events as they come, for callers that do not hold them all at once.
 
 use std::ops::Range;
 

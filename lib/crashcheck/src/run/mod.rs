@@ -55,7 +55,7 @@ pub(crate) struct Run {
     pub kills: bool,
     /// Whether states that were seen before are left out.
     pub merges: bool,
-    /// Those found that nobody has seen before.
+    /// Those found that were not seen before.
     pub crashed: Vec<State>,
     pub seen: Rc<RefCell<Seen>>,
     pub before: Vec<Ended>,
@@ -255,7 +255,7 @@ impl Run {
         self.stop(why);
     }
 
-    // Whoever catches this is stopped at the next operation again. A drop on the way out is left
+    // Code that catches this is stopped at the next operation again. A drop on the way out is left
     // alone, since two panics at once end the process.
     #[cold]
     pub(crate) fn stop(&mut self, why: Stop) {

@@ -138,7 +138,7 @@ pub const CASES: &[Case] = &[
         source: "RECIPE (SOSP 2019): readers of what is not yet flushed; PMRace (ASPLOS 2022)",
         found_under: ADR,
         program: |m, buggy| {
-            // Somebody else has stored it, and is about to flush it.
+            // Another thread has stored it, and is about to flush it.
             m.store_u64(ROOT, 1);
             if m.compare_exchange_u64(ROOT, 0, 1).is_err() && !buggy {
                 persist(m, ROOT..ROOT + 8);
@@ -211,7 +211,7 @@ pub const CASES: &[Case] = &[
                 persist(m, ROOT..ROOT + 8);
             }
             m.store_u64(ROOT, 64);
-            // What somebody does who believes in the word without a mark.
+            // What code does that believes in the word without a mark.
             put(m, 128, 64);
             persist(m, ROOT..ROOT + 8);
         },

@@ -1,4 +1,4 @@
-//! What shows in the instructions alone, without a recovery: waste, and what nobody makes durable.
+//! What shows in the instructions alone, without a recovery: waste, and what is never made durable.
 
 use ringfence_crashcheck::{Profile, Rule};
 use ringfence_persist::Memory;

@@ -144,7 +144,7 @@ pub const CASES: &[Case] = &[
         name: "queue: delivered before the node is marked as taken",
         source: "Friedman et al. (PPoPP 2018): the durable queue",
         program: |m, buggy| {
-            // The value, who took it, and where it is delivered.
+            // The value, which thread took it, and where it is delivered.
             let (node, taken, delivered) = (64, 128, 192);
             put(m, node, 5);
             if !buggy {
@@ -155,7 +155,7 @@ pub const CASES: &[Case] = &[
         },
         recovery: |m, _| {
             let (taken, delivered) = (m.load_u64(128), m.load_u64(192));
-            // What nobody has taken is given to the next.
+            // What was not taken is given to the next.
             ensure(taken == 1 || delivered == 0, "delivered twice")
         },
         ..CASE

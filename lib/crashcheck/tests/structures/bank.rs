@@ -65,7 +65,7 @@ impl<M: Memory> Bank<M> {
     pub fn transfer(&mut self, from: u64, to: u64, amount: u64) -> Result<(), Abort> {
         let (from, to) = (self.find(from), self.find(to));
         self.pool.transaction(|pool| {
-            // Both are paid and noted before anybody asks whether the money is there.
+            // Both are paid and noted before it is checked whether the money is there.
             let has = pool.memory().load_u64(from + BALANCE);
             pool.set(from + BALANCE, has.wrapping_sub(amount))?;
             let had = pool.memory().load_u64(to + BALANCE);

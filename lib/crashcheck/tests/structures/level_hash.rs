@@ -61,7 +61,7 @@ pub enum Bug {
     SizeFirst,
     /// The new level is made the top before the bottom is rehashed.
     PublishBeforeRehash,
-    /// Nobody notes where the new level is until it is complete.
+    /// The place of the new level is not noted until it is complete.
     InterimNotNoted,
     /// The new level is published though the lines of what was rehashed were not flushed.
     RehashNotFlushed,

@@ -157,7 +157,7 @@ fn far(view: &View) -> Option<Finding> {
         .filter(|target| target.is_persistent())
         .filter_map(|target| {
             let node = target.node?;
-            // A node that is not known, or memory alone, is far from everybody alike.
+            // A node that is not known, or memory alone, is equally far from all nodes.
             let cpus: &CpuSet = cpus_of(node).filter(|cpus| !cpus.is_empty())?;
             cpus.is_disjoint(&usable)
                 .then(|| format!("{} is on node {node}, whose CPUs are {cpus}", target.name))

@@ -1,4 +1,4 @@
-//! Who moves or merges pages behind a task's back.
+//! What moves or merges pages behind a task's back.
 
 use super::finding::{Finding, Severity, View};
 

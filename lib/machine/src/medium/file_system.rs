@@ -10,7 +10,7 @@ use super::device;
 use super::model::{Below, Device, FileSystem, FileSystemKind};
 use super::options;
 
-// Far more than anybody stacks.
+// Far more than users stack.
 const DEEPEST: usize = 12;
 
 /// What the walk reads from.

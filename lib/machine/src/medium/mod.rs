@@ -94,9 +94,9 @@ impl Medium {
         }
     }
 
-    /// The devices that are given a task's own requests, each once: the disks, and loop devices in
-    /// place of what their files lie on, which is asked by a thread of the kernel's that belongs to
-    /// nobody.
+    /// The devices that get a task's own requests, each once: the disks, and loop devices in place
+    /// of what their files lie on, which gets its requests from a kernel thread that belongs to no
+    /// task.
     pub fn asked(&self) -> Vec<&Device> {
         let mut asked: Vec<&Device> = Vec::new();
         self.file_system.devices_down_to(DeviceKind::Loop, &mut |device| {

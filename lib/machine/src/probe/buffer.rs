@@ -147,11 +147,11 @@ impl Buffer {
     pub(super) fn store_and_flush(&self, order: &[u32], value: usize, flush: Option<Flush>) {
         for &line in order {
             let line = self.line(line as usize);
-            // SAFETY: the second word of a line of the buffer. Volatile, since nobody reads it.
+            // SAFETY: the second word of a line of the buffer. Volatile, since it is never read.
             unsafe { line.cast::<usize>().add(1).write_volatile(value) };
             if let Some(Flush(flush)) = flush {
-                // SAFETY: `line` is writable memory of this process; the rest is promised by who
-                // made the `Flush`.
+                // SAFETY: `line` is writable memory of this process; the rest is promised by the
+                // code that made the `Flush`.
                 unsafe { flush(line) };
             }
         }

@@ -128,7 +128,7 @@ pub fn footprints_within(
 /// Measures ns per load of a random chase over each of `sizes`, on `cpu`, within `budget`.
 ///
 /// Every pass visits all sizes in an order of its own, drawn at random, and a point is the lower
-/// quartile over passes: a neighbour who comes and goes slows down some visits of several sizes,
+/// quartile over passes: a neighbour that comes and goes slows down some visits of several sizes,
 /// not all visits of one. There are three passes at least, which may overrun the budget, and nine
 /// at most.
 ///
@@ -150,7 +150,7 @@ pub fn latency_over_footprint(
         let measured = pin_current_thread(cpu)
             .map_err(ProbeError::from)
             .and_then(|()| chase(&sizes, pages, budget));
-        // Nobody listens any more once the deadline has passed.
+        // The receiver is gone once the deadline has passed.
         let _ = to_us.send(measured);
     };
     thread::Builder::new()

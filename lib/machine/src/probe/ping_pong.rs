@@ -108,7 +108,7 @@ fn report(cpu: CpuId, to: &Sender<Outcome>, work: impl FnOnce() -> Option<Vec<f6
         },
         Err(error) => Err(error),
     };
-    // Nobody listens any more once the deadline has passed.
+    // The receiver is gone once the deadline has passed.
     let _ = to.send(outcome);
 }
 

@@ -46,7 +46,7 @@ pub fn reload_latency(
     let work = move || {
         let measured =
             pin_current_thread(cpu).map_err(ProbeError::from).and_then(|()| rounds(flush, budget));
-        // Nobody listens any more once the deadline has passed.
+        // The receiver is gone once the deadline has passed.
         let _ = to_us.send(measured);
     };
     thread::Builder::new()

@@ -1,4 +1,4 @@
-//! Which CPUs, cores, caches and memory nodes there are, and who shares what.
+//! CPUs, cores, caches and memory nodes, and which of them share what.
 //!
 //! [`Topology::read`] takes it from sysfs as the kernel tells it; every question after that is a
 //! function of the value. What the kernel tells of a virtual machine can be untrue: see

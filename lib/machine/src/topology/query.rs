@@ -1,4 +1,4 @@
-//! Questions about a [`Topology`]: who is whose sibling, who shares which cache.
+//! Questions about a [`Topology`]: which CPUs are siblings, and which share which cache.
 
 use crate::cpulist::{CpuId, CpuSet};
 use crate::units::Bytes;

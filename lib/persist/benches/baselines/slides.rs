@@ -217,7 +217,7 @@ impl Reader for Reading {
             }
         }
         let entry = self.place.entry(self.read);
-        // SAFETY: published and not yet given back, so that nobody writes there.
+        // SAFETY: published and not yet given back, so that no thread writes there.
         let lent =
             |at: usize| unsafe { std::slice::from_raw_parts(entry.add(at), self.place.payload) };
         match self.place.form {

@@ -1,4 +1,4 @@
-//! Who takes part in the comparison of rings.
+//! The contestants in the comparison of rings.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -67,7 +67,7 @@ pub trait Contestant {
     fn window(&mut self, load: &Load, cpus: [CpuId; 2]) -> Result<Window, String>;
 }
 
-/// Everybody who can take part, and why others cannot.
+/// All that can take part, and why others cannot.
 pub type Field = (Vec<Box<dyn Contestant>>, Vec<String>);
 
 /// Maps and makes them.

@@ -51,7 +51,7 @@ pub enum FileLayout {
     Append,
     /// The file's end, and blocks that were reserved beyond it.
     KeepSize,
-    /// Reserved blocks that nobody has written.
+    /// Reserved blocks that were never written.
     Allocated,
     /// Blocks that were written before.
     Written,

@@ -40,7 +40,8 @@ impl Shape {
                 dir.join("size").display()
             ))
         })?;
-        // The region behind it says it too, and to root alone; before Linux 5.10 nobody else did.
+        // The region behind it says it too, and to root alone; before Linux 5.10 only the region
+        // did.
         let of_region: Option<PathBuf> = dir.parent().map(|region| region.join("dax_region/align"));
         let align = number(&dir.join("align")).or_else(|| number(&of_region?));
         let align = align.filter(|align| align.is_power_of_two()).unwrap_or(2 << 20);

@@ -3,9 +3,10 @@
 use std::fmt;
 
 /// What a store to a region survives, and what it takes. Ordered by how directly stores reach a
-/// medium: what is asked for with `least` is met by itself and by everything after it. So who asks
-/// for [`Durability::PageCache`] may get [`Durability::UnprovenMedium`], where msync works and yet
-/// nobody vouches for a power failure: [`Durability::survives_power_failure`] tells them apart.
+/// medium: what is asked for with `least` is met by itself and by everything after it. So a caller
+/// that asks for [`Durability::PageCache`] may get [`Durability::UnprovenMedium`], where msync
+/// works but nothing vouches for a power failure: [`Durability::survives_power_failure`] tells them
+/// apart.
 #[doc(alias("pmem2_granularity", "PMEM2_GRANULARITY_CACHE_LINE"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
@@ -19,7 +20,7 @@ pub enum Durability {
     /// Mapped directly, as persistent memory is, but nothing vouches for the medium: DRAM set aside
     /// with `memmap=`, volatile CXL memory, or a region whose persistence domain the kernel does
     /// not know. A store that was flushed and fenced survives the process, and no power failure
-    /// that anybody vouches for. Made for tests and measurements.
+    /// that anything vouches for. Made for tests and measurements.
     UnprovenMedium,
     /// Mapped directly onto a medium inside a power-fail protected domain: a store is durable once
     /// it has reached that domain.

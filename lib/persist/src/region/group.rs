@@ -1,17 +1,18 @@
-//! One sync for all who wait for one: threads that share a file take turns, and whoever comes while
-//! a sync is under way is covered by the next, together with all who came meanwhile.
+//! One sync for all threads that wait for one: threads that share a file take turns. A thread that
+//! comes while a sync is under way is covered by the next, together with all others that came
+//! meanwhile.
 //!
 //! A sync makes durable what was stored before it began, and says nothing of what was stored while
-//! it ran. So whoever joins is covered by a sync that *begins* after it has joined, never by one
-//! that is under way. One sync is under way at a time: the kernel tells a failed write to one
-//! caller (fsync(2)), and all who wait for it must hear of it.
+//! it ran. So a thread that joins is covered by a sync that *begins* after it has joined, never by
+//! one that is under way. One sync is under way at a time: the kernel reports a failed write to one
+//! caller (fsync(2)), and all threads that wait for it must hear of it.
 //!
 //! It is written over [`Meeting`], so that `loom` runs it through every interleaving
 //! (`tests/loom.rs`).
 
 use std::ops::Range;
 
-/// Who waits for which sync. Syncs are numbered from 1, in the order in which they begin.
+/// Which thread waits for which sync. Syncs are numbered from 1, in the order in which they begin.
 #[derive(Debug)]
 pub struct Group<E> {
     begun: u64,
@@ -24,7 +25,7 @@ pub struct Group<E> {
     lost: Option<E>,
 }
 
-/// What somebody who has joined does.
+/// What a thread that has joined does.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Turn<E> {
     /// Nothing more: a sync that began after it had joined is done, or one has failed.
@@ -49,7 +50,7 @@ impl<E: Clone> Group<E> {
         self.begun + 1
     }
 
-    /// What whoever waits for a sync does now; `None`: goes on waiting.
+    /// What a thread that waits for a sync does now; `None`: it keeps waiting.
     pub fn turn(&mut self, number: u64) -> Option<Turn<E>> {
         if self.done >= number {
             return Some(Turn::Over(Ok(())));
@@ -98,12 +99,12 @@ pub trait Meeting<E> {
     /// Looks, alone in the group, again and again after others have changed something, until there
     /// is something to see.
     fn until<T>(&self, look: impl FnMut(&mut Group<E>) -> Option<T>) -> T;
-    /// Changes something, alone in the group, and wakes all who wait.
+    /// Changes something, alone in the group, and wakes all threads that wait.
     fn change(&self, change: impl FnOnce(&mut Group<E>));
 }
 
 /// Makes a range durable: by `sync`, which is given a range that holds it and those of others, or
-/// by that of somebody else that begins from here on.
+/// by another thread's sync that begins from here on.
 ///
 /// # Errors
 /// The first failure of any sync of the group; it stays.

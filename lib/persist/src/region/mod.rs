@@ -2,8 +2,8 @@
 //!
 //! A [`Region`] is one range of memory whose every page is present and writable when it is had, and
 //! which knows how durable a store to it can become, and why ([`Region::durability`],
-//! [`Region::explain`]). Whoever asks for one names the least durability to accept; less is refused
-//! with the reason.
+//! [`Region::explain`]). The caller names the least durability to accept; less is refused with the
+//! reason.
 //!
 //! ```
 //! use ringfence_persist::{Durability, Mapped, Memory, Region};
@@ -70,8 +70,8 @@ pub struct Region {
     explanation: Box<Explanation>,
     // Whether the file can become shorter.
     can_shrink: bool,
-    // The kernel reports a failure to write back once per open file, to whoever asks first, and
-    // takes the pages for clean from then on: so the first one is kept, for all who share the
+    // The kernel reports a failure to write back once per open file, to the first caller that asks,
+    // and takes the pages for clean from then on: so the first one is kept, for all that share the
     // region.
     syncs: Syncs,
 }
@@ -122,13 +122,13 @@ impl Region {
 
     /// Whether every byte of the region is still behind it.
     ///
-    /// A file belongs to the whole system: whoever may write to it may truncate it while it is
-    /// mapped. No byte of another file or process shows up then, but the next touch of a page that
-    /// lies wholly behind the new end is SIGBUS, which ends the process that touches it (mmap(2));
-    /// what was stored there is gone. No library can prevent that for a file with a name; mode 0600
-    /// leaves it to the owner and root. Memory, memfds (whose length is sealed) and devices do not
-    /// shrink. This looks before a touch, and [`Region::msync`] looks first too; what happens
-    /// between look and touch it cannot see.
+    /// A file belongs to the whole system: any process that may write to it may truncate it while
+    /// it is mapped. No byte of another file or process shows up then, but the next touch of a page
+    /// that lies wholly behind the new end is SIGBUS, which ends the process that touches it
+    /// (mmap(2)); what was stored there is gone. No library can prevent that for a file with a
+    /// name; mode 0600 leaves it to the owner and root. Memory, memfds (whose length is sealed) and
+    /// devices do not shrink. This looks before a touch, and [`Region::msync`] looks first too;
+    /// what happens between look and touch it cannot see.
     ///
     /// # Errors
     /// [`RegionError::Shrunk`], or what the kernel says when the file is looked at.
@@ -164,8 +164,8 @@ impl Region {
 
     /// As [`msync`](Self::msync), by this call: `fdatasync` and `fsync` write back the whole file,
     /// which may take longer and is never less. Of memory without a file there is nothing to call.
-    /// Where threads that wait together want different calls, it is the one of whoever makes it:
-    /// each covers all of them.
+    /// Where threads that wait together want different calls, the thread that syncs makes its own:
+    /// each call covers all of them.
     ///
     /// # Errors
     /// As [`msync`](Self::msync).
@@ -211,7 +211,7 @@ impl Region {
         self.syncs.lock().health().map_err(RegionError::Lost)
     }
 
-    // Whoever calls it sees to it that nobody holds a reference into the region.
+    // The caller makes sure that nothing holds a reference into the region.
     pub(crate) fn give_back(&self) -> io::Result<()> {
         self.mapping.advise(if self.is_file() {
             Advice::LinuxRemove
@@ -280,7 +280,7 @@ impl Region {
     }
 }
 
-// Whoever syncs, and whoever waits for that.
+// The thread that syncs, and the threads that wait for it.
 #[derive(Debug, Default)]
 struct Syncs {
     group: Mutex<Group<Arc<RegionError>>>,

@@ -23,7 +23,7 @@ impl Region {
     /// zeros. On return it and its entry in the directory are durable (fsync of both), and every
     /// page is present; its length stays `len` for good. Where the file system is mounted with DAX
     /// it is mapped with `MAP_SYNC`, else through the page cache, if `least` allows that. A device
-    /// is overwritten by nobody but the caller: it holds what it held.
+    /// keeps what it holds: only the caller overwrites it.
     ///
     /// `len` is any number of bytes for a file, a multiple of the device's alignment for a device
     /// (2 MiB as a rule). [`Region::base`] is aligned to 4096 bytes at least.
@@ -70,8 +70,8 @@ impl Region {
     /// Maps an existing file whole, at the length that it has, or a device-DAX device.
     ///
     /// Holes in the file are given blocks, so that no store meets a full disk; contents and length
-    /// stay. Every page is present on return. Whoever shrinks the file while it is mapped makes the
-    /// next touch of the lost pages end in SIGBUS: see [`Region::intact`].
+    /// stay. Every page is present on return. If the file is shrunk while it is mapped, the next
+    /// touch of the lost pages ends in SIGBUS: see [`Region::intact`].
     ///
     /// # Errors
     /// [`RegionError`]: a path that is not there, a folder, a link loop, a file that is empty or
@@ -109,9 +109,9 @@ impl Region {
         Self::of_named(file, path, len, least)
     }
 
-    /// A file of `len` bytes in memory, without a name, whose length is sealed: nobody can shrink
-    /// it. It is shared with children, and with whoever opens `/proc/PID/fd/N`. It reads as zeros,
-    /// and every page is present.
+    /// A file of `len` bytes in memory, without a name, whose length is sealed: no process can
+    /// shrink it. It is shared with children, and with any process that opens `/proc/PID/fd/N`. It
+    /// reads as zeros, and every page is present.
     ///
     /// # Errors
     /// [`RegionError`]: no bytes at all, too little memory, or a `least` other than

@@ -61,7 +61,7 @@ impl Explanation {
     }
 }
 
-// One page, which need not be there as long as nobody touches it.
+// One page, which need not be there as long as nothing touches it.
 fn ask(file: &File) -> MapSync {
     match Mapping::readable(file, 4096, MapFlags::SHARED_VALIDATE | MapFlags::SYNC) {
         Ok(_) => MapSync::Accepted,

@@ -25,8 +25,8 @@ pub(super) fn room_in_file_system(file: &File, path: &Path, len: u64) -> Result<
 }
 
 /// Whether there is room for `len` bytes of memory now, on the machine and in this process's
-/// control groups. Over-committed memory is not refused by mmap, it ends in the kernel killing
-/// somebody. Regions of memory ask this themselves.
+/// control groups. Over-committed memory is not refused by mmap: it ends in the kernel killing a
+/// process. Regions of memory ask this themselves.
 ///
 /// # Errors
 /// [`RegionError::NoSpace`] otherwise.
@@ -45,7 +45,7 @@ fn available(root: &Path) -> Option<(String, u64)> {
     machine.into_iter().chain(cgroups(root)).min_by_key(|(_, free)| *free)
 }
 
-// What a limit leaves: file pages are given up before anybody is killed, those of tmpfs are not.
+// What a limit leaves: file pages are given up before a process is killed, those of tmpfs are not.
 // Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst in Linux.
 fn cgroups(root: &Path) -> Vec<(String, u64)> {
     let text = std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();

@@ -118,7 +118,7 @@ impl Region {
 }
 
 // An unlinked file of `len` allocated bytes: in `path` where that is a directory, else under that
-// name, which must be new. Somebody's file is never overwritten.
+// name, which must be new. An existing file is never overwritten.
 fn scratch_file(path: &Path, len: usize) -> Result<File, RegionError> {
     let refuse = |reason: String| RegionError::Path { path: path.into(), reason };
     let file = match std::fs::metadata(path) {

@@ -1,11 +1,11 @@
-//! Who may open, push and pop: locks on bytes of the ring's file, beyond anything that is stored
-//! there.
+//! Locks for opening, pushing and popping: on bytes of the ring's file, beyond anything that is
+//! stored there.
 //!
 //! They are open file description locks (fcntl(2), `F_OFD_SETLK`): the kernel gives them back when
 //! the last descriptor closes, however the process ends, and they hold between two opens within one
 //! process too. A child that is forked without exec shares its parent's: it must not use the ring.
-//! One that is about to exec shares them for a moment; whoever opens then finds the ring open, with
-//! indices that are right.
+//! One that is about to exec shares them for a moment; a process that opens the ring then finds it
+//! open, with indices that are right.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::error::{RingError, Role};
 use crate::kernel::{Lock, lock_byte};
 
-// Whoever opens holds OPENING meanwhile, and LIFE (shared) as long as it has the ring open.
+// An open holds OPENING meanwhile, and LIFE (shared) as long as it has the ring open.
 const LIFE: i64 = i64::MAX - 16;
 const OPENING: i64 = LIFE + 1;
 const ROLES: i64 = LIFE + 2;
@@ -36,8 +36,8 @@ pub(super) struct Seat {
 }
 
 impl Locks {
-    /// Opens: `recover` runs only if nobody else has the ring open, and nobody can open it
-    /// meanwhile.
+    /// Opens: `recover` runs only if the ring is not open elsewhere, and it cannot be opened
+    /// elsewhere meanwhile.
     pub(super) fn open<T>(
         file: Option<File>,
         recover: impl FnOnce() -> Result<T, RingError>,

@@ -112,7 +112,7 @@ impl Ring {
         )
     }
 
-    /// Opens the ring in a file or device; it is recovered if nobody else has it open.
+    /// Opens the ring in a file or device; it is recovered if it is not open elsewhere.
     ///
     /// # Errors
     /// [`RingError::Region`]: there is none, or one less durable than `least`; and as
@@ -124,8 +124,8 @@ impl Ring {
     /// Makes a ring in a region, over whatever is there, and opens it.
     ///
     /// # Errors
-    /// [`RingError`]: no room, a medium or lock that fails, somebody who has the same file open as
-    /// a ring.
+    /// [`RingError`]: no room, a medium or lock that fails, the same file being open as a ring
+    /// elsewhere.
     pub fn create_in(region: Region) -> Result<Self, RingError> {
         Self::create_with(region, Options::default(), Methods::here()?)
     }
@@ -155,11 +155,11 @@ impl Ring {
             format(memory, &shape)?;
             recover(memory)
         })?;
-        // Somebody else's ring is not written over.
+        // A ring that is open elsewhere is not overwritten.
         if fresh { Ok(ring) } else { Err(RingError::InUse) }
     }
 
-    /// Opens the ring in a region. If nobody else has it open it is recovered first.
+    /// Opens the ring in a region. If it is not open elsewhere it is recovered first.
     ///
     /// # Errors
     /// [`RingError`]: what is there is no ring, or damaged, or of another version.
@@ -192,8 +192,8 @@ impl Ring {
         Ok((Self { memory, shape, locks: Arc::new(locks), recovery }, recovery.is_some()))
     }
 
-    /// What opening found, or `None` if somebody had the ring open already, so that there was
-    /// nothing to recover.
+    /// What opening found, or `None` if the ring was open already, so that there was nothing to
+    /// recover.
     pub fn recovery(&self) -> Option<Recovery> {
         self.recovery
     }
@@ -227,7 +227,7 @@ impl Ring {
     }
 }
 
-/// Makes an empty ring in memory that nobody else uses, durable on return. The head comes last: a
+/// Makes an empty ring in memory that nothing else uses, durable on return. The head comes last: a
 /// crash before leaves no ring.
 ///
 /// # Errors

@@ -97,8 +97,8 @@ impl<M: Memory> Producer<M> {
     /// # Errors
     /// [`RingError::Full`], [`RingError::TooLong`], [`RingError::Damaged`]: the entry is not
     /// pushed.
-    /// [`RingError::Lost`]: nobody sees it while the ring is open, but it may be there when it is
-    /// opened again.
+    /// [`RingError::Lost`]: no consumer sees it while the ring is open, but it may be there when it
+    /// is opened again.
     #[inline]
     pub fn try_push(&mut self, payload: &[u8]) -> Result<(), RingError> {
         self.settle()?;

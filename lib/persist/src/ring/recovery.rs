@@ -41,8 +41,8 @@ pub enum Tail {
     Abandoned,
 }
 
-/// A ring as it is, without changing anything. Nobody may have it open meanwhile: entries come and
-/// go, and what is read of them would not belong together.
+/// A ring as it is, without changing anything. It must not be open meanwhile: entries come and go,
+/// and what is read of them would not belong together.
 ///
 /// # Errors
 /// As [`recover`].
@@ -55,7 +55,7 @@ pub fn inspect<M: Memory>(memory: &M) -> Result<(Shape, Recovery), RingError> {
 }
 
 /// Finds out what a ring holds, makes that durable, and readies it for a producer and a consumer.
-/// Nobody else may use the memory meanwhile.
+/// Nothing else may use the memory meanwhile.
 ///
 /// In the page cache it rests on the region being mapped anew, which dirties every page: after a
 /// failed write the kernel takes pages for clean that are not on the medium (fsync(2)).

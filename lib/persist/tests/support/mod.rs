@@ -134,7 +134,8 @@ impl Memory for Crashing {
 
     fn load(&self, at: usize, into: &mut [u8]) {
         let state = self.state.borrow();
-        // Whoever reads what was streamed and not fenced reads anything: the ring must not.
+        // A load of what was streamed and not fenced may return anything: the ring must not do
+        // that.
         let words = at / 8..(at + into.len()).div_ceil(8);
         assert!(state.streamed.range(words).next().is_none(), "read before the fence at {at}");
         into.copy_from_slice(&state.now[at..at + into.len()]);

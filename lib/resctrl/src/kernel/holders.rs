@@ -1,4 +1,4 @@
-//! Who has a device open or mapped, and whether everybody who might can be seen.
+//! The processes that have a device open or mapped, and whether all that might can be seen.
 
 use std::fs;
 use std::io;
@@ -45,7 +45,7 @@ fn maps(root: &FsRoot, pid: u32, path: &Path, is_it: &dyn Fn(&str) -> bool) -> b
     })
 }
 
-/// Why there may be users of a file whom [`users_of`] does not see; `None` where there are none.
+/// Why a file may have users that [`users_of`] does not see; `None` where there are none.
 pub fn unseen(root: &FsRoot) -> Option<String> {
     // Process 1 is the first of the namespace that /proc shows, whichever this process is in.
     match fs::read_link(root.path("/proc/1/ns/pid")) {

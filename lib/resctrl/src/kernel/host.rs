@@ -14,7 +14,8 @@ use rustix::fs::{AtFlags, Mode, fstatfs, fstatvfs, mkdirat, unlinkat};
 use super::{Held, Identity, Kernel, WriteError, holders};
 use crate::id::written;
 
-// The folder whose lock transactions hold: there from mount to unmount, and nobody else's to lock.
+// The folder whose lock transactions hold: it exists from mount to unmount, and no other program
+// has a reason to lock it.
 const CHANGES: &str = "info";
 
 // The sticky bit (`S_ISVTX`).

@@ -99,16 +99,16 @@ pub trait Kernel: Send + Sync {
     fn exists(&self, path: &Path) -> bool;
 
     /// Takes the lock that programs agree upon for resctrl as a whole: `flock(2)` on its root
-    /// (kernel documentation, x86/resctrl, "Locking"). `None` where it is held by somebody else.
+    /// (kernel documentation, x86/resctrl, "Locking"). `None` where it is held elsewhere.
     ///
     /// # Errors
     /// The errno.
     fn try_lock(&self, exclusive: bool) -> io::Result<Option<Held>>;
 
     /// Takes the lock that this library's transactions hold from begin to end: `flock(2)` on
-    /// `info`, whoever asks and wherever the journal lies. The root's, which other programs wait
-    /// for, would keep them out for as long as one measures. `None` where it is held by somebody
-    /// else.
+    /// `info`, whichever program asks and wherever the journal lies. The root's lock, which other
+    /// programs wait for, would keep them out for as long as a measurement takes. `None` where it
+    /// is held elsewhere.
     ///
     /// # Errors
     /// The errno.
@@ -117,7 +117,7 @@ pub trait Kernel: Send + Sync {
     /// The process that holds that lock, as far as it can be seen.
     fn holder_of_changes(&self) -> Option<u32>;
 
-    /// Where journals may lie of whoever changes this resctrl, as far as such folders are known.
+    /// Where journals of programs that change this resctrl may lie, as far as folders are known.
     fn journal_folders(&self) -> Vec<PathBuf>;
 
     /// Where resctrl is mounted, for messages.

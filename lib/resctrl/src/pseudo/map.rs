@@ -16,8 +16,9 @@ use crate::mode::Mode;
 
 /// A pseudo-locked region, mapped. Unmapped on drop.
 ///
-/// The kernel zeroes the region at each mapping (Linux 6.1, `pseudo_lock_dev_mmap`), whoever maps
-/// it: one process maps it, once. A group is not removed while it is mapped ([`Group::remove`]).
+/// The kernel zeroes the region at each mapping (Linux 6.1, `pseudo_lock_dev_mmap`), whichever
+/// process maps it: one process maps it, once. A group is not removed while it is mapped
+/// ([`Group::remove`]).
 #[derive(Debug)]
 pub struct Mapped {
     start: NonNull<u8>,
@@ -88,7 +89,7 @@ impl Mapped {
 
     /// The bytes themselves, which others may have mapped too.
     pub fn bytes(&self) -> &[AtomicU8] {
-        // SAFETY: mapped to be read and written as long as this lives. Whoever uses the pointer
+        // SAFETY: mapped to be read and written as long as this lives. Code that uses the pointer
         // above orders that with these.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.len) }
     }
@@ -102,7 +103,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nobody has a pointer into it any longer than
+        // SAFETY: it was mapped with this length, and no pointer into it is kept any longer than
         // this lives.
         _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }

@@ -171,7 +171,7 @@ pub struct RegionPlan {
     pub bytes: u64,
     /// The CPUs from which it can be mapped; none where that is not known.
     pub cpus: CpuSet,
-    /// The way there: take the ways from everybody else, make the group, set it up, lock.
+    /// The way there: take the ways from all other groups, make the group, set it up, lock.
     pub steps: Vec<Step>,
 }
 

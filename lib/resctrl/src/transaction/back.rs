@@ -45,7 +45,7 @@ pub fn take(
     options.at(Moment::Noted(number));
     let taken = step.execute(fs);
     if matches!(taken, Err(Error::Refused(_))) && !matches!(step, Step::Threads { .. }) {
-        // What somebody else has made under that name is not ours to undo.
+        // What another process has made under that name is not ours to undo.
         noted(journal.write(&REFUSED))?;
         record.refused();
     }
@@ -122,9 +122,9 @@ pub fn same_mount(fs: &Resctrl, header: &Header) -> Result<(), Error> {
     }
 }
 
-/// Takes the way back. It is noted too: whoever is killed on it leaves a journal that explains what
-/// is there. What fails does not keep the rest from being put back; the journal stays then. What
-/// cannot be put back yet goes to a journal of its own.
+/// Restores. That is noted too: a program that is killed while it restores leaves a journal that
+/// explains what is there. A failure does not keep the rest from being restored; the journal stays
+/// then. What cannot be restored yet goes to a journal of its own.
 pub fn go_back(
     fs: &Resctrl,
     record: &mut Record,
@@ -284,7 +284,7 @@ fn put_back(
     Ok(Some((restored, mounted)))
 }
 
-// Journals of what nobody is at any more.
+// Journals that no process works on any more.
 fn left_behind(fs: &Resctrl, dir: &Path) -> Vec<PathBuf> {
     let mut all = files::numbered(dir, Pending::Waiting);
     all.extend(files::orphaned(fs.kernel(), dir));
@@ -292,8 +292,8 @@ fn left_behind(fs: &Resctrl, dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-// What a killed transaction left behind, and what has waited or was lent, which need not keep
-// anybody from beginning.
+// What a killed transaction left behind, and what has waited or was lent, which need not keep a
+// transaction from beginning.
 fn put_back_all(
     fs: &Resctrl,
     dir: &Path,
@@ -364,7 +364,7 @@ pub fn others_left(purpose: &str, owner: Option<u32>, folder: &Path) -> String {
     )
 }
 
-/// Unmounts what was mounted for a transaction, unless somebody has begun to use it.
+/// Unmounts what was mounted for a transaction, unless another process has begun to use it.
 pub fn unmount(fs: &Resctrl, restored: &mut Restored) {
     let alone = fs.groups().is_ok_and(|groups| groups.len() == 1);
     let done = if alone { fs.clone().unmount() } else { Err(Error::Busy("it has groups".into())) };

@@ -207,7 +207,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// Whether it is somebody else's: such a journal is acted upon on request alone, since its
+    /// Whether it belongs to another user: such a journal is acted upon on request alone, since its
     /// steps are that user's word.
     pub fn is_others(&self) -> bool {
         self.user.is_some_and(|user| user != place::user())

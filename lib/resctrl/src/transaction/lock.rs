@@ -1,5 +1,5 @@
-//! Who may change resctrl: one program of ours at a time, and nobody between two reads that belong
-//! together.
+//! Locks: one program of ours at a time may change resctrl, and no program between two reads that
+//! belong together.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use crate::kernel::Held;
 const STEP: Duration = Duration::from_millis(20);
 // Other programs hold the kernel's lock for as long as they read or write.
 const SHORT: Duration = Duration::from_secs(10);
-// Whoever only asks whether a lock is held holds it for that moment.
+// A program that only checks whether a lock is held holds it for that moment.
 const LOOKED_AT: Duration = Duration::from_millis(100);
 
 /// Whether a transaction is under way that uses this folder, as far as this user may see it.
@@ -45,7 +45,7 @@ pub fn own(dir: &Path, fs: Option<&Resctrl>, wait: Duration) -> Result<Own, Erro
     let until = Instant::now() + wait.max(LOOKED_AT);
     let folder = of_folder(dir, until)?;
     let changes = fs.map(|fs| of_resctrl(fs, until)).transpose()?;
-    // For messages alone: a full disk does not keep anybody from going back.
+    // For messages alone: a full disk does not keep a program from restoring.
     let note = format!("{}\n", std::process::id());
     let _ = folder.set_len(0).and_then(|()| (&folder).write_all(note.as_bytes()));
     Ok(Own { _folder: folder, _changes: changes })

@@ -6,11 +6,11 @@
 //! [`Transaction::keep`] leaves things as they are until [`undo_kept`], and [`Transaction::lend`]
 //! for as long as the program lives.
 //!
-//! What somebody else has changed in the meantime is neither overwritten nor mistaken for ours: it
-//! is left as it is, and said. What cannot be put back yet, since its CPU or cache is offline,
-//! stays in a journal.
+//! What another process has changed in the meantime is neither overwritten nor mistaken for ours:
+//! it is left as it is, and reported. What cannot be restored yet, since its CPU or cache is
+//! offline, stays in a journal.
 //!
-//! One transaction changes a resctrl at a time, whoever runs it and wherever its journal lies.
+//! One transaction changes a resctrl at a time, in whichever program and wherever its journal is.
 //!
 //! ```no_run
 //! use ringfence_resctrl::{GroupId, Options, Resctrl, Step, Transaction};

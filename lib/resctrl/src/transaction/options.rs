@@ -1,4 +1,4 @@
-//! How a transaction is run, and who watches it.
+//! How a transaction is run, and what watches it.
 
 use std::path::PathBuf;
 use std::sync::Arc;

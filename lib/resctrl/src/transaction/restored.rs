@@ -9,7 +9,7 @@ pub struct Restored {
     pub purpose: String,
     /// The steps that led back.
     pub steps: Vec<Step>,
-    /// What somebody else had changed since, one sentence each: it was left alone.
+    /// What another process has changed since, one sentence each: it was left alone.
     pub left: Vec<String>,
     /// What was put where it may not have been before, one sentence each.
     pub notes: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// Everything that somebody should know besides the steps.
+    /// Everything that a user should know besides the steps.
     pub fn said(&self) -> impl Iterator<Item = &String> {
         self.left.iter().chain(&self.notes).chain(&self.waiting)
     }

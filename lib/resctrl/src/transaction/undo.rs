@@ -1,9 +1,9 @@
 //! How to get back: a pure function of what was there, what was done, and what is there now.
 //!
 //! Only what the journal names is touched. Where something is now neither as it was before nor as
-//! the journal's steps made it, somebody else has changed it since: it is left alone and reported.
-//! What belongs to a CPU or a cache that is offline cannot be put back yet: it is told apart
-//! ([`Rest`]).
+//! the journal's steps made it, another process has changed it since: it is left alone and
+//! reported. What belongs to a CPU or a cache that is offline cannot be restored yet: it is
+//! reported separately ([`Rest`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ use crate::state::{GroupState, State};
 pub struct Undo {
     /// What to do, in this order.
     pub steps: Vec<Step>,
-    /// What somebody else has changed, one sentence each; it stays.
+    /// What another process has changed, one sentence each; it stays.
     pub left: Vec<String>,
     /// What was put where it may not have been before, one sentence each.
     pub notes: Vec<String>,
@@ -107,7 +107,8 @@ pub fn undo(record: &Record, now: &Now, info: &Info, lives: &dyn Lives) -> Undo 
     undo
 }
 
-// No step touches these, so that a change is somebody else's; measurements across it mean nothing.
+// No step touches these, so a change was made by another process; measurements across it mean
+// nothing.
 fn whole(before: &State, now: &State, undo: &mut Undo) {
     // Journals of earlier versions name none.
     if before.whole.is_empty() {
@@ -187,8 +188,9 @@ impl<'a> Past<'a> {
 }
 
 impl Past<'_> {
-    // Where a thread goes that was born in a group that was made, of parents who have ended; and
-    // whether it would be there. Whoever starts something there was moved there, as a rule.
+    // Where a thread goes that was started in a group that was made, by parents that have ended;
+    // and whether it would be there. A process that starts something there was moved there, as a
+    // rule.
     fn home_of_born(&self, at: &GroupId) -> (GroupId, bool) {
         let movers = self.moved.iter().filter(|(_, to)| to.contains(at));
         let homes: BTreeSet<GroupId> =
@@ -203,7 +205,7 @@ impl Past<'_> {
         }
     }
 
-    // Those of these CPUs that somebody else has given to another group since.
+    // Those of these CPUs that another process has given to another group since.
     fn given_away(&self, cpus: &CpuSet, now: &Now) -> CpuSet {
         let mut away = CpuSet::new();
         for (id, state) in

@@ -94,8 +94,8 @@ fn set(group: &str, text: &str) -> Step {
     Step::Schemata { group: group.parse().unwrap(), schemata: schemata(text) }
 }
 
-// Takes the database's ways and a process, shrinks everybody, and makes a group with monitoring and
-// CPUs.
+// Takes the database's ways and a process, shrinks all other groups, and makes a group with
+// monitoring and CPUs.
 fn change(options: &Options, pids: &[u32]) {
     let (own, web, db) =
         ("own".parse::<GroupId>().unwrap(), GroupId::control("web"), GroupId::control("db"));
@@ -247,7 +247,7 @@ fn killed_at_every_moment() {
     others.end();
 }
 
-// Ours alone: the default group shrinks, and nobody else is there.
+// Ours alone: the default group shrinks, and no other program is there.
 fn found_by_the_next_transaction() {
     let part = Part::start("threads", None, &[]).ready();
     let pid = part.0.id();

@@ -236,7 +236,7 @@ pub fn an_unknown_mode(env: &dyn Env) {
     // What it is already is taken, and clears the status.
     group.set_mode(Mode::Shareable).unwrap();
     assert_eq!(env.fs().last_status(), None);
-    // Nobody but the kernel makes a group pseudo-locked.
+    // Only the kernel makes a group pseudo-locked.
     let words = "Unknown or unsupported mode";
     refused(
         group.set_mode(Mode::PseudoLocked),

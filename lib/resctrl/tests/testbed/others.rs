@@ -206,7 +206,7 @@ fn unmounted_and_mounted_again() {
     left_behind(&[set("", "L3:0=ff"), create(), set("own", "L3:0=ff00")]);
     resctrl().unmount().unwrap();
     Resctrl::mount(MountOptions::default()).unwrap();
-    // Somebody else sets just what the transaction had set.
+    // Another process sets just what the transaction had set.
     group("").set_schemata(&schemata("L3:0=ff")).unwrap();
     group("own").create().unwrap();
     group("own").set_schemata(&schemata("L3:0=ff00")).unwrap();
@@ -282,7 +282,7 @@ fn a_region_is_not_removed_from_inside_a_pid_namespace() {
     assert!(group("hot").exists());
     says("remove below the outer proc", &format!("is in use by process {}", std::process::id()));
     drop(open);
-    // Nobody sees everybody from there, whether somebody has it open or not.
+    // From there not all processes can be seen, whether one has it open or not.
     says("remove", "cannot be told");
     group("hot").remove().unwrap();
     group("").set_schemata(&schemata("L3:0=fffff")).unwrap();

@@ -27,7 +27,7 @@ pub fn a_region_is_mapped_from_its_own_cpus(env: &dyn Env) {
     let mapped = Mapped::open(&group).unwrap();
     assert_eq!(mapped.len(), 2 << 20);
     for offset in (0..mapped.len()).step_by(4096) {
-        // SAFETY: within the mapping, which nobody else uses.
+        // SAFETY: within the mapping, which nothing else uses.
         unsafe {
             let byte = mapped.as_ptr().add(offset);
             assert_eq!(byte.read_volatile(), 0);

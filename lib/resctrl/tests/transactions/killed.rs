@@ -140,7 +140,8 @@ proptest! {
     ) {
         let world = World::new(ringfence_resctrl::kernel::model::Hardware::cascade_lake(), &others);
         let (before, threads) = (world.state(), world.threads());
-        // Into groups of its own: who is born in one that was there is not told from others in it.
+        // Into groups of its own: a thread that is started in a group that was there cannot be told
+        // from others in it.
         let to_default =
             |deed: &&Deed| !matches!(deed, Deed::Move(0, _) | Deed::MoveToMonitor(0, ..));
         let deeds: Vec<Deed> = deeds.iter().filter(to_default).cloned().collect();

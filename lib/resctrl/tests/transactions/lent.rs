@@ -1,4 +1,4 @@
-//! Settings that are lent: in force while their program lives, in nobody's way, and put back.
+//! Temporary settings: in force while their program lives, in no other program's way, and restored.
 //!
 //! This program is no process of the model, so that the model takes it for one that has ended.
 

@@ -46,7 +46,7 @@ fn the_mask_of_a_cache_waits_until_it_is_there() {
     assert_eq!(restored.waiting, ["L3:1 of web, which was f0: no CPU of it is online"]);
     assert!(!world.journal().exists() && waiting(&world), "what waits is kept, and nothing else");
     assert!(!world.fs.group(&own()).exists());
-    // It stands in nobody's way, and is said again.
+    // It is in no other transaction's way, and is reported again.
     let mut next = Transaction::begin(&world.fs, "next", &world.options()).unwrap();
     assert_eq!(next.recovered().unwrap().waiting, restored.waiting);
     next.restore().unwrap();

@@ -166,7 +166,7 @@ fn a_line_in_the_middle_that_makes_no_sense_is_said_and_kept() {
     assert!(!world.fs.group(&own()).exists(), "what can be read is put back");
     let kept = std::fs::read_to_string(world.folder.path().join("resctrl.damaged-1")).unwrap();
     assert!(kept.starts_with(&damaged.join("\n")), "{kept}");
-    // It stands in nobody's way.
+    // It is in no other transaction's way.
     assert!(!world.journal().exists());
     Transaction::begin(&world.fs, "next", &world.options()).unwrap().restore().unwrap();
     assert!(forget(Pending::Unfinished, &world.options()).unwrap());

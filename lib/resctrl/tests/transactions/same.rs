@@ -28,7 +28,7 @@ fn nothing_outlives_an_unmount() {
     let world = World::new(Hardware::broadwell(), &[]);
     changed(&world).abandon();
     world.model.remount();
-    // Somebody else sets just what the transaction had set.
+    // Another process sets just what the transaction had set.
     world.take(&schemata("", "L3:0=ff")).unwrap();
     world.take(&Step::Create { group: group("own") }).unwrap();
     world.take(&schemata("own", "L3:0=f00")).unwrap();

@@ -22,7 +22,8 @@ pub struct World {
     pub folder: tempfile::TempDir,
 }
 
-/// Something that somebody does to resctrl; whether the kernel takes it depends on what is there.
+/// Something that another process does to resctrl; whether the kernel takes it depends on what is
+/// there.
 #[derive(Debug, Clone)]
 pub enum Deed {
     Create(usize),

@@ -1,10 +1,10 @@
-//! What runs already, as a victim or aggressor: found, refused where the system depends on it,
+//! Running processes, as a victim or aggressor: found, refused where the system depends on them,
 //! frozen for a moment, and thawed whatever happens.
 //!
 //! [`find`] goes from a [`Target`] to processes and control groups, or says why not ([`Refusal`]);
-//! [`see`] does so for who only looks, and refuses nothing for the system's sake. A [`Freezer`]
-//! freezes what was found by one of its [`Method`]s, within a [`Budget`], and writes down how to
-//! thaw before it does. [`usage`] says what a target has used.
+//! [`see`] does so for callers that only look, and refuses nothing for the system's sake. A
+//! [`Freezer`] freezes what was found by one of its [`Method`]s, within a [`Budget`], and writes
+//! down how to thaw before it does. [`usage`] says what a target has used.
 //!
 //! What is read lies below an [`FsRoot`](crate::root::FsRoot), so that a tree of files can stand in
 //! for a machine. Signals are sent on this machine alone.

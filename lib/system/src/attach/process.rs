@@ -65,9 +65,9 @@ impl Process {
         self.threads <= 1 && matches!(self.state, 'Z' | 'X')
     }
 
-    /// Whether no thread of it runs, or will until it is let go on. A thread that starts a program
-    /// by vfork cannot be stopped before the child has called exec, and a child that is stopped
-    /// does not come to that: such a thread stands where the process has a stopped child.
+    /// Whether no thread of it runs, or will until it is resumed. A thread that starts a program by
+    /// vfork cannot be stopped before the child has called exec, and a child that is stopped does
+    /// not come to that: such a thread stands where the process has a stopped child.
     pub fn stands(&self, root: &FsRoot, has_stopped_child: bool) -> bool {
         let stands = |state: char, tid: u32| match state {
             'T' | 't' | 'Z' | 'X' => true,

@@ -35,7 +35,7 @@ pub enum Refusal {
         /// Why it may not stand still.
         why: &'static str,
     },
-    /// A debugger, or whoever traces, has it already: a thread has one tracer.
+    /// A debugger or another tracer has it already: a thread has one tracer.
     #[error(
         "{target} is refused: process {pid} ({}) is part of it, and process {tracer} ({}) traces \
          it already: end that, or \
@@ -50,7 +50,7 @@ pub enum Refusal {
         pid: u32,
         /// Its name.
         name: String,
-        /// Who traces it.
+        /// The process that traces it.
         tracer: u32,
         /// That one's name.
         tracer_name: String,

@@ -1,4 +1,4 @@
-//! How somebody names what runs already.
+//! How a user names running processes.
 
 use std::fmt;
 use std::str::FromStr;

@@ -7,7 +7,7 @@ use crate::root::FsRoot;
 
 use crate::attach::process::{self, Process};
 
-/// Processes that stand and will until they are let go on.
+/// Processes that are stopped, and stay so until they are resumed.
 pub type Settled = BTreeMap<Thread, Process>;
 
 /// What is known of a tree, so that looking again is quick and those whose parents have ended stay
@@ -70,7 +70,7 @@ impl Tree {
             next.push_front(self.top);
         }
         let before = std::mem::take(&mut self.members);
-        // A number may be given anew once nobody is in the session or group any more; not at once.
+        // A number may be reused once no process is in the session or group any more; not at once.
         self.leaders.retain(|leader| {
             before.values().any(|known| [known.pid(), known.session, known.group].contains(leader))
         });
@@ -105,7 +105,7 @@ impl Tree {
             }
             self.add(process);
         }
-        // Nobody was born since, unless all numbers were given in between.
+        // No process was started since, unless all numbers were given out in between.
         let last = last_given(root);
         if !listed || last.is_none() || last != self.last {
             let all = self.adopt(root, listed);
@@ -115,8 +115,8 @@ impl Tree {
         (self.members.values().cloned().collect(), certain)
     }
 
-    // Those that are found by looking at everybody. Only who is new since the last time is looked
-    // at, unless the kernel lists no children.
+    // Those that are found by looking at all processes. Only those that are new since the last time
+    // are looked at, unless the kernel lists no children.
     fn adopt(&mut self, root: &FsRoot, listed: bool) -> bool {
         let all: HashSet<u32> = process::all(root).into_iter().collect();
         self.strangers.retain(|pid| listed && all.contains(pid));
@@ -216,7 +216,7 @@ mod tests {
         write(&tree, 30, 1, 30, 30);
         while !known.look(&root, &Settled::new()).1 {}
         assert_eq!(pids(known.look(&root, &Settled::new())), (vec![21, 24, 25, 26], true));
-        // Somebody else has the number by now.
+        // Another process has the number by now.
         tree.write("/proc/24/stat", "24 (x) S 1 24 24 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 999 0 0");
         tree.remove("/proc/26");
         while !known.look(&root, &Settled::new()).1 {}

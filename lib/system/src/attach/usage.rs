@@ -37,8 +37,8 @@ pub struct Usage {
     pub io: Option<(u64, u64, Source)>,
 }
 
-/// What a target has used until now. Where its control group does not say, it is looked at again
-/// who belongs to it.
+/// What a target has used until now. Where its control group does not say, the processes that
+/// belong to it are looked up again.
 pub fn usage(root: &FsRoot, found: &mut Found) -> Usage {
     let exact = || found.groups.iter().filter(|group| group.is_exact);
     let cpu = exact().find_map(|group| cpu_of_group(root, group));

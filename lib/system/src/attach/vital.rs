@@ -66,7 +66,7 @@ pub struct Guard {
     own: Option<u32>,
     // Other processes of the same program, such as a guardian.
     program: Option<PathBuf>,
-    // Ancestors, and who reads what this program writes.
+    // Ancestors, and readers of what this program writes.
     ours: HashMap<u32, &'static str>,
 }
 
@@ -124,8 +124,8 @@ struct End {
     writes: bool,
 }
 
-// Whoever reads what this program writes, and who reads what they write, and so on: if one stands
-// still, so does everybody before it once the pipe is full.
+// Processes that read what this program writes, those that read what they write, and so on: if one
+// stands still, so does every process before it once the pipe is full.
 fn readers(root: &FsRoot, own: Option<u32>) -> HashMap<u32, &'static str> {
     let Some(own) = own else { return HashMap::new() };
     let outputs = |ends: &[End], pid: u32| -> Vec<String> {
@@ -168,7 +168,7 @@ fn ends(root: &FsRoot, pid: u32) -> Vec<End> {
             // O_WRONLY is 1, O_RDWR 2 (proc_pid_fdinfo(5): flags are octal).
             let flags =
                 field(&info(), "flags").and_then(|flags| u64::from_str_radix(flags, 8).ok());
-            // Closed meanwhile, or its process has ended: it is nobody's.
+            // Closed meanwhile, or its process has ended: it belongs to no process.
             if flags.is_none()
                 && std::fs::read_link(root.path(format!("/proc/{pid}/fd/{fd}"))).is_err()
             {

@@ -24,7 +24,7 @@ pub struct Restored {
     pub purpose: String,
     /// What was done, in order, a few words each.
     pub steps: Vec<String>,
-    /// What somebody else had changed since, one sentence each: it was left alone.
+    /// What another process has changed since, one sentence each: it was left alone.
     pub left: Vec<String>,
     /// What was put where it was not before, and lines of the journal that make no sense, one
     /// sentence each.
@@ -32,7 +32,7 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// Everything that somebody should know besides the steps.
+    /// Everything that a user should know besides the steps.
     pub fn said(&self) -> impl Iterator<Item = &String> {
         self.left.iter().chain(&self.notes)
     }
@@ -120,12 +120,12 @@ fn remove(kernel: &dyn Kernel, group: &Path, home: &Path) -> Result<(), Error> {
     }
 }
 
-/// Lets processes go on. What fails keeps nobody else from it.
+/// Resumes processes. A failure does not keep the others from being resumed.
 pub fn resume(kernel: &dyn Kernel, processes: &[Thread]) -> Result<(), Error> {
     let mut result = Ok(());
     for process in processes {
         match kernel.resume(*process) {
-            // Whoever may not be signalled was not stopped either.
+            // A process that may not be signalled was not stopped either.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
             other => {
                 let tried = format!("letting process {} go on", process.tid);
@@ -267,7 +267,7 @@ fn value(
         format!("{} is {} by now, was {} before", file.display(), printable(now), printable(was))
     };
     if now == was {
-        // What goes with it is as it was, or somebody else's.
+        // What goes with it is as it was, or was set by another process.
         for Write { file, value } in back {
             let now = kernel.read(file).map(|text| plain(&text)).unwrap_or_default();
             if now != *value {

@@ -58,7 +58,7 @@ fn others_lines_are_neither_changed_nor_in_the_way() {
         changes.set_entry(FILE, wbps(device), "1024").unwrap();
         assert_eq!(wbps(device).of(&world.now()), "1024");
     }
-    // Another value of the same line, by somebody else.
+    // Another value of the same line, set by another process.
     world.model.write(Path::new(FILE), "8:16 rbps=2").unwrap();
     changes.set_back_entry(Path::new(FILE), &wbps("8:0")).unwrap();
     assert_eq!(wbps("8:0").of(&world.now()), "77");

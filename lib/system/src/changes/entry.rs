@@ -11,7 +11,7 @@ use crate::changes::kernel::Kernel;
 /// Which value of such a file: that of a device, and of one of its keys where a line has several.
 ///
 /// Such a file is read whole and written a line at a time, and a device without a line has none of
-/// its values. So neither can its text be put back as it was, nor may somebody else's lines be
+/// its values. So its text cannot be restored as it was, and lines of other programs must not be
 /// taken for a change of one's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Entry {

@@ -46,8 +46,8 @@ fn unusable(dir: &Path, source: io::Error) -> JournalError {
     failed("making the folder for the journal of changes,", dir, source)
 }
 
-/// Where journals may lie, as seen below a root: root's, one's own, and those of whoever is logged
-/// in. Nothing is made.
+/// Where journals may lie, as seen below a root: root's, one's own, and those of logged-in users.
+/// Nothing is created.
 pub fn folders(root: &FsRoot, wanted: Option<&Path>) -> Vec<PathBuf> {
     if let Some(wanted) = wanted {
         return vec![wanted.to_owned()];

@@ -2,8 +2,8 @@
 //!
 //! A line of JSON each. The first is written whole to another file that is then renamed, so there
 //! is a journal with everything in it or none. A last line that is cut short is a step that was not
-//! taken, and is taken off by whoever goes on. It lies in memory (`/run`): what it is about does
-//! not outlive a boot either.
+//! taken; the program that continues the journal removes it. It lies in memory (`/run`): what it is
+//! about does not outlive a boot either.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -72,8 +72,8 @@ impl Journal {
         Self::begin_with(path, header, |_| Ok(()))
     }
 
-    /// As [`Journal::begin`], with its lock ([`Journal::try_lock`]) taken before anybody else can
-    /// see it.
+    /// As [`Journal::begin`], with its lock ([`Journal::try_lock`]) taken before another process
+    /// can see it.
     ///
     /// # Errors
     /// As of [`Journal::begin`].
@@ -118,8 +118,8 @@ impl Journal {
         open().map_err(|source| failed("opening the journal", path, source))
     }
 
-    /// Takes the lock on it if nobody else holds it: it is held until the value is dropped, or the
-    /// program ends.
+    /// Takes the lock on it if it is not held elsewhere: it is held until the value is dropped, or
+    /// the program ends.
     ///
     /// # Errors
     /// The errno.
@@ -133,7 +133,8 @@ impl Journal {
         &self.path
     }
 
-    /// Whether it still lies there: somebody else may have ended it before the lock could be taken.
+    /// Whether it still lies there: another process may have ended it before the lock could be
+    /// taken.
     pub fn is_there(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
         let same = || Some((fs::symlink_metadata(&self.path).ok()?, self.file.metadata().ok()?));

@@ -42,8 +42,8 @@ pub trait Kernel: Send + Sync {
     fn started(&self, pid: u32) -> Option<u64>;
     /// Whether it runs, or could.
     fn lives(&self, process: Thread) -> bool;
-    /// Stops a process, or lets it go on. One that has ended is not an error, and another one of
-    /// its number is not hit.
+    /// Stops a process, or resumes it. One that has ended is not an error, and another one of its
+    /// number is not hit.
     fn stop(&self, process: Thread) -> io::Result<()>;
     fn resume(&self, process: Thread) -> io::Result<()>;
     fn boot_id(&self) -> String;

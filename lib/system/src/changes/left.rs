@@ -28,7 +28,8 @@ pub struct Left {
     pub things: usize,
     /// The program that made them; none where the journal cannot be read.
     pub owner: Option<Thread>,
-    /// Whether that is at it, or somebody is putting them back: there is nothing to do then.
+    /// Whether that program is still at it, or another one is restoring them: there is nothing to
+    /// do then.
     pub under_way: bool,
     /// Whether they are of an earlier boot, and gone with that.
     pub past: bool,
@@ -39,7 +40,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// Whether it is somebody else's: such a journal is not acted upon.
+    /// Whether it belongs to another user: such a journal is not acted upon.
     pub fn is_others(&self) -> bool {
         !place::is_own(&self.path)
     }
@@ -57,7 +58,7 @@ impl Left {
     }
 }
 
-// Whoever looks whether a lock is held, and a child between fork and exec, hold it for a moment.
+// A process that checks a lock, and a child between fork and exec, hold it for a moment.
 const LOOKED_AT: Duration = Duration::from_millis(100);
 
 /// All journals of changes, as far as this user may see them: in `folder`, or where journals lie by
@@ -87,8 +88,8 @@ pub(crate) fn left_on(kernel: &dyn Kernel, root: &FsRoot, folder: Option<&Path>)
     paths.filter_map(look).collect()
 }
 
-/// Journals of which some lines made no sense: the rest was put back, and they are kept for
-/// somebody to look into. In `folder`, or where journals lie by default below this root.
+/// Journals of which some lines made no sense: the rest was restored, and they are kept for a user
+/// to look into. In `folder`, or where journals lie by default below this root.
 pub fn damaged(root: &FsRoot, folder: Option<&Path>) -> Vec<PathBuf> {
     folders::folders(root, folder).into_iter().flat_map(|dir| files(&dir, DAMAGED)).collect()
 }

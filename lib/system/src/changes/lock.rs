@@ -1,4 +1,4 @@
-//! Advisory locks, which end with whoever holds them.
+//! Advisory locks, which end with the process that holds them.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 const STEP: Duration = Duration::from_millis(20);
 
-/// Takes an advisory lock on an open file (`flock(2)`) if nobody else holds it.
+/// Takes an advisory lock on an open file (`flock(2)`) if it is not held elsewhere.
 ///
 /// # Errors
 /// The errno.

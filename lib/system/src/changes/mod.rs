@@ -2,16 +2,16 @@
 //!
 //! [`Changes`] writes down what was there and what it sets, in a file in `/run/ringfence`, before
 //! each change: a file of the kernel that gets another value, a control group that is made, a
-//! process that is moved into it, processes that are stopped. [`Changes::put_back`] goes back; so
-//! does dropping it; and when the program is killed, whoever comes next does ([`put_back_left`]): a
-//! guardian, the next program, or a person with `ringfence restore`.
+//! process that is moved into it, processes that are stopped. [`Changes::put_back`] restores what
+//! was there; so does dropping the value. When the program is killed, the next program restores it
+//! ([`put_back_left`]): a guardian, the next run, or a user with `ringfence restore`.
 //!
-//! Going back goes from the last to the first, and touches only what is as this program has left
-//! it. What somebody else has changed since stays, and is said in one sentence. It may be killed at
-//! any point and begun again.
+//! Changes are undone from the last to the first, and only what is as this program has left it is
+//! touched. What another process has changed since stays, and is reported in one sentence.
+//! Restoring may be killed at any point and started again.
 //!
-//! A journal has an owner. While that lives, and as long as its lock is held, nobody else acts on
-//! it.
+//! A journal has an owner. While that lives, and as long as its lock is held, no other process acts
+//! on it.
 //!
 //! ```
 //! use ringfence_system::changes::{Changes, Options};

@@ -13,7 +13,7 @@ use crate::changes::thread::Thread;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct State {
     pub files: BTreeMap<PathBuf, String>,
-    /// What each is known by, and who is in it.
+    /// What identifies each, and which processes are in it.
     pub groups: BTreeMap<PathBuf, (u64, BTreeSet<u32>)>,
     /// Processes that live, and when they were started.
     pub living: BTreeMap<u32, u64>,

@@ -1,4 +1,4 @@
-//! How changes are made, and who watches.
+//! How changes are made, and what watches them.
 
 use std::path::PathBuf;
 use std::sync::Arc;

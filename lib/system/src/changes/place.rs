@@ -1,5 +1,5 @@
-//! Files of a folder that others may reach: no link is followed, and what somebody else has put
-//! there is neither written over nor believed.
+//! Files of a folder that other users may reach: no link is followed, and what another user has put
+//! there is neither overwritten nor believed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::whole;
 
-/// Who runs this program.
+/// The user that runs this program.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
@@ -17,11 +17,11 @@ fn refuse(path: &Path, why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, format!("{} {why}", path.display()))
 }
 
-// Where everybody may write but remove only what is theirs, as in /tmp, a file's own owner decides.
+// Where all users may write but remove only what is theirs, as in /tmp, a file's own owner decides.
 const STICKY: u32 = 0o1000;
 const EVERYBODY: u32 = 0o002;
 
-/// Refuses a folder in which anybody could put another file in the place of a journal.
+/// Refuses a folder in which any user could put another file in the place of a journal.
 ///
 /// # Errors
 /// Why it is refused, or the errno.
@@ -67,8 +67,8 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(refuse(path, "is not a regular file")) }
 }
 
-/// Whether a journal may be acted upon unasked: it is this user's, root's, or of whoever owns the
-/// folder alone.
+/// Whether a journal may be acted upon unasked: it belongs to this user, to root, or to the owner
+/// of a folder that others may not write to.
 pub fn is_believed(path: &Path) -> bool {
     let known =
         || Some((fs::symlink_metadata(path).ok()?, fs::metadata(whole::folder_of(path)).ok()?));
@@ -77,7 +77,7 @@ pub fn is_believed(path: &Path) -> bool {
     })
 }
 
-/// Whether a file is this user's own, in a folder where nobody else could have put it: root must
+/// Whether a file is this user's own, in a folder where no other user could have put it: root must
 /// not do what a user's journal says, which may name any file.
 pub fn is_own(path: &Path) -> bool {
     let owner = fs::symlink_metadata(path).map(|file| file.uid());
@@ -85,7 +85,7 @@ pub fn is_own(path: &Path) -> bool {
 }
 
 fn owner_believed(file: u32, folder: u32, mode: u32, user: u32) -> bool {
-    // A folder's owner may do in it as he likes; root looks into those of users.
+    // A folder's owner may do anything in it; root looks into those of users.
     [0, user].contains(&file) || file == folder && mode & EVERYBODY == 0
 }
 
@@ -134,7 +134,7 @@ mod tests {
                 && owner_believed(0, 0, 0o755, 7)
                 && owner_believed(7, 7, 0o700, 0)
         );
-        // Somebody else's in /tmp, whoever asks.
+        // Another user's in /tmp, whichever user asks.
         assert!(!owner_believed(8, 0, 0o1777, 7) && !owner_believed(8, 0, 0o1777, 0));
         assert!(!owner_believed(8, 8, 0o1777, 0) && owner_believed(7, 0, 0o1777, 7));
     }

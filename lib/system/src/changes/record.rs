@@ -34,7 +34,7 @@ pub enum Note {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         entry: Option<Entry>,
     },
-    /// All that were stopped go on.
+    /// All that were stopped are resumed.
     Resumed,
     /// The kernel has refused the last step: it was not taken.
     Refused,
@@ -121,7 +121,7 @@ impl Thing {
                 Thing::File { was, ours, back, .. },
                 Step::Set { was: had, ours: value, back: new, .. },
             ) => {
-                // Somebody else had set it in between: that is what is put back.
+                // Another process had set it in between: that is what is restored.
                 if had != *was && !ours.contains(&had) {
                     *was = had;
                     *back = new;

@@ -65,8 +65,8 @@ impl Changes {
     /// Gives a file of the kernel a value; what it has now is put back at the end. Spaces and
     /// newlines around it, and how many lie between its columns, count for nothing.
     ///
-    /// Where the program is killed before it has seen what the kernel makes of a value that it
-    /// rounds, that is later taken for somebody else's.
+    /// If the program is killed before it has seen what the kernel makes of a value that it rounds,
+    /// that value is later taken for another process's.
     ///
     /// # Errors
     /// Where it cannot be read, noted or written.
@@ -139,11 +139,11 @@ impl Changes {
         self.note(Note::Took { file, entry: Some(entry), value: took })
     }
 
-    /// Makes a control group. Whoever is found in it when it is removed goes to the group `home`,
-    /// unless it is known where it came from.
+    /// Makes a control group. A process that is found in it when it is removed moves to the group
+    /// `home`, unless it is known where it came from.
     ///
     /// # Errors
-    /// Where it cannot be noted or made; one that is there already is somebody else's.
+    /// Where it cannot be noted or made; one that exists already belongs to another program.
     pub fn make_group(
         &mut self,
         group: impl Into<PathBuf>,
@@ -165,8 +165,8 @@ impl Changes {
     }
 
     /// Moves processes, with all their threads, from one control group into another. Those that are
-    /// not in the first, or have ended, are left out: whoever is in a third group was put there by
-    /// somebody else, who may want them there.
+    /// not in the first, or have ended, are left out: a process in a third group was put there by
+    /// another program, which may want it there.
     ///
     /// # Errors
     /// Where that cannot be noted or is refused.
@@ -217,7 +217,7 @@ impl Changes {
     }
 
     /// Stops processes (`SIGSTOP`), until [`Self::resume`]. Those that have ended are left out.
-    /// What is stopped already is not to be named: it would be let go on in the end.
+    /// What is stopped already is not to be named: it would be resumed in the end.
     ///
     /// # Errors
     /// Where that cannot be noted, or for the first that may not be stopped; the others are then
@@ -237,10 +237,10 @@ impl Changes {
         result
     }
 
-    /// Lets all go on that [`Self::stop`] has stopped.
+    /// Resumes all that [`Self::stop`] has stopped.
     ///
     /// # Errors
-    /// The first that cannot be signalled; the others go on all the same, and whoever comes next
+    /// The first that cannot be signalled; the others resume all the same, and the next program
     /// tries again.
     pub fn resume(&mut self) -> Result<(), Error> {
         let stopped = self.record.stopped();
@@ -278,8 +278,8 @@ impl Changes {
     /// Puts everything back. Called again, it does nothing.
     ///
     /// # Errors
-    /// What could not be put back first; the journal stays then, and whoever comes next tries
-    /// again.
+    /// The first thing that could not be restored; the journal stays then, and the next program
+    /// tries again.
     pub fn put_back(&mut self) -> Result<Restored, Error> {
         match self.journal.take() {
             Some(journal) => back::go_back(&*self.kernel, &self.record, journal, &self.options),
@@ -289,10 +289,10 @@ impl Changes {
         }
     }
 
-    /// Leaves everything as it is by now: nothing is put back any more, by nobody.
+    /// Leaves everything as it is by now: nothing is restored any more, by any program.
     ///
     /// # Errors
-    /// Where the journal cannot be removed: then it is put back by whoever comes next.
+    /// Where the journal cannot be removed: then the next program restores what it names.
     pub fn keep(mut self) -> Result<(), Error> {
         Ok(self.journal.take().map_or(Ok(()), Journal::end)?)
     }

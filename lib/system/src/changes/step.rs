@@ -25,7 +25,8 @@ pub enum Step {
     },
     /// One value in a file that has a line for each device gets another one.
     SetEntry { file: PathBuf, entry: Entry, was: String, ours: String },
-    /// A control group is made. Who is found in it later and is not known goes to `home`.
+    /// A control group is made. A process that is found in it later and is not known moves to
+    /// `home`.
     Make { group: PathBuf, home: PathBuf },
     /// A process is moved, with all its threads, from one control group into another.
     Move { process: Thread, from: PathBuf, to: PathBuf },
@@ -57,7 +58,7 @@ impl Step {
                 .make_dir(group)
                 .map_err(Error::refused(format!("making the control group {}", group.display()))),
             Step::Move { process, to, .. } => enter(kernel, *process, to),
-            // By whoever notes it, who knows all of them.
+            // Done by the code that notes it, which knows all of them.
             Step::Stop { .. } => Ok(()),
         }
     }

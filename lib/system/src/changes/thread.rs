@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
-/// A thread that is known again: its number alone may be somebody else's later. A process goes by
-/// its first one.
+/// A thread that can be recognised again: its number alone may belong to another thread later. A
+/// process is identified by its first thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Thread {
     /// Its id (`gettid(2)`).

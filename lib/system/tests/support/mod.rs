@@ -65,7 +65,7 @@ impl Job {
         format!("pid:{}", self.pid())
     }
 
-    /// Everybody in its process group.
+    /// All processes in its process group.
     pub fn all(&self) -> Vec<Process> {
         let all = root().numbered("/proc", "");
         all.into_iter()

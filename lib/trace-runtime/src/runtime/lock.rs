@@ -68,7 +68,7 @@ impl Held {
         }
     }
 
-    /// Keeps the lock beyond this, until the thread goes on with [`Held::resume`].
+    /// Keeps the lock beyond this, until the thread continues with [`Held::resume`].
     pub const fn keep(self) {
         forget(self);
     }
@@ -114,7 +114,7 @@ fn acquire(block: &Block) {
         }
         if turns.is_multiple_of(4096) {
             end_with_recorder();
-            // One that was stopped in between goes on until it gives it back.
+            // One that was stopped in between is resumed until it gives it back.
             if holder != 0 && matches!(sys::state_of(ids(holder - 1)[1]), b'T') {
                 stopped = ids(holder - 1)[0];
                 sys::kill(stopped, sys::SIGCONT);

@@ -10,7 +10,7 @@ use object::read::ReadCache;
 /// The GNU build ID of an ELF file, in hexadecimal digits; `None` where it has none, or cannot be
 /// read.
 pub fn build_id(path: &Path) -> Option<String> {
-    // Whatever is not an ordinary file could wait for ever.
+    // What is not an ordinary file could block forever.
     if !path.metadata().ok()?.is_file() {
         return None;
     }

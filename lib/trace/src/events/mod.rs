@@ -35,7 +35,7 @@ pub struct Event {
     pub thread: u32,
     /// The instruction ([`Site::id`]); 0: not known.
     pub site: u32,
-    /// Who called the function that it stands in ([`Callers::id`]); 0: not known.
+    /// The callers of the function that it stands in ([`Callers::id`]); 0: not known.
     pub callers: u32,
     /// What it did.
     pub action: Action,

@@ -25,7 +25,7 @@ pub struct Again {
 }
 
 impl Again {
-    /// Runs it, with nothing to read and nobody who sees what it prints.
+    /// Runs it, with nothing to read and without showing what it prints.
     ///
     /// # Errors
     /// Where the files cannot be copied, or the command cannot be started.

@@ -270,7 +270,7 @@ fn branch_targets(image: &Image) -> HashSet<u64> {
     targets
 }
 
-// Whether it does the same elsewhere, and nobody sees from where it ran.
+// Whether it does the same elsewhere, and nothing can tell where it ran from.
 fn is_movable(instruction: &Instruction) -> bool {
     let plain = matches!(
         instruction.flow_control(),

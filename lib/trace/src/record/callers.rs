@@ -1,4 +1,4 @@
-//! Who called: the rules that the runtime asks for, and the frames that it finds by them.
+//! Callers: the rules that the runtime asks for, and the frames that it finds by them.
 
 use ringfence_trace_runtime::layout::frame;
 

@@ -66,7 +66,7 @@ pub struct Outcome {
     pub ended: Ended,
     /// Events that were recorded.
     pub events: u64,
-    /// Things that whoever reads the recording ought to know, each a sentence.
+    /// Notes for a reader of the recording, one sentence each.
     pub notes: Vec<String>,
 }
 

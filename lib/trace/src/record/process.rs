@@ -68,7 +68,7 @@ pub(super) fn start(command: &[OsString], copies: Arc<Copies>) -> io::Result<Chi
     // SAFETY: only system calls between `fork` and `exec`.
     unsafe {
         process.pre_exec(move || {
-            // Without us there is nobody to answer.
+            // Without us, no process would answer.
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
             if libc::getppid() as u32 != recorder {
                 libc::_exit(127);
@@ -202,12 +202,12 @@ fn wait_for_stop(process: i32) -> io::Result<()> {
     }
 }
 
-/// Lets a stopped process go on, with a signal or 0.
+/// Resumes a stopped process, with a signal or 0.
 pub(super) fn go_on(process: i32, signal: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_CONT as i64, process, 0, signal as usize).map(drop)
 }
 
-/// Lets a stopped process go on, and watches it no more.
+/// Resumes a stopped process, and watches it no more.
 pub(super) fn let_go(process: i32) -> io::Result<()> {
     ptrace(libc::PTRACE_DETACH as i64, process, 0, 0).map(drop)
 }

@@ -36,8 +36,8 @@ pub(super) fn mount_over(mounts: &[(CString, CString)]) -> io::Result<()> {
 // Tells a recorder that it has users of its own; the program is not told.
 const OWN_USERS: &str = "RINGFENCE_OWN_USERS";
 
-/// Has a command run in a user namespace of its own, in which it is who it was, and may mount. A
-/// recorder needs that where [`may_mount`] says no.
+/// Has a command run in a user namespace of its own, in which it has the user that it had, and may
+/// mount. A recorder needs that where [`may_mount`] says no.
 pub fn with_own_users(command: &mut Command) {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let maps = [
@@ -52,8 +52,8 @@ pub fn with_own_users(command: &mut Command) {
         for (path, text) in &maps {
             write(path, text)?;
         }
-        // Who is not root loses all rights with the next program, unless they are ambient
-        // (capabilities(7)).
+        // A process that is not root loses all rights with the next program, unless they are
+        // ambient (capabilities(7)).
         let sets = capabilities(None)?;
         let inheritable = sets.inheritable | CapabilitySet::SYS_ADMIN;
         set_capabilities(None, CapabilitySets { inheritable, ..sets })?;

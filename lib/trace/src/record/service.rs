@@ -59,7 +59,7 @@ pub(super) struct Service<'w> {
     beginning: HashMap<i32, Beginning>,
     /// Threads of programs that cannot be recorded.
     pub(super) unrecorded: HashMap<i32, Unrecorded>,
-    // Threads that are to be let go once they stop.
+    // Threads that are to be released once they stop.
     pub(super) unwatched: HashSet<i32>,
     // Threads that are about to execute another program.
     pub(super) watched: HashSet<i32>,

@@ -68,7 +68,7 @@ impl Memory {
         let threads = file_in_memory("ringfence-threads", BLOCK * MOST_THREADS)?;
         let at = map(&shared, SHARED_SIZE + RING)?.cast::<Shared>();
         let blocks = map(&threads, BLOCK * MOST_THREADS)?;
-        // SAFETY: just mapped, and nobody else has it yet.
+        // SAFETY: just mapped, and nothing else has it yet.
         unsafe {
             (*at).recorder = std::process::id();
             (*at).loads = loads.into();
@@ -199,7 +199,7 @@ impl Memory {
                 shared.tail.store(tail + length, Release);
                 continue;
             }
-            // SAFETY: as above; nobody writes there before the tail is behind it.
+            // SAFETY: as above; no thread or process writes there before the tail is behind it.
             let data = unsafe {
                 let length = length as usize - size_of::<Head>();
                 std::slice::from_raw_parts(place.add(size_of::<Head>()), length)
@@ -209,7 +209,7 @@ impl Memory {
     }
 
     /// How often a thread has executed the locked instruction of each site, by the first sites'
-    /// numbers. Read from the file: memory that nobody has touched is not made by that.
+    /// numbers. Read from the file: that does not allocate memory that was never touched.
     pub(super) fn counts(&self, thread: u32, sites: usize) -> io::Result<Vec<u64>> {
         let mut bytes = vec![0; 8 * sites];
         self.threads.read_exact_at(&mut bytes, u64::from(thread) * BLOCK + COUNTS)?;

@@ -179,7 +179,7 @@ impl Assembler {
     // back.
     fn go_on(&mut self, displaced: &[Instruction], on: u64, copies: &mut Vec<Copied>) -> Encoded {
         if !displaced.is_empty() {
-            // Whoever fails there fails at the place that it comes from.
+            // An instruction that faults there has to fault at the address that it comes from.
             let mut at = self.at;
             for (number, one) in displaced.iter().enumerate() {
                 let rest = displaced[number + 1..].to_vec();
@@ -444,7 +444,7 @@ pub(super) fn jump_bytes(at: u64, target: u64, length: usize) -> Option<Vec<u8>>
     let distance = i32::try_from(target.wrapping_sub(at + 5) as i64).ok()?;
     let mut bytes = vec![0xe9];
     bytes.extend_from_slice(&distance.to_le_bytes());
-    // Nobody comes there.
+    // Never reached.
     bytes.resize(length, BREAKPOINT);
     Some(bytes)
 }

@@ -12,9 +12,9 @@ use std::path::Path;
 use super::shared::Memory;
 
 /// A process beside the recorder. Where the recorder is killed, it ends all that was recorded:
-/// children of the command would go on otherwise, unseen, until they ask for something.
+/// children of the command would continue otherwise, unseen, until they ask for something.
 pub(super) struct Watcher {
-    // Whoever reads at the other end sees the end of this process, however it comes.
+    // A reader of the other end sees the end of this process, however it comes.
     alive: OwnedFd,
     process: i32,
 }

@@ -49,7 +49,7 @@ pub enum RecordingError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Whoever writes it gave it something that it cannot hold.
+    /// The program that writes it passed something that it cannot hold.
     #[error("this cannot be recorded: {0}")]
     Refused(String),
 }

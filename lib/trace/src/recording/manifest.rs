@@ -33,7 +33,7 @@ pub struct Manifest {
     pub ended: Option<Ended>,
     /// The files whose accesses were recorded.
     pub files: Vec<TracedFile>,
-    /// Who accessed them.
+    /// The threads that accessed them.
     pub threads: Vec<Thread>,
     /// Where sites and callers lie.
     pub modules: Vec<Module>,
@@ -72,7 +72,7 @@ pub struct About {
     pub command: Vec<String>,
     /// Whether loads were recorded, too.
     pub loads: bool,
-    /// Where the command was started; absent where nobody knows.
+    /// Where the command was started; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
     /// The files and folders that were asked for.
@@ -142,7 +142,7 @@ impl Manifest {
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    // A pipe would wait for ever.
+    // A pipe would block forever.
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not an ordinary file"));

@@ -132,7 +132,7 @@ pub fn push_site(rows: &mut Rows, site: &Site) {
     rows.blob(3, &site.bytes[..]);
 }
 
-/// Adds frames. Callers without any are not written: whoever looks for them finds none.
+/// Adds frames. Callers without any are not written: a lookup finds none for them.
 pub fn push_callers(rows: &mut Rows, callers: &Callers) {
     for (depth, frame) in (0..).zip(&callers.frames) {
         rows.u32(0, callers.id);

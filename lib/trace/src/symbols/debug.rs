@@ -53,7 +53,8 @@ fn add_one(context: &Context<Slice>, location: &mut Location) {
         let line = place.and_then(|place| place.line).filter(|line| *line > 0);
         known.push((name.map(|name| readable(&name)), file, line));
     }
-    // What stands for one instruction in a compiler's own files says less than who wrote it.
+    // A function in a compiler's own files that stands for one instruction says less than the code
+    // that uses it.
     let own = |file: &Option<String>| file.as_deref().is_some_and(is_compilers);
     let skipped = known.iter().take_while(|(_, file, _)| own(file)).count();
     let mut known = known.into_iter();
@@ -133,6 +134,6 @@ fn by_build_id(root: &Path, id: &[u8]) -> Option<PathBuf> {
 }
 
 fn ordinary(path: &Path) -> Option<Vec<u8>> {
-    // A pipe would wait for ever.
+    // A pipe would block forever.
     path.metadata().ok()?.is_file().then(|| std::fs::read(path).ok())?
 }

@@ -41,7 +41,7 @@ pub struct Entry {
 /// What is known of a flush's operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Line {
-    /// It is no flush, or nobody has seen its address.
+    /// It is no flush, or its address was not seen.
     Unknown,
     Elsewhere,
     At(u64),
@@ -136,8 +136,8 @@ pub fn whole(parts: Vec<Happened>) -> Vec<Happened> {
 /// or flushed since its last fence or locked instruction (`docs/trace-format.md`). Of `except`,
 /// nothing is said.
 ///
-/// A flush whose address nobody has seen is taken for one of the file: if one were not, the
-/// recording would have one less.
+/// A flush whose address was not seen is taken for one of the file: if one were not, the recording
+/// would have one less.
 pub fn expected(happened: &[Happened], except: &HashSet<Site>) -> Vec<Entry> {
     let mut waits = false;
     let mut entries = Vec::new();

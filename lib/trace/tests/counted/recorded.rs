@@ -48,7 +48,7 @@ pub fn of(folder: &Path, command: Vec<OsString>, file: PathBuf) -> Recorded {
             Action::Flush { flush, at } => (kind(*flush), Some((at.offset, 0))),
             Action::Sfence => (What::Sfence, None),
             Action::Mfence => (What::Mfence, None),
-            // What the kernel did, whom no tracer of instructions sees.
+            // What the kernel did, which no tracer of instructions sees.
             _ => continue,
         };
         let at = reader.site(event.site).expect("an instruction");

@@ -100,7 +100,7 @@ impl Stepper {
             let before = self.registers();
             let at = self.happened.len();
             let calls = self.look(turn, &before);
-            // SAFETY: it lets a stopped thread go on.
+            // SAFETY: it resumes a stopped thread.
             let done = unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, self.process, 0, signal) };
             assert!(done == 0, "{}", io::Error::last_os_error());
             match self.wait() {

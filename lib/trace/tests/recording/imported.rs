@@ -108,7 +108,7 @@ fn a_log_may_be_cut_or_none() {
         error,
         "this is not a log of pmemcheck's stores: entry 0: it does not begin with START"
     );
-    // Nobody waits for the flushes of a range as large as memory.
+    // An import does not wait for the flushes of a range as large as memory.
     let log = "START|REGISTER_FILE;/a;0x1000;0x100;0x0|FLUSH;0x0;0xffffffffffffffff|STOP";
     assert_eq!(imported_only(log).unwrap().events, 1 + 4);
 }

@@ -189,7 +189,8 @@ fn what_cannot_be_held_is_refused() {
     assert_eq!(read(folder.path()).unwrap(), [store(7, 0, &vec![1; LARGEST])]);
 }
 
-// Whoever records learns of a full disk, or of a folder that is gone, no later than at the end.
+// A program that records learns of a full disk, or of a folder that is gone, no later than at the
+// end.
 #[test]
 fn what_cannot_be_written_is_said() {
     let folder = tempfile::tempdir().unwrap();

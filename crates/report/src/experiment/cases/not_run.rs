@@ -13,7 +13,7 @@ const MOST_NAMED: usize = 6;
 pub(crate) fn refusals(plan: &Plan) -> Vec<(&str, Vec<String>)> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for case in 0..plan.cases.len() {
-        // Whoever runs for others alone is named by those who need it.
+        // A case that runs only for others is named by the cases that need it.
         let for_others = plan.cases[case].baseline.is_none()
             && plan.cases.iter().any(|other| other.others().any(|needed| needed == case));
         let Some(reason) = plan.refusal(case).filter(|_| !for_others) else { continue };

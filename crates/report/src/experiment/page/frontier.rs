@@ -1,4 +1,4 @@
-//! The frontier: what is written against whom it slows down.
+//! The frontier: what is written against what it slows down.
 
 use maud::{Markup, html};
 use ringfence_analysis::frontier::{Better, Frontier, Point, Reached, Standing, Writer};
@@ -18,7 +18,7 @@ pub(crate) struct Drawn {
     /// Whether the first is a time in ns, and no slowdown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ns: bool,
-    /// Where the first is without anybody beside, if not at 1.
+    /// The first value without a co-runner, if not 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone: Option<f64>,
     /// What is counted, where that is not bytes.
@@ -65,7 +65,7 @@ fn missing(frontier: &Frontier) -> Option<&'static str> {
     }
 }
 
-/// The frontier of an experiment; none where nobody writes.
+/// The frontier of an experiment; none where no role writes.
 pub(crate) fn section(frontier: &Frontier) -> Option<Section> {
     if frontier.points.is_empty() {
         return None;

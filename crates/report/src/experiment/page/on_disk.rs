@@ -1,5 +1,5 @@
 //! The frontier of disks: what is committed or written a second against the p99, or the slowdown,
-//! of whoever is beside.
+//! of the program that runs at the same time.
 
 use maud::{Markup, html};
 use ringfence_analysis::estimate::Estimate;

@@ -1,4 +1,4 @@
-//! Who ran where: packages, last-level caches, cores and CPUs as boxes.
+//! Where each role ran: packages, last-level caches, cores and CPUs as boxes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use ringfence_machine::topology::Topology;
 use crate::html::{Digest, Section};
 use crate::text::clean;
 
-/// Cores without anybody are left out from this many on.
+/// Cores without any role are left out from this many on.
 const MANY_CORES: usize = 48;
 
 type Roles = BTreeMap<CpuId, Vec<String>>;
@@ -41,7 +41,7 @@ pub(crate) fn section(digests: &[&Digest]) -> Option<Section> {
     Some(Section { id: "placement", title: "Who ran where".into(), body })
 }
 
-// Each CPU that somebody may use, with everybody who may.
+// Each CPU that a role may use, with all roles that may use it.
 fn roles(plan: &Plan) -> Roles {
     let mut roles = Roles::new();
     let asks =
@@ -143,7 +143,7 @@ fn llc(topology: &Topology, cpus: &CpuSet, roles: &Roles) -> Markup {
     }
 }
 
-// Whose colour it has: that of all who run there, if they are of one kind.
+// The kind that gives a box its colour: that of all roles that run there, if they are of one kind.
 fn kind_of(roles: &[String]) -> Option<&'static str> {
     let (first, others) = roles.split_first()?;
     let kind_of_first = kind(first);

@@ -1,4 +1,4 @@
-//! Whom co-runners slow down: the matrix of a survey, and a row per case of any experiment.
+//! What co-runners slow down: the matrix of a survey, and a row per case of any experiment.
 
 use maud::{Markup, html};
 use ringfence_analysis::estimate::{Finding, Verdict};
@@ -14,7 +14,7 @@ use crate::html::table::{Align, table};
 use crate::numbers;
 use crate::text::capital;
 
-/// The interference matrix: victims in columns, who runs beside them in rows.
+/// The interference matrix: victims in columns, the programs that run with them in rows.
 pub(crate) fn matrix(survey: &Survey) -> Option<Section> {
     if survey.neighbours.iter().all(|table| table.rows.is_empty()) {
         return None;

@@ -130,7 +130,7 @@ struct Program {
     // Where traces and copies lie meanwhile.
     folder: PathBuf,
     ended: Option<i32>,
-    // Set where somebody interrupts.
+    // Set when the user interrupts.
     stop: Arc<AtomicBool>,
 }
 

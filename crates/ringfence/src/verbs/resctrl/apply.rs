@@ -1,4 +1,4 @@
-//! `resctrl apply`: limits for what runs already.
+//! `resctrl apply`: limits for running processes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

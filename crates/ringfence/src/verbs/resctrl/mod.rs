@@ -1,5 +1,5 @@
-//! `resctrl`: who may use what, limits for what runs, and the way back from what was left behind or
-//! kept.
+//! `resctrl`: which groups may use what, limits for running processes, and how to restore what was
+//! left behind or kept.
 
 mod apply;
 mod run;

@@ -138,7 +138,7 @@ impl Waiting {
     }
 
     fn turn_away(mut self) {
-        // It goes where nobody can open the gate any more.
+        // The child exits when no process can open the gate any more.
         drop(self.opener);
         let _ = self.child.wait();
     }
@@ -184,7 +184,7 @@ pub fn start(arguments: &[OsString]) -> Result<(), Failure> {
         File::open(format!("/proc/{whose}/fd/{fd}")).and_then(|mut gate| gate.read(&mut [0]));
     match opened {
         Ok(1) => {}
-        // Whoever was to open it has said why not, or is dead.
+        // The process that was to open it has reported why not, or is dead.
         Ok(_) => return Err(Failure::Command(1)),
         Err(error) => {
             return Err(Failure::Failed(format!(

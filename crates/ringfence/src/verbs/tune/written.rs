@@ -54,7 +54,7 @@ impl Written {
     pub fn write(&self, policy: Option<&str>) -> Result<(), Failure> {
         let Some(policy) = policy else { return Ok(()) };
         write(&self.policy, policy)?;
-        // Beside what it was chosen from, for those who look at the folder again.
+        // Next to what it was chosen from, for users who look at the folder again.
         write(&self.dir.join(POLICY), policy)
     }
 

@@ -1,5 +1,5 @@
-//! A set-associative cache of line numbers: what is in it, what is dirty, for whom it was filled,
-//! what makes room.
+//! A set-associative cache of line numbers: what is in it, what is dirty, the owner each line was
+//! filled for, and what is evicted.
 //!
 //! What is known of a set lies in as few lines of the caches of the machine that simulates as can
 //! be: a search there costs more than all arithmetic, and so does each array more that has to be
@@ -23,8 +23,8 @@ pub const ALL_WAYS: u32 = u32::MAX;
 /// Numbers in a row.
 const ROW: usize = 16;
 /// In a set's last row: which of its ways are dirty, a bit each; the policy's number, in two
-/// halves; and before these, for whom each way was filled, four bits each, the first eight ways
-/// last.
+/// halves; and before these, the owner that each way was filled for, four bits each, the first
+/// eight ways last.
 const DIRTY: usize = 15;
 const WORD: usize = 13;
 const OWNERS: usize = 12;
@@ -207,14 +207,14 @@ impl Cache {
         was
     }
 
-    /// For whom a place was filled.
+    /// The owner that a place was filled for.
     #[inline]
     pub fn owner(&mut self, slot: Slot) -> u8 {
         let (set, way) = self.split(slot);
         (self.known(set)[OWNERS - way as usize / 8] >> (4 * (way % 8)) & 0xf) as u8
     }
 
-    /// A place was filled for somebody, below 16.
+    /// Records the owner that a place was filled for, below 16.
     #[inline]
     pub fn own(&mut self, slot: Slot, owner: u8) {
         let (set, way) = self.split(slot);
@@ -269,7 +269,7 @@ impl Cache {
         there.map(|(set, way, line)| (((set as u32) << self.shift) + way as u32, line)).collect()
     }
 
-    /// For whom each line that is there was filled.
+    /// The owner that each present line was filled for.
     pub fn owners(&self) -> impl Iterator<Item = u8> {
         self.valid().map(|(set, way, _)| {
             (self.last_row(set)[OWNERS - way / 8] >> (4 * (way % 8)) & 0xf) as u8

@@ -1,4 +1,4 @@
-//! A core: what its threads share, and who of them goes on.
+//! A core: what its threads share, and which of them continues.
 
 use super::buffers::{Buffers, Use};
 use super::flushes::Flushes;
@@ -16,7 +16,7 @@ pub struct Core {
     pub(super) buffers: Buffers,
     /// Until when the ports are taken.
     pub(super) ports: u64,
-    /// Who took them last: siblings that want them at once take turns.
+    /// The thread that took them last: siblings that want them at once take turns.
     pub(super) last: usize,
     pub(super) costs: Costs,
     pub(super) clflush_ordered: bool,
@@ -27,7 +27,7 @@ pub struct Core {
     pub(super) next_flush: u64,
     pub(super) next_nt: u64,
     pub(super) next_store: u64,
-    /// When the run has this core go on.
+    /// When the run continues this core.
     pub scheduled: u64,
 }
 
@@ -75,7 +75,7 @@ impl Core {
         }
     }
 
-    /// When any of its threads goes on.
+    /// When any of its threads continues.
     #[inline]
     pub fn next(&self) -> u64 {
         self.threads.iter().map(Thread::next).min().unwrap_or(NEVER)

@@ -55,7 +55,7 @@ pub struct Thread {
     pub ended: bool,
 }
 
-/// When something goes on, and what it waits for if that is not known.
+/// When something continues, and what it waits for if that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
     pub at: u64,
@@ -214,7 +214,7 @@ impl Thread {
         }
     }
 
-    /// When any of its activities goes on.
+    /// When any of its activities continues.
     #[inline]
     pub fn next(&self) -> u64 {
         self.front.at.min(self.head.at).min(self.ahead.at)

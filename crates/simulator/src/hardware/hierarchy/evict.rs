@@ -7,8 +7,8 @@ use crate::hardware::machine::Inclusion;
 use crate::hardware::pages::Pages;
 
 impl Hierarchy {
-    /// Fills the last-level caches with clean lines of nobody, of the first class, as a machine's
-    /// are full that has run for long.
+    /// Fills the last-level caches with clean lines without an owner, of the first class, like
+    /// those of a machine that has run for long.
     pub fn fill_last_levels(&mut self) {
         for last in &mut self.llcs {
             let lines = last.cache.capacity();

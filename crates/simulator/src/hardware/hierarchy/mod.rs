@@ -1,8 +1,9 @@
 //! The caches of all cores as one: where a line is, what it takes to get it, what has to leave for
 //! it.
 //!
-//! A line's newest content is dirty in at most one place: whoever fetches a dirty line takes the
-//! dirt along. Hence each write-back answers for exactly one turn from clean to dirty.
+//! A line's newest content is dirty in at most one place: the cache that fetches a dirty line takes
+//! over its dirty state. Hence each write-back corresponds to exactly one change from clean to
+//! dirty.
 
 mod evict;
 mod fetch;

@@ -183,7 +183,7 @@ impl Hierarchy {
         start
     }
 
-    /// When a read that leaves a last-level cache at a time may go on to memory.
+    /// When a read that leaves a last-level cache at a time may continue to memory.
     #[inline]
     pub fn limit(&mut self, llc: usize, class: usize, at: u64) -> u64 {
         let gap = self.classes[class].read_gap;

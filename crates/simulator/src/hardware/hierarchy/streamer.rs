@@ -1,7 +1,7 @@
-//! The streamer: lines brought into the second level before anybody asks for them.
+//! The streamer: lines brought into the second level before they are requested.
 //!
-//! It watches what the first level asks for, page by page, and runs ahead of whoever walks a page
-//! upwards (Intel Optimization Reference Manual, "Data Prefetch to L2 and L3").
+//! It watches what the first level requests, page by page, and runs ahead of a thread that walks a
+//! page upwards (Intel Optimization Reference Manual, "Data Prefetch to L2 and L3").
 
 use crate::hardware::event::Request;
 use crate::hardware::machine::Prefetcher;

@@ -127,7 +127,7 @@ impl Core {
         ];
         for (name, ns) in times {
             span(name, ns)?;
-            // An operation that takes no time could be yielded for ever.
+            // An operation that takes no time could be yielded forever.
             must(ns >= 0.001, || {
                 format!("{name} is {ns}, but an operation takes at least 0.001 ns")
             })?;

@@ -1,7 +1,7 @@
 //! What a machine is made of: plain values that a file can hold. Times are in nanoseconds, rates in
 //! decimal GB/s.
 //!
-//! Nothing here has a default: who describes a machine says where each figure comes from.
+//! Nothing here has a default: a machine file states the source of each figure.
 
 mod check;
 mod memory;
@@ -137,8 +137,8 @@ pub struct Cache {
     pub replacement: Replacement,
 }
 
-/// The streamer: it watches which lines of a page of 4 KiB the first level asks for, and runs ahead
-/// of whoever walks the page upwards.
+/// The streamer: it watches which lines of a page of 4 KiB the first level requests, and runs ahead
+/// of a thread that walks the page upwards.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetcher {

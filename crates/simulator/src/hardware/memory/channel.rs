@@ -3,8 +3,8 @@
 //!
 //! Reads are served when they arrive. Writes leave the queue when the bus has nothing else to do,
 //! and ahead of reads once the queue is nearly full; as nothing can change that afterwards, they
-//! are carried out late, when somebody next looks. Writes beyond the queue wait for acceptance and
-//! are woken one by one, so that nobody's place on the bus is taken before its time has come.
+//! are carried out late, at the next access to the channel. Writes beyond the queue wait for
+//! acceptance and are woken one by one, so that no request's place on the bus is taken early.
 
 use super::dimm::Dimm;
 use crate::hardware::counters::ChannelCounters;
@@ -168,7 +168,7 @@ impl Channel {
         if let Medium::Dimm(dimm) = &mut self.device {
             dimm.write(line, start);
         }
-        // One that writes, and whoever only waited for those before.
+        // Admits one write, and the probes that only waited for the writes before them.
         while let Some((line, write)) = self.waiting.next() {
             if !write.probe {
                 if self.queue.len() == self.lines {

@@ -149,7 +149,7 @@ impl Dimm {
     // Writes a block to the media; when that starts and the buffer is rid of it.
     fn media_write(&mut self, block: u32, state: Combined, at: u64) -> u64 {
         let whole = state.lines == WHOLE;
-        // Whole blocks that stayed long enough did not wait for somebody to need their place.
+        // Whole blocks that stayed long enough did not wait until their place was needed.
         let from = if whole { at.min(state.whole_at + self.whole_for) } else { at };
         let start = from.max(self.media_free);
         self.media_free = start + self.write_ps + if whole { 0 } else { self.partial_ps };
@@ -207,8 +207,8 @@ impl Dimm {
 }
 
 impl Regions {
-    // Counts a write; whether the region is moved for it. Nobody knows how often a region was
-    // written before a run.
+    // Counts a write; returns whether the region is moved for it. How often a region was written
+    // before a run is unknown.
     fn written(&mut self, block: u32, lot: &mut Xoshiro256PlusPlus) -> bool {
         let region = block >> self.shift;
         let place = &mut self.counts[(region % REGIONS) as usize];

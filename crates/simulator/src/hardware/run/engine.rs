@@ -255,8 +255,8 @@ impl Run {
     }
 
     /// Empties the ways that a class may fill of the last-level cache below a thread and reads a
-    /// region into them, in no time: what pseudo-locking does before it takes the ways from
-    /// everybody. Wherever else the region's lines are, they go.
+    /// region into them, in no time: what pseudo-locking does before it takes the ways from all
+    /// classes. The region's lines are removed from everywhere else.
     ///
     /// # Errors
     /// No such class.

@@ -84,9 +84,9 @@ impl Setup {
         Ok(Thread(self.programs.len() - 1))
     }
 
-    /// Last-level caches begin full of clean lines that nobody uses, in place of empty: those of a
-    /// machine that has run for long are, and what makes room there is chosen otherwise than in an
-    /// empty one.
+    /// Last-level caches start full of clean lines that no thread uses, instead of empty: those of
+    /// a machine that has run for long are full, and their eviction differs from that of an empty
+    /// cache.
     pub fn fill_last_levels(&mut self) {
         self.full = true;
     }

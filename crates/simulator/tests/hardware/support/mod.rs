@@ -1,5 +1,5 @@
-//! A machine whose figures are round, so that a test can say what must come out. It is none that
-//! anybody has.
+//! A machine whose figures are round, so that a test can say what must come out. No such machine
+//! exists.
 
 use ringfence_simulator::hardware::machine::*;
 use ringfence_simulator::hardware::{HardwareThread, Op, Program, Ps};

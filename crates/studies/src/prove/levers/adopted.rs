@@ -1,4 +1,4 @@
-//! How a limit of what runs already is kept: in the control group that it has.
+//! How a limit of a running process is kept: in its existing control group.
 
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Attached;

@@ -1,4 +1,4 @@
-//! Other CPUs for what runs already, by its own control group's `cpuset.cpus`.
+//! Other CPUs for running processes, by their own control group's `cpuset.cpus`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What runs already, paused for a share of its time in short slices.
+//! Running processes, paused for a share of their time in short slices.
 
 use std::collections::BTreeMap;
 

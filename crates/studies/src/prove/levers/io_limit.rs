@@ -19,7 +19,7 @@ pub struct IoLimit;
 
 const SHARES: [f64; 3] = [0.5, 0.25, 0.1];
 
-// Who writes less than this is not to be limited further.
+// A program that writes less than this is not limited further.
 pub(super) const LEAST: f64 = (2 << 20) as f64;
 
 impl Lever for IoLimit {
@@ -43,7 +43,7 @@ impl Lever for IoLimit {
     }
 }
 
-// What runs already, in the group that it has.
+// Running processes, in their existing group.
 fn of_attached(attached: &Attached, rates: &[Rate]) -> Result<Vec<Candidate>, String> {
     let disks = disk::of_attached(attached)?;
     let candidate = |rate: &Rate| {
@@ -111,8 +111,8 @@ fn cannot_be_limited(task: &Task) -> Option<String> {
     }
 }
 
-// Who starts writing and waits for nothing: the limit holds at the disk, and what is ahead of it
-// stays in memory.
+// A program that starts writing and does not wait: the limit applies at the disk, and what is
+// queued before it stays in memory.
 fn is_not_held_up(task: &Task) -> bool {
     match task {
         Task::Dirty(dirty) => matches!(dirty.io, DirtyIo::Write | DirtyIo::Dontcache),

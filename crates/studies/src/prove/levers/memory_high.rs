@@ -1,5 +1,5 @@
-//! A limit of memory, cached pages among it: whoever makes pages dirty faster than they are written
-//! is held up.
+//! A memory limit, including cached pages: a process that makes pages dirty faster than they are
+//! written back is throttled.
 
 use std::collections::BTreeMap;
 

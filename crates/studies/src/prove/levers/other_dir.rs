@@ -27,7 +27,7 @@ impl Lever for OtherDir {
         if here.path == there.path {
             return Err(format!("the aggressor's files are in {} already", there.path.display()));
         }
-        // Whom the victim's files would have beside them is what counts.
+        // What counts is what would share a disk with the victim's files.
         let baseline = context.baseline;
         let victims =
             baseline.variants[baseline.metric].first().and_then(|variant| variant.task.works_in());

@@ -38,7 +38,7 @@ impl Lever for Pacing {
     }
 }
 
-/// A whole number of MiB, to two digits: nobody sets 1234567 B/s.
+/// A whole number of MiB, to two digits: no user would set 1234567 B/s.
 pub(super) fn round(bytes_per_s: f64) -> Rate {
     let mib = bytes_per_s / f64::from(1 << 20);
     let step = 10f64.powf((mib.log10().floor() - 1.0).max(0.0));

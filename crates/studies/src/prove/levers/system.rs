@@ -1,4 +1,4 @@
-//! Settings that everybody on the machine shares, with `--system` alone: a disk's scheduler, how
+//! Settings that all programs on the machine share, with `--system` alone: a disk's scheduler, how
 //! many requests may wait in it, and the dirty pages from which on the kernel writes back.
 
 use std::collections::BTreeMap;

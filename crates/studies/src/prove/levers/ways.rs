@@ -61,13 +61,13 @@ pub fn candidate(
     }
 }
 
-/// A cache split between the victim and everybody else.
+/// A cache split between the victim and everything else.
 pub struct Partition {
     /// Which level.
     pub level: u32,
     /// In words.
     pub words: String,
-    /// Who gets what.
+    /// Which role gets which ways.
     pub isolation: Isolation,
 }
 
@@ -161,7 +161,7 @@ fn at_level(context: &LeverContext, shared: &Shared, level: u32) -> Result<Vec<P
     if fit.is_empty() { Err(why) } else { Ok(fit) }
 }
 
-// The CPUs of a role: where it was placed, or where what runs already may run.
+// The CPUs of a role: where it was placed, or where the running process may run.
 fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, String> {
     let service = match plan.variants[role].first().map(|variant| &variant.task) {
         Some(Task::Attached(attached)) => attached.clone(),

@@ -1,4 +1,4 @@
-//! A weight against whoever wants the same CPUs.
+//! A weight against other programs that want the same CPUs.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl Lever for Weight {
             Task::Attached(attached) => Some(attached),
             _ => None,
         };
-        // What runs already may run wherever the service does.
+        // A running process may run wherever the service does.
         if attached.is_none() && !of_role(1 - metric).any(|cpu| victims.contains(&cpu)) {
             return Err(
                 "victim and aggressor share no CPU, and a weight divides a CPU's time".into()

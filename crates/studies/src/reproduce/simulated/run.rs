@@ -120,12 +120,12 @@ impl Alternative {
     }
 }
 
-/// Simulates, `threads` at once, into folders below `dir`; told to `begun`, by their number, as
-/// they begin. The largest begin first, so that at the end nobody waits for one of them. Results
-/// are in the order of the jobs, and do not depend on how many run at once.
+/// Simulates, `threads` at once, into folders below `dir`; calls `begun` with a job's number when
+/// the job starts. The largest jobs start first, so that the end does not wait for one of them.
+/// Results are in the order of the jobs, and do not depend on how many run at once.
 ///
 /// # Errors
-/// Where samples cannot be kept, and where somebody asked for an end.
+/// Where samples cannot be kept, and where the user interrupts.
 pub fn run(
     jobs: &[Job],
     setting: &Setting,
@@ -168,7 +168,7 @@ pub fn run(
 }
 
 impl Job {
-    // About how much there is to simulate: everybody who runs, in each window of a trial.
+    // About how much there is to simulate: all running instances, in each window of a trial.
     fn size(&self) -> u64 {
         let Ok(experiment) = &self.experiment else { return 0 };
         let Ok(plan) = plan_of(experiment, &self.examined) else { return 0 };

@@ -21,7 +21,7 @@ pub struct Score {
     pub times: Vec<Errors>,
     /// Comparisons in which a neighbour runs.
     pub neighbours: Neighbours,
-    /// Who suffers more beside whom, victim by victim.
+    /// Which neighbour slows a victim down more, victim by victim.
     pub orders: Vec<Order>,
 }
 
@@ -58,8 +58,8 @@ pub struct Neighbours {
     pub near_ratio: usize,
 }
 
-/// Who suffers more beside whom: all pairs of neighbours of one victim whose published ratios
-/// differ by more than the experiment's margin.
+/// Which neighbour slows a victim down more: all pairs of neighbours of one victim whose published
+/// ratios differ by more than the experiment's margin.
 #[derive(Debug, Clone, Serialize)]
 pub struct Order {
     /// The experiment.

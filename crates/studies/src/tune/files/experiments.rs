@@ -16,8 +16,8 @@ pub const LOG: Bytes = Bytes::mib(4);
 
 const COMMITTER: &str = "committer";
 
-// Where nobody says how many: a minute for all stages together, on a disk where each way can be
-// had.
+// The default number of trials: a minute for all stages together, on a disk that offers each
+// method.
 const TRIALS: u32 = 3;
 const CONFIRMING: u32 = 8;
 

@@ -96,8 +96,8 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    // Becomes both, if nobody can tell the difference: the same bytes, by a non-temporal store more
-    // or less, or by one more or fewer of the stores of the group.
+    // Becomes both, if nothing can tell the difference: the same bytes, by a non-temporal store
+    // more or less, or by one more or fewer of the stores of the group.
     fn takes_in(&mut self, other: &Self) -> bool {
         if (self.bytes, self.mask) != (other.bytes, other.mask) {
             return false;

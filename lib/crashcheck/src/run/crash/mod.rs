@@ -67,7 +67,7 @@ impl Run {
         leaving
     }
 
-    /// The state in which the process is killed now, if nobody has seen it before.
+    /// The state in which the process is killed now, if it was not seen before.
     pub(crate) fn kill(&mut self) -> Option<State> {
         let mut leaving = self.leaving();
         let state = self.killed(&mut leaving);
@@ -125,7 +125,7 @@ impl Run {
         new
     }
 
-    /// The state that a crash now leaves, if nobody has seen it before.
+    /// The state that a crash now leaves, if it was not seen before.
     pub(crate) fn crash(&mut self) -> Option<State> {
         let mut leaving = self.leaving();
         let layers = self.look_at(&mut leaving);

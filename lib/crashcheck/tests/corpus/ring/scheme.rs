@@ -240,7 +240,7 @@ pub fn marked(m: &Machine, kind: u64) -> impl Iterator<Item = u64> {
 }
 
 // Each is filled with its number. One has the image of an entry in its second line, with the
-// checksum of somebody who does not know the salt.
+// checksum of a writer that does not know the salt.
 pub fn payload(number: u64) -> Vec<u8> {
     let plain = vec![number as u8; 8 + number as usize % 3 * 8];
     if number != IMITATOR {

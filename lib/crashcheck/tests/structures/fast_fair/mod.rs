@@ -13,7 +13,7 @@
 //! 2021, bugs 3 to 6). So here a node keeps its lowest key for good, as in Lee et al., "RECIPE"
 //! (SOSP 2019), and nodes are not merged.
 //!
-//! Nodes are not given back, and a crash may leave one that nobody has.
+//! Nodes are not given back, and a crash may leave one that nothing refers to.
 //!
 //! In memory, in bytes: a line of header, then nodes of two lines: leftmost pointer, sibling,
 //! level, lowest key, a count that only a bug believes, and from 48 on five records of key and
@@ -67,7 +67,7 @@ pub enum Bug {
     CutFirst,
     /// The new root is published before it is durable.
     RootNotFlushed,
-    /// Nobody completes a split that a crash interrupted (Witcher 5; issue 6).
+    /// A split that a crash interrupted is never completed (Witcher 5; issue 6).
     NotCompleted,
     /// A node's number of entries is kept in a word of its own, and believed.
     CountApart,

@@ -1,4 +1,4 @@
-//! What fences tasks off in the cache: whether it is there, who uses it, and what it cannot do.
+//! What fences tasks off in the cache: whether it is there, what uses it, and what it cannot do.
 
 mod left;
 mod monitoring;

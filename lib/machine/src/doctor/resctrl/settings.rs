@@ -5,7 +5,7 @@ use ringfence_resctrl::{Mask, Mode, Overview, Resource};
 
 use crate::doctor::finding::{Finding, Severity};
 
-/// Groups that somebody has made.
+/// Groups that users or programs have made.
 pub(super) fn groups(seen: &Overview) -> Option<Finding> {
     let names: Vec<String> = seen
         .groups

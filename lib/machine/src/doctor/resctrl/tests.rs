@@ -209,7 +209,7 @@ fn what_was_left_behind_or_kept() {
     tree.write("/run/ringfence/resctrl.journal", JOURNAL);
     assert_eq!(left(&tree), ["resctrl-unfinished"]);
     assert!(found(&tree, "resctrl-unfinished").evidence.starts_with("ringfence prove in "));
-    // Whoever holds the lock is not dead.
+    // The process that holds the lock is not dead.
     tree.write("/run/ringfence/resctrl.lock", "");
     let lock = std::fs::File::open(tree.root().path("/run/ringfence/resctrl.lock")).unwrap();
     lock.lock().unwrap();

@@ -26,7 +26,7 @@ pub(crate) enum Ground {
 pub(crate) struct NdRegion {
     /// Its folder, `/sys/devices/.../ndbusN/regionN`.
     pub path: String,
-    /// Who registered the bus: `ACPI.NFIT`, `e820`, `CXL`, `of_pmem`, `virtioN`.
+    /// What registered the bus: `ACPI.NFIT`, `e820`, `CXL`, `of_pmem`, `virtioN`.
     pub provider: Option<String>,
     /// `nd_pmem`, or `nd_volatile` where the firmware lists the range as volatile.
     pub devtype: Option<String>,

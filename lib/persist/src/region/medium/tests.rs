@@ -123,7 +123,7 @@ fn a_folder_where_no_file_can_be_made_agrees_with_its_files() {
             (file.durability(), &file.reasons()[0])
         );
     }
-    // A file that nobody asked MAP_SYNC of is not mapped so, whatever could be.
+    // A file that MAP_SYNC was not asked of is not mapped so, whatever could be.
     let tree = pmem(NFIT, "ACPI.NFIT", adr, "rw,dax");
     let not_asked = MapSync::NotTried("nobody asked for it".into());
     assert_said(&on(&tree, "/mnt/pmem/x", not_asked), Durability::PageCache, &["nobody asked"]);

@@ -121,7 +121,7 @@ impl Machine {
         }
     }
 
-    /// A file that carries no permission for anybody, root included
+    /// A file that carries no permission for any user, root included
     /// (`rdtgroup_locksetup_user_restrict`, and resctrl's root checks again at open).
     fn restricted(&self, place: &Place, name: &str, writing: bool) -> bool {
         let listed = matches!(name, "cpus" | "cpus_list");

@@ -70,7 +70,7 @@ pub(super) struct Machine {
     pub processes: BTreeMap<u32, Process>,
     pub next_id: u32,
     pub ticks: u64,
-    /// Who asks: user, and whether the files are that user's.
+    /// The user that asks, and whether the files are that user's.
     pub user: (u32, bool),
     /// The task that asks.
     pub current: u32,

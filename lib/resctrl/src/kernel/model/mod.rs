@@ -212,7 +212,7 @@ impl Model {
             .insert(pid, Process { parent, user, threads: BTreeMap::from([(pid, task)]) });
     }
 
-    /// Who asks from now on, and whether root has given that user the files.
+    /// The user that asks from now on, and whether root has given that user the files.
     pub fn ask_as(&self, user: u32, owns_files: bool) {
         self.machine().user = (user, owns_files);
     }
@@ -227,18 +227,18 @@ impl Model {
         self.machine().remount();
     }
 
-    /// Something else is mounted over resctrl, or no longer. Here that is seen by what folders are
-    /// known by alone: who only reads sees resctrl.
+    /// Something else is mounted over resctrl, or no longer. Here only the identity of folders
+    /// shows that: a caller that only reads sees resctrl.
     pub fn cover(&self, covered: bool) {
         lock(&self.shared.around).covered = covered;
     }
 
-    /// Why not everybody can be seen who may have a device open.
+    /// Why not all processes can be seen that may have a device open.
     pub fn set_unseen(&self, why: Option<&str>) {
         lock(&self.shared.around).unseen = why.map(str::to_owned);
     }
 
-    /// Where journals may lie of others who change this resctrl.
+    /// Where journals of others that change this resctrl may lie.
     pub fn set_journal_folders(&self, folders: &[&Path]) {
         lock(&self.shared.around).journal_folders =
             folders.iter().map(|folder| folder.into()).collect();

@@ -28,9 +28,9 @@ pub enum Method {
     /// `SIGSTOP` to one process after the other, until all stand. Their parents may see it
     /// (`waitpid(2)`, `WUNTRACED`).
     Signals,
-    /// `PTRACE_INTERRUPT` to one thread after the other, until all stand. Nobody is offered it,
-    /// since it wants asking for: whoever traces already, or wants to, is in its way. The kernel
-    /// undoes it by itself when this program ends.
+    /// `PTRACE_INTERRUPT` to one thread after the other, until all are stopped. It is never offered
+    /// and has to be asked for, since a program that traces already, or wants to, is in its way.
+    /// The kernel undoes it by itself when this program ends.
     Ptrace,
 }
 
@@ -53,7 +53,7 @@ const MOST_LOOKS: u32 = 8;
 /// Between two of them.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Who belongs to a target, to be looked at again.
+/// What belongs to a target, to be looked at again.
 #[derive(Debug, Clone)]
 pub(crate) enum Members {
     Tree(Tree),
@@ -79,8 +79,8 @@ impl Members {
         (all, certain)
     }
 
-    /// Whether a group holds these and no others, and who they are. Some may be born and end while
-    /// this is looked at.
+    /// Whether a group holds exactly these processes, and which they are. Some may start and end
+    /// while this is checked.
     pub fn exactly_in(&mut self, root: &FsRoot, folder: &Path) -> (bool, Vec<Process>) {
         self.exactly_in_meanwhile(root, folder, || std::thread::sleep(PAUSE))
     }
@@ -109,8 +109,8 @@ impl Members {
             if now.is_empty() {
                 return (true, all);
             }
-            // One whose parent has just ended is found at the next look; whoever only passes by is
-            // gone then.
+            // One whose parent has just ended is found at the next look; a process that only passes
+            // by is gone then.
             let stays = now.iter().any(|one| amiss.iter().any(|known| known.id == one.id));
             if stays && look >= LOOKS_TO_BE_SURE {
                 return (false, all);
@@ -120,8 +120,8 @@ impl Members {
                 meanwhile();
             }
         }
-        // Nobody stayed. The last of them are named, so that they are held against the list of the
-        // vital.
+        // None of them stayed. The last ones are named, so that they are checked against the list
+        // of vital processes.
         all.extend(amiss);
         (true, all)
     }
@@ -175,7 +175,7 @@ impl Found {
     }
 }
 
-/// Who goes by a name, for those who only look at them: the system may depend on these.
+/// What a name stands for, for callers that only look: the system may depend on it.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// What was asked for.
@@ -210,7 +210,7 @@ fn empty(target: &Target) -> Refusal {
 // The controllers of a hierarchy, and a folder in it.
 type Folder = (Vec<String>, PathBuf);
 
-// Who belongs to a target, and its groups.
+// The members of a target, and its groups.
 fn members(
     root: &FsRoot,
     hierarchies: &[Hierarchy],
@@ -230,7 +230,7 @@ fn members(
     Ok((Members::Tree(Tree::new(root, &top)), hierarchies.iter().filter_map(of).collect()))
 }
 
-// A few looks, should it fork just now: those who freeze look again.
+// A few looks, in case it forks just now: a freeze looks again.
 fn settled(members: &mut Members, root: &FsRoot) -> Vec<Process> {
     let mut processes = Vec::new();
     for _ in 0..5 {
@@ -269,7 +269,7 @@ pub fn find(root: &FsRoot, target: &Target) -> Result<Found, Refusal> {
         return Err(empty(target));
     }
     let group = |(controllers, folder): Folder| {
-        // The uppermost group holds everybody.
+        // The uppermost group holds all processes.
         let uppermost = hierarchies.iter().any(|one| one.point == folder);
         let is_exact = !uppermost && members.exactly_in(root, &folder).0;
         Group { folder, controllers, is_exact }
@@ -341,7 +341,7 @@ mod tests {
     const GROUP: &str = "/cg/service";
 
     // Process 20, which leads a process group in a session of others, and what it has started;
-    // process 30 is somebody else's.
+    // process 30 belongs to another program.
     struct Service(FixtureTree);
 
     impl Service {
@@ -402,7 +402,7 @@ mod tests {
             }
         });
         assert!(exact && all.ends_with(&[103, 104]) && looks == 6, "{all:?} {looks}");
-        // It goes on like that.
+        // It continues like that.
         let service = Service::new();
         let mut inside = vec![20, service.start(0)];
         service.group(&inside);
@@ -440,7 +440,8 @@ mod tests {
             });
             assert!(exact && all == [20] && looks == 2, "{all:?} {looks}");
         }
-        // Nor does another with the same number at the next look, but who stays from then on.
+        // Nor does another process with the same number at the next look. One that stays from then
+        // on counts.
         let service = Service::new();
         service.group(&[20, 30]);
         let again = |look: u32| {

@@ -25,8 +25,8 @@ pub struct Hand {
     method: Method,
     members: Members,
     guard: Guard,
-    // None where the kernel lets all go on by itself once this program has ended: there is nothing
-    // to write down.
+    // None where the kernel resumes all by itself once this program has ended: there is nothing to
+    // write down.
     changes: Option<Changes>,
     tracer: Option<Tracer>,
     // Those that may be stopped.
@@ -228,11 +228,10 @@ fn file(method: &Method) -> Option<PathBuf> {
 /// What was seen of processes since they began to be stopped.
 #[derive(Debug, Clone, Default)]
 struct Sight {
-    // Whether those are stopped, too, that others have stopped: nobody lets them go on meanwhile
-    // then.
+    // Whether those that others have stopped are stopped, too: then nothing resumes them meanwhile.
     takes_all: bool,
     stopped: BTreeSet<Thread>,
-    // Stopped when they were seen first: somebody else has done that.
+    // Stopped when they were first seen: another process has done that.
     theirs: BTreeSet<Thread>,
     // Seen to stand once, and seen to stand before their children were looked for.
     standing: BTreeSet<Thread>,
@@ -241,7 +240,7 @@ struct Sight {
 
 #[derive(Debug, Default)]
 struct Round {
-    // Those that move: a stop is repeated until it is seen, for somebody may let them go on.
+    // Those that move: a stop is repeated until it is seen, since another process may resume them.
     to_stop: Vec<Process>,
     living: usize,
     // Whether some were not seen to stand before their children were looked for.
@@ -270,7 +269,7 @@ impl Sight {
             }
             let ours = self.stopped.contains(&id);
             let stands = process.stands(root, parents.contains(&process.pid()));
-            // Whoever waits in vfork and was not told to stop would go on with its child.
+            // A process that waits in vfork and was not told to stop would resume with its child.
             if stands && (ours || process.state != 'D' && !self.takes_all) {
                 // The first thread stood before its children were looked for, the others perhaps
                 // not.
@@ -288,7 +287,7 @@ impl Sight {
             if stands && process.state == 'T' {
                 self.theirs.insert(id);
             } else {
-                // One of theirs that moves was let go on meanwhile.
+                // One of theirs that moves was resumed meanwhile.
                 self.theirs.remove(&id);
             }
             self.standing.remove(&id);

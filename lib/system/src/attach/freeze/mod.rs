@@ -22,7 +22,7 @@ use watchdog::{Shared, State};
 /// Freezes and thaws one target.
 ///
 /// Each freeze is in the journal of changes before it begins. Dropping it thaws. When the program
-/// is killed, whoever comes next thaws ([`crate::changes::put_back_left`]). By [`Method::Ptrace`]
+/// is killed, the next program thaws ([`crate::changes::put_back_left`]). With [`Method::Ptrace`]
 /// the kernel thaws at once then, and there is no journal.
 pub struct Freezer {
     shared: Arc<Shared>,
@@ -70,7 +70,7 @@ impl Freezer {
     ///
     /// # Errors
     /// Where it may not be frozen so long or so soon; where it does not stand within `limit`, or
-    /// the longest freeze; and what the kernel or the journal refuse. It goes on then. Should it
+    /// the longest freeze; and what the kernel or the journal refuse. It resumes then. Should it
     /// not let itself be thawed either, the watchdog tries on.
     pub fn freeze(&mut self, long: Duration, limit: Duration) -> Result<Frozen<'_>, FreezeError> {
         let mut state = self.shared.lock();
@@ -116,7 +116,8 @@ impl Freezer {
         (state.budget.frozen(), state.budget.share(self.shared.since_begin(Instant::now())))
     }
 
-    /// For how long it was frozen at the longest: whoever froze it may have been kept from running.
+    /// For how long it was frozen at the longest: the program that froze it may have been kept from
+    /// running.
     pub fn longest_frozen(&self) -> Duration {
         self.state().budget.longest_frozen()
     }
@@ -130,7 +131,7 @@ impl Freezer {
     /// Thaws, and ends the journal.
     ///
     /// # Errors
-    /// What could not be put back; the journal stays then, and whoever comes next tries again.
+    /// What could not be restored; the journal stays then, and the next program tries again.
     pub fn end(mut self) -> Result<Restored, FreezeError> {
         self.stop_watching();
         let mut state = self.state();

@@ -20,7 +20,7 @@ pub struct Options {
     /// Called by the thread that thaws by force, with one sentence that says so.
     #[allow(clippy::type_complexity)]
     pub said: Option<Arc<dyn Fn(&str) + Send + Sync>>,
-    /// Where the journal lies, and who watches it.
+    /// Where the journal lies, and what watches it.
     pub changes: crate::changes::Options,
 }
 
@@ -61,7 +61,7 @@ pub enum FreezeError {
     /// It holds no process any more.
     #[error("the target has ended")]
     Ended,
-    /// It did not come to stand in time, and goes on.
+    /// It did not stop in time, and is running again.
     #[error("the target did not stand still within {} ms: {what}; it goes on", limit.as_millis())]
     Moving {
         /// How long that was tried.
@@ -78,8 +78,8 @@ pub struct Took {
     pub time: Duration,
     /// How many processes were stopped; none where a group was frozen.
     pub stopped: usize,
-    /// How many were stopped before, by somebody else, and stay so.
+    /// How many were stopped before, by another process, and stay so.
     pub stood: usize,
-    /// Whether all of it was frozen before, by somebody else: it stays so.
+    /// Whether all of it was frozen before, by another process: it stays so.
     pub was_frozen: bool,
 }

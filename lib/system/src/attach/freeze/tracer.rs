@@ -1,4 +1,4 @@
-//! Stopping by `ptrace`: the kernel lets everybody go on whose tracer has ended.
+//! Stopping by `ptrace`: the kernel resumes every thread whose tracer has ended.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,16 +23,17 @@ const LOOK: Duration = Duration::from_millis(1);
 /// A thread that ends does so within microseconds, unless the machine is so busy that it gets no
 /// CPU, or the kernel keeps it.
 const END: Duration = Duration::from_secs(10);
-/// So often a thread is tried that is there, traced by nobody, and refused.
+/// How many times a thread is tried that exists, has no tracer, and is refused.
 const TRIES: u32 = 3;
 
 /// The threads that one freeze has stopped.
 ///
-/// The kernel takes orders about a tracee from the thread that seized it alone, so a thread of its
-/// own does that. All go on when that thread ends, and in no other way: whether it is told to,
-/// panics, or is killed with this program, the kernel does the same. Nobody is detached one by one,
-/// nor is a stop collected by `waitid(2)`, after which the signal that somebody had been about to
-/// get would have to be passed on by hand: the kernel does that itself while it holds it.
+/// The kernel takes orders about a tracee only from the thread that seized it, so a dedicated
+/// thread does that. All tracees resume when that thread ends, and in no other way: whether it is
+/// told to end, panics, or is killed with this program, the kernel does the same. Tracees are not
+/// detached one by one. Nor is a stop collected by `waitid(2)`, after which the signal that a
+/// tracee was about to get would have to be passed on by hand: the kernel does that itself while it
+/// holds the signal.
 pub struct Tracer {
     root: FsRoot,
     // Gone once it is to end.
@@ -58,11 +59,11 @@ struct Order {
 // Those that have ended meanwhile.
 type Missed = Vec<u32>;
 
-/// Why somebody was not stopped.
+/// Why a thread was not stopped.
 pub enum Untraced {
     /// It may not be.
     Refused(Refusal),
-    /// It is somebody else by now, or not seized in time.
+    /// It is another thread by now, or was not seized in time.
     Moving(String),
 }
 
@@ -161,7 +162,8 @@ impl Tracer {
         self.threads.retain(|tid, process| tid == process || !collected(root, *tid));
     }
 
-    /// Lets all go on, and returns once the kernel has. It can be called again where that fails.
+    /// Resumes all threads, and returns once the kernel has. It can be called again where that
+    /// fails.
     pub fn end(&mut self) -> std::io::Result<()> {
         self.is_over.store(true, Ordering::Relaxed);
         self.orders = None;
@@ -176,11 +178,10 @@ impl Tracer {
             wait()?;
         }
         if let Some(thread) = self.thread.take() {
-            // Where it has panicked the kernel lets all go on as well.
+            // Where it has panicked the kernel resumes all threads as well.
             let _ = thread.join();
         }
-        // Whoever joins a thread is told of its end a moment before it lets its tracees go, and is
-        // gone.
+        // `join` returns a moment before the thread has released its tracees and is gone.
         if let Some(number) = self.number.get() {
             let own = format!("/proc/self/task/{number}");
             while self.root.exists(&own) {
@@ -216,8 +217,8 @@ impl Hand {
                 false => missed.push(tid),
             }
         }
-        // Whoever is seized keeps its number until it is collected. One that has got its number
-        // since it was listed is let go on with all others.
+        // A thread that is seized keeps its number until it is collected. A thread that has got
+        // such a number since it was listed is resumed with all others.
         let pid = order.process.pid();
         let process = Process::read(&self.root, pid);
         let is_same = process.is_some_and(|process| process.id == order.process.id);
@@ -282,8 +283,8 @@ fn number(root: &FsRoot, tid: u32, name: &str) -> Option<u32> {
     field(&root.read_opt(format!("/proc/{tid}/status"))?, name)?.parse().ok()
 }
 
-// Collects a thread if it has ended. By number, for other children of this program are somebody
-// else's; and what a thread has stopped for is looked at without taking it.
+// Collects a thread if it has ended. By number, since other children of this program belong to
+// other code; and what a thread has stopped for is looked at without taking it.
 fn collected(root: &FsRoot, tid: u32) -> bool {
     let thread = || Id::Pid(pid_of(tid));
     let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::__WALL;

@@ -1,4 +1,4 @@
-//! The thread that thaws when whoever froze does not.
+//! The thread that thaws when the thread that froze does not.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ impl Shared {
         Self { state: Mutex::new(state), changed: Condvar::new(), begun: Instant::now(), options }
     }
 
-    /// Whoever panicked while holding it has left what is frozen to be thawed.
+    /// A thread that panicked while holding it has left what is frozen to be thawed.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -192,7 +192,7 @@ fn killed_at_every_moment_and_again_at_every_moment_of_going_back() {
             };
             let again = until_killed(|| go_back(&options));
             go_back(&world.options());
-            // What the kernel has rounded and nobody has seen yet.
+            // What the kernel has rounded and no process has seen yet.
             if left == ["/proc/sys/rounding is 60 by now, was 40 before"] {
                 before.0.insert("/proc/sys/rounding".into(), "60".into());
                 unsure.insert(first);
@@ -288,8 +288,8 @@ fn what_others_have_changed_meanwhile_stays() {
     world.set(SYSCTL, "33");
     world.model.make_dir(Path::new("/cg/theirs")).unwrap();
     world.set("/cg/theirs/cgroup.procs", "12");
-    // The one group was removed and made again by somebody else, the other has one of theirs below
-    // it.
+    // The one group was removed and made again by another process; the other has a group of another
+    // process below it.
     world.set("/cg/cgroup.procs", "13");
     world.model.remove_dir(Path::new(GROUP)).unwrap();
     world.model.make_dir(Path::new(GROUP)).unwrap();
@@ -358,7 +358,7 @@ fn an_owner_that_lives_is_left_alone() {
     // By its number and start, though its lock cannot be seen, as on another machine's folder.
     changes.abandon();
     assert!(under_way() && world.put_back().is_empty());
-    // Its number is somebody else's by now.
+    // Its number belongs to another process by now.
     world.model.end(OWNER);
     world.model.born(OWNER, "/cg");
     assert!(!under_way());

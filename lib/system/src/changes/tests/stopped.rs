@@ -11,7 +11,7 @@ use crate::changes::thread::Thread;
 
 // Part of everything that can be done.
 pub fn deeds(changes: &mut Changes) -> Result<(), Error> {
-    // The second time one is already stopped by somebody else, and the group is frozen by them.
+    // The second time, another process has already stopped one of them and frozen the group.
     let [a, b, c, dead] =
         [(11, 110), (12, 120), (13, 130), (99, 990)].map(|(tid, start)| Thread { tid, start });
     changes.set(FREEZER, "FROZEN")?;

@@ -19,7 +19,7 @@ pub struct RunDiff {
     pub before: RunTotal,
     /// The newer run.
     pub after: RunTotal,
-    /// By the function that somebody wrote the instruction in, first what differs most.
+    /// By the source function of the instruction; the largest difference first.
     pub functions: Vec<PlaceDiff>,
     /// By instruction.
     pub sites: Vec<PlaceDiff>,

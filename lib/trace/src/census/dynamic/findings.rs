@@ -22,7 +22,7 @@ const SPAN: u32 = 44;
 // As many as addresses of a memory leave room for.
 const MOST_FILES: usize = 1 << 19;
 
-// What the kernel wrote: nobody is asked to flush it.
+// What the kernel wrote: no instruction is asked to flush it.
 const KERNEL: At = At::Site(u32::MAX);
 
 /// What the crash checker finds wrong or wasteful at one place, in the recorded run, by some

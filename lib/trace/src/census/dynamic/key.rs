@@ -1,4 +1,4 @@
-//! Who did something.
+//! The code that did something.
 
 /// A site, and its callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

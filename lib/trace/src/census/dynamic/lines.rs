@@ -59,7 +59,7 @@ pub struct Found {
 }
 
 impl Lines {
-    /// Something was stored to a line: who stored last is who is asked for a flush.
+    /// Something was stored to a line: the last store is the one that a flush is expected of.
     pub fn store(&mut self, number: Number, sequence: u64, dirty: Dirty) {
         let line = self.all.entry(number).or_default();
         line.stored = sequence;

@@ -71,7 +71,7 @@ pub struct Run {
     pub events: u64,
     /// How long recording took, ns.
     pub recorded_ns: u64,
-    /// Events in a second of recording; `None` where nobody took the time.
+    /// Events in a second of recording; `None` where the time was not taken.
     pub events_per_second: Option<f64>,
     /// Locked instructions that were executed in all; `None` where the recorder did not count them.
     /// Those in `total` are the ones that something waited for, or that stored to the files.

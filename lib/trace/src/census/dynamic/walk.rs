@@ -154,7 +154,7 @@ impl Walk {
         waits && idle
     }
 
-    /// The end: what is left undone is charged to who did the first half of it.
+    /// The end: what is left undone is charged to what did the first half of it.
     pub fn finish(&mut self) {
         for line in std::mem::take(&mut self.lines).into_lines() {
             let last = line.pending.iter().max_by_key(|one| one.sequence);

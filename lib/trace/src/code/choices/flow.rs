@@ -58,7 +58,7 @@ fn blocks(instructions: &[Instruction]) -> BTreeMap<u64, Block> {
             }
         }
     }
-    // Nobody says where a jump through a table goes: to all that nothing else leads to.
+    // It is not known where a jump through a table goes: to all that nothing else leads to.
     let unreached: Vec<u64> = starts.difference(&reached).copied().collect();
     let mut blocks = BTreeMap::new();
     let mut first = 0;

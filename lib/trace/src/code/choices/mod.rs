@@ -1,5 +1,5 @@
-//! Functions of which a program takes one when it runs: what a processor can do decides which, or
-//! whoever set it up.
+//! Functions of which a program takes one when it runs: the processor's abilities decide which, or
+//! the user that set the program up.
 //!
 //! Found are, in linked files for x86-64, functions among which
 //!
@@ -9,8 +9,8 @@
 //! - a table in data has several, at equal distances;
 //!
 //! where at least one has something for durability (of a variable, field or table, every other one)
-//! and they need different features of the processor by their own instructions. Nothing is said of
-//! who comes first where a processor can run several: that is up to the program, and to the
+//! and they need different features of the processor by their own instructions. Nothing is said
+//! about which comes first where a processor can run several: that is up to the program, and to the
 //! variables of its environment.
 
 mod flow;
@@ -48,7 +48,7 @@ pub enum Holder {
     Variable,
     /// A field of a structure.
     Field,
-    /// A table in data, whose entries somebody chooses from.
+    /// A table in data, from whose entries one is chosen.
     Table,
 }
 
@@ -76,7 +76,7 @@ pub struct Variant {
     /// The features of the processor that its instructions need, besides what every x86-64
     /// processor has, as Linux names them.
     pub needs: Vec<String>,
-    /// Those of them that this machine lacks; `None` where nobody asked.
+    /// Those of them that this machine lacks; `None` where that was not asked for.
     pub lacks: Option<Vec<String>>,
 }
 

@@ -15,7 +15,8 @@ pub fn around(bodies: &BTreeMap<u64, u64>, address: u64) -> Option<u64> {
 /// The functions whose code has the address of one of these, or that of a pointer to one, other
 /// than to call it.
 ///
-/// Every byte may begin an address: what only looks like one is found out by who reads the code.
+/// Every byte may begin an address: what only looks like one is found out by the reader of the
+/// code.
 pub fn choosers(
     image: &Image,
     bodies: &BTreeMap<u64, u64>,

@@ -302,7 +302,7 @@ impl Now<'_, '_> {
     }
 
     fn put(&mut self, at: Value, value: Value) {
-        // Where there are several possibilities, nobody knows which pointer it is.
+        // Where there are several possibilities, it is not known which pointer it is.
         let Some(place) = at.first().filter(|place| at.len() == 1 && !place.is_any()) else {
             return;
         };

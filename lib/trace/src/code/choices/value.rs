@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use iced_x86::Register;
 use rustc_hash::FxHashSet;
 
-// More possibilities than this are none that anybody wants to know.
+// More possibilities than this are of no use.
 const MOST: usize = 32;
 
 // Marks what stands for too many possibilities.
@@ -33,7 +33,7 @@ pub struct Facts {
 pub enum Item {
     /// An address of the file.
     Address(u64),
-    /// What an instruction, or who called, left in a register, and so many bytes more.
+    /// What an instruction, or a caller, left in a register, and so many bytes more.
     Left { origin: u64, offset: i64 },
 }
 

@@ -60,7 +60,7 @@ impl<R: BufRead> Entries<R> {
     /// The next entry; `None` where the log ends without saying so.
     pub fn next(&mut self) -> Result<Option<Entry>, Unreadable> {
         if !std::mem::replace(&mut self.begun, true) {
-            // Before the first entry, valgrind says who it is.
+            // Before the first entry, valgrind identifies itself.
             let before = self.part()?.unwrap_or_default();
             if !before.ends_with("START") {
                 return Err(Unreadable::Entry(0, "it does not begin with START".into()));

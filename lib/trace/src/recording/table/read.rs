@@ -252,7 +252,7 @@ fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("it contradicts itself".into()))
 }
 
-// A pipe would wait for ever.
+// A pipe would block forever.
 fn open(path: &Path) -> Result<File, Refusal> {
     let is_file = std::fs::metadata(path).map_err(Refusal::Io)?.is_file();
     if !is_file {

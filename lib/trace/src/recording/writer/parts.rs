@@ -9,8 +9,8 @@ use crate::recording::manifest::Manifest;
 use crate::recording::table::{self, Part, Rows, Table};
 use crate::recording::tables::{CALLERS, EVENTS, IMAGES, LOCATIONS, SITES};
 
-// Messages that may wait: whoever records faster than this encodes waits, too, rather than filling
-// the memory.
+// Messages that may wait: a recorder that is faster than this encodes waits, too, rather than
+// filling the memory.
 const WAITING: usize = 4;
 
 pub enum Message {
@@ -62,7 +62,7 @@ impl Drop for Parts {
     fn drop(&mut self) {
         self.messages = None;
         if let Some(thread) = self.thread.take() {
-            // Nobody waits for what it says.
+            // Nothing waits for its result.
             let _ = thread.join();
         }
     }
@@ -116,7 +116,7 @@ impl Files {
         Self { folder, events, images, sites, callers, locations }
     }
 
-    // Until nobody sends any more. An error ends it, which the sender notices.
+    // Until nothing sends any more. An error ends it, which the sender notices.
     fn write(&mut self, messages: &Receiver<Message>) -> Result<(), RecordingError> {
         let folder = self.folder.clone();
         while let Ok(message) = messages.recv() {
