@@ -10,7 +10,7 @@
 //! use ringfence_report::Style;
 //!
 //! let topology = Topology::read(&FsRoot::host()).unwrap();
-//! let style = Style { color: false, width: 100, unicode: true };
+//! let style = Style { color: false, width: 100, unicode: true, details: false };
 //! print!("{}", ringfence_report::topology(&topology, &style));
 //! ```
 

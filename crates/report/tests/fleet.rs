@@ -115,7 +115,7 @@ fn three_of_forty_are_counted_and_stand_out() {
         seen.figures[0].outliers.iter().map(|outlier| outlier.host).collect();
     assert_eq!(outliers, HARMED);
     assert!(seen.figures[1].outliers.is_empty());
-    let style = Style { color: false, width: 100, unicode: true };
+    let style = Style { color: false, width: 100, unicode: true, details: false };
     let shown = text(&seen, None, &style);
     for part in [
         "40 of 41 done",
@@ -213,7 +213,8 @@ fn of_many_busy_hosts_a_few_are_named_and_the_rest_counted() {
         host.busy = Some("on average 4 tasks wanted to run".into());
     }
     let seen = overview(&read, &tasks(), &asked(&read, "processor"));
-    let shown = text(&seen, None, &Style { color: false, width: 100, unicode: true });
+    let shown =
+        text(&seen, None, &Style { color: false, width: 100, unicode: true, details: false });
     assert_eq!(shown.matches("tasks wanted to run").count(), 4, "{shown}");
     assert!(shown.contains("n22: on average 4") && shown.contains("17 more hosts"), "{shown}");
 }
@@ -223,7 +224,8 @@ fn why_nothing_is_said_of_the_next_host_stands_where_it_would() {
     let mut read = fleet(1.0);
     let shown = |read: &Read| {
         let seen = overview(read, &tasks(), &asked(read, "processor"));
-        let text = text(&seen, None, &Style { color: false, width: 100, unicode: true });
+        let text =
+            text(&seen, None, &Style { color: false, width: 100, unicode: true, details: false });
         let words: Vec<&str> = text.split_whitespace().collect();
         [words.join(" "), html::page(&page(&spec(), &seen, None))]
     };
@@ -268,7 +270,7 @@ fn few_hosts_stand_beside_each_other_with_the_figures_that_they_have() {
     }
     let shown = |read: &Read| {
         let seen = overview(read, &tasks(), &asked(read, "processor"));
-        text(&seen, None, &Style { color: false, width: 120, unicode: true })
+        text(&seen, None, &Style { color: false, width: 120, unicode: true, details: false })
     };
     let few = shown(&read);
     let head = few.lines().find(|line| line.contains("figure ")).unwrap();

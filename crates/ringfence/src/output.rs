@@ -2,10 +2,18 @@
 
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfence_report::Style;
 
 use crate::failure::Failure;
+
+static DETAILS: AtomicBool = AtomicBool::new(false);
+
+/// Prints details from here on.
+pub fn show_details() {
+    DETAILS.store(true, Ordering::Relaxed);
+}
 
 /// The style of standard output.
 pub fn style() -> Style {
@@ -34,6 +42,7 @@ fn style_of(stream: &(impl AsFd + IsTerminal)) -> Style {
                 || locale == "C"
                 || locale == "POSIX"
         }),
+        details: DETAILS.load(Ordering::Relaxed),
     }
 }
 

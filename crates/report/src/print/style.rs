@@ -12,6 +12,9 @@ pub struct Style {
     pub width: usize,
     /// Rules, bars and ellipses from beyond ASCII.
     pub unicode: bool,
+    /// Print everything: histograms, circumstances, what did not run and why. Without it, an answer
+    /// is short.
+    pub details: bool,
 }
 
 /// What a stretch of text means to the eye.
@@ -50,9 +53,9 @@ impl Paint {
 }
 
 impl Style {
-    /// ASCII without colours, `width` columns wide.
+    /// ASCII without colours and details, `width` columns wide.
     pub const fn plain(width: usize) -> Self {
-        Self { color: false, width, unicode: false }
+        Self { color: false, width, unicode: false, details: false }
     }
 
     /// The width in use.

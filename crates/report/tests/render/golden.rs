@@ -28,7 +28,7 @@ pub fn check(name: &str, render: impl Fn(&Style) -> String) {
     }
     for width in [40, 57, 80, 100, 120, 200] {
         for unicode in [false, true] {
-            let text = render(&Style { color: false, width, unicode });
+            let text = render(&Style { color: false, width, unicode, details: false });
             sound(&format!("{name} at {width}"), &text, width, unicode);
         }
     }

@@ -111,12 +111,12 @@ fn histograms() {
 fn this_machine_renders() {
     let root = FsRoot::host();
     let topology = Topology::read(&root).unwrap();
-    let style = Style { color: true, width: 100, unicode: true };
+    let style = Style { color: true, width: 100, unicode: true, details: false };
     assert!(!ringfence_report::topology(&topology, &style).is_empty());
 }
 
 fn page(tree: &FixtureTree) -> String {
-    let style = Style { color: false, width: 110, unicode: false };
+    let style = Style { color: false, width: 110, unicode: false, details: false };
     ringfence_report::topology(&Topology::read(&tree.root()).unwrap(), &style)
 }
 

@@ -66,7 +66,7 @@ fn what_was_chosen_and_confirmed() {
 
 #[test]
 fn every_end_of_it_is_told() {
-    let style = Style { color: false, width: 500, unicode: false };
+    let style = Style { color: false, width: 500, unicode: false, details: false };
     let plain_batch = Choice { batch: CHOSEN.batch, ..PLAIN };
     let way = |ratio| vec![compared(Compares::Way, ratio)];
     let all = way(ratio(0.2, 0.3));

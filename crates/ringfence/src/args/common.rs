@@ -19,6 +19,9 @@ pub struct Output {
     /// Show no progress
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
+    /// Print everything, such as histograms and what was not run
+    #[arg(long, short, help_heading = "Output")]
+    pub verbose: bool,
     /// Let built-in tasks write this much to disks [default: 20GiB]
     ///
     /// A run that reaches it ends, keeps what it has, and is undecided. What other programs write

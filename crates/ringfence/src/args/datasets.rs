@@ -13,6 +13,9 @@ pub struct Show {
     /// Print the results as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print everything, such as histograms and what was not run
+    #[arg(long, short)]
+    pub verbose: bool,
 }
 
 /// `report`.

@@ -201,6 +201,14 @@ impl Verb {
             _ => return None,
         })
     }
+
+    /// Whether everything is to be printed.
+    pub fn verbose(&self) -> bool {
+        match self {
+            Verb::Show(show) => show.verbose,
+            _ => self.output().is_some_and(|output| output.verbose),
+        }
+    }
 }
 
 const VERSUS: &str = "\

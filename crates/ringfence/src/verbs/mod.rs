@@ -36,6 +36,7 @@ use ringfence_engine::written;
 
 use crate::args::{Args, Verb};
 use crate::failure::Failure;
+use crate::output;
 use crate::shared::flags::set;
 
 /// Does what was asked.
@@ -47,6 +48,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         args.verb.output().and_then(|output| output.write_limit.as_deref()),
     )?;
     written::allow(limit);
+    if args.verb.verbose() {
+        output::show_details();
+    }
     match args.verb {
         Verb::Survey(survey) => survey::run(&survey),
         Verb::Prove(prove) => prove::run(&prove),

@@ -91,7 +91,7 @@ pub fn fixed(flags: &Measuring) -> Option<&'static str> {
         seed,
         no_deep_idle: _,
         save,
-        output: Output { out, json: _, quiet: _, write_limit: _ },
+        output: Output { out, json: _, quiet: _, verbose: _, write_limit: _ },
     } = flags;
     let given = [
         ("trials", trials.is_some()),
