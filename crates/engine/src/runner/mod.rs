@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ringfence_analysis::estimate::{Decision, Goal, Looks};
-use ringfence_analysis::judged::judged;
 use ringfence_analysis::results;
+use ringfence_analysis::verdicts::judged;
 use ringfence_experiment::class::{self, Class};
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{self, Plan};
