@@ -4,7 +4,7 @@
 //! the plan alone decides, so those that it has are the first of them, and [`Earlier`] says how
 //! many.
 
-mod earlier;
+mod history;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use ringfence_machine::cpulist::CpuId;
 
 use crate::{Engine, EngineError, Measured};
 
-pub use earlier::Earlier;
+pub use history::Earlier;
 
 /// How far measuring has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
