@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::date::Date;
 use super::error::DatasetError;
-use super::{MANIFEST, stored_manifest};
+use super::{MANIFEST, manifest_file};
 
 /// A folder in the current directory that does not exist yet: `ringfence-NAME-YYYYMMDD-HHMMSS` in
 /// UTC, with `-2`, `-3`... behind it where that is taken.
@@ -39,7 +39,7 @@ pub fn list(dir: &Path) -> Result<Vec<PathBuf>, DatasetError> {
     let entries = entries(dir)?.into_iter().filter(|path| is_dataset(path));
     // A manifest that cannot be read is listed first: opening it says what is wrong.
     let created = |path: &Path| {
-        stored_manifest::read(path).map(|manifest| manifest.created).unwrap_or_default()
+        manifest_file::read(path).map(|manifest| manifest.created).unwrap_or_default()
     };
     let mut found: Vec<(String, PathBuf)> = entries.map(|path| (created(&path), path)).collect();
     if found.is_empty() {

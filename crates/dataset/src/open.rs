@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::columns::Known;
 use super::error::DatasetError;
 use super::manifest::{Manifest, State};
-use super::stored_manifest;
+use super::manifest_file;
 use super::{
     DISK, EXPERIMENT, JOURNAL, LATENCIES, MACHINE, MANIFEST, SAMPLES, files, folder, journal,
     parquet_file,
@@ -47,7 +47,7 @@ impl Dataset {
             );
             return Err(DatasetError::usage(dir, problem));
         }
-        let manifest = stored_manifest::read(dir)?;
+        let manifest = manifest_file::read(dir)?;
         let plan = plan(dir, &manifest)?;
         let path = dir.join(MACHINE);
         let machine = serde_json::from_str(&files::read(&path)?).map_err(|error| {

@@ -91,7 +91,7 @@ pub fn unmet_requirement(
         },
         Task::Trace(trace) => Some(only_simulated(trace)),
         Task::Commit(_) | Task::Dirty(_) | Task::Churn(_) | Task::Scan(_) => None,
-        Task::Attached(attached) => ringfence_limits::attached::missing(attached),
+        Task::Attached(attached) => ringfence_limits::attachment::missing(attached),
         Task::Chase(_)
         | Task::Stream(_)
         | Task::Alu(_)

@@ -15,9 +15,9 @@ pub mod program;
 pub mod runner;
 mod settle;
 mod shm;
-mod used;
+mod usage;
 pub mod worker;
-pub mod written;
+pub mod write_budget;
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use ringfence_experiment::ended::AT_A_LIMIT;
 use ringfence_machine::cpulist::CpuId;
 
 pub use before_exec::end_with_us;
-pub use used::Used;
+pub use usage::Used;
 
 use ringfence_experiment::plan::Active;
 use ringfence_experiment::sample::Sample;

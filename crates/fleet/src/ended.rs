@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::asked::Asked;
 use crate::attempt::{Attempt, Outcome, Started};
+use crate::slurm_tasks::Asked;
 use crate::state::State;
 use crate::submission;
 

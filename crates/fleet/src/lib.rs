@@ -21,33 +21,33 @@
 
 #![forbid(unsafe_code)]
 
-mod asked;
 mod attempt;
 mod ended;
 mod error;
 mod facts;
 mod folder;
+mod lock;
 mod order;
 mod retry;
 mod run;
-mod same;
+mod same_experiment;
 mod slurm;
+mod slurm_tasks;
 mod state;
 mod status;
 mod submission;
-mod submitting;
 mod table;
 
 pub use attempt::{Outcome, Started};
 pub use error::FleetError;
 pub use facts::{Fact, Facts};
 pub use folder::{Engine, Spec, create, is_fleet, open, static_problem};
+pub use lock::Submitting;
 pub use order::{Order, Ordered, order};
 pub use retry::{Retry, retry};
 pub use run::{Place, run_task};
-pub use same::same_experiment;
+pub use same_experiment::same_experiment;
 pub use state::State;
 pub use status::{Task, Tried, look};
 pub use submission::{may_have_job, submit};
-pub use submitting::Submitting;
 pub use table::{Figure, Gathered, LeftOut, OnHost, Read, gather, is_current, read};

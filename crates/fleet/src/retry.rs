@@ -6,12 +6,12 @@ use std::sync::atomic::AtomicBool;
 
 use crate::error::FleetError;
 use crate::folder::{self, Engine, Spec};
+use crate::lock::Submitting;
 use crate::order::{limit_minutes, sensible};
 use crate::slurm;
 use crate::state::State;
 use crate::status::{self, Task};
 use crate::submission;
-use crate::submitting::Submitting;
 
 /// Tasks that are to run again, and the right to have them run.
 #[derive(Debug)]

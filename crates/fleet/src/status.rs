@@ -5,16 +5,16 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::asked::{self, Asked};
 use crate::attempt::{self, Attempt, DATA};
 use crate::ended::{self, DIED};
 use crate::error::FleetError;
 use crate::facts::Facts;
 use crate::folder::{self, Engine, Spec};
+use crate::lock::Submitting;
 use crate::run::{own_name, since};
 use crate::slurm;
+use crate::slurm_tasks::{self, Asked};
 use crate::state::State;
-use crate::submitting::Submitting;
 use crate::table::rows;
 
 /// A task, as far as it is known.
@@ -82,7 +82,7 @@ pub(crate) fn look_alone(dir: &Path) -> Result<(Spec, Vec<Task>), FleetError> {
     let spec = folder::open(dir)?;
     let asked = match spec.engine {
         Engine::Local => Ok(BTreeMap::new()),
-        Engine::Slurm => asked::ask(dir).map_err(|error| error.to_string()),
+        Engine::Slurm => slurm_tasks::ask(dir).map_err(|error| error.to_string()),
     };
     let tasks = status(dir, &spec, &asked);
     Ok((spec, tasks))

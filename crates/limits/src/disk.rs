@@ -22,10 +22,10 @@ use ringfence_machine::root::{FsRoot, field};
 use ringfence_system::attach::{DeviceIo, Found, io_by_device};
 
 use super::cgroup;
-use super::grouped::{self, Grouped};
+use super::groups::{self, Grouped};
 use super::kind::{Isolation, Kind};
 use super::limit::{Limit, Version};
-use crate::{Error, attached};
+use crate::{Error, attachment};
 
 pub use super::limit::WRITE_BPS;
 
@@ -135,7 +135,7 @@ fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, Str
 /// # Errors
 /// Why there are none, to follow "because".
 pub fn of_attached(attached: &Attached) -> Result<Vec<Disk>, String> {
-    of_found(&FsRoot::host(), &attached::found(attached)?)
+    of_found(&FsRoot::host(), &attachment::found(attached)?)
 }
 
 fn of_found(root: &FsRoot, found: &Found) -> Result<Vec<Disk>, String> {
@@ -195,7 +195,7 @@ fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
         if variant.task.is_attached() {
             return None;
         }
-        refused(&root, &variant.task, *rate, &grouped::others(arm, name, variant, "disk_write"))
+        refused(&root, &variant.task, *rate, &groups::others(arm, name, variant, "disk_write"))
     })
 }
 
@@ -204,7 +204,7 @@ fn refused(root: &FsRoot, task: &Task, rate: Rate, others: &[(&str, Limit)]) -> 
     match disks_of(root, task) {
         Ok(disks) => {
             let limit = Limit::Write { disks: numbers(&disks), rate: Some(rate) };
-            grouped::refused(root, &limit, no_group, others)
+            groups::refused(root, &limit, no_group, others)
         }
         Err(why) => Some(why),
     }
@@ -214,7 +214,7 @@ fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
     let root = FsRoot::host();
     // Of all that a role may run: what is not there is not run.
     let wanted = |arm: &Arm, role: &str| arm.disk_write.contains_key(role);
-    let disks = grouped::found(plan, wanted, |task| disks_of(&root, task)).map_err(|why| {
+    let disks = groups::found(plan, wanted, |task| disks_of(&root, task)).map_err(|why| {
         Error::Usage(format!("what is written to a disk cannot be limited: {why}"))
     })?;
     let of_role = |role: usize| {
@@ -223,7 +223,7 @@ fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
         all.into_iter().collect::<Vec<_>>()
     };
     let limit = |role: usize, rate: &Rate| Limit::Write { disks: of_role(role), rate: Some(*rate) };
-    let mut arms = grouped::by_arm(plan, |arm| &arm.disk_write, limit);
+    let mut arms = groups::by_arm(plan, |arm| &arm.disk_write, limit);
     // Roles of arms that are not run.
     arms.iter_mut().for_each(|roles| roles.retain(|role, _| disks.contains_key(role)));
     if arms.iter().all(BTreeMap::is_empty) {

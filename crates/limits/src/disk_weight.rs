@@ -13,7 +13,7 @@ use ringfence_machine::root::FsRoot;
 
 use super::cgroup;
 use super::disk::{self, Disk};
-use super::grouped::{self, Grouped};
+use super::groups::{self, Grouped};
 use super::kind::Kind;
 use super::limit::{Controller, DEFAULT_WEIGHT, Limit, Version, Weigher};
 use crate::Error;
@@ -105,19 +105,14 @@ fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
             Err(why) => return Some(why),
         };
         let limit = Limit::DiskWeight { by, weight };
-        grouped::refused(
-            &root,
-            &limit,
-            no_group,
-            &grouped::others(arm, name, variant, "disk_weight"),
-        )
+        groups::refused(&root, &limit, no_group, &groups::others(arm, name, variant, "disk_weight"))
     })
 }
 
 fn begin(plan: &Plan) -> Result<Grouped, Error> {
     let root = FsRoot::host();
     let wanted = |arm: &Arm, role: &str| arm.disk_weight.contains_key(role);
-    let disks = grouped::found(plan, wanted, |task| disk::disks_of(&root, task))
+    let disks = groups::found(plan, wanted, |task| disk::disks_of(&root, task))
         .map_err(|why| Error::Usage(format!("a disk cannot be shared out by weight: {why}")))?;
     let mut by = BTreeMap::new();
     for (role, disks) in disks {
@@ -127,7 +122,7 @@ fn begin(plan: &Plan) -> Result<Grouped, Error> {
     let of_role = |role: usize| by.get(&role).copied().unwrap_or(Weigher::Bfq);
     let limit =
         |role: usize, weight: &u32| Limit::DiskWeight { by: of_role(role), weight: *weight };
-    let mut arms = grouped::by_arm(plan, |arm| &arm.disk_weight, limit);
+    let mut arms = groups::by_arm(plan, |arm| &arm.disk_weight, limit);
     arms.iter_mut().for_each(|roles| roles.retain(|role, _| by.contains_key(role)));
     let at_rest = |limit: &Limit| match limit {
         Limit::DiskWeight { by, .. } => Limit::DiskWeight { by: *by, weight: DEFAULT_WEIGHT },

@@ -7,18 +7,18 @@
 
 #![forbid(unsafe_code)]
 
-pub mod adopted;
-pub mod attached;
+pub mod attachment;
 pub mod cgroup;
 mod cpuset;
 pub mod disk;
 pub mod disk_weight;
 mod error;
-mod grouped;
+mod groups;
 pub mod io_priority;
 mod kind;
 pub mod limit;
 pub mod memory;
+pub mod own_group;
 pub mod resctrl;
 pub mod running;
 mod settings;
@@ -41,7 +41,7 @@ pub use settings::Settings;
 /// All of them.
 pub const KINDS: [Kind; 8] = [
     resctrl::KIND,
-    adopted::KIND,
+    own_group::KIND,
     weight::KIND,
     disk::KIND,
     disk_weight::KIND,

@@ -10,7 +10,7 @@ use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 
 use super::cgroup;
-use super::grouped::{self, Grouped};
+use super::groups::{self, Grouped};
 use super::kind::Kind;
 use super::limit::Limit;
 use crate::Error;
@@ -41,14 +41,14 @@ fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
         let name = &plan.experiment.roles[active.role].name;
         let bytes = *arm.memory_high.get(name)?;
         let others =
-            grouped::others(arm, name, &plan.variants[active.role][active.variant], "memory_high");
-        grouped::refused(&FsRoot::host(), &Limit::MemoryHigh(Some(bytes)), no_group, &others)
+            groups::others(arm, name, &plan.variants[active.role][active.variant], "memory_high");
+        groups::refused(&FsRoot::host(), &Limit::MemoryHigh(Some(bytes)), no_group, &others)
     })
 }
 
 fn begin(plan: &Plan) -> Result<Grouped, Error> {
     let limit = |_: usize, bytes: &Bytes| Limit::MemoryHigh(Some(*bytes));
-    let arms = grouped::by_arm(plan, |arm| &arm.memory_high, limit);
+    let arms = groups::by_arm(plan, |arm| &arm.memory_high, limit);
     let at_rest = |_: &Limit| Limit::MemoryHigh(None);
     Grouped::begin(&FsRoot::host(), &plan.experiment.name, "memory-limit", arms, at_rest)
         .map_err(|why| Error::Usage(no_group(why)))

@@ -9,7 +9,7 @@ use ringfence_experiment::task::Task;
 use ringfence_machine::root::FsRoot;
 
 use super::cgroup;
-use super::grouped::{self, Grouped};
+use super::groups::{self, Grouped};
 use super::kind::{Isolation, Kind};
 use super::limit::{DEFAULT_WEIGHT, Limit};
 use crate::Error;
@@ -18,7 +18,7 @@ use crate::Error;
 pub const KIND: Kind = Kind {
     wanted: |arm| !arm.cpu_weight.is_empty(),
     missing: |plan, arm, active| {
-        if !grouped::any_started(plan, active, &arm.cpu_weight) {
+        if !groups::any_started(plan, active, &arm.cpu_weight) {
             return None;
         }
         let tried = cgroup::try_make(&FsRoot::host(), &Limit::Weight(DEFAULT_WEIGHT));
@@ -52,7 +52,7 @@ fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
             )));
         }
     }
-    let arms = grouped::by_arm(plan, |arm| &arm.cpu_weight, |_, weight| Limit::Weight(*weight));
+    let arms = groups::by_arm(plan, |arm| &arm.cpu_weight, |_, weight| Limit::Weight(*weight));
     if arms.iter().all(BTreeMap::is_empty) {
         return Ok(None);
     }

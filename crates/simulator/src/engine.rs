@@ -26,7 +26,7 @@ use crate::actor::{Actor, Shared, Task};
 use crate::file::Description;
 use crate::isolation::Partitions;
 use crate::noise::{Chairs, Host};
-use crate::recorded::Recordings;
+use crate::recordings::Recordings;
 use crate::spans::{LOOK, SHARE};
 use crate::tasks::{self, Place, Regions};
 use crate::trial::{Holder, Point, SWING, Seat, Stretch, Trial, ns, ps};

@@ -8,25 +8,25 @@
 #![forbid(unsafe_code)]
 
 mod actor;
-mod at_once;
+pub mod catalogue;
 mod engine;
-mod examined;
+mod feasibility;
 mod file;
 pub mod hardware;
+mod inspection;
 mod isolation;
-mod missing;
 mod noise;
+mod parallel_trials;
 mod probes;
-mod recorded;
-pub mod shipped;
+mod recordings;
 mod spans;
 mod tasks;
 mod trial;
 
-pub use at_once::TrialsAtOnce;
 pub use engine::SimulatedEngine;
+pub use feasibility::{plan, plan_with};
 pub use file::{Change, ChangeError, Description, MachineFileError, Processor, Value, Vendor};
-pub use missing::{plan, plan_with};
 pub use noise::Noise;
-pub use recorded::{Bytes, Did, Recorded, Recordings};
+pub use parallel_trials::TrialsAtOnce;
+pub use recordings::{Bytes, Did, Recorded, Recordings};
 pub use tasks::SetupError;

@@ -11,7 +11,7 @@ use ringfence_persist::{Flush, LINE};
 
 use crate::actor::{Actor, Shared};
 use crate::file::Description;
-use crate::recorded::Recordings;
+use crate::recordings::Recordings;
 use crate::tasks::{self, Place, Regions, SetupError};
 
 const SEED: u64 = 1;

@@ -2,11 +2,11 @@
 //! machine.
 
 use ringfence_machine::Machine;
-use ringfence_simulator::{Description, shipped};
+use ringfence_simulator::{Description, catalogue};
 
 fn optane() -> String {
     let found =
-        shipped::all().into_iter().find(|description| description.name == "cascade-lake-optane");
+        catalogue::all().into_iter().find(|description| description.name == "cascade-lake-optane");
     found.unwrap().text
 }
 
@@ -77,7 +77,7 @@ fn without(text: &str, table: &str) -> String {
 
 #[test]
 fn a_missing_table_is_named_and_only_what_has_a_line_is_told_with_one() {
-    for description in shipped::all() {
+    for description in catalogue::all() {
         let text = description.text;
         let tables: std::collections::BTreeSet<&str> = text
             .lines()
@@ -134,7 +134,7 @@ fn a_missing_table_is_named_and_only_what_has_a_line_is_told_with_one() {
 #[test]
 fn ways_are_shared_out_where_there_are_classes() {
     let text =
-        |name: &str| shipped::all().into_iter().find(|known| known.name == name).unwrap().text;
+        |name: &str| catalogue::all().into_iter().find(|known| known.name == name).unwrap().text;
     for (name, what, instead, said) in [
         ("laptop", "bandwidth_control = false", "cdp = [\"l3\"]", "needs processor.classes"),
         ("laptop", "bandwidth_control = false", "l2_mask_bits = 4", "needs processor.l2_classes"),
@@ -173,7 +173,7 @@ fn a_source_for_nothing_is_told() {
 
 #[test]
 fn every_value_has_a_source() {
-    for description in shipped::all() {
+    for description in catalogue::all() {
         let values = description.values();
         assert!(values.len() > 50, "{}: {}", description.name, values.len());
         for value in values {
@@ -205,7 +205,7 @@ fn a_description_is_a_machine() {
 // Several last-level caches in a socket, and a machine with one socket.
 #[test]
 fn who_shares_what_is_as_described() {
-    for description in shipped::all() {
+    for description in catalogue::all() {
         let (machine, parts) = (description.machine(), &description.parts.topology);
         let usable = machine.topology.usable();
         let llcs = machine
@@ -225,7 +225,7 @@ fn who_shares_what_is_as_described() {
 
 #[test]
 fn one_value_is_changed_and_nothing_else() {
-    let laptop = shipped::all().into_iter().find(|known| known.name == "laptop").unwrap();
+    let laptop = catalogue::all().into_iter().find(|known| known.name == "laptop").unwrap();
     let value = |description: &Description| {
         description
             .values()

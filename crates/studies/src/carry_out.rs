@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ringfence_dataset::Dataset;
-use ringfence_engine::written;
+use ringfence_engine::write_budget;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
@@ -120,7 +120,7 @@ impl<'a> Here<'a> {
         if self.machine.simulated.is_none()
             && let Ok(plan) =
                 Plan::new(&experiment, &self.machine.topology, self.machine.features.as_ref())
-            && let Some(estimate) = written::estimate(&plan)
+            && let Some(estimate) = write_budget::estimate(&plan)
         {
             self.watch.note(&estimate);
         }

@@ -14,7 +14,7 @@ use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_simulator::{Description, SimulatedEngine, TrialsAtOnce};
 
-use crate::{StudyError, recorded};
+use crate::{StudyError, recordings};
 
 // What simulated trials scatter by is small: more of them than this say little new.
 const MOST_TRIALS: u32 = 6;
@@ -31,7 +31,7 @@ pub fn choose<'a>(
 ) -> Result<Box<dyn Engine + 'a>, EngineError> {
     Ok(match described(machine).map_err(EngineError::Usage)? {
         Some(description) => {
-            let recordings = recorded::read(&plan.experiment).map_err(EngineError::Usage)?;
+            let recordings = recordings::read(&plan.experiment).map_err(EngineError::Usage)?;
             Box::new(SimulatedEngine::new(plan, &description, stop).playing(&recordings))
         }
         None => Box::new(HostEngine::new(plan, &machine.topology, stop)?),
@@ -54,7 +54,7 @@ pub fn choose_for_all<'a>(
         return choose(plan, machine, stop);
     };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let recordings = recorded::read(&plan.experiment).map_err(EngineError::Usage)?;
+    let recordings = recordings::read(&plan.experiment).map_err(EngineError::Usage)?;
     Ok(Box::new(TrialsAtOnce::new(plan, &description, stop, threads).playing(&recordings)))
 }
 
@@ -65,7 +65,7 @@ pub fn choose_for_all<'a>(
 pub fn plan_of(experiment: &Experiment, machine: &Machine) -> Result<Plan, StudyError> {
     let planned = match described(machine).map_err(StudyError::Usage)? {
         Some(description) => {
-            let recordings = recorded::read(experiment).map_err(StudyError::Usage)?;
+            let recordings = recordings::read(experiment).map_err(StudyError::Usage)?;
             ringfence_simulator::plan_with(&recordings, experiment, &description, machine)
         }
         None => available::plan_for(experiment, machine, &available::can_be_started),

@@ -2,14 +2,14 @@
 //! page.
 
 use ringfence_analysis::cheapest::{self, Cheapest};
+use ringfence_analysis::disk_writes::{self, Unreached};
 use ringfence_analysis::estimate::{AaSummary, Estimate};
 use ringfence_analysis::frontier::{self, Frontier, OnDisk};
-use ringfence_analysis::judged::{self, Judged};
 use ringfence_analysis::latency::{self, CaseLatencies};
-use ringfence_analysis::reached::{self, Unreached};
 use ringfence_analysis::results::{self, CaseResult};
 use ringfence_analysis::stalls::{self, Stalls};
 use ringfence_analysis::timeline::{self, Timeline};
+use ringfence_analysis::verdicts::{self, Judged};
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
@@ -85,13 +85,13 @@ impl Findings {
             simulated: samples.iter().any(|sample| sample.simulated == Some(true)),
             aa: aa_estimates.as_ref().map(|estimates| AaSummary::new(estimates, confidence)),
             aa_estimates: aa_estimates.unwrap_or_default(),
-            judged: judged::judged(plan, samples, level),
+            judged: verdicts::judged(plan, samples, level),
             frontier: frontier::frontier(plan, samples, level),
             on_disk: frontier::on_disk(plan, samples, &results, &latencies, level),
             sensitivity: Sensitivity::new(plan, samples),
             timeline: timeline::timeline(plan, samples, MOST_POINTS),
             stalls: stalls::stalls(plan, samples, MOST_POINTS),
-            unreached: reached::unreached(plan, samples),
+            unreached: disk_writes::unreached(plan, samples),
             cheapest: cheapest::cheapest(plan, samples, &results, level),
             latencies,
             results,

@@ -18,7 +18,7 @@ use ringfence_machine::units::Bytes;
 
 use crate::findings::Findings;
 use crate::survey::experiments::{self, Writers};
-use crate::survey::{Depth, Files, Level, Probes, Reloads, Survey, conclude, stored};
+use crate::survey::{Depth, Files, Level, Probes, Reloads, Survey, conclude, folder};
 
 /// How much longer the victim takes per unit beside a writer: (victim, instruction, paced) to a
 /// factor.
@@ -59,7 +59,7 @@ pub fn survey_in(dir: &Path, harm: Harm) -> Survey {
         recorder.append(samples).expect("the samples are the plan's");
         recorder.finish(&Ended::Complete).expect("the folder can be written to");
     });
-    stored::kept(&survey).write(dir).expect("the folder can be written to");
+    folder::kept(&survey).write(dir).expect("the folder can be written to");
     survey
 }
 

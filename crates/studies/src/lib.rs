@@ -21,7 +21,7 @@ pub mod measure;
 pub mod pair;
 mod probes;
 pub mod prove;
-mod recorded;
+mod recordings;
 pub mod reproduce;
 pub mod sensitivity;
 mod stage;

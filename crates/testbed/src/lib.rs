@@ -33,8 +33,8 @@
 
 #![forbid(unsafe_code)]
 
+mod guest;
 mod program;
-mod running;
 mod scenarios;
 
 use std::fmt::{self, Display, Formatter};
@@ -42,8 +42,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+pub use guest::Running;
 pub use program::Program;
-pub use running::Running;
 pub use scenarios::{Scenario, in_guest, run_scenarios};
 
 /// A machine to boot, as the flags of `testbed/run` describe it.

@@ -7,9 +7,9 @@ use std::time::{Instant, SystemTime};
 
 use ringfence_dataset::Date;
 
+use crate::files::{begin_journal, check_writable, forget, keep};
 use crate::findings::{About, Findings, findings, groups};
 use crate::host::{Host, Note, Watch};
-use crate::keep::{begin_journal, check_writable, forget, keep};
 use crate::question::Question;
 use crate::session::{self, Trouble};
 use crate::shell::{Shell, needs_one};

@@ -33,6 +33,7 @@
 
 mod bytes;
 mod check;
+mod checksum_gaps;
 mod choices;
 mod content;
 mod crash_image;
@@ -46,22 +47,21 @@ mod log;
 mod machine;
 mod mismatches;
 mod names;
+mod non_temporal;
 mod panics;
 mod past;
 mod profile;
 mod question;
+mod raw;
 mod report;
 mod run;
 mod shrink;
 mod stack;
 mod stop;
 mod story;
-mod streaming;
 mod trie;
-mod unchecked;
-mod uncovered;
+mod values;
 mod watch;
-mod ways;
 
 pub use check::check;
 pub use event::{At, Event, Kind, WORD, Write};

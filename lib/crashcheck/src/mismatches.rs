@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, masked};
 use crate::crash_image::CrashImage;
-use crate::ways::{settle, values, ways};
+use crate::values::{settle, values, ways};
 
 /// Bytes that did not all come out so: words as the first `depth` runs left them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

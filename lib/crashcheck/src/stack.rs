@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use crate::unchecked::lowest_of_stack;
+use crate::raw::lowest_of_stack;
 
 /// Left for the checker itself and for unwinding; of a stack with less than four times as much, a
 /// quarter.

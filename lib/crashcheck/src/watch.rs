@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::event::Source;
-use crate::unchecked::LastAt;
+use crate::raw::LastAt;
 
 /// How often the watcher looks. It counts its looks and not the time, so that a process that is
 /// stopped, in a debugger say, is not said to be slow.

@@ -10,8 +10,8 @@ use raw_cpuid::CpuId;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-pub use crate::bare::tsc;
 use crate::features::has_cpuinfo_flag;
+pub use crate::raw::tsc;
 use crate::root::FsRoot;
 
 /// What a [`Clock`] reads.

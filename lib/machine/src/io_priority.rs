@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::bare;
+use crate::raw;
 
 /// None was set: the kernel takes the thread's niceness instead.
 pub const NONE: u16 = 0;
@@ -13,7 +13,7 @@ pub const NONE: u16 = 0;
 /// # Errors
 /// The errno; `ESRCH` where it has ended.
 pub fn of(thread: u32) -> io::Result<u16> {
-    bare::io_priority(thread)
+    raw::io_priority(thread)
 }
 
 /// Gives a thread another one.
@@ -22,5 +22,5 @@ pub fn of(thread: u32) -> io::Result<u16> {
 /// The errno: `ESRCH` where it has ended, `EPERM` for threads of others and for the class
 /// `real-time`.
 pub fn set(thread: u32, priority: u16) -> io::Result<()> {
-    bare::set_io_priority(thread, priority)
+    raw::set_io_priority(thread, priority)
 }

@@ -31,7 +31,6 @@
 //! Everything that reads `/sys` or `/proc` takes a [`root::FsRoot`]; the feature `fixtures`
 //! offers trees of known machines for tests.
 
-mod bare;
 pub mod clock;
 pub mod counters;
 pub mod doctor;
@@ -42,6 +41,7 @@ pub mod hypervisor;
 pub mod io_priority;
 pub mod medium;
 pub mod probe;
+mod raw;
 pub mod resctrl;
 pub mod targets;
 pub mod topology;

@@ -12,7 +12,7 @@ mod clock;
 mod connection;
 mod error;
 mod escape;
-mod first;
+mod first_questions;
 mod frame;
 mod learn;
 mod ledger;
@@ -21,8 +21,8 @@ mod pool;
 mod probe;
 mod question;
 mod schedule;
-mod spent;
 mod target;
+mod usage;
 
 pub use answer::{Answer, Failure, Outcome};
 pub use clock::now;
@@ -31,8 +31,8 @@ pub use escape::{escape, unescape};
 pub use probe::Probe;
 pub use question::{Ends, Loop, Question};
 pub use rustix::io::Errno;
-pub use spent::Spent;
 pub use target::Target;
+pub use usage::Spent;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -10,13 +10,13 @@ use crate::answer::{Answer, Failure, Outcome};
 use crate::clock;
 use crate::connection::Happened;
 use crate::error::ProbeError;
-use crate::first::{self, First};
+use crate::first_questions::{self, First};
 use crate::ledger::{Id, Ledger};
 use crate::pool::Pool;
 use crate::question::{Loop, Question};
 use crate::schedule::Schedule;
-use crate::spent::Spent;
 use crate::target::Target;
+use crate::usage::Spent;
 
 /// Questions that are sent, and answers that are given, before a step looks at its deadline again.
 const BATCH: usize = 256;
@@ -61,15 +61,15 @@ impl Probe {
     /// or answers with something that has no end.
     pub fn open(question: &Question) -> Result<Self, ProbeError> {
         question.check()?;
-        let First { address, end, link } = first::ask(question)?;
+        let First { address, end, link } = first_questions::ask(question)?;
         let (most, depth) = match question.target {
             Target::Exec(_) | Target::Postgres(_) => (1, DEPTH),
             _ => (question.connections, 1),
         };
         let failed =
             |errno: Errno| ProbeError::Kernel { what: "watch connections", source: errno.into() };
-        let mut pool =
-            Pool::new(address, first::request(question), end, most, depth).map_err(failed)?;
+        let mut pool = Pool::new(address, first_questions::request(question), end, most, depth)
+            .map_err(failed)?;
         if let Some(link) = link {
             pool.adopt(link).map_err(failed)?;
         }

@@ -17,12 +17,12 @@
 //! [`policy`] file that carries what was measured on a machine to where stores are made.
 
 pub mod checksum;
+mod faults;
 pub mod isa;
 mod kernel;
-mod mapped;
+mod mapping;
 pub mod memory;
 pub mod methods;
-mod planted;
 pub mod policy;
 pub mod record;
 pub mod region;
@@ -30,7 +30,7 @@ pub mod ring;
 pub mod stores;
 
 pub use isa::{Flush, LINE, Width};
-pub use mapped::Mapped;
+pub use mapping::Mapped;
 pub use memory::Memory;
 pub use methods::Methods;
 pub use region::{

@@ -24,7 +24,7 @@
 
 use std::ops::Range;
 
-use crate::planted::planted;
+use crate::faults::planted;
 use crate::{LINE, Memory, checksum};
 
 /// Where a record is, and how often it was written.

@@ -32,7 +32,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::planted::planted;
+use crate::faults::planted;
 use crate::{LINE, Mapped, Memory, Methods};
 
 /// A memory, written by one owner, whose stores are made durable.

@@ -35,8 +35,8 @@
 //! reason and what it would take; no function here returns NaN or infinity.
 
 mod aa;
-mod between;
 mod by_class;
+mod two_groups;
 
 mod counts;
 mod diagnostics;
@@ -44,8 +44,8 @@ mod difference;
 mod interval;
 mod looks;
 mod modes;
-mod observed;
-mod pooled;
+mod quantiles;
+mod range;
 mod rate;
 mod slowdown;
 mod student;
@@ -54,7 +54,6 @@ mod verdict;
 mod window;
 
 pub use aa::{AaSummary, POWER, Proportion, most_spread};
-pub use between::ratio_between;
 pub use by_class::{ByClass, ClassEstimate, by_class, quantile_by_class};
 pub use counts::interpolated;
 pub use diagnostics::{Diagnostics, TRIMMED_SHARE, diagnostics};
@@ -63,16 +62,17 @@ pub use interval::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, WIDEST};
 pub use interval::{serialize_estimate, serialize_estimate_if_any, serialize_unknown};
 pub use looks::{BadLooks, Decision, Goal, Looks, SHARE_OF_EFFECT, StopReason};
 pub use modes::{MODES_APART_BY, Mode, SMALLEST_MODE_GAP, modes};
-pub use observed::Observed;
-pub use pooled::{
+pub use quantiles::{
     FEWEST_BEYOND, LatencyPair, Logs, MOST_GROUPS, fewest_latencies, quantile_between,
     quantile_logs, quantile_observed, quantile_of, quantile_ratio, quantile_ratio_logs,
     quantile_ratio_observed,
 };
+pub use range::Observed;
 pub use rate::{rate, rate_logs, rate_ratio};
 pub use slowdown::{slowdown, slowdown_logs};
 pub use student::{MOST_TRIALS, trials_needed};
 pub(crate) use student::{t_probability, t_quantile_at, t_two_sided};
 pub use told::WouldSettle;
+pub use two_groups::ratio_between;
 pub use verdict::{Finding, Verdict};
 pub use window::{Pair, Window};

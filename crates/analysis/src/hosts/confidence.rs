@@ -15,7 +15,7 @@
 use statrs::distribution::{ContinuousCDF, FisherSnedecor, Normal};
 
 use super::OnHost;
-use super::weighed::Weighed;
+use super::weights::Weighed;
 
 /// Variances that are known with more degrees of freedom are as good as known.
 const MOST_FREEDOM: f64 = 2e4;

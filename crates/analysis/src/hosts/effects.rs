@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::confidence::Confidence;
 use super::moderate::moderated;
-use super::weighed::Weighed;
+use super::weights::Weighed;
 use super::{FEWEST_HOSTS, LEAST_VARIANCE, OnHost};
 use crate::estimate::t_quantile_at;
 

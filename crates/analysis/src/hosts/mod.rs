@@ -33,7 +33,7 @@ mod confidence;
 mod effects;
 mod moderate;
 mod outliers;
-mod weighed;
+mod weights;
 
 pub use bound::{Reached, reached};
 pub use change::{between_groups, same_hosts};

@@ -1,12 +1,12 @@
 //! Datasets: what is written is read, whatever happens in between.
 
 mod common;
-mod damaged;
+mod crashes;
+mod damage;
 mod full_disk;
 mod journals;
-mod killed;
 mod other_tools;
-mod refused;
-mod resumed;
+mod refusals;
+mod resume;
 mod round_trip;
 mod versions;

@@ -10,7 +10,7 @@ use ringfence_machine::root::FsRoot;
 
 use super::HostEngine;
 use crate::process;
-use crate::used::Used;
+use crate::usage::Used;
 
 // Turns begin short and grow with the time that has passed, so that runs of any length hold several
 // and the last one, which may be cut, is a small part of the whole.

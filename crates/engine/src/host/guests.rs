@@ -17,8 +17,8 @@ use ringfence_system::attach::{
 
 use super::super::{EngineError, Measured};
 use super::readings::{Readings, used_between};
-use crate::used::Used;
-use ringfence_limits::attached;
+use crate::usage::Used;
+use ringfence_limits::attachment;
 
 // A freeze that takes longer to be in force has failed.
 pub(super) const FREEZE_LIMIT: Duration = Duration::from_millis(50);
@@ -66,8 +66,8 @@ pub fn find_all(plan: &Plan) -> Result<Vec<Attachable>, EngineError> {
         let Some(Task::Attached(attached)) = variants.first().map(|variant| &variant.task) else {
             continue;
         };
-        let found = attached::found(attached).and_then(|found| {
-            attached::method(&found, freezing.by).map(|method| (role, found, method))
+        let found = attachment::found(attached).and_then(|found| {
+            attachment::method(&found, freezing.by).map(|method| (role, found, method))
         });
         all.push(in_role(plan, role, found.map_err(EngineError::Usage))?);
     }

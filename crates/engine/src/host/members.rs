@@ -9,7 +9,7 @@ use super::super::guardian::Guardian;
 use super::super::process;
 use super::guests::Guest;
 use ringfence_limits::Tasks;
-use ringfence_limits::attached;
+use ringfence_limits::attachment;
 
 /// The workers' processes and everything that they have started, the attached running processes,
 /// and the services that probes ask.
@@ -40,7 +40,7 @@ impl Tasks for Members<'_> {
             all.extend(guest.processes());
         }
         for (_, service) in self.services.iter().filter(|(own, _)| *own == role) {
-            all.extend(attached::processes(service));
+            all.extend(attachment::processes(service));
         }
         let workers = self.workers.iter().filter(|worker| worker.role == role);
         for pid in workers.filter_map(|worker| worker.pid) {

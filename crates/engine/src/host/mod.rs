@@ -32,7 +32,7 @@ use super::guardian::{Event, Guardian};
 use super::priority::First;
 use super::shm::{Shared, Slot, order, state};
 use super::worker::{Alone, Assigned, Failure, Spec};
-use super::written::Written;
+use super::write_budget::Written;
 use super::{Engine, EngineError, Measured, Used};
 use disks::Disks;
 use guests::Guest;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_system::attach::{Source, Usage};
 
-use crate::used::Used;
+use crate::usage::Used;
 
 // No more of our own time goes into it than this.
 const SHARE: f64 = 0.005;

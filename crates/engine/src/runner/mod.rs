@@ -4,14 +4,14 @@
 //! the plan alone decides, so those that it has are the first of them, and [`Earlier`] says how
 //! many.
 
-mod earlier;
+mod history;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ringfence_analysis::estimate::{Decision, Goal, Looks};
-use ringfence_analysis::judged::judged;
 use ringfence_analysis::results;
+use ringfence_analysis::verdicts::judged;
 use ringfence_experiment::class::{self, Class};
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::{self, Plan};
@@ -22,7 +22,7 @@ use ringfence_machine::cpulist::CpuId;
 
 use crate::{Engine, EngineError, Measured};
 
-pub use earlier::Earlier;
+pub use history::Earlier;
 
 /// How far measuring has come.
 #[derive(Debug, Clone, Copy, PartialEq)]

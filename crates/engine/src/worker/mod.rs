@@ -3,8 +3,8 @@
 //! It holds every variant of its role ready, runs the one that is ordered, and sleeps on its bell
 //! when paused. It dies with the guardian that started it, and what it started with it.
 
-mod counted;
-mod orphaned;
+mod latencies;
+mod orphan;
 mod rest;
 mod tally;
 
@@ -19,7 +19,7 @@ use ringfence_machine::probe::pin;
 use ringfence_workloads::{Regions, Workload};
 use serde::{Deserialize, Serialize};
 
-use self::counted::Counted;
+use self::latencies::Counted;
 use self::rest::{Turn, rest};
 use self::tally::Tally;
 use super::shm::{Report, Shared, Slot, order, state};
@@ -93,7 +93,7 @@ enum Runner {
 
 /// Runs a worker to its end, which is its death. `fd` is that of the shared memory.
 pub fn main(fd: RawFd) -> ! {
-    orphaned::die_with_parent();
+    orphan::die_with_parent();
     let mut text = String::new();
     let read = std::io::stdin().read_to_string(&mut text);
     let spec: Option<Spec> = serde_json::from_str(&text).ok();
@@ -104,7 +104,7 @@ pub fn main(fd: RawFd) -> ! {
             task => task.asks_a_service(),
         };
         if spec.tasks.iter().flatten().any(starts) {
-            orphaned::end_all_with_parent();
+            orphan::end_all_with_parent();
         }
         // A probe must ask in time, whatever else wants the CPU.
         let asks = |assigned: &Assigned| assigned.task.asks_a_service();
@@ -115,7 +115,7 @@ pub fn main(fd: RawFd) -> ! {
             Ok((runners, seat)) => serve(slot, runners, seat),
             Err(failure) => failure,
         };
-        orphaned::wait_if_orphaned();
+        orphan::wait_if_orphaned();
         slot.fail(&serde_json::to_string(&failure).unwrap_or_default());
     }
     std::process::exit(1);

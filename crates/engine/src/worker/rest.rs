@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringfence_experiment::units::Share;
 use ringfence_machine::clock::Clock;
 
-use super::counted::Counted;
+use super::latencies::Counted;
 use super::tally::Tally;
 use crate::shm::Slot;
 use ringfence_limits::limit::PERIOD_US;

@@ -1,13 +1,13 @@
 //! From an experiment to the order of its windows: pure functions of (experiment, topology, seed).
 
-mod attached;
+mod archive;
+mod attachment;
 mod calm;
 mod cases;
 mod episodes;
 mod fit;
 mod order;
-mod paused;
-mod stored;
+mod pauses;
 mod writes;
 
 pub use calm::Calm;
@@ -90,7 +90,7 @@ impl Plan {
             .zip(&variants)
             .map(|(role, variants)| Want {
                 role: role.name.clone(),
-                count: attached::instances(role, variants),
+                count: attachment::instances(role, variants),
                 cpus: role.cpus.clone(),
                 besides: servers(variants),
                 waits: variants.iter().all(|variant| variant.task.waits_for_a_device()),
@@ -99,7 +99,7 @@ impl Plan {
             .collect();
         windows_hold_work(experiment, &variants).map_err(ExperimentError)?;
         latencies_are_counted(experiment, &variants[metric]).map_err(ExperimentError)?;
-        attached::check(experiment, &variants, metric).map_err(ExperimentError)?;
+        attachment::check(experiment, &variants, metric).map_err(ExperimentError)?;
         let index = |name: &String| experiment.roles.iter().position(|role| role.name == *name);
         let arms: Vec<Vec<usize>> = experiment
             .arms

@@ -3,7 +3,7 @@
 //! In a file any parameter may be a list; [`axes`] turns such a table into one concrete [`Task`]
 //! per combination.
 
-mod attached;
+mod attachment;
 pub mod axes;
 mod churn;
 mod command;
@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Span;
 
-pub use attached::Attached;
+pub use attachment::Attached;
 pub use churn::Churn;
 pub use command::{Command, DEFAULT_WARM_UP, LogUnit, ProgramUnit};
 pub use commit::{Commit, Io, Layout, Sync};

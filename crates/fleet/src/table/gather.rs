@@ -8,8 +8,8 @@ use ringfence_dataset::table::{self, Columns, Values};
 use ringfence_system::whole;
 use rustix::fs::{CWD, RenameFlags};
 
-use super::copied::file;
-use super::gathered::{self, Gathered, LeftOut, TABLE, words};
+use super::contents::{self, Gathered, LeftOut, TABLE, words};
+use super::copy::file;
 use super::rows;
 use crate::attempt;
 use crate::error::FleetError;
@@ -31,7 +31,7 @@ pub fn gather(dir: &Path, tasks: &[Task]) -> Result<Gathered, FleetError> {
     // Where all went well this is the older table.
     let _ = fs::remove_dir_all(&made);
     let gathered = gathered?;
-    gathered::put(dir, &gathered)?;
+    contents::put(dir, &gathered)?;
     Ok(gathered)
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use ringfence_analysis::estimate::Interval;
 use ringfence_dataset::table::{self, Columns, Values};
 
-use super::gathered::{LeftOut, known, parts};
+use super::contents::{LeftOut, known, parts};
 use crate::attempt;
 use crate::error::FleetError;
 use crate::facts::Facts;

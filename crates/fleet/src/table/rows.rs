@@ -14,7 +14,7 @@ use ringfence_system::checksum;
 use ringfence_versus::Files;
 use serde::{Deserialize, Serialize};
 
-use super::copied::{self, Copied, OF_SAMPLES, RUNS, SAMPLES, Source, file};
+use super::copy::{self, Copied, OF_SAMPLES, RUNS, SAMPLES, Source, file};
 use super::figures::Figures;
 use crate::attempt::{self, DATA};
 use crate::error::FleetError;
@@ -87,7 +87,7 @@ fn written(rows: &Path) -> Result<Written, FleetError> {
     let written: Option<Written> = attempt::get(&path)?;
     let is_ours = |written: &Written| {
         let known =
-            |part: &Part| part.table == FIGURES || copied::NAMES.contains(&part.table.as_str());
+            |part: &Part| part.table == FIGURES || copy::NAMES.contains(&part.table.as_str());
         written.layout == LAYOUT
             && written.tables.iter().all(known)
             && written.tables.iter().any(|part| part.table == FIGURES)
@@ -161,7 +161,7 @@ pub fn write(attempt: &Path, facts: &Facts, task: u32, number: u32) -> Result<()
         let has = |source: &&Source| source.dir.join(file(what.name)).is_file();
         let sources: Vec<&Source> = sources.iter().filter(has).collect();
         if !sources.is_empty() {
-            copied::write(&dir.join(file(what.name)), what, &sources, &beside)?;
+            copy::write(&dir.join(file(what.name)), what, &sources, &beside)?;
             tables.push(Part::of(what.name, &dir.join(file(what.name)))?);
         }
         Ok(())

@@ -14,13 +14,13 @@
 mod error;
 mod limits;
 pub mod loan;
-mod moved;
+mod membership;
 mod targets;
 pub mod watch;
 
 pub use error::Error;
 pub use limits::{Checked, Limits, check};
 pub use loan::Loan;
-pub use moved::{Moved, check_for, make_group, move_into};
+pub use membership::{Moved, check_for, make_group, move_into};
 pub use ringfence_system::attach::Target;
 pub use targets::{Targets, named};

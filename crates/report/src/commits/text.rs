@@ -1,8 +1,8 @@
 //! What to use of the ways to commit that were measured, and what to expect beside a writer.
 
 use ringfence_analysis::cheapest::Cheapest;
+use ringfence_analysis::disk_writes::Unreached;
 use ringfence_analysis::estimate::{Interval, NotEstimable, Verdict as Known};
-use ringfence_analysis::reached::Unreached;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Layout, Task, text};
 use ringfence_machine::units::Bytes;

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfence_analysis::disk_writes::Unreached;
 use ringfence_analysis::estimate::{AaSummary, Estimate, serialize_estimate_if_any};
 use ringfence_analysis::frontier::Frontier;
-use ringfence_analysis::judged::Judged;
 use ringfence_analysis::latency::CaseLatencies;
-use ringfence_analysis::reached::Unreached;
+use ringfence_analysis::verdicts::Judged;
 use ringfence_dataset::Manifest;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::placement::Placed;

@@ -7,7 +7,7 @@ use ringfence_studies::findings::Findings;
 use crate::aa::text::aa;
 use crate::commits::text as commits;
 use crate::experiment::cases::cases;
-use crate::experiment::judged;
+use crate::experiment::verdicts;
 use crate::latencies::text::latencies;
 use crate::lock::text::lock_table;
 use crate::sensitivity::text::sensitivity;
@@ -22,7 +22,7 @@ pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
 pub fn experiment(found: &Findings, style: &Style) -> String {
     let early = found.ended.as_ref().and_then(Ended::early).map(|why| ended_early(why, style));
     let mut parts: Vec<String> = early.into_iter().chain([tables(found, style)]).collect();
-    parts.extend(judged::said(found).into_iter().chain(commits::said(found)).map(|text| {
+    parts.extend(verdicts::said(found).into_iter().chain(commits::said(found)).map(|text| {
         let mut out = String::new();
         paragraph(&mut out, 0, &text, style);
         out

@@ -4,15 +4,15 @@
 //! reads a file or a clock.
 
 mod cells;
-mod compared;
-mod few;
+mod comparison;
 pub(crate) mod json;
 mod names;
 mod overview;
 mod page;
+mod small_fleets;
 mod text;
 
-pub use compared::{By, Change, Compared, compare_facts, compare_fleets};
+pub use comparison::{By, Change, Compared, compare_facts, compare_fleets};
 pub use overview::{
     Claim, Counts, Group, Host, HostFigure, Known, Lost, NotRun, Outlying, Overview, Question,
     Summary, overview,

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use ringfence_fleet::Spec;
 
 use crate::fleet::cells::figure_cell;
-use crate::fleet::compared::Compared;
+use crate::fleet::comparison::Compared;
 use crate::fleet::names::{middle, shown};
 use crate::fleet::overview::{Known, Overview, Summary};
 use crate::fleet::text::{

@@ -11,10 +11,10 @@ use ringfence_analysis::hosts::FEWEST_HOSTS;
 use ringfence_fleet::{LeftOut, Spec, State, Task};
 
 use crate::fleet::cells::{MOST_FIGURES, figure_cell, more_figures};
-use crate::fleet::compared::{By, Compared};
-use crate::fleet::few::{reasons, side_by_side};
+use crate::fleet::comparison::{By, Compared};
 use crate::fleet::names::{middle, next, share, shown};
 use crate::fleet::overview::{Counts, Known, Overview, Summary, counts, noun};
+use crate::fleet::small_fleets::{reasons, side_by_side};
 
 /// Figures that stand beside each other where hosts are rows.
 const MOST_COLUMNS: usize = 3;
@@ -399,7 +399,7 @@ pub(crate) fn compared_how(compared: &Compared) -> String {
 
 /// The cells of each change: what it is, hosts, change, its interval, verdict.
 pub(crate) fn change_rows(compared: &Compared) -> Vec<Vec<String>> {
-    let row = |change: &crate::fleet::compared::Change| {
+    let row = |change: &crate::fleet::comparison::Change| {
         let figure = change.change.slowdown.as_ref().map(numbers::slowdown_figure);
         let (value, interval) = figure
             .map_or((NO_FIGURE.into(), String::new()), |figure| (figure.value, figure.interval));

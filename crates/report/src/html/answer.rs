@@ -120,7 +120,7 @@ fn of_experiment(digest: &Digest) -> Answer {
         if let Some(first) = crate::commits::text::beside(&digest.findings) {
             answer.sentences.insert(0, std::mem::replace(&mut answer.headline, first));
         }
-        answer.sentences.extend(crate::experiment::judged::said(&digest.findings));
+        answer.sentences.extend(crate::experiment::verdicts::said(&digest.findings));
         answer.sentences.extend(by_part(&digest.findings.plan, &digest.findings.results));
     } else if !digest.findings.results.is_empty() {
         costs(&mut answer, digest);

@@ -18,7 +18,7 @@ pub(crate) mod table;
 use maud::Markup;
 
 pub use crate::compare::page::{Compared, comparisons, whatif};
-pub use crate::executed::page::page as executed;
+pub use crate::execution::page::page as executed;
 pub use crate::reproduce::page::page as simulated;
 pub use crate::versus::page::versus;
 pub use document::page;

@@ -1,7 +1,7 @@
 //! A proof's budget in words, and the figures that are compared with it.
 
 use ringfence_analysis::estimate::{Estimate, Interval};
-use ringfence_analysis::judged::side;
+use ringfence_analysis::verdicts::side;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::quantity::Quantity;
 use ringfence_studies::prove::Question;

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 use ringfence_analysis::estimate::Estimate;
-use ringfence_analysis::judged::side;
+use ringfence_analysis::verdicts::side;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
 use ringfence_studies::prove::{Price, Proof, Question, Verdict};

@@ -1,7 +1,7 @@
 //! The answer of `prove`: what was seen, what was tried, the verdict and how to keep it.
 
 use ringfence_analysis::estimate::{Estimate, Interval};
-use ringfence_analysis::judged::side;
+use ringfence_analysis::verdicts::side;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
 use ringfence_experiment::warning;

@@ -3,7 +3,7 @@
 use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
 use ringfence_machine::{Machine, fixtures};
-use ringfence_simulator::{Description, shipped};
+use ringfence_simulator::{Description, catalogue};
 use ringfence_studies::describe::cells::errors;
 use ringfence_studies::describe::{Measured, fit, host, predict, sensitivity};
 
@@ -24,7 +24,7 @@ active = ["writer"]
 "#;
 
 fn laptop() -> Description {
-    shipped::all().into_iter().find(|known| known.name == "laptop").unwrap()
+    catalogue::all().into_iter().find(|known| known.name == "laptop").unwrap()
 }
 
 // What a machine would measure if it were as described.

@@ -8,7 +8,7 @@ mod census;
 mod commits;
 mod compare;
 mod consistency;
-mod executed;
+mod execution;
 mod golden;
 mod html;
 mod latencies;

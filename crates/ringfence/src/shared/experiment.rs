@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use ringfence_engine::runner::Progress;
-use ringfence_engine::written;
+use ringfence_engine::write_budget;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
@@ -81,7 +81,7 @@ fn run_on(
     refuse_nothing(&plan, &machine)?;
     let is_refused = experiment.measure.time.is_some_and(|time| time.0 < plan.least_time_for_one());
     let tells = !flags.output.quiet && machine.simulated.is_none() && !is_refused;
-    if let Some(estimate) = written::estimate(&plan).filter(|_| tells) {
+    if let Some(estimate) = write_budget::estimate(&plan).filter(|_| tells) {
         // A reader that has gone is not a failure.
         let _ = writeln!(std::io::stderr(), "{estimate}");
     }

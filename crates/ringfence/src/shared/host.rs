@@ -10,7 +10,7 @@ use ringfence_experiment::nearest::nearest;
 use ringfence_machine::Machine;
 use ringfence_machine::doctor::latency::CpuDmaLatency;
 use ringfence_machine::root::FsRoot;
-use ringfence_simulator::{Description, shipped};
+use ringfence_simulator::{Description, catalogue};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -38,7 +38,7 @@ pub fn description(name: &str) -> Result<Description, Failure> {
     let path = Path::new(name);
     let refuse = |why: String| Failure::Usage(format!("{name}: {why}"));
     if !path.exists() && !name.contains(['/', '.']) {
-        let all = shipped::all();
+        let all = catalogue::all();
         let known: Vec<&str> = all.iter().map(|description| description.name.as_str()).collect();
         let near =
             nearest(name, &known).map(|near| format!("; did you mean {near}?")).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_dataset::{Dataset, Recorder};
 use ringfence_machine::units::Bytes;
-use ringfence_simulator::shipped;
+use ringfence_simulator::catalogue;
 use ringfence_studies::claims::clean::{Cleaned, clean, found};
 
 use super::claims::{KINDS, RESULTS};
@@ -63,7 +63,7 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
 fn borrowed_name(dataset: &Dataset) -> Option<String> {
     let simulated = dataset.machine.get("simulated")?;
     let (name, file) = (simulated.get("name")?.as_str()?, simulated.get("file")?.as_str()?);
-    let shipped = shipped::all().into_iter().find(|known| known.name == name)?;
+    let shipped = catalogue::all().into_iter().find(|known| known.name == name)?;
     (shipped.text != file).then(|| name.to_owned())
 }
 

@@ -10,7 +10,7 @@ use ringfence_experiment::Kind;
 use ringfence_experiment::plan::Plan;
 use ringfence_report::describe;
 use ringfence_report::json;
-use ringfence_simulator::shipped;
+use ringfence_simulator::catalogue;
 use ringfence_studies::describe::{Measured, predict, sensitivity};
 use ringfence_studies::survey::Survey;
 
@@ -207,7 +207,7 @@ pub fn put(path: &Path, text: &str) -> Result<(), Failure> {
 fn show(args: &Describe) -> Result<(), Failure> {
     let style = output::style();
     let Some(machine) = &args.machine else {
-        let all = shipped::all();
+        let all = catalogue::all();
         return match args.json {
             true => output::print_json(&json::machines(&all)),
             false => output::print(&ringfence_report::machines(&all, &style)),

@@ -32,7 +32,7 @@ mod versus;
 mod whatif;
 mod write;
 
-use ringfence_engine::written;
+use ringfence_engine::write_budget;
 
 use crate::args::{Args, Verb};
 use crate::failure::Failure;
@@ -41,13 +41,13 @@ use crate::shared::flags::set;
 
 /// Does what was asked.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let mut limit = written::LIMIT;
+    let mut limit = write_budget::LIMIT;
     set(
         &mut limit,
         "write-limit",
         args.verb.output().and_then(|output| output.write_limit.as_deref()),
     )?;
-    written::allow(limit);
+    write_budget::allow(limit);
     if args.verb.verbose() {
         output::show_details();
     }

@@ -1,8 +1,8 @@
 //! Runs that are interrupted, stopped or killed: what is kept, what is resumed, and that nothing is
 //! left behind.
 
-mod interrupted;
-mod resumed;
+mod partial_runs;
+mod resume;
 #[path = "../support/mod.rs"]
 mod support;
 mod survivors;

@@ -2,10 +2,10 @@
 //! tasks.
 
 mod census;
-mod checked;
+mod census_check;
 mod clients;
 mod hdr_logs;
-mod played;
+mod playback;
 mod progress;
 #[path = "../support/mod.rs"]
 mod support;

@@ -4,13 +4,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod installed;
-mod kept;
-mod killed;
-mod limited;
-mod refused;
-mod sliced;
-mod traced;
+mod lasting_limits;
+mod limits;
+mod ptrace;
+mod real_services;
+mod refusals;
+mod sigkill;
+mod slices;
 
 use std::path::Path;
 use std::process::Command;

@@ -2,8 +2,8 @@
 
 mod claims;
 mod describe;
+mod known_effects;
 mod machines;
-mod planted;
 #[path = "../support/mod.rs"]
 mod support;
 mod whatif;

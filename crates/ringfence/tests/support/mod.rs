@@ -320,7 +320,7 @@ pub fn conflict(folder: &Folder) -> PathBuf {
 /// The file of a laptop with small caches, so that they soon settle, LRU, so that what they hold
 /// does not depend on what ran before, and with these values changed.
 pub fn small_laptop(changes: &[(&str, &str)]) -> String {
-    let all = ringfence_simulator::shipped::all();
+    let all = ringfence_simulator::catalogue::all();
     let laptop = all.into_iter().find(|known| known.name == "laptop").expect("it is shipped");
     let small = [
         ("l2.size_kib", "160"),

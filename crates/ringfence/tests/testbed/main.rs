@@ -1,7 +1,7 @@
 //! The program on real kernels, in the testbed. One program, so that its guests fill the
 //! processors.
 
-mod attached;
+mod cgroup_v2;
 mod levers;
 mod lock;
 mod pmem;

@@ -3,7 +3,7 @@
 mod change;
 mod check;
 mod leaves;
-mod missing;
+mod toml_error;
 
 use std::collections::BTreeMap;
 
@@ -169,7 +169,7 @@ impl Description {
     /// named.
     pub fn parse(text: &str) -> Result<Self, MachineFileError> {
         let of_toml = |error: toml::de::Error| {
-            let (line, why) = missing::told(&error, text);
+            let (line, why) = toml_error::told(&error, text);
             MachineFileError { line, why }
         };
         let leaves = leaves(text).map_err(of_toml)?;

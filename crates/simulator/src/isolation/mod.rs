@@ -6,8 +6,8 @@
 //! DRAM when nothing else asks it for anything: the SDM leaves it to the processor what a
 //! percentage is of.
 
-mod locked;
-mod offered;
+mod cache_locks;
+mod capabilities;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,9 +24,9 @@ use ringfence_resctrl::{
     GroupId, GroupState, Info, Mask, Mode, MountOptions, Resource, Schemata, State,
 };
 
-use self::locked::{Lock, locked_bits, locks};
-pub use self::locked::{locked, not_locked};
-use self::offered::{ALL_EIGHTHS, ALL_PERCENT, Ways, mounted};
+use self::cache_locks::{Lock, locked_bits, locks};
+pub use self::cache_locks::{locked, not_locked};
+use self::capabilities::{ALL_EIGHTHS, ALL_PERCENT, Ways, mounted};
 use crate::file::Description;
 
 // As many classes as a run tells apart.

@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     fn memory(bytes: u64) -> (Followed, Region) {
-        let machine = &crate::shipped::all()[0];
+        let machine = &crate::catalogue::all()[0];
         let region = Setup::new(&machine.parts, 1).unwrap().region(0, bytes).unwrap();
         let how = How { flush: Flush::Clwb, strong_fences: false, asks: false };
         (Followed::new(region, how), region)

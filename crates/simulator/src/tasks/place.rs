@@ -15,7 +15,7 @@ use super::memory::How;
 use super::program::Played;
 use crate::file::{Description, Vendor};
 use crate::isolation;
-use crate::recorded::Recordings;
+use crate::recordings::Recordings;
 
 /// Memory that tasks share, as they do on a machine.
 #[derive(Default)]

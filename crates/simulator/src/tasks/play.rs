@@ -18,7 +18,7 @@ use super::error::SetupError;
 use super::place::Place;
 use super::program::{Played, Share};
 use crate::actor::{Tally, Task};
-use crate::recorded::{Access, What};
+use crate::recordings::{Access, What};
 
 // Events between two looks at what else there is to do.
 const PORTION: u32 = 16;

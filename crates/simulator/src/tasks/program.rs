@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::hardware::{Line, Region};
 
-use crate::recorded::{Access, Recorded, What};
+use crate::recordings::{Access, Recorded, What};
 
 /// A program, and what its CPUs know of each other.
 pub struct Played {

@@ -3,10 +3,10 @@
 mod classes;
 mod crash;
 mod description;
-mod fetched_ahead;
 mod identity;
 mod invariants;
+mod known_effects;
 mod memory;
-mod planted;
+mod prefetch;
 mod shared_channels;
 mod support;

@@ -1,7 +1,7 @@
 //! What was published, and how it was measured.
 
 use ringfence_persist::Flush;
-use ringfence_simulator::{Description, shipped};
+use ringfence_simulator::{Description, catalogue};
 
 use crate::loops::{Access, Loop, rate};
 
@@ -60,7 +60,7 @@ impl Curve {
     /// What comes out for each point.
     pub fn simulate(&self) -> Vec<f64> {
         let text =
-            shipped::all().into_iter().find(|known| known.name == self.machine).unwrap().text;
+            catalogue::all().into_iter().find(|known| known.name == self.machine).unwrap().text;
         let mut machine = Description::parse(&text).unwrap().parts;
         if self.source == STUDY {
             // Its prefetchers were off.

@@ -5,11 +5,11 @@
 //! ringfence-simulator --test published -- --ignored --nocapture`.
 
 mod curves;
-mod fresh;
+mod holdout;
 mod loops;
 
 use curves::{CURVES, Curve};
-use fresh::FRESH;
+use holdout::FRESH;
 
 // Of a curve, in per cent: one error for each point.
 struct Outcome {

@@ -9,7 +9,7 @@ use ringfence_engine::runner::{self, Observer, Progress};
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::Sample;
-use ringfence_simulator::{Description, SimulatedEngine, plan, shipped};
+use ringfence_simulator::{Description, SimulatedEngine, catalogue, plan};
 
 pub struct Nobody;
 
@@ -23,7 +23,7 @@ impl Observer for Nobody {
 
 /// A machine that comes with the program, with some of its values replaced.
 pub fn machine(name: &str, changes: &[(&str, &str)]) -> Description {
-    let mut text = shipped::all().into_iter().find(|known| known.name == name).unwrap().text;
+    let mut text = catalogue::all().into_iter().find(|known| known.name == name).unwrap().text;
     for (value, instead) in changes {
         let changed = text.replace(value, instead);
         assert!(text.contains(value), "{name} has no {value}");

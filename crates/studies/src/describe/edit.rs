@@ -60,11 +60,11 @@ pub fn parse(value: &str) -> Option<(f64, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_simulator::shipped;
+    use ringfence_simulator::catalogue;
 
     #[test]
     fn a_value_is_changed_with_its_source() {
-        let one = shipped::all().remove(0);
+        let one = catalogue::all().remove(0);
         let changed = set(&one, "core.store_buffer", "60", "measured 'here'").unwrap();
         let changed = set(&changed, "core.store_buffer", "61", "measured \"there\"").unwrap();
         let values = changed.values();

@@ -13,7 +13,7 @@ use ringfence_machine::probe::{Capacity, Plateau};
 use ringfence_machine::topology::CacheKind;
 use ringfence_machine::units::Bytes;
 use ringfence_persist::{Flush, Width};
-use ringfence_simulator::{Description, shipped};
+use ringfence_simulator::{Description, catalogue};
 use toml::{Table, Value};
 
 use crate::describe::cells::Measured;
@@ -129,7 +129,7 @@ impl File {
                 ));
             }
         };
-        let all = shipped::all();
+        let all = catalogue::all();
         let like =
             all.iter().find(|known| known.name == name).ok_or("the machine files lack one")?;
         let mut table: Table = like.text.parse().map_err(|error| format!("{name}: {error}"))?;

@@ -388,7 +388,7 @@ mod tests {
     // Where a region is locked anew before each window, it is flushed among the other arms.
     #[test]
     fn a_described_region_is_flushed_as_any_other() {
-        let machine = ringfence_simulator::shipped::all();
+        let machine = ringfence_simulator::catalogue::all();
         let of = |name: &str| machine.iter().find(|known| known.name == name).unwrap();
         let bytes = Bytes(256 << 10);
         let apart = described(of("goldmont-j3455"), 0, bytes).unwrap();

@@ -5,7 +5,7 @@ use ringfence_engine::EngineError;
 use ringfence_experiment::task::axes::QUOTA;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Share;
-use ringfence_limits::{adopted, attached, resctrl};
+use ringfence_limits::{attachment, own_group, resctrl};
 use serde::Serialize;
 use toml::Value;
 
@@ -19,7 +19,7 @@ pub struct Kept {
     #[serde(flatten)]
     pub resctrl: Option<resctrl::Kept>,
     /// The settings of the aggressor's own control group, in the order in which they were made.
-    pub limits: Vec<adopted::Left>,
+    pub limits: Vec<own_group::Left>,
 }
 
 /// Leaves the confirmed setting in place, if it is one of resctrl's, or of the control group of an
@@ -40,12 +40,12 @@ pub fn keep(proof: &Proof) -> Result<Option<Kept>, StudyError> {
         return Ok(Some(Kept { resctrl, limits: Vec::new() }));
     }
     let Ok(Task::Attached(attached)) = question.aggressor() else { return Ok(None) };
-    let limits = adopted::limits(&attached, &candidate.arm, AGGRESSOR, quota(candidate))
+    let limits = own_group::limits(&attached, &candidate.arm, AGGRESSOR, quota(candidate))
         .map_err(|why| StudyError::Usage(format!("it cannot be kept, because {why}")))?;
     if limits.is_empty() {
         return Ok(None);
     }
-    let limits = adopted::keep(&attached, &limits).map_err(EngineError::from)?;
+    let limits = own_group::keep(&attached, &limits).map_err(EngineError::from)?;
     Ok(Some(Kept { resctrl: None, limits }))
 }
 
@@ -55,7 +55,7 @@ fn quota(candidate: &Candidate) -> Option<Share> {
 
 // The processes of a role that run already.
 fn running(question: &Question, role: &str) -> Vec<u32> {
-    let of = |one: &Attached| attached::processes(one);
+    let of = |one: &Attached| attachment::processes(one);
     match (role, question.victim(), question.aggressor()) {
         (VICTIM, Ok(Task::Probe(probe)), _) => probe.service().as_ref().map(of).unwrap_or_default(),
         (AGGRESSOR, _, Ok(Task::Attached(attached))) => of(&attached),

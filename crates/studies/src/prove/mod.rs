@@ -329,9 +329,10 @@ mod simulated {
         }
     }
 }
+mod aggressor_work;
 pub mod time;
-mod worked;
 
+pub use aggressor_work::{LEAST_BYTES_PER_S, Worked};
 pub use choice::{Price, Tried};
 pub use control::Control;
 pub use keep::{Kept, keep};
@@ -339,10 +340,9 @@ pub use lever::{Candidate, started_in_group};
 pub use levers::names as lever_names;
 pub use proof::{CLEARLY_FASTER, Confirmation, Proof, Reached, Verdict};
 pub use question::{Files, Question, Record};
-pub use ringfence_limits::adopted::Left as KeptLimit;
+pub use ringfence_limits::own_group::Left as KeptLimit;
 pub use ringfence_limits::resctrl::Kept as KeptByResctrl;
 pub use run::{KEEP_NOTHING, check_time, plan_of_baseline, precision, run};
-pub use worked::{LEAST_BYTES_PER_S, Worked};
 
 /// Confirmations at most.
 pub const ATTEMPTS: usize = 2;

@@ -1,9 +1,9 @@
 //! The answer: a pure function of the record and the datasets.
 
 use ringfence_analysis::estimate::{Estimate, NotEstimable, serialize_estimate};
-use ringfence_analysis::judged::side;
 use ringfence_analysis::latency::{self, CaseLatencies};
 use ringfence_analysis::results;
+use ringfence_analysis::verdicts::side;
 use ringfence_analysis::windows::{self, TooLong};
 use ringfence_experiment::Kind;
 use ringfence_experiment::budget::Budget;

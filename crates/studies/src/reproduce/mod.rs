@@ -19,8 +19,8 @@
 //! published one. It is undecided where the direction is, since an interval that holds no change
 //! and any harm agrees with everything.
 
-mod published;
-mod shipped;
+mod catalogue;
+mod figures;
 pub mod simulated;
 
 use ringfence_analysis::estimate::{Interval, NotEstimable};
@@ -32,8 +32,8 @@ use serde::Serialize;
 
 use crate::findings::Findings;
 
-pub use published::{Published, find_case, parse};
-pub use shipped::{experiments, published};
+pub use catalogue::{experiments, published};
+pub use figures::{Published, find_case, parse};
 
 /// By how much an effect may differ on another machine and still be as large: a factor, either way.
 pub const WIDENED_BY: f64 = 2.0;

@@ -11,11 +11,11 @@ pub mod answer;
 pub(crate) mod conclude;
 pub mod experiments;
 pub mod files;
+pub(crate) mod folder;
 mod frontiers;
 pub mod parts;
 mod probes;
 mod run;
-pub(crate) mod stored;
 mod tables;
 mod victim;
 

@@ -10,7 +10,7 @@ use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
 
 use super::experiments::{self, Depth, Victim, Writers};
-use super::{Files, Survey, conclude, probes, stored};
+use super::{Files, Survey, conclude, folder, probes};
 use crate::{Here, Kept, Planned, Stage, Study, Watch};
 use crate::{StudyError, few_trials};
 
@@ -135,7 +135,7 @@ impl Study for Surveying<'_> {
     }
 
     fn kept(&self) -> Option<Kept> {
-        self.survey.as_ref().map(stored::kept)
+        self.survey.as_ref().map(folder::kept)
     }
 
     fn next(&mut self, stages: &[Stage], here: &mut Here) -> Result<Option<Planned>, StudyError> {

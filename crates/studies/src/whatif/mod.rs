@@ -5,7 +5,7 @@
 //! begin alike and are compared with each other: what does not depend on the change comes out the
 //! same to the last digit.
 
-mod elided;
+mod eadr;
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::{CompareError, Comparison, Difference, Trials, compare_as};
 use crate::{Kept, StudyError};
 
-pub use elided::Elided;
+pub use eadr::Elided;
 
 /// The version of the record's format.
 pub const SCHEMA: u32 = 1;
@@ -121,7 +121,7 @@ pub fn conclude(
     Ok(WhatIf {
         machine: record.machine.clone(),
         changes: record.changes.clone(),
-        elided: elided::elided(before, after, comparison.level, comparison.margin),
+        elided: eadr::elided(before, after, comparison.level, comparison.margin),
         comparison,
     })
 }

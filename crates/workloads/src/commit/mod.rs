@@ -5,7 +5,7 @@
 
 mod crew;
 mod log;
-mod way;
+mod method;
 mod writer;
 
 use std::io;
@@ -17,7 +17,7 @@ use ringfence_machine::units::Bytes;
 use crate::workload::{Latencies, SetupError, Work, Workload};
 use crew::Crew;
 use log::{Log, Place};
-use way::Way;
+use method::Way;
 use writer::Writer;
 
 /// Logs already made, for tasks that differ in nothing that concerns them.

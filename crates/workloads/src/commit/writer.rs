@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ringfence_machine::clock::Clock;
 
 use super::log::Log;
-use super::way::Way;
+use super::method::Way;
 use crate::files::Buffer;
 
 /// Ticks of one commit, and of what came before it and is not part of it.

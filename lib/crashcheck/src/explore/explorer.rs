@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::checksum_gaps::Uncovered;
 use crate::machine::Machine;
 use crate::question::Check;
 use crate::report::Violation;
 use crate::run::{Places, Run, Seen};
 use crate::stack;
-use crate::uncovered::Uncovered;
 use crate::watch::Watch;
 
 /// What is checked. As trait objects, so that the search is compiled once, and not for each check

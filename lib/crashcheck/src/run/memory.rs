@@ -3,7 +3,7 @@
 use crate::content::Left;
 use crate::crash_image::{CrashImage, mix, then};
 use crate::trie::Trie;
-use crate::ways::certain;
+use crate::values::certain;
 
 /// Words as runs left them.
 #[derive(Debug, Clone, Default)]

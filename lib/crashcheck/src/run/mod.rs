@@ -22,13 +22,13 @@ use crate::fate::Fate;
 use crate::fix::{Edit, Op};
 use crate::log::{Log, Step};
 use crate::mismatches::{self, Mismatch};
+use crate::non_temporal::Streaming;
 use crate::past::{Ended, Read};
 use crate::profile::Profile;
 use crate::stack;
 use crate::stop::{Limits, Stop, Stopped};
-use crate::streaming::Streaming;
+use crate::values;
 use crate::watch::Watched;
-use crate::ways;
 use state::Leaving;
 
 pub(crate) use state::State;
@@ -316,7 +316,8 @@ impl Run {
             Some(Err(bytes)) => bytes,
             None => {
                 let own = self.content.own(word);
-                let mut ways = ways::ways(&self.layers, self.layers.len(), word, wanted, own, None);
+                let mut ways =
+                    values::ways(&self.layers, self.layers.len(), word, wanted, own, None);
                 if !self.mismatches.is_empty() {
                     ways.retain(|(layers, _)| mismatches::refutable(layers, &self.mismatches));
                 }
@@ -367,7 +368,7 @@ impl Run {
 
     fn learn(&mut self, word: usize) {
         if !self.content.is_known(word)
-            && let Some(bytes) = ways::certain(&self.layers, word, 0xff)
+            && let Some(bytes) = values::certain(&self.layers, word, 0xff)
         {
             self.content.learn(word, bytes);
         }

@@ -9,7 +9,7 @@ use super::Run;
 use crate::bytes::{Bytes, masked, overlay};
 use crate::event::WORD;
 use crate::mismatches::{self, Mismatch};
-use crate::ways;
+use crate::values;
 
 impl Run {
     /// Whether the words, of which each has those bytes that count, came out so that the checksum
@@ -24,7 +24,7 @@ impl Run {
         for (number, (word, mask)) in words.iter().enumerate() {
             let mut known = self.content.read(*word, *mask);
             if known.is_none() {
-                let values = ways::values(&self.layers, *word, *mask, self.content.own(*word));
+                let values = values::values(&self.layers, *word, *mask, self.content.own(*word));
                 known = only(&values);
                 if known.is_none() {
                     open.push(number);

@@ -11,7 +11,7 @@ mod frequency;
 mod hardware_tests;
 mod idle;
 pub mod latency;
-mod left;
+mod leftovers;
 mod load;
 mod memory;
 mod pages;
@@ -74,7 +74,7 @@ pub fn examine(root: &FsRoot, topology: &Topology, targets: &[Target]) -> Vec<Fi
         memory::find,
         dimms::find,
         load::find,
-        left::find,
+        leftovers::find,
         topology_notes,
         contradictions,
     ];

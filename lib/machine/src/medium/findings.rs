@@ -5,7 +5,7 @@ use crate::doctor::{Finding, Severity};
 use super::Medium;
 use super::flush::Reach;
 use super::model::{Device, FileSystem};
-use super::shown::load_text;
+use super::text::load_text;
 
 impl Medium {
     /// What a measurement in this folder must reckon with, of its file system and its disks.

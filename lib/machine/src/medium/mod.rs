@@ -25,8 +25,8 @@ mod load;
 mod model;
 mod options;
 mod promise;
-mod shown;
-mod unknown;
+mod text;
+mod unknowns;
 
 use std::fs;
 use std::io;
@@ -43,7 +43,7 @@ pub use model::{
     Below, Device, DeviceKind, FileSystem, FileSystemKind, Queue, Setting, WriteCache,
 };
 pub use promise::{Durable, Promise};
-pub use shown::Lines;
+pub use text::Lines;
 
 impl Device {
     /// Its number, `MAJOR:MINOR`, by which control groups know it; `None` where sysfs does not say.
@@ -87,7 +87,7 @@ impl Medium {
         let flush = flush::of(&file_system);
         Self {
             promises: promise::all(root, &file_system, &flush),
-            unknown: unknown::all(root, &file_system, &flush),
+            unknown: unknowns::all(root, &file_system, &flush),
             file_system,
             flush,
             load: Vec::new(),

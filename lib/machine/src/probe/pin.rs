@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::bare;
 use crate::cpulist::{CpuId, CpuSet, MAX_CPU};
+use crate::raw;
 
 const WORDS: usize = (MAX_CPU as usize + 1) / 64;
 
@@ -51,14 +51,14 @@ fn set_affinity_of(thread: i32, cpus: &CpuSet) -> Result<(), PinError> {
     for cpu in cpus.iter().filter(|&cpu| cpu <= MAX_CPU) {
         mask[cpu as usize / 64] |= 1 << (cpu % 64);
     }
-    bare::set_affinity(thread, &mask).map_err(|source| PinError { cpus: cpus.clone(), source })
+    raw::set_affinity(thread, &mask).map_err(|source| PinError { cpus: cpus.clone(), source })
 }
 
 /// The CPUs that the current thread may run on.
 #[doc(alias = "hwloc_get_cpubind")]
 pub fn affinity() -> io::Result<CpuSet> {
     let mut mask = [0u64; WORDS];
-    bare::affinity(&mut mask)?;
+    raw::affinity(&mut mask)?;
     Ok((0..=MAX_CPU).filter(|&cpu| mask[cpu as usize / 64] >> (cpu % 64) & 1 == 1).collect())
 }
 

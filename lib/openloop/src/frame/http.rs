@@ -5,7 +5,7 @@
 
 use httparse::Status;
 
-use super::fed::Fed;
+use super::progress::Fed;
 use crate::answer::{Failure, Outcome};
 
 /// Bytes of a head, and of a line between chunks.

@@ -1,15 +1,15 @@
 //! Where an answer ends, in a stream of bytes that comes in pieces of any size.
 
-mod fed;
 mod http;
+mod progress;
 mod resp;
 #[cfg(test)]
 mod tests;
 
 use crate::answer::{Failure, Outcome};
 
-pub use fed::Fed;
 use http::Http;
+pub use progress::Fed;
 use resp::Resp;
 
 /// How an answer ends, once that is known.

@@ -3,7 +3,7 @@
 //! After the specification "Redis serialization protocol": a first byte names the type, a line
 //! follows, and strings and aggregates continue after it.
 
-use super::fed::Fed;
+use super::progress::Fed;
 use crate::answer::{Failure, Outcome};
 
 /// Bytes of a line: longer than any length, and than the errors and short strings that end with a

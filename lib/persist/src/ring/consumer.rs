@@ -9,7 +9,7 @@ use super::index::Behind;
 use super::layout::{CURSOR_SLOTS, ENTRY_HEAD, Entry, FREED, PUBLISHED, Shape};
 use super::lock::Seat;
 use super::words::Word;
-use crate::planted::planted;
+use crate::faults::planted;
 use crate::record::Record;
 use crate::{Lost, Memory};
 

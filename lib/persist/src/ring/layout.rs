@@ -47,7 +47,7 @@ use std::ops::Range;
 pub use super::version::VERSION;
 
 use super::error::RingError;
-use crate::planted::planted;
+use crate::faults::planted;
 use crate::{LINE, Memory, checksum};
 
 /// Bytes before the entries.

@@ -48,7 +48,7 @@ pub use recovery::{Recovery, Tail, inspect, recover};
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::planted::planted;
+use crate::faults::planted;
 use crate::record::Record;
 use crate::{Durability, Lost, Mapped, Memory, Methods, Region};
 use layout::{CURSOR_SLOTS, EPOCH_SLOTS, HEAD};

@@ -8,7 +8,7 @@ use super::index::Ahead;
 use super::layout::{ENTRY_HEAD, EPOCH_SLOTS, Entry, FREED, PUBLISHED, Shape};
 use super::lock::Seat;
 use super::words::{Epochs, Word};
-use crate::planted::planted;
+use crate::faults::planted;
 use crate::record::Record;
 use crate::{LINE, Lost, Memory};
 

@@ -10,7 +10,7 @@
 use super::error::RingError;
 use super::layout::{CURSOR_SLOTS, EPOCH_SLOTS, Entry, FREED, PUBLISHED, Shape};
 use super::words::Epochs;
-use crate::planted::planted;
+use crate::faults::planted;
 use crate::record::Record;
 use crate::{Lost, Memory};
 

@@ -7,7 +7,7 @@
 
 #![allow(dead_code)]
 
-pub mod dying;
+pub mod crash_memory;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

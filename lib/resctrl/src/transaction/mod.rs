@@ -29,14 +29,14 @@
 //! # }
 //! ```
 
-mod back;
 mod files;
+mod identity;
 mod journal;
-mod left;
+mod leftovers;
 mod lock;
 mod options;
-mod restored;
-mod same;
+mod restoration;
+mod rollback;
 mod step;
 mod undo;
 
@@ -52,11 +52,11 @@ use crate::kernel::Thread;
 use crate::state::State;
 use journal::{Header, Record};
 
-pub use back::{give_back, recover, undo_kept, undo_named};
 pub use files::Pending;
-pub use left::{Left, OWN, forget, left, owner, pending, preview, preview_named};
+pub use leftovers::{Left, OWN, forget, left, owner, pending, preview, preview_named};
 pub use options::{Moment, Options};
-pub use restored::Restored;
+pub use restoration::Restored;
+pub use rollback::{give_back, recover, undo_kept, undo_named};
 pub use step::Step;
 
 /// Changes that are put back at their end.
@@ -83,7 +83,7 @@ impl Transaction {
         let lock = lock::own(&dir, Some(fs), options.wait)?;
         let _held = lock::shared_with_others(fs)?;
         let path = dir.join(Pending::Unfinished.file());
-        let (recovered, was_mounted) = back::before_another(fs, &dir, options)?;
+        let (recovered, was_mounted) = rollback::before_another(fs, &dir, options)?;
         let before = State::read(fs)?;
         options.at(Moment::Read);
         let tid = std::process::id();
@@ -94,10 +94,10 @@ impl Transaction {
                 owner: Thread { tid, start: fs.kernel().started(tid).unwrap_or_default() },
                 purpose: purpose.to_owned(),
             },
-            session: same::session(fs)?,
+            session: identity::session(fs)?,
             place: fs.place(),
             mounted: fs.mounted_here() || was_mounted,
-            identities: same::groups(fs, &before)?,
+            identities: identity::groups(fs, &before)?,
             before,
             rest: false,
         };
@@ -137,8 +137,8 @@ impl Transaction {
         }
         let _held = lock::shared_with_others(&self.fs)?;
         let journal = self.journal.as_mut().expect("taken at the end alone");
-        back::same_mount(&self.fs, &self.record.header)?;
-        back::take(&self.fs, journal, &mut self.record, step, &self.options, true)
+        rollback::same_mount(&self.fs, &self.record.header)?;
+        rollback::take(&self.fs, journal, &mut self.record, step, &self.options, true)
     }
 
     /// Moves every thread of a process, those that are born meanwhile included. Returns how many.
@@ -174,15 +174,15 @@ impl Transaction {
             return nothing();
         }
         let held = lock::shared_with_others(&self.fs)?;
-        back::same_mount(&self.fs, &self.record.header)?;
+        rollback::same_mount(&self.fs, &self.record.header)?;
         let Some(journal) = self.journal.take() else { return nothing() };
         let mut restored =
-            back::go_back(&self.fs, &mut self.record, journal, &self.path, &self.options)?;
+            rollback::go_back(&self.fs, &mut self.record, journal, &self.path, &self.options)?;
         drop(held);
         if self.record.header.mounted {
             // What is open there, the lock's file too, keeps it mounted.
             self.lock = None;
-            back::unmount(&self.fs, &mut restored);
+            rollback::unmount(&self.fs, &mut restored);
         }
         Ok(restored)
     }
@@ -220,7 +220,7 @@ impl Transaction {
     fn keep_in(mut self, file: &str, refusal: &str) -> Result<(), Error> {
         let kept = self.path.with_file_name(file);
         // What is about an earlier boot or mount keeps nothing.
-        let about = |record: Record| same::past(&self.fs, &record.header);
+        let about = |record: Record| identity::past(&self.fs, &record.header);
         let there = match read::<Record>(&kept) {
             Ok(record) => record.map(about).transpose()?.is_some_and(|past| past.is_none()),
             Err(_) => true,

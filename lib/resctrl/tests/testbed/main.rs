@@ -5,13 +5,13 @@
 
 mod differential;
 mod env;
-mod here;
-mod killed;
+mod host;
 mod locking;
 mod machines;
 mod masks;
-mod others;
+mod other_users;
 mod region;
+mod sigkill;
 mod tasks;
 
 use env::{Env, Guest, InModel, check};

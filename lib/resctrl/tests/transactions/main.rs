@@ -1,10 +1,10 @@
 //! Transactions on the model of the kernel: whatever happens, everything is as it was before.
 
-mod born;
-mod killed;
-mod lent;
+mod concurrent_changes;
+mod crashes;
+mod identity;
+mod journal_folders;
+mod new_threads;
 mod offline;
-mod others;
-mod places;
-mod same;
+mod temporary_settings;
 mod world;

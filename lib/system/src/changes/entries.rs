@@ -7,7 +7,7 @@ use crate::root::FsRoot;
 
 use crate::changes::entry::Entry;
 use crate::changes::kernel::Kernel;
-use crate::changes::left::{Whose, put_back_on};
+use crate::changes::leftovers::{Whose, put_back_on};
 use crate::changes::model::Model;
 use crate::changes::options::Options;
 use crate::changes::set::Changes;

@@ -32,9 +32,8 @@
 //! Changes of other kinds have steps of their own and use the same file, lock, owner and folders
 //! ([`journal`], [`lock`], [`place`], [`folders`]), as resctrl's transactions do.
 
-mod back;
 #[cfg(test)]
-mod coupled;
+mod coupling;
 #[cfg(test)]
 mod entries;
 mod entry;
@@ -42,24 +41,25 @@ pub mod error;
 pub mod folders;
 pub mod journal;
 mod kernel;
-mod left;
+mod leftovers;
 pub mod lock;
 #[cfg(test)]
 mod model;
 mod options;
 pub mod place;
 mod record;
+mod rollback;
 mod set;
 mod step;
 #[cfg(test)]
 mod tests;
 pub mod thread;
 
-pub use back::Restored;
 pub use entry::Entry;
 pub use error::Error;
-pub use left::{Left, PutBack, Whose, damaged, left, preview, put_back_left};
+pub use leftovers::{Left, PutBack, Whose, damaged, left, preview, put_back_left};
 pub use options::{Moment, Options};
+pub use rollback::Restored;
 pub use set::Changes;
 pub use step::{Write, plain};
 pub use thread::Thread;

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::root::FsRoot;
 
-use crate::changes::back::{self, Restored};
 use crate::changes::entry::Entry;
 use crate::changes::error::Error;
 use crate::changes::folders;
@@ -13,6 +12,7 @@ use crate::changes::journal::{Head, Journal, Record as _};
 use crate::changes::kernel::{Host, Kernel};
 use crate::changes::options::{Moment, Options};
 use crate::changes::record::{Note, Record, SCHEMA};
+use crate::changes::rollback::{self, Restored};
 use crate::changes::step::{Step, Write, members, plain, set};
 use crate::changes::thread::Thread;
 
@@ -247,7 +247,7 @@ impl Changes {
         if stopped.is_empty() {
             return Ok(());
         }
-        back::resume(&*self.kernel, &stopped)?;
+        rollback::resume(&*self.kernel, &stopped)?;
         self.options.at(Moment::Taken(self.record.steps()));
         self.note(Note::Resumed)
     }
@@ -282,7 +282,7 @@ impl Changes {
     /// tries again.
     pub fn put_back(&mut self) -> Result<Restored, Error> {
         match self.journal.take() {
-            Some(journal) => back::go_back(&*self.kernel, &self.record, journal, &self.options),
+            Some(journal) => rollback::go_back(&*self.kernel, &self.record, journal, &self.options),
             None => {
                 Ok(Restored { purpose: self.record.head.purpose.clone(), ..Restored::default() })
             }

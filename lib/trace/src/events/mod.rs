@@ -1,12 +1,12 @@
 //! What a program did to files that it had mapped, one instruction or system call after the other.
 
-mod described;
+mod entities;
 
 use std::ops::Range;
 
 use ringfence_persist::Flush;
 
-pub use described::{
+pub use entities::{
     Callers, Ended, Frame, Location, Medium, Module, Site, Thread, TracedFile, Unseen,
 };
 

@@ -10,9 +10,9 @@
 //! (`ringfence-trace-runtime`), which is mapped into the process before its first instruction. This
 //! part decodes and assembles for it, keeps the events, and knows files.
 
-mod again;
 mod analysis;
 mod callers;
+mod compat;
 mod copy;
 mod files;
 mod hot;
@@ -21,24 +21,24 @@ mod patching;
 mod process;
 mod questions;
 mod reasons;
+mod rerun;
 mod rights;
 mod service;
-mod shared;
+mod shared_memory;
 mod site;
 mod space;
 mod sparse;
-mod staged;
 mod stub;
-mod unrecorded;
 mod unwind;
 mod watcher;
+mod write_buffer;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-pub use again::Again;
 pub use process::Ran;
+pub use rerun::Again;
 pub use rights::{may_mount, with_own_users};
 pub use service::record;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::copy::Copies;
 use super::process::{self, Change, Registers, Unrecorded};
 use super::rights;
-use super::shared::Memory;
+use super::shared_memory::Memory;
 use super::space::{Analyses, Space};
 use super::watcher::Watcher;
 use super::{Options, Outcome, RecordError};

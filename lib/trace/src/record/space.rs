@@ -12,8 +12,8 @@ use ringfence_trace_runtime::layout::{MOST_STUB, STUBS, STUBS_SIZE, Site};
 
 use super::analysis::Analysis;
 use super::process;
-use super::staged::Staged;
 use super::stub::{Copied, Jump};
+use super::write_buffer::Staged;
 
 /// A mapping, as `/proc/PID/maps` has it.
 #[derive(Debug, Clone)]

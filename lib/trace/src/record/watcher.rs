@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::shared::Memory;
+use super::shared_memory::Memory;
 
 /// A process beside the recorder. Where the recorder is killed, it ends all that was recorded:
 /// children of the command would continue otherwise, unseen, until they ask for something.

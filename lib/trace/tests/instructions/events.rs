@@ -11,9 +11,9 @@ use ringfence_trace::code::Operation;
 use ringfence_trace::events::Action;
 use ringfence_trace::recording::Reader;
 
+use crate::addresses::{CODE, CONSTANTS, FS_BASE, HIGH, HIGH_SIZE, LOW, LOW_SIZE};
 use crate::executor::{Became, FILE_SIZE};
 use crate::maker::Sequence;
-use crate::places::{CODE, CONSTANTS, FS_BASE, HIGH, HIGH_SIZE, LOW, LOW_SIZE};
 
 /// An access, as recorded or expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,5 +1,5 @@
 // Executes sequences of instructions: loads all registers, runs one, keeps what registers and memory are afterwards.
-// `executor SCRIPT FILE RESULTS FIRST COUNT TIMES`. The script is as `script.rs` writes it; `places.rs` says where things lie.
+// `executor SCRIPT FILE RESULTS FIRST COUNT TIMES`. The script is as `script.rs` writes it; `addresses.rs` says where things lie.
 
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -10,8 +10,8 @@ use ringfence_trace::record::{Options, Outcome, record};
 use ringfence_trace::recording::{About, Reader, Writer};
 use ringfence_trace::replay;
 
+use crate::addresses::{ALL, CODE, HIGH, HIGH_SIZE, LOW_SIZE, MARKER_SIZE};
 use crate::maker::{SLOT, Sequence};
-use crate::places::{ALL, CODE, HIGH, HIGH_SIZE, LOW_SIZE, MARKER_SIZE};
 use crate::random::Random;
 
 /// What became of one sequence, as the executor writes it.

@@ -7,16 +7,16 @@
 //! the addresses of its last instruction that x87 keeps: in a recorded program they are those of
 //! the copy.
 
+mod addresses;
 mod events;
 mod executor;
 mod forms;
 mod maker;
 mod operands;
-mod patched;
-mod places;
+mod patches;
 mod random;
-mod refused;
 mod special;
+mod unsupported;
 
 use executor::{Became, Executor, Where};
 use iced_x86::Code;
@@ -29,7 +29,7 @@ const BATCH: usize = 10_000;
 
 fn sequences(seed: u64, count: usize, most: u64, all: &[Code], place: Where) -> Vec<Sequence> {
     let mut random = Random(seed);
-    let (mut made, mut at) = (Vec::new(), places::CODE);
+    let (mut made, mut at) = (Vec::new(), addresses::CODE);
     for number in 0..count {
         let length = 1 + random.below(most);
         // Each form comes first once in a while.
@@ -128,7 +128,7 @@ fn same_as_natively(executor: &Executor, made: &[Sequence], place: Where) {
 fn every_form_can_be_made() {
     let all = forms::forms();
     let can_be = |code: &Code| {
-        (0..8).any(|seed| !Maker::sequence(seed, places::CODE, &[*code]).forms.is_empty())
+        (0..8).any(|seed| !Maker::sequence(seed, addresses::CODE, &[*code]).forms.is_empty())
     };
     let never: Vec<_> = all.iter().filter(|code| !can_be(code)).collect();
     // Of 16 bits: they go where no program is.
@@ -182,7 +182,7 @@ fn many_replaced_instructions_do_what_they_do_natively() {
         (number("RINGFENCE_SEED", 1000), number("RINGFENCE_SEQUENCES", 100_000) / BATCH as u64);
     for seed in first..first + count {
         println!("seed {seed}");
-        patched::compare(seed, BATCH, false);
-        patched::compare(seed, BATCH / 10, true);
+        patches::compare(seed, BATCH, false);
+        patches::compare(seed, BATCH / 10, true);
     }
 }

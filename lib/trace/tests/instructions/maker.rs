@@ -5,8 +5,8 @@ use iced_x86::{
     Code, Decoder, DecoderOptions, Encoder, EncodingKind, Instruction, MemoryOperand, Register,
 };
 
+use crate::addresses::{CODE, CONSTANTS, CONSTANTS_SIZE, FS_BASE, HIGH, LOW, LOW_SIZE, ORDINARY};
 use crate::operands::{general, sized};
-use crate::places::{CODE, CONSTANTS, CONSTANTS_SIZE, FS_BASE, HIGH, LOW, LOW_SIZE, ORDINARY};
 use crate::random::Random;
 
 /// A sequence, to run at `code` of the executor.

@@ -3,8 +3,8 @@
 
 use iced_x86::{Code, Instruction, MemoryOperand, Mnemonic, OpKind, Register};
 
+use crate::addresses::{CODE, FS_BASE, HIGH, HIGH_SIZE, LOW, LOW_SIZE, ORDINARY};
 use crate::maker::{Maker, SLOT, bytes, plain};
-use crate::places::{CODE, FS_BASE, HIGH, HIGH_SIZE, LOW, LOW_SIZE, ORDINARY};
 
 type Made = Option<Vec<Instruction>>;
 

@@ -2,8 +2,8 @@
 //! where the program did.
 
 mod arbitrary;
-mod damaged;
-mod imported;
+mod damage;
 mod other_tools;
-mod replayed;
-mod written;
+mod pmemcheck;
+mod replay;
+mod round_trip;

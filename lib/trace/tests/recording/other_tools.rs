@@ -8,7 +8,7 @@ use std::process::Command;
 use ringfence_persist::Flush;
 use ringfence_trace::events::{Action, Event, Place};
 
-use crate::written;
+use crate::round_trip;
 
 // The lines of the first command of the page, as one.
 fn query(folder: &str) -> String {
@@ -46,12 +46,13 @@ fn other_tools_read_it() {
         callers: 1,
         action: Action::Flush { flush, at: Place { file: 1, offset: 77 } },
     };
-    let mut events = vec![written::store(1, 8, b"abcd"), written::store(2, 16, &[0xff, 0, 7])];
+    let mut events =
+        vec![round_trip::store(1, 8, b"abcd"), round_trip::store(2, 16, &[0xff, 0, 7])];
     events.extend((3..6).map(|sequence| flush(sequence, 2, Flush::Clwb)));
     events.push(flush(6, 3, Flush::Clflush));
     let fence = |sequence| Event { action: Action::Sfence, ..flush(sequence, 1, Flush::Clwb) };
     events.push(fence(u64::MAX));
-    written::write(folder.path(), &events, 3);
+    round_trip::write(folder.path(), &events, 3);
     let path = folder.path().display().to_string();
     let output =
         Command::new(&python).args(["-c", PROGRAM, &query(&path), &path]).output().unwrap();

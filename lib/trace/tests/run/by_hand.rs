@@ -4,7 +4,7 @@ use ringfence_persist::Flush;
 use ringfence_trace::census::dynamic::Executed;
 use ringfence_trace::events::{Action, Event, Place};
 
-use crate::made::*;
+use crate::builder::*;
 
 fn total(actions: impl IntoIterator<Item = Action>) -> Executed {
     census(&events(actions.into_iter().map(|action| (1, action)))).total

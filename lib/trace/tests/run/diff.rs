@@ -3,7 +3,7 @@
 use ringfence_trace::census::dynamic::{AtPlace, Executed, Run, diff};
 use ringfence_trace::events::Location;
 
-use crate::made::*;
+use crate::builder::*;
 
 fn at(
     run: &Run,

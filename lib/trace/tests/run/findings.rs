@@ -3,7 +3,7 @@
 use ringfence_persist::Flush;
 use ringfence_trace::events::{Action, Event, Medium, Place};
 
-use crate::made::*;
+use crate::builder::*;
 
 fn texts(actions: impl IntoIterator<Item = (u32, Action)>) -> Vec<String> {
     census(&events(actions)).findings.into_iter().map(|finding| finding.text).collect()

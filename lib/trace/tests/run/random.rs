@@ -8,7 +8,7 @@ use ringfence_persist::Flush;
 use ringfence_trace::census::dynamic::Executed;
 use ringfence_trace::events::{Action, Event, Location, Place};
 
-use crate::made::{PROGRAM, census};
+use crate::builder::{PROGRAM, census};
 use crate::reference::Reference;
 
 fn place() -> impl Strategy<Value = Place> {

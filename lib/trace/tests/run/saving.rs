@@ -4,7 +4,7 @@ use ringfence_persist::policy::Prices;
 use ringfence_trace::census::dynamic::saving::{Cost, MethodCosts, Saving, predict};
 use ringfence_trace::events::Action;
 
-use crate::made::*;
+use crate::builder::*;
 
 fn cost(ns: f64) -> Cost {
     Cost { ns, low: ns - 1.0, high: ns + 2.0 }

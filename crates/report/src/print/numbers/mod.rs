@@ -208,14 +208,14 @@ mod tests {
         );
     }
 }
-mod unbroken;
+mod no_break;
 
 use std::fmt;
 use std::time::Duration;
 
 use ringfence_analysis::estimate::{Difference, Estimate, Interval, Observed};
 
-pub use unbroken::{NO_BREAK, unbroken};
+pub use no_break::{NO_BREAK, unbroken};
 
 use digits::{by_width, decimals, number, rounded, scientific, signed};
 

@@ -18,7 +18,7 @@ use ringfence_trace::playback::{Playback, Way};
 use ringfence_trace::record::Again;
 use ringfence_trace::recording::{Asked, Manifest, Reader};
 
-use super::played::{self, LEVEL, MAPPINGS, Played};
+use super::playback::{self, LEVEL, MAPPINGS, Played};
 use crate::failure::Failure;
 use crate::progress::Show;
 use crate::shared::host;
@@ -103,7 +103,7 @@ pub fn check(
         let measured = followed.and_then(|variables| {
             let number = able.iter().position(|able| *able == variables);
             let number = number.ok_or_else(|| "it was not run so".to_owned())?;
-            played::cost(estimate::difference(&runs[number + 1], &runs[0], LEVEL))
+            playback::cost(estimate::difference(&runs[number + 1], &runs[0], LEVEL))
         });
         Changed {
             change,
@@ -116,7 +116,7 @@ pub fn check(
     Ok(Checked {
         instruction: own.map(Flush::name),
         durability: difference(Way::AsRecorded, Way::Bare).into(),
-        run: played::cost(run).into(),
+        run: playback::cost(run).into(),
         mappings: MAPPINGS,
         runs: runs[0].len() as u32,
         changes: changes.into_iter().zip(followed).map(changed).collect(),

@@ -2,7 +2,7 @@
 //! recorded program executed.
 
 mod check;
-mod played;
+mod playback;
 
 use std::path::{Path, PathBuf};
 

@@ -11,7 +11,7 @@ use ringfence_limits::running::{Checked, Targets, check_for, make_group, move_in
 use ringfence_machine::root::FsRoot;
 use ringfence_resctrl::{GroupId, Resctrl, State, Step, Transaction};
 
-use super::told::{say, steps};
+use super::messages::{say, steps};
 use crate::args::Apply;
 use crate::failure::Failure;
 use crate::output;

@@ -2,8 +2,8 @@
 //! left behind or kept.
 
 mod apply;
+mod messages;
 mod run;
-mod told;
 mod watch;
 
 use std::ffi::OsString;
@@ -46,7 +46,7 @@ pub fn hidden_role() -> Option<ExitCode> {
         run::START => {
             let failure = run::start(&arguments[1..]).err()?;
             if !matches!(failure, Failure::Command(_)) {
-                told::say(&failure.to_string());
+                messages::say(&failure.to_string());
             }
             Some(failure.code())
         }

@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::told::{say, steps};
+use super::messages::{say, steps};
 use crate::args::Confined;
 use crate::failure::Failure;
 use crate::output;

@@ -14,7 +14,7 @@ use ringfence_report as report;
 use ringfence_report::json;
 use ringfence_resctrl::{Error, GroupId, Resctrl, State, Transaction};
 
-use super::told::say;
+use super::messages::say;
 use crate::args::Watch;
 use crate::failure::Failure;
 use crate::output;

@@ -11,7 +11,7 @@ use ringfence_studies::Here;
 use ringfence_studies::tune::files::choice::{LAYOUTS, SYNCS};
 use ringfence_studies::tune::files::{self, Question, Tuned};
 
-use super::written::Written;
+use super::policy_file::Written;
 use crate::args::{Placement, Tune};
 use crate::failure::{Exit, Failure};
 use crate::output;

@@ -1,7 +1,7 @@
 //! `tune`: the policy file of a target.
 
 mod files;
-mod written;
+mod policy_file;
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::output;
 use crate::progress::Show;
 use crate::shared::flags::{check_trials, set, set_slowdown};
 use crate::shared::{experiment, folder, host};
-use written::Written;
+use policy_file::Written;
 
 pub fn run(args: &Tune) -> Result<(), Failure> {
     let target = args.target.parse().map_err(|error| Failure::Usage(format!("TARGET: {error}")))?;

@@ -8,10 +8,10 @@
 mod evict;
 mod fetch;
 mod flush;
+mod in_flight;
 mod prefetch;
 mod state;
 mod streamer;
-mod under_way;
 
 pub use fetch::{Source, Want};
 pub use flush::Departure;

@@ -1,7 +1,7 @@
 //! What the caches are made of.
 
+use super::in_flight::UnderWay;
 use super::streamer::Streamer;
-use super::under_way::UnderWay;
 use crate::hardware::cache::{ALL_WAYS, Cache, Slot};
 use crate::hardware::counters::CoreCounters;
 use crate::hardware::event::{Event, Log, Request};

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use ringfence_experiment::Arm;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_limits::limit::Limit;
-use ringfence_limits::{Version, adopted as isolation, attached};
+use ringfence_limits::{Version, attachment, own_group as isolation};
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::topology::Topology;
 
-use super::adopted;
+use super::own_group;
 use crate::prove::lever::{Candidate, Lever, LeverContext};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
@@ -26,7 +26,7 @@ impl Lever for Cpuset {
                 "the aggressor is started where it is wanted: see the lever placement".into()
             );
         };
-        let has = attached::found(aggressor)?.cpus;
+        let has = attachment::found(aggressor)?.cpus;
         let victims = cpus_of_victim(context)?;
         let narrowed = narrowed(context.topology, &has, &victims)?;
         narrowed.into_iter().map(|(cpus, caveat)| candidate(aggressor, &cpus, caveat)).collect()
@@ -42,7 +42,7 @@ fn cpus_of_victim(context: &LeverContext) -> Result<CpuSet, String> {
                  --victim-unit or \
                  --victim-container",
             )?;
-            Ok(attached::found(&service)?.cpus)
+            Ok(attachment::found(&service)?.cpus)
         }
         _ => Ok(context.baseline.placed.cpus[metric].iter().copied().collect()),
     }
@@ -100,7 +100,7 @@ fn candidate(
         Version::Two => vec![format!("AllowedCPUs={cpus}")],
         Version::One => Vec::new(),
     };
-    let (keep, commands) = adopted::kept(aggressor, &limit, &properties)?;
+    let (keep, commands) = own_group::kept(aggressor, &limit, &properties)?;
     let arm = Arm {
         cpuset: BTreeMap::from([(AGGRESSOR.into(), cpus.clone())]),
         ..Arm::new(&format!("cpuset {cpus}"), &[VICTIM, AGGRESSOR], Some(ALONE))

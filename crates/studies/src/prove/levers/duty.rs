@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Share;
 use ringfence_experiment::{Arm, Freezing};
-use ringfence_limits::attached;
+use ringfence_limits::attachment;
 
 use crate::prove::lever::{Candidate, Lever, LeverContext};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
@@ -28,7 +28,7 @@ impl Lever for Duty {
         };
         let freezing = context.baseline.experiment.measure.freezing.unwrap_or_default();
         let shares = shares(&freezing)?;
-        attached::method(&attached::found(aggressor)?, freezing.by)?;
+        attachment::method(&attachment::found(aggressor)?, freezing.by)?;
         Ok(shares.into_iter().map(candidate).collect())
     }
 }

@@ -8,7 +8,7 @@ use ringfence_experiment::task::{Attached, DirtyIo, Io, Sync, Task};
 use ringfence_experiment::units::Rate;
 use ringfence_limits::disk::{self, Here, WRITE_BPS};
 use ringfence_limits::limit::Limit;
-use ringfence_limits::{Version, adopted};
+use ringfence_limits::{Version, own_group};
 use ringfence_machine::units::Bytes;
 
 use super::{disk_io, pace};
@@ -49,8 +49,9 @@ fn of_attached(attached: &Attached, rates: &[Rate]) -> Result<Vec<Candidate>, St
     let candidate = |rate: &Rate| {
         let numbers = disks.iter().map(|disk| disk.number.clone()).collect();
         let limit = Limit::Write { disks: numbers, rate: Some(*rate) };
-        let (_, version) = adopted::own_group(attached, &limit)?;
-        let (keep, commands) = super::adopted::kept(attached, &limit, &properties(&disks, *rate))?;
+        let (_, version) = own_group::own_group(attached, &limit)?;
+        let (keep, commands) =
+            super::own_group::kept(attached, &limit, &properties(&disks, *rate))?;
         Ok(Candidate {
             lever: "io-limit".into(),
             arm: arm(*rate),

@@ -1,7 +1,6 @@
 //! The levers: first those that need no privilege beyond making a control group, then those of
 //! resctrl.
 
-mod adopted;
 mod bandwidth;
 mod both;
 mod cpuset;
@@ -15,6 +14,7 @@ mod io_weight;
 mod ionice;
 mod memory_high;
 mod other_dir;
+mod own_group;
 mod pace;
 mod placement;
 mod quota;

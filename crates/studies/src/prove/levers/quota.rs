@@ -5,7 +5,7 @@ use ringfence_experiment::units::Share;
 use ringfence_limits::limit::Limit;
 use toml::{Table, Value};
 
-use super::adopted;
+use super::own_group;
 use crate::prove::lever::{Candidate, Lever, LeverContext, started};
 
 pub struct Quota;
@@ -38,9 +38,11 @@ impl Lever for Quota {
                 ["systemd-run", "--scope", "-p", &property, "-p", "CPUQuotaPeriodSec=10ms"];
             let command = started(&systemd, context.aggressor);
             let (keep, commands) = match attached {
-                Some(attached) => {
-                    adopted::kept(attached, &Limit::Quota(quota), std::slice::from_ref(&property))?
-                }
+                Some(attached) => own_group::kept(
+                    attached,
+                    &Limit::Quota(quota),
+                    std::slice::from_ref(&property),
+                )?,
                 None => (keep, vec![command]),
             };
             let mut candidate =

@@ -7,7 +7,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::{Arm, PlacementKind};
-use ringfence_limits::attached;
+use ringfence_limits::attachment;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_resctrl::plan::{self, Isolation};
 use ringfence_resctrl::{Domain, GroupId, Schemata};
@@ -171,7 +171,7 @@ fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, String> {
         )?,
         _ => return Ok(plan.placed.cpus[role].clone()),
     };
-    attached::found(&service).map(|found| found.cpus.iter().collect())
+    attachment::found(&service).map(|found| found.cpus.iter().collect())
 }
 
 /// The numbers of the caches that these CPUs use.

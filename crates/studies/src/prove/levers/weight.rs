@@ -6,7 +6,7 @@ use ringfence_experiment::Arm;
 use ringfence_experiment::task::Task;
 use ringfence_limits::limit::Limit;
 
-use super::adopted;
+use super::own_group;
 use crate::prove::lever::{Candidate, Lever, LeverContext, started};
 use crate::prove::{AGGRESSOR, ALONE, VICTIM};
 
@@ -47,7 +47,7 @@ impl Lever for Weight {
                 ..Arm::new(&format!("cpu weight {weight}"), &[VICTIM, AGGRESSOR], Some(ALONE))
             };
             let (keep, commands) = match attached {
-                Some(attached) => adopted::kept(
+                Some(attached) => own_group::kept(
                     attached,
                     &Limit::Weight(weight),
                     std::slice::from_ref(&property),

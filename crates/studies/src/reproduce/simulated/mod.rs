@@ -273,7 +273,7 @@ mod tests {
     }
 
     fn describe(name: &str, changes: &[(String, String)]) -> Result<Machine, String> {
-        let shipped = ringfence_simulator::shipped::all();
+        let shipped = ringfence_simulator::catalogue::all();
         let mut found =
             shipped.into_iter().find(|known| known.name == name).ok_or("no such machine")?;
         for (path, value) in changes {

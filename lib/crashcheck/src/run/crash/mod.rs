@@ -13,7 +13,7 @@ use super::memory::{Memory, word_key};
 use super::state::{Leaving, State};
 use crate::crash_image::{CrashImage, mix, then};
 use crate::past::Ended;
-use crate::ways::certain;
+use crate::values::certain;
 
 /// About what it takes to keep a crash, in bytes: what it does not share with the ones before and
 /// behind it. So much for up to 512 KiB of memory, and again for each 16 times of it.

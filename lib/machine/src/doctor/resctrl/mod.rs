@@ -1,9 +1,9 @@
 //! What fences tasks off in the cache: whether it is there, what uses it, and what it cannot do.
 
-mod left;
+mod kernel_support;
+mod leftovers;
 mod monitoring;
 mod settings;
-mod switched_off;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +14,7 @@ use super::finding::{Finding, Severity, View};
 use crate::resctrl;
 
 pub(super) fn find(view: &View) -> Vec<Finding> {
-    let mut findings = left::find(view.root);
+    let mut findings = leftovers::find(view.root);
     match resctrl::look(view.root) {
         Ok(seen) => findings.extend(mounted(view, &seen)),
         // A copy that lacks the files says nothing of it.
@@ -73,7 +73,7 @@ fn mounted(view: &View, seen: &Overview) -> Vec<Finding> {
     findings.push(room(view, seen));
     findings.extend(settings::shared_with_io(seen));
     findings.extend(settings::cdp(seen));
-    findings.extend(switched_off::find(view, seen));
+    findings.extend(kernel_support::find(view, seen));
     findings.extend(throttling(view, seen));
     findings.extend(monitoring::find(view, seen));
     findings

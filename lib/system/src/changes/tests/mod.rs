@@ -1,7 +1,7 @@
 //! Killed at every moment, changed by others meanwhile, and journals that are torn, foreign or too
 //! new.
 
-mod stopped;
+mod pauses;
 
 use std::fs;
 use std::io::Write;
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use crate::root::FsRoot;
 
-use crate::changes::back::Restored;
 use crate::changes::error::Error;
 use crate::changes::kernel::Kernel;
-use crate::changes::left::{PutBack, Whose, left_on, put_back_on};
+use crate::changes::leftovers::{PutBack, Whose, left_on, put_back_on};
 use crate::changes::model::Model;
 use crate::changes::options::Options;
+use crate::changes::rollback::Restored;
 use crate::changes::set::Changes;
 
 const OWNER: u32 = 7;
@@ -146,7 +146,7 @@ fn deeds(changes: &mut Changes) -> Result<(), Error> {
     changes.set(SYSCTL, "5")?;
     changes.set("/proc/sys/columns", "1 2 3")?;
     changes.set(group.join("cpu.weight"), "8")?;
-    stopped::deeds(changes)
+    pauses::deeds(changes)
 }
 
 // Whether it was killed; the journal is as it was then.

@@ -10,7 +10,7 @@ use ringfence_persist::Flush;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use super::charged;
+use super::attribution;
 use super::fates::{Fate, Fates};
 use super::key::Key;
 use crate::events::{Action, Event, LINE, Location, Medium, Place};
@@ -236,8 +236,8 @@ impl<'r> Findings<'r> {
         if let Some(number) = self.numbers.get(&key) {
             return *number;
         }
-        let (site, caller) = charged::places(self.recording, key);
-        let makes_pool = charged::makes_pool(&charged::frames(self.recording, key));
+        let (site, caller) = attribution::places(self.recording, key);
+        let makes_pool = attribution::makes_pool(&attribution::frames(self.recording, key));
         let next = self.places.len() as u32;
         let number = *self.known.entry((key.site, caller.clone(), makes_pool)).or_insert(next);
         if number == next {
@@ -437,13 +437,13 @@ fn meet(one: &std::ops::Range<usize>, other: &std::ops::Range<usize>) -> bool {
 
 impl Named {
     fn is_own(&self) -> bool {
-        charged::is_own_work(self.site.as_ref(), self.caller.as_ref())
+        attribution::is_own_work(self.site.as_ref(), self.caller.as_ref())
     }
 
     // Of a function that copies bytes.
     fn copy(&self) -> Option<Call> {
         let (site, caller) =
-            (self.site.as_ref().filter(|site| charged::is_copy(site))?, self.caller.as_ref()?);
+            (self.site.as_ref().filter(|site| attribution::is_copy(site))?, self.caller.as_ref()?);
         Some((site.module.clone(), site.function.clone().unwrap_or_default(), caller.clone()))
     }
 }

@@ -16,11 +16,11 @@
 //! Fences complete what their own thread did. Locked instructions are fences, too, but are never
 //! called needless.
 
+mod attribution;
 mod blocks;
-mod charged;
 pub mod checked;
+mod counts;
 mod diff;
-mod executed;
 mod fates;
 mod findings;
 mod key;
@@ -41,8 +41,8 @@ use crate::events::{Ended, Event, LINE, Location, Site, TracedFile, Unseen};
 use crate::recording::{Manifest, Reader, RecordingError};
 
 pub use blocks::BLOCK;
+pub use counts::Executed;
 pub use diff::{PlaceDiff, RunDiff, RunTotal, diff};
-pub use executed::Executed;
 pub use findings::{Confidence, Finding};
 pub use needless::NeedlessLine;
 pub use sizes::SizesOf;
@@ -181,7 +181,7 @@ pub fn by_rules(recording: &Reader, rules: Profile) -> Result<Run, RecordingErro
     for (key, executed) in &walk.rows {
         total += *executed;
         *sites.entry(key.site).or_default() += *executed;
-        let (place, outside) = charged::places(recording, *key);
+        let (place, outside) = attribution::places(recording, *key);
         *callers.entry(outside.or(place)).or_default() += *executed;
     }
     let site = |id| recording.site(id).map(|site| recording.location(&site.module, site.address));

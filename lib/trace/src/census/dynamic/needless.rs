@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::charged;
-use super::executed::Executed;
+use super::attribution;
+use super::counts::Executed;
 use super::findings::{Confidence, MANY_NEEDLESS};
 use super::key::Key;
 use crate::events::Location;
@@ -37,8 +37,8 @@ pub fn lines(
     let mut all: BTreeMap<String, (bool, u64, u64)> = BTreeMap::new();
     let mut making: Option<Executed> = None;
     for (key, executed) in rows {
-        let frames = charged::frames(recording, *key);
-        if charged::makes_pool(&frames) {
+        let frames = attribution::frames(recording, *key);
+        if attribution::makes_pool(&frames) {
             *making.get_or_insert_default() += *executed;
             continue;
         }
@@ -46,9 +46,9 @@ pub fn lines(
             continue;
         }
         // A function that calls itself counts once.
-        let frames = frames.iter().filter(|frame| !charged::starts_programs(frame));
+        let frames = frames.iter().filter(|frame| !attribution::starts_programs(frame));
         let places: BTreeMap<String, bool> =
-            frames.map(|frame| (line(frame), charged::is_own(frame))).collect();
+            frames.map(|frame| (line(frame), attribution::is_own(frame))).collect();
         for (place, own) in places {
             let (_, flushes, needless) = all.entry(place).or_insert((own, 0, 0));
             *flushes += executed.flushes();

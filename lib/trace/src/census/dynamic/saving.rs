@@ -12,7 +12,7 @@ use ringfence_persist::policy::Prices;
 use serde::Serialize;
 
 use super::Run;
-use super::executed::Executed;
+use super::counts::Executed;
 use super::waits::Waits;
 
 /// Lines of the larger one of the two batches that fences are measured after.

@@ -6,7 +6,7 @@ use ringfence_persist::Flush;
 use rustc_hash::FxHashMap;
 
 use super::blocks::Blocks;
-use super::executed::Executed;
+use super::counts::Executed;
 use super::key::Key;
 use super::lines::{Dirty, Lines, Number, Pending, touched};
 use super::races::Races;

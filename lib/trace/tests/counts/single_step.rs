@@ -14,8 +14,8 @@ use iced_x86::{
     Register, UsedMemory,
 };
 
-use crate::happened::{Happened, Line, Site, What, whole};
-use crate::places::{Mapping, mappings};
+use crate::effects::{Happened, Line, Site, What, whole};
+use crate::modules::{Mapping, mappings};
 
 pub struct Stepped {
     pub code: i32,

@@ -10,7 +10,7 @@ use ringfence_machine::cpulist::CpuId;
 
 use crate::file::Description;
 use crate::isolation;
-use crate::recorded::Recordings;
+use crate::recordings::Recordings;
 
 /// The plan of an experiment for a described machine. What it does not have, and what is not
 /// simulated, is not run, with the reason.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use ringfence_resctrl::transaction::{recover, undo_kept};
 use ringfence_resctrl::{Error, GroupId, Mode, Options, State, Step, Thread, Transaction};
 
-use crate::here::{group, resctrl, schemata};
+use crate::host::{group, resctrl, schemata};
 
 const ROLE: &str = "RINGFENCE_ROLE";
 const MOMENT: &str = "RINGFENCE_MOMENT";
@@ -133,7 +133,7 @@ impl Part {
     fn start(role: &str, moment: Option<usize>, pids: &[u32]) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["killed::part", "--exact", "--include-ignored", "--nocapture"])
+            .args(["sigkill::part", "--exact", "--include-ignored", "--nocapture"])
             .env(ROLE, role);
         command.env(PIDS, pids.iter().map(u32::to_string).collect::<Vec<_>>().join(" "));
         if let Some(moment) = moment {

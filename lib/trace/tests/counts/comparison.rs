@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use crate::happened::{Entry, Site, What};
-use crate::places::Modules;
+use crate::effects::{Entry, Site, What};
+use crate::modules::Modules;
 
 // How many, and of how many bytes.
 type Count = (u64, u64);

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::kind::{Begun, Isolation, Kind, Tasks};
 use super::limit::{Limit, Version};
 use super::{cgroup, cpuset, disk};
-use crate::{Error, attached};
+use crate::{Error, attachment};
 
 /// Isolation of running processes.
 pub const KIND: Kind = Kind {
@@ -163,7 +163,7 @@ pub fn keep(attached: &Attached, limits: &[Limit]) -> Result<Vec<Left>, Error> {
 /// # Errors
 /// Why there is none, to follow "because".
 pub fn own_group(attached: &Attached, limit: &Limit) -> Result<(PathBuf, Version), String> {
-    let (found, root) = (attached::found(attached)?, FsRoot::host());
+    let (found, root) = (attachment::found(attached)?, FsRoot::host());
     let (folder, version) = of_found(&found, limit, &root)?;
     if let Limit::Cpus(cpus) = limit {
         cpuset::check(&root, &folder, version, &found.processes, cpus)?;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use object::{Object, ObjectSegment};
 
-use crate::happened::Site;
+use crate::effects::Site;
 
 /// A line of `/proc/PID/maps`.
 pub struct Mapping {

@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use iced_x86::{Code, Mnemonic};
 
+use crate::addresses::CODE;
 use crate::executor::{Executor, Where};
 use crate::maker::{Maker, Sequence};
-use crate::places::CODE;
 use crate::random::Random;
 use crate::{forms, number, same_as_natively};
 

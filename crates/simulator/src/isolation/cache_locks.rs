@@ -9,7 +9,7 @@ use ringfence_experiment::task::{Memory, Read, Task};
 use ringfence_machine::units::Bytes;
 use ringfence_resctrl::Mask;
 
-use super::offered::mounted;
+use super::capabilities::mounted;
 use crate::file::Description;
 
 /// A region that is locked into a last-level cache.

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use crate::root::FsRoot;
 use serde::{Deserialize, Serialize};
 
-use crate::changes::back::{self, Restored};
 use crate::changes::error::{Error, JournalError};
 use crate::changes::journal::{self, DAMAGED, Journal};
 use crate::changes::kernel::{Host, Kernel};
 use crate::changes::options::Options;
 use crate::changes::record::Record;
+use crate::changes::rollback::{self, Restored};
 use crate::changes::set::{JOURNAL, NAME};
 use crate::changes::thread::Thread;
 use crate::changes::{folders, lock, place};
@@ -198,7 +198,7 @@ fn put_back_one(
         journal.end()?;
         return Ok(None);
     }
-    back::go_back(kernel, &record, journal, options).map(Some)
+    rollback::go_back(kernel, &record, journal, options).map(Some)
 }
 
 /// What [`put_back_left`] would do about a journal, without doing it.
@@ -208,13 +208,13 @@ fn put_back_one(
 pub fn preview(root: &FsRoot, left: &Left) -> Result<Option<Restored>, Error> {
     let kernel = Host::new(root);
     let Some(record) = journal::read::<Record>(&left.path)? else { return Ok(None) };
-    let (way, failed) = back::way_back(&kernel, &record);
+    let (way, failed) = rollback::way_back(&kernel, &record);
     if let Some(error) = failed {
         return Err(error);
     }
     let mut restored = way.told(&record);
     if !record.damaged.is_empty() {
-        restored.notes.push(back::damage(&record, &left.path));
+        restored.notes.push(rollback::damage(&record, &left.path));
     }
     Ok(Some(restored))
 }

@@ -1,6 +1,6 @@
 //! On which side of its limit each arm lies that an experiment holds against one.
 
-use ringfence_analysis::judged::Judged;
+use ringfence_analysis::verdicts::Judged;
 use ringfence_studies::findings::Findings;
 
 use crate::experiment::cases::words;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::files::{Pending, named, names, numbered, orphaned};
 use super::journal::{Header, Record};
 use super::options::Options;
-use super::restored::Restored;
-use super::{back, lock, same};
+use super::restoration::Restored;
+use super::{identity, lock, rollback};
 use crate::error::Error;
 use crate::fs::Resctrl;
 use crate::kernel::{HostKernel, Kernel, Thread};
@@ -65,13 +65,13 @@ fn would_be(fs: &Resctrl, paths: &[PathBuf]) -> Result<Option<Restored>, Error> 
     let mut all = None;
     for path in paths {
         let Some(record) = read::<Record>(path)? else { continue };
-        if same::past(fs, &record.header)?.is_some() {
+        if identity::past(fs, &record.header)?.is_some() {
             continue;
         }
-        let undo = back::way_back(fs, &record)?;
+        let undo = rollback::way_back(fs, &record)?;
         let mut waiting = undo.rest.sentences();
         if !record.damaged.is_empty() {
-            waiting.push(back::damage(&record.damaged, path));
+            waiting.push(rollback::damage(&record.damaged, path));
         }
         let (purpose, steps, left, notes) =
             (record.header.head.purpose, undo.steps, undo.left, undo.notes);
@@ -115,7 +115,7 @@ pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     let boot = kernel.boot_id();
     let fs = Resctrl::find(root).ok();
     let past = |header: &Header| match &fs {
-        Some(fs) => same::past(fs, header).ok().flatten(),
+        Some(fs) => identity::past(fs, header).ok().flatten(),
         None => (header.head.boot != boot).then_some("an earlier boot"),
     };
     let mut found = Vec::new();
@@ -224,6 +224,6 @@ impl Left {
 
     /// What to say of it then.
     pub fn others(&self) -> String {
-        back::others_left(&self.purpose, self.user, &self.folder)
+        rollback::others_left(&self.purpose, self.user, &self.folder)
     }
 }

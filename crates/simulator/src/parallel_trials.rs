@@ -11,7 +11,7 @@ use ringfence_machine::cpulist::CpuId;
 
 use crate::engine::SimulatedEngine;
 use crate::file::Description;
-use crate::recorded::Recordings;
+use crate::recordings::Recordings;
 
 // So many trials for each thread are simulated before the end condition is checked.
 const AHEAD: u32 = 2;

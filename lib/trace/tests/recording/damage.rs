@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use ringfence_trace::events::Event;
 use ringfence_trace::recording::{MANIFEST, Reader, RecordingError};
 
-use crate::written;
+use crate::round_trip;
 
 fn recording() -> (tempfile::TempDir, Vec<Event>) {
     let folder = tempfile::tempdir().unwrap();
-    let events: Vec<Event> = (0..50).map(|n| written::store(n, n * 8, b"12345678")).collect();
-    written::write(folder.path(), &events, 20);
+    let events: Vec<Event> = (0..50).map(|n| round_trip::store(n, n * 8, b"12345678")).collect();
+    round_trip::write(folder.path(), &events, 20);
     (folder, events)
 }
 

@@ -3,7 +3,7 @@
 use ringfence_experiment::Experiment;
 
 use super::Published;
-use super::published::parse;
+use super::figures::parse;
 
 macro_rules! experiments {
     ($($name:literal,)+) => {

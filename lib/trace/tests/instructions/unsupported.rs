@@ -3,9 +3,9 @@
 
 use ringfence_trace::events::Ended;
 
+use crate::addresses::CODE;
 use crate::executor::{Executor, Where};
 use crate::maker::Sequence;
-use crate::places::CODE;
 
 // Each comes to a file with its first access; where a processor would go on is of no interest.
 const CASES: [(&str, &[u8], bool); 9] = [

@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use ringfence_persist::Memory;
 use ringfence_persist::ring::{Consumer, Producer, RingError, Shape, format, inspect, recover};
 use support::Random;
-use support::dying::Dying;
+use support::crash_memory::Dying;
 
 type Payload = Vec<u8>;
 

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 
-use crate::happened::{Happened, Line, Site, whole};
+use crate::effects::{Happened, Line, Site, whole};
 
-const PLUGIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/counted/plugin.c");
+const PLUGIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/counts/plugin.c");
 
 /// Bytes of a record of the log.
 const RECORD: usize = 64;

@@ -13,7 +13,7 @@ use ringfence_resctrl::{
 };
 use ringfence_system::root::FsRoot;
 
-use crate::here::{group, resctrl, schemata};
+use crate::host::{group, resctrl, schemata};
 
 const ROLE: &str = "RINGFENCE_ROLE";
 const NOBODY: u32 = 65534;
@@ -114,7 +114,7 @@ impl Part {
     fn command(role: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([
-            "others::part",
+            "other_users::part",
             "--exact",
             "--include-ignored",
             "--nocapture",
@@ -264,7 +264,7 @@ fn a_region_is_not_removed_from_inside_a_pid_namespace() {
         let this = std::env::current_exe().unwrap();
         command.args(["-m", "-p", "-f"]).arg(this);
         command.args([
-            "others::part",
+            "other_users::part",
             "--exact",
             "--include-ignored",
             "--nocapture",

@@ -11,14 +11,14 @@
 //! steps see all that, of one thread, and are slow (20 us each on a virtual machine): those of long
 //! programs are ignored by default.
 
-mod compared;
-mod emulated;
-mod happened;
-mod places;
+mod comparison;
+mod effects;
+mod emulation;
+mod modules;
 #[path = "../support/programs.rs"]
 mod programs;
-mod recorded;
-mod stepped;
+mod recording;
+mod single_step;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -27,10 +27,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
-use compared::assert_same;
-use happened::{Entry, Happened, Line, Site, What, expected};
+use comparison::assert_same;
+use effects::{Entry, Happened, Line, Site, What, expected};
 use programs::build;
-use recorded::Recorded;
+use recording::Recorded;
 use support::{has, skip};
 
 // The C library chooses its loops by CPUID. QEMU has neither AVX-512 nor RTM, so none is used
@@ -51,7 +51,7 @@ const ENVIRONMENT: [&str; 4] = [
 ];
 
 /// From the folder of the programs.
-const ORDERS: &str = "../../counted/orders.c";
+const ORDERS: &str = "../../counts/orders.c";
 
 struct Program {
     folder: tempfile::TempDir,
@@ -64,7 +64,7 @@ impl Program {
         let folder = tempfile::tempdir().unwrap();
         let program = build(folder.path(), source, compiler, flags, libraries)?;
         let launcher =
-            build(folder.path(), "../../counted/launch.c", "gcc", &["-O1", "-static"], &[])?;
+            build(folder.path(), "../../counts/launch.c", "gcc", &["-O1", "-static"], &[])?;
         Some(Self { folder, program, launcher })
     }
 
@@ -83,18 +83,18 @@ impl Program {
     fn recorded(&self, arguments: &[&str]) -> (Recorded, Vec<u8>) {
         let (folder, command, file) = self.command("recorded", arguments);
         let command = command.into_iter().map(OsString::from).collect();
-        let recorded = recorded::of(&folder, command, file);
+        let recorded = recording::of(&folder, command, file);
         (recorded, fs::read(folder.join("output")).unwrap())
     }
 
-    fn emulated(&self, arguments: &[&str]) -> emulated::Emulated {
+    fn emulated(&self, arguments: &[&str]) -> emulation::Emulated {
         let (folder, command, file) = self.command("emulated", arguments);
-        emulated::run(&folder, &command[2 + ENVIRONMENT.len()..], &ENVIRONMENT, &file)
+        emulation::run(&folder, &command[2 + ENVIRONMENT.len()..], &ENVIRONMENT, &file)
     }
 
-    fn stepped(&self, arguments: &[&str]) -> (stepped::Stepped, Vec<u8>) {
+    fn stepped(&self, arguments: &[&str]) -> (single_step::Stepped, Vec<u8>) {
         let (folder, command, file) = self.command("stepped", arguments);
-        let stepped = stepped::run(&command, &file);
+        let stepped = single_step::run(&command, &file);
         (stepped, fs::read(folder.join("output")).unwrap())
     }
 

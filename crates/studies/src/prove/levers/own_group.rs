@@ -2,8 +2,8 @@
 
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Attached;
-use ringfence_limits::adopted;
 use ringfence_limits::limit::Limit;
+use ringfence_limits::own_group;
 
 /// What keeps a limit, in words, and the commands that do so; for a systemd unit by its properties,
 /// such as `CPUQuota=25%`, if it has some for it.
@@ -15,7 +15,7 @@ pub fn kept(
     limit: &Limit,
     properties: &[String],
 ) -> Result<(String, Vec<String>), String> {
-    let settings = adopted::files(attached, limit)?;
+    let settings = own_group::files(attached, limit)?;
     if let Some(unit) = attached.unit.as_ref().filter(|_| !properties.is_empty()) {
         let words = ["systemctl", "set-property", "--runtime", unit].into_iter();
         let command = shell::line(words.chain(properties.iter().map(String::as_str)));

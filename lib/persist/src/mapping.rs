@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::faults::planted;
 use crate::memory::assert_in_order;
-use crate::planted::planted;
 use crate::region::group::hull;
 use crate::{Durability, Flush, LINE, Memory, Methods, Region, Width, checksum, isa};
 

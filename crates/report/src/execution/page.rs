@@ -1,8 +1,8 @@
 //! The page of a trace: what a recorded program executed, what of it was needless or missing, and
 //! what other instructions would change.
 
-use crate::executed::text as executed;
-use crate::executed::text::{FIGURES, Told};
+use crate::execution::text as executed;
+use crate::execution::text::{FIGURES, Told};
 use maud::html;
 use ringfence_machine::units::Bytes;
 use ringfence_trace::census::dynamic::checked::{Changed, Checked, Figure};

@@ -9,8 +9,8 @@ use ringfence_trace::events::{Action, Ended};
 use ringfence_trace::record::{Options, record};
 use ringfence_trace::recording::{About, Reader, Writer};
 
-use crate::happened::{Entry, Site, What};
-use crate::places::Modules;
+use crate::effects::{Entry, Site, What};
+use crate::modules::Modules;
 
 pub struct Recorded {
     pub code: i32,

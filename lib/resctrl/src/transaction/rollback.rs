@@ -12,10 +12,10 @@ use ringfence_system::changes::place;
 use super::files::{self, Pending};
 use super::journal::{Header, Note, REFUSED, Record};
 use super::options::{Moment, Options};
-use super::restored::Restored;
+use super::restoration::Restored;
 use super::step::Step;
 use super::undo::{self, Now, Rest};
-use super::{lock, same};
+use super::{identity, lock};
 use crate::error::Error;
 use crate::fs::Resctrl;
 use crate::id::GroupId;
@@ -56,7 +56,7 @@ pub fn take(
     }
     options.at(Moment::Taken(number));
     if let Step::Create { group } = step
-        && let Some(identity) = same::group(fs, &group)?
+        && let Some(identity) = identity::group(fs, &group)?
     {
         record.made(group.clone(), identity);
         let path = group.path();
@@ -113,7 +113,7 @@ fn born_elsewhere(
 
 /// Refuses where resctrl is no longer the one that a transaction has begun with.
 pub fn same_mount(fs: &Resctrl, header: &Header) -> Result<(), Error> {
-    match same::past(fs, header)? {
+    match identity::past(fs, header)? {
         None => Ok(()),
         Some(past) => Err(Error::Busy(format!(
             "'{}' began with {past}, which is gone with everything that was set: nothing was tried",
@@ -175,7 +175,7 @@ pub fn go_back(
 /// The way back from what is there now.
 pub fn way_back(fs: &Resctrl, record: &Record) -> Result<undo::Undo, Error> {
     let state = State::read(fs)?;
-    let strangers = same::strangers(fs, record, &state)?;
+    let strangers = identity::strangers(fs, record, &state)?;
     let now = Now { state: &state, strangers: &strangers, online: fs.kernel().online() };
     Ok(undo::undo(record, &now, &fs.info()?, &Table { fs, record }))
 }
@@ -273,7 +273,7 @@ fn put_back(
 ) -> Result<Option<(Restored, bool)>, Error> {
     let Some(mut record) = read::<Record>(path)? else { return Ok(None) };
     let journal = Journal::resume(path)?;
-    if same::past(fs, &record.header)?.is_some() {
+    if identity::past(fs, &record.header)?.is_some() {
         // Nothing of it is left.
         journal.end()?;
         return Ok(None);
@@ -329,7 +329,7 @@ pub fn before_another(
     for other in others {
         let path = other.join(Pending::Unfinished.file());
         let Ok(Some(record)) = read::<Record>(&path) else { continue };
-        if same::past(fs, &record.header)?.is_some() || lock::is_held(&other) {
+        if identity::past(fs, &record.header)?.is_some() || lock::is_held(&other) {
             continue;
         }
         let owner = fs::metadata(&path).map(|file| file.uid()).ok();
