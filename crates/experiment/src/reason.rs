@@ -13,6 +13,13 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Reason(String);
 
+impl Reason {
+    /// The clause.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -141,8 +141,10 @@ impl Plan {
         if !self.measured().is_empty() {
             return None;
         }
-        let mut reasons: Vec<&str> =
-            (0..self.cases.len()).filter_map(|case| self.refusal(case)).map(|one| &**one).collect();
+        let mut reasons: Vec<&str> = (0..self.cases.len())
+            .filter_map(|case| self.refusal(case))
+            .map(Reason::as_str)
+            .collect();
         let mut seen = std::collections::BTreeSet::new();
         reasons.retain(|reason| seen.insert(*reason));
         Some(reasons.join(", and ").into())

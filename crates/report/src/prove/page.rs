@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 use ringfence_analysis::estimate::Estimate;
 use ringfence_analysis::judged::side;
+use ringfence_experiment::Reason;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
 use ringfence_studies::prove::{Price, Proof, Question, Verdict};
@@ -28,7 +29,7 @@ pub(crate) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
     sentences.extend(checks(proof));
     let refused = &proof.record.refused;
     let folded = (!refused.is_empty()).then(|| {
-        let line = |(lever, why): &(String, String)| format!("{}: {}", clean(lever), clean(why));
+        let line = |(lever, why): &(String, Reason)| format!("{}: {}", clean(lever), clean(why));
         (
             format!("Not offered here: {}, and why", plural(refused.len(), "lever")),
             refused.iter().map(line).collect(),

@@ -5,10 +5,10 @@ use ringfence_analysis::judged::side;
 use ringfence_analysis::latency::{self, CaseLatencies};
 use ringfence_analysis::results;
 use ringfence_analysis::windows::{self, TooLong};
-use ringfence_experiment::Kind;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{ProgramUnit, Task};
+use ringfence_experiment::{Kind, Reason};
 use serde::Serialize;
 
 use super::choice::{self, Price, Tried};
@@ -425,7 +425,7 @@ fn tried_in(stage: Stage, candidate: &Candidate, budget: Budget) -> Option<Tried
 }
 
 // CPU time is the same however slowly a program works in it.
-fn unseen(plan: &Plan, case: usize, candidate: &Candidate) -> Option<String> {
+fn unseen(plan: &Plan, case: usize, candidate: &Candidate) -> Option<Reason> {
     let mut others = plan.cases[case].active.iter().filter(|active| active.role != plan.metric);
     let blind = others.any(|active| match &plan.variants[active.role][active.variant].task {
         Task::Command(command) => {
@@ -434,7 +434,7 @@ fn unseen(plan: &Plan, case: usize, candidate: &Candidate) -> Option<String> {
         }
         _ => false,
     });
-    blind.then(|| "it only shows its CPU time".to_string())
+    blind.then(|| "it only shows its CPU time".into())
 }
 
 #[cfg(test)]
@@ -445,7 +445,7 @@ mod tests {
     use ringfence_experiment::sample::Sample;
     use ringfence_experiment::task::text;
     use ringfence_experiment::units::{Share, Span};
-    use ringfence_experiment::{Measure, PlacementKind};
+    use ringfence_experiment::{Measure, PlacementKind, Reason};
     use ringfence_machine::fixtures;
     use ringfence_machine::topology::Topology;
 
