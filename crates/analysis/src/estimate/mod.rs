@@ -47,9 +47,9 @@ mod modes;
 mod observed;
 mod pooled;
 mod rate;
+mod requirements;
 mod slowdown;
 mod student;
-mod told;
 mod verdict;
 mod window;
 
@@ -70,9 +70,9 @@ pub use pooled::{
     quantile_ratio_observed,
 };
 pub use rate::{rate, rate_logs, rate_ratio};
+pub use requirements::WouldSettle;
 pub use slowdown::{slowdown, slowdown_logs};
 pub use student::{MOST_TRIALS, trials_needed};
 pub(crate) use student::{t_probability, t_quantile_at, t_two_sided};
-pub use told::WouldSettle;
 pub use verdict::{Finding, Verdict};
 pub use window::{Pair, Window};
