@@ -86,9 +86,9 @@ pub fn candidates(tried: &[Tried], budget: Budget) -> Vec<usize> {
 mod tests {
     use super::*;
     use ringfence_analysis::estimate::{Interval, NotEstimable};
+    use ringfence_experiment::Arm;
     use ringfence_experiment::quantity::Quantity;
     use ringfence_experiment::units::{Share, Span};
-    use ringfence_experiment::{Arm, Reason};
 
     fn around(value: f64) -> Estimate {
         Ok(Interval {

@@ -487,7 +487,7 @@ mod tests {
             fn candidates(
                 &self,
                 _: &crate::prove::lever::LeverContext,
-            ) -> Result<Vec<Candidate>, String> {
+            ) -> Result<Vec<Candidate>, Reason> {
                 Err("it is a test".into())
             }
         }
@@ -784,8 +784,7 @@ mod tests {
         let baseline =
             Measured::of(experiments::baseline(&question, false, Given::default()), harm);
         let mut record = Record::new(&question);
-        for refused in [Vec::new(), vec![("any lever".to_string(), "there is no time".to_string())]]
-        {
+        for refused in [Vec::new(), vec![("any lever".into(), "there is no time".into())]] {
             (record.candidates, record.refused) = (Some(Vec::new()), refused);
             let proof = Proof::new(&record, &[baseline.stage()]);
             assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, None));

@@ -150,8 +150,8 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use ringfence_analysis::estimate::Interval;
+    use ringfence_experiment::Experiment;
     use ringfence_experiment::plan::Plan;
-    use ringfence_experiment::{Experiment, Reason};
     use ringfence_machine::Machine;
     use ringfence_machine::fixtures;
 
