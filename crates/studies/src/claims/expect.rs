@@ -158,16 +158,6 @@ impl Verdict {
         so_far
     }
 
-    /// In words.
-    pub fn words(&self) -> String {
-        match self {
-            Self::Holds => "holds".into(),
-            Self::DoesNot => "does not hold".into(),
-            Self::Undecided => "undecided".into(),
-            Self::NotRun(why) => format!("not run, because {why}"),
-        }
-    }
-
     /// Whether figures said it.
     pub fn is_decided(&self) -> bool {
         matches!(self, Self::Holds | Self::DoesNot)
