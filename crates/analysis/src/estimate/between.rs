@@ -28,7 +28,7 @@ pub fn ratio_between(before: &[f64], after: &[f64], level: f64) -> Estimate {
     let fewest =
         u32::try_from(before.len().min(after.len())).map_err(|_| NotEstimable::OutOfRange)?;
     requirements::enough(fewest)?;
-    requirements::told(welch(before, after, level, fewest)?)
+    requirements::narrow(welch(before, after, level, fewest)?)
 }
 
 // Of two trials on, however wide.

@@ -70,7 +70,6 @@ pub use pooled::{
     quantile_ratio_observed,
 };
 pub use rate::{rate, rate_logs, rate_ratio};
-pub use requirements::WouldSettle;
 pub use slowdown::{slowdown, slowdown_logs};
 pub use student::{MOST_TRIALS, trials_needed};
 pub(crate) use student::{t_probability, t_quantile_at, t_two_sided};

@@ -570,7 +570,6 @@ mod tests {
                 && !told.contains("too few"),
             "{told}"
         );
-        assert_eq!(refused.short(), "trials differ");
         // The figure is there all the same: long in one trial, short in nine.
         let seen = quantile_ratio_observed(&with(10, 400), Quantile::P99).unwrap();
         assert!(

@@ -9,6 +9,7 @@ use crate::html::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale
 use crate::html::table::{Align, table};
 use crate::html::{Answer, Card, Section};
 use crate::numbers;
+use crate::print::unknown::Unknown;
 use crate::pair::text::{introduced, picked_by, probability, progress, takes, total, undecided};
 use crate::text::{capital, clean};
 

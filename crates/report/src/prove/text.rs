@@ -13,6 +13,7 @@ use crate::experiment::text::SIMULATED;
 use crate::latencies::text as latencies;
 use crate::numbers;
 use crate::numbers::{Figure, NO_FIGURE, ns_estimate, slowdown_estimate, slowdown_figure};
+use crate::print::unknown::Unknown;
 use crate::prove::budget;
 use crate::prove::budget::{judged_estimate, judged_figure, judged_name, side_of};
 use crate::prove::checks::checks;
