@@ -445,7 +445,7 @@ mod tests {
     use ringfence_experiment::sample::Sample;
     use ringfence_experiment::task::text;
     use ringfence_experiment::units::{Share, Span};
-    use ringfence_experiment::{Measure, PlacementKind, Reason};
+    use ringfence_experiment::{Measure, PlacementKind};
     use ringfence_machine::fixtures;
     use ringfence_machine::topology::Topology;
 
