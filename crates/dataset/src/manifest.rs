@@ -60,8 +60,8 @@ pub struct Manifest {
     /// unfinished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<Start>,
-    /// What should be known of the figures, a sentence each; those of each part where measuring was
-    /// resumed. Absent where there is nothing, and while unfinished.
+    /// What should be known of the figures, a sentence each, stored as text; those of each part
+    /// where measuring was resumed. Absent where there is nothing, and while unfinished.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<String>,
     /// What the Parquet file must be; `None` while unfinished.

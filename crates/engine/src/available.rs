@@ -8,7 +8,7 @@ use ringfence_experiment::nearest;
 use ringfence_experiment::plan::{NotRun, Plan};
 use ringfence_experiment::task::text::{self, WORKLOADS};
 use ringfence_experiment::task::{Memory, Target, Task, Trace};
-use ringfence_experiment::{Experiment, ExperimentError};
+use ringfence_experiment::{Experiment, ExperimentError, Reason};
 use ringfence_machine::Machine;
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::targets::TargetKind;
@@ -62,14 +62,13 @@ pub fn plan_here(experiment: &Experiment, machine: &Machine) -> Result<Plan, Exp
     Ok(plan)
 }
 
-/// What a machine lacks for a task, if anything, such that it follows "because". What can only be
-/// known by trying, such as room or permissions, is not looked at; what uses a disk is tried out
-/// when it is planned.
+/// What a machine lacks for a task, if anything. What can only be known by trying, such as room or
+/// permissions, is not looked at; what uses a disk is tried out when it is planned.
 pub fn unmet_requirement(
     task: &Task,
     machine: &Machine,
     has_program: &dyn Fn(&str) -> bool,
-) -> Option<String> {
+) -> Option<Reason> {
     match task {
         Task::Write(write) if write.nt_copy_from.is_some() || write.movsb_from.is_some() => {
             Some("copies that change their kind with the block's size are only simulated".into())
@@ -83,7 +82,7 @@ pub fn unmet_requirement(
             let mut wanted =
                 command.argv()?.into_iter().take(1).chain(command.needs.clone()).chain(server);
             let missing = wanted.find(|program| !has_program(program))?;
-            Some(format!("there is no program '{missing}' here"))
+            Some(format!("there is no program '{missing}' here").into())
         }
         Task::Read(read) => match &read.memory {
             Memory::Locked(device) => unmet_by_region(device),
@@ -102,30 +101,32 @@ pub fn unmet_requirement(
 }
 
 /// Why a recorded program is not played on a machine that is there.
-pub fn only_simulated(trace: &Trace) -> String {
+pub fn only_simulated(trace: &Trace) -> Reason {
     format!(
         "the recorded program {} is only played on a described machine: name one by --machine, or \
          run the program \
          itself",
         trace.file.display()
     )
+    .into()
 }
 
 // Where regions can be locked at all, this one is yet to be made.
-fn unmet_by_region(device: &Path) -> Option<String> {
+fn unmet_by_region(device: &Path) -> Option<Reason> {
     if device.exists() {
         return None;
     }
-    Some(match pseudo::support(&FsRoot::host()) {
+    let why = match pseudo::support(&FsRoot::host()) {
         Support::Cannot(why) => why,
         Support::Can(_) => format!(
             "there is no pseudo-locked region {}: 'ringfence lock create' makes one",
             device.display()
         ),
-    })
+    };
+    Some(why.into())
 }
 
-fn unmet_by_target(target: &Target, machine: &Machine) -> Option<String> {
+fn unmet_by_target(target: &Target, machine: &Machine) -> Option<Reason> {
     let of_kind = |kind: TargetKind| {
         let known = machine.targets.iter().filter(move |known| known.kind == kind);
         known.filter_map(|known| known.name.split_once(':').map(|(_, path)| Path::new(path)))
@@ -133,11 +134,12 @@ fn unmet_by_target(target: &Target, machine: &Machine) -> Option<String> {
     match target {
         Target::Dax(path) => {
             let there = of_kind(TargetKind::Dax).any(|mount| path.starts_with(mount));
-            (!there).then(|| format!("no file system is mounted with DAX at {}", path.display()))
+            (!there)
+                .then(|| format!("no file system is mounted with DAX at {}", path.display()).into())
         }
         Target::DevDax(path) => {
             let there = of_kind(TargetKind::Devdax).any(|device| device == path);
-            (!there).then(|| format!("there is no device {}", path.display()))
+            (!there).then(|| format!("there is no device {}", path.display()).into())
         }
         Target::Node(node) => unmet_by_node(&machine.topology, *node),
         // Only trying shows what these lack.
@@ -145,10 +147,10 @@ fn unmet_by_target(target: &Target, machine: &Machine) -> Option<String> {
     }
 }
 
-fn unmet_by_node(topology: &Topology, node: u32) -> Option<String> {
+fn unmet_by_node(topology: &Topology, node: u32) -> Option<Reason> {
     // Where the kernel tells of no nodes, all memory is one.
     let there = topology.node(node).is_some() || (topology.nodes.is_empty() && node == 0);
-    (!there).then(|| format!("this machine has no NUMA node {node}"))
+    (!there).then(|| format!("this machine has no NUMA node {node}").into())
 }
 
 /// As [`text::parse`], beside the programs of this machine.
@@ -247,7 +249,7 @@ mod tests {
             ("devdax:/dev/dax1.0", "there is no device /dev/dax1.0"),
             ("node:1", "this machine has no NUMA node 1"),
         ] {
-            assert_eq!(unmet(target, &vm).as_deref(), Some(why));
+            assert_eq!(unmet(target, &vm), Some(why.into()));
         }
         assert!(
             unmet("dax:/mnt/pmem", &xeon).is_some(),

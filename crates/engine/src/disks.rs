@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Dirty, Task};
 use ringfence_experiment::units::Span;
@@ -11,11 +12,11 @@ use ringfence_workloads::{churn, commit, dirty, scan};
 
 /// What was tried out.
 #[derive(Default)]
-pub struct Disks(Vec<(Task, Result<Option<f64>, String>)>);
+pub struct Disks(Vec<(Task, Result<Option<f64>, Reason>)>);
 
 impl Disks {
-    /// Why a task cannot be run in a plan's windows, such that it follows "because".
-    pub fn unmet(&mut self, task: &Task, plan: &Plan) -> Option<String> {
+    /// Why a task cannot be run in a plan's windows.
+    pub fn unmet(&mut self, task: &Task, plan: &Plan) -> Option<Reason> {
         match (self.of(task), task) {
             (Err(reason), _) => Some(reason),
             // In an episode it stands still from there on.
@@ -28,7 +29,7 @@ impl Disks {
     }
 
     // Bytes a second, where it writes all the time.
-    fn of(&mut self, task: &Task) -> Result<Option<f64>, String> {
+    fn of(&mut self, task: &Task) -> Result<Option<f64>, Reason> {
         if let Some((_, found)) = self.0.iter().find(|(known, _)| known == task) {
             return found.clone();
         }
@@ -55,7 +56,7 @@ const SLOWER: f64 = 2.0;
 
 // A task that stops at its limit in the middle of a window would cause no interference from then
 // on. A task that reaches its limit anyway ends the measurement.
-fn beyond_limit(task: &Dirty, bytes_per_s: f64, time: Duration) -> Option<String> {
+fn beyond_limit(task: &Dirty, bytes_per_s: f64, time: Duration) -> Option<Reason> {
     let rate = task.pace.map_or(bytes_per_s, |pace| bytes_per_s.min(pace.0.0 as f64));
     let bytes = rate * time.as_secs_f64();
     let least = bytes / if task.pace.is_some() { 1.0 } else { SLOWER };
@@ -68,6 +69,7 @@ fn beyond_limit(task: &Dirty, bytes_per_s: f64, time: Duration) -> Option<String
             Span(time),
             task.limit
         )
+        .into()
     })
 }
 

@@ -130,7 +130,7 @@ fn on_two_cpus_what_does_not_run_says_why() {
     for (_, _, experiment) in shipped() {
         let plan = plan(&experiment, &fixtures::vm_2cpu(), false);
         for not_run in &plan.not_run {
-            *reasons.entry(not_run.reason.clone()).or_default() += 1;
+            *reasons.entry(not_run.reason.to_string()).or_default() += 1;
         }
         if plan.measured().is_empty() {
             silent.push(experiment.name);

@@ -17,6 +17,7 @@ pub mod nearest;
 pub mod placement;
 pub mod plan;
 pub mod quantity;
+mod reason;
 pub mod sample;
 pub mod scale;
 pub mod shell;
@@ -28,3 +29,4 @@ pub mod units;
 pub mod warning;
 
 pub use experiment::*;
+pub use reason::Reason;

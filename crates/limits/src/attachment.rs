@@ -1,7 +1,7 @@
 //! Running processes that this program did not start, as an engine uses them.
 
-use ringfence_experiment::FreezeBy;
 use ringfence_experiment::task::Attached;
+use ringfence_experiment::{FreezeBy, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_system::attach::{Found, Method, Refusal, Target, find};
 
@@ -14,9 +14,9 @@ pub fn found(attached: &Attached) -> Result<Found, String> {
     find(&FsRoot::host(), &target).map_err(|refusal: Refusal| refusal.to_string())
 }
 
-/// Why it cannot be a task here, to follow "because".
-pub fn missing(attached: &Attached) -> Option<String> {
-    found(attached).err()
+/// Why it cannot be a task here.
+pub fn missing(attached: &Attached) -> Option<Reason> {
+    found(attached).err().map(Reason::from)
 }
 
 /// How it is to be frozen.

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use ringfence_experiment::Reason;
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::root::{FsRoot, field};
 use ringfence_system::attach::Process;
@@ -13,14 +14,14 @@ use super::limit::Version;
 /// afterwards.
 ///
 /// # Errors
-/// Why not, to follow "because".
+/// Why not.
 pub fn check(
     root: &FsRoot,
     folder: &Path,
     version: Version,
     processes: &[Process],
     cpus: &CpuSet,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     let group = folder.display();
     let effective = match version {
         Version::Two => "cpuset.cpus.effective",
@@ -30,14 +31,17 @@ pub fn check(
     let has: CpuSet =
         text.parse().map_err(|why| format!("{effective} of {group} is '{text}': {why}"))?;
     if cpus.is_empty() || !cpus.is_subset(&has) {
-        return Err(format!("its control group {group} has the CPUs {has}, and not all of {cpus}"));
+        return Err(
+            format!("its control group {group} has the CPUs {has}, and not all of {cpus}").into()
+        );
     }
     if version == Version::Two {
         let partition = root.read_opt(folder.join("cpuset.cpus.partition")).unwrap_or_default();
         if !matches!(partition.as_str(), "" | "member") {
             return Err(format!(
                 "its control group {group} owns its CPUs as a partition ('{partition}')"
-            ));
+            )
+            .into());
         }
         // The kernel refuses that with ENOSPC (kernel/cgroup/cpuset.c, validate_change).
         if root.read_opt(folder.join("cpuset.cpus")).is_none_or(|own| own.trim().is_empty()) {
@@ -45,7 +49,8 @@ pub fn check(
                 "{group}/cpuset.cpus is empty, which the kernel takes no more while processes are \
                  in the group, so that it \
                  could not be put back: write '{has}' to it first, which changes nothing now"
-            ));
+            )
+            .into());
         }
         return keeps_affinities(root, processes, &has);
     }
@@ -53,14 +58,15 @@ pub fn check(
     if root.list_opt(folder).iter().any(|name| root.exists(folder.join(name).join("cpuset.cpus"))) {
         return Err(format!(
             "there are control groups below {group}, whose CPUs would have to be changed, too"
-        ));
+        )
+        .into());
     }
     keeps_affinities(root, processes, &has)
 }
 
 // Until Linux 6.2 a change of a group's CPUs replaces what its threads have chosen by
 // sched_setaffinity(2); since then, they have that back (kernel/sched/core.c, user_cpus_ptr).
-fn keeps_affinities(root: &FsRoot, processes: &[Process], has: &CpuSet) -> Result<(), String> {
+fn keeps_affinities(root: &FsRoot, processes: &[Process], has: &CpuSet) -> Result<(), Reason> {
     if remembers_affinities(&root.read_opt("/proc/sys/kernel/osrelease").unwrap_or_default()) {
         return Ok(());
     }
@@ -74,7 +80,8 @@ fn keeps_affinities(root: &FsRoot, processes: &[Process], has: &CpuSet) -> Resul
                     "thread {thread} of it has chosen the CPUs {own}, which Linux before 6.2 \
                      forgets when those of its \
                      control group are changed"
-                ));
+                )
+                .into());
             }
         }
     }

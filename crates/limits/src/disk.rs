@@ -13,10 +13,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Rate;
+use ringfence_experiment::{Arm, Reason};
 use ringfence_machine::medium::Medium;
 use ringfence_machine::root::{FsRoot, field};
 use ringfence_system::attach::{DeviceIo, Found, io_by_device};
@@ -63,8 +63,8 @@ pub struct Here {
 /// How what a task writes can be limited on this machine: a group is made for that, and removed.
 ///
 /// # Errors
-/// Why it cannot, to follow "because".
-pub fn here(task: &Task) -> Result<Here, String> {
+/// Why it cannot.
+pub fn here(task: &Task) -> Result<Here, Reason> {
     let root = FsRoot::host();
     let disks = disks_of(&root, task)?;
     let group = cgroup::try_make(&root, &unlimited(numbers(&disks))).map_err(no_group)?;
@@ -72,8 +72,8 @@ pub fn here(task: &Task) -> Result<Here, String> {
     Ok(Here { disks, version: group.version(), parent })
 }
 
-fn no_group(why: String) -> String {
-    format!("no control group that limits what is written to a disk can be made here: {why}")
+fn no_group(why: String) -> Reason {
+    format!("no control group that limits what is written to a disk can be made here: {why}").into()
 }
 
 fn unlimited(disks: Vec<String>) -> Limit {
@@ -88,13 +88,13 @@ fn numbers(disks: &[Disk]) -> Vec<String> {
 /// one.
 ///
 /// # Errors
-/// Why there are none, to follow "because".
-pub fn of(task: &Task) -> Result<Vec<Disk>, String> {
+/// Why there are none.
+pub fn of(task: &Task) -> Result<Vec<Disk>, Reason> {
     disks_of(&FsRoot::host(), task)
 }
 
 /// The disks below the folder that a task uses, or for a program below the current one.
-pub(super) fn disks_of(root: &FsRoot, task: &Task) -> Result<Vec<Disk>, String> {
+pub(super) fn disks_of(root: &FsRoot, task: &Task) -> Result<Vec<Disk>, Reason> {
     let folder = match task {
         Task::Command(_) => Path::new("."),
         task => task.works_in().ok_or_else(|| format!("{} uses no disk", task.name()))?,
@@ -107,7 +107,7 @@ pub(super) fn disks_of(root: &FsRoot, task: &Task) -> Result<Vec<Disk>, String> 
     )
 }
 
-fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, String> {
+fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, Reason> {
     let disks: Result<Vec<Disk>, String> = medium
         .asked()
         .into_iter()
@@ -122,9 +122,10 @@ fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, Str
     let disks = disks?;
     if disks.is_empty() {
         let (folder, fs) = (folder.display(), &medium.file_system.name);
-        return Err(format!(
+        let none = format!(
             "no disk is seen below {folder}, which is on {fs}, and disks are what can be limited"
-        ));
+        );
+        return Err(none.into());
     }
     Ok(disks)
 }
@@ -133,12 +134,12 @@ fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, Str
 /// and those that their own control group has submitted requests to.
 ///
 /// # Errors
-/// Why there are none, to follow "because".
-pub fn of_attached(attached: &Attached) -> Result<Vec<Disk>, String> {
+/// Why there are none.
+pub fn of_attached(attached: &Attached) -> Result<Vec<Disk>, Reason> {
     of_found(&FsRoot::host(), &attachment::found(attached)?)
 }
 
-fn of_found(root: &FsRoot, found: &Found) -> Result<Vec<Disk>, String> {
+fn of_found(root: &FsRoot, found: &Found) -> Result<Vec<Disk>, Reason> {
     let mut disks: BTreeMap<String, Disk> = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for process in &found.processes {
@@ -164,11 +165,12 @@ fn of_found(root: &FsRoot, found: &Found) -> Result<Vec<Disk>, String> {
         });
     }
     if disks.is_empty() {
-        return Err(format!(
+        let none = format!(
             "{} has no file open for writing that is on a disk, and has given no disk anything by \
              its own control group",
             found.target
-        ));
+        );
+        return Err(none.into());
     }
     Ok(disks.into_values().collect())
 }
@@ -186,7 +188,7 @@ fn written_files(root: &FsRoot, pid: u32) -> Vec<(PathBuf, u64)> {
     root.list_opt(format!("/proc/{pid}/fd")).into_iter().filter_map(of).collect()
 }
 
-fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
+fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
     let root = FsRoot::host();
     active.iter().find_map(|active| {
         let name = &plan.experiment.roles[active.role].name;
@@ -200,7 +202,7 @@ fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
 }
 
 // Why a task's writes cannot be limited, beside what else holds it.
-fn refused(root: &FsRoot, task: &Task, rate: Rate, others: &[(&str, Limit)]) -> Option<String> {
+fn refused(root: &FsRoot, task: &Task, rate: Rate, others: &[(&str, Limit)]) -> Option<Reason> {
     match disks_of(root, task) {
         Ok(disks) => {
             let limit = Limit::Write { disks: numbers(&disks), rate: Some(rate) };
@@ -235,7 +237,7 @@ fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
     };
     Grouped::begin(&root, &plan.experiment.name, "disk-limit", arms, at_rest)
         .map(Some)
-        .map_err(|why| Error::Usage(no_group(why)))
+        .map_err(|why| Error::Usage(no_group(why).into()))
 }
 
 #[cfg(test)]

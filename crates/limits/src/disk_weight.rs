@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
+use ringfence_experiment::{Arm, Reason};
 use ringfence_machine::root::FsRoot;
 
 use super::cgroup;
@@ -44,8 +44,8 @@ pub struct Here {
 /// removed.
 ///
 /// # Errors
-/// Why they cannot, to follow "because".
-pub fn here(task: &Task) -> Result<Here, String> {
+/// Why they cannot.
+pub fn here(task: &Task) -> Result<Here, Reason> {
     let root = FsRoot::host();
     let by = weigher(&root, &disk::disks_of(&root, task)?)?;
     let limit = Limit::DiskWeight { by, weight: DEFAULT_WEIGHT };
@@ -54,12 +54,12 @@ pub fn here(task: &Task) -> Result<Here, String> {
     Ok(Here { by, version: group.version(), parent })
 }
 
-fn no_group(why: String) -> String {
-    format!("no control group with a weight for disks can be made here: {why}")
+fn no_group(why: String) -> Reason {
+    format!("no control group with a weight for disks can be made here: {why}").into()
 }
 
 // What applies a weight on all of these disks.
-fn weigher(root: &FsRoot, disks: &[Disk]) -> Result<Weigher, String> {
+fn weigher(root: &FsRoot, disks: &[Disk]) -> Result<Weigher, Reason> {
     let costs = enabled(root);
     let neither = |by: Weigher, disk: &Disk| match by {
         Weigher::Bfq => disk.scheduler.as_deref() != Some("bfq"),
@@ -76,6 +76,7 @@ fn weigher(root: &FsRoot, disks: &[Disk]) -> Result<Weigher, String> {
              io.cost.qos enables it for all disks of the folder",
             scheduler.unwrap_or("not said")
         )
+        .into()
     })
 }
 
@@ -93,7 +94,7 @@ fn enabled(root: &FsRoot) -> Vec<String> {
     text.lines().filter_map(number).collect()
 }
 
-fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
+fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
     let root = FsRoot::host();
     active.iter().find_map(|active| {
         let name = &plan.experiment.roles[active.role].name;
@@ -116,7 +117,7 @@ fn begin(plan: &Plan) -> Result<Grouped, Error> {
         .map_err(|why| Error::Usage(format!("a disk cannot be shared out by weight: {why}")))?;
     let mut by = BTreeMap::new();
     for (role, disks) in disks {
-        by.insert(role, weigher(&root, &disks.concat()).map_err(Error::Usage)?);
+        by.insert(role, weigher(&root, &disks.concat()).map_err(|why| Error::Usage(why.into()))?);
     }
     // Others are of arms that are not run.
     let of_role = |role: usize| by.get(&role).copied().unwrap_or(Weigher::Bfq);
@@ -129,7 +130,7 @@ fn begin(plan: &Plan) -> Result<Grouped, Error> {
         other => other.clone(),
     };
     Grouped::begin(&root, &plan.experiment.name, "disk-weight", arms, at_rest)
-        .map_err(|why| Error::Usage(no_group(why)))
+        .map_err(|why| Error::Usage(no_group(why).into()))
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
 use ringfence_experiment::task::axes::Variant;
+use ringfence_experiment::{Arm, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_system::changes::Changes;
 
@@ -64,7 +64,7 @@ pub fn by_arm<T>(
 pub fn found<T>(
     plan: &Plan,
     wanted: impl Fn(&Arm, &str) -> bool,
-    find: impl Fn(&Task) -> Result<T, String>,
+    find: impl Fn(&Task) -> Result<T, Reason>,
 ) -> Result<BTreeMap<usize, Vec<T>>, String> {
     let mut all: BTreeMap<usize, Vec<T>> = BTreeMap::new();
     for (case, what) in plan.cases.iter().enumerate() {
@@ -124,9 +124,9 @@ pub fn others(arm: &Arm, role: &str, variant: &Variant, but: &str) -> Vec<(&'sta
 pub fn refused(
     root: &FsRoot,
     limit: &Limit,
-    no_group: impl Fn(String) -> String,
+    no_group: impl Fn(String) -> Reason,
     others: &[(&str, Limit)],
-) -> Option<String> {
+) -> Option<Reason> {
     let group = match cgroup::try_make(root, limit) {
         Ok(group) => group,
         Err(why) => return Some(no_group(why)),
@@ -139,6 +139,7 @@ pub fn refused(
                 "its {word} wants a control group as well, and in one hierarchy a process is in \
                  one group only"
             )
+            .into()
         })
     })
 }

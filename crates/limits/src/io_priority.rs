@@ -10,10 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::io_priority::IoPriority;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::Task;
+use ringfence_experiment::{Arm, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::{io_priority as kernel, kernel_release};
 
@@ -35,8 +35,8 @@ pub const KIND: Kind = Kind {
 /// The disks below a task's folder, whose schedulers all heed a priority.
 ///
 /// # Errors
-/// Why they do not, to follow "because".
-pub fn heeded(task: &Task, priority: IoPriority) -> Result<Vec<Disk>, String> {
+/// Why they do not.
+pub fn heeded(task: &Task, priority: IoPriority) -> Result<Vec<Disk>, Reason> {
     let root = FsRoot::host();
     let disks = disk::disks_of(&root, task)?;
     let release = kernel_release(&root);
@@ -44,27 +44,28 @@ pub fn heeded(task: &Task, priority: IoPriority) -> Result<Vec<Disk>, String> {
     Ok(disks)
 }
 
-fn heeds(disk: &Disk, release: (u32, u32), priority: IoPriority) -> Result<(), String> {
+fn heeds(disk: &Disk, release: (u32, u32), priority: IoPriority) -> Result<(), Reason> {
     let name = &disk.name;
-    match (disk.scheduler.as_deref(), priority) {
-        (Some("bfq"), _) => Ok(()),
-        (Some("mq-deadline"), _) if release < (5, 14) => Err(format!(
+    let why = match (disk.scheduler.as_deref(), priority) {
+        (Some("bfq"), _) => return Ok(()),
+        (Some("mq-deadline"), _) if release < (5, 14) => format!(
             "the scheduler of {name} is mq-deadline, which heeds I/O classes from Linux 5.14 on"
-        )),
-        (Some("mq-deadline"), IoPriority::Idle) => Ok(()),
-        (Some("mq-deadline"), IoPriority::BestEffort(_)) => Err(format!(
+        ),
+        (Some("mq-deadline"), IoPriority::Idle) => return Ok(()),
+        (Some("mq-deadline"), IoPriority::BestEffort(_)) => format!(
             "the scheduler of {name} is mq-deadline, which tells I/O classes apart and not the \
              levels within one"
-        )),
-        (Some(other), _) => Err(format!(
+        ),
+        (Some(other), _) => format!(
             "the scheduler of {name} is {other}, which heeds no I/O priority; bfq and mq-deadline \
              do"
-        )),
-        (None, _) => Err(format!("the kernel does not say which scheduler {name} has")),
-    }
+        ),
+        (None, _) => format!("the kernel does not say which scheduler {name} has"),
+    };
+    Err(why.into())
 }
 
-fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
+fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
     active.iter().find_map(|active| {
         let priority = arm.io_priority.get(&plan.experiment.roles[active.role].name)?;
         heeded(&plan.variants[active.role][active.variant].task, *priority).err()

@@ -1,7 +1,7 @@
 //! What a way to isolate has to do.
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::{Arm, Reason};
 
 use crate::Error;
 
@@ -51,9 +51,8 @@ pub type Begun = Result<Option<Box<dyn Isolation>>, Error>;
 pub struct Kind {
     /// Whether an arm asks for it.
     pub wanted: fn(&Arm) -> bool,
-    /// Why an arm that asks for it cannot have it on this machine while these run, if so, to follow
-    /// "because".
-    pub missing: fn(&Plan, &Arm, &[Active]) -> Option<String>,
+    /// Why an arm that asks for it cannot have it on this machine while these run, if so.
+    pub missing: fn(&Plan, &Arm, &[Active]) -> Option<Reason>,
     /// Begins it for a plan that asks for it.
     pub begin: fn(&Plan) -> Begun,
     /// Restores what programs that no longer run have left behind, as far as it is not in the

@@ -28,8 +28,8 @@ mod weight;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::{Arm, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_system::changes::{Options, PutBack, Whose};
 
@@ -66,8 +66,8 @@ pub fn begin(plan: &Plan) -> Result<Vec<Box<dyn Isolation>>, Error> {
     begun.collect()
 }
 
-/// What this machine lacks for an arm of a plan while these run, if anything, to follow "because".
-pub fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
+/// What this machine lacks for an arm of a plan while these run, if anything.
+pub fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
     KINDS
         .iter()
         .filter(|kind| (kind.wanted)(arm))

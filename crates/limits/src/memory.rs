@@ -4,8 +4,8 @@
 //! they are written. Version 1 has no such limit: its soft limit applies only when memory is short
 //! on the whole machine, and throttles no process.
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
+use ringfence_experiment::{Arm, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 
@@ -27,16 +27,16 @@ pub const KIND: Kind = Kind {
 /// Whether a group with such a limit can be made here: one is, and removed.
 ///
 /// # Errors
-/// Why it cannot, to follow "because".
-pub fn here() -> Result<(), String> {
+/// Why it cannot.
+pub fn here() -> Result<(), Reason> {
     cgroup::try_make(&FsRoot::host(), &Limit::MemoryHigh(None)).map(|_| ()).map_err(no_group)
 }
 
-fn no_group(why: String) -> String {
-    format!("no control group with a memory.high can be made here: {why}")
+fn no_group(why: String) -> Reason {
+    format!("no control group with a memory.high can be made here: {why}").into()
 }
 
-fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<String> {
+fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
     active.iter().find_map(|active| {
         let name = &plan.experiment.roles[active.role].name;
         let bytes = *arm.memory_high.get(name)?;
@@ -51,5 +51,5 @@ fn begin(plan: &Plan) -> Result<Grouped, Error> {
     let arms = groups::by_arm(plan, |arm| &arm.memory_high, limit);
     let at_rest = |_: &Limit| Limit::MemoryHigh(None);
     Grouped::begin(&FsRoot::host(), &plan.experiment.name, "memory-limit", arms, at_rest)
-        .map_err(|why| Error::Usage(no_group(why)))
+        .map_err(|why| Error::Usage(no_group(why).into()))
 }

@@ -4,11 +4,11 @@
 
 use std::path::PathBuf;
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::axes::QUOTA;
 use ringfence_experiment::task::{Attached, Task};
 use ringfence_experiment::units::Share;
+use ringfence_experiment::{Arm, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_system::attach::Found;
 use ringfence_system::changes::{Changes, Entry};
@@ -83,16 +83,16 @@ impl Setting {
 /// What an arm gives to a role that is attached, file by file; nothing to others.
 ///
 /// # Errors
-/// Why it cannot, to follow "because".
-pub fn settings(plan: &Plan, arm: &Arm, active: &Active) -> Result<Vec<Setting>, String> {
+/// Why it cannot.
+pub fn settings(plan: &Plan, arm: &Arm, active: &Active) -> Result<Vec<Setting>, Reason> {
     let variant = &plan.variants[active.role][active.variant];
     let Task::Attached(attached) = &variant.task else { return Ok(Vec::new()) };
     let name = &plan.experiment.roles[active.role].name;
     all_files(attached, &limits(attached, arm, name, variant.quota)?)
 }
 
-fn all_files(attached: &Attached, limits: &[Limit]) -> Result<Vec<Setting>, String> {
-    let all: Result<Vec<Vec<Setting>>, String> =
+fn all_files(attached: &Attached, limits: &[Limit]) -> Result<Vec<Setting>, Reason> {
+    let all: Result<Vec<Vec<Setting>>, Reason> =
         limits.iter().map(|limit| files(attached, limit)).collect();
     Ok(all?.concat())
 }
@@ -100,13 +100,13 @@ fn all_files(attached: &Attached, limits: &[Limit]) -> Result<Vec<Setting>, Stri
 /// What an arm gives to a role that is attached.
 ///
 /// # Errors
-/// Where the disks that it writes to are not known, to follow "because".
+/// Where the disks that it writes to are not known.
 pub fn limits(
     attached: &Attached,
     arm: &Arm,
     role: &str,
     quota: Option<Share>,
-) -> Result<Vec<Limit>, String> {
+) -> Result<Vec<Limit>, Reason> {
     let weight = arm.cpu_weight.get(role).map(|weight| Limit::Weight(*weight));
     let cpus = arm.cpuset.get(role).map(|cpus| Limit::Cpus(cpus.clone()));
     let mut limits: Vec<Limit> =
@@ -161,8 +161,8 @@ pub fn keep(attached: &Attached, limits: &[Limit]) -> Result<Vec<Left>, Error> {
 /// that a limit needs.
 ///
 /// # Errors
-/// Why there is none, to follow "because".
-pub fn own_group(attached: &Attached, limit: &Limit) -> Result<(PathBuf, Version), String> {
+/// Why there is none.
+pub fn own_group(attached: &Attached, limit: &Limit) -> Result<(PathBuf, Version), Reason> {
     let (found, root) = (attachment::found(attached)?, FsRoot::host());
     let (folder, version) = of_found(&found, limit, &root)?;
     if let Limit::Cpus(cpus) = limit {
@@ -171,7 +171,7 @@ pub fn own_group(attached: &Attached, limit: &Limit) -> Result<(PathBuf, Version
     Ok((folder, version))
 }
 
-fn of_found(found: &Found, limit: &Limit, root: &FsRoot) -> Result<(PathBuf, Version), String> {
+fn of_found(found: &Found, limit: &Limit, root: &FsRoot) -> Result<(PathBuf, Version), Reason> {
     let controller = limit.controller();
     let of = |group: &ringfence_system::attach::Group| {
         let version = if group.is_v2() { Version::Two } else { Version::One };
@@ -189,6 +189,7 @@ fn of_found(found: &Found, limit: &Limit, root: &FsRoot) -> Result<(PathBuf, Ver
             found.target,
             controller.name(Version::Two)
         )
+        .into()
     })
 }
 
@@ -196,7 +197,7 @@ fn of_found(found: &Found, limit: &Limit, root: &FsRoot) -> Result<(PathBuf, Ver
 ///
 /// # Errors
 /// As [`own_group`].
-pub fn files(attached: &Attached, limit: &Limit) -> Result<Vec<Setting>, String> {
+pub fn files(attached: &Attached, limit: &Limit) -> Result<Vec<Setting>, Reason> {
     let (folder, version) = own_group(attached, limit)?;
     let setting = |(file, entry, value): (&str, Option<Entry>, String)| {
         let file = folder.join(file);
@@ -219,7 +220,7 @@ fn begin(plan: &Plan) -> Begun {
         let Some(number) = experiment.arms.iter().position(|arm| arm.name == case.arm) else {
             continue;
         };
-        let of_case: Result<Vec<Vec<Setting>>, String> = case
+        let of_case: Result<Vec<Vec<Setting>>, Reason> = case
             .active
             .iter()
             .map(|active| settings(plan, &experiment.arms[number], active))

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use ringfence_experiment::Experiment;
+use ringfence_experiment::{Experiment, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_resctrl::transaction::{self, Restored};
 use ringfence_resctrl::{GroupId, Options, Resctrl, Schemata, Step, Transaction};
@@ -237,7 +237,7 @@ fn said(restored: &Restored) -> Vec<String> {
     left.chain(restored.notes.iter().chain(&restored.waiting).cloned()).collect()
 }
 
-/// Why this machine cannot hold arms that set resctrl, if so, to follow "because".
-pub fn missing() -> Option<String> {
-    Resctrl::find(&FsRoot::host()).err().map(|why| why.to_string())
+/// Why this machine cannot hold arms that set resctrl, if so.
+pub fn missing() -> Option<Reason> {
+    Resctrl::find(&FsRoot::host()).err().map(|why| why.to_string().into())
 }

@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::system::SystemSetting;
+use ringfence_experiment::{Arm, Reason};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
 use ringfence_system::changes::{Changes, Options, Write};
@@ -46,7 +46,7 @@ pub fn allow() {
     ALLOWED.store(true, Ordering::Relaxed);
 }
 
-fn not_allowed() -> Option<String> {
+fn not_allowed() -> Option<Reason> {
     (!ALLOWED.load(Ordering::Relaxed))
         .then(|| "it changes the whole system; --system allows it".into())
 }
@@ -81,13 +81,13 @@ pub fn value(setting: &SystemSetting, value: &str) -> String {
     }
 }
 
-fn missing(root: &FsRoot, arm: &Arm) -> Option<String> {
+fn missing(root: &FsRoot, arm: &Arm) -> Option<Reason> {
     arm.system.iter().find_map(|(setting, value)| {
         let file = file(setting);
         let writable = rustix::fs::access(root.path(&file), Access::READ_OK | Access::WRITE_OK);
         if let Err(error) = writable {
             let error = std::io::Error::from(error);
-            return Some(format!("{} cannot be written: {error}", file.display()));
+            return Some(format!("{} cannot be written: {error}", file.display()).into());
         }
         match setting {
             SystemSetting::Scheduler(disk) => {
@@ -98,6 +98,7 @@ fn missing(root: &FsRoot, arm: &Arm) -> Option<String> {
                         "the kernel offers no scheduler {value} for {disk}, but {}",
                         offered.join(", ")
                     )
+                    .into()
                 })
             }
             _ => None,

@@ -22,7 +22,9 @@ pub const KIND: Kind = Kind {
             return None;
         }
         let tried = cgroup::try_make(&FsRoot::host(), &Limit::Weight(DEFAULT_WEIGHT));
-        tried.err().map(|why| format!("no control group with a cpu.weight can be made here: {why}"))
+        tried
+            .err()
+            .map(|why| format!("no control group with a cpu.weight can be made here: {why}").into())
     },
     begin: |plan| Ok(begin(plan)?.map(|begun| Box::new(begun) as Box<dyn Isolation>)),
     // The journal of changes has it.

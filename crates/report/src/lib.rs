@@ -55,6 +55,7 @@ pub use doctor::text::{doctor, doctor_brief};
 pub use execution::text::{Told, executed, executed_diff};
 pub use experiment::cases::cases;
 pub use experiment::classes::classes_legend;
+pub use experiment::starts::unlike;
 pub use experiment::text::{ended_early, experiment};
 pub use explain::text::explain;
 pub use latencies::text::latencies;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ringfence_experiment::plan::{Active, NotRun, Plan};
 use ringfence_experiment::task::{Instruction, Target, Task, Write};
-use ringfence_experiment::{Arm, Experiment, ExperimentError};
+use ringfence_experiment::{Arm, Experiment, ExperimentError, Reason};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 
@@ -40,9 +40,10 @@ pub fn plan_with(
         let what = &plan.cases[case];
         let arm = plan.experiment.arms.iter().find(|arm| arm.name == what.arm);
         let episode = plan.experiment.measure.episode.map(|_| {
-            "episodes are for what files and disks do late, and these are not simulated: take \
-             windows"
-                .to_owned()
+            Reason::from(
+                "episodes are for what files and disks do late, and these are not simulated: take \
+                 windows",
+            )
         });
         episode
             .or_else(|| arm.and_then(|arm| isolation(&plan, arm, description)))
@@ -54,7 +55,7 @@ pub fn plan_with(
                     let task = &variant.task;
                     let quota = variant.quota.is_some_and(|quota| quota.0 < 1.0);
                     let quota = quota
-                        .then(|| "a quota is not simulated, since scheduling is not".to_owned());
+                        .then(|| Reason::from("a quota is not simulated, since scheduling is not"));
                     quota.or_else(|| not_simulated(task, description, recordings)).or_else(|| {
                         let cpus = &plan.placed.cpus[active.role];
                         cpus.iter()
@@ -86,7 +87,7 @@ pub fn plan_with(
     Ok(plan)
 }
 
-fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<String> {
+fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<Reason> {
     let weighted = !arm.cpu_weight.is_empty();
     weighted
         .then(|| "cpu_weight is not simulated, since scheduling is not".into())
@@ -107,13 +108,13 @@ fn isolation(plan: &Plan, arm: &Arm, description: &Description) -> Option<String
                 ("system", arm.system.is_empty()),
             ];
             let (key, _) = of_disks.into_iter().find(|(_, unset)| !unset)?;
-            Some(format!("{key} is not simulated, since files and disks are not"))
+            Some(format!("{key} is not simulated, since files and disks are not").into())
         })
         .or_else(|| isolation::missing(plan, arm, description))
 }
 
 // A simulated thread has no scheduler.
-fn shared_cpu(plan: &Plan, active: &[Active]) -> Option<String> {
+fn shared_cpu(plan: &Plan, active: &[Active]) -> Option<Reason> {
     let mut taken: Vec<CpuId> = Vec::new();
     for active in active {
         if matches!(plan.variants[active.role][active.variant].task, Task::Idle(_)) {
@@ -123,9 +124,9 @@ fn shared_cpu(plan: &Plan, active: &[Active]) -> Option<String> {
             .flat_map(|instance| plan.home(active.role, instance).iter().collect::<Vec<_>>())
         {
             if taken.contains(&cpu) {
-                return Some(format!(
-                    "two tasks would share CPU {cpu}, and scheduling is not simulated"
-                ));
+                let shared =
+                    format!("two tasks would share CPU {cpu}, and scheduling is not simulated");
+                return Some(shared.into());
             }
             taken.push(cpu);
         }
@@ -137,7 +138,7 @@ fn not_simulated(
     task: &Task,
     description: &Description,
     recordings: &Recordings,
-) -> Option<String> {
+) -> Option<Reason> {
     match task {
         Task::Write(write) => write_not_simulated(write),
         Task::Chase(_) | Task::Stream(_) | Task::Alu(_) | Task::Mcf(_) | Task::Read(_) => None,
@@ -146,7 +147,9 @@ fn not_simulated(
             Some("files and disks are not simulated".into())
         }
         Task::Trace(trace) => match recordings.get(&trace.file) {
-            None => Some(format!("the recorded program {} was not read", trace.file.display())),
+            None => {
+                Some(format!("the recorded program {} was not read", trace.file.display()).into())
+            }
             Some(recorded) => {
                 let known = &description.processor.flush;
                 let wanted = recorded.flushes();
@@ -157,6 +160,7 @@ fn not_simulated(
                         "{} would flush by {flush}, which the described processor lacks",
                         trace.file.display()
                     )
+                    .into()
                 })
             }
         },
@@ -167,7 +171,7 @@ fn not_simulated(
     }
 }
 
-fn write_not_simulated(write: &Write) -> Option<String> {
+fn write_not_simulated(write: &Write) -> Option<Reason> {
     if write.instruction == Instruction::Msync {
         return Some("the page cache is not simulated".into());
     }
@@ -177,7 +181,7 @@ fn write_not_simulated(write: &Write) -> Option<String> {
     (!write.prefault).then(|| "page faults are not simulated".into())
 }
 
-fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<String> {
+fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<Reason> {
     let target = match task {
         Task::Write(write) => &write.target,
         Task::Ring(ring) => &ring.target,
@@ -186,7 +190,7 @@ fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<Strin
         _ => &Target::Dram,
     };
     let Some(node) = description.node(target, cpu) else {
-        return Some(format!("the described machine has no {target}"));
+        return Some(format!("the described machine has no {target}").into());
     };
     let bytes = match task {
         Task::Write(write) => write.size,
@@ -201,8 +205,9 @@ fn no_memory(task: &Task, description: &Description, cpu: CpuId) -> Option<Strin
         Task::Probe(_) | Task::Attached(_) => return None,
     };
     let gib = u64::from(description.parts.nodes[node].gib);
-    (bytes.0 > gib << 30)
-        .then(|| format!("the described machine has {gib}GiB there, and {bytes} are asked for"))
+    (bytes.0 > gib << 30).then(|| {
+        format!("the described machine has {gib}GiB there, and {bytes} are asked for").into()
+    })
 }
 
 impl Description {

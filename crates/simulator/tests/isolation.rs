@@ -147,7 +147,7 @@ fn what_a_machine_does_not_share_out_is_not_run() {
     let why = |description: &Description, table: &str| {
         let experiment = experiment(&[SMALL, STREAM], &isolated(&[table]));
         let plan = plan(&experiment, description, &description.machine()).unwrap();
-        plan.not_run.first().map(|not_run| not_run.reason.clone()).unwrap_or_default()
+        plan.not_run.first().map(|not_run| not_run.reason.to_string()).unwrap_or_default()
     };
     let none = machine("laptop", &[]);
     assert!(
@@ -403,7 +403,7 @@ fn a_region_takes_ways_from_everybody_and_only_where_the_kernel_locks_any() {
     let why = |description: &Description, arms: &str| {
         let plan = plan(&reads(arms), description, &description.machine()).unwrap();
         let reasons: Vec<String> =
-            plan.not_run.iter().map(|not_run| not_run.reason.clone()).collect();
+            plan.not_run.iter().map(|not_run| not_run.reason.to_string()).collect();
         reasons.join("|")
     };
     assert!(why(&machine("laptop", &[]), &rows()).contains("does not lock regions"));

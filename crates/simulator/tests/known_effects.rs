@@ -194,7 +194,7 @@ fn what_is_not_simulated_is_not_run_and_says_why() {
     let reason = |role: &str| {
         let wanted = experiment(&[&format!("name = 'victim'\n{role}")], ALONE);
         let found = plan(&wanted, &laptop, &laptop.machine()).unwrap();
-        found.not_run.first().map(|not_run| not_run.reason.clone()).unwrap_or_default()
+        found.not_run.first().map(|not_run| not_run.reason.to_string()).unwrap_or_default()
     };
     for (task, said) in [
         (

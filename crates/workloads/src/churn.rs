@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::Churn;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
@@ -88,10 +89,10 @@ impl Workload for Churner {
 /// Makes and removes one file in a task's way, and leaves nothing.
 ///
 /// # Errors
-/// Why it cannot be had here, such that it follows "because".
-pub fn try_out(task: &Churn) -> Result<(), String> {
+/// Why it cannot be had here.
+pub fn try_out(task: &Churn) -> Result<(), Reason> {
     let mut churner = Churner::new(task, 1).map_err(|error| error.to_string())?;
-    churner.turn().map_err(|error| format!("files in {}: {error}", task.dir.display()))
+    churner.turn().map_err(|error| format!("files in {}: {error}", task.dir.display()).into())
 }
 
 /// Removes the folders that tasks which were killed have left in a place. Those of tasks that live,

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::{Scan, ScanIo};
 use ringfence_machine::units::Bytes;
 use rustix::fs::OFlags;
@@ -92,13 +93,13 @@ impl Workload for Scanner {
 /// Reads a block in a task's way, and leaves nothing.
 ///
 /// # Errors
-/// Why it cannot be had here, such that it follows "because".
-pub fn try_out(task: &Scan) -> Result<(), String> {
+/// Why it cannot be had here.
+pub fn try_out(task: &Scan) -> Result<(), Reason> {
     let in_words = |error: SetupError| error.to_string();
     files::fits(&task.dir, task.size.0, "file").map_err(in_words)?;
     let small = Scan { size: Bytes(task.block.0), ..task.clone() };
     let mut scanner = Scanner::new(&small, &mut Filled::default()).map_err(in_words)?;
-    scanner.read().map(drop).map_err(|error| format!("{}: {error}", scanner.what))
+    scanner.read().map(drop).map_err(|error| format!("{}: {error}", scanner.what).into())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rate::totals;
 use super::student::t_two_sided;
-use super::{NotEstimable, Window, told};
+use super::{NotEstimable, Window, requirements};
 
 /// A difference of two costs with its interval; any of the three figures may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ fn over_trials(figures: Vec<f64>, level: f64) -> Result<Difference, NotEstimable
         return Err(NotEstimable::InvalidLevel);
     }
     let trials = figures.len() as u32;
-    told::enough(trials)?;
+    requirements::enough(trials)?;
     let n = f64::from(trials);
     let mean = figures.iter().sum::<f64>() / n;
     let variance = figures.iter().map(|figure| (figure - mean).powi(2)).sum::<f64>() / (n - 1.0);

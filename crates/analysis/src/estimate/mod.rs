@@ -47,9 +47,9 @@ mod modes;
 mod quantiles;
 mod range;
 mod rate;
+mod requirements;
 mod slowdown;
 mod student;
-mod told;
 mod verdict;
 mod window;
 
@@ -72,7 +72,6 @@ pub use rate::{rate, rate_logs, rate_ratio};
 pub use slowdown::{slowdown, slowdown_logs};
 pub use student::{MOST_TRIALS, trials_needed};
 pub(crate) use student::{t_probability, t_quantile_at, t_two_sided};
-pub use told::WouldSettle;
 pub use two_groups::ratio_between;
 pub use verdict::{Finding, Verdict};
 pub use window::{Pair, Window};

@@ -2,7 +2,7 @@
 //! kernels, days.
 
 use super::student::t_quantile_at;
-use super::{Estimate, Interval, NotEstimable, told};
+use super::{Estimate, Interval, NotEstimable, requirements};
 
 /// The figure of the group `after` over that of the group `before`, from the log figures of their
 /// trials, with Welch's t-interval at the confidence `level` (B. L. Welch, Biometrika 34, 1947):
@@ -27,8 +27,8 @@ pub fn ratio_between(before: &[f64], after: &[f64], level: f64) -> Estimate {
     }
     let fewest =
         u32::try_from(before.len().min(after.len())).map_err(|_| NotEstimable::OutOfRange)?;
-    told::enough(fewest)?;
-    told::told(welch(before, after, level, fewest)?)
+    requirements::enough(fewest)?;
+    requirements::narrow(welch(before, after, level, fewest)?)
 }
 
 // Of two trials on, however wide.

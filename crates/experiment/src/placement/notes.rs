@@ -4,7 +4,7 @@ use ringfence_machine::cpulist::{CpuId, CpuSet};
 use ringfence_machine::topology::{Contradiction, Relation, Topology};
 
 use super::want::{Place, Placed, Want};
-use crate::PlacementKind;
+use crate::{PlacementKind, Reason};
 
 pub(super) fn notes(
     topology: &Topology,
@@ -238,21 +238,20 @@ fn describe(place: Place) -> &'static str {
 }
 
 impl Placed {
-    /// Why `count` instances of a role cannot run, if so, such that it follows "because".
+    /// Why `count` instances of a role cannot run, if so.
     pub fn shortage(
         &self,
         wants: &[Want],
         metric: usize,
         role: usize,
         count: u32,
-    ) -> Option<String> {
+    ) -> Option<Reason> {
         let have = self.cpus[role].len();
         let place = self.places.get(role).copied()?;
         (have < count as usize).then(|| shortage(wants, metric, role, place, count, have))
     }
 }
 
-// Such that it follows "because".
 fn shortage(
     wants: &[Want],
     metric: usize,
@@ -260,7 +259,7 @@ fn shortage(
     place: Place,
     count: u32,
     have: usize,
-) -> String {
+) -> Reason {
     let victim = &wants[metric].role;
     let what = |one: &str, many: &str| match count {
         1 => format!("{one} "),
@@ -288,5 +287,5 @@ fn shortage(
         1 => "there is 1".into(),
         more => format!("there are {more}"),
     };
-    format!("{} needs {need}, and {have}", wants[role].role)
+    format!("{} needs {need}, and {have}", wants[role].role).into()
 }

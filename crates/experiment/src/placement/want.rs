@@ -63,6 +63,6 @@ pub struct Placed {
     /// Per role, where that is; empty in datasets of earlier versions.
     #[serde(default)]
     pub places: Vec<Place>,
-    /// What was decided, in sentences.
+    /// What was decided, in sentences: datasets store them as text.
     pub notes: Vec<String>,
 }

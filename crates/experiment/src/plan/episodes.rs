@@ -1,37 +1,38 @@
 //! The tasks that an episode can be measured with.
 
-use crate::Experiment;
 use crate::task::{ProgramUnit, Task};
+use crate::{Experiment, Reason};
 
 /// Whether a task is a program whose runs are timed whole.
 pub fn is_whole_run(task: &Task) -> bool {
     matches!(task, Task::Command(command) if command.unit == ProgramUnit::WholeRun)
 }
 
-/// Why a task cannot be part of an experiment's episodes, if it has any, such that it follows
-/// "because".
-pub fn refusal(experiment: &Experiment, task: &Task, metric: bool) -> Option<String> {
+/// Why a task cannot be part of an experiment's episodes, if it has any.
+pub fn refusal(experiment: &Experiment, task: &Task, metric: bool) -> Option<Reason> {
     let Task::Command(command) = task else { return None };
     experiment.measure.episode?;
     if !metric {
-        return Some(format!(
+        let unknown = format!(
             "which files '{}' has written is not known, and an episode leaves them unsynced, so \
              that they could not be synced \
              before the next one: take a built-in aggressor, or windows",
             command.run
-        ));
+        );
+        return Some(unknown.into());
     }
     let run = &command.run;
-    match command.unit {
-        ProgramUnit::WholeRun => Some(format!(
+    let timed = match command.unit {
+        ProgramUnit::WholeRun => format!(
             "'{run}' is timed by whole runs, and an episode has a length of its own: take windows"
-        )),
-        ProgramUnit::Latencies => Some(format!(
+        ),
+        ProgramUnit::Latencies => format!(
             "'{run}' is timed by the latencies that it prints, and an episode compares its work by \
              the clock: take windows"
-        )),
-        _ => None,
-    }
+        ),
+        _ => return None,
+    };
+    Some(timed.into())
 }
 
 #[cfg(test)]
@@ -85,7 +86,7 @@ mod tests {
     #[test]
     fn programs_that_cannot_be_synced_are_not_run() {
         let program = "'command', run = 'sleep 9', unit = 'cpu-time'";
-        let refusals = |plan: &Plan| plan.refusal(1).map(str::to_owned);
+        let refusals = |plan: &Plan| plan.refusal(1).cloned();
         let beside = refusals(&plan("episode = {}", COMMIT, program).unwrap()).unwrap();
         assert!(beside.contains("which files 'sleep 9' has written is not known"), "{beside}");
         assert_eq!(refusals(&plan("window = '400ms'", COMMIT, program).unwrap()), None);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{NotRun, Plan};
-use crate::Kind;
 use crate::task::{Io, Layout, Sync, Task};
 use crate::units::Span;
+use crate::{Kind, Reason};
 
 /// An interval takes at least this many trials.
 pub const FEWEST_TRIALS: u32 = 4;
@@ -20,7 +20,7 @@ const ALLOWANCE: f64 = 0.1;
 const NO_TIME: &str = "there is no time for";
 
 /// Whether this is the reason of a case that [`Plan::fit_to_time`] has left out.
-pub fn is_left_out(reason: &str) -> bool {
+pub fn is_left_out(reason: &Reason) -> bool {
     reason.starts_with(NO_TIME)
 }
 
@@ -63,12 +63,12 @@ impl Plan {
         let is_needed = |case: usize| {
             kept.iter().any(|kept| self.cases[*kept].others().any(|other| other == case))
         };
-        let reason = format!(
+        let reason = Reason::from(format!(
             "{NO_TIME} it: {time} hold {} of {}, and all of them take {}",
             kept.len(),
             all.len(),
             Span(all_take).rounded_up()
-        );
+        ));
         let left_out: Vec<NotRun> = all
             .iter()
             .filter(|case| !kept.contains(case) && !is_needed(**case))
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(plan.not_run.len(), 14);
         let reason = "there is no time for it: 5s hold 2 of 16, and all of them take 29s";
         assert!(plan.not_run.iter().all(|not_run| not_run.reason == reason), "{:?}", plan.not_run);
-        assert!(is_left_out(reason) && plan.least_time() <= Duration::from_secs(5));
+        assert!(is_left_out(&reason.into()) && plan.least_time() <= Duration::from_secs(5));
         let plan = fitted(ways, ALONE, "20s");
         assert_eq!(labels(&plan).len(), 11);
         let plan = fitted(ways, ALONE, "29s");

@@ -28,7 +28,7 @@ use crate::placement::{self, Placed, Want};
 use crate::task::axes::{self, Variant};
 use crate::task::{DEFAULT_WARM_UP, ProgramUnit, Task, text};
 use crate::units::Span;
-use crate::{Experiment, ExperimentError};
+use crate::{Experiment, ExperimentError, Reason};
 
 /// Everything that is decided before anything is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +53,7 @@ pub struct NotRun {
     /// The case's number.
     pub case: usize,
     /// Why.
-    pub reason: String,
+    pub reason: Reason,
 }
 
 impl Plan {
@@ -129,23 +129,25 @@ impl Plan {
     }
 
     /// Why a case is not run, if so: its own reason, or that of one that it needs.
-    pub fn refusal(&self, case: usize) -> Option<&str> {
+    pub fn refusal(&self, case: usize) -> Option<&Reason> {
         let needed = |not_run: &&NotRun| {
             not_run.case == case || self.cases[case].others().any(|other| other == not_run.case)
         };
-        self.not_run.iter().find(needed).map(|not_run| not_run.reason.as_str())
+        self.not_run.iter().find(needed).map(|not_run| &not_run.reason)
     }
 
     /// Why nothing is left to be measured, if so: the reasons, each once.
-    pub fn nothing_to_measure(&self) -> Option<String> {
+    pub fn nothing_to_measure(&self) -> Option<Reason> {
         if !self.measured().is_empty() {
             return None;
         }
-        let mut reasons: Vec<&str> =
-            (0..self.cases.len()).filter_map(|case| self.refusal(case)).collect();
+        let mut reasons: Vec<&str> = (0..self.cases.len())
+            .filter_map(|case| self.refusal(case))
+            .map(Reason::as_str)
+            .collect();
         let mut seen = std::collections::BTreeSet::new();
         reasons.retain(|reason| seen.insert(*reason));
-        Some(reasons.join(", and "))
+        Some(reasons.join(", and ").into())
     }
 
     /// The cases that are measured, in order: those that can be run, and do not merely run for

@@ -182,7 +182,7 @@ fn what_cannot_lie_between_is_refused() {
 #[test]
 fn what_the_machine_cannot_hold_is_not_run_and_says_why() {
     let plan = plan(BESIDE, &fixtures::vm_2cpu());
-    let reasons: Vec<Option<&str>> = (0..plan.cases.len()).map(|case| plan.refusal(case)).collect();
+    let reasons: Vec<_> = (0..plan.cases.len()).map(|case| plan.refusal(case)).collect();
     for (case, reason) in plan.cases.iter().zip(reasons) {
         let two = case.params.iter().any(|(key, value)| key == "aggressor.count" && value == "2");
         assert_eq!(reason.is_some(), two, "{}: {reason:?}", case.label);

@@ -6,6 +6,7 @@ use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::word::serde_as_word;
+use crate::Reason;
 use crate::units::Span;
 
 /// Writes batches of records to a log, each durable before the next. A unit is a commit: a batch
@@ -232,31 +233,30 @@ impl Commit {
         self.record.0 * u64::from(self.batch)
     }
 
-    /// Why there is no such way to commit, such that it follows "because".
-    pub fn impossible(&self) -> Option<String> {
+    /// Why there is no such way to commit.
+    pub fn impossible(&self) -> Option<Reason> {
         let (sync, io) = (self.sync, self.io);
         let mapped = io == Io::Mmap;
         match sync {
             Sync::Msync if !mapped => return Some("msync is for io=mmap".into()),
             Sync::OSync | Sync::ODsync | Sync::RwfDsync | Sync::Uring if mapped => {
-                return Some(format!(
-                    "stores to a mapping are no calls that {sync} could apply to"
-                ));
+                let none = format!("stores to a mapping are no calls that {sync} could apply to");
+                return Some(none.into());
             }
             _ => {}
         }
         if matches!(io, Io::Direct | Io::Atomic) && !self.bytes().is_multiple_of(SECTOR) {
-            return Some(format!(
+            let multiples = format!(
                 "io={io} takes multiples of the device's block, {SECTOR} bytes or more, and record \
                  times batch is {}",
                 Bytes(self.bytes())
-            ));
+            );
+            return Some(multiples.into());
         }
         if mapped && self.layout.grows() {
-            return Some(format!(
-                "stores to a mapping make no file grow, as layout={} asks",
-                self.layout
-            ));
+            let layout = self.layout;
+            let fixed = format!("stores to a mapping make no file grow, as layout={layout} asks");
+            return Some(fixed.into());
         }
         None
     }

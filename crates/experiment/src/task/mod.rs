@@ -31,6 +31,7 @@ use ringfence_machine::features::Features;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::Reason;
 use crate::units::Span;
 
 pub use attachment::Attached;
@@ -311,7 +312,7 @@ impl Task {
 
     /// Why it is not run: there is no such method, or a processor with these features lacks it.
     /// Where they are not known, it has all.
-    pub fn missing(&self, features: Option<&Features>) -> Option<String> {
+    pub fn missing(&self, features: Option<&Features>) -> Option<Reason> {
         match self {
             Task::Write(write) => write.missing(features),
             Task::Read(read) => read.missing(features),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::instruction::has_flush;
 use super::word::serde_as_word;
+use crate::Reason;
 use crate::units::{Span, serde_as_text};
 
 /// Reads all of a region in random order, sleeps, and reads it again; each read is timed alone.
@@ -96,10 +97,10 @@ impl Read {
     }
 
     /// Why a processor with these features cannot run it, if so; where they are not known, it can.
-    pub fn missing(&self, features: Option<&Features>) -> Option<String> {
+    pub fn missing(&self, features: Option<&Features>) -> Option<Reason> {
         let features = features?;
         let flush = self.flush.0.filter(|flush| !has_flush(features, *flush))?;
-        Some(format!("this processor has no {flush}"))
+        Some(format!("this processor has no {flush}").into())
     }
 }
 

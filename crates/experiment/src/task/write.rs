@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::instruction::has_flush;
 use super::{FenceAt, FenceKind, Instruction, Target, WidthChoice};
+use crate::Reason;
 use crate::units::Rate;
 
 /// A writer: copies blocks into a target and flushes them.
@@ -139,7 +140,7 @@ impl Write {
 
     /// Why it is not run: there is no such way of writing, or a processor with these features lacks
     /// it. Where they are not known, it has all.
-    pub fn missing(&self, features: Option<&Features>) -> Option<String> {
+    pub fn missing(&self, features: Option<&Features>) -> Option<Reason> {
         if self.width == WidthChoice::Movsb {
             if self.instruction == Instruction::Nt {
                 return Some("movsb has no non-temporal stores".into());
@@ -157,11 +158,11 @@ impl Write {
         if let Some(flush) = self.instruction.flush()
             && !has_flush(features, flush)
         {
-            return Some(format!("this processor has no {flush}"));
+            return Some(format!("this processor has no {flush}").into());
         }
         let width = self.width;
         (!width.is_there(features))
-            .then(|| format!("this processor or its operating system has no {width}"))
+            .then(|| format!("this processor or its operating system has no {width}").into())
     }
 
     /// Whether blocks are copied by non-temporal stores and flushed then.

@@ -77,7 +77,7 @@ fn word(verdict: &Verdict) -> &'static str {
 
 fn because(verdict: &Verdict) -> Option<String> {
     match verdict {
-        Verdict::NotRun(why) => Some(why.clone()),
+        Verdict::NotRun(why) => Some(why.to_string()),
         _ => None,
     }
 }

@@ -65,15 +65,14 @@ fn summary(out: &mut String, table: &Table) {
         table
             .claims
             .iter()
-            .filter(|one| one.basis == basis && one.verdict.words() == wanted)
+            .filter(|one| one.basis == basis && in_words(&one.verdict) == wanted)
             .count()
     };
-    for words in
-        [Verdict::Holds, Verdict::DoesNot, Verdict::Undecided].map(|verdict| verdict.words())
+    for verdict in [Verdict::Holds, Verdict::DoesNot, Verdict::Undecided].map(|one| in_words(&one))
     {
         let (measured, simulated) =
-            (count(&words, Basis::Measured), count(&words, Basis::Simulated));
-        let _ = writeln!(out, "| {words} | {measured} | {simulated} |");
+            (count(&verdict, Basis::Measured), count(&verdict, Basis::Simulated));
+        let _ = writeln!(out, "| {verdict} | {measured} | {simulated} |");
     }
     let none = table.claims.iter().filter(|judged| judged.basis == Basis::Nothing);
     let (untested, unrun): (Vec<&Judged>, Vec<&Judged>) =
@@ -92,7 +91,7 @@ fn claim(out: &mut String, table: &Table, judged: &Judged) {
     let _ = write!(out, "### {}\n\n", claim.id);
     let _ = write!(out, "{} ({}; {})\n\n", escaped(&claim.says), claim.kind, escaped(&claim.place));
     let simulated = if judged.basis == Basis::Simulated { " (simulated)" } else { "" };
-    let _ = write!(out, "**{}**{simulated}", capital(&escaped(&judged.verdict.words())));
+    let _ = write!(out, "**{}**{simulated}", capital(&escaped(&in_words(&judged.verdict))));
     if let Some(published) = &judged.published {
         let _ = write!(out, "; by the published figures it {}", of_published(published));
     }
@@ -138,16 +137,31 @@ fn row(out: &mut String, tested: &Tested) {
     out.push('\n');
 }
 
+/// A verdict alone in words.
+pub(crate) fn in_words(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Holds => "holds".into(),
+        Verdict::DoesNot => "does not hold".into(),
+        Verdict::Undecided => "undecided".into(),
+        Verdict::NotRun(why) => format!("not run, because {why}"),
+    }
+}
+
 /// The figure and whether it is as claimed, or why there is none.
 pub(crate) fn words(outcome: &Outcome) -> String {
     let figure =
         |figure: &Interval| format!("{:.3} [{:.3}, {:.3}]", figure.value, figure.low, figure.high);
     match (&outcome.figure, &outcome.instead) {
-        (Some(own), _) => format!("{}: {}", figure(own), outcome.verdict.words()),
+        (Some(own), _) => format!("{}: {}", figure(own), in_words(&outcome.verdict)),
         (None, Some((other, verdict))) => {
-            format!("{}; on DRAM {}, {}", outcome.verdict.words(), figure(other), verdict.words())
+            format!(
+                "{}; on DRAM {}, {}",
+                in_words(&outcome.verdict),
+                figure(other),
+                in_words(verdict)
+            )
         }
-        (None, None) => outcome.verdict.words(),
+        (None, None) => in_words(&outcome.verdict),
     }
 }
 

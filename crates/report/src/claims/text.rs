@@ -6,7 +6,7 @@ use crate::print::text::{faint, hanging, heading, paragraph};
 
 use ringfence_studies::claims::{Basis, Judged, Table, Verdict};
 
-use crate::claims::markdown::words;
+use crate::claims::markdown::{in_words, words};
 
 /// Claim by claim, document by document: the verdict, and each figure that it rests on. Without
 /// results that is said first.
@@ -66,7 +66,7 @@ pub(crate) fn verdict(table: &Table, judged: &Judged) -> String {
         Some(Verdict::DoesNot) => "; by the published figures it does not hold",
         Some(_) | None => "",
     };
-    format!("{}{basis}{published}", judged.verdict.words())
+    format!("{}{basis}{published}", in_words(&judged.verdict))
 }
 
 /// How many claims came out how, and what that rests on.

@@ -11,6 +11,7 @@ use ringfence_studies::prove::{Price, Proof, Verdict};
 
 use crate::experiment::cases::words;
 use crate::numbers::{count, ns_interval, slowdown};
+use crate::print::unknown::Unknown;
 use crate::prove::budget;
 use crate::prove::budget::judged_figure;
 use crate::text::{clean, listed, plural};

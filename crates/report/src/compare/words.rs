@@ -5,6 +5,7 @@ use ringfence_studies::compare::{Cell, Comparison, Figure as What, Missing};
 
 use crate::experiment::cases::one;
 use crate::numbers::{Figure, ns_figure, percent, slowdown_figure};
+use crate::print::unknown::Unknown;
 use crate::style::Paint;
 
 /// A case in a few words: its arm and what sets it apart.

@@ -10,20 +10,23 @@
 //! builds hover texts from text nodes. A content security policy in the page forbids every request.
 
 pub(crate) mod answer;
+pub(crate) mod datasets;
 pub(crate) mod document;
 pub(crate) mod figure;
-pub(crate) mod pages;
 pub(crate) mod table;
 
 use maud::Markup;
 
 pub use crate::compare::page::{Compared, comparisons, whatif};
 pub use crate::execution::page::page as executed;
+pub use crate::pair::page::page as pairs;
+pub use crate::prove::page::page as proof;
 pub use crate::reproduce::page::page as simulated;
+pub use crate::survey::page::page as survey;
 pub use crate::versus::page::versus;
+pub use datasets::datasets;
 pub use document::page;
 pub use figure::{RangeRow, Ranges, Tip};
-pub use pages::{datasets, pairs, proof, survey};
 pub use ringfence_studies::digest::Digest;
 pub use table::{Align, table};
 

@@ -6,6 +6,7 @@ use ringfence_experiment::scale::Scale;
 
 use crate::histogram::{histogram, time};
 use crate::numbers::{NO_FIGURE, count, ns_figure, ns_interval, ns_observed, percent};
+use crate::print::unknown::Unknown;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};

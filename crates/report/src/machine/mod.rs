@@ -1,3 +1,4 @@
 //! Described machines.
 
+pub(crate) mod json;
 pub(crate) mod text;

@@ -5,11 +5,13 @@ use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable, Ve
 use ringfence_studies::pair::{Assignment, Outcome, PairEntry, letter};
 
 use crate::experiment::page::slowdowns::{borne_out, verdict};
+use crate::html::datasets::with_datasets;
 use crate::html::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
 use crate::html::table::{Align, table};
-use crate::html::{Answer, Card, Section};
+use crate::html::{Answer, Card, Digest, Page, Section};
 use crate::numbers;
 use crate::pair::text::{introduced, picked_by, probability, progress, takes, total, undecided};
+use crate::print::unknown::Unknown;
 use crate::text::{capital, clean};
 
 /// Colours begin to be strong from this slowdown on.
@@ -24,8 +26,18 @@ struct Side<'a> {
     pair: &'a PairEntry,
 }
 
+/// The page of `pair`: the pairwise interference and the advice, with the datasets of its stages.
+pub fn page(outcome: &Outcome, digests: &[Digest]) -> Page {
+    let mut page = with_datasets("Pairs", answer(outcome), section(outcome), digests);
+    // Each writer is beside another task: their slowdowns are not choice between ways of writing.
+    page.groups
+        .iter_mut()
+        .for_each(|group| group.sections.retain(|section| section.id != "frontier"));
+    page
+}
+
 /// The first screen.
-pub(crate) fn answer(outcome: &Outcome) -> Answer {
+fn answer(outcome: &Outcome) -> Answer {
     let mut sentences: Vec<String> =
         crate::pair::text::reasons(outcome).iter().map(|line| capital(&clean(line))).collect();
     sentences.extend(outcome.kinds.iter().map(|kind| clean(&introduced(kind))));
@@ -270,7 +282,7 @@ fn range(outcome: &Outcome, side: &Side) -> RangeRow {
 }
 
 /// Every pair from both sides; none where there are none.
-pub(crate) fn section(outcome: &Outcome) -> Option<Section> {
+fn section(outcome: &Outcome) -> Option<Section> {
     let sides = sides(outcome);
     if sides.is_empty() {
         return None;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use ringfence_analysis::estimate::{Estimate, Finding, Interval, Verdict as Slower, WouldSettle};
+use ringfence_analysis::estimate::{Estimate, Finding, Interval, Verdict as Slower};
 use ringfence_studies::pair::{Advice, Assignment, KindEntry, Outcome, PairEntry, Verdict, letter};
 
 use crate::experiment::classes::classes_legend;
 use crate::experiment::text::SIMULATED;
 use crate::numbers::{Figure, NO_FIGURE, change, duration, percent, slowdown_figure};
+use crate::print::unknown::{Unknown, WouldSettle};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};

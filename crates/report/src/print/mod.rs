@@ -19,5 +19,6 @@ pub mod sentence;
 pub mod style;
 pub mod table;
 pub mod text;
+pub(crate) mod unknown;
 
 pub use style::{NARROWEST, Style};

@@ -1,6 +1,7 @@
 //! What a finding says, in a sentence.
 
-use ringfence_analysis::estimate::{Finding, Interval, Verdict, WouldSettle};
+use crate::print::unknown::WouldSettle;
+use ringfence_analysis::estimate::{Finding, Interval, Verdict};
 
 /// From this factor on a change is told as a factor instead of a percentage.
 const FACTOR_FROM: f64 = 2.0;

@@ -2,6 +2,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod checks;
+pub(crate) mod json;
 pub(crate) mod page;
 pub(crate) mod settings;
 pub(crate) mod text;

@@ -4,13 +4,15 @@
 use maud::{Markup, html};
 use ringfence_analysis::estimate::Estimate;
 use ringfence_analysis::verdicts::side;
+use ringfence_experiment::Reason;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
 use ringfence_studies::prove::{Price, Proof, Question, Verdict};
 
+use crate::html::datasets::with_datasets;
 use crate::html::figure::{RangeRow, Ranges, Tip};
 use crate::html::table::{Align, table};
-use crate::html::{Answer, Badge, Card, Layout, Section};
+use crate::html::{Answer, Badge, Card, Digest, Layout, Page, Section};
 use crate::numbers;
 use crate::prove::budget;
 use crate::prove::budget::{judged_estimate, judged_figure, judged_name, side_of};
@@ -18,8 +20,15 @@ use crate::prove::checks::checks;
 use crate::prove::text::{conclusion, told_as, trials, was_measured_beside, word};
 use crate::text::{capital, clean, plural};
 
+/// The page of a proof, with the datasets of its stages; where it was cut short, why, and how to
+/// resume it.
+pub fn page(proof: &Proof, cut_short: Option<&str>, digests: &[Digest]) -> Page {
+    let page = with_datasets("Proof", answer(proof, cut_short), section(proof), digests);
+    Page { simulated: page.simulated || proof.simulated, ..page }
+}
+
 /// The first screen of a proof.
-pub(crate) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
+fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
     let question = &proof.record.question;
     let said = conclusion(proof);
     let mut sentences: Vec<String> =
@@ -28,7 +37,7 @@ pub(crate) fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
     sentences.extend(checks(proof));
     let refused = &proof.record.refused;
     let folded = (!refused.is_empty()).then(|| {
-        let line = |(lever, why): &(String, String)| format!("{}: {}", clean(lever), clean(why));
+        let line = |(lever, why): &(String, Reason)| format!("{}: {}", clean(lever), clean(why));
         (
             format!("Not offered here: {}, and why", plural(refused.len(), "lever")),
             refused.iter().map(line).collect(),
@@ -186,7 +195,7 @@ fn row(name: &str, estimate: &Estimate, budget: Budget, named: &'static str) -> 
 }
 
 /// What each lever does and costs; none where none was tried.
-pub(crate) fn section(proof: &Proof) -> Option<Section> {
+fn section(proof: &Proof) -> Option<Section> {
     if proof.tried.is_empty() {
         return None;
     }

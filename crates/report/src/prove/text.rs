@@ -2,6 +2,7 @@
 
 use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_analysis::verdicts::side;
+use ringfence_experiment::Reason;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::text as task_text;
 use ringfence_experiment::warning;
@@ -12,6 +13,7 @@ use crate::experiment::text::SIMULATED;
 use crate::latencies::text as latencies;
 use crate::numbers;
 use crate::numbers::{Figure, NO_FIGURE, ns_estimate, slowdown_estimate, slowdown_figure};
+use crate::print::unknown::Unknown;
 use crate::prove::budget;
 use crate::prove::budget::{judged_estimate, judged_figure, judged_name, side_of};
 use crate::prove::checks::checks;
@@ -563,7 +565,7 @@ fn harmed_and_nothing_tried(proof: &Proof) -> bool {
 }
 
 fn why_nothing_was_tried(proof: &Proof) -> &'static str {
-    let for_time = |(lever, _): &(String, String)| lever == "any lever";
+    let for_time = |(lever, _): &(String, Reason)| lever == "any lever";
     match proof.record.refused.iter().any(for_time) {
         true => "Whether one helps is not known: the time was over before.",
         false => "Whether one helps is not known: none is offered here, for the reasons given.",

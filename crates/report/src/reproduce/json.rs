@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ringfence_analysis::estimate::{Estimate, serialize_estimate_if_any};
+use ringfence_experiment::Reason;
 use ringfence_experiment::plan::NotRun;
 use ringfence_studies::reproduce::simulated::{self, Outcome, Score, Seconds, Simulated, Volume};
 use ringfence_studies::reproduce::{Published, Reproduced, Row};
@@ -109,7 +110,7 @@ impl<'a> One<'a> {
             machine: &one.machine.0,
             reading: one.alternative.as_ref().map(|alternative| alternative.name.as_str()),
             why: one.alternative.as_ref().map(|alternative| alternative.why.as_str()),
-            not_run: found.err().map(String::as_str),
+            not_run: found.err().map(Reason::as_str),
             cases_not_run: found.map_or(&[], |found| &found.reproduced.findings.plan.not_run),
             rows: found.map(|found| cells(found, here)).unwrap_or_default(),
             times: found.map(times).unwrap_or_default(),

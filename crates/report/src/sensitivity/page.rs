@@ -9,6 +9,7 @@ use crate::html::figure::{Chart, Figure, Tip, legend};
 use crate::html::table::{Align, table};
 use crate::html::{Answer, Card, Digest, Section};
 use crate::numbers;
+use crate::print::unknown::Unknown;
 use crate::sensitivity::text::{conclusion, lacking, polluter, sentence, stalled};
 use crate::text::clean;
 

@@ -1,10 +1,11 @@
 //! What `sensitivity` found: a curve for each victim and polluter, and a sentence about it.
 
-use ringfence_analysis::estimate::{Interval, NotEstimable, Verdict, WouldSettle};
+use ringfence_analysis::estimate::{Interval, NotEstimable, Verdict};
 use ringfence_machine::units::Bytes;
 use ringfence_studies::sensitivity::{Curve, Point, Ranking, Sensitivity};
 
 use crate::numbers::{NO_FIGURE, change, percent, slowdown_figure};
+use crate::print::unknown::{Unknown, WouldSettle};
 use crate::style::{Paint, Style};
 use crate::survey::text::CHANCE;
 use crate::table::{Cell, Column, Table};

@@ -6,6 +6,7 @@ use ringfence_studies::survey::parts::Part;
 use ringfence_studies::survey::{CostRow, Survey};
 
 use crate::numbers;
+use crate::print::unknown::Unknown;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{faint, heading};

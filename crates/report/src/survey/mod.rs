@@ -7,4 +7,5 @@ pub(crate) mod headline;
 pub(crate) mod json;
 pub(crate) mod machine;
 pub(crate) mod neighbours;
+pub(crate) mod page;
 pub(crate) mod text;

@@ -6,6 +6,7 @@ use ringfence_studies::survey::answer::Seen;
 use ringfence_studies::survey::{NeighbourRow, Neighbours, Survey};
 
 use crate::numbers;
+use crate::print::unknown::Unknown;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{faint, heading, paragraph, plural};

@@ -1,9 +1,9 @@
 //! The survey on one or two screens: machine, costs, neighbours, advice.
 
 use super::{advice, costs, files, headline, machine, neighbours};
-use ringfence_experiment::start;
 use ringfence_studies::survey::{Outside, Survey};
 
+use crate::experiment::starts::listed;
 use crate::experiment::text::SIMULATED;
 use crate::numbers;
 use crate::style::Style;
@@ -40,7 +40,7 @@ pub(crate) fn outside(starts: &Outside) -> String {
         level.name,
         level.from_ns,
         level.to_ns,
-        start::listed(&outside.iter().collect::<Vec<_>>())
+        listed(outside)
     )
 }
 

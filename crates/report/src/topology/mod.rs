@@ -2,5 +2,6 @@
 
 pub(crate) mod caches;
 pub(crate) mod cpus;
+pub(crate) mod json;
 pub(crate) mod node;
 pub(crate) mod text;

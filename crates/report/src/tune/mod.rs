@@ -1,4 +1,5 @@
 //! The cheapest durable write.
 
 pub(crate) mod files;
+pub(crate) mod json;
 pub(crate) mod text;

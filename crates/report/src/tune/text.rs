@@ -7,6 +7,7 @@ use ringfence_studies::tune::choice::Choice;
 
 use crate::experiment::text::SIMULATED;
 use crate::numbers::{NO_FIGURE, slowdown_estimate};
+use crate::print::unknown::Unknown;
 use crate::sentence::sentence;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};

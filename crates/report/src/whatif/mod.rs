@@ -1,3 +1,4 @@
 //! A described machine, and the same with changes.
 
+pub(crate) mod json;
 pub(crate) mod text;

@@ -44,7 +44,7 @@ pub fn comparison() -> Comparison {
         arm: "beside".into(),
         label: label.into(),
         missing_from,
-        reason: reason.map(str::to_owned),
+        reason: reason.map(Into::into),
     };
     let stalled = || Err(NotEstimable::Stalled { baseline: 0, arm: 2, of: 12 });
     Comparison {

@@ -187,8 +187,8 @@ pub fn as_text(
         text += &format!("{note}\n");
     }
     text += &ringfence_report::left(&found.left, &style);
-    for line in unlike_the_others(&found.plan, &found.starts) {
-        text += &format!("{line}.\n");
+    for unlike in unlike_the_others(&found.plan, &found.starts) {
+        text += &format!("{}\n", ringfence_report::unlike(&unlike));
     }
     text += &format!("\n{}", ringfence_report::experiment(found, &style));
     let seconds = started.elapsed().as_secs_f64();

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::plan::{Active, Plan};
 use ringfence_experiment::task::{Memory, Read, Task};
 use ringfence_machine::units::Bytes;
@@ -69,12 +70,12 @@ pub(super) fn locks(
     Ok(found)
 }
 
-/// Why a region cannot be locked on a described machine, if so, to follow "because".
-pub fn not_locked(plan: &Plan, case: usize, description: &Description) -> Option<String> {
+/// Why a region cannot be locked on a described machine, if so.
+pub fn not_locked(plan: &Plan, case: usize, description: &Description) -> Option<Reason> {
     let lacks = description.processor.pseudo_lock.is_none();
     let options = mounted(&plan.experiment);
     match locks(plan, description, &[case]) {
-        Err(why) => Some(why),
+        Err(why) => Some(why.into()),
         Ok(regions) if regions.is_empty() => None,
         Ok(_) if lacks => {
             Some("Linux does not lock regions into the caches of the described processor".into())

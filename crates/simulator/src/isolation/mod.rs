@@ -14,7 +14,7 @@ use std::path::Path;
 
 use crate::hardware::{Region, Run, SetupError, Thread};
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::{Arm, Experiment};
+use ringfence_experiment::{Arm, Experiment, Reason};
 use ringfence_limits::Settings;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::resctrl::Offered;
@@ -69,8 +69,8 @@ fn with_arms(experiment: &Experiment, keep: impl Fn(&Arm) -> bool) -> Experiment
     experiment
 }
 
-/// Why a described machine cannot hold what an arm asks of resctrl, if so, to follow "because".
-pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<String> {
+/// Why a described machine cannot hold what an arm asks of resctrl, if so.
+pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<Reason> {
     if arm.resctrl.is_empty() {
         return None;
     }
@@ -84,12 +84,14 @@ pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<Stri
     let own = with_arms(&plan.experiment, |one| one.name == arm.name);
     let settings = match Settings::of(&own, &before(&offered)) {
         Ok(settings) => settings?,
-        Err(why) => return Some(why),
+        Err(why) => return Some(why.into()),
     };
     let groups = settings.roles.len() + 1;
     let most = offered.info.num_closids().unwrap_or(0) as usize;
     if groups > most {
-        return Some(format!("it takes {groups} groups, and the described processor has {most}"));
+        return Some(
+            format!("it takes {groups} groups, and the described processor has {most}").into(),
+        );
     }
     let all: Vec<usize> = (0..plan.cases.len()).collect();
     let locks = description.processor.pseudo_lock.and_then(|_| locks(plan, description, &all).ok());
@@ -110,12 +112,13 @@ pub fn missing(plan: &Plan, arm: &Arm, description: &Description) -> Option<Stri
                  mask of the second \
                  level, and at most {CLASSES} are simulated"
             )
+            .into()
         })
     })
 }
 
 // An arm that gives code and data one mask, where others give them two.
-fn undivided(arm: &Arm, description: &Description, options: MountOptions) -> Option<String> {
+fn undivided(arm: &Arm, description: &Description, options: MountOptions) -> Option<Reason> {
     let levels =
         [description.last_ways(options), description.second_ways(options)].into_iter().flatten();
     let named = |resource: &Resource| {
@@ -128,6 +131,7 @@ fn undivided(arm: &Arm, description: &Description, options: MountOptions) -> Opt
                 "other arms give code and data masks of their own, and then there is no {whole}: \
                  set {whole}CODE and {whole}DATA"
             )
+            .into()
         })
     })
 }
@@ -165,32 +169,29 @@ fn refused(
     schemata: &Schemata,
     info: &Info,
     taken: &dyn Fn(&Resource, u32) -> Mask,
-) -> Option<String> {
+) -> Option<Reason> {
     let named = schemata.settings().map(|(resource, domain, _)| (resource.clone(), domain));
     named.into_iter().find_map(|(resource, domain)| {
         if let (Some(mask), Some(cache)) = (schemata.mask(&resource, domain), info.cache(&resource))
         {
             let gaps = !cache.sparse_masks && !mask.is_contiguous();
-            return if !mask.is_within(cache.cbm_mask) {
-                Some(format!("{resource}:{domain}={mask} has bits beyond {}", cache.cbm_mask))
+            let why = if !mask.is_within(cache.cbm_mask) {
+                format!("has bits beyond {}", cache.cbm_mask)
             } else if mask.overlaps(taken(&resource, domain)) {
-                Some(format!(
-                    "{resource}:{domain}={mask} has parts of the cache that a locked region takes"
-                ))
+                "has parts of the cache that a locked region takes".into()
             } else if mask.count() < cache.min_cbm_bits {
-                Some(format!("{resource}:{domain}={mask} has too few bits"))
+                "has too few bits".into()
+            } else if gaps {
+                "has gaps, which this processor does not take".into()
             } else {
-                gaps.then(|| {
-                    format!(
-                        "{resource}:{domain}={mask} has gaps, which this processor does not take"
-                    )
-                })
+                return None;
             };
+            return Some(format!("{resource}:{domain}={mask} {why}").into());
         }
         let (amount, limit) = (schemata.amount(&resource, domain)?, info.bandwidth()?);
         let most = if limit.unit == Unit::Percent { ALL_PERCENT } else { ALL_EIGHTHS };
         (!(limit.least()..=most).contains(&amount)).then(|| {
-            format!("{resource}:{domain}={amount} is not from {} to {most}", limit.least())
+            format!("{resource}:{domain}={amount} is not from {} to {most}", limit.least()).into()
         })
     })
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use ringfence_analysis::estimate::Interval;
+use ringfence_experiment::Reason;
 use serde::{Deserialize, Serialize};
 
 /// What a ratio of two times must be.
@@ -35,8 +36,8 @@ pub enum Verdict {
     DoesNot,
     /// The intervals are too wide to say, or machines differ.
     Undecided,
-    /// There are no figures, for this reason; it follows "because".
-    NotRun(String),
+    /// There are no figures, for this reason.
+    NotRun(Reason),
 }
 
 impl FromStr for Expect {
@@ -155,16 +156,6 @@ impl Verdict {
             };
         }
         so_far
-    }
-
-    /// In words.
-    pub fn words(&self) -> String {
-        match self {
-            Self::Holds => "holds".into(),
-            Self::DoesNot => "does not hold".into(),
-            Self::Undecided => "undecided".into(),
-            Self::NotRun(why) => format!("not run, because {why}"),
-        }
     }
 
     /// Whether figures said it.

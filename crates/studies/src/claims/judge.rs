@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::reproduce::{Published, find_case};
 use ringfence_analysis::estimate::Interval;
 use ringfence_analysis::results;
-use ringfence_experiment::Measure;
+use ringfence_experiment::{Measure, Reason};
 use serde::Serialize;
 
 use crate::claims::evidence::{Evidence, Machine};
@@ -164,7 +164,7 @@ impl Known<'_> {
             }
             let key = (!machine.simulated, machine.name.clone(), test.experiment.clone());
             match self.newest.get(&key) {
-                None => not_run(format!("results/ has no {} from there", test.experiment)),
+                None => not_run(format!("results/ has no {} from there", test.experiment).into()),
                 Some(evidence) => outcome(test, evidence),
             }
         };
@@ -176,7 +176,7 @@ impl Known<'_> {
     }
 }
 
-fn not_run(why: String) -> Outcome {
+fn not_run(why: Reason) -> Outcome {
     Outcome { figure: None, verdict: Verdict::NotRun(why), instead: None }
 }
 
@@ -194,12 +194,12 @@ fn agreed(verdicts: &[&Verdict]) -> Option<Verdict> {
 
 // The reason of a machine that has figures of some of the tests, or of any; those that exist first:
 // they come last.
-fn why_not(claim: &Claim, by_machine: &[Verdict], tests: &[Tested]) -> String {
+fn why_not(claim: &Claim, by_machine: &[Verdict], tests: &[Tested]) -> Reason {
     let has_some =
         |place: usize| tests.iter().any(|tested| tested.by_machine[place].figure.is_some());
     let in_part = by_machine.iter().enumerate().rev().find_map(|(place, verdict)| match verdict {
         Verdict::NotRun(why) if has_some(place) => {
-            Some(format!("one of its tests has no figures: {why}"))
+            Some(format!("one of its tests has no figures: {why}").into())
         }
         _ => None,
     });
@@ -210,7 +210,7 @@ fn why_not(claim: &Claim, by_machine: &[Verdict], tests: &[Tested]) -> String {
         Verdict::NotRun(why) => Some(why.clone()),
         _ => None,
     });
-    let none = || "results/ has no dataset of its experiments".to_owned();
+    let none = || "results/ has no dataset of its experiments".into();
     claim.untested.clone().unwrap_or_else(|| reasons.into_iter().next().unwrap_or_else(none))
 }
 
@@ -231,7 +231,7 @@ fn outcome(test: &Test, evidence: &Evidence) -> Outcome {
 }
 
 // The ratio, or the quotient of two.
-fn figure(test: &Test, evidence: &Evidence) -> Result<Figure, String> {
+fn figure(test: &Test, evidence: &Evidence) -> Result<Figure, Reason> {
     let first = ratio(&test.case, &test.against, evidence)?;
     let Some([case, against]) = &test.than else { return Ok(first) };
     let second = ratio(case, against, evidence)?;
@@ -246,14 +246,14 @@ fn figure(test: &Test, evidence: &Evidence) -> Result<Figure, String> {
     })
 }
 
-fn ratio(case: &str, against: &str, evidence: &Evidence) -> Result<Figure, String> {
+fn ratio(case: &str, against: &str, evidence: &Evidence) -> Result<Figure, Reason> {
     let Evidence { plan, samples, .. } = evidence;
     let [case, against] = [find_case(plan, case)?, find_case(plan, against)?];
     if let Some(why) = plan.refusal(case).or_else(|| plan.refusal(against)) {
-        return Err(why.to_owned());
+        return Err(why.clone());
     }
     results::ratio(plan, samples, case, against, results::level(plan, samples))
-        .map_err(|why| why.to_string())
+        .map_err(|why| why.to_string().into())
 }
 
 // One for each quantity and source that has all figures of the comparison.

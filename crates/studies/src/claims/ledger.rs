@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::reproduce;
+use ringfence_experiment::Reason;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::expect::Expect;
@@ -47,7 +48,7 @@ pub struct Claim {
     #[serde(default, rename = "test")]
     pub tests: Vec<Test>,
     /// Why nothing does.
-    pub untested: Option<String>,
+    pub untested: Option<Reason>,
     /// The machines that it is about, where that is not all: a part of the name, or of what
     /// identifies the processor.
     #[serde(default)]

@@ -196,7 +196,7 @@ pub(super) fn missing(before: &Plan, after: &Plan) -> Vec<Missing> {
                 arm: own.cases[case].arm.clone(),
                 label: own.cases[case].label.clone(),
                 missing_from,
-                reason: planned.and_then(|case| other.refusal(case)).map(str::to_owned),
+                reason: planned.and_then(|case| other.refusal(case)).cloned(),
             });
         }
     }

@@ -1,6 +1,7 @@
 //! What a comparison tells.
 
 use ringfence_analysis::estimate::{Estimate, Finding, serialize_estimate};
+use ringfence_experiment::Reason;
 use ringfence_experiment::quantity::Quantity;
 use serde::Serialize;
 
@@ -100,6 +101,6 @@ pub struct Missing {
     pub label: String,
     /// The side that does not have it.
     pub missing_from: Side,
-    /// Why, where that side planned it but did not run it; such that it follows "because".
-    pub reason: Option<String>,
+    /// Why, where that side planned it but did not run it.
+    pub reason: Option<Reason>,
 }

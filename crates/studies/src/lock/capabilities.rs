@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ringfence_experiment::Reason;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::topology::Topology;
 use ringfence_machine::units::Bytes;
@@ -35,14 +36,14 @@ pub struct Apart {
 /// fill, as in the kernel's pseudo-locking patches: lines do not spread evenly over a few ways.
 ///
 /// # Errors
-/// Why there are none, to follow "because".
+/// Why there are none.
 pub fn shared_out(
     info: &Info,
     state: &State,
     (level, domain): (u32, Domain),
     way: u64,
     bytes: Bytes,
-) -> Result<Apart, String> {
+) -> Result<Apart, Reason> {
     let least = info.of_level(level).first().and_then(|resource| info.cache(resource));
     let least = least.map_or(1, |cache| cache.min_cbm_bits);
     let ways = ways_for(bytes, way).max(least);
@@ -57,8 +58,8 @@ pub fn shared_out(
 /// The same on a described machine, beside a region of so many bytes that is locked there.
 ///
 /// # Errors
-/// Why there are none, to follow "because".
-pub fn described(description: &Description, cpu: CpuId, bytes: Bytes) -> Result<Apart, String> {
+/// Why there are none.
+pub fn described(description: &Description, cpu: CpuId, bytes: Bytes) -> Result<Apart, Reason> {
     let mut machine = description.machine();
     if description.processor.pseudo_lock.is_some() {
         machine.resctrl = description.offered_beside_region(bytes.0, cpu);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringfence_experiment::Experiment;
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::Flush;
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
@@ -123,7 +124,7 @@ pub fn capabilities(
             locks_anew: false,
         };
     };
-    let apart = || -> Result<Apart, String> {
+    let apart = || -> Result<Apart, Reason> {
         let say = |error: Error| error.to_string();
         let at = default_cache(&fs, &machine.topology, None, cpu).map_err(say)?;
         let way = Cache::read(root, &fs, at.0, at.1).map_err(say)?.way;
@@ -135,7 +136,7 @@ pub fn capabilities(
 }
 
 // Ways of its own, or why there are none, as a note.
-fn or_said(apart: Result<Apart, String>, notes: &mut Vec<String>) -> Option<Apart> {
+fn or_said(apart: Result<Apart, Reason>, notes: &mut Vec<String>) -> Option<Apart> {
     apart.map_err(|why| notes.push(format!("own ways: not run, because {why}"))).ok()
 }
 

@@ -259,7 +259,7 @@ fn services_are_there(plan: &Plan) -> Result<(), StudyError> {
 fn nothing_is_only_simulated(plan: &Plan) -> Result<(), StudyError> {
     for active in plan.run_cases().flat_map(|case| &plan.cases[case].active) {
         if let Task::Trace(trace) = &plan.variants[active.role][active.variant].task {
-            return Err(StudyError::Usage(available::only_simulated(trace)));
+            return Err(StudyError::Usage(available::only_simulated(trace).into()));
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Which lever is confirmed: a pure function of the figures.
 
 use ringfence_analysis::estimate::{Estimate, serialize_estimate};
+use ringfence_experiment::Reason;
 use ringfence_experiment::budget::Budget;
 use serde::{Serialize, Serializer};
 
@@ -12,8 +13,8 @@ use super::lever::Candidate;
 pub enum Price {
     /// Its slowdown against running beside the victim as it is: 1.00 is nothing.
     Slowdown(#[serde(serialize_with = "serialize_estimate")] Estimate),
-    /// It cannot be seen, because.
-    Unseen(String),
+    /// It cannot be seen, for this reason.
+    Unseen(Reason),
 }
 
 /// A lever's setting with its figures.

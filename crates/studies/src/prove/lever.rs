@@ -6,7 +6,7 @@ use std::path::Path;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, PlacementKind, Role};
+use ringfence_experiment::{Arm, PlacementKind, Reason, Role};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuSet;
 use ringfence_machine::features::Features;
@@ -28,8 +28,8 @@ pub trait Lever {
     /// first.
     ///
     /// # Errors
-    /// Why there are none, to follow "because".
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String>;
+    /// Why there are none.
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason>;
 }
 
 /// What a lever may look at.
@@ -60,7 +60,7 @@ pub struct LeverContext<'a> {
     /// Whether settings of the whole system may be changed.
     pub system: bool,
     /// What resctrl shares out here, or why it does not.
-    pub resctrl: &'a Result<Shared, String>,
+    pub resctrl: &'a Result<Shared, Reason>,
 }
 
 /// What resctrl shares out, and which groups have it at present.
@@ -78,18 +78,18 @@ impl Shared {
     /// That of this machine.
     ///
     /// # Errors
-    /// Why there is none, to follow "because".
-    pub fn here() -> Result<Self, String> {
+    /// Why there is none.
+    pub fn here() -> Result<Self, Reason> {
         let fs = Resctrl::find(&FsRoot::host()).map_err(|why| why.to_string())?;
         let read = || Ok(Self { place: fs.place(), info: fs.info()?, state: State::read(&fs)? });
-        read().map_err(|error: ringfence_resctrl::Error| error.to_string())
+        read().map_err(|error: ringfence_resctrl::Error| error.to_string().into())
     }
 
     /// That of a described machine: nothing has been changed there.
     ///
     /// # Errors
-    /// Why there is none, to follow "because".
-    pub fn described(machine: &Machine) -> Result<Self, String> {
+    /// Why there is none.
+    pub fn described(machine: &Machine) -> Result<Self, Reason> {
         let Some(offered) = &machine.resctrl else {
             return Err("the described processor shows no RDT (Intel) or PQoS (AMD)".into());
         };
@@ -121,7 +121,7 @@ pub struct Candidate {
     /// A role besides those of the baseline, where the lever needs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// How it is kept.
+    /// How it is kept. It is stored as a text, and so is the caveat.
     pub keep: String,
     /// The commands that do so, each a line for a shell; COMMAND in them is whatever stands for the
     /// task.

@@ -5,10 +5,10 @@ use ringfence_analysis::latency::{self, CaseLatencies};
 use ringfence_analysis::results;
 use ringfence_analysis::verdicts::side;
 use ringfence_analysis::windows::{self, TooLong};
-use ringfence_experiment::Kind;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{ProgramUnit, Task};
+use ringfence_experiment::{Kind, Reason};
 use serde::Serialize;
 
 use super::choice::{self, Price, Tried};
@@ -425,7 +425,7 @@ fn tried_in(stage: Stage, candidate: &Candidate, budget: Budget) -> Option<Tried
 }
 
 // CPU time is the same however slowly a program works in it.
-fn unseen(plan: &Plan, case: usize, candidate: &Candidate) -> Option<String> {
+fn unseen(plan: &Plan, case: usize, candidate: &Candidate) -> Option<Reason> {
     let mut others = plan.cases[case].active.iter().filter(|active| active.role != plan.metric);
     let blind = others.any(|active| match &plan.variants[active.role][active.variant].task {
         Task::Command(command) => {
@@ -434,7 +434,7 @@ fn unseen(plan: &Plan, case: usize, candidate: &Candidate) -> Option<String> {
         }
         _ => false,
     });
-    blind.then(|| "it only shows its CPU time".to_string())
+    blind.then(|| "it only shows its CPU time".into())
 }
 
 #[cfg(test)]
@@ -487,7 +487,7 @@ mod tests {
             fn candidates(
                 &self,
                 _: &crate::prove::lever::LeverContext,
-            ) -> Result<Vec<Candidate>, String> {
+            ) -> Result<Vec<Candidate>, Reason> {
                 Err("it is a test".into())
             }
         }
@@ -784,8 +784,7 @@ mod tests {
         let baseline =
             Measured::of(experiments::baseline(&question, false, Given::default()), harm);
         let mut record = Record::new(&question);
-        for refused in [Vec::new(), vec![("any lever".to_string(), "there is no time".to_string())]]
-        {
+        for refused in [Vec::new(), vec![("any lever".into(), "there is no time".into())]] {
             (record.candidates, record.refused) = (Some(Vec::new()), refused);
             let proof = Proof::new(&record, &[baseline.stage()]);
             assert_eq!((proof.verdict, proof.next()), (Verdict::Undecided, None));

@@ -7,7 +7,7 @@ use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::task::axes;
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{ExperimentError, Measure, PlacementKind};
+use ringfence_experiment::{ExperimentError, Measure, PlacementKind, Reason};
 use ringfence_machine::cpulist::CpuSet;
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -114,7 +114,7 @@ pub struct Record {
     #[serde(alias = "offers")]
     pub candidates: Option<Vec<Candidate>>,
     /// Levers without a candidate, and why.
-    pub refused: Vec<(String, String)>,
+    pub refused: Vec<(String, Reason)>,
     /// The victim stopped half of the time, where it is a program; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
@@ -123,7 +123,7 @@ pub struct Record {
     pub worked: Option<Worked>,
     /// The lever that was to be measured again, and why it was not: the time left was too short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unconfirmed: Option<(String, String)>,
+    pub unconfirmed: Option<(String, Reason)>,
 }
 
 impl Record {

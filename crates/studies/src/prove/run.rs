@@ -7,7 +7,7 @@ use ringfence_analysis::results;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{ProgramUnit, Task};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Experiment, PlacementKind};
+use ringfence_experiment::{Experiment, PlacementKind, Reason};
 use ringfence_machine::Machine;
 
 use super::lever::{Candidate, LeverContext, Shared};
@@ -347,7 +347,7 @@ fn least_of(experiment: &Experiment, machine: &Machine, trials: u32) -> Option<D
     plan.ok().map(|plan| (plan.least_trial() * trials).max(plan.least_time()))
 }
 
-fn no_time_to_confirm(left: Duration, least: Duration, trials: u32, would_do: Duration) -> String {
+fn no_time_to_confirm(left: Duration, least: Duration, trials: u32, would_do: Duration) -> Reason {
     format!(
         "{:.1} s of the time are left for it, and {trials} trials take {:.1} s at least; --time \
          {}s would do",
@@ -355,6 +355,7 @@ fn no_time_to_confirm(left: Duration, least: Duration, trials: u32, would_do: Du
         least.as_secs_f64(),
         would_do.as_secs_f64().ceil()
     )
+    .into()
 }
 
 fn settings(count: usize) -> String {
@@ -368,7 +369,7 @@ fn no_time_for_levers(
     kept: &[Candidate],
     out: &[Candidate],
     would_do: Duration,
-) -> String {
+) -> Reason {
     let fewer = if kept.len() + out.len() > 1 { ", or fewer --levers," } else { "" };
     let names: Vec<String> = out.iter().map(|one| format!("'{}'", one.arm.name)).collect();
     format!(
@@ -381,6 +382,7 @@ fn no_time_for_levers(
         would_do.as_secs_f64().ceil(),
         names.join(", ")
     )
+    .into()
 }
 
 // Nothing was measured: the first run had not ended when the time was over.
@@ -425,7 +427,7 @@ fn candidates(
     machine: &Machine,
     baseline: Stage,
     worked: Option<Worked>,
-) -> (Option<Vec<Candidate>>, Vec<(String, String)>) {
+) -> (Option<Vec<Candidate>>, Vec<(String, Reason)>) {
     let Ok(aggressor) = question.aggressor() else { return (Some(Vec::new()), Vec::new()) };
     let plan = baseline.plan;
     let role = &plan.experiment.roles[1 - plan.metric];
@@ -433,7 +435,7 @@ fn candidates(
     let resctrl = match machine.simulated {
         Some(_) => Shared::described(machine),
         None => ringfence_limits::resctrl::recover(Duration::from_secs(30))
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string().into())
             .and_then(|()| Shared::here()),
     };
     let context = LeverContext {
@@ -478,7 +480,7 @@ fn simulated(
     question: &Question,
     machine: &Machine,
     candidates: Vec<Candidate>,
-    refused: &mut Vec<(String, String)>,
+    refused: &mut Vec<(String, Reason)>,
 ) -> Vec<Candidate> {
     let experiment =
         experiments::levers(question, false, &candidates, FEWEST_TRIALS, Given::default());
@@ -489,7 +491,7 @@ fn simulated(
             (0..plan.cases.len()).filter(|case| plan.cases[*case].arm == candidate.arm.name);
         match of_it.into_iter().find_map(|case| plan.refusal(case)) {
             Some(why) => {
-                let line = (candidate.lever, why.to_owned());
+                let line = (candidate.lever, why.clone());
                 if !refused.contains(&line) {
                     refused.push(line);
                 }

@@ -25,6 +25,7 @@ pub mod simulated;
 
 use ringfence_analysis::estimate::{Interval, NotEstimable};
 use ringfence_analysis::results;
+use ringfence_experiment::Reason;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
@@ -116,8 +117,8 @@ pub enum Measured {
         /// Whether it is about as large.
         magnitude: Agreement,
     },
-    /// The case cannot be run here, with the reason, such that it follows "because".
-    NotRun(String),
+    /// The case cannot be run here, with the reason.
+    NotRun(Reason),
     /// It ran, and there is no figure.
     NotEstimable(NotEstimable),
 }
@@ -201,7 +202,7 @@ fn measured(
         return Err(format!("'{against}' is not what case {case} is measured against"));
     }
     if let Some(reason) = plan.refusal(case).or_else(|| plan.refusal(reference)) {
-        return Ok(Measured::NotRun(reason.into()));
+        return Ok(Measured::NotRun(reason.clone()));
     }
     Ok(match results::ratio(plan, samples, case, reference, level) {
         Ok(interval) => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Layout, Sync, table, words};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Arm, Experiment, Kind, Measure, OneOrMany, Role};
+use ringfence_experiment::{Arm, Experiment, Kind, Measure, OneOrMany, Reason, Role};
 use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
 use toml::{Table, Value};
@@ -30,8 +30,8 @@ impl Files {
         all
     }
 
-    /// Why nothing of it can be measured here, such that it follows "because".
-    pub(super) fn unmet(&self, machine: &Machine) -> Option<String> {
+    /// Why nothing of it can be measured here.
+    pub(super) fn unmet(&self, machine: &Machine) -> Option<Reason> {
         if machine.simulated.is_some() {
             return Some("files are not simulated".into());
         }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
+use ringfence_experiment::{Experiment, Reason};
 use ringfence_machine::Machine;
 use ringfence_machine::units::Bytes;
 
@@ -194,14 +194,13 @@ impl Study for Surveying<'_> {
 
 fn note_refusals(survey: &mut Survey, plan: &Plan) {
     let name = &plan.experiment.name;
-    let mut reasons: Vec<&str> =
-        plan.not_run.iter().map(|not_run| not_run.reason.as_str()).collect();
+    let mut reasons: Vec<&Reason> = plan.not_run.iter().map(|not_run| &not_run.reason).collect();
     reasons.dedup();
     for reason in reasons {
         let cases: Vec<&str> = plan
             .not_run
             .iter()
-            .filter(|not_run| not_run.reason == reason)
+            .filter(|not_run| not_run.reason == *reason)
             .map(|not_run| plan.cases[not_run.case].label.as_str())
             .collect();
         let cases =

@@ -11,6 +11,7 @@ mod writer;
 use std::io;
 use std::sync::Arc;
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::Commit;
 use ringfence_machine::units::Bytes;
 
@@ -108,8 +109,8 @@ impl Workload for Committer {
 /// Tries a task's way to commit, once, and leaves nothing.
 ///
 /// # Errors
-/// Why it cannot be had here, such that it follows "because".
-pub fn try_out(task: &Commit) -> Result<(), String> {
+/// Why it cannot be had here.
+pub fn try_out(task: &Commit) -> Result<(), Reason> {
     let small = Commit { size: Bytes(2 * task.bytes()), writers: 1, ..task.clone() };
     let mut committer =
         Committer::new(&small, 1, &mut Logs::default()).map_err(|error| error.to_string())?;
@@ -118,7 +119,7 @@ pub fn try_out(task: &Commit) -> Result<(), String> {
         .first()
         .commit()
         .map(drop)
-        .map_err(|error| format!("{}: {error}", committer.what))
+        .map_err(|error| format!("{}: {error}", committer.what).into())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::{Dirty, DirtyIo};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
@@ -198,8 +199,8 @@ const PART: u64 = 4 << 20;
 /// device took.
 ///
 /// # Errors
-/// Why it cannot be had here, such that it follows "because".
-pub fn try_out(task: &Dirty) -> Result<f64, String> {
+/// Why it cannot be had here.
+pub fn try_out(task: &Dirty) -> Result<f64, Reason> {
     const ENOUGH: u64 = 32 << 20;
     const LONG: Duration = Duration::from_millis(100);
     let in_words = |error: SetupError| error.to_string();

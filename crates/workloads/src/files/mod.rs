@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use ringfence_experiment::Reason;
 use ringfence_machine::units::Bytes;
 use rustix::fs::{AtFlags, Mode, OFlags, StatVfsMountFlags};
 
@@ -162,8 +163,8 @@ pub fn fill(file: &OwnedFd, size: u64) -> io::Result<()> {
     Ok(())
 }
 
-// Why no file of ours should lie in a folder, such that it follows "because".
-fn unfit(dir: &Path) -> Option<String> {
+// Why no file of ours should lie in a folder.
+fn unfit(dir: &Path) -> Option<Reason> {
     // What cannot be asked is found out by trying.
     match rustix::fs::statfs(dir).ok()?.f_type as u64 {
         TMPFS | RAMFS => {

@@ -55,7 +55,7 @@ impl Reader {
     pub fn new(task: &Read, seed: u64, regions: &mut Regions) -> Result<Self, SetupError> {
         task.check().map_err(SetupError::Other)?;
         if let Some(missing) = task.missing(Some(&Features::detect())) {
-            return Err(SetupError::Other(missing));
+            return Err(SetupError::Other(missing.into()));
         }
         let flush = match task.flush.0 {
             None => None,

@@ -86,7 +86,7 @@ fn what_happens_between_rounds_leaves_the_reads_alone() {
             ..Read::default()
         };
         if let Some(missing) = task.missing(Some(&Features::detect())) {
-            lacks.push(missing);
+            lacks.push(String::from(missing));
             continue;
         }
         let mut reader = reader(task);

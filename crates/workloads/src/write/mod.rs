@@ -133,7 +133,7 @@ impl Writer {
     pub fn new(task: &Write, seed: u64, regions: &mut Regions) -> Result<Self, SetupError> {
         task.check().map_err(SetupError::Other)?;
         if let Some(missing) = task.missing(Some(&Features::detect())) {
-            return Err(SetupError::Other(missing));
+            return Err(SetupError::Other(missing.into()));
         }
         let target = regions.get(task)?;
         let source =

@@ -8,6 +8,7 @@ use ringfence_experiment::plan::Plan;
 
 use crate::experiment::cases::labels::{one, words};
 use crate::numbers::{duration, slowdown_figure};
+use crate::print::unknown::Unknown;
 
 /// A sentence or two for each case that has figures: how much of its harm came while its aggressors
 /// ran, and how much after that.

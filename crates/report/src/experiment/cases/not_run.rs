@@ -1,5 +1,6 @@
 //! Cases that this machine could not hold.
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::plan::{Plan, is_left_out};
 
 use crate::experiment::cases::labels::words;
@@ -10,8 +11,8 @@ use crate::text::paragraph;
 const MOST_NAMED: usize = 6;
 
 /// Reasons with the labels of the cases that were not run for it.
-pub(crate) fn refusals(plan: &Plan) -> Vec<(&str, Vec<String>)> {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+pub(crate) fn refusals(plan: &Plan) -> Vec<(&Reason, Vec<String>)> {
+    let mut reasons: Vec<(&Reason, Vec<String>)> = Vec::new();
     for case in 0..plan.cases.len() {
         // A case that runs only for others is named by the cases that need it.
         let for_others = plan.cases[case].baseline.is_none()

@@ -1,9 +1,7 @@
 //! Cases with a baseline: the slowdown, what it says, each class of pairs, and what the others
 //! achieved meanwhile.
 
-use ringfence_analysis::estimate::{
-    ClassEstimate, Estimate, Finding, Observed, Verdict, WouldSettle,
-};
+use ringfence_analysis::estimate::{ClassEstimate, Estimate, Finding, Observed, Verdict};
 use ringfence_analysis::results::{CaseResult, CoRunner, Effect};
 
 use crate::experiment::cases::labels::Labels;
@@ -12,6 +10,7 @@ use crate::numbers::{
     NO_FIGURE, bytes_per_s, percent, slowdown_estimate, slowdown_figure, slowdown_observed,
     units_per_s,
 };
+use crate::print::unknown::{Unknown, WouldSettle};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{paragraph, plural};

@@ -1,6 +1,7 @@
 //! What the machine could not hold, each with its reason.
 
 use maud::html;
+use ringfence_experiment::Reason;
 use ringfence_experiment::plan::Plan;
 
 use crate::experiment::cases::refusals;
@@ -27,7 +28,8 @@ pub(crate) fn said(lines: &[String]) -> Option<Section> {
 
 /// The cases of a plan that were not run.
 pub(crate) fn lines(plan: &Plan) -> Vec<String> {
-    let line =
-        |(reason, labels): (&str, Vec<String>)| format!("{}, because {reason}", labels.join("; "));
+    let line = |(reason, labels): (&Reason, Vec<String>)| {
+        format!("{}, because {reason}", labels.join("; "))
+    };
     refusals(plan).into_iter().map(line).collect()
 }

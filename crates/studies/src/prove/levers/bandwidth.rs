@@ -1,7 +1,7 @@
 //! Less memory bandwidth for the aggressor (Memory Bandwidth Allocation, MBA).
 
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, PlacementKind};
+use ringfence_experiment::{Arm, PlacementKind, Reason};
 use ringfence_resctrl::info::{BandwidthInfo, ThrottleMode, Unit};
 use ringfence_resctrl::{GroupId, Resource, Schemata};
 
@@ -18,7 +18,7 @@ impl Lever for Bandwidth {
         "mba"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let shared = context.resctrl.as_ref().map_err(Clone::clone)?;
         let candidates = limits(context, shared)?.into_iter().map(|limit| {
             let mut arm =
@@ -45,8 +45,8 @@ pub struct Limit {
 /// The limits to try, the gentlest first.
 ///
 /// # Errors
-/// Why there are none, to follow "because".
-pub fn limits(context: &LeverContext, shared: &Shared) -> Result<Vec<Limit>, String> {
+/// Why there are none.
+pub fn limits(context: &LeverContext, shared: &Shared) -> Result<Vec<Limit>, Reason> {
     if let Task::Idle(_) = context.aggressor {
         return Err("the aggressor does nothing".into());
     }
@@ -84,7 +84,7 @@ pub fn limits(context: &LeverContext, shared: &Shared) -> Result<Vec<Limit>, Str
 }
 
 // In percent of what there is; in other units, of what the aggressor moves by itself.
-fn amounts(info: &BandwidthInfo, bytes_per_s: Option<f64>) -> Result<Vec<u64>, String> {
+fn amounts(info: &BandwidthInfo, bytes_per_s: Option<f64>) -> Result<Vec<u64>, Reason> {
     // What is asked for is what takes effect.
     let round = |amount: f64| info.round_up(amount.round() as u64);
     let full = match (info.unit, bytes_per_s) {

@@ -1,6 +1,6 @@
 //! Ways for the victim alone and less bandwidth for the aggressor, together.
 
-use ringfence_experiment::Arm;
+use ringfence_experiment::{Arm, Reason};
 
 use super::{bandwidth, ways};
 use crate::prove::lever::{Candidate, Lever, LeverContext};
@@ -13,7 +13,7 @@ impl Lever for Both {
         "cat+mba"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let shared = context.resctrl.as_ref().map_err(Clone::clone)?;
         let (partitions, limits) =
             (ways::partitions(context, shared)?, bandwidth::limits(context, shared)?);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::task::{Attached, Task};
+use ringfence_experiment::{Arm, Reason};
 use ringfence_limits::limit::Limit;
 use ringfence_limits::{Version, attachment, own_group as isolation};
 use ringfence_machine::cpulist::CpuSet;
@@ -20,7 +20,7 @@ impl Lever for Cpuset {
         "cpuset"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let Task::Attached(aggressor) = context.aggressor else {
             return Err(
                 "the aggressor is started where it is wanted: see the lever placement".into()
@@ -33,7 +33,7 @@ impl Lever for Cpuset {
     }
 }
 
-fn cpus_of_victim(context: &LeverContext) -> Result<CpuSet, String> {
+fn cpus_of_victim(context: &LeverContext) -> Result<CpuSet, Reason> {
     let metric = context.baseline.metric;
     match context.baseline.variants[metric].first().map(|variant| &variant.task) {
         Some(Task::Probe(probe)) => {
@@ -55,11 +55,12 @@ fn narrowed(
     topology: &Topology,
     has: &CpuSet,
     victims: &CpuSet,
-) -> Result<Vec<(CpuSet, Option<String>)>, String> {
+) -> Result<Vec<(CpuSet, Option<String>)>, Reason> {
     if has.is_disjoint(victims) {
         return Err(format!(
             "the aggressor runs on the CPUs {has} and the victim on {victims}: they share none"
-        ));
+        )
+        .into());
     }
     let siblings = victims.iter().map(|cpu| topology.smt_siblings(cpu));
     let cores = siblings.fold(victims.clone(), |all, some| all.union(&some));
@@ -78,7 +79,8 @@ fn narrowed(
     if half.is_empty() {
         return Err(format!(
             "no CPU is left for it: it may run on {has} alone, and so may the victim"
-        ));
+        )
+        .into());
     }
     let free = has.difference(&half);
     let caveat = format!(
@@ -92,7 +94,7 @@ fn candidate(
     aggressor: &Attached,
     cpus: &CpuSet,
     caveat: Option<String>,
-) -> Result<Candidate, String> {
+) -> Result<Candidate, Reason> {
     let limit = Limit::Cpus(cpus.clone());
     // systemd sets those of version 2 alone (systemd.resource-control(5)).
     let (_, version) = isolation::own_group(aggressor, &limit)?;
@@ -124,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    fn of(has: &str, victims: &str) -> Result<Vec<(String, bool)>, String> {
+    fn of(has: &str, victims: &str) -> Result<Vec<(String, bool)>, Reason> {
         // Two sockets of 16 cores, whose CPUs 32 to 63 are the siblings of 0 to 31.
         let topology = Topology::read(&fixtures::xeon_2s64t().root()).unwrap();
         let cpus = |text: &str| text.parse::<CpuSet>().unwrap();

@@ -1,10 +1,11 @@
 //! Whose requests reach a disk when a task uses files: what is set for a task holds for its own.
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Sync, Task};
 
 /// Why what a task does to a disk is done by others, such that nothing that is set for the task
 /// holds for it; `None` where it does some of it itself, and for programs, which may.
-pub fn of_others(task: &Task) -> Option<String> {
+pub fn of_others(task: &Task) -> Option<Reason> {
     const LATER: &str = "what it writes stays in the page cache, and the kernel's own threads \
                          write it to the disk later";
     let why = match task {
@@ -24,7 +25,7 @@ pub fn of_others(task: &Task) -> Option<String> {
 /// into, if so: it charges what is written back to the group in which its page was first cached
 /// (kernel documentation, admin-guide/cgroup-v2, "Memory Ownership" and "Writeback"), and a
 /// built-in task's file is cached before its arm begins.
-pub fn charged_elsewhere(task: &Task) -> Option<String> {
+pub fn charged_elsewhere(task: &Task) -> Option<Reason> {
     let own = match task {
         Task::Dirty(dirty) => dirty.io == DirtyIo::Direct,
         Task::Commit(commit) => matches!(commit.io, Io::Direct | Io::Atomic),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Share;
-use ringfence_experiment::{Arm, Freezing};
+use ringfence_experiment::{Arm, Freezing, Reason};
 use ringfence_limits::attachment;
 
 use crate::prove::lever::{Candidate, Lever, LeverContext};
@@ -20,7 +20,7 @@ impl Lever for Duty {
         "duty"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let Task::Attached(aggressor) = context.aggressor else {
             return Err(
                 "the aggressor does not run already: a quota takes time from it as well".into()
@@ -33,7 +33,7 @@ impl Lever for Duty {
     }
 }
 
-fn shares(freezing: &Freezing) -> Result<Vec<Share>, String> {
+fn shares(freezing: &Freezing) -> Result<Vec<Share>, Reason> {
     let shares: Vec<Share> = PARTS
         .iter()
         .map(|part| Share((freezing.share.0 * part * 1000.0).round() / 1000.0))
@@ -46,7 +46,8 @@ fn shares(freezing: &Freezing) -> Result<Vec<Share>, String> {
              slices (--frozen-share)",
             freezing.share,
             Share(Freezing::LEAST_SLICED)
-        )),
+        )
+        .into()),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, elf};
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::{Command, Task};
 use toml::{Table, Value};
 
@@ -20,7 +21,7 @@ impl Lever for Environment {
         "env"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let Task::Command(command) = context.aggressor else {
             return Err("the aggressor is not a program".into());
         };
@@ -34,7 +35,7 @@ impl Lever for Environment {
             .collect();
         match library {
             Err(why) if candidates.is_empty() => {
-                Err(format!("{why}; --try-env KEY=VALUE tries others"))
+                Err(format!("{why}; --try-env KEY=VALUE tries others").into())
             }
             _ => Ok(candidates),
         }
@@ -59,7 +60,7 @@ impl Environment {
 }
 
 // The PMDK library that a program is linked with, or why none can be told.
-fn pmdk_library(command: &Command) -> Result<String, String> {
+fn pmdk_library(command: &Command) -> Result<String, Reason> {
     let argv = command.argv().unwrap_or_default();
     let program = argv.first().map(String::as_str).unwrap_or_default();
     let path = find(program).ok_or_else(|| format!("'{program}' is not found"))?;
@@ -67,7 +68,7 @@ fn pmdk_library(command: &Command) -> Result<String, String> {
         .map_err(|error| format!("{} cannot be read ({error})", path.display()))?;
     let libraries = needed(&data).ok_or_else(|| format!("'{program}' is not an ELF program"))?;
     let pmdk = libraries.into_iter().find(|name| name.starts_with("libpmem"));
-    pmdk.ok_or_else(|| format!("'{program}' is not linked with PMDK"))
+    pmdk.ok_or_else(|| format!("'{program}' is not linked with PMDK").into())
 }
 
 fn find(program: &str) -> Option<PathBuf> {

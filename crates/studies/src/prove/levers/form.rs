@@ -1,5 +1,6 @@
 //! A gentler form: for tasks that write to a file, each way that waits for the device.
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::{DirtyIo, Task, text};
 use toml::{Table, Value};
 
@@ -12,7 +13,7 @@ impl Lever for GentlerForm {
         "io"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let Task::Dirty(dirty) = context.aggressor else {
             return Err("the aggressor is not the built-in writer to files".into());
         };

@@ -1,5 +1,6 @@
 //! A gentler instruction: for built-in writers, each other way to flush that is as durable.
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::{Flush, Instruction, Task, Write, text};
 use toml::{Table, Value};
 
@@ -12,7 +13,7 @@ impl Lever for GentlerInstruction {
         "instruction"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let Task::Write(write) = context.aggressor else {
             return Err("the aggressor is not a built-in writer".into());
         };

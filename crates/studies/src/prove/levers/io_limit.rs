@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::{Attached, DirtyIo, Io, Sync, Task};
 use ringfence_experiment::units::Rate;
+use ringfence_experiment::{Arm, Reason};
 use ringfence_limits::disk::{self, Here, WRITE_BPS};
 use ringfence_limits::limit::Limit;
 use ringfence_limits::{Version, own_group};
@@ -27,7 +27,7 @@ impl Lever for IoLimit {
         "io-limit"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         if let Task::Attached(attached) = context.aggressor {
             return of_attached(attached, &rates(context.disk_bytes_per_s)?);
         }
@@ -44,7 +44,7 @@ impl Lever for IoLimit {
 }
 
 // Running processes, in their existing group.
-fn of_attached(attached: &Attached, rates: &[Rate]) -> Result<Vec<Candidate>, String> {
+fn of_attached(attached: &Attached, rates: &[Rate]) -> Result<Vec<Candidate>, Reason> {
     let disks = disk::of_attached(attached)?;
     let candidate = |rate: &Rate| {
         let numbers = disks.iter().map(|disk| disk.number.clone()).collect();
@@ -91,13 +91,14 @@ fn caveat(version: Version, unseen: &str) -> String {
 }
 
 // Shares of what is written without a limit, each once.
-fn rates(full: Option<f64>) -> Result<Vec<Rate>, String> {
+fn rates(full: Option<f64>) -> Result<Vec<Rate>, Reason> {
     let full = full.ok_or("what the aggressor writes a second is not known")?;
     if full < LEAST {
         return Err(format!(
             "the aggressor gives a disk {} a second at most",
             Bytes(full.max(0.0) as u64)
-        ));
+        )
+        .into());
     }
     let mut rates: Vec<Rate> = SHARES.into_iter().map(|share| pace::round(full * share)).collect();
     rates.dedup();
@@ -105,7 +106,7 @@ fn rates(full: Option<f64>) -> Result<Vec<Rate>, String> {
 }
 
 // Why what a task does to a disk is held by no limit of its group, whatever the version.
-fn cannot_be_limited(task: &Task) -> Option<String> {
+fn cannot_be_limited(task: &Task) -> Option<Reason> {
     match task {
         Task::Scan(_) => Some("the aggressor reads, and what is limited is writing".into()),
         task => disk_io::of_others(task),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
+use ringfence_experiment::{Arm, Reason};
 use ringfence_limits::Version;
 use ringfence_limits::disk_weight::{self, BFQ_WEIGHT, Here};
 use ringfence_limits::limit::Weigher;
@@ -22,7 +22,7 @@ impl Lever for IoWeight {
         "io-weight"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         disk_io::of_others(context.aggressor).map_or(Ok(()), Err)?;
         let here = disk_weight::here(context.aggressor)?;
         if here.version == Version::Two {

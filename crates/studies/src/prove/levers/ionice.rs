@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::io_priority::IoPriority;
 use ringfence_experiment::task::Task;
+use ringfence_experiment::{Arm, Reason};
 use ringfence_limits::io_priority;
 
 use super::disk_io;
@@ -20,7 +20,7 @@ impl Lever for IoNice {
         "ionice"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         disk_io::of_others(context.aggressor).map_or(Ok(()), Err)?;
         let offered = |priority: IoPriority| {
             let disks = io_priority::heeded(context.aggressor, priority)?;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Task};
+use ringfence_experiment::{Arm, Reason};
 use ringfence_limits::memory;
 use ringfence_machine::units::Bytes;
 
@@ -21,14 +21,15 @@ impl Lever for MemoryHigh {
         "memory-high"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         not_held_up(context.aggressor).map_or(Ok(()), Err)?;
         match context.disk_bytes_per_s {
             Some(rate) if rate < LEAST => {
                 return Err(format!(
                     "the aggressor writes {} a second at most",
                     Bytes(rate.max(0.0) as u64)
-                ));
+                )
+                .into());
             }
             None if matches!(context.aggressor, Task::Command(_)) => {
                 return Err("what the aggressor writes a second is not known".into());
@@ -41,7 +42,7 @@ impl Lever for MemoryHigh {
 }
 
 // Why no limit of memory holds a task up.
-fn not_held_up(task: &Task) -> Option<String> {
+fn not_held_up(task: &Task) -> Option<Reason> {
     const OLD: &str = "the aggressor writes to pages again that were cached before it was moved \
                        into a group, and pages count \
                        as memory of the group that they were first cached in: started there as a \

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::{Task, text};
 use ringfence_machine::medium::{FileSystemKind, Medium};
 use ringfence_machine::root::FsRoot;
@@ -18,14 +19,16 @@ impl Lever for OtherDir {
         "other-dir"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let own = own_folder(context.aggressor)?;
         let other =
             context.other_dir.ok_or("no other folder is named; name one with --other-dir")?;
         let root = FsRoot::host();
         let (here, there) = (Place::of(&root, own)?, Place::of(&root, other)?);
         if here.path == there.path {
-            return Err(format!("the aggressor's files are in {} already", there.path.display()));
+            return Err(
+                format!("the aggressor's files are in {} already", there.path.display()).into()
+            );
         }
         // What counts is what would share a disk with the victim's files.
         let baseline = context.baseline;
@@ -39,7 +42,7 @@ impl Lever for OtherDir {
     }
 }
 
-fn own_folder(task: &Task) -> Result<&Path, String> {
+fn own_folder(task: &Task) -> Result<&Path, Reason> {
     match task {
         Task::Command(_) => {
             Err("the aggressor is a program, which knows itself where its files are".into())
@@ -71,13 +74,15 @@ struct Place {
 }
 
 impl Place {
-    fn of(root: &FsRoot, folder: &Path) -> Result<Self, String> {
+    fn of(root: &FsRoot, folder: &Path) -> Result<Self, Reason> {
         let found = || {
             let path = fs::canonicalize(folder)?;
             let device = fs::metadata(&path)?.dev();
             Ok(Self { medium: Medium::of(root, &path, device), path, device })
         };
-        found().map_err(|error: std::io::Error| format!("looking at {}: {error}", folder.display()))
+        found().map_err(|error: std::io::Error| {
+            format!("looking at {}: {error}", folder.display()).into()
+        })
     }
 
     fn disks(&self) -> Vec<&str> {

@@ -1,5 +1,6 @@
 //! How a limit of a running process is kept: in its existing control group.
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Attached;
 use ringfence_limits::limit::Limit;
@@ -9,12 +10,12 @@ use ringfence_limits::own_group;
 /// such as `CPUQuota=25%`, if it has some for it.
 ///
 /// # Errors
-/// Why it cannot be limited, to follow "because".
+/// Why it cannot be limited.
 pub fn kept(
     attached: &Attached,
     limit: &Limit,
     properties: &[String],
-) -> Result<(String, Vec<String>), String> {
+) -> Result<(String, Vec<String>), Reason> {
     let settings = own_group::files(attached, limit)?;
     if let Some(unit) = attached.unit.as_ref().filter(|_| !properties.is_empty()) {
         let words = ["systemctl", "set-property", "--runtime", unit].into_iter();

@@ -1,5 +1,6 @@
 //! Pacing: built-in writers at a share of the rate that they reach by themselves.
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::text;
 use ringfence_experiment::units::Rate;
 use ringfence_machine::units::Bytes;
@@ -16,7 +17,7 @@ impl Lever for Pacing {
         "pace"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         if !context.aggressor.takes_a_pace() {
             return Err("the aggressor is not a built-in writer; a quota slows any program".into());
         }

@@ -2,7 +2,7 @@
 
 use ringfence_experiment::placement::{self, Want};
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, PlacementKind, Role};
+use ringfence_experiment::{Arm, PlacementKind, Reason, Role};
 use ringfence_machine::cpulist::CpuSet;
 
 use crate::prove::lever::{Candidate, Lever, LeverContext, started};
@@ -15,7 +15,7 @@ impl Lever for OtherPlacement {
         "placement"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         if let Task::Idle(_) = context.aggressor {
             return Err("the aggressor does nothing".into());
         }

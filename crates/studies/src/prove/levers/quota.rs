@@ -1,5 +1,6 @@
 //! A quota of CPU time.
 
+use ringfence_experiment::Reason;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Share;
 use ringfence_limits::limit::Limit;
@@ -17,7 +18,7 @@ impl Lever for Quota {
         "quota"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         if let Task::Idle(_) = context.aggressor {
             return Err("the aggressor does nothing".into());
         }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::shell;
 use ringfence_experiment::system::SystemSetting;
 use ringfence_experiment::task::{Commit, DirtyIo, Io, Task};
+use ringfence_experiment::{Arm, Reason};
 use ringfence_limits::{disk, system};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::units::Bytes;
@@ -23,7 +23,7 @@ impl Lever for Scheduler {
         "scheduler"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         allowed(context)?;
         let (root, disks) = (FsRoot::host(), disk::of(context.aggressor)?);
         let own: Vec<Option<String>> = disks.iter().map(|disk| disk.scheduler.clone()).collect();
@@ -32,7 +32,7 @@ impl Lever for Scheduler {
         let others = others(&own, &offered);
         let names = named(&disks);
         if others.is_empty() {
-            return Err(format!("the kernel offers no other scheduler for {names}"));
+            return Err(format!("the kernel offers no other scheduler for {names}").into());
         }
         let candidate = |name: String| {
             let set = disks
@@ -71,7 +71,7 @@ impl Lever for QueueRequests {
         "queue-requests"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         allowed(context)?;
         let (root, disks) = (FsRoot::host(), disk::of(context.aggressor)?);
         let now = |disk: &disk::Disk| {
@@ -85,7 +85,9 @@ impl Lever for QueueRequests {
         let names = named(&disks);
         let fewer = fewer(least);
         if fewer.is_empty() {
-            return Err(format!("no more than {least} requests may wait for {names} as it is"));
+            return Err(
+                format!("no more than {least} requests may wait for {names} as it is").into()
+            );
         }
         let candidate = |count: u64| {
             let set = disks
@@ -121,7 +123,7 @@ impl Lever for DirtyBackground {
         "dirty-background"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         allowed(context)?;
         leaves_dirty(context.aggressor).map_or(Ok(()), Err)?;
         // 0 where a share of memory is set in place of bytes.
@@ -143,14 +145,14 @@ impl Lever for DirtyBackground {
         let smaller: Vec<Candidate> =
             BACKGROUNDS.iter().filter(|bytes| bytes.0 < now).map(candidate).collect();
         match smaller.is_empty() {
-            true => Err(format!("vm.dirty_background_bytes is {now} as it is")),
+            true => Err(format!("vm.dirty_background_bytes is {now} as it is").into()),
             false => Ok(smaller),
         }
     }
 }
 
 // Why a task leaves no dirty pages to the kernel, if so.
-fn leaves_dirty(task: &Task) -> Option<String> {
+fn leaves_dirty(task: &Task) -> Option<Reason> {
     let why = match task {
         Task::Dirty(dirty) if dirty.io == DirtyIo::Direct => {
             "the aggressor writes past the page cache"
@@ -165,7 +167,7 @@ fn leaves_dirty(task: &Task) -> Option<String> {
     Some(why.into())
 }
 
-fn allowed(context: &LeverContext) -> Result<(), String> {
+fn allowed(context: &LeverContext) -> Result<(), Reason> {
     match context.system {
         true => Ok(()),
         false => Err("it changes the whole system; --system allows it".into()),

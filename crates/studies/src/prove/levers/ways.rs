@@ -6,7 +6,7 @@ use std::path::Path;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::task::Task;
-use ringfence_experiment::{Arm, PlacementKind};
+use ringfence_experiment::{Arm, PlacementKind, Reason};
 use ringfence_limits::attachment;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_resctrl::plan::{self, Isolation};
@@ -25,7 +25,7 @@ impl Lever for Ways {
         "cat"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         let shared = context.resctrl.as_ref().map_err(Clone::clone)?;
         let partitions = partitions(context, shared)?;
         let candidates = partitions.into_iter().map(|partition| {
@@ -100,8 +100,8 @@ impl Partition {
 /// The partitions to try, the victim's smallest part first.
 ///
 /// # Errors
-/// Why there are none, to follow "because".
-pub fn partitions(context: &LeverContext, shared: &Shared) -> Result<Vec<Partition>, String> {
+/// Why there are none.
+pub fn partitions(context: &LeverContext, shared: &Shared) -> Result<Vec<Partition>, Reason> {
     if let Task::Idle(_) = context.aggressor {
         return Err("the aggressor does nothing".into());
     }
@@ -122,19 +122,20 @@ pub fn partitions(context: &LeverContext, shared: &Shared) -> Result<Vec<Partiti
     }
 }
 
-fn at_level(context: &LeverContext, shared: &Shared, level: u32) -> Result<Vec<Partition>, String> {
+fn at_level(context: &LeverContext, shared: &Shared, level: u32) -> Result<Vec<Partition>, Reason> {
     let resources = shared.info.of_level(level);
     let Some(cache) = resources.first().and_then(|resource| shared.info.cache(resource)) else {
         return Err(format!(
             "resctrl shares out no ways of an L{level} here ('ringfence doctor' may say why)"
-        ));
+        )
+        .into());
     };
     let victims = cpus(context.baseline, context.baseline.metric)?;
     let aggressors = cpus(context.baseline, 1 - context.baseline.metric)?;
     let domains = domains(context, level, &victims)?;
     let theirs = self::domains(context, level, &aggressors)?;
     if domains.iter().all(|domain| !theirs.contains(domain)) {
-        return Err(format!("victim and aggressor share no L{level}"));
+        return Err(format!("victim and aggressor share no L{level}").into());
     }
     let taken =
         domains.iter().map(|domain| plan::taken(&shared.info, &shared.state, &resources, *domain));
@@ -144,25 +145,28 @@ fn at_level(context: &LeverContext, shared: &Shared, level: u32) -> Result<Vec<P
     sizes.retain(|ways| *ways >= least && *ways + least <= free);
     sizes.dedup();
     if sizes.is_empty() {
-        return Err(format!("{free} free ways of the L{level} are too few to split"));
+        return Err(format!("{free} free ways of the L{level} are too few to split").into());
     }
-    let partition = |ways: u32| -> Result<Partition, String> {
+    let partition = |ways: u32| -> Result<Partition, Reason> {
         let isolation = plan::isolate(&shared.info, &shared.state, level, &domains, ways)?;
         Ok(Partition { level, words: format!("cat L{level} {ways} of {free} ways"), isolation })
     };
-    let mut why = String::new();
+    let mut why = None;
     let mut fit = Vec::new();
     for ways in sizes {
         match partition(ways) {
             Ok(partition) => fit.push(partition),
-            Err(refused) => why = refused,
+            Err(refused) => why = Some(refused),
         }
     }
-    if fit.is_empty() { Err(why) } else { Ok(fit) }
+    match why.filter(|_| fit.is_empty()) {
+        Some(why) => Err(why),
+        None => Ok(fit),
+    }
 }
 
 // The CPUs of a role: where it was placed, or where the running process may run.
-fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, String> {
+fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, Reason> {
     let service = match plan.variants[role].first().map(|variant| &variant.task) {
         Some(Task::Attached(attached)) => attached.clone(),
         Some(Task::Probe(probe)) => probe.service().ok_or(
@@ -171,16 +175,16 @@ fn cpus(plan: &Plan, role: usize) -> Result<Vec<CpuId>, String> {
         )?,
         _ => return Ok(plan.placed.cpus[role].clone()),
     };
-    attachment::found(&service).map(|found| found.cpus.iter().collect())
+    Ok(attachment::found(&service)?.cpus.iter().collect())
 }
 
 /// The numbers of the caches that these CPUs use.
-pub fn domains(context: &LeverContext, level: u32, cpus: &[CpuId]) -> Result<Vec<Domain>, String> {
+pub fn domains(context: &LeverContext, level: u32, cpus: &[CpuId]) -> Result<Vec<Domain>, Reason> {
     let mut domains = Vec::new();
     for &cpu in cpus {
         let cache = context.topology.data_caches(cpu).find(|cache| u32::from(cache.level) == level);
         let Some(id) = cache.and_then(|cache| cache.id) else {
-            return Err(format!("the kernel does not tell which L{level} CPU {cpu} uses"));
+            return Err(format!("the kernel does not tell which L{level} CPU {cpu} uses").into());
         };
         domains.push(id);
     }
@@ -264,10 +268,10 @@ mod tests {
     // sockets.
     fn candidates(
         lever: &dyn Lever,
-        shared: Result<Shared, String>,
+        shared: Result<Shared, Reason>,
         cpus: (u32, u32),
         placement: PlacementKind,
-    ) -> Result<Vec<Candidate>, String> {
+    ) -> Result<Vec<Candidate>, Reason> {
         let topology = Topology::read(&fixtures::xeon_2s64t().root()).unwrap();
         let text = format!(
             "schema = 2\nname = 'x'\nmetric = 'victim'\n[[role]]\nname = 'victim'\ncpus = '{}'\n\

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ringfence_experiment::Arm;
 use ringfence_experiment::task::Task;
+use ringfence_experiment::{Arm, Reason};
 use ringfence_limits::limit::Limit;
 
 use super::own_group;
@@ -19,7 +19,7 @@ impl Lever for Weight {
         "weight"
     }
 
-    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, String> {
+    fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
         if let Task::Idle(_) = context.aggressor {
             return Err("the aggressor does nothing".into());
         }

@@ -13,6 +13,7 @@ mod setting;
 
 use ringfence_analysis::estimate::{Interval, NotEstimable};
 use ringfence_analysis::results;
+use ringfence_experiment::Reason;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
 use serde::Serialize;
@@ -35,8 +36,8 @@ pub struct Simulated {
     pub machine: (String, String),
     /// The reading; none for the first one.
     pub alternative: Option<Alternative>,
-    /// What came of it; or why it was not run, such that it follows "because".
-    pub outcome: Result<Outcome, String>,
+    /// What came of it; or why it was not run.
+    pub outcome: Result<Outcome, Reason>,
 }
 
 /// What came of a simulation.
@@ -68,8 +69,8 @@ pub struct Time {
 pub enum Seconds {
     /// With its interval, s.
     Time(Interval),
-    /// The case cannot be run, with the reason, such that it follows "because".
-    NotRun(String),
+    /// The case cannot be run, with the reason.
+    NotRun(Reason),
     /// It ran, and there is no figure.
     NotEstimable(NotEstimable),
 }
@@ -131,7 +132,7 @@ fn seconds(
 ) -> Result<Seconds, String> {
     let case = find_case(plan, case)?;
     if let Some(reason) = plan.refusal(case) {
-        return Ok(Seconds::NotRun(reason.into()));
+        return Ok(Seconds::NotRun(reason.clone()));
     }
     let Some(bytes) = plan.metric_task(case).bytes_per_unit() else {
         return Ok(Seconds::NotRun("its work is not counted in bytes".into()));

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::{StudyError, few_trials, measure, plan_of};
 use ringfence_dataset::Dataset;
-use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::sample::Sample;
+use ringfence_experiment::{Experiment, Reason};
 use ringfence_machine::Machine;
 
 use super::{Alternative, Outcome, Setting, Simulated, part};
@@ -16,8 +16,8 @@ use crate::reproduce::{Published, Reproduced};
 
 /// One simulation.
 pub struct Job {
-    /// What of the experiment is simulated; or why nothing is, such that it follows "because".
-    pub experiment: Result<Experiment, String>,
+    /// What of the experiment is simulated; or why nothing is.
+    pub experiment: Result<Experiment, Reason>,
     /// The experiment's name, and what it asks.
     pub asked: (String, Option<String>),
     /// The described machine: its name, and what a heading calls it.
@@ -80,8 +80,9 @@ pub fn jobs(
                     alternative.iter().flat_map(|one| one.machine.clone()).collect();
                 let examined =
                     if changes.is_empty() { Ok(first.clone()) } else { describe(name, &changes) };
-                let reason =
-                    alternative.and_then(|one| one.not_run.clone()).or(examined.clone().err());
+                let reason = alternative
+                    .and_then(|one| one.not_run.clone())
+                    .or(examined.clone().err().map(Reason::from));
                 let reading =
                     alternative.map(|one| format!("-{}", one.folder())).unwrap_or_default();
                 let simulated = first.simulated.as_ref();

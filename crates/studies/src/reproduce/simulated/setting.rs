@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use ringfence_experiment::Reason;
 use ringfence_machine::units::Bytes;
 use serde::{Deserialize, Serialize};
 use toml::Table;
@@ -51,7 +52,7 @@ pub struct Alternative {
     /// A few words.
     pub name: String,
     /// What is open, and where the reading comes from.
-    pub why: String,
+    pub why: Reason,
     /// The experiments that it makes a difference to.
     pub experiments: Vec<String>,
     /// The sources that leave it open.
@@ -65,7 +66,7 @@ pub struct Alternative {
     /// Another volume.
     pub bytes: Option<Bytes>,
     /// Why it cannot be simulated, if it cannot.
-    pub not_run: Option<String>,
+    pub not_run: Option<Reason>,
 }
 
 impl Setting {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::{Here, Kept, Planned, Stage, Study, StudyError};
 use ringfence_analysis::estimate::{Estimate, Finding, Looks, Verdict};
 use ringfence_analysis::results;
-use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Commit, Sync, Target};
+use ringfence_experiment::{Experiment, Reason};
 use ringfence_machine::Machine;
 use ringfence_persist::Methods;
 use ringfence_persist::policy::{Fingerprint, Policy, Prices};
@@ -25,8 +25,8 @@ pub struct Tuned {
     pub costs: Costs,
     /// Costs of the chosen way by batch; none where that was not measured.
     pub batches: Costs,
-    /// Ways that were not run, and why, such that it follows "because".
-    pub not_run: Vec<(String, String)>,
+    /// Ways that were not run, and why.
+    pub not_run: Vec<(String, Reason)>,
     /// What was chosen by cost.
     pub choice: Choice,
     /// The choice against the plain way, on fresh trials, where they differ.
@@ -91,7 +91,7 @@ pub fn check(question: &Question, machine: &Machine) -> Result<(), StudyError> {
         size: super::LOG,
         ..Commit::default()
     };
-    ringfence_workloads::commit::try_out(&plain).map_err(StudyError::Usage)
+    ringfence_workloads::commit::try_out(&plain).map_err(|why| StudyError::Usage(why.into()))
 }
 
 /// Measures, chooses and confirms.

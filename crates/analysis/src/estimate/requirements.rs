@@ -1,6 +1,6 @@
-//! When a figure is told, and what is said in its place where it is not.
+//! What a figure requires.
 //!
-//! A figure is told where two things hold; each keeps noise from being read as an answer:
+//! There is a figure where two things hold; each keeps noise from being read as an answer:
 //!
 //! - it rests on [`FEWEST_TRIALS`] trials or more. Two trials know their spread so badly that
 //!   Student's t asks for 9 standard deviations to either side (at 95 %); three for 2.5; four for
@@ -10,8 +10,6 @@
 //!
 //! All estimators of this module keep to it, so that whatever prints, compares or concludes does,
 //! too.
-
-use std::fmt;
 
 use super::{Estimate, FEWEST_TRIALS, Interval, NotEstimable, WIDEST};
 
@@ -23,7 +21,7 @@ impl Interval {
     /// Fewer than [`FEWEST_TRIALS`](super::FEWEST_TRIALS) trials, an interval wider than
     /// [`WIDEST`](super::WIDEST), a level outside of 0..1, trials too far apart to be expressed.
     pub fn over_trials(logs: &[f64], level: f64) -> Estimate {
-        told(Self::student(logs, level)?)
+        narrow(Self::student(logs, level)?)
     }
 
     /// The same, wider by so much to either side on the log scale, which no number of trials makes
@@ -36,15 +34,15 @@ impl Interval {
         if !low.is_normal() || !high.is_normal() {
             return Err(NotEstimable::OutOfRange);
         }
-        told(Self { low, high, slack: self.slack + slack, ..self })
+        narrow(Self { low, high, slack: self.slack + slack, ..self })
     }
 }
 
-/// The interval, where it is one that is told.
+/// Refuses too few trials, and an interval that is too wide.
 ///
 /// # Errors
-/// Too few trials, or an interval too wide, with the number of trials that it would take.
-pub(super) fn told(interval: Interval) -> Estimate {
+/// Which of both it is, with the number of trials that it would take.
+pub(super) fn narrow(interval: Interval) -> Estimate {
     enough(interval.trials)?;
     // A hair's breadth for what exp and ln lose.
     if interval.log_half_width() <= WIDEST.ln() + 1e-9 {
@@ -79,12 +77,6 @@ impl NotEstimable {
         }
     }
 
-    /// Why there is none, and what it would take, where it has been said that it is not known.
-    pub fn why(&self) -> String {
-        let said = self.to_string();
-        said.strip_prefix("not known: ").map_or(said.clone(), str::to_owned)
-    }
-
     /// Of several reasons that which takes the most trials: what serves it serves the others, too.
     pub fn hardest(reasons: &[Self]) -> Option<&Self> {
         reasons.iter().max_by_key(|reason| match reason {
@@ -95,46 +87,6 @@ impl NotEstimable {
             _ => 0,
         })
     }
-
-    /// The same in a word or three, for the cells of tables.
-    pub fn short(&self) -> &'static str {
-        match self {
-            Self::NothingMeasured => "not measured",
-            Self::TooFewTrials { .. } => "too few trials",
-            Self::TooWide { .. } | Self::OutOfRange => "not known",
-            Self::Stalled { baseline: 0, .. } => "stands still",
-            Self::Stalled { .. } | Self::NoWork { .. } => "no work done",
-            Self::TooFewLatencies { .. } => "too few latencies",
-            Self::TrialsDiffer { .. } => "trials differ",
-            Self::TooLongToTell { .. } => "too long to tell",
-            Self::TooLong { .. } => "windows too long",
-            Self::InvalidWindow { .. } | Self::InvalidLevel => "no figure",
-        }
-    }
-}
-
-/// What it would take to settle a matter that is undecided. Its `Display` is `about 120 trials
-/// would settle it`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WouldSettle(
-    /// Trials in all, as [`trials_needed`](super::trials_needed) tells; none where they would be
-    /// absurdly many.
-    pub Option<u32>,
-);
-
-impl fmt::Display for WouldSettle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(trials) => write!(f, "about {} trials would settle it", two_digits(trials)),
-            None => write!(f, "no sensible number of trials would settle it"),
-        }
-    }
-}
-
-// Rounded up: the spread that it follows from is not known any better.
-fn two_digits(number: u32) -> u32 {
-    let unit = 10u32.pow(number.max(1).ilog10().saturating_sub(1));
-    number.div_ceil(unit).saturating_mul(unit)
 }
 
 #[cfg(test)]
@@ -151,7 +103,6 @@ mod tests {
                 reason.told().starts_with("too few trials: ")
                     && reason.told().contains("at least 4")
             );
-            assert_eq!(reason.short(), "too few trials");
         }
         assert!(Interval::over_trials(&[0.1; FEWEST_TRIALS as usize], 0.95).is_ok());
     }
@@ -166,9 +117,7 @@ mod tests {
         let wide = Interval::over_trials(&scattered(2.0), 0.95).unwrap_err();
         // t(5) = 2.571 gives 2.099 with six trials; t(4) = 2.776 gives 2.483 with five.
         assert_eq!(wide, NotEstimable::TooWide { trials: 4, needed: Some(6) });
-        assert_eq!(wide.short(), "not known");
         assert!(wide.told().starts_with("not known: ") && wide.told().contains("about 6 trials"));
-        assert!(wide.why().starts_with("the 4 trials differ so much"));
         let few = NotEstimable::TooFewTrials { trials: 2 };
         assert_eq!(NotEstimable::hardest(&[few, wide, few]), Some(&wide));
         let hopeless = Interval::over_trials(&scattered(300.0), 0.95).unwrap_err();
@@ -180,18 +129,5 @@ mod tests {
     fn other_reasons_are_not_estimable() {
         let reason = NotEstimable::Stalled { baseline: 0, arm: 1, of: 10 };
         assert!(reason.told().starts_with("not estimable: no work"));
-        assert_eq!(reason.short(), "stands still");
-    }
-
-    #[test]
-    fn what_would_settle_it_is_an_estimate_of_two_digits() {
-        for (trials, told) in
-            [(7, "7"), (65, "65"), (143, "150"), (89_258, "90000"), (u32::MAX, "4294967295")]
-        {
-            assert_eq!(
-                WouldSettle(Some(trials)).to_string(),
-                format!("about {told} trials would settle it")
-            );
-        }
     }
 }

@@ -1,66 +1,17 @@
-//! The kinds of pages.
+//! Pages of datasets: of one, of several, and of an answer that rests on several.
 
-use ringfence_analysis::frontier::Frontier;
 use ringfence_machine::Machine;
-use ringfence_studies::pair::Outcome;
-use ringfence_studies::prove::Proof;
-use ringfence_studies::survey::Survey;
 
 use crate::aa::page as aa;
 use crate::commits::{page as commits, stalls};
 use crate::doctor::page as doctor;
 use crate::experiment::page as experiment;
-use crate::experiment::page::{costs, not_run, on_disk, placement, probes, slowdowns, timeline};
+use crate::experiment::page::{costs, not_run, on_disk, placement, slowdowns, timeline};
 use crate::html::answer;
 use crate::html::{Answer, Digest, Group, Page, Section};
 use crate::latencies::{page as latencies, quantiles};
 use crate::numbers;
-use crate::survey::text::{INTERVALS, describe, precision};
-
-/// The page of a survey, with the datasets that it measured.
-pub fn survey(survey: &Survey, digests: &[Digest]) -> Page {
-    let all: Vec<&Digest> = digests.iter().collect();
-    let findings: Vec<_> = digests.iter().map(|digest| &digest.findings).collect();
-    let frontiers = survey.frontiers(&findings);
-    let shown = survey.most_harmed(&frontiers);
-    let mut sections: Vec<Option<Section>> = vec![
-        others(&frontiers, shown),
-        costs::of_survey(survey),
-        slowdowns::matrix(survey),
-        timeline::section(&all),
-        probes::section(survey),
-    ];
-    sections.extend([commits::section(&all), quantiles::section(&all), stalls::section(&all)]);
-    sections.extend(digests.iter().map(latencies::section));
-    let mut not_run_lines = survey.not_run.clone();
-    not_run_lines.extend(survey.probes.failed.iter().map(|line| format!("not probed: {line}")));
-    sections.extend([
-        placement::section(&all),
-        not_run::section(&not_run_lines),
-        Some(doctor::section(&survey.machine.findings)),
-        (!all.is_empty()).then(|| experiment::section(&all)),
-    ]);
-    let mut footer = Vec::new();
-    if let Some((median, worst)) = survey.precision {
-        footer.push(format!("{} Brackets are {INTERVALS}", precision(median, worst)));
-    }
-    footer.extend(provenance(&all));
-    let tables = survey.files.iter().map(|found| {
-        let (plan, results) = (&found.plan, &found.results);
-        let tables = [slowdowns::section(plan, results), costs::section(plan, results)];
-        let title = plan.experiment.question.clone();
-        Group { title, sections: tables.into_iter().flatten().collect() }
-    });
-    let first = Group { title: None, sections: sections.into_iter().flatten().collect() };
-    Page {
-        title: "Survey".into(),
-        subtitle: subtitle(Some(&survey.machine), digests.first()),
-        answer: answer::of_survey(survey, shown.map(|number| &frontiers[number])),
-        groups: std::iter::once(first).chain(tables).collect(),
-        footer,
-        simulated: simulated(digests.iter()),
-    }
-}
+use crate::survey::text::describe;
 
 /// The page of one dataset, or of several that are not a survey, each under its name.
 pub fn datasets(digests: &[Digest]) -> Page {
@@ -99,32 +50,13 @@ pub fn datasets(digests: &[Digest]) -> Page {
     Page { title, subtitle: subtitle(machine, digests.first()), answer, groups, footer, simulated }
 }
 
-/// The page of a proof, with the datasets of its stages; where it was cut short, why, and how to
-/// resume it.
-pub fn proof(proof: &Proof, cut_short: Option<&str>, digests: &[Digest]) -> Page {
-    let (answer, section) =
-        (crate::prove::page::answer(proof, cut_short), crate::prove::page::section(proof));
-    let page = with_datasets("Proof", answer, section, digests);
-    Page { simulated: page.simulated || proof.simulated, ..page }
-}
-
-/// The page of `pair`: the pairwise interference and the advice, with the datasets of its stages.
-pub fn pairs(outcome: &Outcome, digests: &[Digest]) -> Page {
-    let mut page = with_datasets(
-        "Pairs",
-        crate::pair::page::answer(outcome),
-        crate::pair::page::section(outcome),
-        digests,
-    );
-    // Each writer is beside another task: their slowdowns are not choice between ways of writing.
-    page.groups
-        .iter_mut()
-        .for_each(|group| group.sections.retain(|section| section.id != "frontier"));
-    page
-}
-
-// An answer that rests on several datasets, and each of these.
-fn with_datasets(title: &str, answer: Answer, first: Option<Section>, digests: &[Digest]) -> Page {
+/// The page of an answer that rests on several datasets, and each of these.
+pub(crate) fn with_datasets(
+    title: &str,
+    answer: Answer,
+    first: Option<Section>,
+    digests: &[Digest],
+) -> Page {
     let all: Vec<&Digest> = digests.iter().collect();
     let mut groups = vec![Group { title: None, sections: first.into_iter().collect() }];
     groups.extend(digests.iter().map(|digest| {
@@ -192,31 +124,17 @@ fn sections(digest: &Digest, several: bool) -> Vec<Section> {
     all.into_iter().flatten().collect()
 }
 
-fn others(frontiers: &[Frontier], shown: Option<usize>) -> Option<Section> {
-    let figures: Vec<_> = frontiers
-        .iter()
-        .enumerate()
-        .filter(|(number, _)| Some(*number) != shown)
-        .filter_map(|(_, frontier)| crate::experiment::page::frontier::figure(frontier, 380))
-        .collect();
-    if figures.is_empty() {
-        return None;
-    }
-    let body = maud::html! { div class="row" { @for figure in figures { (figure) } } };
-    Some(Section { id: "frontier", title: "The frontier for other victims".into(), body })
-}
-
-fn simulated<'a>(mut digests: impl Iterator<Item = &'a Digest>) -> bool {
+pub(crate) fn simulated<'a>(mut digests: impl Iterator<Item = &'a Digest>) -> bool {
     digests.any(|digest| digest.findings.simulated)
 }
 
-fn subtitle(machine: Option<&Machine>, first: Option<&Digest>) -> String {
+pub(crate) fn subtitle(machine: Option<&Machine>, first: Option<&Digest>) -> String {
     let when = first.map(|digest| digest.manifest.created.replacen('T', " ", 1));
     let parts = [machine.map(describe), when];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-fn provenance(digests: &[&Digest]) -> Vec<String> {
+pub(crate) fn provenance(digests: &[&Digest]) -> Vec<String> {
     if digests.is_empty() {
         return Vec::new();
     }

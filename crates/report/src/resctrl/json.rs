@@ -1,58 +1,11 @@
-//! What was looked at without being measured: the machine, a path, resctrl.
+//! Groups, what they use, and what was restored, as JSON.
 
-use ringfence_machine::Machine;
-use ringfence_machine::doctor::Finding;
-use ringfence_machine::medium::Medium;
-use ringfence_machine::targets::Target;
-use ringfence_machine::topology::Topology;
 use ringfence_resctrl::Overview;
 use ringfence_resctrl::monitor::Used;
 use ringfence_resctrl::transaction::{Left, Restored};
-use ringfence_simulator::{Description, Value};
-use ringfence_studies::lock::{Misses, Region};
 use serde::Serialize;
 
 use crate::json::Document;
-
-/// CPUs, caches and nodes.
-pub fn topology(topology: &Topology) -> impl Serialize {
-    Document { schema: "ringfence/topology/2", body: topology }
-}
-
-/// Sources of noise, and what can be written to.
-pub fn doctor(machine: &Machine) -> impl Serialize {
-    #[derive(Serialize)]
-    struct Doctor<'a> {
-        findings: &'a [Finding],
-        targets: &'a [Target],
-    }
-    let body = Doctor { findings: &machine.findings, targets: &machine.targets };
-    Document { schema: "ringfence/doctor/2", body }
-}
-
-/// How durable a store to a path can become.
-#[derive(Debug, Serialize)]
-pub struct Explanation<'a> {
-    /// The path.
-    pub path: &'a str,
-    /// How durable, in one word or two with a hyphen.
-    pub durability: &'a str,
-    /// Whether flush instructions are left out there, since caches are persistent.
-    pub elides_flushes: bool,
-    /// The same in a sentence.
-    pub verdict: &'a str,
-    /// Why, a sentence each.
-    pub reasons: &'a [String],
-    /// What would make it more durable, a sentence each.
-    pub remedies: &'a [String],
-    /// What stands between the file and its medium; `None` of a device.
-    pub medium: Option<&'a Medium>,
-}
-
-/// How durable a store to a path can become.
-pub fn explanation(said: &Explanation) -> impl Serialize {
-    Document { schema: "ringfence/explanation/2", body: said }
-}
 
 /// Which groups may use which caches and how much bandwidth, and journals of what was changed.
 pub fn resctrl<'a>(seen: &'a Overview, journals: &'a [Left]) -> impl Serialize + use<'a> {
@@ -164,66 +117,5 @@ pub fn restored<'a>(
     Document {
         schema: "ringfence/restored/1",
         body: All { put_back, would_put_back, stays, failed },
-    }
-}
-
-/// Regions that are locked into caches.
-pub fn lock_list(regions: &[Region]) -> impl Serialize {
-    #[derive(Serialize)]
-    struct Regions<'a> {
-        regions: &'a [Region],
-    }
-    Document { schema: "ringfence/lock-list/2", body: Regions { regions } }
-}
-
-/// What the kernel counted in passes over locked regions.
-pub fn lock_misses(misses: &[Misses]) -> impl Serialize {
-    #[derive(Serialize)]
-    struct All<'a> {
-        misses: &'a [Misses],
-    }
-    Document { schema: "ringfence/lock-misses/2", body: All { misses } }
-}
-
-/// A described machine: its values, and where each comes from.
-pub fn machine(description: &Description) -> impl Serialize {
-    #[derive(Serialize)]
-    struct One {
-        path: String,
-        value: String,
-        source: String,
-    }
-    #[derive(Serialize)]
-    struct Described {
-        name: String,
-        title: String,
-        values: Vec<One>,
-        topology: Topology,
-    }
-    let one = |Value { path, value, source }| One { path, value, source };
-    let body = Described {
-        name: description.name.clone(),
-        title: description.title.clone(),
-        values: description.values().into_iter().map(one).collect(),
-        topology: description.machine().topology,
-    };
-    Document { schema: "ringfence/machine/1", body }
-}
-
-/// The machines that come with the program.
-pub fn machines(all: &[Description]) -> impl Serialize + use<> {
-    #[derive(Serialize)]
-    struct One {
-        name: String,
-        title: String,
-    }
-    #[derive(Serialize)]
-    struct All {
-        machines: Vec<One>,
-    }
-    let one = |one: &Description| One { name: one.name.clone(), title: one.title.clone() };
-    Document {
-        schema: "ringfence/machines/1",
-        body: All { machines: all.iter().map(one).collect() },
     }
 }
