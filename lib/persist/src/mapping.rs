@@ -351,7 +351,8 @@ impl Memory for Mapped {
 
 // Stores up to so many bytes ask for their lines first: a store behind a fence fetches its line
 // only when the fence is passed, and a prefetch is a hint that is tied to no fence (Intel SDM
-// volume 2B, "PREFETCHW"). Longer ones gained nothing where it was measured (docs/performance.md).
+// volume 2B, "PREFETCHW"). Longer ones gained nothing where it was measured
+// (docs/evidence/performance.md).
 const ASKED: usize = 1024;
 
 // The loops below are functions of their own, which `scripts/check-loops` looks at.

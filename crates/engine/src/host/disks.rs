@@ -3,7 +3,7 @@
 //!
 //! This uses the disks' own counts, which cover all users of a disk. The kernel also counts what it
 //! writes for a process (`write_bytes` of `/proc/PID/io`), but it counts pages when they become
-//! dirty: on ext4 that was nine times what reached the disk (docs/commits.md).
+//! dirty: on ext4 that was nine times what reached the disk (docs/guide/commits.md).
 
 use std::collections::BTreeSet;
 use std::path::Path;

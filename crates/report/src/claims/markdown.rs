@@ -12,12 +12,13 @@ pub fn markdown(table: &Table) -> String {
         "# Which claims hold?\n\n\
          Every claim, hypothesis and question of the documents that Ringfence began with, what \
          tests it, and what came out. \
-         `ringfence claims --markdown docs/claims.md` writes this page\n\
-         from [the ledger](../experiments/claims/claims.toml) and the datasets in `results/`, \
+         `ringfence claims --markdown docs/evidence/claims.md` writes this page\n\
+         from [the ledger](../../experiments/claims/claims.toml) and the datasets in `results/`, \
          which `ringfence contribute` packs. \
          No verdict is written by hand. Figures are the time of a case\n\
          over that of another; 1.05 is 5 % longer. *Simulated* figures are of described machines, \
-         and say what [the simulator](simulator.md) makes of them, not what a machine did.\n\n\
+         and say what [the simulator](../reference/simulator.md) makes of them, \
+         not what a machine did.\n\n\
          A verdict rests on measured figures where there are any, and otherwise says that it is \
          simulated. \
          Where machines contradict each other, it is undecided. What was measured on DRAM in\n\
@@ -113,7 +114,7 @@ fn claim(out: &mut String, table: &Table, judged: &Judged) {
     let names: Vec<String> = claim
         .experiments()
         .iter()
-        .map(|name| format!("[{name}](../experiments/{name}.toml)"))
+        .map(|name| format!("[{name}](../../experiments/{name}.toml)"))
         .collect();
     let _ = write!(out, "\nTested by {}.\n\n", names.join(", "));
 }

@@ -57,7 +57,7 @@ pub struct Compare {
 #[command(after_long_help = "\
 Examples:
   ringfence claims
-  ringfence claims --markdown docs/claims.md")]
+  ringfence claims --markdown docs/evidence/claims.md")]
 pub struct Claims {
     /// Published datasets [default: results, if there]
     #[arg(long, value_name = "DIR")]

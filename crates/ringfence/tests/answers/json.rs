@@ -126,9 +126,12 @@ fn every_kind_and_field_is_described() {
             kind.to_owned()
         })
         .collect();
-    let page = include_str!("../../../../docs/json.md");
+    let page = include_str!("../../../../docs/reference/json.md");
     for name in names {
-        assert!(page.contains(&format!("`{name}`")), "docs/json.md does not name '{name}'");
+        assert!(
+            page.contains(&format!("`{name}`")),
+            "docs/reference/json.md does not name '{name}'"
+        );
     }
 }
 

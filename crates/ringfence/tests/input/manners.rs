@@ -248,7 +248,7 @@ fn the_exit_codes_are_told() {
             assert_eq!(told, code < codes, "{args:?}, {code}:\n{}", help.stdout);
         }
     }
-    let page = include_str!("../../../../docs/exit-codes.md");
+    let page = include_str!("../../../../docs/reference/exit-codes.md");
     for (code, meaning) in meanings.iter().enumerate() {
         let told =
             page.lines().any(|l| l.starts_with(&format!("| {code} |")) && l.contains(meaning));

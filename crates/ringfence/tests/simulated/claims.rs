@@ -31,13 +31,13 @@ fn the_page_in_the_documentation_is_what_the_verb_writes() {
     let written = folder.path().join("claims.md");
     ringfence_in(&workspace(), &["claims", "--markdown", written.to_str().unwrap()]).ok();
     let text = fs::read_to_string(written).unwrap();
-    let kept = workspace().join("docs/claims.md");
+    let kept = workspace().join("docs/evidence/claims.md");
     if std::env::var_os("RINGFENCE_BLESS").is_some() {
         fs::write(&kept, &text).unwrap();
     }
     assert!(
         text == fs::read_to_string(kept).unwrap(),
-        "docs/claims.md differs; RINGFENCE_BLESS=1 accepts it"
+        "docs/evidence/claims.md differs; RINGFENCE_BLESS=1 accepts it"
     );
 }
 

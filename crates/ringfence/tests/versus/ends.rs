@@ -355,7 +355,7 @@ fn runs_are_a_table_that_other_tools_read() {
         ];
         versus(&folder, &args).ok();
     }
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/versus.md");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/versus.md");
     const SCRIPT: &str = "
 import glob, sys
 try:

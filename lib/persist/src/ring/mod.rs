@@ -18,7 +18,7 @@
 //!
 //! The two sides can be two threads (each side is `Send`) or two processes that open the same file
 //! ([`Ring::create`], [`Ring::open`]). What is on the medium is described in [`layout`], what
-//! opening does and why one fence is enough in `docs/one-fence.md`.
+//! opening does and why one fence is enough in `docs/reference/one-fence.md`.
 //!
 //! How durable "durable" is depends on the region: [`Region`] says. A ring in a file of the page
 //! cache calls `msync`, or what its [`Methods`] name, where others fence, and a ring in plain

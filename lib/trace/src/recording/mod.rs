@@ -1,7 +1,8 @@
 //! Recordings of programs on disk.
 //!
 //! A folder: `trace.json` says what was recorded, and Parquet files hold the events, what files
-//! held before, the instructions and their callers. `docs/trace-format.md` describes it all.
+//! held before, the instructions and their callers. `docs/reference/trace-format.md`
+//! describes it all.
 
 mod error;
 mod manifest;

@@ -133,8 +133,8 @@ pub fn whole(parts: Vec<Happened>) -> Vec<Happened> {
 
 /// What a recording has of a thread: all stores in the file, flushes of its lines and fences. Of
 /// locked instructions, those that store in the file, and those before which the thread has stored
-/// or flushed since its last fence or locked instruction (`docs/trace-format.md`). Of `except`,
-/// nothing is said.
+/// or flushed since its last fence or locked instruction (`docs/reference/trace-format.md`).
+/// Of `except`, nothing is said.
 ///
 /// A flush whose address was not seen is taken for one of the file: if one were not, the recording
 /// would have one less.

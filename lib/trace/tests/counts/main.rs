@@ -3,9 +3,9 @@
 //! counts: each thread has the same events in the same order, with the instruction, the kind, the
 //! place in the file and the size.
 //!
-//! What counts as one is said in `docs/trace-format.md`: a `rep` instruction is one store of all
-//! its elements, a masked store one for each run of bytes, and a compare-exchange that does not
-//! store is none.
+//! What counts as one is said in `docs/reference/trace-format.md`: a `rep` instruction is one store
+//! of all its elements, a masked store one for each run of bytes, and a compare-exchange that does
+//! not store is none.
 //!
 //! QEMU's plugins see neither flags nor operands of flushes, and its `vfork` is a `fork`. Single
 //! steps see all that, of one thread, and are slow (20 us each on a virtual machine): those of long

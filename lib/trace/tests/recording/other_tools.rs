@@ -1,5 +1,5 @@
-//! DuckDB and pyarrow read the tables with no help from us, and the query of docs/trace-format.md
-//! does what it says.
+//! DuckDB and pyarrow read the tables with no help from us, and the query of
+//! docs/reference/trace-format.md does what it says.
 //!
 //! `PYTHON` may name an interpreter that has them.
 
@@ -12,7 +12,7 @@ use crate::round_trip;
 
 // The lines of the first command of the page, as one.
 fn query(folder: &str) -> String {
-    let page = include_str!("../../../../docs/trace-format.md");
+    let page = include_str!("../../../../docs/reference/trace-format.md");
     let command = page.split("duckdb -c \"").nth(1).unwrap().split('"').next().unwrap();
     command.replace("TRACE", folder)
 }

@@ -1,4 +1,4 @@
-//! Words that were given up, with those that took their place: `docs/words.md` says more.
+//! Words that were given up, with those that took their place: `docs/reference/words.md` says more.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,9 +29,9 @@ const GIVEN_UP: [(&str, &str); 18] = [
 // them.
 const MAY: [&str; 9] = [
     "CHANGELOG.md",
-    "docs/experiment-files.md",
+    "docs/reference/experiment-files.md",
     "STABILITY.md",
-    "docs/words.md",
+    "docs/reference/words.md",
     "crates/dataset/tests/data/",
     "crates/experiment/src/experiment/mod.rs",
     "crates/experiment/src/experiment/tests.rs",

@@ -84,7 +84,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "ring: entries do not say in which life they were pushed",
-        source: "Raft (USENIX ATC 2014): a term in each entry; docs/one-fence.md",
+        source: "Raft (USENIX ATC 2014): a term in each entry; docs/reference/one-fence.md",
         crashes: 2,
         program: |m, buggy| around(m, only(buggy, NO_LIFE)),
         recovery: |m, buggy| check(m, only(buggy, NO_LIFE)),
@@ -92,7 +92,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "ring: recovery takes entries of any earlier life",
-        source: "docs/one-fence.md: behind the start entries are of this life",
+        source: "docs/reference/one-fence.md: behind the start entries are of this life",
         crashes: 2,
         program: |m, buggy| around(m, only(buggy, NO_START)),
         recovery: |m, buggy| check(m, only(buggy, NO_START)),
@@ -100,21 +100,21 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "ring: checksum leaves out the position",
-        source: "docs/one-fence.md; NOVA-Fortis (SOSP 2017): a field that is read and not covered",
+        source: "docs/reference/one-fence.md; NOVA-Fortis (SOSP 2017): a field read and not covered",
         program: |m, buggy| around(m, only(buggy, NO_POSITION)),
         recovery: |m, buggy| check(m, only(buggy, NO_POSITION)),
         ..RING
     },
     Case {
         name: "ring: checksum leaves out the length",
-        source: "docs/one-fence.md; NOVA-Fortis (SOSP 2017): a field that is read and not covered",
+        source: "docs/reference/one-fence.md; NOVA-Fortis (SOSP 2017): a field read and not covered",
         program: |m, buggy| around(m, only(buggy, NO_LENGTH)),
         recovery: |m, buggy| check(m, only(buggy, NO_LENGTH)),
         ..RING
     },
     Case {
         name: "ring: checksum without a salt, and a payload that looks like an entry",
-        source: "docs/one-fence.md; SQLite's WAL format: a salt in each header",
+        source: "docs/reference/one-fence.md; SQLite's WAL format: a salt in each header",
         program: |m, buggy| {
             let mut ring = Ring::format(m, only(buggy, NO_SALT));
             ring.push(IMITATOR);
@@ -137,7 +137,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "ring: pushed before the new life is recorded",
-        source: "docs/one-fence.md; Raft (USENIX ATC 2014): the term is durable before it is used",
+        source: "docs/reference/one-fence.md; Raft (USENIX ATC 2014): the term is durable before use",
         crashes: 2,
         program: |m, buggy| around(m, only(buggy, LIFE_LAST)),
         recovery: |m, buggy| check(m, only(buggy, LIFE_LAST)),
@@ -145,7 +145,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "ring: new life recorded before what was accepted is flushed",
-        source: "docs/one-fence.md: what is read back is not yet durable",
+        source: "docs/reference/one-fence.md: what is read back is not yet durable",
         found_under: ADR,
         program: |m, buggy| {
             let parts = if buggy { NOT_FLUSHED } else { CACHED };
@@ -162,7 +162,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "ring: space used again behind a cursor that is not durable",
-        source: "docs/one-fence.md; Mnemosyne (ASPLOS 2011): truncation of a log",
+        source: "docs/reference/one-fence.md; Mnemosyne (ASPLOS 2011): truncation of a log",
         program: |m, buggy| {
             let mut ring = Ring::format(m, only(buggy, VOLATILE_CURSOR));
             (1..=LINES).for_each(|number| ring.push(number));
@@ -179,7 +179,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "ring: cursor durable before the entry was processed",
-        source: "docs/one-fence.md; Friedman et al. (PPoPP 2018): durable dequeue",
+        source: "docs/reference/one-fence.md; Friedman et al. (PPoPP 2018): durable dequeue",
         program: |m, buggy| {
             let mut ring = Ring::format(m, WHOLE);
             for number in 1..=2 {
