@@ -9,7 +9,7 @@ use ringfence_studies::claims::{Basis, Judged, Outcome, Table, Tested, Verdict};
 /// The page.
 pub fn markdown(table: &Table) -> String {
     let mut out = String::from(
-        "# Which claims hold?\n\n\
+        "# Published claims\n\n\
          Every claim, hypothesis and question of the documents that Ringfence began with, what \
          tests it, and what came out. \
          `ringfence claims --markdown docs/evidence/claims.md` writes this page\n\

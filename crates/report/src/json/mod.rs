@@ -2,8 +2,8 @@
 //!
 //! Each says in `schema` what it is, such as `ringfence/experiment/3`: one string, so that a file
 //! which is found a year later tells its kind and its version, and one comparison refuses what a
-//! reader does not know. The kinds are described in `docs/schema`, and `docs/reference/json.md` says
-//! what a version promises.
+//! reader does not know. The kinds are described in `docs/schema`, and `docs/reference/json.md`
+//! says what a version promises.
 
 use serde::Serialize;
 

@@ -100,14 +100,14 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "ring: checksum leaves out the position",
-        source: "docs/reference/one-fence.md; NOVA-Fortis (SOSP 2017): a field read and not covered",
+        source: "docs/reference/one-fence.md; NOVA-Fortis (SOSP 2017): field read, not covered",
         program: |m, buggy| around(m, only(buggy, NO_POSITION)),
         recovery: |m, buggy| check(m, only(buggy, NO_POSITION)),
         ..RING
     },
     Case {
         name: "ring: checksum leaves out the length",
-        source: "docs/reference/one-fence.md; NOVA-Fortis (SOSP 2017): a field read and not covered",
+        source: "docs/reference/one-fence.md; NOVA-Fortis (SOSP 2017): field read, not covered",
         program: |m, buggy| around(m, only(buggy, NO_LENGTH)),
         recovery: |m, buggy| check(m, only(buggy, NO_LENGTH)),
         ..RING
@@ -137,7 +137,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "ring: pushed before the new life is recorded",
-        source: "docs/reference/one-fence.md; Raft (USENIX ATC 2014): the term is durable before use",
+        source: "docs/reference/one-fence.md; Raft (USENIX ATC 2014): the term is durable first",
         crashes: 2,
         program: |m, buggy| around(m, only(buggy, LIFE_LAST)),
         recovery: |m, buggy| check(m, only(buggy, LIFE_LAST)),
