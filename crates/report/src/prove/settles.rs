@@ -41,7 +41,10 @@ fn more(proof: &Proof, settles: &Settles) -> Option<String> {
     match settles.time.filter(|time| *time <= LONGEST) {
         Some(time) => {
             let seconds = (time.as_secs_f64() / 10.0).ceil() as u64 * 10;
-            let time = duration(Duration::from_secs(seconds));
+            let time = match seconds {
+                0..60 => format!("{seconds} s"),
+                _ => duration(Duration::from_secs(seconds)),
+            };
             Some(format!("About {time} in all {would} (--time {seconds}s)."))
         }
         None if settles.limit.is_some() => Some(

@@ -31,8 +31,8 @@ pub(super) fn render(proof: &Proof, style: &Style) -> String {
         out += &times(proof).render(style);
     }
     let lines = [
-        not_settled(&proof.latencies),
-        too_few(&proof.latencies),
+        not_settled(proof),
+        too_few(proof),
         too_long(proof.too_long),
         tried(proof),
         no_time(proof),
@@ -80,14 +80,12 @@ fn times(proof: &Proof) -> Table {
 }
 
 fn latencies(proof: &Proof, alone: &CaseLatencies, beside: &CaseLatencies) -> Vec<[String; 3]> {
-    let asked = proof.record.question.measure.quantity.quantile();
-    let shown = |quantile: &Quantile| *quantile != Quantile::P999 || asked == Some(*quantile);
     let row = |of: Quantile| {
         let cell = |one| quantile(one, of.share(), true);
         [of.name().to_owned(), cell(alone), cell(beside)]
     };
     let longest = |one: &CaseLatencies| one.histogram.most().map_or(NO_FIGURE.into(), time);
-    let rows = Quantile::ALL.into_iter().filter(shown).map(row);
+    let rows = Quantile::ALL.into_iter().filter(|of| is_shown(proof, *of)).map(row);
     rows.chain([["longest".into(), longest(alone), longest(beside)]]).collect()
 }
 
@@ -108,20 +106,27 @@ fn mean(proof: &Proof) -> Option<[String; 3]> {
     Some(["mean".into(), cell(&times.alone), cell(&times.beside)])
 }
 
-fn all_quantiles(all: &[CaseLatencies]) -> impl Iterator<Item = &LatencyQuantile> {
-    all.iter().flat_map(|one| &one.quantiles)
+// The highest takes so many latencies that it is there for those who ask for it.
+fn is_shown(proof: &Proof, quantile: Quantile) -> bool {
+    let asked = proof.record.question.measure.quantity.quantile();
+    quantile != Quantile::P999 || asked == Some(quantile)
 }
 
-fn not_settled(all: &[CaseLatencies]) -> Option<String> {
-    let mut marked = all_quantiles(all).filter(|of| of.observed.is_some()).peekable();
+fn shown_quantiles(proof: &Proof) -> impl Iterator<Item = &LatencyQuantile> {
+    let all = proof.latencies.iter().flat_map(|one| &one.quantiles);
+    all.filter(|of| is_shown(proof, of.quantile))
+}
+
+fn not_settled(proof: &Proof) -> Option<String> {
+    let mut marked = shown_quantiles(proof).filter(|of| of.observed.is_some()).peekable();
     marked.peek()?;
     let few = marked.all(|of| matches!(of.ns, Err(NotEstimable::TooFewTrials { .. })));
     let why = if few { "there are fewer than four trials" } else { "trials differ too much" };
     Some(format!("~: not settled, because {why}; in round brackets the least and the most of any"))
 }
 
-fn too_few(all: &[CaseLatencies]) -> Option<String> {
-    let mut few = all_quantiles(all).filter_map(|of| match of.ns {
+fn too_few(proof: &Proof) -> Option<String> {
+    let mut few = shown_quantiles(proof).filter_map(|of| match of.ns {
         Err(NotEstimable::TooFewLatencies { quantile, counted, needed, .. }) => Some(format!(
             "too few: {quantile} takes about {needed} latencies, and there are {counted}"
         )),
@@ -220,7 +225,8 @@ fn is_given(proof: &Proof, flag: &str) -> bool {
 fn intervals(proof: &Proof) -> Option<String> {
     let trials = |figure: &Estimate| figure.as_ref().ok().map(|known| known.trials);
     let again = proof.confirmations.last().and_then(|one| trials(one.tried.judged()));
-    let first = trials(proof.judged_beside());
+    let of_quantiles = || shown_quantiles(proof).find_map(|of| trials(&of.ns));
+    let first = trials(proof.judged_beside()).or_else(of_quantiles);
     let trials = match (first, again) {
         (Some(first), Some(again)) => format!("{first} trials, {again} new ones with the lever"),
         (Some(trials), None) => format!("{trials} trials"),

@@ -22,9 +22,8 @@ const TOPICS: [Topic; 4] = [
         about: "Services and other running processes, as victims and as aggressors",
         notes: "\
 Examples:
-  ringfence VERB --victim-probe redis://localhost --aggressor-unit backup --metric p99
-  ringfence VERB --victim-probe tcp://localhost:7777 --probe-send 'PING\\r\\n' --aggressor ./noise
-  ringfence VERB --server ./server --ready port:7777 --client ./bench --aggressor ./noise",
+  ringfence VERB --victim-probe redis://localhost --aggressor-unit backup
+  ringfence VERB --victim-probe exec:./ask --aggressor ./noise --metric p99",
     },
     Topic {
         name: "programs",
@@ -73,10 +72,14 @@ The levers, each tried where this machine and the aggressor allow it:
   ionice            the order of its requests to a disk
   io-weight         a smaller share of a disk's time
   memory-high       less memory for what it has cached and not written
-  scheduler, queue-requests, dirty-background
-                    settings of the whole system, with --system
-  cat, mba, cat+mba cache ways for the victim alone, less memory bandwidth for
-                    the aggressor; they need a mounted resctrl, usually root
+  scheduler         another scheduler of its disk (--system)
+  queue-requests    a shorter queue of its disk (--system)
+  dirty-background  write-back that begins earlier (--system)
+  cat               cache ways for the victim alone
+  mba, cat+mba      less memory bandwidth, and both
+
+cat and mba need a mounted resctrl and usually root. --system is for settings that are the whole \
+machine's.
 
 Examples:
   ringfence prove --victim mcf --aggressor stream --levers quota,cat --time 2min

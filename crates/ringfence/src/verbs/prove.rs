@@ -42,7 +42,8 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
     if args.system || question.system {
         ringfence_limits::system::allow();
     }
-    let plan = prove::plan_of_baseline(&question, &machine)?;
+    let plan = prove::plan_of_baseline(&question, &machine)
+        .map_err(|error| beginning_with_its_flag(error.into(), args))?;
     if args.resume.is_none() {
         question.time = question.time.or_else(|| prove::default_time(&question, &plan, &machine));
         prove::check_time(&question, &plan)?;
@@ -52,6 +53,19 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
         announce(&question, &plan, &machine);
     }
     measure(args, &question, &machine, &dir)
+}
+
+// What is wrong with a task, beginning with what was typed.
+fn beginning_with_its_flag(error: Failure, args: &Prove) -> Failure {
+    let given = [("victim: ", &args.victim), ("aggressor: ", &args.aggressor)];
+    match error {
+        Failure::Usage(why)
+            if given.iter().any(|(role, flag)| flag.is_some() && why.starts_with(role)) =>
+        {
+            Failure::Usage(format!("--{why}"))
+        }
+        other => other,
+    }
 }
 
 // What is about to be measured, for how long, and how precise that is.
@@ -114,7 +128,7 @@ fn measure(
     } else {
         let style = output::style();
         let mut text = ringfence_report::warnings(&done.left, &style);
-        if style.details {
+        if style.details || machine.simulated.is_some() {
             text += &(ringfence_report::machine_line(machine, &style) + "\n");
         }
         text += &ringfence_report::prove(&done.findings, &style);
@@ -125,7 +139,9 @@ fn measure(
                 &style,
             );
         }
-        text += &ringfence_report::left(&done.left, &style);
+        let left: Vec<String> =
+            done.left.iter().filter(|said| style.details || !is_routine(said)).cloned().collect();
+        text += &ringfence_report::left(&left, &style);
         let seconds = started.elapsed().as_secs_f64();
         let blank = if style.details { "\n" } else { "" };
         text += &format!("{blank}{seconds:.0} s; datasets: {}\n", dir.display());
@@ -146,6 +162,11 @@ fn measure(
             other => Err(Failure::Verdict(other)),
         },
     }
+}
+
+// How a probe did that got every answer in time.
+fn is_routine(said: &str) -> bool {
+    said.contains("The probe asked ") && said.ends_with(" of a CPU.")
 }
 
 fn question(args: &Prove) -> Result<Question, Failure> {

@@ -233,17 +233,17 @@ impl Proof {
         Self { settles: proof.settles(stages), ..proof }
     }
 
-    // Of the baseline while that is open, and otherwise of the lever that is.
+    // Of what is open.
     fn settles(&self, stages: &[Stage]) -> Option<Settles> {
         let budget = self.record.question.budget;
         if self.verdict != Verdict::Undecided || self.faster && !budget.is_absolute() {
             return None;
         }
-        if !self.baseline_is_decided() {
-            return Some(Settles::of_baseline(self.judged_beside(), budget, stages));
-        }
         let (lever, figure) = self.open()?;
-        Some(Settles::of_lever(figure, budget, stages, &lever?.arm.name))
+        Some(match lever {
+            Some(lever) => Settles::of_lever(figure, budget, stages, &lever.arm.name),
+            None => Settles::of_baseline(figure, budget, stages),
+        })
     }
 
     // What is known where the control has refused a verdict, so that nothing else was measured.
@@ -332,6 +332,10 @@ impl Proof {
     /// that was measured may be on either side of the budget.
     pub fn open(&self) -> Option<(Option<&Candidate>, &Estimate)> {
         let budget = self.record.question.budget;
+        // Whether any lever is needed comes before which.
+        if self.confirmations.is_empty() && !self.baseline_is_decided() {
+            return Some((None, self.judged_beside()));
+        }
         let again = self.confirmations.iter().find(|one| one.met != Some(false));
         let confirmed = |tried: &Tried| {
             self.confirmations
