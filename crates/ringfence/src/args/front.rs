@@ -1,12 +1,13 @@
 //! The front page, and the command line as clap reads it.
 
 use std::ffi::OsString;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
 use clap::error::ErrorKind;
 use clap::{Command, CommandFactory, FromArgMatches};
 
-use super::{Args, slips};
+use super::{Args, slips, topics};
 use crate::failure::Exit;
 
 /// The verbs, grouped by what they are for: the front page lists them so, the last group in one
@@ -28,8 +29,13 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// The whole command line: help, manual pages, completions and hints follow it.
+/// The command line: help, completions and hints follow it.
 pub fn command() -> Command {
+    topics::divide(whole())
+}
+
+/// The same with all that is said of its flags: for manual pages, and for pages of topics.
+pub fn whole() -> Command {
     let command = Args::command();
     let page = page(&command);
     let usage = "ringfence VERB [FLAGS]";
@@ -42,6 +48,11 @@ pub fn command() -> Command {
 /// One sentence that says what is wrong, with a hint where there is one.
 pub fn parse() -> Result<Args, String> {
     let words: Vec<_> = std::env::args_os().collect();
+    if let Some(page) = topics::page(&mut whole(), &words) {
+        // As with all help, a reader that has gone is not a failure.
+        let _ = std::io::stdout().write_all(page.as_bytes());
+        std::process::exit(0);
+    }
     let parsed = command().try_get_matches_from(&words);
     match parsed.and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => Ok(args),

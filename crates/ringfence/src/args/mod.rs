@@ -14,6 +14,7 @@ mod measuring;
 mod resctrl;
 mod services;
 mod slips;
+mod topics;
 mod versus;
 mod whatif;
 
@@ -30,7 +31,7 @@ pub use commit::Commit;
 pub use common::{Measuring, On, Output, Placement};
 pub use datasets::{Claims, Compare, Contribute, Report, Show};
 pub use fleet::Fleet;
-pub use front::{command, parse, parse_words};
+pub use front::{command, parse, parse_words, whole};
 pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
 };
@@ -41,6 +42,7 @@ pub use machine::{
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
 pub use resctrl::{Apply, Confined, Forget, Resctrl, ResctrlAction, Undo, Watch};
 pub use services::Services;
+pub use topics::notes;
 pub use versus::VersusFlags;
 pub use whatif::WhatIf;
 

@@ -207,7 +207,13 @@ pub fn budget(text: &str) -> Result<Budget, Failure> {
              as 2%"
         )));
     }
-    parsed("budget", text)
+    parsed("budget", &percent(text))
+}
+
+// A number by itself is taken for percent from 1 on: below, it may be meant as a share of one.
+fn percent(text: &str) -> String {
+    let bare = text.trim().parse::<f64>().is_ok_and(|number| number >= 1.0);
+    if bare { format!("{}%", text.trim()) } else { text.to_owned() }
 }
 
 /// The slowdown that `--budget` allows, of a victim whose units of work are compared by their mean

@@ -85,6 +85,28 @@ fn short_help_is_a_line_for_each_flag_and_long_help_has_them_all() {
     assert!(flags(&short).len() < flags(&long).len() * 2 / 3, "{short}");
 }
 
+// Verbs with many flags have a page for each topic, and together these have all flags.
+#[test]
+fn help_of_verbs_with_many_flags_is_divided_into_topics() {
+    for verb in ["prove", "neighbours"] {
+        let whole = help("80", &["help", verb]);
+        assert!(whole.lines().count() <= 120, "{} lines:\n{whole}", whole.lines().count());
+        let (_, pages) = whole.split_once("\nMore flags:\n").expect("the topics");
+        let mut known: Vec<String> = flags(&whole).into_iter().map(str::to_owned).collect();
+        for page in pages.lines().map(|line| line.trim().strip_prefix("ringfence ").unwrap()) {
+            let page = help("80", &page.split(' ').collect::<Vec<_>>());
+            assert!(page.lines().count() <= 120, "{page}");
+            known.extend(flags(&page).into_iter().map(str::to_owned));
+        }
+        let rare = ["--frozen-share", "--ready-within", "--victim-log-unit", "--settle", "--seed"];
+        for flag in rare {
+            assert!(known.iter().any(|one| one == flag), "{verb}: {flag}");
+        }
+    }
+    let levers = help("80", &["help", "prove", "levers"]);
+    assert!(levers.contains("--try-env") && levers.contains("\n  memory-high "), "{levers}");
+}
+
 #[test]
 fn completions_name_every_verb_and_flag() {
     for shell in ["bash", "zsh", "fish"] {
@@ -273,7 +295,7 @@ fn manual_pages_replace_their_own_kind_alone() {
 
 #[test]
 fn what_a_victim_is_refused_is_not_offered_to_it() {
-    let long = help("100", &["prove", "--help"]);
+    let long = help("100", &["help", "prove", "programs"]);
     let (_, from) = long.split_once("--victim-progress <HOW>").expect("the flag");
     let (victim, aggressor) = from.split_once("--aggressor-progress <HOW>").expect("the next one");
     assert!(victim.contains("lines") && !victim.contains("cpu-time"), "{victim}");

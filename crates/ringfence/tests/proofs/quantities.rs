@@ -85,7 +85,7 @@ fn a_budget_can_be_one_for_a_quantile() {
     }
     let short =
         ["--metric", "p50", "--budget", "100%", "--trials", "6", "--levers", "quota", "--out", "p"];
-    let output = ringfence_in(folder.path(), &[&["prove"][..], &COUNTED, &short].concat());
+    let output = ringfence_in(folder.path(), &[&["prove", "-v"][..], &COUNTED, &short].concat());
     // How it ends is the machine's affair; what it is about is not.
     let said = format!("{}{}", output.stdout, output.stderr);
     assert!(matches!(output.code(), Some(0 | 3 | 4)), "{said}");
