@@ -312,7 +312,7 @@ fn why_nothing_was_tried(proof: &Proof) -> &'static str {
     let for_time = |(lever, _): &(String, Reason)| lever == "any lever";
     match proof.record.refused.iter().any(for_time) {
         true => "Whether one helps is not known: the time was over before.",
-        false => "Whether one helps is not known: none is offered here, for the reasons given.",
+        false => "Whether one helps is not known: none is offered here.",
     }
 }
 

@@ -198,7 +198,7 @@ pub struct Prove {
         hide_short_help = true
     )]
     pub confidence: Option<String>,
-    /// Time for all stages together, such as 5min [default: 60s]
+    /// Time for all stages together [default: 60s]
     ///
     /// It is used until the question is settled, and exceeded by one trial at most. There is no
     /// default with --trials, --victim-run, --client and --machine: these take the time of their

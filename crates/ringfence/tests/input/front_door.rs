@@ -81,8 +81,6 @@ fn short_help_is_a_line_for_each_flag_and_long_help_has_them_all() {
             ["help"].into_iter().chain(verb.iter().map(String::as_str)).collect();
         assert_eq!(long, help("80", &asked));
     }
-    let (short, long) = (help("80", &["prove", "-h"]), help("80", &["prove", "--help"]));
-    assert!(flags(&short).len() < flags(&long).len() * 2 / 3, "{short}");
 }
 
 // Verbs with many flags have a page for each topic, and together these have all flags.
@@ -98,6 +96,10 @@ fn help_of_verbs_with_many_flags_is_divided_into_topics() {
             assert!(page.lines().count() <= 120, "{page}");
             known.extend(flags(&page).into_iter().map(str::to_owned));
         }
+        known.sort();
+        known.dedup();
+        let short = help("80", &[verb, "-h"]);
+        assert!(flags(&short).len() < known.len() * 2 / 3, "{short}");
         let rare = ["--frozen-share", "--ready-within", "--victim-log-unit", "--settle", "--seed"];
         for flag in rare {
             assert!(known.iter().any(|one| one == flag), "{verb}: {flag}");
