@@ -1,3 +1,4 @@
 //! How durable a store to a path can become.
 
+pub(crate) mod brief;
 pub(crate) mod text;
