@@ -57,6 +57,7 @@ pub use experiment::cases::cases;
 pub use experiment::classes::classes_legend;
 pub use experiment::starts::unlike;
 pub use experiment::text::{ended_early, experiment};
+pub use explain::brief::{Explained, explain_brief};
 pub use explain::text::explain;
 pub use latencies::text::latencies;
 pub use lock::text::{lock_created, lock_misses, lock_table, locked};

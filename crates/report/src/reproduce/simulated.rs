@@ -1,5 +1,6 @@
 //! Published figures beside simulated ones, and beside measured ones where there are any.
 
+use super::brief;
 use ringfence_studies::reproduce::simulated::{Errors, Order, Score, Seconds, Simulated, Time};
 use ringfence_studies::reproduce::{Measured, Reproduced, Row};
 
@@ -125,6 +126,9 @@ fn percent(share: f64) -> String {
 
 /// One simulation of an experiment.
 pub fn simulated(one: &Simulated, here: Option<&Reproduced>, style: &Style) -> String {
+    if !style.details {
+        return brief::simulated(one, style);
+    }
     let mut out = String::new();
     let tabled = tabled(one, here);
     heading(&mut out, &tabled.title, style);
@@ -168,6 +172,11 @@ fn show(out: &mut String, heads: &[&'static str], rows: &[Vec<String>], style: &
 
 /// How near all that was simulated comes, first the first readings, then each of the others.
 pub fn simulated_summary(all: &[Simulated], style: &Style) -> String {
+    if !style.details {
+        let mut out = brief::simulated_summary(all, &left_open(all), style);
+        brief::legend(&mut out, style);
+        return out;
+    }
     let mut out = String::new();
     heading(&mut out, "How near is it?", style);
     for (of, score) in verdicts(all) {

@@ -1,5 +1,6 @@
 //! Published figures beside measured ones, a table for each source.
 
+use super::brief;
 use ringfence_studies::reproduce::{Agreement, Measured, Row, WIDENED_BY, by_figure};
 
 use crate::numbers::slowdown_figure;
@@ -17,8 +18,15 @@ pub fn title(text: &str, style: &Style) -> String {
     out
 }
 
-/// The comparisons of one experiment.
+/// The comparisons of one experiment: one row for each measurement, or, with [`Style::details`],
+/// for each published figure, with the times and all remarks.
 pub fn reproduced(rows: &[Row], style: &Style) -> String {
+    if !style.details {
+        let mut out = String::new();
+        brief::rows(&mut out, rows, "measured", style);
+        out.push('\n');
+        return out;
+    }
     let mut sources: Vec<&str> = Vec::new();
     for row in rows {
         if !sources.contains(&row.published.source.as_str()) {
@@ -81,11 +89,11 @@ fn table(groups: &[Vec<&Row>], one_quantity: bool) -> Table {
 }
 
 // What was measured on other hardware, if anything was.
-fn instead(row: &Row) -> Option<&Measured> {
+pub(super) fn instead(row: &Row) -> Option<&Measured> {
     row.instead.as_ref().filter(|measured| !matches!(measured, Measured::NotRun(_)))
 }
 
-fn instead_name(row: &Row) -> Option<String> {
+pub(super) fn instead_name(row: &Row) -> Option<String> {
     instead(row)?;
     let name = row.published.instead.as_deref().unwrap_or_default();
     // Only in what it differs, where that is a parameter.
@@ -95,7 +103,7 @@ fn instead_name(row: &Row) -> Option<String> {
 }
 
 // Which of the figures of a row.
-type Which = fn(&Row) -> Option<&Measured>;
+pub(super) type Which = fn(&Row) -> Option<&Measured>;
 
 // What the rows of one figure say of it together; none where they differ.
 fn together(
@@ -108,7 +116,7 @@ fn together(
     says.all(|other| other == first).then_some(first)
 }
 
-fn agreement(group: &[&Row], which: Which) -> [Option<Agreement>; 2] {
+pub(super) fn agreement(group: &[&Row], which: Which) -> [Option<Agreement>; 2] {
     [together(group, which, direction), together(group, which, magnitude)]
 }
 
@@ -199,6 +207,11 @@ fn remarks(out: &mut String, rows: &[&Row], style: &Style) {
 /// How many agree, and how to read it.
 pub fn reproduced_summary(rows: &[Row], style: &Style) -> String {
     let groups = by_figure(rows);
+    if !style.details {
+        let mut out = brief::summary(&groups, style);
+        brief::legend(&mut out, style);
+        return out;
+    }
     let mut text = format!(
         "Of {} published comparisons {} were measured on hardware of their kind{}",
         rows.len(),

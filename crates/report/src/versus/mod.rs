@@ -1,5 +1,6 @@
 //! Whole commands, compared.
 
+mod brief;
 pub(crate) mod json;
 pub(crate) mod page;
 pub mod text;

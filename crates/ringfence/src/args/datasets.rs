@@ -47,6 +47,9 @@ pub struct Compare {
     /// Print the comparison as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print three lines for each case: before, after, and the change
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Write the comparison as an HTML page to this file as well
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -57,11 +60,18 @@ pub struct Compare {
 #[command(after_long_help = "\
 Examples:
   ringfence claims
+  ringfence claims 004
   ringfence claims --markdown docs/claims.md")]
 pub struct Claims {
+    /// Print each claim of this document, such as 004 or note-002
+    #[arg(value_name = "DOCUMENT")]
+    pub document: Option<String>,
     /// Published datasets [default: results, if there]
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
+    /// Print every claim, and each figure that a verdict rests on
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Print the claims as JSON
     #[arg(long)]
     pub json: bool,

@@ -17,6 +17,24 @@ pub struct Inspect {
     pub root: PathBuf,
 }
 
+/// `doctor`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Examples:
+  ringfence doctor
+  ringfence doctor --why")]
+pub struct Doctor {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub inspect: Inspect,
+    /// Print cause, consequence, remedy and evidence of each finding
+    ///
+    /// The memory that tasks can write to is listed as well, and findings that matter to persistent
+    /// memory alone are printed where there is none, too.
+    #[arg(long, short = 'v', visible_alias = "verbose")]
+    pub why: bool,
+}
+
 /// `machine`.
 #[derive(Debug, ClapArgs)]
 #[command(
@@ -40,6 +58,9 @@ pub struct Describe {
     /// Print the machine file itself, to be changed
     #[arg(long, conflicts_with = "json", requires = "machine")]
     pub file: bool,
+    /// Print where each value comes from
+    #[arg(long, short = 'v', visible_alias = "verbose", requires = "machine")]
+    pub why: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -174,6 +195,9 @@ pub struct Explain {
     /// A file is not changed, and in a folder no file is created.
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
+    /// Print every layer below it, and what each claim rests on
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -36,7 +36,7 @@ pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
 };
 pub use machine::{
-    Calibrate, Describe, Explain, Inspect, MachineAction, MachineCheck, MachineNew,
+    Calibrate, Describe, Doctor, Explain, Inspect, MachineAction, MachineCheck, MachineNew,
     MachineSensitivity, PutBack,
 };
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
@@ -153,7 +153,7 @@ pub enum Verb {
     #[command(name = "whatif")]
     WhatIf(Box<WhatIf>),
     /// List sources of noise on this machine, and what to do about them
-    Doctor(Inspect),
+    Doctor(Doctor),
     /// Show packages, cores, SMT siblings, caches and NUMA nodes
     Topology(Inspect),
     /// Show a described machine, which can be simulated; describe one
@@ -208,6 +208,12 @@ impl Verb {
     pub fn verbose(&self) -> bool {
         match self {
             Verb::Show(show) => show.verbose,
+            Verb::Doctor(doctor) => doctor.why,
+            Verb::Versus(versus) => versus.verbose,
+            Verb::Claims(claims) => claims.verbose,
+            Verb::Compare(compare) => compare.verbose,
+            Verb::Explain(explain) => explain.verbose,
+            Verb::Machine(describe) => describe.why,
             _ => self.output().is_some_and(|output| output.verbose),
         }
     }

@@ -241,6 +241,9 @@ pub struct VersusFlags {
     /// Show no progress
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
+    /// Print everything, such as warm-up, the shell's start and what else differs
+    #[arg(long, short, help_heading = "Output")]
+    pub verbose: bool,
     /// The order of commands in tables that are exported
     #[arg(
         long,

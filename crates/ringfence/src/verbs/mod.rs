@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Tune(tune) => tune::run(&tune),
         Verb::Versus(flags) => versus::run(&flags),
         Verb::Topology(inspect) => inspect::topology(&inspect),
-        Verb::Doctor(inspect) => inspect::doctor(&inspect),
+        Verb::Doctor(doctor) => inspect::doctor(&doctor.inspect),
         Verb::Machine(describe) => machine::run(&describe),
         Verb::Calibrate(calibrate) => calibrate::run(&calibrate),
         Verb::Resctrl(resctrl) => resctrl::run(&resctrl),

@@ -64,7 +64,7 @@ fn the_exit_code_is_the_verdict() {
     );
     // Without a budget it is a comparison, whatever comes out.
     let plain = versus(&folder, &[short, long, "--runs", "12", "--out", "plain"]);
-    assert!(plain.said().contains("b against a"), "{}", plain.stdout);
+    assert!(plain.said().contains("'sleep 0.04' against 'sleep 0.02'"), "{}", plain.stdout);
     let shown = ringfence_in(folder.path(), &["show", "plain"]);
     assert!(plain.ok().starts_with(shown.ok().trim_end()), "{}", shown.stdout);
 }
@@ -298,7 +298,7 @@ fn commands_that_fail_say_which_and_what_they_said() {
         assert_eq!(ran.code(), Some(code), "{ignored}: {}", ran.stderr);
         if code == 0 {
             assert!(
-                ran.stdout.contains("b: 4 of 4 runs ended with another exit code than 0"),
+                ran.said().contains(": 4 of 4 runs ended with another exit code than 0"),
                 "{}",
                 ran.stdout
             );

@@ -13,7 +13,7 @@ use ringfence_experiment::sample::Sample;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, nearest};
 use ringfence_machine::Machine;
-use ringfence_report::json;
+use ringfence_report::{Style, json};
 use ringfence_studies::reproduce::{self as reproduce, Published, Reproduced};
 use ringfence_studies::{Watch, measure};
 
@@ -56,10 +56,12 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     } else {
         let style = output::style();
         let rows: Vec<_> = all.iter().flat_map(|found| found.rows.clone()).collect();
-        let mut text: String = all.iter().map(|found| section(found, &style)).collect();
-        if !rows.is_empty() {
-            text += &ringfence_report::reproduced_summary(&rows, &style);
-        }
+        let tables: String = all.iter().map(|found| section(found, &style)).collect();
+        let summary = match rows.is_empty() {
+            true => String::new(),
+            false => ringfence_report::reproduced_summary(&rows, &style),
+        };
+        let mut text = ordered(&summary, &tables, &style);
         text +=
             &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
         output::print(&text)?;
@@ -78,6 +80,14 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
                 .into(),
         )),
         _ => Ok(()),
+    }
+}
+
+// The answer first, unless everything is printed.
+fn ordered(summary: &str, tables: &str, style: &Style) -> String {
+    match style.details || summary.is_empty() {
+        true => format!("{tables}{summary}"),
+        false => format!("{summary}\n{}\n", tables.trim_end()),
     }
 }
 
@@ -173,18 +183,20 @@ fn measure_or_not(
     Ok((done.plan, done.samples, done.ended))
 }
 
-fn section(found: &Reproduced, style: &ringfence_report::Style) -> String {
+fn section(found: &Reproduced, style: &Style) -> String {
     let (plan, rows) = (&found.findings.plan, &found.rows);
     let experiment = &plan.experiment;
     let question = experiment.question.as_deref().unwrap_or(&experiment.name);
     let mut text = ringfence_report::title(question, style);
-    for note in &plan.placed.notes {
+    for note in plan.placed.notes.iter().filter(|_| style.details) {
         text += &format!("{note}\n");
     }
     if let Some(why) = found.findings.ended.as_ref().and_then(Ended::early) {
         text += &ringfence_report::ended_early(why, style);
     }
-    text += "\n";
+    if style.details {
+        text += "\n";
+    }
     if rows.is_empty() {
         text += &ringfence_report::cases(plan, &found.findings.results, style);
         text += "\n";

@@ -60,11 +60,12 @@ pub fn run(
         output::print_json(&json::simulated(&all, &of, &dir))?;
     } else {
         let style = output::style();
-        let mut text: String = all
-            .iter()
-            .map(|one| ringfence_report::simulated(one, of(&one.experiment), &style))
-            .collect();
-        text += &ringfence_report::simulated_summary(&all, &style);
+        let each = |one: &simulated::Simulated| {
+            ringfence_report::simulated(one, of(&one.experiment), &style)
+        };
+        let tables: String = all.iter().map(each).collect();
+        let summary = ringfence_report::simulated_summary(&all, &style);
+        let mut text = super::ordered(&summary, &tables, &style);
         text +=
             &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
         output::print(&text)?;

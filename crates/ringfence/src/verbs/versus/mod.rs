@@ -47,8 +47,13 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     if flags.json {
         output::print_json(&json::versus(&done.findings, &dir))?;
     } else if !silent {
-        let text = ringfence_report::versus::versus(&done.findings, &output::style());
-        output::print(&format!("{text}\nruns: {}\n", dir.display()))?;
+        let style = output::style();
+        let mut text = ringfence_report::versus::versus(&done.findings, &style);
+        // Otherwise the page, which lies in the same folder, is named.
+        if style.details || done.trouble.is_some() {
+            text += &format!("\nruns: {}\n", dir.display());
+        }
+        output::print(&text)?;
     }
     page::beside(&dir, flags.json || silent, done.trouble.is_some())?;
     match (done.trouble, done.findings.verdict) {
