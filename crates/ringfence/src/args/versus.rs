@@ -29,7 +29,7 @@ pub struct VersusFlags {
     ///
     /// For one command alone the default is 10 s. Measuring ends earlier when the question is
     /// settled. Setup and cleanup are not part of it.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, alias = "duration", value_name = "TIME", allow_hyphen_values = true)]
     pub time: Option<String>,
     /// Where commands run on: lines, counter, ...
     ///
@@ -201,8 +201,8 @@ pub struct VersusFlags {
         hide_short_help = true
     )]
     pub seed: u64,
-    /// Folder [default: ringfence-versus-TIME]
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    /// Folder [default: a new one, see 'show']
+    #[arg(long, short, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// A name for all of it: a commit, say
     #[arg(long, value_name = "TEXT", help_heading = "Output")]

@@ -52,7 +52,7 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
         return match named {
             None => Ok(Vec::new()),
             Some(_) => Err(Failure::Usage(format!(
-                "{}: {}; name a folder that 'ringfence contribute --to' wrote",
+                "{}: {}; name a folder that 'ringfence notes contribute --to' wrote",
                 folder.display(),
                 if folder.exists() { "this is not a folder" } else { "there is no such folder" }
             ))),
@@ -76,7 +76,7 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
     }
     match named {
         Some(_) if all.is_empty() => Err(Failure::Usage(format!(
-            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence contribute \
+            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence notes contribute \
              --to' wrote",
             folder.display(),
             KINDS[0],

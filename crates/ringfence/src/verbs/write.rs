@@ -17,6 +17,11 @@ pub fn run(args: &Write) -> Result<(), Failure> {
 fn check(args: &Write) -> Result<(), Failure> {
     words("instruction", args.instruction.as_deref(), &Instruction::ALL.map(Instruction::name))?;
     words("fence-at", args.fence_at.as_deref(), &FenceAt::ALL.map(FenceAt::name))?;
+    if args.fence.as_deref() == Some("none") {
+        return Err(Failure::Usage(
+            "--fence: 'none' is not a kind of fence; for no fence: --fence-at none".into(),
+        ));
+    }
     words("fence", args.fence.as_deref(), &FenceKind::ALL.map(FenceKind::name))?;
     words("width", args.width.as_deref(), &WidthChoice::ALL.map(WidthChoice::name))?;
     for target in args.target.iter().flat_map(|list| list.split(',')) {

@@ -23,7 +23,7 @@ use crate::args::{LockMeasure, Measuring};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::{experiment, flags, host};
+use crate::shared::{experiment, flags, host, results};
 
 pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
@@ -61,8 +61,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         return experiment::run(wanted, &asked.on, &asked.measuring);
     }
     let wanted = ready(wanted, &machine, &asked.measuring)?;
-    let named = asked.measuring.output.out.clone();
-    let dir = named.unwrap_or_else(|| ringfence_dataset::default_dir(&wanted.name));
+    let dir = results::new_dir(asked.measuring.output.out.as_deref(), &wanted.name)?;
     crate::shared::folder::check_new(&dir)?;
     let _awake = host::keep_awake(asked.measuring.no_deep_idle)?;
     let mut said = Said {
