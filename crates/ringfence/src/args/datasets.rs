@@ -9,8 +9,8 @@ use super::measuring::Reproduce;
 /// `show`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-Results are in $XDG_STATE_HOME/ringfence (~/.local/state/ringfence), unless a verb was given --out. \
-A result there can be named by its folder's name alone. Nothing is deleted automatically.
+Results are in $XDG_STATE_HOME/ringfence (~/.local/state/ringfence), unless a verb was given \
+--out. A result there can be named by its folder's name alone. Nothing is deleted automatically.
 
 Examples:
   ringfence show

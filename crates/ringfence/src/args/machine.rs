@@ -67,7 +67,7 @@ pub enum MachineAction {
     /// SMT help? Nothing is measured.
     #[command(name = "whatif")]
     WhatIf(Box<WhatIf>),
-    /// Show this host: packages, cores, SMT siblings, caches and NUMA nodes
+    /// Show this host: cores, SMT siblings, caches and NUMA nodes
     Host(Inspect),
 }
 

@@ -76,8 +76,8 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
     }
     match named {
         Some(_) if all.is_empty() => Err(Failure::Usage(format!(
-            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence notes contribute \
-             --to' wrote",
+            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence notes \
+             contribute --to' wrote",
             folder.display(),
             KINDS[0],
             KINDS[1]

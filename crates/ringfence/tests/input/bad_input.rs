@@ -123,6 +123,12 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
         &["neighbours", "--aggressor", "dirty pace=50"],
         "pace = 50: '50' is not a rate: write a size per second, such as 50MiB/s",
     ),
+    (
+        &["neighbours", "--aggressor", "write block=4x"],
+        "ringfence: --aggressor: block = 4x: '4x' is not a size",
+    ),
+    (&["aa", "--victim", "commit batch=0"], "ringfence: --victim: batch = 0 must be between"),
+    (&["lock", "measure", "--size", "3B"], "ringfence: --size 3B is too small: at least 4KiB"),
     (&["neighbours", "--aggressor", "dirty io=dircet"], "did you mean 'direct'?"),
     (&["commit", ".", "--sync", "fsync,fsync"], "--sync names fsync twice: give each value once"),
     (&["commit", ".", "--batch", "1,16,1"], "batch names 1 twice: give each value once"),
@@ -470,6 +476,7 @@ fn targets_and_programs_that_this_machine_does_not_have() {
         || fs::read_dir("/sys/bus/nd/devices").unwrap().count() == 0
     {
         cases.push((vec!["--target", &dax], "MAP_SYNC needs a file system"));
+        cases.push((vec!["--target", "dax:/tmp"], "ringfence: --target dax:/tmp: "));
     }
     let reserved = fs::read_to_string("/proc/sys/vm/nr_hugepages").unwrap_or_default();
     if reserved.trim() == "0" {
