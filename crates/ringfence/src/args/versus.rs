@@ -49,7 +49,7 @@ pub struct VersusFlags {
         num_args = 2,
         allow_hyphen_values = true,
         hide_short_help = true,
-        help_heading = "Commands"
+        help_heading = "Around commands"
     )]
     pub parameter_list: Vec<String>,
     /// As hyperfine has it: a name, and the first and last of its values
@@ -60,7 +60,7 @@ pub struct VersusFlags {
         num_args = 3,
         allow_hyphen_values = true,
         hide_short_help = true,
-        help_heading = "Commands"
+        help_heading = "Around commands"
     )]
     pub parameter_scan: Vec<String>,
     /// How far apart the values of --parameter-scan are [default: 1]
@@ -70,14 +70,14 @@ pub struct VersusFlags {
         value_name = "STEP",
         requires = "parameter_scan",
         hide_short_help = true,
-        help_heading = "Commands"
+        help_heading = "Around commands"
     )]
     pub parameter_step_size: Option<String>,
     /// Run before each run of a command
     ///
     /// Given once, it is for all commands; otherwise once for each. --conclude, --setup, --cleanup
     /// and --output are alike.
-    #[arg(short, long, value_name = "COMMAND", help_heading = "Commands")]
+    #[arg(short, long, value_name = "COMMAND", help_heading = "Around commands")]
     pub prepare: Vec<String>,
     /// Run after each run
     #[arg(
@@ -85,14 +85,14 @@ pub struct VersusFlags {
         long,
         value_name = "COMMAND",
         hide_short_help = true,
-        help_heading = "Commands"
+        help_heading = "Around commands"
     )]
     pub conclude: Vec<String>,
     /// Run once, before the first run of any
-    #[arg(short, long, value_name = "COMMAND", help_heading = "Commands")]
+    #[arg(short, long, value_name = "COMMAND", help_heading = "Around commands")]
     pub setup: Vec<String>,
     /// Run once, after the last run of any
-    #[arg(short, long, value_name = "COMMAND", help_heading = "Commands")]
+    #[arg(short, long, value_name = "COMMAND", help_heading = "Around commands")]
     pub cleanup: Vec<String>,
     /// A name for the table; for each command
     #[arg(
@@ -100,7 +100,7 @@ pub struct VersusFlags {
         long,
         value_name = "NAME",
         hide_short_help = true,
-        help_heading = "Commands"
+        help_heading = "Around commands"
     )]
     pub command_name: Vec<String>,
     /// A name for the command to compare with
@@ -109,7 +109,7 @@ pub struct VersusFlags {
         value_name = "NAME",
         requires = "a",
         hide_short_help = true,
-        help_heading = "Commands"
+        help_heading = "Around commands"
     )]
     pub reference_name: Option<String>,
     /// Let runs that fail count
@@ -123,11 +123,11 @@ pub struct VersusFlags {
         require_equals = true,
         default_missing_value = "all-non-zero",
         hide_short_help = true,
-        help_heading = "Commands"
+        help_heading = "Around commands"
     )]
     pub ignore_failure: Option<String>,
     /// Refuse commands that print different things
-    #[arg(long, help_heading = "Commands")]
+    #[arg(long, help_heading = "Around commands")]
     pub same_output: bool,
     /// none, sh, ... [default: none if none is needed]
     ///
@@ -138,18 +138,18 @@ pub struct VersusFlags {
         value_name = "SHELL",
         default_value = "auto",
         hide_default_value = true,
-        help_heading = "Commands"
+        help_heading = "Around commands"
     )]
     pub shell: String,
     /// The same as --shell none
-    #[arg(short = 'N', conflicts_with = "shell", help_heading = "Commands")]
+    #[arg(short = 'N', conflicts_with = "shell", help_heading = "Around commands")]
     pub no_shell: bool,
     /// The folder in which a command runs, and what belongs around it; once for all commands, or
     /// for each
-    #[arg(long, value_name = "DIR", hide_short_help = true, help_heading = "Commands")]
+    #[arg(long, value_name = "DIR", hide_short_help = true, help_heading = "Around commands")]
     pub dir: Vec<String>,
     /// A file for commands' standard input [default: null]
-    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = "Commands")]
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = "Around commands")]
     pub input: Option<PathBuf>,
     /// Where standard output goes: null, pipe, inherit or a file [default: null]
     #[arg(
@@ -157,11 +157,11 @@ pub struct VersusFlags {
         value_name = "WHERE",
         hide_short_help = true,
         conflicts_with = "show_output",
-        help_heading = "Commands"
+        help_heading = "Around commands"
     )]
     pub output: Vec<String>,
     /// The same as --output inherit
-    #[arg(long, hide_short_help = true, help_heading = "Commands")]
+    #[arg(long, hide_short_help = true, help_heading = "Around commands")]
     pub show_output: bool,
     /// Drop so many of each as warm-up [default: measured]
     #[arg(
