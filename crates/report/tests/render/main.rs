@@ -19,6 +19,7 @@ mod pair;
 mod prove;
 mod reproduce;
 mod resctrl;
+mod results;
 mod sensitivity;
 mod survey;
 mod tune_files;

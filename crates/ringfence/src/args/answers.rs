@@ -327,7 +327,7 @@ identical ones are measured once. This takes about a minute for up to four diffe
 Examples:
   ringfence pair --task 'chase footprint=64MiB' --task mcf --task alu
   ringfence pair --task mcf --task stream --task alu --present 1+3,2
-  ringfence pair --resume ringfence-pair-20260509-072933")]
+  ringfence pair --resume pair-20260509-072933")]
 pub struct Pair {
     /// A task; give two to ten
     #[arg(long, value_name = "TASK")]

@@ -14,3 +14,8 @@ pub fn command(words: &[&str], path: &Path) -> String {
     };
     format!("ringfence {} {}", words.join(" "), shell::quote(&path.to_string_lossy()))
 }
+
+/// A path as it can be pasted into a shell.
+pub fn pasteable(path: &Path) -> String {
+    shell::quote(&path.to_string_lossy())
+}

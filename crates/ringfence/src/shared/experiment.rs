@@ -19,7 +19,7 @@ use ringfence_studies::findings::Findings;
 use ringfence_studies::measure::{self, Measurement};
 use ringfence_system::whole;
 
-use super::command::command;
+use super::command::{command, pasteable};
 use crate::args::{Measuring, On};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -70,13 +70,9 @@ fn run_on(
         if let Some(machine) = &on.machine {
             again += &format!(" --machine {}", shell::quote(machine));
         }
-        return output::print(&format!("saved {}; run it with: {again}", path.display()));
+        return output::print(&format!("saved {}; run it with: {again}", pasteable(path)));
     }
-    let dir = flags
-        .output
-        .out
-        .clone()
-        .unwrap_or_else(|| ringfence_dataset::default_dir(&experiment.name));
+    let dir = super::results::new_dir(flags.output.out.as_deref(), &experiment.name)?;
     super::folder::check_new(&dir)?;
     refuse_nothing(&plan, &machine)?;
     let is_refused = experiment.measure.time.is_some_and(|time| time.0 < plan.least_time_for_one());
@@ -199,7 +195,7 @@ pub fn as_text(
     text += &format!(
         "\n{} samples in {seconds:.0} s{before}; dataset: {}\n",
         found.samples,
-        dir.display()
+        pasteable(dir)
     );
     text
 }
@@ -214,7 +210,7 @@ pub fn finish(ended: &Ended, dir: &Path, machine: &Machine) -> Result<(), Failur
 /// That a study ended early, and where what it has is.
 pub fn kept(why: &str, dir: &Path, machine: &Machine) -> Failure {
     let done = if machine.simulated.is_some() { "simulated" } else { "measured" };
-    Failure::early(why, format!("{why}; what was {done} until then is in {}", dir.display()))
+    Failure::early(why, format!("{why}; what was {done} until then is in {}", pasteable(dir)))
 }
 
 /// That measuring ended early, and the command that resumes it.
@@ -224,7 +220,7 @@ pub fn cut_short(why: &str, dir: &Path) -> Failure {
         why,
         format!(
             "{why}; what was measured until then is in {}; continue with: {again}",
-            dir.display()
+            pasteable(dir)
         ),
     )
 }

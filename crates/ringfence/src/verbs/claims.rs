@@ -66,7 +66,7 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
         return match named {
             None => Ok(Vec::new()),
             Some(_) => Err(Failure::Usage(format!(
-                "{}: {}; name a folder that 'ringfence contribute --to' wrote",
+                "{}: {}; name a folder that 'ringfence notes contribute --to' wrote",
                 folder.display(),
                 if folder.exists() { "this is not a folder" } else { "there is no such folder" }
             ))),
@@ -90,8 +90,8 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
     }
     match named {
         Some(_) if all.is_empty() => Err(Failure::Usage(format!(
-            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence contribute \
-             --to' wrote",
+            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence notes \
+             contribute --to' wrote",
             folder.display(),
             KINDS[0],
             KINDS[1]

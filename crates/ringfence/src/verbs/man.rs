@@ -59,13 +59,7 @@ fn add(command: &Command, date: &str, pages: &mut Vec<(String, Vec<u8>)>) -> std
     let mut text = Vec::from(MARK);
     page.render_title(&mut text)?;
     page.render_name_section(&mut text)?;
-    // Not flag by flag: options follow.
-    let usage = command.clone().render_usage().to_string();
-    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
-    for (index, line) in usage.lines().enumerate() {
-        let head = if index == 0 { ".SH SYNOPSIS\n" } else { ".br\n" };
-        writeln!(text, "{head}{}", escaped(line.trim()))?;
-    }
+    synopsis(command, &mut text)?;
     page.render_description_section(&mut text)?;
     page.render_options_section(&mut text)?;
     if command.has_subcommands() {
@@ -80,6 +74,20 @@ fn add(command: &Command, date: &str, pages: &mut Vec<(String, Vec<u8>)>) -> std
         writeln!(text, ".SH SEE ALSO\n\\fBringfence\\fR(1)")?;
     }
     pages.push((page.get_filename(), text));
+    Ok(())
+}
+
+// How it is called: flags that are not required are one word.
+fn synopsis(command: &Command, text: &mut Vec<u8>) -> std::io::Result<()> {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").replace("[OPTIONS]", "[OPTION]...");
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    writeln!(text, ".SH SYNOPSIS")?;
+    for (number, line) in usage.lines().map(str::trim).enumerate() {
+        let rest = line.strip_prefix(name).unwrap_or(line);
+        let separator = if number > 0 { ".br\n" } else { "" };
+        writeln!(text, "{separator}\\fB{}\\fR{}", escaped(name), escaped(rest))?;
+    }
     Ok(())
 }
 

@@ -16,8 +16,8 @@ use crate::args::{Measuring, Pair};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::command::command;
-use crate::shared::{experiment, flags, host, page};
+use crate::shared::command::{command, pasteable};
+use crate::shared::{experiment, flags, host, page, results};
 
 /// Of the whole time, the part that goes into every pair; the rest confirms the advice.
 const SCREENING: f64 = 0.6;
@@ -39,8 +39,7 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
                 path.display()
             ));
         }
-        let dir =
-            flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("pair"));
+        let dir = results::new_dir(flags.output.out.as_deref(), "pair")?;
         return measure(&question, &dir, &machine, flags);
     };
     if !args.task.is_empty() || args.present.is_some() || args.placement.is_some() {
@@ -134,7 +133,7 @@ fn measure(
             "{}\n{}\n{seconds:.0} s; datasets: {}\n",
             ringfence_report::machine_line(machine, &style),
             ringfence_report::pair(&outcome, &style),
-            dir.display()
+            pasteable(dir)
         );
         output::print(&text)?;
     }

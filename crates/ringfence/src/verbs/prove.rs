@@ -22,9 +22,9 @@ use crate::args::Prove;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
-use crate::shared::command::command;
+use crate::shared::command::{command, pasteable};
 use crate::shared::flags::{budget, check_counts, check_trials, set, set_some};
-use crate::shared::{experiment, flags, host, page, program, services};
+use crate::shared::{experiment, flags, host, page, program, results, services};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
     if args.on.machine.is_some() {
@@ -34,9 +34,8 @@ pub fn run(args: &Prove) -> Result<(), Failure> {
     let (mut question, dir) = match &args.resume {
         Some(dir) => (Files::of(dir).read().map_err(Failure::Usage)?.question, dir.clone()),
         None => {
-            let dir =
-                args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("prove"));
-            (question(args)?, dir)
+            let question = question(args)?;
+            (question, results::new_dir(args.output.out.as_deref(), "prove")?)
         }
     };
     if args.system || question.system {
@@ -144,7 +143,7 @@ fn measure(
         text += &ringfence_report::left(&left, &style);
         let seconds = started.elapsed().as_secs_f64();
         let blank = if style.details { "\n" } else { "" };
-        text += &format!("{blank}{seconds:.0} s; datasets: {}\n", dir.display());
+        text += &format!("{blank}{seconds:.0} s; datasets: {}\n", pasteable(dir));
         output::print(&text)?;
     }
     page::beside(dir, args.output.json, done.ended_early.is_some())?;

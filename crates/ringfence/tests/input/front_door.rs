@@ -185,6 +185,36 @@ fn bash_completes_verbs_flags_and_values() {
     }
 }
 
+// What was called otherwise says the same.
+#[test]
+fn old_names_of_verbs_are_read() {
+    for (old, new) in [
+        (&["reproduce", "--list"][..], &["notes", "run", "--list"][..]),
+        (&["topology", "--root", "absent"], &["machine", "host", "--root", "absent"]),
+        (&["neighbors", "-h"], &["neighbours", "-h"]),
+        (&["claims", "--results", "absent"], &["notes", "claims", "--results", "absent"]),
+        (&["contribute", "absent"], &["notes", "contribute", "absent"]),
+        (&["calibrate", "laptop", "--from", "x"], &["machine", "fit", "laptop", "--from", "x"]),
+        (
+            &["whatif", "laptop", "--change", "core.x=1", "--", "write"],
+            &["machine", "whatif", "laptop", "--change", "core.x=1", "--", "write"],
+        ),
+        (&["report", "absent"], &["show", "--html", "absent"]),
+    ] {
+        let [old_said, new_said] = [old, new].map(ringfence);
+        assert_eq!(
+            (old_said.code(), old_said.stdout, old_said.stderr),
+            (new_said.code(), new_said.stdout, new_said.stderr),
+            "{old:?}"
+        );
+        assert!(!verbs().contains(&old[0].to_owned()), "{old:?} is listed");
+    }
+    for hidden in ["aa", "completions", "man"] {
+        ringfence(&["help", hidden]).ok();
+        assert!(!verbs().contains(&hidden.to_owned()), "{hidden} is listed");
+    }
+}
+
 #[test]
 fn other_shells_can_read_their_completions() {
     for (shell, args) in [("zsh", ["-n"]), ("fish", ["--no-execute"])] {
@@ -275,12 +305,12 @@ fn manual_pages_replace_their_own_kind_alone() {
     let folder = Folder::new();
     ringfence_in(folder.path(), &["man", "pages"]).ok();
     ringfence_in(folder.path(), &["man", "pages"]).ok();
-    let mine = folder.path().join("pages/ringfence-aa.1");
+    let mine = folder.path().join("pages/ringfence-write.1");
     fs::write(&mine, "mine").unwrap();
     fs::remove_file(folder.path().join("pages/ringfence.1")).unwrap();
     for (dir, part) in [
         ("pages", "is not a page that 'ringfence man' wrote"),
-        ("pages/ringfence-aa.1", "cannot be written"),
+        ("pages/ringfence-write.1", "cannot be written"),
     ] {
         let refused = ringfence_in(folder.path(), &["man", dir]);
         assert_eq!(
@@ -315,4 +345,33 @@ fn manual_pages_have_a_date() {
     let is_date =
         |word: &str| word.len() == 10 && word.chars().all(|c| c.is_ascii_digit() || c == '-');
     assert!(is_date(words[3]) && words[4] == "\"ringfence", "{title}");
+}
+
+// Each says in one line how it was read; what is exact says nothing.
+#[test]
+fn quantities_are_taken_as_people_type_them() {
+    let folder = Folder::new();
+    for (flags, said) in [
+        (&["--block", "4k"][..], "--block 4k: read as 4KiB\n"),
+        (
+            &["--block", "4KB", "--size", "1M"],
+            "--block 4KB: read as 4KiB\n--size 1M: read as 1MiB\n",
+        ),
+        (&["--time", "60"], "--time 60: read as 60s\n"),
+        (&["--time", "1m"], "--time 1m: read as 1min\n"),
+        (&["--margin", "2"], "--margin 2: read as 2%\n"),
+        (&["--block", "4KiB", "--time", "60s", "--margin", "2%"], ""),
+    ] {
+        let _ = fs::remove_file(folder.path().join("saved.toml"));
+        let args = [&["write", "--save", "saved.toml"], flags].concat();
+        let saved = ringfence_in(folder.path(), &args);
+        saved.ok();
+        let read: String = saved
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("--"))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        assert_eq!(read, said, "{flags:?}");
+    }
 }

@@ -14,7 +14,8 @@ use ringfence_studies::reproduce::{Published, Reproduced};
 use crate::args::Reproduce;
 use crate::failure::Failure;
 use crate::output;
-use crate::shared::{folder, host, page};
+use crate::shared::command::pasteable;
+use crate::shared::{folder, host, page, results};
 
 pub fn run(
     args: &Reproduce,
@@ -36,8 +37,7 @@ pub fn run(
         ));
     }
     let here: Vec<(String, Reproduced)> = measured(args, chosen, published)?;
-    let dir =
-        args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("reproduce"));
+    let dir = results::new_dir(args.output.out.as_deref(), "reproduce")?;
     folder::check_new(&dir)?;
     std::fs::create_dir_all(&dir)
         .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
@@ -67,13 +67,13 @@ pub fn run(
         let summary = ringfence_report::simulated_summary(&all, &style);
         let mut text = super::ordered(&summary, &tables, &style);
         text +=
-            &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
+            &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), pasteable(&dir));
         output::print(&text)?;
     }
     let path = dir.join("report.html");
     page::put(&path, "--out", || Ok(html::simulated(&all, &of)))?;
     if !args.output.json {
-        output::print(&format!("report: {}; open it in a browser\n", path.display()))?;
+        output::print(&format!("report: {}; open it in a browser\n", pasteable(&path)))?;
     }
     let simulated = |one: &simulated::Simulated| {
         one.outcome.as_ref().is_ok_and(|found| found.reproduced.findings.samples > 0)
@@ -103,7 +103,7 @@ fn measured(
     let Some(dir) = &args.measured else { return Ok(Vec::new()) };
     if !dir.is_dir() {
         return Err(Failure::Usage(format!(
-            "--measured: {}: there is no such folder; name one that 'ringfence reproduce' wrote",
+            "--measured: {}: there is no such folder; name one that 'ringfence notes run' wrote",
             dir.display()
         )));
     }
