@@ -5,5 +5,6 @@ pub(crate) mod classes;
 pub(crate) mod json;
 pub(crate) mod judged;
 pub(crate) mod page;
+pub(crate) mod short;
 pub(crate) mod text;
 pub(crate) mod too_long;

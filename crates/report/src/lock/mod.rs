@@ -1,3 +1,4 @@
 //! Regions kept in a cache.
 
+pub(crate) mod answer;
 pub(crate) mod text;

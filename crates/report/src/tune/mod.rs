@@ -1,4 +1,5 @@
 //! The cheapest durable write.
 
 pub(crate) mod files;
+pub(crate) mod short;
 pub(crate) mod text;

@@ -20,6 +20,7 @@ mod prove;
 mod reproduce;
 mod resctrl;
 mod sensitivity;
+mod short;
 mod survey;
 mod tune_files;
 mod versus;

@@ -12,8 +12,9 @@ use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
+use ringfence_experiment::warning;
 use ringfence_machine::Machine;
-use ringfence_report::json;
+use ringfence_report::{Style, json};
 use ringfence_studies::StudyError;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::measure::{self, Measurement};
@@ -172,7 +173,8 @@ pub fn watch(
     Ok(done?)
 }
 
-/// What was measured, for people.
+/// What was measured, for people: in short the answer first, and of how it was measured only what
+/// endangers the result.
 pub fn as_text(
     found: &Findings,
     steps_before: u64,
@@ -182,26 +184,58 @@ pub fn as_text(
 ) -> String {
     let style = output::style();
     let mut text = ringfence_report::warnings(&found.left, &style);
-    text += &ringfence_report::machine_line(machine, &style);
-    for note in &found.plan.placed.notes {
-        text += &format!("{note}\n");
+    let unlike = unlike_the_others(&found.plan, &found.starts);
+    if style.details {
+        text += &ringfence_report::machine_line(machine, &style);
+        for note in &found.plan.placed.notes {
+            text += &format!("{note}\n");
+        }
+        text += &ringfence_report::left(&found.left, &style);
+        for line in unlike {
+            text += &format!("{line}.\n");
+        }
+        text += &format!("\n{}\n", ringfence_report::experiment(found, &style));
+    } else {
+        text += &ringfence_report::experiment(found, &style);
+        for line in unlike {
+            ringfence_report::paragraph(&mut text, 0, &format!("{line}."), &style);
+        }
+        let on_changes = warning::split(&found.left).1.len();
+        text += &notes(found.plan.placed.notes.len() + on_changes);
     }
-    text += &ringfence_report::left(&found.left, &style);
-    for line in unlike_the_others(&found.plan, &found.starts) {
-        text += &format!("{line}.\n");
-    }
-    text += &format!("\n{}", ringfence_report::experiment(found, &style));
     let seconds = started.elapsed().as_secs_f64();
     let before = match steps_before {
         0 => String::new(),
         steps => format!(", after {steps} steps measured before"),
     };
     text += &format!(
-        "\n{} samples in {seconds:.0} s{before}; dataset: {}\n",
+        "{} samples in {seconds:.0} s{before}; dataset: {}\n",
         found.samples,
         dir.display()
     );
-    text
+    text + &rest(dir, &style)
+}
+
+/// How many sentences on the circumstances are left out of a short text.
+pub fn notes(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => "1 note on how this was measured: -v prints it.\n".into(),
+        count => format!("{count} notes on how this was measured: -v prints them.\n"),
+    }
+}
+
+/// After a short text: the commands that print the rest of it.
+pub fn rest(dir: &Path, style: &Style) -> String {
+    if style.details {
+        return String::new();
+    }
+    let line = |dir: &Path| {
+        format!("more: {}; as a page: {}", command(&["show", "-v"], dir), command(&["report"], dir))
+    };
+    let named = line(dir);
+    let line = if named.len() <= style.width { named } else { line(Path::new("DIR")) };
+    format!("{line}\n")
 }
 
 /// The failure that an early end is, if it is one.

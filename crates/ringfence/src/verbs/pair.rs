@@ -130,12 +130,17 @@ fn measure(
     } else {
         let style = output::style();
         let seconds = started.elapsed().as_secs_f64();
-        let text = format!(
-            "{}\n{}\n{seconds:.0} s; datasets: {}\n",
-            ringfence_report::machine_line(machine, &style),
-            ringfence_report::pair(&outcome, &style),
-            dir.display()
-        );
+        let mut text = String::new();
+        if style.details {
+            text += &format!("{}\n", ringfence_report::machine_line(machine, &style));
+        }
+        text += &ringfence_report::pair(&outcome, &style);
+        text += &match style.details {
+            true => "\n".to_owned(),
+            false => experiment::notes(outcome.placement.len()),
+        };
+        text += &format!("{seconds:.0} s; datasets: {}\n", dir.display());
+        text += &experiment::rest(dir, &style);
         output::print(&text)?;
     }
     page::beside(dir, flags.output.json, outcome.ended_early.is_some())?;

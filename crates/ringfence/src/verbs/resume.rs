@@ -51,7 +51,7 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
 
 // Shows it, so that a script which resumes until it is done gets the results and no failure.
 fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
-    super::show::run(&Show { dataset: dataset.dir.clone(), json })?;
+    super::show::run(&Show { dataset: dataset.dir.clone(), json, verbose: false })?;
     let verdict = experiment::verdict(&Findings::from(dataset));
     if json {
         return verdict;
