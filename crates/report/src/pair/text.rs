@@ -6,7 +6,7 @@ use ringfence_analysis::estimate::{Estimate, Finding, Interval, Verdict as Slowe
 use ringfence_studies::pair::{Advice, Assignment, KindEntry, Outcome, PairEntry, Verdict, letter};
 
 use crate::experiment::classes::classes_legend;
-use crate::experiment::short::slowdowns;
+use crate::experiment::short::{caveats, slowdowns};
 use crate::experiment::text::SIMULATED;
 use crate::numbers::{Figure, NO_FIGURE, change, duration, percent, slowdown_figure};
 use crate::style::{Paint, Style};
@@ -30,7 +30,10 @@ fn short(outcome: &Outcome, style: &Style) -> String {
         heading(&mut out, SIMULATED, style);
     }
     heading(&mut out, &short_answer(outcome), style);
-    let reasons = reasons(outcome);
+    let mut reasons = reasons(outcome);
+    if matches!(outcome.verdict, Verdict::NotEstimable { .. }) {
+        reasons.truncate(1);
+    }
     // What was best in the first measurement is no reason where fresh trials are.
     for line in reasons.iter().filter(|line| reasons.len() < 3 || !line.starts_with(BEST)) {
         paragraph(&mut out, 2, line, style);
@@ -91,6 +94,7 @@ fn short_answer(outcome: &Outcome) -> String {
                 None => "Too noisy to tell".into(),
             }
         }
+        Verdict::NotEstimable { reason } => format!("No advice: {}", caveats::because(reason)),
         _ => answer(outcome),
     };
     format!("{answer}.")

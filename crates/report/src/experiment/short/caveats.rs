@@ -50,7 +50,8 @@ pub(crate) fn missing(figures: &[Estimate]) -> Option<String> {
     Some(format!("{of}: {why}."))
 }
 
-fn because(reason: &NotEstimable) -> String {
+/// Why there is no figure, in few words.
+pub(crate) fn because(reason: &NotEstimable) -> String {
     let more = |trials: &Option<u32>| {
         trials.map_or(String::new(), |trials| format!("; about {trials} trials would narrow it"))
     };

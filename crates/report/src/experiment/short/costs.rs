@@ -15,6 +15,9 @@ use crate::numbers::{ns_observed, time_figure};
 use crate::style::{Paint, Style};
 use crate::text::plural;
 
+/// Columns whose least figures are all named.
+const MOST_COLUMNS: usize = 3;
+
 /// The answer, and a figure for each case.
 pub(crate) fn short(found: &Findings, style: &Style) -> Short {
     let results: Vec<&CaseResult> = found.results.iter().collect();
@@ -95,17 +98,28 @@ fn answer(found: &Findings, results: &[&CaseResult], names: &[Name], per: &str) 
             columns.push(&name.column);
         }
     }
-    let least = |column: &&str| {
-        let own = || known.iter().filter(|(name, _)| name.column == *column);
+    let least = columns.iter().copied().filter_map(|column| {
+        let own = || known.iter().filter(|(name, _)| name.column == column);
         let (best, cost) = own().min_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
         let others = own().filter(|(name, other)| *name != *best && other.low <= cost.high).count();
         let others = match others {
             0 => String::new(),
             others => format!(" ({} may be as {as_good})", plural(others, "other")),
         };
-        let at = if column.is_empty() { String::new() } else { format!(" for {column}") };
-        Some(format!("{}{at}, {}{others}", best.row, time_figure(cost)))
+        Some((column, best.row.as_str(), format!("{}{others}", time_figure(cost))))
+    });
+    let all: Vec<(&str, &str, String)> = least.collect();
+    let one = |(column, row, figure): &(&str, &str, String)| match *column {
+        "" => format!("{row}, {figure}"),
+        column => format!("{row} for {column}, {figure}"),
     };
-    let all: Vec<String> = columns.iter().filter_map(least).collect();
-    (!all.is_empty()).then(|| format!("{word} {per}: {}.", all.join("; ")))
+    let text = match &all[..] {
+        [] => return None,
+        [first, .., last] if all.len() > MOST_COLUMNS && all.iter().all(|one| one.1 == first.1) => {
+            let ends = [first, last].map(|(column, _, figure)| format!("{figure} for {column}"));
+            format!("{} everywhere, {} to {}", first.1, ends[0], ends[1])
+        }
+        all => all.iter().map(one).collect::<Vec<_>>().join("; "),
+    };
+    Some(format!("{word} {per}: {text}."))
 }

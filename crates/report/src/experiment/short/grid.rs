@@ -33,9 +33,11 @@ pub(crate) fn table(
 ) -> (String, usize) {
     let columns = distinct(entries.iter().map(|entry| entry.name.column.as_str()));
     let rows = distinct(entries.iter().map(|entry| entry.name.row.as_str()));
-    if columns.len() > 1 && rows.len() <= MOST_ROWS {
-        let matrix = matrix(entries, &rows, &columns, corner);
-        if let Some(table) = matrix.filter(|table| table.fits(style)) {
+    if columns.len() > 1 && rows.len().max(columns.len()) <= MOST_ROWS {
+        let upright = matrix(entries, [&rows, &columns], corner, false);
+        let turned = matrix(entries, [&columns, &rows], corner, true);
+        let mut tables = upright.into_iter().chain(turned);
+        if let Some(table) = tables.find(|table| table.fits(style)) {
             return (table.render(style), 0);
         }
     }
@@ -47,10 +49,19 @@ pub(crate) fn table(
     (text, entries.len() - shown.len())
 }
 
-// Nothing where a place in it has two figures.
-fn matrix(entries: &[Entry], rows: &[&str], columns: &[&str], corner: &str) -> Option<Table> {
+// Nothing where a place in it has two figures. Turned, its rows are the entries' columns.
+fn matrix(
+    entries: &[Entry],
+    [rows, columns]: [&[&str]; 2],
+    corner: &str,
+    turned: bool,
+) -> Option<Table> {
+    let place = |entry: &'_ Entry| match turned {
+        true => [entry.name.column.clone(), entry.name.row.clone()],
+        false => [entry.name.row.clone(), entry.name.column.clone()],
+    };
     let widest = |column: &str| {
-        let own = entries.iter().filter(|entry| entry.name.column == column);
+        let own = entries.iter().filter(|entry| place(entry)[1] == column);
         own.map(|entry| width(&entry.text)).chain(column.split(' ').map(width)).max().unwrap_or(0)
     };
     let heads = columns.iter().map(|column| Column::text(*column, widest(column)));
@@ -58,9 +69,7 @@ fn matrix(entries: &[Entry], rows: &[&str], columns: &[&str], corner: &str) -> O
     for row in rows {
         let mut cells = vec![Cell::new(row)];
         for column in columns {
-            let is_it = |entry: &&Entry| {
-                (entry.name.row.as_str(), entry.name.column.as_str()) == (*row, *column)
-            };
+            let is_it = |entry: &&Entry| place(entry) == [*row, *column];
             let mut own = entries.iter().filter(is_it);
             cells.push(own.next().map_or_else(|| Cell::new("-"), Entry::cell));
             if own.next().is_some() {

@@ -1,5 +1,7 @@
 //! What cases are called in words: a row and a column of a table.
 
+use std::collections::BTreeSet;
+
 use ringfence_analysis::results::CaseResult;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::Task;
@@ -33,26 +35,44 @@ impl Name {
 
 /// The names of cases that stand in one table.
 pub(crate) fn names(plan: &Plan, results: &[&CaseResult]) -> Vec<Name> {
+    if by_arm(results) {
+        let name = |result: &&CaseResult| Name { row: clean(&result.arm), column: String::new() };
+        return results.iter().map(name).collect();
+    }
     let arms = results.windows(2).any(|pair| pair[0].arm != pair[1].arm);
-    results.iter().map(|result| name(plan, result, arms)).collect()
+    let differs = |(key, value): &(String, String)| {
+        let same = |(other, of): &(String, String)| (other, of) == (key, value);
+        !results.iter().all(|result| result.params.iter().any(same))
+    };
+    let name = |result: &&CaseResult| {
+        let differ = result.params.iter().filter(|param| results.len() < 2 || differs(param));
+        name(plan, result, &differ.cloned().collect::<Vec<_>>(), arms)
+    };
+    results.iter().map(name).collect()
 }
 
-fn name(plan: &Plan, result: &CaseResult, arms: bool) -> Name {
+/// Whether several cases are told apart by their arms alone.
+pub(crate) fn by_arm(results: &[&CaseResult]) -> bool {
+    let arms: BTreeSet<&str> = results.iter().map(|result| result.arm.as_str()).collect();
+    results.len() > 1 && arms.len() == results.len()
+}
+
+fn name(plan: &Plan, result: &CaseResult, params: &[(String, String)], arms: bool) -> Name {
     let own = result.effect.is_none().then(|| plan.metric_task(result.case));
     let (what, column) = match own {
         Some(Task::Commit(task)) => {
-            let others = described(&result.params, &["sync", "io", "layout"]);
+            let others = described(params, &["sync", "io", "layout"]);
             let row = [method::how(task), others].into_iter().filter(|part| !part.is_empty());
             (row.collect::<Vec<_>>().join(", "), method::onto(task.layout).to_owned())
         }
         Some(Task::Write(_)) => {
-            let block = result.params.iter().find(|(key, _)| key.ends_with(".block"));
+            let block = params.iter().find(|(key, _)| key.ends_with(".block"));
             let column = block.map_or(String::new(), |(_, value)| format!("{value} blocks"));
-            (described(&result.params, &["block"]), column)
+            (described(params, &["block"]), column)
         }
         _ => {
             let neighbour = disk_writer(plan, result);
-            (neighbour.unwrap_or_else(|| described(&result.params, &[])), String::new())
+            (neighbour.unwrap_or_else(|| described(params, &[])), String::new())
         }
     };
     let row = match (what.as_str(), arms) {

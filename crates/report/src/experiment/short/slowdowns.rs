@@ -6,7 +6,7 @@ use ringfence_studies::findings::Findings;
 
 use crate::experiment::cases::by_part;
 use crate::experiment::short::grid::MOST_ROWS;
-use crate::experiment::short::names::{Name, names};
+use crate::experiment::short::names::{Name, by_arm, names};
 use crate::experiment::short::{Short, caveats, costs};
 use crate::latencies::short::{self as latencies, Named};
 use crate::numbers::{NO_FIGURE, coarse, percent, slowdown_figure, slowdown_observed};
@@ -36,7 +36,8 @@ pub(crate) fn short(found: &Findings, effects: &[&CaseResult], style: &Style) ->
             Some(Compared { result, finding: result.effect.as_ref()?.finding, name })
         })
         .collect();
-    let neighbours = compared.iter().all(|one| is_neighbour(found, one.result.case));
+    let neighbours =
+        !by_arm(effects) && compared.iter().all(|one| is_neighbour(found, one.result.case));
     let worst = worst(&compared);
     let mut caveats = caveats::of_cases(found);
     let shown = most_harmed(&compared);
@@ -131,7 +132,7 @@ fn answer(
     };
     let quantile = experiment.measure.quantity.quantile();
     let who = quantile.map_or(role.clone(), |quantile| format!("{quantile} of {role}"));
-    let (next_to, nouns) = if neighbours { ("next to", "neighbour") } else { ("in", "case") };
+    let (next_to, nouns) = if neighbours { ("next to", "neighbour") } else { ("for", "case") };
     let slower = compared.iter().filter(|one| one.finding.verdict == Verdict::Slower).count();
     let of = plural(compared.len(), nouns);
     let Some(worst) = worst else {
