@@ -1,6 +1,6 @@
 //! The answer of `commit`: which method to use, and a matrix of what each costs.
 
-use ringfence_analysis::estimate::{Interval, NotEstimable};
+use ringfence_analysis::estimate::Interval;
 use ringfence_analysis::results::CaseResult;
 use ringfence_machine::units::Bytes;
 use ringfence_studies::findings::Findings;
@@ -116,7 +116,7 @@ fn advice(found: &Findings, mut ways: Ways) -> Advice {
         false => format!("per record of {}", best.task.record),
     };
     let at = quantile.map_or(String::new(), |quantile| format!("{quantile} is "));
-    let lead = if ways.tasks.len() > 1 { "Use " } else { "" };
+    let lead = if ways.costs.len() > 1 { "Use " } else { "" };
     let mut answer =
         vec![capital(&format!("{lead}{}: {at}{} {per}.", named(best), cost(&best.cost)))];
     let smallest = match best.case == first.case {
@@ -143,20 +143,18 @@ fn others_noun(others: usize) -> &'static str {
     if others == 1 { "other" } else { "others" }
 }
 
-// Why no method is recommended where several were measured, or why the only one has no figure.
+// That no method is recommended where several were measured, or the only one has no figure. The
+// reason stands among the caveats.
 fn no_advice(ways: &Ways) -> Option<String> {
-    let why = |which: String| {
-        let reason = NotEstimable::hardest(&ways.unknown)?.why();
-        Some(format!("No method is advised, because {which}: {reason}."))
+    let which = match (ways.costs.len(), ways.unknown.len()) {
+        (0, 1) => "the only durable one has no figure".to_owned(),
+        (0, of) if of > 1 => format!("none of the {of} durable ones has a figure"),
+        (1, others) if others > 0 => {
+            format!("only one of the {} durable ones has a figure", others + 1)
+        }
+        _ => return None,
     };
-    match (ways.costs.len(), ways.unknown.len()) {
-        (0, 0) => None,
-        (0, 1) => why("the only durable one has no figure".into()),
-        (0, of) => why(format!("none of the {of} durable ones has a figure")),
-        (1, 0) => None,
-        (1, others) => why(format!("only one of the {} durable ones has a figure", others + 1)),
-        _ => None,
-    }
+    Some(format!("No method is advised, because {which}."))
 }
 
 // `fdatasync, overwriting, 16 records a commit`.

@@ -53,6 +53,9 @@ fn short(outcome: &Outcome, style: &Style) -> String {
         );
         paragraph(&mut out, 0, &text, style);
     }
+    if let Some(notes) = caveats::notes(outcome.placement.len()) {
+        paragraph(&mut out, 0, &notes, style);
+    }
     out
 }
 

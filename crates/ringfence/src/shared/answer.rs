@@ -160,7 +160,7 @@ fn short(digest: &Digest, style: &Style) -> String {
     for line in unlike_the_others(&found.plan, &found.starts) {
         ringfence_report::paragraph(&mut text, 0, &format!("{line}."), style);
     }
-    text + &experiment::notes(found.plan.placed.notes.len())
+    text
 }
 
 fn dataset((dir, digest): &(PathBuf, Digest), style: &Style) -> String {

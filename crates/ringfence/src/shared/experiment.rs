@@ -12,7 +12,6 @@ use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
-use ringfence_experiment::warning;
 use ringfence_machine::Machine;
 use ringfence_report::{Style, json};
 use ringfence_studies::StudyError;
@@ -200,8 +199,6 @@ pub fn as_text(
         for line in unlike {
             ringfence_report::paragraph(&mut text, 0, &format!("{line}."), &style);
         }
-        let on_changes = warning::split(&found.left).1.len();
-        text += &notes(found.plan.placed.notes.len() + on_changes);
     }
     let seconds = started.elapsed().as_secs_f64();
     let before = match steps_before {
@@ -214,15 +211,6 @@ pub fn as_text(
         dir.display()
     );
     text + &rest(dir, &style)
-}
-
-/// How many sentences on the circumstances are left out of a short text.
-pub fn notes(count: usize) -> String {
-    match count {
-        0 => String::new(),
-        1 => "1 note on how this was measured: -v prints it.\n".into(),
-        count => format!("{count} notes on how this was measured: -v prints them.\n"),
-    }
 }
 
 /// After a short text: the commands that print the rest of it.

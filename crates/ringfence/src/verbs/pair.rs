@@ -135,10 +135,9 @@ fn measure(
             text += &format!("{}\n", ringfence_report::machine_line(machine, &style));
         }
         text += &ringfence_report::pair(&outcome, &style);
-        text += &match style.details {
-            true => "\n".to_owned(),
-            false => experiment::notes(outcome.placement.len()),
-        };
+        if style.details {
+            text.push('\n');
+        }
         text += &format!("{seconds:.0} s; datasets: {}\n", dir.display());
         text += &experiment::rest(dir, &style);
         output::print(&text)?;

@@ -3,6 +3,7 @@
 use ringfence_analysis::estimate::{Estimate, FEWEST_TRIALS, NotEstimable};
 use ringfence_analysis::results::CaseResult;
 use ringfence_analysis::windows::TooLong;
+use ringfence_experiment::warning;
 use ringfence_studies::findings::Findings;
 
 use crate::experiment::cases::refusals;
@@ -75,14 +76,20 @@ pub(crate) fn because(reason: &NotEstimable) -> String {
     }
 }
 
-/// Steps that are in no figure, and cases that were not run.
+/// Steps that are in no figure, cases that were not run, and [`notes`].
 pub(crate) fn limits(found: &Findings) -> Vec<String> {
     let TooLong { steps, of } =
         found.results.iter().map(|result| result.too_long).fold(TooLong::default(), TooLong::and);
     let left_out = (steps > 0).then(|| {
         format!("Left out: {steps} of {of} steps, because Ringfence was kept from running.")
     });
-    left_out.into_iter().chain(not_run(found)).collect()
+    let count = found.plan.placed.notes.len() + warning::split(&found.left).1.len();
+    left_out.into_iter().chain(not_run(found)).chain(notes(count)).collect()
+}
+
+/// How many sentences on the circumstances are in the long form alone.
+pub(crate) fn notes(count: usize) -> Option<String> {
+    (count > 0).then(|| format!("{} on how this was measured (-v).", plural(count, "note")))
 }
 
 /// How many cases were not run, with the reasons where they are few and short.
