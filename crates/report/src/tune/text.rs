@@ -12,9 +12,15 @@ use crate::sentence::sentence;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
 use crate::text::{heading, paragraph};
+use crate::tune::short;
 
-/// Renders what was found; the policy comes last.
+/// Renders what was found. In short the choice comes first; with [`Style::details`] the policy
+/// comes last.
 pub fn tune(tuned: &Tuned, style: &Style) -> String {
+    if style.details { details(tuned, style) } else { short::of_memory(tuned, style) }
+}
+
+fn details(tuned: &Tuned, style: &Style) -> String {
     let mut out = String::new();
     let mark = |out: &mut String| {
         if tuned.simulated {
@@ -87,7 +93,7 @@ pub fn policy(text: &str, style: &Style) -> String {
 }
 
 // What the fresh trials say of the choice.
-fn confirmed(tuned: &Tuned) -> &'static str {
+pub(super) fn confirmed(tuned: &Tuned) -> &'static str {
     let any = |verdict: Verdict| {
         let findings =
             tuned.confirmed.iter().filter_map(|result| Some(result.effect.as_ref()?.finding));
@@ -117,7 +123,8 @@ fn confirmed(tuned: &Tuned) -> &'static str {
     }
 }
 
-fn words(choice: &Choice) -> String {
+/// A choice in words.
+pub(super) fn words(choice: &Choice) -> String {
     let batch = match choice.batch {
         1 => String::new(),
         batch => format!("; one fence for {batch} blocks of 64 B where that is allowed"),

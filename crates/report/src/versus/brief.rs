@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringfence_analysis::estimate::{Finding, WouldSettle};
+use ringfence_analysis::estimate::Finding;
 use ringfence_versus::case::Case;
 use ringfence_versus::findings::{Compared, Findings, Measure, Plain, Verdict};
 use ringfence_versus::run::Quantity;
@@ -14,6 +14,7 @@ use crate::print::sentence::sentence;
 use crate::print::style::{Paint, Style};
 use crate::print::table::{Cell, Column, Table};
 use crate::print::text::{capital, ellipsize, faint, hanging, painted, paragraph, plural};
+use crate::print::unknown::WouldSettle;
 use crate::versus::text::{
     alone, failures, left_behind, longer, mean, said, share, shortened, told_apart, too_few, warmed,
 };

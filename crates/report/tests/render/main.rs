@@ -21,6 +21,7 @@ mod reproduce;
 mod resctrl;
 mod results;
 mod sensitivity;
+mod short;
 mod survey;
 mod tune_files;
 mod versus;

@@ -89,9 +89,9 @@ fn an_aa_experiment() {
     estimates.push(interval(1.1));
     estimates.push(Err(NotEstimable::NothingMeasured));
     let summary = AaSummary::new(&estimates, 0.95);
-    check("aa", |style| ringfence_report::aa(&summary, style));
+    check_both("aa", |style| ringfence_report::aa(&summary, style));
     let none = AaSummary::new(&[], 0.95);
-    check("aa-none", |style| ringfence_report::aa(&none, style));
+    check_both("aa-none", |style| ringfence_report::aa(&none, style));
 }
 
 // nt slows by +3.4 % [+0.1, +6.7] as the tables have it, which all figures together do not bear

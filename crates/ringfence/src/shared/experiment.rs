@@ -13,7 +13,7 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
 use ringfence_machine::Machine;
-use ringfence_report::json;
+use ringfence_report::{Style, json};
 use ringfence_studies::StudyError;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::measure::{self, Measurement};
@@ -168,7 +168,8 @@ pub fn watch(
     Ok(done?)
 }
 
-/// What was measured, for people.
+/// What was measured, for people: in short the answer first, and of how it was measured only what
+/// endangers the result.
 pub fn as_text(
     found: &Findings,
     steps_before: u64,
@@ -178,26 +179,51 @@ pub fn as_text(
 ) -> String {
     let style = output::style();
     let mut text = ringfence_report::warnings(&found.left, &style);
-    text += &ringfence_report::machine_line(machine, &style);
-    for note in &found.plan.placed.notes {
-        text += &format!("{note}\n");
+    let unlike = unlike_the_others(&found.plan, &found.starts);
+    if style.details {
+        text += &ringfence_report::machine_line(machine, &style);
+        for note in &found.plan.placed.notes {
+            text += &format!("{note}\n");
+        }
+        text += &ringfence_report::left(&found.left, &style);
+        for one in &unlike {
+            text += &format!("{}\n", ringfence_report::unlike(one));
+        }
+        text += &format!("\n{}\n", ringfence_report::experiment(found, &style));
+    } else {
+        text += &ringfence_report::experiment(found, &style);
+        for one in &unlike {
+            ringfence_report::paragraph(&mut text, 0, &ringfence_report::unlike(one), &style);
+        }
     }
-    text += &ringfence_report::left(&found.left, &style);
-    for unlike in unlike_the_others(&found.plan, &found.starts) {
-        text += &format!("{}\n", ringfence_report::unlike(&unlike));
-    }
-    text += &format!("\n{}", ringfence_report::experiment(found, &style));
     let seconds = started.elapsed().as_secs_f64();
     let before = match steps_before {
         0 => String::new(),
         steps => format!(", after {steps} steps measured before"),
     };
     text += &format!(
-        "\n{} samples in {seconds:.0} s{before}; dataset: {}\n",
+        "{} samples in {seconds:.0} s{before}; dataset: {}\n",
         found.samples,
         pasteable(dir)
     );
-    text
+    text + &rest(dir, &style)
+}
+
+/// After a short text: the commands that print the rest of it.
+pub fn rest(dir: &Path, style: &Style) -> String {
+    if style.details {
+        return String::new();
+    }
+    let line = |dir: &Path| {
+        format!(
+            "more: {}; as a page: {}",
+            command(&["show", "-v"], dir),
+            command(&["show", "--html"], dir)
+        )
+    };
+    let named = line(dir);
+    let line = if named.len() <= style.width { named } else { line(Path::new("DIR")) };
+    format!("{line}\n")
 }
 
 /// The failure that an early end is, if it is one.

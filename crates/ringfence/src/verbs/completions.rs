@@ -7,7 +7,7 @@ use clap_complete::aot::generate;
 use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::task::text::WORKLOADS;
 use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, Io, Layout, Sync, WidthChoice};
-use ringfence_simulator::shipped;
+use ringfence_simulator::catalogue;
 use ringfence_studies::prove;
 use ringfence_studies::reproduce;
 
@@ -90,7 +90,7 @@ fn with_words_of(arg: Arg) -> Arg {
         "layout" => Layout::NAMES.into(),
         "metric" => Quantity::NAMES.into(),
         "target" => TARGETS.into(),
-        "machine" => shipped::all().into_iter().map(|machine| &*machine.name.leak()).collect(),
+        "machine" => catalogue::all().into_iter().map(|machine| &*machine.name.leak()).collect(),
         "levers" => prove::lever_names(),
         // A program is written as it is, without the word that an experiment file has for it.
         "victim" | "aggressor" | "task" => {

@@ -129,12 +129,16 @@ fn measure(
     } else {
         let style = output::style();
         let seconds = started.elapsed().as_secs_f64();
-        let text = format!(
-            "{}\n{}\n{seconds:.0} s; datasets: {}\n",
-            ringfence_report::machine_line(machine, &style),
-            ringfence_report::pair(&outcome, &style),
-            pasteable(dir)
-        );
+        let mut text = String::new();
+        if style.details {
+            text += &format!("{}\n", ringfence_report::machine_line(machine, &style));
+        }
+        text += &ringfence_report::pair(&outcome, &style);
+        if style.details {
+            text.push('\n');
+        }
+        text += &format!("{seconds:.0} s; datasets: {}\n", pasteable(dir));
+        text += &experiment::rest(dir, &style);
         output::print(&text)?;
     }
     page::beside(dir, flags.output.json, outcome.ended_early.is_some())?;

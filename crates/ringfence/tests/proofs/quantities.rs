@@ -14,12 +14,14 @@ fn neighbours_are_told_by_a_quantile() {
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
-    let short = ["--trials", "4", "--metric", "p99", "--out", "n"];
+    let short = ["--trials", "4", "--metric", "p99", "--out", "n", "-v"];
     let said =
         ringfence_in(folder.path(), &[&["neighbours"][..], &COUNTED, &short].concat()).said();
     assert!(said.contains("p99 slowdown: how much longer p99 of 'victim' is per load"), "{said}");
     // The same from the dataset, and as JSON.
-    assert!(ringfence_in(folder.path(), &["show", "n"]).said().contains("p99 slowdown"));
+    assert!(ringfence_in(folder.path(), &["show", "-v", "n"]).said().contains("p99 slowdown"));
+    let said = ringfence_in(folder.path(), &["show", "n"]).said();
+    assert!(said.contains("p99 of the victim"), "{said}");
     let json = ringfence_in(folder.path(), &["show", "n", "--json"]).json();
     let json = &json["datasets"][0];
     assert_eq!(json["experiment"]["measure"]["quantity"], "p99");

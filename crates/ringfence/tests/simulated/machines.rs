@@ -33,7 +33,9 @@ fn every_form_of_a_result_says_that_it_is_simulated() {
         text.contains(MARK) && text.contains("Optane") == text.contains("Optane 100"),
         "{text}"
     );
-    assert!(text.contains(", simulated: 2 sockets x 16 cores x 2 threads"), "{text}");
+    assert!(text.starts_with(MARK), "{text}");
+    let details = simulate(&folder, "details", &["--target", "dax:/mnt/pmem0", "-v"]).said();
+    assert!(details.contains(", simulated: 2 sockets x 16 cores x 2 threads"), "{details}");
     let dataset = Dataset::open(&folder.path().join("one")).unwrap();
     assert!(dataset.samples.iter().all(|sample| sample.simulated == Some(true)));
     let json = simulate(&folder, "two", &["--json"]).json();

@@ -10,7 +10,7 @@ use ringfence_experiment::{Experiment, ExperimentError};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
-use ringfence_report::json;
+use ringfence_report::{json, paragraph};
 use ringfence_resctrl::pseudo::{self, Support};
 use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::{self, Capabilities, Held, Locking, Question};
@@ -148,8 +148,9 @@ struct Said<'a> {
 }
 
 impl Said<'_> {
+    // In short, notes follow the answer.
     fn begin(&mut self) {
-        if !self.notes.is_empty() {
+        if !self.notes.is_empty() && output::style().details {
             self.print(&(self.notes.join("\n") + "\n\n"));
         }
     }
@@ -161,6 +162,12 @@ impl Said<'_> {
     }
 
     fn end(&mut self) -> Result<(), Failure> {
+        let style = output::style();
+        if !style.details && !self.notes.is_empty() {
+            let mut text = String::new();
+            self.notes.iter().for_each(|note| paragraph(&mut text, 0, note, &style));
+            self.print(&text);
+        }
         match self.failed.take() {
             Some(failure) => Err(failure),
             None if self.json => {
@@ -178,7 +185,9 @@ impl Watch for Said<'_> {
     }
 
     fn note(&mut self, text: &str) {
-        self.print(&format!("{text}\n\n"));
+        if output::style().details {
+            self.print(&format!("{text}\n\n"));
+        }
         self.notes.push(text.into());
     }
 

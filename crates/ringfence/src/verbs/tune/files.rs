@@ -51,10 +51,13 @@ fn tell(
         return output::print_json(&json::tuned_files(tuned, &to.dir, written));
     }
     let style = output::style();
-    let text = ringfence_report::machine_line(machine, &style)
-        + "\n"
-        + &ringfence_report::tune_files(tuned, &style)
-        + &to.last_line(written, "no policy was written", started);
+    let mut text = match style.details {
+        true => ringfence_report::machine_line(machine, &style) + "\n",
+        false => String::new(),
+    };
+    text += &ringfence_report::tune_files(tuned, &style);
+    text += &to.last_line(written, "no policy was written", started);
+    text += &experiment::rest(&to.dir, &style);
     output::print(&text)
 }
 
