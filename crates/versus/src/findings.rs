@@ -363,8 +363,8 @@ impl Findings {
     }
 }
 
-/// Ten standard deviations of a normal distribution, in median absolute deviations: the threshold of
-/// hyperfine.
+/// Ten standard deviations of a normal distribution, in median absolute deviations: hyperfine's
+/// threshold.
 const FAR: f64 = 14.826;
 
 // Times whose distance from the median is more than that many times the median distance.

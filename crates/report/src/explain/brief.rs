@@ -29,9 +29,11 @@ pub fn explain_brief(of: &Explained, style: &Style) -> String {
         of.reasons.iter().take(1).for_each(|reason| add("because", reason.clone()));
     }
     if let Some(medium) = of.medium {
+        // Of memory all calls say the same.
+        let is_memory = matches!(medium.flush, Reach::Memory(_));
         for (durable, lead) in WORDS {
             let calls = calls(medium, durable);
-            if !calls.is_empty() {
+            if !calls.is_empty() && !is_memory {
                 add(lead, calls.join(", "));
             }
         }
@@ -102,7 +104,7 @@ fn lies_on(medium: &Medium) -> String {
         Reach::Server(server) => format!("a sync is left to {server}"),
         Reach::Unknown(why) => format!("whether a sync reaches the disk is unknown, because {why}"),
         Reach::Stopped(why) => format!("no sync flushes the disk's cache, because {why}"),
-        Reach::Memory(_) => "it is memory, and a power failure loses all".into(),
+        Reach::Memory(_) => "this is memory: whatever the call, a power failure loses all".into(),
     };
     format!("{system}; {reach}")
 }

@@ -6,13 +6,55 @@ use ringfence_studies::reproduce::{Agreement, Measured, Reproduced, Row, by_figu
 
 use crate::experiment::text::SIMULATED;
 use crate::numbers::slowdown_figure;
-use crate::reproduce::text::{Which, agreement, case, change, instead, instead_name};
+use crate::reproduce::simulated as in_full;
+use crate::reproduce::text::{self, Which, agreement, case, change, instead, instead_name};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
 use crate::text::{faint, hanging, heading, paragraph, plural};
 
-/// Comparisons of one experiment, by source. `how` is what the third column holds.
-pub(crate) fn rows(out: &mut String, rows: &[Row], how: &str, style: &Style) {
+/// The comparisons of one experiment: one row for each measurement, or, with [`Style::details`],
+/// for each published figure, with the times and all remarks.
+pub fn reproduced(rows: &[Row], style: &Style) -> String {
+    if style.details {
+        return text::reproduced(rows, style);
+    }
+    let mut out = String::new();
+    self::rows(&mut out, rows, "measured", style);
+    out.push('\n');
+    out
+}
+
+/// How many measurements agree, and how to read it.
+pub fn reproduced_summary(rows: &[Row], style: &Style) -> String {
+    if style.details {
+        return text::reproduced_summary(rows, style);
+    }
+    let mut out = summary(&by_figure(rows), style);
+    legend(&mut out, style);
+    out
+}
+
+/// One simulation of an experiment: without [`Style::details`] in its first reading, as the others
+/// have a line in the summary.
+pub fn simulated(one: &Simulated, here: Option<&Reproduced>, style: &Style) -> String {
+    match style.details {
+        true => in_full::simulated(one, here, style),
+        false => first_reading(one, style),
+    }
+}
+
+/// How near what was simulated comes.
+pub fn simulated_summary(all: &[Simulated], style: &Style) -> String {
+    if style.details {
+        return in_full::simulated_summary(all, style);
+    }
+    let mut out = nearness(all, &in_full::left_open(all), style);
+    legend(&mut out, style);
+    out
+}
+
+// Comparisons by source. `how` is what the third column holds.
+fn rows(out: &mut String, rows: &[Row], how: &str, style: &Style) {
     let mut sources: Vec<&str> = Vec::new();
     for row in rows {
         if !sources.contains(&row.published.source.as_str()) {
@@ -122,8 +164,8 @@ fn reasons(out: &mut String, rows: &[&Row], style: &Style) {
     hanging(out, "", None, &format!("{first}{more}"), style);
 }
 
-/// How many measurements agree: `groups` are of [`by_figure`].
-pub(crate) fn summary(groups: &[Vec<&Row>], style: &Style) -> String {
+// How many measurements agree: `groups` are of `by_figure`.
+fn summary(groups: &[Vec<&Row>], style: &Style) -> String {
     let mut out = String::new();
     let made = |which: Which| {
         let is_made =
@@ -159,15 +201,14 @@ pub(crate) fn summary(groups: &[Vec<&Row>], style: &Style) -> String {
     out
 }
 
-/// What the columns are.
-pub(crate) fn legend(out: &mut String, style: &Style) {
-    let text = "Changes of the time, with 95 % intervals. 'direction': the same direction, and less \
-                than half or more than twice the effect. Times, readings and remarks: -v";
+// What the columns are.
+fn legend(out: &mut String, style: &Style) {
+    let text = "Changes of the time, with 95 % intervals. 'direction': the same direction, and \
+                less than half or more than twice the effect. Times, readings and remarks: -v";
     faint(out, text, style);
 }
 
-/// One simulation in its first reading; nothing for the others, which have a line in the summary.
-pub(crate) fn simulated(one: &Simulated, style: &Style) -> String {
+fn first_reading(one: &Simulated, style: &Style) -> String {
     let mut out = String::new();
     if one.alternative.is_some() {
         return out;
@@ -210,8 +251,8 @@ fn seconds(times: &[Time]) -> Table {
     table
 }
 
-/// How near what was simulated comes: the first readings, and a line for each of the others.
-pub(crate) fn simulated_summary(all: &[Simulated], readings: &[&str], style: &Style) -> String {
+// The first readings, and a line for each of the others.
+fn nearness(all: &[Simulated], readings: &[&str], style: &Style) -> String {
     let mut out = String::new();
     heading(&mut out, SIMULATED, style);
     let first = all.iter().filter(|one| one.alternative.is_none());
@@ -231,7 +272,8 @@ pub(crate) fn simulated_summary(all: &[Simulated], readings: &[&str], style: &St
 
 fn near(score: &Score) -> String {
     let of_times = |errors: &Errors| {
-        let figures = format!("{} of {} times", errors.simulated, errors.published);
+        let Errors { of, published, simulated, .. } = errors;
+        let figures = format!("{of}: {simulated} of {published} times");
         match errors.mean.zip(errors.worst) {
             Some((mean, worst)) => format!(
                 "{figures} simulated, off by {:.0} % in the mean and {:.0} % at worst",

@@ -1,6 +1,6 @@
 //! Published figures and what was measured or simulated instead.
 
-mod brief;
+pub(crate) mod brief;
 pub(crate) mod json;
 pub(crate) mod page;
 pub(crate) mod simulated;

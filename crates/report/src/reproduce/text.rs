@@ -1,6 +1,5 @@
 //! Published figures beside measured ones, a table for each source.
 
-use super::brief;
 use ringfence_studies::reproduce::{Agreement, Measured, Row, WIDENED_BY, by_figure};
 
 use crate::numbers::slowdown_figure;
@@ -9,7 +8,6 @@ use crate::table::{Cell, Column, Table};
 use crate::text::{hanging, heading, paragraph};
 
 pub(crate) use super::simulated::{HEADS, TIME_HEADS, Tabled, tabled, verdicts};
-pub use super::simulated::{simulated, simulated_summary};
 
 /// A heading line of its own.
 pub fn title(text: &str, style: &Style) -> String {
@@ -18,15 +16,8 @@ pub fn title(text: &str, style: &Style) -> String {
     out
 }
 
-/// The comparisons of one experiment: one row for each measurement, or, with [`Style::details`],
-/// for each published figure, with the times and all remarks.
-pub fn reproduced(rows: &[Row], style: &Style) -> String {
-    if !style.details {
-        let mut out = String::new();
-        brief::rows(&mut out, rows, "measured", style);
-        out.push('\n');
-        return out;
-    }
+/// The comparisons of one experiment.
+pub(super) fn reproduced(rows: &[Row], style: &Style) -> String {
     let mut sources: Vec<&str> = Vec::new();
     for row in rows {
         if !sources.contains(&row.published.source.as_str()) {
@@ -205,13 +196,8 @@ fn remarks(out: &mut String, rows: &[&Row], style: &Style) {
 }
 
 /// How many agree, and how to read it.
-pub fn reproduced_summary(rows: &[Row], style: &Style) -> String {
+pub(super) fn reproduced_summary(rows: &[Row], style: &Style) -> String {
     let groups = by_figure(rows);
-    if !style.details {
-        let mut out = brief::summary(&groups, style);
-        brief::legend(&mut out, style);
-        return out;
-    }
     let mut text = format!(
         "Of {} published comparisons {} were measured on hardware of their kind{}",
         rows.len(),

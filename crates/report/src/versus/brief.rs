@@ -16,19 +16,23 @@ use crate::print::table::{Cell, Column, Table};
 use crate::print::text::{capital, ellipsize, faint, hanging, painted, paragraph, plural};
 use crate::print::unknown::WouldSettle;
 use crate::versus::text::{
-    alone, failures, left_behind, longer, mean, said, share, shortened, told_apart, too_few, warmed,
+    alone, failures, in_full, left_behind, longer, mean, said, share, shortened, told_apart,
+    too_few, verdict, warmed,
 };
 use crate::versus::words::{LONGEST_IN_HEADING, is_of};
 
-/// The answer without how it was measured.
-pub(super) fn answer(findings: &Findings, style: &Style) -> String {
+/// The answer; with [`Style::details`], also how it was measured and what else differs.
+pub fn versus(findings: &Findings, style: &Style) -> String {
+    if style.details {
+        return in_full(findings, style);
+    }
     let mut out = String::new();
     match &findings.commands[..] {
         [only] => one(&mut out, findings, only, style),
         _ => {
             out.push_str(&table(findings, style));
             if let Some(budget) = findings.settings.budget {
-                let (text, paint) = super::text::verdict(findings, budget);
+                let (text, paint) = verdict(findings, budget);
                 painted(&mut out, &text, paint, style);
             }
             for one in &findings.comparisons {

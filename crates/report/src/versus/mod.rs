@@ -6,4 +6,5 @@ pub(crate) mod page;
 pub mod text;
 pub mod words;
 
-pub use text::{announcement, note, summary, versus};
+pub use brief::versus;
+pub use text::{announcement, note, summary};

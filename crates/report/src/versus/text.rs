@@ -100,11 +100,8 @@ pub fn warmed(warmed: &Warmed) -> String {
     }
 }
 
-/// The answer; with [`Style::details`], also how it was measured and what else differs.
-pub fn versus(findings: &Findings, style: &Style) -> String {
-    if !style.details {
-        return super::brief::answer(findings, style);
-    }
+/// The answer with how it was measured, and what else differs.
+pub(super) fn in_full(findings: &Findings, style: &Style) -> String {
     let mut out = String::new();
     let rounds =
         findings.rounds - findings.warm_up.map_or(0, |warmed| warmed.dropped.min(findings.rounds));

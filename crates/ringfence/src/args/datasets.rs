@@ -73,7 +73,7 @@ pub struct Compare {
     /// Print the comparison as JSON
     #[arg(long)]
     pub json: bool,
-    /// Print three lines for each case: before, after, and the change
+    /// Print both sides of each case, and how to read them
     #[arg(long, short)]
     pub verbose: bool,
     /// Write the comparison as an HTML page to this file as well
@@ -121,13 +121,13 @@ Examples:
   ringfence notes claims 004
   ringfence notes claims --markdown docs/claims.md")]
 pub struct Claims {
-    /// Print each claim of this document, such as 004 or note-002
+    /// Print each claim of this one, such as 004
     #[arg(value_name = "DOCUMENT")]
     pub document: Option<String>,
     /// Published datasets [default: results, if there]
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
-    /// Print every claim, and each figure that a verdict rests on
+    /// Print every claim with its figures
     #[arg(long, short)]
     pub verbose: bool,
     /// Print the claims as JSON

@@ -28,7 +28,7 @@ pub struct Doctor {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub inspect: Inspect,
-    /// Print cause, consequence, remedy and evidence of each finding
+    /// Print cause, consequence and remedy of each
     ///
     /// The memory that tasks can write to is listed as well, and findings that matter to persistent
     /// memory alone are printed where there is none, too.
@@ -210,7 +210,7 @@ pub struct Explain {
     /// A file is not changed, and in a folder no file is created.
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
-    /// Print every layer below it, and what each claim rests on
+    /// Print every layer, with reasons and sources
     #[arg(long, short)]
     pub verbose: bool,
     /// Print JSON

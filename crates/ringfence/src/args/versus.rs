@@ -270,8 +270,8 @@ pub struct VersusFlags {
     /// Show no progress
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
-    /// Print everything, such as warm-up, the shell's start and what else differs
-    #[arg(long, short, help_heading = "Output")]
+    /// Print warm-up, what else differs, and all else
+    #[arg(long, short, help_heading = "Output", hide_short_help = true)]
     pub verbose: bool,
     /// The order of commands in tables that are exported
     #[arg(

@@ -131,6 +131,6 @@ fn shared_memory_is_volatile() {
         "{said}"
     );
     assert_eq!(said["medium"]["flush"]["memory"], "tmpfs", "{said}");
-    let text = ringfence(&["explain", "/dev/shm"]).ok().to_owned();
+    let text = ringfence(&["explain", "-v", "/dev/shm"]).ok().to_owned();
     assert!(text.contains("any call  not durable: tmpfs is memory"), "{text}");
 }

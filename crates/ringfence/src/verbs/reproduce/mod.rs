@@ -62,7 +62,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
             true => String::new(),
             false => ringfence_report::reproduced_summary(&rows, &style),
         };
-        let mut text = ordered(&summary, &tables, &style);
+        let mut text = simulated::ordered(&summary, &tables, &style);
         text +=
             &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), pasteable(&dir));
         output::print(&text)?;
@@ -81,14 +81,6 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
                 .into(),
         )),
         _ => Ok(()),
-    }
-}
-
-// The answer first, unless everything is printed.
-fn ordered(summary: &str, tables: &str, style: &Style) -> String {
-    match style.details || summary.is_empty() {
-        true => format!("{tables}{summary}"),
-        false => format!("{summary}\n{}\n", tables.trim_end()),
     }
 }
 

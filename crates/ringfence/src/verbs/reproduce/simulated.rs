@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use ringfence_experiment::Experiment;
 use ringfence_machine::Machine;
-use ringfence_report::html;
-use ringfence_report::json;
+use ringfence_report::{Style, html, json};
 use ringfence_studies::reproduce::simulated::{self, Setting};
 use ringfence_studies::reproduce::{Published, Reproduced};
 
@@ -65,7 +64,7 @@ pub fn run(
         };
         let tables: String = all.iter().map(each).collect();
         let summary = ringfence_report::simulated_summary(&all, &style);
-        let mut text = super::ordered(&summary, &tables, &style);
+        let mut text = ordered(&summary, &tables, &style);
         text +=
             &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), pasteable(&dir));
         output::print(&text)?;
@@ -83,6 +82,14 @@ pub fn run(
             "nothing was simulated: none of these experiments can be, for the reasons given".into(),
         )),
         false => Ok(()),
+    }
+}
+
+/// The answer first, unless everything is printed.
+pub fn ordered(summary: &str, tables: &str, style: &Style) -> String {
+    match style.details || summary.is_empty() {
+        true => format!("{tables}{summary}"),
+        false => format!("{summary}\n{}\n", tables.trim_end()),
     }
 }
 
