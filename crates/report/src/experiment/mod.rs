@@ -4,6 +4,7 @@ pub(crate) mod cases;
 pub(crate) mod classes;
 pub(crate) mod json;
 pub(crate) mod judged;
+pub(crate) mod marks;
 pub(crate) mod page;
 pub(crate) mod short;
 pub(crate) mod text;

@@ -3,3 +3,4 @@
 pub(crate) mod files;
 pub(crate) mod short;
 pub(crate) mod text;
+pub(crate) mod words;
