@@ -7,15 +7,14 @@ use ringfence_studies::findings::Findings;
 use crate::aa::text::aa;
 use crate::commits::text as commits;
 use crate::experiment::cases::cases;
+pub(crate) use crate::experiment::marks::SIMULATED;
+pub use crate::experiment::marks::ended_early;
 use crate::experiment::{short, verdicts};
 use crate::latencies::text::latencies;
 use crate::lock::text::lock_table;
 use crate::sensitivity::text::sensitivity;
-use crate::style::{Paint, Style};
-use crate::text::{heading, painted, paragraph};
-
-/// The label of figures that were not measured.
-pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
+use crate::style::Style;
+use crate::text::{heading, paragraph};
 
 /// What an experiment found. In short: the answer, the table that supports it, and caveats. With
 /// [`Style::details`]: an experiment's tables, or its curves where it was made for them; then what
@@ -42,14 +41,6 @@ fn details(found: &Findings, style: &Style) -> String {
         parts.iter_mut().for_each(|part| *part = format!("{}{part}", simulated(style)));
     }
     parts.join("\n")
-}
-
-/// That measuring ended early: what is shown may be less than was asked for.
-pub fn ended_early(why: &str, style: &Style) -> String {
-    let mut out = String::new();
-    let text = format!("Ended early: {why}. These are the trials until then.");
-    painted(&mut out, &text, Paint::Caution, style);
-    out
 }
 
 // Over every table, as each may be copied by itself.

@@ -7,8 +7,9 @@ use ringfence_experiment::task::Flush;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::parts;
 
+use crate::experiment::short::parts::Short;
 use crate::experiment::short::slowdowns::undecided;
-use crate::experiment::short::{Short, caveats, costs};
+use crate::experiment::short::{caveats, costs};
 use crate::numbers::{NO_FIGURE, slowdown_figure, time_figure};
 use crate::print::unknown::Unknown;
 use crate::style::Style;

@@ -15,7 +15,7 @@ use crate::experiment::text::SIMULATED;
 use crate::numbers::{percent, slowdown_figure, time_figure};
 use crate::style::Style;
 use crate::text::{capital, heading, paragraph, plural};
-use crate::tune::text::{confirmed, words};
+use crate::tune::words::{confirmed, words};
 
 /// Of a target in memory.
 pub(super) fn of_memory(tuned: &Tuned, style: &Style) -> String {

@@ -305,5 +305,7 @@ fn a_locked_region_is_answered_in_a_sentence() {
     // Where none was made, that is what it says.
     found.results.retain(|result| !result.arm.starts_with("locked"));
     let said = spaced(&short(&found, 80));
-    assert!(said.starts_with("Not measured, because nothing here keeps a region in the cache; ordinary memory next to noise: 11"), "{said}");
+    let nothing = "Not measured, because nothing here keeps a region in the cache; ordinary memory \
+                   next to noise: 11";
+    assert!(said.starts_with(nothing), "{said}");
 }

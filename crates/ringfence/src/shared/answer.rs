@@ -13,7 +13,8 @@ use ringfence_studies::tune;
 use ringfence_studies::whatif::{self, WhatIf};
 use ringfence_versus as versus;
 
-use super::{experiment, folder};
+use super::command::rest;
+use super::folder;
 use crate::failure::Failure;
 use crate::output;
 
@@ -53,7 +54,7 @@ impl Answer {
             Found::Pairs(found) => {
                 let outcome = &found.1;
                 let why = unfinished(&outcome.ended_early).unwrap_or_default();
-                ringfence_report::pair(outcome, style) + &why + &experiment::rest(&self.dir, style)
+                ringfence_report::pair(outcome, style) + &why + &rest(&self.dir, style)
             }
             Found::Datasets(all) => self.datasets(all, style),
         }
@@ -73,7 +74,7 @@ impl Answer {
             false => short(digest, style),
         });
         let text = policy.into_iter().chain(texts).collect::<Vec<_>>().join("\n");
-        format!("{text}dataset: {}\n{}", self.dir.display(), experiment::rest(&self.dir, style))
+        format!("{text}dataset: {}\n{}", self.dir.display(), rest(&self.dir, style))
     }
 
     /// Prints what `show --json` prints.

@@ -13,13 +13,13 @@ use ringfence_experiment::plan::Plan;
 use ringfence_experiment::shell;
 use ringfence_experiment::start::unlike_the_others;
 use ringfence_machine::Machine;
-use ringfence_report::{Style, json};
+use ringfence_report::json;
 use ringfence_studies::StudyError;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::measure::{self, Measurement};
 use ringfence_system::whole;
 
-use super::command::{command, pasteable};
+use super::command::{command, pasteable, rest};
 use crate::args::{Measuring, On};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -207,23 +207,6 @@ pub fn as_text(
         pasteable(dir)
     );
     text + &rest(dir, &style)
-}
-
-/// After a short text: the commands that print the rest of it.
-pub fn rest(dir: &Path, style: &Style) -> String {
-    if style.details {
-        return String::new();
-    }
-    let line = |dir: &Path| {
-        format!(
-            "more: {}; as a page: {}",
-            command(&["show", "-v"], dir),
-            command(&["show", "--html"], dir)
-        )
-    };
-    let named = line(dir);
-    let line = if named.len() <= style.width { named } else { line(Path::new("DIR")) };
-    format!("{line}\n")
 }
 
 /// The failure that an early end is, if it is one.

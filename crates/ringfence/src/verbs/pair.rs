@@ -16,7 +16,7 @@ use crate::args::{Measuring, Pair};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::command::{command, pasteable};
+use crate::shared::command::{command, pasteable, rest};
 use crate::shared::{experiment, flags, host, page, results};
 
 /// Of the whole time, the part that goes into every pair; the rest confirms the advice.
@@ -138,7 +138,7 @@ fn measure(
             text.push('\n');
         }
         text += &format!("{seconds:.0} s; datasets: {}\n", pasteable(dir));
-        text += &experiment::rest(dir, &style);
+        text += &rest(dir, &style);
         output::print(&text)?;
     }
     page::beside(dir, flags.output.json, outcome.ended_early.is_some())?;

@@ -7,9 +7,10 @@ use ringfence_experiment::task::Task;
 use ringfence_studies::findings::Findings;
 
 use crate::experiment::cases::one;
+use crate::experiment::short::caveats;
 use crate::experiment::short::grid::{self, Entry};
 use crate::experiment::short::names::{Name, names};
-use crate::experiment::short::{Short, caveats};
+use crate::experiment::short::parts::Short;
 use crate::latencies::short::{self as latencies, Named};
 use crate::numbers::{ns_observed, time_figure};
 use crate::print::unknown::Unknown;

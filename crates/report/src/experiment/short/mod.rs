@@ -5,6 +5,7 @@ pub(crate) mod caveats;
 pub(crate) mod costs;
 pub(crate) mod grid;
 pub(crate) mod names;
+pub(crate) mod parts;
 pub(crate) mod slowdowns;
 
 use ringfence_analysis::results::CaseResult;
@@ -15,25 +16,13 @@ use ringfence_studies::findings::Findings;
 use crate::aa::text::aa;
 use crate::commits::short as commits;
 use crate::experiment::cases::cases;
-use crate::experiment::text::{SIMULATED, ended_early};
+use crate::experiment::marks::{SIMULATED, ended_early};
+use crate::experiment::short::parts::Short;
 use crate::experiment::verdicts;
 use crate::lock::answer as lock;
 use crate::sensitivity::text::sensitivity;
 use crate::style::Style;
 use crate::text::{heading, paragraph};
-
-/// The parts of a short text.
-#[derive(Default)]
-pub(crate) struct Short {
-    /// Sentences, a paragraph each; the first answers the question.
-    pub(crate) answer: Vec<String>,
-    /// The calls to make.
-    pub(crate) call: Option<String>,
-    /// What supports the answer.
-    pub(crate) tables: Vec<String>,
-    /// What limits it, sentence by sentence.
-    pub(crate) caveats: Vec<String>,
-}
 
 /// The answer, its table, its caveats.
 pub(crate) fn experiment(found: &Findings, style: &Style) -> String {

@@ -7,7 +7,8 @@ use ringfence_studies::findings::Findings;
 use crate::experiment::cases::by_part;
 use crate::experiment::short::grid::MOST_ROWS;
 use crate::experiment::short::names::{Name, by_arm, names};
-use crate::experiment::short::{Short, caveats, costs};
+use crate::experiment::short::parts::Short;
+use crate::experiment::short::{caveats, costs};
 use crate::latencies::short::{self as latencies, Named};
 use crate::numbers::{NO_FIGURE, coarse, percent, slowdown_figure, slowdown_observed};
 use crate::print::unknown::Unknown;
@@ -230,7 +231,7 @@ pub(crate) fn verdict(finding: &Finding) -> (String, Paint) {
 
 fn table(shown: &[&Compared], head: &str, style: &Style) -> String {
     let words = |one: &&Compared| one.name.whole().split(' ').map(width).collect::<Vec<_>>();
-    let longest = shown.iter().flat_map(|one| words(one)).max().unwrap_or(0);
+    let longest = shown.iter().flat_map(words).max().unwrap_or(0);
     let mut table = Table::new(vec![
         Column::text("", longest.max(10)),
         Column::right(head),
