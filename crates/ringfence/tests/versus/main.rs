@@ -274,6 +274,7 @@ fn commands_that_fail_say_which_and_what_they_said() {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
     assert!(!ran.stderr.contains("line 3"), "{}", ran.stderr);
+    assert!(!folder.path().join("out").exists(), "it failed at its first run");
     let killed = versus(&folder, &["true", "sh -c 'kill -9 $$'", "--out", "killed"]);
     assert!(
         killed.code() == Some(1) && killed.stderr.contains("was ended by signal 9"),
