@@ -249,8 +249,8 @@ fn questions_that_make_no_sense_are_refused_in_a_sentence() {
     let cases: [(&[&str], &str); 11] = [
         (&["--victim", "alu"], "--aggressor"),
         (
-            &["--victim", "alu", "--aggressor", "alu", "--budget", "2"],
-            "--budget: '2' is not a share",
+            &["--victim", "alu", "--aggressor", "alu", "--budget", "0.2"],
+            "--budget: '0.2' is not a share",
         ),
         (&["--victim", "alu", "--aggressor", "write block=64B,4KiB"], "one task"),
         (&["--victim", "alu", "--aggressor", "alu", "--levers", "magic"], "is not a lever"),
