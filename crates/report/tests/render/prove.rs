@@ -480,8 +480,8 @@ fn levers_that_a_flag_allows_are_named() {
         ("mba", "there is no resctrl: /sys/fs/resctrl is not mounted"),
     ];
     proof.record.refused = reasons.map(|(lever, why)| (lever.into(), why.into())).into();
-    let said = "Not possible here: 2 levers (-v lists them); --other-dir allows other-dir; --system \
-                allows scheduler and queue-requests\n";
+    let said = "Not possible here: 2 levers (-v lists them); --other-dir allows other-dir; \
+                --system allows scheduler and queue-requests\n";
     let text = ringfence_report::prove(&proof, &Style::plain(200));
     assert!(text.contains(said), "{text}");
     assert!(!text.contains("resctrl"), "{text}");

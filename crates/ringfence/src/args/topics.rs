@@ -129,7 +129,7 @@ fn divided(verb: Command) -> Command {
     })
 }
 
-/// The page that `help VERB TOPIC` asks for, if that is what was typed, from the whole command line.
+/// The page that `help VERB TOPIC` asks for, if that is what was typed.
 pub fn page(command: &mut Command, words: &[OsString]) -> Option<String> {
     let words: Vec<&str> = words.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
     let [_, "help", verb, name] = words[..] else { return None };

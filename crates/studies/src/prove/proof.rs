@@ -202,12 +202,7 @@ impl Proof {
             Verdict::NothingNeeded | Verdict::Met if simulated => Verdict::SimulatedOnly,
             other => other,
         };
-        let placed = |role: usize| {
-            let instances = 0..baseline.plan.placed.cpus[role].len() as u32;
-            instances
-                .flat_map(|instance| baseline.plan.home(role, instance).iter().collect::<Vec<_>>())
-                .collect()
-        };
+        let placed = |role: usize| placed(baseline.plan, role);
         let metric = baseline.plan.metric;
         let proof = Self {
             record: record.clone(),
@@ -396,6 +391,12 @@ fn verdict(
     } else {
         Verdict::Undecided
     }
+}
+
+// The CPUs of all instances of a role.
+fn placed(plan: &Plan, role: usize) -> Vec<u32> {
+    let instances = 0..plan.placed.cpus[role].len() as u32;
+    instances.flat_map(|instance| plan.home(role, instance).iter().collect::<Vec<_>>()).collect()
 }
 
 fn latencies(baseline: Stage) -> Vec<CaseLatencies> {
