@@ -32,7 +32,7 @@ pub struct Doctor {
     ///
     /// The memory that tasks can write to is listed as well, and findings that matter to persistent
     /// memory alone are printed where there is none, too.
-    #[arg(long, short = 'v', visible_alias = "verbose")]
+    #[arg(long, short = 'v', alias = "verbose")]
     pub why: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Describe {
     #[arg(long, conflicts_with = "json", requires = "machine")]
     pub file: bool,
     /// Print where each value comes from
-    #[arg(long, short = 'v', visible_alias = "verbose", requires = "machine")]
+    #[arg(long, short = 'v', alias = "verbose", requires = "machine")]
     pub why: bool,
     /// Print JSON
     #[arg(long)]
