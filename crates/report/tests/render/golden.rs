@@ -52,13 +52,6 @@ fn check_form(name: &str, details: bool, render: impl Fn(&Style) -> String) {
     }
 }
 
-/// The same of the short text, and of the long one as `NAME-details`.
-#[track_caller]
-pub fn check_both(name: &str, render: impl Fn(&Style) -> String) {
-    check(name, &render);
-    check(&format!("{name}-details"), |style| render(&Style { details: true, ..*style }));
-}
-
 /// What holds for every output.
 #[track_caller]
 fn sound(name: &str, text: &str, width: usize, unicode: bool) {

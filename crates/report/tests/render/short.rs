@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use ringfence_analysis::disk_writes::Unreached;
 use ringfence_analysis::estimate::{Finding, Interval, NotEstimable, Observed};
 use ringfence_analysis::latency::{CaseLatencies, LatencyQuantile};
-use ringfence_analysis::reached::Unreached;
 use ringfence_analysis::results::CaseResult;
 use ringfence_dataset::Dataset;
 use ringfence_experiment::ended::Ended;

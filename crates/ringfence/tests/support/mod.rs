@@ -225,7 +225,7 @@ pub fn ringfence(args: &[&str]) -> Output {
 pub fn verbs() -> Vec<String> {
     let front = ringfence(&["--help"]);
     let lines = front.ok().lines().filter_map(|line| line.strip_prefix("  "));
-    let mut verbs: Vec<String> =
+    let verbs: Vec<String> =
         lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
     assert!(
         verbs.contains(&"prove".into()) && verbs.contains(&"restore".into()) && verbs.len() > 15,
