@@ -8,15 +8,15 @@ use super::date::Date;
 use super::error::DatasetError;
 use super::{MANIFEST, manifest_file};
 
-/// A folder in the current directory that does not exist yet: `ringfence-NAME-YYYYMMDD-HHMMSS` in
-/// UTC, with `-2`, `-3`... behind it where that is taken.
-pub fn default_dir(name: &str) -> PathBuf {
-    untaken(&format!("ringfence-{name}-{}", Date::new(SystemTime::now()).compact()))
+/// A folder in `parent` that does not exist yet: `NAME-YYYYMMDD-HHMMSS` in UTC, followed by `-2`,
+/// `-3`... if that name is taken.
+pub fn new_dir(parent: &Path, name: &str) -> PathBuf {
+    untaken(parent, &format!("{name}-{}", Date::new(SystemTime::now()).compact()))
 }
 
-fn untaken(stem: &str) -> PathBuf {
+fn untaken(parent: &Path, stem: &str) -> PathBuf {
     let later = (2u64..).map(|number| format!("{stem}-{number}"));
-    let mut names = std::iter::once(stem.to_owned()).chain(later).map(PathBuf::from);
+    let mut names = std::iter::once(stem.to_owned()).chain(later).map(|name| parent.join(name));
     names
         .find(|path| path.symlink_metadata().is_err())
         .expect("a folder has fewer than 2^64 entries")
@@ -71,9 +71,8 @@ mod tests {
     #[test]
     fn a_name_that_is_taken_gets_a_number() {
         let dir = tempfile::tempdir().unwrap();
-        let stem = dir.path().join("a");
-        let next = || untaken(stem.to_str().unwrap());
-        assert_eq!(next(), stem);
+        let next = || untaken(dir.path(), "a");
+        assert_eq!(next(), dir.path().join("a"));
         for name in ["a", "a-2"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }

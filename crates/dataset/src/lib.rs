@@ -58,7 +58,7 @@ mod version;
 
 pub use date::Date;
 pub use error::DatasetError;
-pub use folder::{default_dir, is_dataset, list};
+pub use folder::{is_dataset, list, new_dir};
 pub use lock::Lock;
 pub use manifest::{CaseEntry, Manifest, Resumption, RoleEntry, SamplesFile, State, TaskEntry};
 pub use open::Dataset;

@@ -40,7 +40,11 @@ fn main() -> ExitCode {
 
 fn verb_of_the_command_line() -> ExitCode {
     let done = match args::parse() {
-        Ok(args) => verbs::run(args),
+        Ok(args) => {
+            let done = verbs::run(args);
+            shared::results::give_to_owner();
+            done
+        }
         Err(slip) => Err(failure::Failure::Usage(slip)),
     };
     match done {

@@ -59,8 +59,14 @@ pub fn conduct(
     let cleaned = host.clean_up();
     about.not_counted = host.not_counted.take();
     let measured = measured?;
+    // A command that fails at its first run leaves nothing to compare.
+    let has_run = |case| measured.runs.iter().any(|run| run.slot.case() == Some(case));
+    let nothing = match &measured.trouble {
+        Some(Trouble::Failed(_)) => !(0..question.cases.len()).all(has_run),
+        _ => measured.runs.is_empty(),
+    };
     match &measured.trouble {
-        Some(trouble) if measured.runs.is_empty() => {
+        Some(trouble) if nothing => {
             forget(dir, new);
             return Err(trouble.clone());
         }

@@ -83,8 +83,14 @@ impl Files {
         }
         let text = text_file::read(&path, text_file::LONGEST)
             .map_err(|error| format!("{}: {error}", path.display()))?;
-        serde_json::from_str(&text)
-            .map_err(|error| format!("{}: {error}: restore it as it was written", path.display()))
+        let mut findings: Findings = serde_json::from_str(&text).map_err(|error| {
+            format!("{}: {error}: restore it as it was written", path.display())
+        })?;
+        // Without the runs, all but the outliers is known.
+        if let Ok(runs) = Self::runs(dir, &findings) {
+            findings.count_outliers(&runs);
+        }
+        Ok(findings)
     }
 
     /// Every run of what was found.

@@ -83,6 +83,9 @@ pub struct Measure {
     pub time: Figure,
     /// The same described as hyperfine does, ns; none without runs.
     pub described: Option<Plain>,
+    /// Runs that are far from the others; not stored, but counted from the runs.
+    #[serde(skip)]
+    pub outliers: u32,
     /// Arithmetic means of everything else that was counted, without the shell's start.
     pub others: Vec<(Quantity, f64)>,
     /// Runs that left processes behind; none if none did.
@@ -344,9 +347,35 @@ fn measure(cases: &[Case], runs: &[Run], case: usize, level: f64) -> Measure {
             min: one.min,
             max: one.max,
         }),
+        outliers: outliers(&times),
         others: others.collect(),
         left_behind: left_behind(runs, case),
         memory_floor: mine.values().map(|took| took.memory_floor).max().unwrap_or(0),
+    }
+}
+
+impl Findings {
+    /// Counts outliers again, from the runs.
+    pub(crate) fn count_outliers(&mut self, runs: &[Run]) {
+        for (case, measure) in self.commands.iter_mut().enumerate() {
+            measure.outliers = outliers(&corrected(runs, case).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Ten standard deviations of a normal distribution, in median absolute deviations: hyperfine's
+/// threshold.
+const FAR: f64 = 14.826;
+
+// Times whose distance from the median is more than that many times the median distance.
+fn outliers(times: &[f64]) -> u32 {
+    let median = |all: &[f64]| described(all).map(|all| all.median);
+    let Some(middle) = median(times) else { return 0 };
+    let apart: Vec<f64> = times.iter().map(|time| (time - middle).abs()).collect();
+    let typical = median(&apart).unwrap_or(0.0);
+    match typical > 0.0 {
+        true => apart.iter().filter(|apart| **apart > FAR * typical).count() as u32,
+        false => 0,
     }
 }
 
@@ -385,5 +414,21 @@ fn overall(settings: &Settings, compared: &[Compared]) -> Verdict {
             }
             _ => Verdict::Undecided,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::outliers;
+
+    #[test]
+    fn runs_that_are_far_from_the_others_are_counted() {
+        assert_eq!(outliers(&[]), 0);
+        assert_eq!(outliers(&[10.0; 9]), 0);
+        let mut times: Vec<f64> = (0..21).map(f64::from).collect();
+        assert_eq!(outliers(&times), 0);
+        // The median distance of these is 5.5 or less.
+        times.extend([120.0, -120.0]);
+        assert_eq!(outliers(&times), 2);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use ringfence_dataset::{Dataset, DatasetError, Recorder, default_dir, list};
+use ringfence_dataset::{Dataset, DatasetError, Recorder, list, new_dir};
 use ringfence_experiment::ended::Ended;
 
 use crate::common::{machine, plan, step};
@@ -125,7 +125,7 @@ fn a_survey_lists_its_datasets_in_the_order_of_their_making() {
 }
 
 #[test]
-fn the_default_folder_is_named_after_the_experiment_and_the_time() {
-    let name = default_dir("aa").into_os_string().into_string().unwrap();
-    assert_eq!(name.replace(|c: char| c.is_ascii_digit(), "0"), "ringfence-aa-00000000-000000");
+fn a_new_folder_is_named_after_the_experiment_and_the_time() {
+    let name = new_dir(Path::new("/results"), "aa").into_os_string().into_string().unwrap();
+    assert_eq!(name.replace(|c: char| c.is_ascii_digit(), "0"), "/results/aa-00000000-000000");
 }

@@ -4,12 +4,22 @@ use ringfence_analysis::estimate::{AaSummary, FEWEST_TRIALS};
 
 use crate::numbers;
 use crate::style::Style;
-use crate::text::{heading, paragraph};
+use crate::text::{capital, heading, paragraph};
 
 /// Renders how often experiments saw an effect that is not there, and the least effect that they
 /// see.
 pub fn aa(summary: &AaSummary, style: &Style) -> String {
     let mut out = String::new();
+    if !style.details {
+        for (number, sentence) in sentences(summary).iter().enumerate() {
+            let sentence = format!("{}.", capital(sentence));
+            match number {
+                0 => heading(&mut out, &sentence, style),
+                _ => paragraph(&mut out, 0, &sentence, style),
+            }
+        }
+        return out;
+    }
     heading(&mut out, "A/A: the same task in both arms", style);
     for sentence in sentences(summary) {
         paragraph(&mut out, 2, &sentence, style);

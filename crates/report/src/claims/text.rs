@@ -2,50 +2,139 @@
 
 use crate::print::Style;
 use crate::print::style::Paint;
-use crate::print::text::{faint, hanging, heading, paragraph};
+use crate::print::table::{Cell, Column, Table as Grid};
+use crate::print::text::{faint, hanging, heading, paragraph, section};
 
-use ringfence_studies::claims::{Basis, Judged, Table, Verdict};
+use ringfence_studies::claims::{Basis, Document, Judged, Table, Verdict};
 
 use crate::claims::markdown::{in_words, words};
 
-/// Claim by claim, document by document: the verdict, and each figure that it rests on. Without
-/// results that is said first.
-pub fn text(table: &Table, style: &Style) -> String {
+/// How many claims of each document hold; of the `named` document, each claim in a line. With
+/// [`Style::details`], claim by claim the verdict, and each figure that it rests on.
+pub fn text(table: &Table, named: Option<&Document>, style: &Style) -> String {
     let mut out = String::new();
-    if table.has_no_results() {
-        paragraph(&mut out, 0, &summary(table), style);
-        out.push('\n');
+    match (style.details, table.has_no_results()) {
+        (false, _) => paragraph(&mut out, 0, &brief_summary(table), style),
+        (true, true) => paragraph(&mut out, 0, &summary(table), style),
+        (true, false) => {}
     }
+    match named {
+        Some(document) => claims_of(&mut out, table, document, style),
+        None if style.details => {
+            for document in &table.ledger.documents {
+                claims_of(&mut out, table, document, style);
+            }
+        }
+        None if table.has_no_results() => {}
+        None => counts(&mut out, table, style),
+    }
+    match (style.details, table.has_no_results()) {
+        (true, false) => faint(&mut out, &summary(table), style),
+        (false, _) if named.is_none() => {
+            let first = table.ledger.documents.first().map_or("000", |document| &*document.id);
+            let more = format!("A line for each claim: ringfence claims {first}. All figures: -v");
+            faint(&mut out, &more, style);
+        }
+        _ => {}
+    }
+    out
+}
+
+// One row for each document.
+fn counts(out: &mut String, table: &Table, style: &Style) {
+    let mut columns = vec![Column::text("document", 24)];
+    columns.extend(["holds", "does not", "undecided", "not run"].map(Column::right));
+    let mut rows = Grid::new(columns);
     for document in &table.ledger.documents {
-        heading(&mut out, &document.title, style);
-        for judged in table.claims.iter().filter(|judged| judged.claim.is_of(document)) {
-            let paint = match judged.verdict {
-                Verdict::Holds => Some(Paint::Good),
-                Verdict::DoesNot => Some(Paint::Bad),
-                Verdict::Undecided | Verdict::NotRun(_) => None,
-            };
-            let says = judged.claim.says.trim_end_matches('.');
-            hanging(&mut out, "  ", paint, &format!("{says}: {}", verdict(table, judged)), style);
-            for tested in &judged.tests {
-                for (machine, outcome) in table.machines.iter().zip(&tested.by_machine) {
-                    if outcome.figure.is_some() || outcome.instead.is_some() {
-                        let how = if machine.simulated { "simulated" } else { "measured" };
-                        let words = words(outcome);
-                        let line = format!(
-                            "{} ({how} on {}): expected {}, {words}",
-                            tested.test.case, machine.name, tested.test.expect
-                        );
-                        paragraph(&mut out, 4, &line, style);
-                    }
+        let own = || table.claims.iter().filter(|judged| judged.claim.is_of(document));
+        let count = |is: fn(&Verdict) -> bool| {
+            Cell::new(own().filter(|judged| is(&judged.verdict)).count().to_string())
+        };
+        rows.row(vec![
+            Cell::new(format!("{}  {}", document.id, document.title)),
+            count(|verdict| *verdict == Verdict::Holds),
+            count(|verdict| *verdict == Verdict::DoesNot),
+            count(|verdict| *verdict == Verdict::Undecided),
+            count(|verdict| matches!(verdict, Verdict::NotRun(_))),
+        ]);
+    }
+    out.push_str(&rows.render(style));
+}
+
+fn claims_of(out: &mut String, table: &Table, document: &Document, style: &Style) {
+    section(out);
+    heading(out, &document.title, style);
+    for judged in table.claims.iter().filter(|judged| judged.claim.is_of(document)) {
+        let paint = match judged.verdict {
+            Verdict::Holds => Some(Paint::Good),
+            Verdict::DoesNot => Some(Paint::Bad),
+            Verdict::Undecided | Verdict::NotRun(_) => None,
+        };
+        let says = judged.claim.says.trim_end_matches('.');
+        if !style.details {
+            hanging(out, &format!("  {:<15}", in_a_word(table, judged)), paint, says, style);
+            continue;
+        }
+        hanging(out, "  ", paint, &format!("{says}: {}", verdict(table, judged)), style);
+        for tested in &judged.tests {
+            for (machine, outcome) in table.machines.iter().zip(&tested.by_machine) {
+                if outcome.figure.is_some() || outcome.instead.is_some() {
+                    let how = if machine.simulated { "simulated" } else { "measured" };
+                    let words = words(outcome);
+                    let line = format!(
+                        "{} ({how} on {}): expected {}, {words}",
+                        tested.test.case, machine.name, tested.test.expect
+                    );
+                    paragraph(out, 4, &line, style);
                 }
             }
         }
+    }
+    if style.details {
         out.push('\n');
     }
-    if !table.has_no_results() {
-        faint(&mut out, &summary(table), style);
+}
+
+fn in_a_word(table: &Table, judged: &Judged) -> &'static str {
+    let verdict = match table.has_no_results() {
+        true => judged.published.as_ref(),
+        false => Some(&judged.verdict),
+    };
+    match verdict {
+        Some(Verdict::Holds) => "holds",
+        Some(Verdict::DoesNot) => "does not hold",
+        Some(Verdict::Undecided) => "undecided",
+        Some(Verdict::NotRun(_)) => "not run",
+        None => "no figures",
     }
-    out
+}
+
+fn brief_summary(table: &Table) -> String {
+    let count = |words: &str| {
+        table.claims.iter().filter(|judged| in_a_word(table, judged) == words).count()
+    };
+    if table.has_no_results() {
+        return format!(
+            "There are no results here to judge claims by (--results DIR names others). By the \
+             published figures, of {} claims {} hold and {} do not.",
+            table.claims.len(),
+            count("holds"),
+            count("does not hold")
+        );
+    }
+    let measured = table.claims.iter().filter(|judged| judged.basis == Basis::Measured).count();
+    let basis = match measured {
+        0 => "all simulated, none measured".to_string(),
+        some => format!("{some} by measurement, the others simulated"),
+    };
+    format!(
+        "Of {} claims {} hold, {} do not and {} are undecided ({basis}); {} were not run.",
+        table.claims.len(),
+        count("holds"),
+        count("does not hold"),
+        count("undecided"),
+        count("not run")
+    )
 }
 
 /// The verdict on a claim in words: what it rests on, and what the published figures say.

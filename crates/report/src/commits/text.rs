@@ -17,30 +17,30 @@ use crate::prove::budget::judged_figure;
 use crate::text::{clean, listed, plural};
 
 /// A durable way to commit.
-struct Way<'a> {
-    case: usize,
-    task: &'a Commit,
+pub(super) struct Way<'a> {
+    pub(super) case: usize,
+    pub(super) task: &'a Commit,
     /// What a commit takes, or a record.
-    cost: Interval,
+    pub(super) cost: Interval,
     /// How many times as long it takes as the cheapest.
     ratio: f64,
     /// Whether it is the cheapest.
-    first: bool,
+    pub(super) first: bool,
     /// Whether it is known to take longer than the cheapest.
     dearer: bool,
     /// Whether that is known of medians only.
-    by_median: bool,
+    pub(super) by_median: bool,
 }
 
 /// Ways to commit, of which each case of an experiment is one.
 #[derive(Default)]
-struct Ways<'a> {
+pub(super) struct Ways<'a> {
     /// Those that are durable, with what a commit takes.
-    costs: Vec<Way<'a>>,
+    pub(super) costs: Vec<Way<'a>>,
     /// All of them.
-    tasks: Vec<&'a Commit>,
+    pub(super) tasks: Vec<&'a Commit>,
     /// Why durable ones have no figure.
-    unknown: Vec<NotEstimable>,
+    pub(super) unknown: Vec<NotEstimable>,
     /// The names of ways to sync that make nothing durable.
     without: Vec<&'static str>,
     /// How the durable ones compare, trial by trial.
@@ -49,7 +49,7 @@ struct Ways<'a> {
 
 impl<'a> Ways<'a> {
     /// Nothing where something else was measured, too.
-    fn of(found: &'a Findings) -> Option<Self> {
+    pub(super) fn of(found: &'a Findings) -> Option<Self> {
         let mut ways = Self { cheapest: found.cheapest.as_ref(), ..Self::default() };
         for result in found.results.iter().filter(|result| result.effect.is_none()) {
             let Task::Commit(task) = found.plan.metric_task(result.case) else { return None };
@@ -72,13 +72,13 @@ impl<'a> Ways<'a> {
     }
 
     /// Whether all write as many bytes, by as many writers.
-    fn alike(&self) -> bool {
+    pub(super) fn alike(&self) -> bool {
         let asked = |task: &Commit| (task.bytes(), task.writers);
         self.tasks.windows(2).all(|two| asked(two[0]) == asked(two[1]))
     }
 
     /// Sorts them; how many of the first cannot be told apart.
-    fn sort(&mut self) -> usize {
+    pub(super) fn sort(&mut self) -> usize {
         if !self.compared_within_trials() {
             self.compare_intervals();
         }
@@ -187,7 +187,7 @@ fn advice(found: &Findings) -> Option<String> {
 }
 
 /// Ways of which not every commit reached the disk, in a sentence.
-fn unreached(found: &Findings) -> Option<String> {
+pub(super) fn unreached(found: &Findings) -> Option<String> {
     if found.unreached.is_empty() {
         return None;
     }
@@ -331,7 +331,7 @@ pub(crate) fn beside(found: &Findings) -> Option<String> {
 }
 
 // A writer by how it writes; anything else in other words.
-fn writer(task: &Task, otherwise: &str) -> String {
+pub(crate) fn writer(task: &Task, otherwise: &str) -> String {
     let Task::Dirty(dirty) = task else { return format!("'{}'", clean(otherwise)) };
     let how = match dirty.io {
         DirtyIo::Buffered => "a writer through the page cache",
@@ -344,7 +344,7 @@ fn writer(task: &Task, otherwise: &str) -> String {
     dirty.pace.map_or(how.into(), |pace| format!("{how} at {pace}"))
 }
 
-fn committers(plan: &Plan, case: usize) -> u32 {
+pub(super) fn committers(plan: &Plan, case: usize) -> u32 {
     let active = plan.cases[case].active.iter().find(|active| active.role == plan.metric);
     active.map_or(0, |active| active.count)
 }

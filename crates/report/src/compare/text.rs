@@ -3,17 +3,18 @@
 use super::words;
 use ringfence_studies::compare::{Cell as Compared, Comparison, Side};
 
-use crate::numbers::NO_FIGURE;
+use crate::numbers::{NO_FIGURE, percent};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
-use crate::text::{heading, paragraph};
+use crate::text::{faint, heading, paragraph};
 
 use super::words::{change, figure, figure_name, name, not_estimable, reading, reason, verdict};
 
 /// Cases that are named where many are missing for one reason.
 const MOST_NAMED: usize = 6;
 
-/// A comparison as tables and a few lines on how to read them.
+/// A comparison: how many cells changed, then a line for each; with [`Style::details`], tables with
+/// both sides and a few lines on how to read them.
 pub fn compare(comparison: &Comparison, style: &Style) -> String {
     let mut out = String::new();
     if comparison.simulated {
@@ -21,6 +22,12 @@ pub fn compare(comparison: &Comparison, style: &Style) -> String {
     }
     if let Some(question) = &comparison.question {
         heading(&mut out, question, style);
+    }
+    if !style.details {
+        brief(&mut out, comparison, style);
+        return out;
+    }
+    if comparison.question.is_some() {
         out.push('\n');
     }
     if comparison.differences.is_empty() {
@@ -45,7 +52,44 @@ pub fn compare(comparison: &Comparison, style: &Style) -> String {
     for line in remarks(comparison) {
         paragraph(&mut out, 0, &line, style);
     }
+    out.push('\n');
+    paragraph(&mut out, 0, &compare_answer(comparison), style);
     out
+}
+
+fn brief(out: &mut String, comparison: &Comparison, style: &Style) {
+    paragraph(out, 0, &compare_answer(comparison), style);
+    let several =
+        comparison.cells.iter().any(|cell| figure_name(cell) != figure_name(&comparison.cells[0]));
+    let columns =
+        [Column::text("case", 16), Column::text("change", 14), Column::text("verdict", 12)];
+    let mut table = Table::new(columns.into());
+    for cell in &comparison.cells {
+        let mut case = name(&cell.arm, &cell.label);
+        if several {
+            case += &format!(", {}", figure_name(cell));
+        }
+        let change = change(cell).map_or(NO_FIGURE.into(), |figure| figure.to_string());
+        let (words, paint) = verdict(cell);
+        let verdict = words.split(':').next().unwrap_or_default();
+        table.row(vec![Cell::new(case), Cell::new(change), Cell::painted(verdict, paint)]);
+    }
+    out.push_str(&table.render(style));
+    let mut notes = vec![format!(
+        "Change: after over before; all intervals together hold with {}.",
+        percent(comparison.confidence)
+    )];
+    if !comparison.differences.is_empty() {
+        let names: Vec<&str> = comparison.differences.iter().map(|one| &*one.what).collect();
+        notes.push(format!("Besides, these differ: {}.", names.join(", ")));
+    }
+    match comparison.missing.len() {
+        0 => {}
+        1 => notes.push("1 case is on one side only.".into()),
+        count => notes.push(format!("{count} cases are on one side only.")),
+    }
+    notes.push("Both sides and reasons: -v".into());
+    faint(out, &notes.join(" "), style);
 }
 
 fn cells(comparison: &Comparison) -> Table {

@@ -7,19 +7,23 @@ use ringfence_studies::findings::Findings;
 use crate::aa::text::aa;
 use crate::commits::text as commits;
 use crate::experiment::cases::cases;
-use crate::experiment::verdicts;
+pub(crate) use crate::experiment::marks::SIMULATED;
+pub use crate::experiment::marks::ended_early;
+use crate::experiment::{short, verdicts};
 use crate::latencies::text::latencies;
 use crate::lock::text::lock_table;
 use crate::sensitivity::text::sensitivity;
-use crate::style::{Paint, Style};
-use crate::text::{heading, painted, paragraph};
+use crate::style::Style;
+use crate::text::{heading, paragraph};
 
-/// The label of figures that were not measured.
-pub(crate) const SIMULATED: &str = "simulated: nothing here was measured";
-
-/// An experiment's tables, or its curves where it was made for them; then what it says of noise,
-/// and latencies.
+/// What an experiment found. In short: the answer, the table that supports it, and caveats. With
+/// [`Style::details`]: an experiment's tables, or its curves where it was made for them; then what
+/// it says of noise, and latencies.
 pub fn experiment(found: &Findings, style: &Style) -> String {
+    if style.details { details(found, style) } else { short::experiment(found, style) }
+}
+
+fn details(found: &Findings, style: &Style) -> String {
     let early = found.ended.as_ref().and_then(Ended::early).map(|why| ended_early(why, style));
     let mut parts: Vec<String> = early.into_iter().chain([tables(found, style)]).collect();
     parts.extend(verdicts::said(found).into_iter().chain(commits::said(found)).map(|text| {
@@ -37,14 +41,6 @@ pub fn experiment(found: &Findings, style: &Style) -> String {
         parts.iter_mut().for_each(|part| *part = format!("{}{part}", simulated(style)));
     }
     parts.join("\n")
-}
-
-/// That measuring ended early: what is shown may be less than was asked for.
-pub fn ended_early(why: &str, style: &Style) -> String {
-    let mut out = String::new();
-    let text = format!("Ended early: {why}. These are the trials until then.");
-    painted(&mut out, &text, Paint::Caution, style);
-    out
 }
 
 // Over every table, as each may be copied by itself.

@@ -2,4 +2,5 @@
 
 pub(crate) mod page;
 pub(crate) mod quantiles;
+pub(crate) mod short;
 pub(crate) mod text;

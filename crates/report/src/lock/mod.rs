@@ -1,4 +1,5 @@
 //! Regions kept in a cache.
 
+pub(crate) mod answer;
 pub(crate) mod json;
 pub(crate) mod text;

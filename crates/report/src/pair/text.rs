@@ -6,15 +6,110 @@ use ringfence_analysis::estimate::{Estimate, Finding, Interval, Verdict as Slowe
 use ringfence_studies::pair::{Advice, Assignment, KindEntry, Outcome, PairEntry, Verdict, letter};
 
 use crate::experiment::classes::classes_legend;
+use crate::experiment::short::{caveats, slowdowns};
 use crate::experiment::text::SIMULATED;
 use crate::numbers::{Figure, NO_FIGURE, change, duration, percent, slowdown_figure};
 use crate::print::unknown::{Unknown, WouldSettle};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
-use crate::text::{heading, paragraph};
+use crate::text::{capital, heading, paragraph};
 
-/// Renders tasks, pairs and the advice.
+/// How the assignment that was chosen did at first.
+const BEST: &str = "best in the first measurement";
+
+/// A time that a user may want to spend on an answer, seconds.
+const PATIENCE_S: f64 = 3600.0;
+
+/// Renders tasks, pairs and the advice; in short the advice comes first.
 pub fn pair(outcome: &Outcome, style: &Style) -> String {
+    if style.details { details(outcome, style) } else { short(outcome, style) }
+}
+
+fn short(outcome: &Outcome, style: &Style) -> String {
+    let mut out = String::new();
+    if outcome.simulated {
+        heading(&mut out, SIMULATED, style);
+    }
+    heading(&mut out, &short_answer(outcome), style);
+    let mut reasons = reasons(outcome);
+    if matches!(outcome.verdict, Verdict::NotEstimable { .. }) {
+        reasons.truncate(1);
+    }
+    // What was best in the first measurement is no reason where fresh trials are.
+    for line in reasons.iter().filter(|line| reasons.len() < 3 || !line.starts_with(BEST)) {
+        paragraph(&mut out, 2, line, style);
+    }
+    out.push('\n');
+    for kind in &outcome.kinds {
+        paragraph(&mut out, 0, &introduced(kind), style);
+    }
+    let table = table(outcome);
+    out += &if table.fits(style) { table.render(style) } else { list(outcome, style) };
+    if let Some(interval) = outcome.pairs.iter().find_map(|pair| pair.first.slowdown) {
+        let text = format!(
+            "first, second: slowdown next to the other, {} intervals over {} trials; progress: 2 \
+             is no interference",
+            percent(interval.level),
+            interval.trials,
+        );
+        paragraph(&mut out, 0, &text, style);
+    }
+    if let Some(notes) = caveats::notes(outcome.placement.len()) {
+        paragraph(&mut out, 0, &notes, style);
+    }
+    out
+}
+
+// For narrow terminals.
+fn list(outcome: &Outcome, style: &Style) -> String {
+    let mut out = String::new();
+    let figure = |finding: &Finding| match (&finding.slowdown, finding.verdict) {
+        (Some(slowdown), _) => slowdown_figure(slowdown).to_string(),
+        (None, Slower::NotEstimable(reason)) => reason.short().into(),
+        (None, _) => NO_FIGURE.into(),
+    };
+    for pair in &outcome.pairs {
+        let (a, b) = pair.kinds;
+        let second = if a == b { String::new() } else { format!(", {}", figure(&pair.second)) };
+        let text = format!(
+            "{} beside {}: {}{second}; progress {}",
+            letter(a),
+            letter(b),
+            figure(&pair.first),
+            progress(pair)
+        );
+        paragraph(&mut out, 0, &text, style);
+    }
+    out
+}
+
+// Without a number of trials that no one would wait for.
+fn short_answer(outcome: &Outcome) -> String {
+    let answer = match &outcome.verdict {
+        Verdict::AllAlike => "Nothing to gain: all tasks are the same".into(),
+        Verdict::NotShown { seconds, .. } if seconds.is_none_or(|seconds| seconds > PATIENCE_S) => {
+            match undecided(outcome) {
+                Some(gain) => format!(
+                    "{}: another assignment changes total progress by {} to {}",
+                    capital(&how_undecided(gain)),
+                    change(gain.low),
+                    change(gain.high)
+                ),
+                None => "Too noisy to tell".into(),
+            }
+        }
+        Verdict::NotEstimable { reason } => format!("No advice: {}", caveats::because(reason)),
+        _ => answer(outcome),
+    };
+    format!("{answer}.")
+}
+
+fn how_undecided(gain: &Interval) -> String {
+    let text = slowdowns::undecided(gain);
+    text.split(':').next().unwrap_or(&text).to_owned()
+}
+
+fn details(outcome: &Outcome, style: &Style) -> String {
     let mut out = String::new();
     for kind in &outcome.kinds {
         paragraph(&mut out, 0, &introduced(kind), style);
@@ -241,7 +336,7 @@ pub(crate) fn reasons(outcome: &Outcome) -> Vec<String> {
 /// like.
 pub(crate) fn picked_by(advice: &Advice) -> &'static str {
     match advice.total {
-        Ok(_) => "best in the first measurement",
+        Ok(_) => BEST,
         Err(_) => "looked best in the first measurement",
     }
 }

@@ -106,9 +106,14 @@ impl Table {
         columns + GAP * self.columns.len().saturating_sub(1) <= style.columns()
     }
 
-    /// The table as lines. Where it does not fit, everything may be wrapped.
+    /// The table as lines. Where it does not fit, everything may be wrapped between words, and
+    /// within words only where these do not fit either.
     pub fn render(&self, style: &Style) -> String {
         let fits = self.fits(style);
+        let gaps = GAP * self.columns.len().saturating_sub(1);
+        let words: Vec<usize> =
+            (0..self.columns.len()).map(|index| self.longest_word(index)).collect();
+        let whole_words = words.iter().sum::<usize>() + gaps <= style.columns();
         let rule = style.rule();
         let mut grid = Grid::new();
         grid.load_style(TableStyle::new().header_separator(LineStyle::none().fill(rule)));
@@ -141,6 +146,9 @@ impl Table {
                     }
                 };
                 shown.set_constraint(constraint);
+            } else if whole_words {
+                let least = words[index] + padding;
+                shown.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least as u16)));
             }
         }
         let mut out = String::new();
@@ -154,12 +162,17 @@ impl Table {
 
     /// The widest line of a column, head included.
     fn natural(&self, index: usize) -> usize {
-        let cells = self.rows.iter().filter_map(|row| row.get(index));
-        cells
-            .map(|cell| width(&cell.text))
-            .chain([width(&self.columns[index].head)])
-            .max()
-            .unwrap_or(0)
+        self.texts(index).map(width).max().unwrap_or(0)
+    }
+
+    /// The widest word of a column, head included.
+    fn longest_word(&self, index: usize) -> usize {
+        self.texts(index).flat_map(|text| text.split(' ')).map(width).max().unwrap_or(0)
+    }
+
+    fn texts(&self, index: usize) -> impl Iterator<Item = &str> {
+        let cells = self.rows.iter().filter_map(move |row| row.get(index));
+        cells.map(|cell| &*cell.text).chain([&*self.columns[index].head])
     }
 }
 
@@ -207,6 +220,15 @@ dram  8GiB  ordinary memory, not durable
   x    64B
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_broken_between_words() {
+        let mut table =
+            Table::new(vec![Column::left("instruction"), Column::right("fence a line")]);
+        table.row(vec![Cell::new("clflushopt"), Cell::new("182.0 [181.9, 182.2] of a cold line")]);
+        let text = table.render(&Style::plain(40));
+        assert!(["clflushopt", "instruction", "[181.9,"].iter().all(|word| text.contains(word)));
     }
 
     #[test]

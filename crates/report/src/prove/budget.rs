@@ -63,6 +63,6 @@ pub(crate) fn side_of(judged: &Estimate, budget: Budget) -> &'static str {
         (Err(_), _) => "",
         (_, Some(true)) => ": within the budget",
         (_, Some(false)) => ": over the budget",
-        (_, None) => ": may be on either side of the budget",
+        (_, None) => ": could be within or over the budget",
     }
 }

@@ -17,7 +17,8 @@ use crate::numbers;
 use crate::prove::budget;
 use crate::prove::budget::{judged_estimate, judged_figure, judged_name, side_of};
 use crate::prove::checks::checks;
-use crate::prove::text::{conclusion, told_as, trials, was_measured_beside, word};
+use crate::prove::conclusion::{conclusion, was_measured_beside, word};
+use crate::prove::details::{told_as, trials};
 use crate::text::{capital, clean, plural};
 
 /// The page of a proof, with the datasets of its stages; where it was cut short, why, and how to
@@ -32,7 +33,7 @@ fn answer(proof: &Proof, cut_short: Option<&str>) -> Answer {
     let question = &proof.record.question;
     let said = conclusion(proof);
     let mut sentences: Vec<String> =
-        cut_short.iter().map(|why| format!("This is not the last word: {}.", clean(why))).collect();
+        cut_short.iter().map(|why| format!("Incomplete: {}.", clean(why))).collect();
     sentences.extend(said.notes.iter().map(|note| format!("Note: {note}.")));
     sentences.extend(checks(proof));
     let refused = &proof.record.refused;
@@ -165,7 +166,7 @@ fn victims(proof: &Proof) -> Option<Markup> {
     };
     let explanation = format!(
         "{what} Bars are intervals, with an arrow where they go on beyond the frame; faint ones \
-         may be on either side of the budget."
+         could be within or over the budget."
     );
     Some(ranges.figure(&title, &explanation, table))
 }

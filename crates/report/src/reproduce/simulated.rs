@@ -124,7 +124,7 @@ fn percent(share: f64) -> String {
 }
 
 /// One simulation of an experiment.
-pub fn simulated(one: &Simulated, here: Option<&Reproduced>, style: &Style) -> String {
+pub(super) fn simulated(one: &Simulated, here: Option<&Reproduced>, style: &Style) -> String {
     let mut out = String::new();
     let tabled = tabled(one, here);
     heading(&mut out, &tabled.title, style);
@@ -167,7 +167,7 @@ fn show(out: &mut String, heads: &[&'static str], rows: &[Vec<String>], style: &
 }
 
 /// How near all that was simulated comes, first the first readings, then each of the others.
-pub fn simulated_summary(all: &[Simulated], style: &Style) -> String {
+pub(super) fn simulated_summary(all: &[Simulated], style: &Style) -> String {
     let mut out = String::new();
     heading(&mut out, "How near is it?", style);
     for (of, score) in verdicts(all) {
@@ -197,7 +197,7 @@ pub(crate) fn verdicts(all: &[Simulated]) -> Vec<(String, Vec<String>)> {
 }
 
 /// The readings beside the first one, each once.
-fn left_open(all: &[Simulated]) -> Vec<&str> {
+pub(super) fn left_open(all: &[Simulated]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for alternative in all.iter().filter_map(|one| one.alternative.as_ref()) {
         if !names.contains(&alternative.name.as_str()) {

@@ -8,7 +8,6 @@ use crate::table::{Cell, Column, Table};
 use crate::text::{hanging, heading, paragraph};
 
 pub(crate) use super::simulated::{HEADS, TIME_HEADS, Tabled, tabled, verdicts};
-pub use super::simulated::{simulated, simulated_summary};
 
 /// A heading line of its own.
 pub fn title(text: &str, style: &Style) -> String {
@@ -18,7 +17,7 @@ pub fn title(text: &str, style: &Style) -> String {
 }
 
 /// The comparisons of one experiment.
-pub fn reproduced(rows: &[Row], style: &Style) -> String {
+pub(super) fn reproduced(rows: &[Row], style: &Style) -> String {
     let mut sources: Vec<&str> = Vec::new();
     for row in rows {
         if !sources.contains(&row.published.source.as_str()) {
@@ -81,11 +80,11 @@ fn table(groups: &[Vec<&Row>], one_quantity: bool) -> Table {
 }
 
 // What was measured on other hardware, if anything was.
-fn instead(row: &Row) -> Option<&Measured> {
+pub(super) fn instead(row: &Row) -> Option<&Measured> {
     row.instead.as_ref().filter(|measured| !matches!(measured, Measured::NotRun(_)))
 }
 
-fn instead_name(row: &Row) -> Option<String> {
+pub(super) fn instead_name(row: &Row) -> Option<String> {
     instead(row)?;
     let name = row.published.instead.as_deref().unwrap_or_default();
     // Only in what it differs, where that is a parameter.
@@ -95,7 +94,7 @@ fn instead_name(row: &Row) -> Option<String> {
 }
 
 // Which of the figures of a row.
-type Which = fn(&Row) -> Option<&Measured>;
+pub(super) type Which = fn(&Row) -> Option<&Measured>;
 
 // What the rows of one figure say of it together; none where they differ.
 fn together(
@@ -108,7 +107,7 @@ fn together(
     says.all(|other| other == first).then_some(first)
 }
 
-fn agreement(group: &[&Row], which: Which) -> [Option<Agreement>; 2] {
+pub(super) fn agreement(group: &[&Row], which: Which) -> [Option<Agreement>; 2] {
     [together(group, which, direction), together(group, which, magnitude)]
 }
 
@@ -197,7 +196,7 @@ fn remarks(out: &mut String, rows: &[&Row], style: &Style) {
 }
 
 /// How many agree, and how to read it.
-pub fn reproduced_summary(rows: &[Row], style: &Style) -> String {
+pub(super) fn reproduced_summary(rows: &[Row], style: &Style) -> String {
     let groups = by_figure(rows);
     let mut text = format!(
         "Of {} published comparisons {} were measured on hardware of their kind{}",

@@ -4,6 +4,8 @@ use ringfence_analysis::estimate::{Interval, NotEstimable, Verdict};
 use ringfence_machine::units::Bytes;
 use ringfence_studies::sensitivity::{Curve, Point, Ranking, Sensitivity};
 
+use crate::experiment::short::grid::{self, Entry};
+use crate::experiment::short::names::Name;
 use crate::numbers::{NO_FIGURE, change, percent, slowdown_figure};
 use crate::print::unknown::{Unknown, WouldSettle};
 use crate::style::{Paint, Style};
@@ -14,12 +16,89 @@ use crate::text::{heading, listed, paragraph};
 /// The longest bar, columns.
 const BAR: usize = 24;
 
-/// Renders the curves and what they say.
+/// Curves whose sentences are printed in short.
+const MOST_SENTENCES: usize = 3;
+
+/// Renders the curves and what they say; in short the answer comes first.
 pub fn sensitivity(found: &Sensitivity, style: &Style) -> String {
+    if style.details { details(found, style) } else { short(found, style) }
+}
+
+fn short(found: &Sensitivity, style: &Style) -> String {
     let mut out = String::new();
-    // One scale for all, so that curves can be compared.
-    let most =
-        found.curves.iter().flat_map(|curve| &curve.points).filter_map(excess).fold(0.0, f64::max);
+    let few = found.curves.len() <= MOST_SENTENCES;
+    let sentences = found.curves.iter().filter(|_| few).map(sentence);
+    for (number, text) in overall(found).into_iter().chain(sentences).enumerate() {
+        match number {
+            0 => heading(&mut out, &text, style),
+            _ => paragraph(&mut out, 0, &text, style),
+        }
+    }
+    out.push('\n');
+    match &found.curves[..] {
+        [curve] => out += &table(curve, most(found), style).render(style),
+        curves => {
+            let (table, more) = grid::table(&entries(curves), ("footprint", "slowdown"), style);
+            out += &table;
+            if more > 0 {
+                paragraph(&mut out, 0, &format!("{more} more figures: -v prints them."), style);
+            }
+        }
+    }
+    let level = percent(found.confidence);
+    let text = format!(
+        "[lo, hi]: {level} intervals. The sentences rest on wider ones, which hold for all at once."
+    );
+    paragraph(&mut out, 0, &text, style);
+    out
+}
+
+// The largest excess: one scale for all, so that curves can be compared.
+fn most(found: &Sensitivity) -> f64 {
+    found.curves.iter().flat_map(|curve| &curve.points).filter_map(excess).fold(0.0, f64::max)
+}
+
+// What is said of several victims, without a number of trials.
+fn overall(found: &Sensitivity) -> Option<String> {
+    match found.ranking.as_ref()? {
+        Ranking::NotKnown { among, at_most: Some(most), .. } => Some(format!(
+            "Which of these is the most sensitive is too noisy to tell: {} may be, by up to {}.",
+            listed(among, "or"),
+            change(*most)
+        )),
+        _ => conclusion(found),
+    }
+}
+
+fn entries(curves: &[Curve]) -> Vec<Entry> {
+    let one = |curve: &Curve, point: &Point| Entry {
+        name: Name {
+            row: point.footprint.to_string(),
+            column: format!("{} next to {}", curve.victim, polluter(curve)),
+        },
+        text: point.finding.slowdown.as_ref().map_or_else(
+            || lacking(point).into(),
+            |slowdown| slowdown_figure(slowdown).to_string(),
+        ),
+        paint: paint(point),
+    };
+    curves
+        .iter()
+        .flat_map(|curve| curve.points.iter().map(move |point| one(curve, point)))
+        .collect()
+}
+
+fn paint(point: &Point) -> Option<Paint> {
+    match point.finding.verdict {
+        Verdict::Slower => Some(Paint::Bad),
+        Verdict::Faster | Verdict::NoChangeLargerThanMargin => Some(Paint::Good),
+        _ => None,
+    }
+}
+
+fn details(found: &Sensitivity, style: &Style) -> String {
+    let mut out = String::new();
+    let most = most(found);
     for curve in &found.curves {
         heading(&mut out, &format!("{} beside {}", curve.victim, polluter(curve)), style);
         out += &table(curve, most, style).render(style);
@@ -107,11 +186,7 @@ fn table(curve: &Curve, most: f64, style: &Style) -> Table {
         Column::left(""),
     ]);
     for point in &curve.points {
-        let paint = match point.finding.verdict {
-            Verdict::Slower => Some(Paint::Bad),
-            Verdict::Faster | Verdict::NoChangeLargerThanMargin => Some(Paint::Good),
-            _ => None,
-        };
+        let paint = paint(point);
         let (value, interval) = match &point.finding.slowdown {
             Some(slowdown) => {
                 let figure = slowdown_figure(slowdown);

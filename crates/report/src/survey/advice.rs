@@ -4,7 +4,7 @@ use ringfence_analysis::estimate::Interval;
 use ringfence_studies::survey::advice::{Advice, AfterClwb, Beside, Pacing};
 use ringfence_studies::survey::answer::{ForBlock, Seen};
 
-use crate::survey::headline::{CHANCE, left, ns, slower};
+use crate::survey::headline::{CHANCE, TOO_NOISY, at_most, left, ns, slower};
 use crate::text::{capital, listed};
 
 /// One thing that is advised, in a sentence.
@@ -43,6 +43,47 @@ pub fn advice(said: &Advice) -> String {
                 .into()
         }
     }
+}
+
+/// What a short answer advises. Where no slowdown was seen and a large one could have been missed,
+/// one sentence says so for all such victims together.
+pub(crate) fn brief(all: &[Advice]) -> Vec<String> {
+    let (mut texts, mut noisy, mut missed) = (Vec::new(), Vec::new(), 0.0_f64);
+    let mut unknown = Vec::new();
+    for one in all {
+        match one {
+            Advice::Beside { victim, writers, at_most: Some(most) } if *most > TOO_NOISY => {
+                missed = missed.max(*most);
+                let figures =
+                    writers.iter().any(|one| matches!(one.seen, Seen::Slows | Seen::Perhaps));
+                match figures {
+                    true => texts.push(beside(victim, writers, Some(*most))),
+                    false => noisy.push(victim.as_str()),
+                }
+            }
+            Advice::Beside { victim, writers, .. }
+                if writers.iter().all(|one| one.seen == Seen::NotKnown) =>
+            {
+                unknown.push(victim.as_str());
+            }
+            // A rate at which nothing could be seen is no remedy.
+            Advice::Paced { pacing: Pacing::Helps, at_most, .. } if *at_most > TOO_NOISY => {}
+            other => texts.push(advice(other)),
+        }
+    }
+    if !unknown.is_empty() {
+        let unknown = listed(&unknown, "or");
+        texts.push(format!("Whether writers on the next core slow {unknown} is not known."));
+    }
+    if !noisy.is_empty() {
+        texts.push(format!(
+            "This machine is too busy to tell whether writers on the next core slow {}: a \
+             slowdown below {} could be missed.",
+            listed(&noisy, "or"),
+            at_most(missed)
+        ));
+    }
+    texts
 }
 
 fn cheapest(block: &ForBlock) -> String {
@@ -131,7 +172,8 @@ fn beside(victim: &str, writers: &[Beside], most: Option<f64>) -> String {
         return format!("No writer was seen to slow {victim} on the next core; {}.", left(most));
     }
     if !calm.is_empty() {
-        parts.push(format!("no slowdown seen with {} ({})", listed(&calm, "and"), left(most)));
+        let calm = listed(&calm, "and");
+        parts.push(format!("no slowdown seen with {calm} ({})", left(most)));
     }
     format!("{} beside a writer on the next core: {}.", capital(victim), parts.join("; "))
 }

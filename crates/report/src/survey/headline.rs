@@ -13,6 +13,19 @@ pub(crate) const CHANCE: &str = "which may be chance among so many comparisons";
 /// What is cheapest to make durable, by what is written, and what that does to others: in a few
 /// sentences.
 pub fn headline(answer: &Answer) -> String {
+    up_to(answer, f64::INFINITY)
+}
+
+/// The same without what was not seen to slow anything, if slowdowns above [`TOO_NOISY`] could have
+/// been missed.
+pub(crate) fn brief(answer: &Answer) -> String {
+    up_to(answer, TOO_NOISY)
+}
+
+/// A slowdown that is seen on a machine on which slowdowns can be measured.
+pub(crate) const TOO_NOISY: f64 = 1.5;
+
+fn up_to(answer: &Answer, limit: f64) -> String {
     let mut text = cheapest(answer);
     let named: Vec<(&ForBlock, &Method)> = answer
         .blocks
@@ -22,13 +35,20 @@ pub fn headline(answer: &Answer) -> String {
     if named.iter().all(|(of, method)| answer.harm(method.instruction, of.block).is_none()) {
         return text + " What they do to other tasks was not measured.";
     }
-    text += &format!(" Beside other tasks: {}.", harms_of(answer, &named).join("; "));
-    if let Some((what, method, left)) = gentler(answer) {
-        text += &format!(
-            " Writing {what} with {} was not seen to slow anybody ({left}), at {} a line.",
-            method.instruction,
-            ns(method.cost.value)
-        );
+    let harms = harms_of(answer, &named, limit);
+    if !harms.is_empty() {
+        text += &format!(" Beside other tasks: {}.", harms.join("; "));
+    }
+    let bound = |method: &Method| answer.harm(method.instruction, BESIDE)?.at_most();
+    match gentler(answer) {
+        Some((what, method, left)) if bound(method).is_some_and(|most| most <= limit) => {
+            text += &format!(
+                " Writing {what} with {} was not seen to slow anybody ({left}), at {} a line.",
+                method.instruction,
+                ns(method.cost.value)
+            );
+        }
+        _ => {}
     }
     text
 }
@@ -72,7 +92,7 @@ pub(crate) fn to_others(harm: Option<&Harm>) -> String {
 
 // Those that harm, each by itself; those that were not seen to, and those of which it is not known,
 // together.
-fn harms_of(answer: &Answer, named: &[(&ForBlock, &Method)]) -> Vec<String> {
+fn harms_of(answer: &Answer, named: &[(&ForBlock, &Method)], limit: f64) -> Vec<String> {
     let (mut said, mut calm, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     let mut most: Option<f64> = Some(0.0);
     for (of, method) in named {
@@ -97,7 +117,7 @@ fn harms_of(answer: &Answer, named: &[(&ForBlock, &Method)]) -> Vec<String> {
             unknown.push(name);
         }
     }
-    if !calm.is_empty() {
+    if !calm.is_empty() && most.is_none_or(|most| most <= limit) {
         let calm = listed(&by_what(&calm), "and");
         said.push(format!("writing {calm} was not seen to slow anybody ({})", left(most)));
     }
@@ -148,7 +168,7 @@ pub(crate) fn slower(slowdown: &Estimate) -> String {
 }
 
 /// A bound, rounded up so that it holds.
-fn at_most(slowdown: f64) -> String {
+pub(crate) fn at_most(slowdown: f64) -> String {
     if slowdown >= 2.0 {
         format!("{:.1}x", (slowdown * 10.0).ceil() / 10.0)
     } else {

@@ -24,6 +24,60 @@ pub(crate) fn section(out: &mut String, survey: &Survey, style: &Style) {
     }
 }
 
+/// One row for each writer and one column for each victim: the slowdown where one is seen, and `.`
+/// where that is undecided.
+pub(crate) fn matrix(out: &mut String, survey: &Survey, style: &Style) {
+    let mut writers: Vec<&str> = Vec::new();
+    for row in survey.neighbours.iter().flat_map(|table| &table.rows).filter(|row| !row.paced) {
+        if !writers.contains(&row.label.as_str()) {
+            writers.push(&row.label);
+        }
+    }
+    if writers.is_empty() {
+        return;
+    }
+    let mut columns = vec![Column::left("co-runner")];
+    columns.extend(survey.neighbours.iter().map(|of| Column::right(of.task.name())));
+    let mut table = Table::new(columns);
+    let mut decided = 0;
+    for writer in writers {
+        let mut cells = vec![Cell::new(writer)];
+        for of in &survey.neighbours {
+            let row = of.rows.iter().find(|row| !row.paced && row.label == writer);
+            let figure = row.and_then(seen);
+            decided += usize::from(figure.is_some());
+            cells.push(figure.unwrap_or_else(|| Cell::new(if row.is_some() { "." } else { "" })));
+        }
+        table.row(cells);
+    }
+    if decided == 0 {
+        return;
+    }
+    heading(out, "Change of a task's time next to each co-runner", style);
+    out.push_str(&table.render(style));
+    let mut legend = "Blocks of 4KiB where none is named. '.': undecided".to_string();
+    if perhaps(survey).is_some() {
+        legend += "; '?': may be chance";
+    }
+    faint(out, &legend, style);
+}
+
+// None if that is undecided.
+fn seen(row: &NeighbourRow) -> Option<Cell> {
+    let effect = row.result.effect.as_ref()?;
+    let figure = numbers::slowdown(effect.by_class.all.slowdown.as_ref().ok()?);
+    match &effect.finding.verdict {
+        Verdict::Slower if row.seen == Seen::Perhaps => {
+            Some(Cell::painted(format!("{figure} ?"), Paint::Caution))
+        }
+        Verdict::Slower => Some(Cell::painted(figure, Paint::Bad)),
+        Verdict::Faster if perhaps_faster(row) => Some(Cell::new(format!("{figure} ?"))),
+        Verdict::Faster => Some(Cell::new(figure)),
+        Verdict::NoChangeLargerThanMargin => Some(verdict(row)),
+        Verdict::Undecided { .. } | Verdict::NotEstimable(_) => None,
+    }
+}
+
 /// What a question mark behind a verdict means; none where there is none.
 pub(crate) fn perhaps(survey: &Survey) -> Option<String> {
     let rows = survey.neighbours.iter().flat_map(|table| &table.rows);

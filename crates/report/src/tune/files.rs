@@ -13,9 +13,15 @@ use crate::print::sentence::sentence;
 use crate::print::style::Style;
 use crate::print::table::{Cell, Column, Table};
 use crate::print::text::{heading, paragraph};
+use crate::tune::short;
 
-/// Renders what was found; the policy comes last.
+/// Renders what was found. In short the choice comes first; with [`Style::details`] the policy
+/// comes last.
 pub fn tune_files(tuned: &Tuned, style: &Style) -> String {
+    if style.details { details(tuned, style) } else { short::of_files(tuned, style) }
+}
+
+fn details(tuned: &Tuned, style: &Style) -> String {
     let mut out = String::new();
     heading(&mut out, "What it costs to make a record durable", style);
     out.push_str(&costs(&tuned.costs, style));

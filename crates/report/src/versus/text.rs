@@ -78,7 +78,7 @@ pub fn announcement(announced: &Announced, settings: &Settings) -> String {
     }
 }
 
-fn share(share: f64) -> String {
+pub(super) fn share(share: f64) -> String {
     percent(share)
 }
 
@@ -100,8 +100,8 @@ pub fn warmed(warmed: &Warmed) -> String {
     }
 }
 
-/// The whole answer.
-pub fn versus(findings: &Findings, style: &Style) -> String {
+/// The answer with how it was measured, and what else differs.
+pub(super) fn in_full(findings: &Findings, style: &Style) -> String {
     let mut out = String::new();
     let rounds =
         findings.rounds - findings.warm_up.map_or(0, |warmed| warmed.dropped.min(findings.rounds));
@@ -153,7 +153,7 @@ pub fn told(reached: &Power) -> String {
     )
 }
 
-fn verdict(findings: &Findings, budget: f64) -> (String, Paint) {
+pub(super) fn verdict(findings: &Findings, budget: f64) -> (String, Paint) {
     let share = share(budget);
     match findings.verdict {
         Verdict::WithinBudget => (format!("Verdict: within the budget of {share}"), Paint::Good),
@@ -209,7 +209,7 @@ fn times(findings: &Findings, style: &Style) -> String {
 }
 
 // By its name; settings of one command that has a name of its own have the same.
-fn told_apart(case: &Case) -> String {
+pub(super) fn told_apart(case: &Case) -> String {
     match case.name == case.command || case.parameters.is_empty() {
         true => case.name.clone(),
         false => format!("{}, {}", case.name, parameters(case)),
@@ -217,7 +217,7 @@ fn told_apart(case: &Case) -> String {
 }
 
 // A line of a terminal or two, and nothing that a terminal would obey.
-fn shortened(name: &str) -> String {
+pub(super) fn shortened(name: &str) -> String {
     const LONGEST: usize = 200;
     let name = printable(name);
     match name.char_indices().nth(LONGEST) {

@@ -206,8 +206,8 @@ fn ways_are_compared_within_trials() {
     let folder = measured(dir.path(), &text, units);
     let mut digest = digest(&Dataset::open(&folder).unwrap());
     let text = |digest: &Digest| {
-        let text =
-            ringfence_report::experiment(&digest.findings, &ringfence_report::Style::plain(80));
+        let style = ringfence_report::Style { details: true, ..ringfence_report::Style::plain(80) };
+        let text = ringfence_report::experiment(&digest.findings, &style);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let said = text(&digest);
@@ -242,8 +242,8 @@ fn where_intervals_are_too_wide_it_says_why_no_way_is_advised_and_what_helps() {
     let too_wide = |needed| Err(NotEstimable::TooWide { trials: 6, needed });
     digest.findings.results[0].ns_per_unit = too_wide(Some(9));
     let text = |digest: &Digest| {
-        let text =
-            ringfence_report::experiment(&digest.findings, &ringfence_report::Style::plain(80));
+        let style = ringfence_report::Style { details: true, ..ringfence_report::Style::plain(80) };
+        let text = ringfence_report::experiment(&digest.findings, &style);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let only = "No way is advised, because only one of the 2 durable ones has a figure: the 6 \

@@ -4,7 +4,7 @@ use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
 use ringfence_experiment::quantity::Quantity;
 use ringfence_studies::compare::{Cell, Comparison, Difference, Figure, Missing, Side};
 
-use crate::golden::check;
+use crate::golden::check_both;
 
 fn around(value: f64, half: f64) -> Estimate {
     let (low, high) = (value * f64::exp(-half), value * f64::exp(half));
@@ -109,7 +109,7 @@ pub fn comparison() -> Comparison {
 
 #[test]
 fn a_comparison() {
-    check("compare", |style| ringfence_report::compare(&comparison(), style));
+    check_both("compare", |style| ringfence_report::compare(&comparison(), style));
     assert_eq!(
         ringfence_report::compare_answer(&comparison()),
         "Of 5 cells 2 changed, 1 did not change by more than the margin, and 2 are undecided. The \
@@ -126,5 +126,5 @@ fn nothing_differs_but_the_figures() {
         looks: 3,
         ..comparison()
     };
-    check("compare-same", |style| ringfence_report::compare(&same, style));
+    check_both("compare-same", |style| ringfence_report::compare(&same, style));
 }

@@ -14,8 +14,26 @@ fn folder() -> PathBuf {
 /// nothing but colours.
 #[track_caller]
 pub fn check(name: &str, render: impl Fn(&Style) -> String) {
+    check_form(name, false, render);
+}
+
+/// The same in the form with details.
+#[track_caller]
+pub fn check_details(name: &str, render: impl Fn(&Style) -> String) {
+    check_form(name, true, render);
+}
+
+/// Both forms; the files of that with details are named `WHAT-details`.
+#[track_caller]
+pub fn check_both(name: &str, render: impl Fn(&Style) -> String) {
+    check(name, &render);
+    check_details(&format!("{name}-details"), &render);
+}
+
+#[track_caller]
+fn check_form(name: &str, details: bool, render: impl Fn(&Style) -> String) {
     for width in [80, 120] {
-        let plain = Style::plain(width);
+        let plain = Style { details, ..Style::plain(width) };
         let text = render(&plain);
         let path = folder().join(format!("{name}.{width}.txt"));
         if std::env::var_os("RINGFENCE_BLESS").is_some() {
@@ -28,7 +46,7 @@ pub fn check(name: &str, render: impl Fn(&Style) -> String) {
     }
     for width in [40, 57, 80, 100, 120, 200] {
         for unicode in [false, true] {
-            let text = render(&Style { color: false, width, unicode, details: false });
+            let text = render(&Style { color: false, width, unicode, details });
             sound(&format!("{name} at {width}"), &text, width, unicode);
         }
     }

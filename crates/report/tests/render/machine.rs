@@ -1,13 +1,15 @@
 //! Topology, doctor and targets of known machines, and a histogram.
 
-use ringfence_machine::doctor::{self, Finding, Severity};
+use std::time::Duration;
+
+use ringfence_machine::doctor::{self, Busiest, Busy, Finding, Severity};
 use ringfence_machine::fixtures::{self, FixtureTree};
 use ringfence_machine::root::FsRoot;
 use ringfence_machine::targets;
 use ringfence_machine::topology::Topology;
 use ringfence_report::Style;
 
-use crate::golden::check;
+use crate::golden::{check, check_both};
 
 fn machines() -> [(&'static str, FixtureTree); 6] {
     [
@@ -53,7 +55,11 @@ fn findings(tree: &FixtureTree) -> Vec<Finding> {
 fn doctors() {
     for (name, tree) in machines() {
         let findings = findings(&tree);
-        check(&format!("doctor-{name}"), |style| ringfence_report::doctor(&findings, style));
+        let root = tree.root();
+        let targets = targets::find(&root, &Topology::read(&root).unwrap());
+        check_both(&format!("doctor-{name}"), |style| {
+            ringfence_report::doctor(&findings, &targets, None, style)
+        });
         check(&format!("doctor-brief-{name}"), |style| {
             ringfence_report::doctor_brief(&findings, style)
         });
@@ -62,7 +68,7 @@ fn doctors() {
 
 #[test]
 fn a_doctor_without_findings_or_with_hostile_ones() {
-    check("doctor-nothing", |style| ringfence_report::doctor(&[], style));
+    check_both("doctor-nothing", |style| ringfence_report::doctor(&[], &[], None, style));
     let hostile = Finding {
         id: "x".repeat(100),
         severity: Severity::Serious,
@@ -73,8 +79,36 @@ fn a_doctor_without_findings_or_with_hostile_ones() {
         evidence: String::new(),
     };
     let findings = [hostile];
-    check("doctor-hostile", |style| ringfence_report::doctor(&findings, style));
+    let idle =
+        Busiest { over: Duration::from_millis(500), cpu: vec![], writers: vec![], hidden: 0 };
+    check_both("doctor-hostile", |style| {
+        ringfence_report::doctor(&findings, &[], Some(&idle), style)
+    });
     check("doctor-brief-hostile", |style| ringfence_report::doctor_brief(&findings, style));
+}
+
+#[test]
+fn a_doctor_of_a_busy_machine_names_processes() {
+    let busy = |pid: u32, name: &str, cpus: f64, written_per_s: Option<f64>| Busy {
+        pid,
+        name: name.into(),
+        cpus,
+        written_per_s,
+    };
+    let busiest = Busiest {
+        over: Duration::from_millis(501),
+        cpu: vec![
+            busy(31_337, "rustc", 3.92, Some(0.0)),
+            busy(812, "postgres", 0.46, None),
+            busy(77, "kworker/0:1\x1b", 0.02, None),
+        ],
+        writers: vec![busy(4711, "cp", 0.01, Some(3.4e8))],
+        hidden: 12,
+    };
+    let container = findings(&fixtures::one_cpu());
+    check_both("doctor-busy", |style| {
+        ringfence_report::doctor(&container, &[], Some(&busiest), style)
+    });
 }
 
 #[test]

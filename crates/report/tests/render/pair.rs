@@ -8,7 +8,7 @@ use ringfence_studies::pair::{
     Advice, Assignment, Confirmed, KindEntry, Next, Outcome, PairEntry, Verdict,
 };
 
-use crate::golden::check;
+use crate::golden::check_both;
 
 fn interval(value: f64, low: f64, high: f64) -> Estimate {
     Ok(Interval { value, low, high, level: 0.95, trials: 24, spread: 0.03, slack: 0.0 })
@@ -69,7 +69,7 @@ pub fn outcome(verdict: Verdict) -> Outcome {
 
 #[test]
 fn a_change_that_was_confirmed() {
-    check("pair-change", |style| ringfence_report::pair(&outcome(Verdict::Change), style));
+    check_both("pair-change", |style| ringfence_report::pair(&outcome(Verdict::Change), style));
 }
 
 #[test]
@@ -79,41 +79,41 @@ fn nothing_to_gain() {
     if let Some(advice) = &mut none.advice {
         (advice.gain, advice.probability) = (interval(1.006, 0.995, 1.017), Some(0.8127));
     }
-    check("pair-not-shown", |style| ringfence_report::pair(&none, style));
+    check_both("pair-not-shown", |style| ringfence_report::pair(&none, style));
     let mut best = outcome(Verdict::PresentIsBest);
     best.confirmed = None;
     let next = |gain| Some(Next { assignment: Assignment::parse("1+2,3+4", 4).unwrap(), gain });
     best.present = Assignment::parse("1+3,2+4", 4).unwrap();
     best.advice.as_mut().unwrap().next = next(interval(0.926, 0.912, 0.941));
-    check("pair-present", |style| ringfence_report::pair(&best, style));
+    check_both("pair-present", |style| ringfence_report::pair(&best, style));
     best.advice.as_mut().unwrap().next = next(interval(0.996, 0.961, 1.033));
     best.verdict = Verdict::NotShown { trials_needed: Some(96), seconds: None };
-    check("pair-present-perhaps", |style| ringfence_report::pair(&best, style));
+    check_both("pair-present-perhaps", |style| ringfence_report::pair(&best, style));
     let mut by_it = none.clone();
     by_it.verdict = Verdict::NoGainByIt;
     by_it.advice.as_mut().unwrap().room_beside = Some(1.034);
     by_it.confirmed = Some(Confirmed { gain: interval(1.001, 0.995, 1.007) });
-    check("pair-no-gain-by-it", |style| ringfence_report::pair(&by_it, style));
+    check_both("pair-no-gain-by-it", |style| ringfence_report::pair(&by_it, style));
     let mut alike = outcome(Verdict::AllAlike);
     (alike.advice, alike.confirmed, alike.assignments) = (None, None, 1);
     alike.kinds.truncate(1);
     alike.kinds[0].tasks = vec![1, 2, 3, 4];
     alike.pairs.truncate(1);
     alike.classes.clear();
-    check("pair-alike", |style| ringfence_report::pair(&alike, style));
+    check_both("pair-alike", |style| ringfence_report::pair(&alike, style));
 }
 
 #[test]
 fn cut_short() {
     let mut part = outcome(Verdict::CutShort);
     part.confirmed = None;
-    check("pair-cut", |style| ringfence_report::pair(&part, style));
+    check_both("pair-cut", |style| ringfence_report::pair(&part, style));
     part.verdict = Verdict::NotEstimable { reason: NotEstimable::TooFewTrials { trials: 1 } };
     let few = Err(NotEstimable::TooFewTrials { trials: 1 });
     part.pairs.iter_mut().for_each(|pair| (pair.progress, pair.total) = (f64::NAN, few));
     let advice = part.advice.as_mut().unwrap();
     (advice.total, advice.present_total, advice.gain, advice.probability) = (few, few, few, None);
-    check("pair-no-figure", |style| ringfence_report::pair(&part, style));
+    check_both("pair-no-figure", |style| ringfence_report::pair(&part, style));
 }
 
 // By noise alone: -39 % [-80, +83], and totals of more than there are tasks.
@@ -128,7 +128,10 @@ fn noise_is_no_answer() {
         gain: interval(0.61, 0.2, 1.83),
     });
     noisy.pairs[1].total = interval(2.3, 2.1, 2.5);
-    let text = ringfence_report::pair(&noisy, &ringfence_report::Style::plain(200));
+    let text = ringfence_report::pair(
+        &noisy,
+        &ringfence_report::Style { details: true, ..ringfence_report::Style::plain(200) },
+    );
     assert!(
         text.contains("Undecided: what another assignment gains is between -80.0 % and +83.0 %"),
         "{text}"
@@ -138,7 +141,7 @@ fn noise_is_no_answer() {
         "{text}"
     );
     assert!(text.contains("above 2") && !text.contains("5.72") && !text.contains("2.30"), "{text}");
-    check("pair-noise", |style| ringfence_report::pair(&noisy, style));
+    check_both("pair-noise", |style| ringfence_report::pair(&noisy, style));
     let page = crate::html::spaced(&ringfence_report::html::pairs(&noisy, &[]));
     let own = page.split_once("id=\"licences\"").unwrap().0;
     assert!(!own.contains("5.72") && !own.contains("Nothing to gain"));

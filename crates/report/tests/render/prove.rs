@@ -1,18 +1,20 @@
 //! What `prove` says, on a terminal and on its page.
 
+use std::time::Duration;
+
 use ringfence_analysis::estimate::{Estimate, Interval, NotEstimable};
 use ringfence_analysis::windows::TooLong;
 use ringfence_engine::Used;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::quantity::Quantile;
 use ringfence_experiment::task::text;
-use ringfence_experiment::units::Share;
+use ringfence_experiment::units::{Share, Span};
 use ringfence_experiment::{Measure, PlacementKind};
 use ringfence_report::Style;
 use ringfence_report::html;
 use ringfence_studies::prove::lever::Candidate;
 use ringfence_studies::prove::{
-    Confirmation, Control, Price, Proof, Question, Reached, Record, Tried, Verdict, Worked,
+    Confirmation, Control, Price, Proof, Question, Reached, Record, Settles, Tried, Verdict, Worked,
 };
 
 use crate::html::{HOSTILE, check, spaced};
@@ -72,6 +74,11 @@ pub fn proof() -> Proof {
         cpus: [vec![0], vec![1]],
         beside: interval(11.9, 11.5, 12.3),
         reached: None,
+        times: Some(Reached {
+            alone: interval(24.3, 23.9, 24.8),
+            beside: interval(289.0, 279.0, 299.0),
+        }),
+        settles: None,
         faster: false,
         latencies: Vec::new(),
         tried: vec![gentle.clone(), paced, stuck],
@@ -142,6 +149,8 @@ fn of_programs() -> Proof {
         cpus: [vec![0], vec![1]],
         beside: interval(1.36, 1.33, 1.39),
         reached: None,
+        times: None,
+        settles: None,
         faster: false,
         latencies: Vec::new(),
         tried: vec![place, half, quota, tenth],
@@ -159,6 +168,11 @@ fn of_programs() -> Proof {
     }
 }
 
+// As `-v` prints it.
+fn detailed(proof: &Proof, style: &Style) -> String {
+    ringfence_report::prove(proof, &Style { details: true, ..*style })
+}
+
 fn badge(page: &str) -> &str {
     page.split_once("<p class=\"verdict\">").unwrap().1.split_once("</p>").unwrap().0
 }
@@ -169,6 +183,7 @@ fn met_with_a_lever() {
     let page = check("prove", &html::proof(&proof, None, &[]));
     assert!(page.contains("with instruction=nt") && !page.contains("<img"));
     crate::golden::check("prove", |style| ringfence_report::prove(&proof, style));
+    crate::golden::check("prove-details", |style| detailed(&proof, style));
     let perhaps = Proof { beside: interval(1.04, 1.01, 1.07), ..proof };
     crate::golden::check("prove-perhaps", |style| ringfence_report::prove(&perhaps, style));
 }
@@ -183,10 +198,13 @@ fn a_lever_that_is_not_known_to_help_is_not_recommended() {
     (last.beside, last.helps) = (interval(1.02, 0.98, 1.06), None);
     last.against_beside = interval(0.96, 0.91, 1.02);
     let text = ringfence_report::prove(&proof, &Style::plain(400));
-    assert!(text.contains("Verdict: UNDECIDED"), "{text}");
+    assert!(text.starts_with("UNDECIDED, the harm did not show again. "), "{text}");
     assert!(text.contains("'quota 25 %' is not known to help"), "{text}");
     assert!(text.contains("with it 0.96x [0.91, 1.02] of the time without it"), "{text}");
     assert!(!text.contains("keep it:"), "{text}");
+    proof.beside = interval(1.04, 1.01, 1.07);
+    let text = ringfence_report::prove(&proof, &Style::plain(400));
+    assert!(text.starts_with("UNDECIDED, no harm shown. "), "{text}");
 }
 
 #[test]
@@ -195,9 +213,10 @@ fn a_victim_that_is_clearly_faster_says_that_something_else_changed() {
     let faster = Proof { beside: interval(0.31, 0.28, 0.34), faster: true, ..none };
     let proof = Proof { verdict: Verdict::Undecided, ..faster.clone() };
     let text = ringfence_report::prove(&proof, &Style::plain(400));
-    assert!(text.contains("Verdict: UNDECIDED, something else changed"), "{text}");
-    assert!(text.contains("clearly faster with the aggressor than alone (-69 %"), "{text}");
-    assert!(!text.contains("Nothing is needed"), "{text}");
+    let said = "UNDECIDED, something else changed. The victim is faster with the aggressor running \
+                than alone (-69 %";
+    assert!(text.starts_with(said) && text.contains("and measure again."), "{text}");
+    assert!(!text.contains("no lever needed"), "{text}");
     // A time is kept to all the same, and a lever's figure too.
     let proof = Proof { verdict: Verdict::NothingNeeded, ..faster };
     let page = html::proof(&proof, None, &[]);
@@ -212,7 +231,7 @@ fn a_victim_that_is_clearly_faster_says_that_something_else_changed() {
     assert!(text.contains("MET, with a lever, but something else changed"), "{text}");
 }
 
-// The answer has the latencies themselves.
+// The answer has the latencies themselves, with their intervals.
 #[test]
 fn latencies_stand_in_the_answer() {
     let mut latencies = crate::latencies::made_up();
@@ -220,7 +239,9 @@ fn latencies_stand_in_the_answer() {
     (latencies[0].arm, latencies[1].arm, latencies[1].label) =
         ("alone".into(), "beside".into(), String::new());
     latencies[1].role = latencies[0].role.clone();
-    let text = ringfence_report::prove(&Proof { latencies, ..proof() }, &Style::plain(200));
+    let proof = Proof { latencies, ..proof() };
+    crate::golden::check("prove-latencies", |style| ringfence_report::prove(&proof, style));
+    let text = detailed(&proof, &Style::plain(200));
     assert!(text.contains("Latency of reads:"), "{text}");
     assert!(
         text.lines().any(|line| line.starts_with("alone") && line.contains("1.05 ms")),
@@ -236,7 +257,11 @@ fn what_was_simulated_is_never_met_and_keeps_nothing() {
     let page = html::page(&html::proof(&proof, None, &[]));
     let text = ringfence_report::prove(&proof, &ringfence_report::Style::plain(100));
     assert!(text.starts_with("simulated: nothing here was measured"), "{text}");
-    assert!(text.contains("Verdict: SIMULATED ONLY") && text.contains("is no proof"), "{text}");
+    assert!(
+        text.contains("\nSIMULATED ONLY, within the budget on a described machine. ")
+            && text.contains("proves nothing about real hardware"),
+        "{text}"
+    );
     assert!(!text.contains("keep it:") && !text.contains("MET"), "{text}");
     assert!(badge(&page).contains("SIMULATED ONLY"), "{}", badge(&page));
     assert!(page.contains("<main class=\"simulated\">"));
@@ -246,7 +271,7 @@ fn what_was_simulated_is_never_met_and_keeps_nothing() {
     let nothing = Proof { confirmations: Vec::new(), tried: Vec::new(), ..proof };
     let text = ringfence_report::prove(&nothing, &ringfence_report::Style::plain(100));
     assert!(
-        text.contains("Nothing is needed") && text.contains("Verdict: SIMULATED ONLY"),
+        text.contains("\nSIMULATED ONLY") && text.contains("within the budget of 5 %"),
         "{text}"
     );
 }
@@ -279,11 +304,14 @@ fn the_verdict_comes_first_and_what_was_not_offered_last() {
     ));
     assert!(page.contains("<summary>Not offered here: 4 levers, and why</summary>"));
     let text = ringfence_report::prove(&proof, &Style::plain(120));
-    assert!(
-        text.contains("\nVerdict: MET, with a lever\n")
-            && text.contains("\n    systemd-run --scope"),
-        "{text}"
-    );
+    assert!(text.starts_with("MET, with a lever. 'quota 25 %' keeps the victim"), "{text}");
+    assert!(text.contains("\n    systemd-run --scope"), "{text}");
+    assert!(text.contains("\nNot possible here: 4 levers (-v lists them)\n"), "{text}");
+    // Commands are as wide as they are.
+    let mut proof = proof;
+    proof.confirmations[0].tried.candidate.commands = vec!["systemd-run ./backup".into()];
+    crate::golden::check("prove-programs", |style| ringfence_report::prove(&proof, style));
+    crate::golden::check("prove-programs-details", |style| detailed(&proof, style));
 }
 
 // A command stays on one line and whole, in a narrow terminal too, and can be copied from the page.
@@ -320,7 +348,15 @@ fn every_verdict_has_its_word() {
         ),
         (
             "prove-undecided",
-            Proof { verdict: Verdict::Undecided, ..again },
+            Proof {
+                verdict: Verdict::Undecided,
+                settles: Some(Settles {
+                    trials: Some(130),
+                    time: Some(Duration::from_secs(213)),
+                    limit: Some(1.07),
+                }),
+                ..again
+            },
             "caution",
             "UNDECIDED",
             "",
@@ -341,7 +377,8 @@ fn every_verdict_has_its_word() {
             format!("<strong class=\"badge\" data-color=\"{color}\">{word}</strong>{how_page}")
         );
         let how_text = if how.is_empty() { String::new() } else { format!(", {how}") };
-        assert!(text.contains(&format!("\nVerdict: {word}{how_text}\n")), "{text}");
+        assert!(text.starts_with(&format!("{word}{how_text}. ")), "{text}");
+        assert!(text.lines().count() <= 20, "{text}");
         crate::golden::check(name, |style| ringfence_report::prove(&proof, style));
     }
 }
@@ -422,13 +459,33 @@ fn harm_without_a_lever_that_was_tried_says_so() {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let offered = told(&proof);
-    assert!(
-        offered.contains("and no lever was tried.") && offered.contains("none is offered here"),
-        "{offered}"
-    );
+    let start = "UNDECIDED, harm shown, no lever tried. With the aggressor running, the victim's \
+                 slowdown is +50 % [+40, +60], over the budget of 5 %.";
+    assert!(offered.starts_with(start) && offered.contains("none is offered here"), "{offered}");
     assert!(offered.contains("UNDECIDED") && !offered.contains("NOT MET"), "{offered}");
     proof.record.refused = vec![("any lever".into(), "3.0 s of the time are left".into())];
     assert!(told(&proof).contains("the time was over before"), "{}", told(&proof));
+    assert!(told(&proof).contains("Not tried: any lever, because 3.0 s of the time are left"));
+}
+
+// Levers that one flag would allow are named, all others are counted.
+#[test]
+fn levers_that_a_flag_allows_are_named() {
+    let mut proof = proof();
+    let reasons = [
+        ("other-dir", "no other folder is named; name one with --other-dir"),
+        ("scheduler", "it changes the whole system; --system allows it"),
+        ("queue-requests", "it changes the whole system; --system allows it"),
+        ("cat", "there is no resctrl: /sys/fs/resctrl is not mounted"),
+        ("mba", "there is no resctrl: /sys/fs/resctrl is not mounted"),
+    ];
+    proof.record.refused = reasons.map(|(lever, why)| (lever.into(), why.into())).into();
+    let said = "Not possible here: 2 levers (-v lists them); --other-dir allows other-dir; \
+                --system allows scheduler and queue-requests\n";
+    let text = ringfence_report::prove(&proof, &Style::plain(200));
+    assert!(text.contains(said), "{text}");
+    assert!(!text.contains("resctrl"), "{text}");
+    assert!(detailed(&proof, &Style::plain(200)).contains("not offered: cat, because there is no"));
 }
 
 #[test]
@@ -472,14 +529,27 @@ fn a_lever_that_there_was_no_time_to_measure_again_says_so() {
             spaced(&html::proof(proof, None, &[])),
         ]
     };
-    assert!(told(&proof).iter().all(|told| told.contains("More time (--time)")));
+    proof.settles = Some(Settles {
+        trials: Some(130),
+        time: Some(Duration::from_secs(213)),
+        limit: Some(1.134),
+    });
+    let more = "About 130 trials would settle it (--trials 130). These trials are enough for a \
+                budget of 14 % or more.";
+    assert!(told(&proof).iter().all(|told| told.contains(more)), "{:?}", told(&proof));
+    proof.record.question.time = Some(Span::ms(60_000));
+    let more = "About 3 min 40 s in all would settle it (--time 220s).";
+    assert!(told(&proof).iter().all(|told| told.contains(more)), "{:?}", told(&proof));
+    proof.settles = Some(Settles { trials: None, time: None, limit: None });
+    let more = "Neither the time that would settle it is known, nor a budget that these trials";
+    assert!(told(&proof).iter().all(|told| told.contains(more)), "{:?}", told(&proof));
     proof.record.unconfirmed = Some((lever.clone(), why.into()));
     for told in told(&proof) {
         assert!(
             told.contains(&format!("'{lever}' was not measured again, because {why}.")),
             "{told}"
         );
-        assert!(!told.contains("More time (--time)"), "{told}");
+        assert!(!told.contains("would settle it"), "{told}");
     }
 }
 
@@ -488,10 +558,10 @@ fn a_page_of_a_proof_that_was_cut_short_says_so() {
     let proof = Proof { verdict: Verdict::Undecided, ..proof() };
     let page = |cut_short| spaced(&html::proof(&proof, cut_short, &[]));
     let cut = page(Some("it was cut short; continue with: ringfence prove --resume <a>"));
-    let said = "This is not the last word: it was cut short; continue with: ringfence prove \
+    let said = "Incomplete: it was cut short; continue with: ringfence prove \
                 --resume &lt;a&gt;.";
     assert!(cut.contains(said), "{cut}");
-    assert!(!page(None).contains("not the last word"));
+    assert!(!page(None).contains("Incomplete:"));
 }
 
 #[test]
@@ -502,10 +572,10 @@ fn a_quantile_is_named_wherever_its_figures_are() {
     proof.record.question.budget = Budget::Slowdown(Share(0.5));
     proof.unit = "commits".into();
     proof.beside = interval(3.1, 2.4, 4.0);
-    let text = ringfence_report::prove(&proof, &Style::plain(200)).replace('\u{a0}', " ");
+    let text = detailed(&proof, &Style::plain(200)).replace('\u{a0}', " ");
     for said in [
         "p99 of a victim's commit may be longer by 50 %",
-        "Beside the unchanged aggressor: p99 of a commit 3.1x [2.4, 4.0], 95 % interval over 24 \
+        "With the aggressor running: p99 of a commit 3.1x [2.4, 4.0], 95 % interval over 24 \
          trials: over the budget",
         "its p99 slowdown is",
         "the victim's as p99 of latencies, the aggressor's as time per unit of work",
@@ -520,7 +590,7 @@ fn a_quantile_is_named_wherever_its_figures_are() {
         trials: Some(680),
     };
     (proof.beside, proof.confirmations, proof.tried) = (Err(few), Vec::new(), Vec::new());
-    let text = ringfence_report::prove(&proof, &Style::plain(200)).replace('\u{a0}', " ");
+    let text = ringfence_report::prove(&proof, &Style::plain(400)).replace('\u{a0}', " ");
     let said = "the victim's p99 slowdown is not known: too few latencies: p99 takes about 6000 on \
                 each side, and there are 212; \
                 about 680 trials, or longer windows, would give them.";
@@ -544,14 +614,16 @@ fn a_time_is_told_with_what_the_quantity_is_alone_and_beside() {
     );
     proof.confirmations[0].tried.reached = Some(ms(3.2, 3.0, 3.4));
     proof.confirmations[0].reached = Some(reached);
-    let text =
-        |proof: &Proof| ringfence_report::prove(proof, &Style::plain(200)).replace('\u{a0}', " ");
+    let text = |proof: &Proof| {
+        let text = detailed(proof, &Style::plain(200)).replace('\u{a0}', " ");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
     let (met, page) = (text(&proof), spaced(&html::proof(&proof, None, &[])));
     for said in [
         "p99 of a victim's answer may be 5ms at most",
-        "Beside the unchanged aggressor: p99 of an answer 14.3 ms [13.9, 14.8], 95 % interval over \
+        "With the aggressor running: p99 of an answer 14.3 ms [13.9, 14.8], 95 % interval over \
          24 trials: over the budget",
-        "alone: 1200 us [1100, 1300]: within the budget; beside it 11.9x [11.5, 12.3] time",
+        "alone: 1200 us [1100, 1300]: within the budget; with it 11.9x [11.5, 12.3] time",
         "unclear",
         "'instruction=nt' keeps the victim within the budget of p99<5ms: its p99 is 3200 us [3000, \
          3400]",

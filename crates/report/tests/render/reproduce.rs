@@ -3,7 +3,7 @@
 use ringfence_analysis::estimate::{Interval, NotEstimable};
 use ringfence_studies::reproduce::{Measured, Published, Row, agreement};
 
-use crate::golden::check;
+use crate::golden::check_both;
 
 fn row(case: &str, value: f64, against: f64, measured: Measured) -> Row {
     Row {
@@ -72,7 +72,7 @@ fn published_beside_measured() {
         ),
         slides,
     ];
-    check("reproduced", |style| {
+    check_both("reproduced", |style| {
         ringfence_report::reproduced(&rows, style)
             + &ringfence_report::reproduced_summary(&rows, style)
     });

@@ -4,7 +4,7 @@ use ringfence_analysis::estimate::{Estimate, Finding, Interval, NotEstimable};
 use ringfence_machine::units::Bytes;
 use ringfence_studies::sensitivity::{Curve, Point, Sensitivity};
 
-use crate::golden::check;
+use crate::golden::check_both;
 
 // Slowdowns at 1, 4, 16... MiB, each known to 2 %.
 fn curve(
@@ -44,7 +44,7 @@ fn curves() {
     let chase =
         curve("chase footprint=4MiB", "write", &[1.002, 1.11, 1.62, 1.58], Some(4), Some(16));
     let one = Sensitivity::of(vec![chase.clone()], 0.95);
-    check("sensitivity", |style| ringfence_report::sensitivity(&one, style));
+    check_both("sensitivity", |style| ringfence_report::sensitivity(&one, style));
     let several = Sensitivity::of(
         vec![
             chase,
@@ -54,7 +54,7 @@ fn curves() {
         ],
         0.95,
     );
-    check("sensitivity-several", |style| ringfence_report::sensitivity(&several, style));
+    check_both("sensitivity-several", |style| ringfence_report::sensitivity(&several, style));
     let none = Sensitivity::of(
         vec![
             curve("alu", "write", &[1.0, 1.0], None, None),
@@ -62,7 +62,7 @@ fn curves() {
         ],
         0.95,
     );
-    check("sensitivity-none", |style| ringfence_report::sensitivity(&none, style));
+    check_both("sensitivity-none", |style| ringfence_report::sensitivity(&none, style));
 }
 
 // What cannot be told apart, what is only perhaps so, and what has no figure.
@@ -73,16 +73,16 @@ fn nobody_is_crowned_without_an_interval() {
     let curves =
         vec![curve("chase footprint=4MiB", "write", &[1.0, 1.64], Some(4), Some(4)), perhaps];
     let close = Sensitivity::of(curves, 0.95);
-    check("sensitivity-close", |style| ringfence_report::sensitivity(&close, style));
+    check_both("sensitivity-close", |style| ringfence_report::sensitivity(&close, style));
     let curves = vec![
         curve("mcf", "write", &[1.0, f64::INFINITY], None, None),
         curve("alu", "write", &[1.001, 1.0], None, None),
     ];
     let still = Sensitivity::of(curves, 0.95);
-    check("sensitivity-still", |style| ringfence_report::sensitivity(&still, style));
+    check_both("sensitivity-still", |style| ringfence_report::sensitivity(&still, style));
     let few = Finding::new(&Err(NotEstimable::TooFewTrials { trials: 2 }), 0.01);
     let mut trials = curve("alu", "write", &[1.0, 1.0], None, None);
     trials.points.iter_mut().for_each(|point| (point.finding, point.together) = (few, few));
     let few = Sensitivity::of(vec![trials], 0.95);
-    check("sensitivity-few", |style| ringfence_report::sensitivity(&few, style));
+    check_both("sensitivity-few", |style| ringfence_report::sensitivity(&few, style));
 }

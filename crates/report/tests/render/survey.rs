@@ -9,7 +9,7 @@ use ringfence_studies::survey::Outside;
 use ringfence_studies::survey::answer::Seen;
 
 use crate::advice::said;
-use crate::golden::check;
+use crate::golden::{check, check_both};
 
 #[test]
 fn a_survey_with_a_harmful_instruction() {
@@ -19,7 +19,7 @@ fn a_survey_with_a_harmful_instruction() {
         _ => 1.0,
     };
     let survey = survey(harm);
-    check("survey", |style| ringfence_report::survey(&survey, style));
+    check_both("survey", |style| ringfence_report::survey(&survey, style));
 }
 
 #[test]
@@ -43,7 +43,33 @@ fn a_survey_cut_short() {
     }];
     cut.ended_early = Some("interrupted".into());
     cut.conclude();
-    check("survey-cut", |style| ringfence_report::survey(&cut, style));
+    check_both("survey-cut", |style| ringfence_report::survey(&cut, style));
+}
+
+#[test]
+fn a_survey_of_a_machine_that_is_too_busy() {
+    let mut busy = survey(|_, _, _| 1.0);
+    let wide = Interval {
+        value: 1.2,
+        low: 0.2,
+        high: 7.2,
+        level: 0.95,
+        trials: 4,
+        spread: 3.0,
+        slack: 0.0,
+    };
+    for row in busy.neighbours.iter_mut().flat_map(|table| &mut table.rows) {
+        let effect = row.result.effect.as_mut().unwrap();
+        effect.by_class.all.slowdown = Ok(wide);
+        effect.finding = Finding::new(&effect.by_class.all.slowdown, 0.01);
+        row.together = Some(Interval { low: 0.1, high: 11.52, ..wide });
+        row.seen = Seen::new(Some(&effect.finding), row.together.as_ref());
+    }
+    busy.conclude();
+    check("survey-busy", |style| ringfence_report::survey(&busy, style));
+    let text = ringfence_report::survey(&busy, &Style::plain(80));
+    assert!(!text.contains("ruled out") && text.matches("too busy").count() == 1, "{text}");
+    assert!(text.lines().count() <= 60);
 }
 
 #[test]
@@ -63,9 +89,9 @@ fn an_aa_experiment() {
     estimates.push(interval(1.1));
     estimates.push(Err(NotEstimable::NothingMeasured));
     let summary = AaSummary::new(&estimates, 0.95);
-    check("aa", |style| ringfence_report::aa(&summary, style));
+    check_both("aa", |style| ringfence_report::aa(&summary, style));
     let none = AaSummary::new(&[], 0.95);
-    check("aa-none", |style| ringfence_report::aa(&none, style));
+    check_both("aa-none", |style| ringfence_report::aa(&none, style));
 }
 
 // nt slows by +3.4 % [+0.1, +6.7] as the tables have it, which all figures together do not bear
@@ -96,7 +122,7 @@ fn what_is_said_on_top_is_what_the_tables_say() {
         row.result.ns_per_unit = Ok(interval(ns, ns * 0.99, ns * 1.01));
     }
     survey.conclude();
-    check("survey-perhaps", |style| ringfence_report::survey(&survey, style));
+    check_both("survey-perhaps", |style| ringfence_report::survey(&survey, style));
     let headline = ringfence_report::headline(survey.answer.as_ref().unwrap());
     assert!(headline.contains("clflush, clflushopt or clwb for small appends"), "{headline}");
     assert!(
@@ -104,7 +130,8 @@ fn what_is_said_on_top_is_what_the_tables_say() {
             && headline.contains("writing bulk with nt was not seen to slow anybody"),
         "{headline}"
     );
-    let text = ringfence_report::survey(&survey, &Style::plain(200));
+    let details = Style { details: true, ..Style::plain(200) };
+    let text = ringfence_report::survey(&survey, &details);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         flat.contains(&headline) && flat.contains("slower?: this comparison's own interval"),

@@ -6,7 +6,7 @@ use ringfence_report::Style;
 use ringfence_studies::tune::files::choice::{Choice, Cost, Costs, PLAIN, Way, mapped, ways};
 use ringfence_studies::tune::files::{BATCHES, Compared, Compares, Tuned};
 
-use crate::golden::check;
+use crate::golden::check_both;
 
 const CHOSEN: Choice = Choice {
     way: Way { sync: Sync::ODsync, io: Io::Buffered, layout: Layout::Written },
@@ -59,14 +59,14 @@ fn what_was_chosen_and_confirmed() {
         compared(Compares::PlainBatch, ratio(0.1, 0.15)),
         compared(Compares::Mapped, ratio(0.9, 1.2)),
     ];
-    check("tune-files", |style| {
+    check_both("tune-files", |style| {
         ringfence_report::tune_files(&tuned(CHOSEN, confirmed.clone()), style)
     });
 }
 
 #[test]
 fn every_end_of_it_is_told() {
-    let style = Style { color: false, width: 500, unicode: false, details: false };
+    let style = Style { color: false, width: 500, unicode: false, details: true };
     let plain_batch = Choice { batch: CHOSEN.batch, ..PLAIN };
     let way = |ratio| vec![compared(Compares::Way, ratio)];
     let all = way(ratio(0.2, 0.3));

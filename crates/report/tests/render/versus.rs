@@ -1,6 +1,7 @@
 //! Pages of commands that were run whole, on made series.
 
-use ringfence_report::html;
+use ringfence_report::versus::versus;
+use ringfence_report::{Style, html};
 use ringfence_versus::case::{Asked, cases};
 use ringfence_versus::findings::{About, Findings, findings};
 use ringfence_versus::order::Slot;
@@ -8,6 +9,7 @@ use ringfence_versus::parameter::Parameter;
 use ringfence_versus::run::{Run, Took};
 use ringfence_versus::session::{Announced, Measured, Settings, Trouble, Warmed};
 
+use crate::golden;
 use crate::html::{HOSTILE, check, spaced};
 
 const WARM_UP: u32 = 3;
@@ -120,6 +122,7 @@ fn two_commands_and_a_budget() {
     let series =
         |share| Series { settings: budget(share), ..Series::of(&commands, factor) }.found();
     let (found, runs) = series(0.02);
+    golden::check_both("versus", |style| versus(&found, style));
     let page = check("versus", &html::versus(&found, &runs));
     // The answer, with figure, interval, budget and machine.
     let ratio = found.comparisons[0].ratio.estimate().unwrap();
@@ -165,6 +168,7 @@ fn a_dozen_long_commands_in_a_shell() {
     };
     let series = Series { shell: true, settings: budget(0.05), ..Series::of(&commands, factor) };
     let (found, runs) = series.found();
+    golden::check_both("versus-many", |style| versus(&found, style));
     let page = check("versus-many", &html::versus(&found, &runs));
     assert!(page.contains(
         "On ci-7, of 11 comparisons 10 are within the budget of 5 % and 1 is \
@@ -201,6 +205,7 @@ fn settings_of_several_commands() {
     series.asked.names = vec!["old".into(), "new".into()];
     series.asked.parameters = vec![parameter("size", &["1", "2"])];
     let (found, runs) = series.found();
+    golden::check_both("versus-settings", |style| versus(&found, style));
     let page = check("versus-settings", &html::versus(&found, &runs));
     assert!(
         page.contains(
@@ -248,6 +253,7 @@ fn too_few_rounds_that_ended_early() {
         ..Series::of(&["true", "false"], factor)
     }
     .found();
+    golden::check_both("versus-cut", |style| versus(&found, style));
     let page = check("versus-cut", &html::versus(&found, &runs));
     assert!(page.contains("Ended early: interrupted."));
     // Without a figure there is none to be drawn, but the runs there are.
@@ -257,6 +263,22 @@ fn too_few_rounds_that_ended_early() {
         "{}",
         own(&page)
     );
+}
+
+#[test]
+fn commands_without_a_budget_have_the_shortest_answer() {
+    let slow = &|case: usize, round: u32| match (case, round) {
+        (1, 9) => 7.0,
+        (1, _) => 1.1,
+        _ => 1.0,
+    };
+    let (found, _) = Series::of(&["sort input", "sort -n input"], slow).found();
+    golden::check_both("versus-plain", |style| versus(&found, style));
+    let text = versus(&found, &Style::plain(80));
+    assert!(text.lines().count() <= 8, "{text}");
+    let (alone, _) = Series::of(&["sleep 0.02"], &|_, _| 1.0).found();
+    golden::check_both("versus-alone", |style| versus(&alone, style));
+    assert!(versus(&alone, &Style::plain(80)).lines().count() <= 6);
 }
 
 #[test]

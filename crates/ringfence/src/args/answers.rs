@@ -15,32 +15,10 @@ use crate::failure::Exit;
 A TASK is a built-in workload or a program's command line, in quotes:
   ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
   ringfence prove --victim-run './sort input' --aggressor ./backup --budget 2%")]
+#[command(override_usage = "ringfence prove --victim TASK --aggressor TASK [OPTION]...")]
 #[command(after_long_help = Exit::table_and("\
 A TASK is a program's command line or a built-in workload: chase footprint=4MiB, write \
-instruction=clwb, \
-ring, stream, mcf, alu. A victim that is a program must show its progress. Where the kernel counts \
-instructions, nothing is needed for that. Elsewhere, have it print a line for each unit of work \
-(--victim-progress lines) or the latency of each operation (latencies), or count in a file \
-(counter); or name a \
-command that ends, whose runs are timed (--victim-run), or that prints a figure (--victim-metric).
-
-A victim that is a program is first stopped for half of the time. If that does not slow it down \
-(it ends \
-after a fixed time, say), there is no verdict; nor is there one if the aggressor does next to \
-nothing.
-
-Levers: placement (CPUs farther away), instruction, io and pace (built-in writers), env (programs \
-linked with \
-PMDK), quota (the aggressor's CPU time), weight (the aggressor's share of a CPU that both use), \
-cpuset and duty (other CPUs, and \
-pauses, for an aggressor that runs already), other-dir \
-(built-in tasks on files, in the folder of --other-dir), io-limit (what the aggressor writes to \
-its disk), ionice (the order of its requests there), io-weight (its \
-share of the disk), memory-high (what it may have cached and not written), with \
---system scheduler, queue-requests and dirty-background (settings that everybody shares), cat \
-(cache ways for the \
-victim alone), mba (the aggressor's memory bandwidth), cat+mba. The last three need a mounted \
-resctrl and usually root.
+instruction=clwb, ring, stream, mcf, alu. A victim that is a program must show its progress.
 
 Examples:
   ringfence prove --victim mcf --aggressor 'write instruction=nt' --budget 5%
@@ -93,16 +71,35 @@ pub struct Prove {
     #[allow(missing_docs)]
     pub metric: Metric,
     /// How an aggressor that is a program shows its progress [default: instructions, else cpu-time]
-    #[arg(long, value_enum, value_name = "HOW", hide_short_help = true)]
+    #[arg(long, value_enum, value_name = "HOW", help_heading = "Programs", hide_short_help = true)]
     pub aggressor_progress: Option<Progress>,
     /// How long programs run before they are measured [default: 200ms]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Programs",
+        hide_short_help = true
+    )]
     pub warm_up: Option<String>,
     /// How many aggressors run at once, each on a core of its own
-    #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub aggressors: u32,
     /// Where aggressors run relative to the victim
-    #[arg(long, value_enum, value_name = "WHERE", default_value = "auto", hide_short_help = true)]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHERE",
+        default_value = "auto",
+        help_heading = "Measuring",
+        hide_short_help = true
+    )]
     pub placement: Placement,
     /// The victim's CPU, instead of a placement
     ///
@@ -144,7 +141,7 @@ pub struct Prove {
     #[arg(long, help_heading = "Levers", hide_short_help = true)]
     pub system: bool,
     /// At most this many trials (starts of the victim) in the first stage, and in the last
-    /// [default: as many as fit into --time; without it 48, or 24 with --victim-run]
+    /// [default: as many as fit into --time; 24 with --victim-run, 48 with --machine]
     #[arg(
         long,
         alias = "lives",
@@ -201,9 +198,11 @@ pub struct Prove {
         hide_short_help = true
     )]
     pub confidence: Option<String>,
-    /// Time for all stages together, such as 5min
+    /// Time for all stages together [default: 60s]
     ///
-    /// It is used until the question is settled, and exceeded by one trial at most.
+    /// It is used until the question is settled, and exceeded by one trial at most. There is no
+    /// default with --trials, --victim-run, --client and --machine: these take the time of their
+    /// trials.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub time: Option<String>,
     /// Seed for everything that is random
@@ -328,7 +327,7 @@ identical ones are measured once. This takes about a minute for up to four diffe
 Examples:
   ringfence pair --task 'chase footprint=64MiB' --task mcf --task alu
   ringfence pair --task mcf --task stream --task alu --present 1+3,2
-  ringfence pair --resume ringfence-pair-20260509-072933")]
+  ringfence pair --resume pair-20260509-072933")]
 pub struct Pair {
     /// A task; give two to ten
     #[arg(long, value_name = "TASK")]

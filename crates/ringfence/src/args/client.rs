@@ -41,7 +41,7 @@ pub struct Shown {
     ///
     /// Such as 'Requests/sec: +([0-9.]+)', with --better higher. A unit behind the number is read:
     /// ns, us, ms, s, k, M, G.
-    #[arg(long, value_name = "REGEX", hide_short_help = true)]
+    #[arg(long, value_name = "REGEX", help_heading = "Programs", hide_short_help = true)]
     pub victim_metric: Option<String>,
     /// Whether less of that figure is better, as of a time, or more, as of a rate [default: lower]
     #[arg(
@@ -49,15 +49,28 @@ pub struct Shown {
         value_name = "WAY",
         value_parser = ["lower", "higher"],
         requires = "victim_metric",
+        help_heading = "Programs",
         hide_short_help = true
     )]
     pub better: Option<String>,
     /// How a victim that is a program shows its progress [default: instructions]
-    #[arg(long, value_parser = of_a_victim(), value_name = "HOW", hide_short_help = true)]
+    #[arg(
+        long,
+        value_parser = of_a_victim(),
+        value_name = "HOW",
+        help_heading = "Programs",
+        hide_short_help = true
+    )]
     pub victim_progress: Option<Progress>,
     /// What the values of an HDR histogram log are in that the victim prints, which does not say it
     /// [default: ns]
-    #[arg(long, value_name = "UNIT", value_parser = ["ns", "us", "ms"], hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "UNIT",
+        value_parser = ["ns", "us", "ms"],
+        help_heading = "Programs",
+        hide_short_help = true
+    )]
     pub victim_log_unit: Option<String>,
 }
 

@@ -8,10 +8,12 @@ use ringfence_experiment::quantity::Quantity;
 /// Flags of every verb that measures.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Output {
-    /// Folder for the results [default: ringfence-NAME-TIME]
+    /// Folder for the results [default: a new one, see 'show']
     ///
-    /// The folder must be empty or not exist yet.
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    /// The folder must be empty or not exist yet. By default it is a new folder below
+    /// $XDG_STATE_HOME/ringfence (~/.local/state/ringfence); under sudo, below that of the user who
+    /// called it.
+    #[arg(long, short, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// Print the results as JSON
     #[arg(long, help_heading = "Output")]
@@ -53,7 +55,7 @@ pub struct Measuring {
     // The name it had while --budget was not a share everywhere.
     #[arg(
         long,
-        alias = "budget",
+        aliases = ["budget", "duration"],
         value_name = "TIME",
         allow_hyphen_values = true,
         help_heading = "Measuring"

@@ -2,17 +2,43 @@
 
 use std::path::PathBuf;
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::measuring::Reproduce;
 
 /// `show`.
 #[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Results are in $XDG_STATE_HOME/ringfence (~/.local/state/ringfence), unless a verb was given \
+--out. A result there can be named by its folder's name alone. Nothing is deleted automatically.
+
+Examples:
+  ringfence show
+  ringfence show --list
+  ringfence show commit-20260509-072933 --html")]
 pub struct Show {
-    /// The folder of a dataset, of a survey or of another verb's results
+    /// The folder of a result [default: the last one]
+    ///
+    /// Of a dataset, of a survey or of another verb's results.
     #[arg(value_name = "DATASET")]
-    pub dataset: PathBuf,
+    pub dataset: Option<PathBuf>,
+    /// List the results: verb, date and size
+    #[arg(long, conflicts_with_all = ["dataset", "json", "html", "verbose"])]
+    pub list: bool,
     /// Print the results as JSON
     #[arg(long)]
     pub json: bool,
+    /// Write a page instead, report.html in that folder
+    ///
+    /// One file that opens offline. --html=FILE names another file.
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        conflicts_with_all = ["json", "verbose"]
+    )]
+    pub html: Option<Option<PathBuf>>,
     /// Print everything, such as histograms and what was not run
     #[arg(long, short)]
     pub verbose: bool,
@@ -21,9 +47,9 @@ pub struct Show {
 /// `report`.
 #[derive(Debug, ClapArgs)]
 pub struct Report {
-    /// The folder of a dataset, of a survey or of another verb's results
+    /// The folder of a result [default: the last one]
     #[arg(value_name = "DATASET")]
-    pub dataset: PathBuf,
+    pub dataset: Option<PathBuf>,
     /// The page's file [default: report.html in that folder]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -36,7 +62,7 @@ Takes two datasets of the same experiment, or two surveys, which are compared da
 To measure again what a dataset contains: ringfence run DATASET/experiment.toml
 
 Examples:
-  ringfence compare ringfence-survey-20260509-072933 survey-after-the-update")]
+  ringfence compare survey-20260509-072933 survey-after-the-update")]
 pub struct Compare {
     /// The dataset or survey that was measured first
     #[arg(value_name = "BEFORE")]
@@ -47,21 +73,63 @@ pub struct Compare {
     /// Print the comparison as JSON
     #[arg(long)]
     pub json: bool,
+    /// Print both sides of each case, and how to read them
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Write the comparison as an HTML page to this file as well
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
 
-/// `claims`.
+/// `notes`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
 Examples:
-  ringfence claims
-  ringfence claims --markdown docs/evidence/claims.md")]
+  ringfence notes run --list
+  ringfence notes run --quick
+  ringfence notes claims")]
+pub struct Notes {
+    /// What to do
+    #[command(subcommand)]
+    pub action: NotesAction,
+}
+
+/// What can be done with published experiments.
+#[derive(Debug, Subcommand)]
+pub enum NotesAction {
+    /// Repeat published experiments, and compare the figures
+    Run(Reproduce),
+    /// Say which published claims hold, by figures of machines
+    ///
+    /// Holds every claim of the documents that Ringfence began with against the datasets in
+    /// results/.
+    Claims(Claims),
+    /// Pack a dataset without names and paths, to be published
+    ///
+    /// Writes what figures need of a dataset, or of each in a folder, below results/, for a pull
+    /// request: the samples, the experiment, and of the machine the processor, the kernel's version
+    /// and the topology. What names a host, a person or a folder is left out; where that cannot be,
+    /// it says so and writes nothing.
+    Contribute(Contribute),
+}
+
+/// `notes claims`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Examples:
+  ringfence notes claims
+  ringfence notes claims 004
+  ringfence notes claims --markdown docs/evidence/claims.md")]
 pub struct Claims {
+    /// Print each claim of this one, such as 004
+    #[arg(value_name = "DOCUMENT")]
+    pub document: Option<String>,
     /// Published datasets [default: results, if there]
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
+    /// Print every claim with its figures
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Print the claims as JSON
     #[arg(long)]
     pub json: bool,
@@ -73,11 +141,11 @@ pub struct Claims {
     pub markdown: Option<PathBuf>,
 }
 
-/// `contribute`.
+/// `notes contribute`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
 Examples:
-  ringfence contribute ringfence-reproduce-20260509-072933")]
+  ringfence notes contribute reproduce-20260509-072933")]
 pub struct Contribute {
     /// The folder of a dataset, of a survey or of another verb's results
     #[arg(value_name = "DATASET")]

@@ -1,39 +1,51 @@
 //! The front page, and the command line as clap reads it.
 
 use std::ffi::OsString;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Command, CommandFactory, FromArgMatches};
+use clap::{Arg, Command, CommandFactory, Error, FromArgMatches};
 
-use super::{Args, slips};
+use super::{Args, slips, topics, units};
 use crate::failure::Exit;
+use crate::shared::results;
 
-/// The verbs, grouped by what they are for: the front page lists them so, the last group in one
-/// line.
+/// The verbs that help lists, grouped by what they are for. Old names of verbs and rare ones are
+/// hidden.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Start here", &["survey", "prove", "versus", "explain"]),
-    (
-        "Measure",
-        &["write", "commit", "neighbours", "pair", "sensitivity", "tune", "lock", "run", "fleet"],
-    ),
-    ("Look at results", &["show", "report", "compare"]),
-    (
-        "Look at this machine, and at programs",
-        &["doctor", "topology", "machine", "resctrl", "restore", "census", "trace"],
-    ),
-    (
-        "Also",
-        &["aa", "claims", "reproduce", "whatif", "calibrate", "contribute", "completions", "man"],
-    ),
+    ("Start here", &["survey", "prove", "versus", "commit", "explain", "doctor", "show", "run"]),
+    ("Measure more", &["write", "neighbours", "pair", "sensitivity", "tune", "lock", "fleet"]),
+    ("Compare results", &["compare", "notes"]),
+    ("Look at programs", &["census", "trace"]),
+    ("Look at this machine, and change it", &["machine", "resctrl", "restore"]),
 ];
 
-/// The whole command line: help, manual pages, completions and hints follow it.
+/// The command line: help, completions and hints follow it.
 pub fn command() -> Command {
-    let command = Args::command();
+    topics::divide(whole())
+}
+
+/// The same with all that is said of its flags: for manual pages, and for pages of topics.
+pub fn whole() -> Command {
+    let command = with_results(units::lenient(Args::command()));
     let page = page(&command);
     let usage = "ringfence VERB [FLAGS]";
     command.help_template(page).override_usage(usage).after_long_help(Exit::table())
+}
+
+// A result may be named by its folder's name alone.
+fn with_results(command: Command) -> Command {
+    let is_result = |arg: &Arg| {
+        let name = arg.get_value_names().and_then(|names| names.first());
+        name.is_some_and(|name| matches!(name.as_str(), "DATASET" | "SURVEY" | "BEFORE" | "AFTER"))
+    };
+    let find = |arg: Arg| match is_result(&arg) {
+        true => arg.value_parser(PathBufValueParser::new().map(results::find)),
+        false => arg,
+    };
+    command.mut_args(find).mut_subcommands(with_results)
 }
 
 /// What the command line asks for; help and the version are printed here.
@@ -42,20 +54,17 @@ pub fn command() -> Command {
 /// One sentence that says what is wrong, with a hint where there is one.
 pub fn parse() -> Result<Args, String> {
     let words: Vec<_> = std::env::args_os().collect();
-    let parsed = command().try_get_matches_from(&words);
-    match parsed.and_then(|matches| Args::from_arg_matches(&matches)) {
-        Ok(args) => Ok(args),
-        Err(error) => match error.kind() {
-            ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
-            _ => {
-                let mut command = command().disable_help_subcommand(true);
-                command.build();
-                Err(slips::sentence(&command, &words, &error))
-            }
-        },
+    if let Some(page) = topics::page(&mut whole(), &words) {
+        // As with all help, a reader that has gone is not a failure.
+        let _ = std::io::stdout().write_all(page.as_bytes());
+        std::process::exit(0);
     }
+    parse_all(&words).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+        _ => sentence(&words, &error),
+    })
 }
 
 /// What a command line within another asks for, without the program's name.
@@ -65,21 +74,33 @@ pub fn parse() -> Result<Args, String> {
 pub fn parse_words(words: &[String]) -> Result<Args, String> {
     let words: Vec<_> =
         std::iter::once("ringfence".into()).chain(words.iter().map(OsString::from)).collect();
-    let parsed = command().try_get_matches_from(&words);
-    parsed.and_then(|matches| Args::from_arg_matches(&matches)).map_err(|error| {
-        let mut command = command().disable_help_subcommand(true);
-        command.build();
-        slips::sentence(&command, &words, &error)
-    })
+    parse_all(&words).map_err(|error| sentence(&words, &error))
 }
 
-// Two lines of exit codes stand for the table, which would not fit the screen.
+// Says how quantities were read that are not exact.
+fn parse_all(words: &[OsString]) -> Result<Args, Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(words)?;
+    let args = Args::from_arg_matches(&matches)?;
+    for line in units::readings(&command, &matches) {
+        // stderr may be closed; ignore.
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+    Ok(args)
+}
+
+fn sentence(words: &[OsString], error: &Error) -> String {
+    let mut command = command().disable_help_subcommand(true);
+    command.build();
+    slips::sentence(&command, words, error)
+}
+
+// Two lines of exit codes instead of the table, which would not fit the screen.
 fn page(command: &Command) -> String {
     let header = command.get_styles().get_header();
     let literal = command.get_styles().get_literal();
     let mut page = String::from("{about}\n{usage-heading} {usage}\n");
-    let [groups @ .., (last, brief)] = &GROUPS;
-    for (group, verbs) in groups {
+    for (group, verbs) in &GROUPS {
         let _ = writeln!(page, "\n{header}{group}:{header:#}");
         for verb in verbs.iter().filter_map(|verb| command.find_subcommand(verb)) {
             let (name, about) = (verb.get_name(), verb.get_about().map(ToString::to_string));
@@ -87,9 +108,6 @@ fn page(command: &Command) -> String {
                 writeln!(page, "  {literal}{name:<11}{literal:#}  {}", about.unwrap_or_default());
         }
     }
-    let brief: Vec<String> =
-        brief.iter().map(|verb| format!("{literal}{verb}{literal:#}")).collect();
-    let _ = writeln!(page, "\n{header}{last}:{header:#} {}", brief.join(", "));
     page + "\n'ringfence VERB -h' lists the usual flags, 'ringfence help VERB' explains all.\n"
         + &Exit::in_brief()
 }
@@ -103,7 +121,8 @@ mod tests {
         let mut grouped: Vec<&str> =
             GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
         let command = command();
-        let mut verbs: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let mut verbs: Vec<&str> = shown.map(Command::get_name).collect();
         grouped.sort_unstable();
         verbs.sort_unstable();
         assert_eq!(grouped, verbs);

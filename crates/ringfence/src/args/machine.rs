@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 
 use super::common::JournalFolder;
+use super::whatif::WhatIf;
 
 /// Flags of verbs that change and measure nothing.
 #[derive(Debug, ClapArgs)]
@@ -15,6 +16,24 @@ pub struct Inspect {
     /// Read the kernel's files below this folder instead of /
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,
+}
+
+/// `doctor`.
+#[derive(Debug, ClapArgs)]
+#[command(after_long_help = "\
+Examples:
+  ringfence doctor
+  ringfence doctor --why")]
+pub struct Doctor {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub inspect: Inspect,
+    /// Print cause, consequence and remedy of each
+    ///
+    /// The memory that tasks can write to is listed as well, and findings that matter to persistent
+    /// memory alone are printed where there is none, too.
+    #[arg(long, short = 'v', alias = "verbose")]
+    pub why: bool,
 }
 
 /// `machine`.
@@ -40,6 +59,9 @@ pub struct Describe {
     /// Print the machine file itself, to be changed
     #[arg(long, conflicts_with = "json", requires = "machine")]
     pub file: bool,
+    /// Print where each value comes from
+    #[arg(long, short = 'v', alias = "verbose", requires = "machine")]
+    pub why: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -54,6 +76,20 @@ pub enum MachineAction {
     Check(MachineCheck),
     /// Say which figure moves by how much when a value grows by a tenth
     Sensitivity(MachineSensitivity),
+    /// Fit values of a machine file to measured costs
+    ///
+    /// Changes the named values such that half of the measured cells, or those that are named, come
+    /// out of the simulator, and says how far the others are off before and after.
+    Fit(Box<Calibrate>),
+    /// Simulate a described machine, and the same with changes
+    ///
+    /// Runs the same plan on a described machine and on the same machine with some of its values
+    /// changed, and compares both case by case: would more ways, another DIMM population, eADR, no
+    /// SMT help? Nothing is measured.
+    #[command(name = "whatif")]
+    WhatIf(Box<WhatIf>),
+    /// Show this host: cores, SMT siblings, caches and NUMA nodes
+    Host(Inspect),
 }
 
 /// `machine new`.
@@ -106,12 +142,12 @@ pub struct MachineSensitivity {
     pub json: bool,
 }
 
-/// `calibrate`.
+/// `machine fit`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
 Examples:
-  ringfence calibrate here.toml --from mine --out fitted.toml
-  ringfence calibrate here.toml --from costs --fit core.fence_ns --use clwb")]
+  ringfence machine fit here.toml --from mine --out fitted.toml
+  ringfence machine fit here.toml --from costs --fit core.fence_ns --use clwb")]
 pub struct Calibrate {
     /// A machine file, or the name of a machine that comes with Ringfence
     #[arg(value_name = "MACHINE")]
@@ -174,6 +210,9 @@ pub struct Explain {
     /// A file is not changed, and in a folder no file is created.
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
+    /// Print every layer, with reasons and sources
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

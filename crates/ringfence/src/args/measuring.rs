@@ -233,7 +233,7 @@ printed.
 
 Examples:
   ringfence run experiment.toml --time 60s
-  ringfence run --resume ringfence-neighbours-20260509-072933")]
+  ringfence run --resume neighbours-20260509-072933")]
 pub struct Run {
     /// The experiment file
     #[arg(value_name = "FILE.toml")]
@@ -283,15 +283,15 @@ pub struct Aa {
     pub measuring: Measuring,
 }
 
-/// `reproduce`.
+/// `notes run`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
 Examples:
-  ringfence reproduce --list
-  ringfence reproduce --quick
-  ringfence reproduce --simulated")]
+  ringfence notes run --list
+  ringfence notes run note-001 --quick
+  ringfence notes run --simulated")]
 pub struct Reproduce {
-    /// Names of experiments [default: all]
+    /// Names of experiments, or note-000 to note-004 [default: all]
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
     /// Take ten seconds per experiment instead of a minute
@@ -308,7 +308,7 @@ pub struct Reproduce {
     pub simulated: bool,
     /// Figures measured here, to stand beside them
     ///
-    /// A folder that 'ringfence reproduce' wrote on this machine.
+    /// A folder that 'ringfence notes run' wrote on this machine.
     #[arg(long, value_name = "DIR", requires = "simulated")]
     pub measured: Option<PathBuf>,
     /// List the experiments instead of running them

@@ -14,6 +14,8 @@ mod measuring;
 mod resctrl;
 mod services;
 mod slips;
+mod topics;
+mod units;
 mod versus;
 mod whatif;
 
@@ -28,19 +30,20 @@ pub use client::{Client, Progress, Shown};
 pub use code::{Census, Trace};
 pub use commit::Commit;
 pub use common::{Measuring, On, Output, Placement};
-pub use datasets::{Claims, Compare, Contribute, Report, Show};
+pub use datasets::{Claims, Compare, Contribute, Notes, NotesAction, Report, Show};
 pub use fleet::Fleet;
-pub use front::{command, parse, parse_words};
+pub use front::{command, parse, parse_words, whole};
 pub use lock::{
     Lock, LockAction, LockCreate, LockList, LockMeasure, LockMisses, LockRemove, Place, WhichCache,
 };
 pub use machine::{
-    Calibrate, Describe, Explain, Inspect, MachineAction, MachineCheck, MachineNew,
+    Calibrate, Describe, Doctor, Explain, Inspect, MachineAction, MachineCheck, MachineNew,
     MachineSensitivity, PutBack,
 };
 pub use measuring::{Aa, Neighbours, Reproduce, Run, Survey, Write};
 pub use resctrl::{Apply, Confined, Forget, Resctrl, ResctrlAction, Undo, Watch};
 pub use services::Services;
+pub use topics::notes;
 pub use versus::VersusFlags;
 pub use whatif::WhatIf;
 
@@ -86,6 +89,7 @@ pub enum Verb {
     /// Measure what durable commits to files cost, by every way to sync
     Commit(Box<Commit>),
     /// Measure how much aggressors slow a victim down
+    #[command(alias = "neighbors")]
     Neighbours(Box<Neighbours>),
     /// Measure tasks in pairs, and advise which to run side by side
     Pair(Box<Pair>),
@@ -104,6 +108,7 @@ pub enum Verb {
     ///
     /// Measures a task against itself many times, and says how often this machine shows an effect
     /// that is not there, and how small an effect it can detect.
+    #[command(hide = true)]
     Aa(Box<Aa>),
     /// Count flushes, fences, non-temporal stores in programs' code
     ///
@@ -117,25 +122,28 @@ pub enum Verb {
     Trace(Trace),
     /// Run an experiment file, or resume a run that was cut short
     Run(Box<Run>),
-    /// Repeat published experiments, and compare the figures
+    /// The same as 'notes run'
+    #[command(hide = true)]
     Reproduce(Reproduce),
-    /// Print a dataset's results again
+    /// Print a result again, or list all; write its page
     Show(Show),
-    /// Write a dataset's results as an HTML page
+    /// The same as 'show --html'
+    #[command(hide = true)]
     Report(Report),
+    /// Repeat published experiments; check published claims
+    Notes(Notes),
     /// Compare results from two machines, kernels or days
     Compare(Compare),
-    /// Say which published claims hold, by figures of machines
-    ///
-    /// Holds every claim of the documents that Ringfence began with against the datasets in
-    /// results/.
+    /// The same as 'notes claims'
+    #[command(hide = true)]
     Claims(Claims),
     /// Pack a dataset without names and paths, to be published
     ///
     /// Writes what figures need of a dataset, or of each in a folder, below results/, for a pull
     /// request: the samples, the experiment, and of the machine the processor, the kernel's version
     /// and the topology. What names a host, a person or a folder is left out; where that cannot be,
-    /// it says so and writes nothing.
+    /// The same as 'notes contribute'
+    #[command(hide = true)]
     Contribute(Contribute),
     /// Run an experiment on many machines by Slurm; tell which differ
     ///
@@ -143,16 +151,13 @@ pub enum Verb {
     /// came of it as one table, and says which hosts differ from others of their kind, and what to
     /// expect of the next.
     Fleet(Fleet),
-    /// Simulate a described machine, and the same with changes
-    ///
-    /// Runs the same plan on a described machine and on the same machine with some of its values
-    /// changed, and compares both case by case: would more ways, another DIMM population, eADR, no
-    /// SMT help? Nothing is measured.
-    #[command(name = "whatif")]
+    /// The same as 'machine whatif'
+    #[command(name = "whatif", hide = true)]
     WhatIf(Box<WhatIf>),
     /// List sources of noise on this machine, and what to do about them
-    Doctor(Inspect),
-    /// Show packages, cores, SMT siblings, caches and NUMA nodes
+    Doctor(Doctor),
+    /// The same as 'machine host'
+    #[command(hide = true)]
     Topology(Inspect),
     /// Show a described machine, which can be simulated; describe one
     ///
@@ -160,10 +165,8 @@ pub enum Verb {
     /// file, it lists the machines that come with Ringfence. 'new' writes a file from a survey,
     /// 'check' holds one against it.
     Machine(Describe),
-    /// Fit values of a machine file to measured costs
-    ///
-    /// Changes the named values such that half of the measured cells, or those that are named, come
-    /// out of the simulator, and says how far the others are off before and after.
+    /// The same as 'machine fit'
+    #[command(hide = true)]
     Calibrate(Box<Calibrate>),
     /// Show and limit who may use which cache ways and bandwidth
     ///
@@ -178,8 +181,10 @@ pub enum Verb {
     /// back.
     Restore(PutBack),
     /// Print a completion script for bash, zsh or fish
+    #[command(hide = true)]
     Completions(Completions),
     /// Write the manual pages into a folder
+    #[command(hide = true)]
     Man(Man),
 }
 
@@ -190,7 +195,8 @@ impl Verb {
             Verb::Survey(survey) => &survey.output,
             Verb::Prove(prove) => &prove.output,
             Verb::Tune(tune) => &tune.output,
-            Verb::Reproduce(reproduce) => &reproduce.output,
+            Verb::Reproduce(reproduce)
+            | Verb::Notes(Notes { action: NotesAction::Run(reproduce) }) => &reproduce.output,
             Verb::Write(write) => &write.measuring.output,
             Verb::Commit(commit) => &commit.measuring.output,
             Verb::Neighbours(neighbours) => &neighbours.measuring.output,
@@ -206,6 +212,12 @@ impl Verb {
     pub fn verbose(&self) -> bool {
         match self {
             Verb::Show(show) => show.verbose,
+            Verb::Doctor(doctor) => doctor.why,
+            Verb::Versus(versus) => versus.verbose,
+            Verb::Claims(claims) => claims.verbose,
+            Verb::Compare(compare) => compare.verbose,
+            Verb::Explain(explain) => explain.verbose,
+            Verb::Machine(describe) => describe.why,
             _ => self.output().is_some_and(|output| output.verbose),
         }
     }

@@ -2,6 +2,15 @@
 
 use clap::Args as ClapArgs;
 
+// What is no number is probably a service's name.
+fn pid(text: &str, unit: &str) -> Result<u32, String> {
+    let numeric = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().map_err(|_| match numeric || text.starts_with(['-', '+']) {
+        true => "a process has a number, as 'pgrep' prints it".into(),
+        false => format!("a process has a number; for a service: {unit} {text}"),
+    })
+}
+
 /// A victim or an aggressor that runs already.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Services {
@@ -37,6 +46,7 @@ pub struct Services {
     #[arg(
         long,
         value_name = "PID",
+        value_parser = |text: &str| pid(text, "--victim-unit"),
         help_heading = "Services",
         requires = "victim_probe",
         hide_short_help = true
@@ -76,7 +86,13 @@ pub struct Services {
     ///
     /// It is the aggressor. It is paused for windows of a tenth of a second, a fifth of its time at
     /// most, and goes on whatever happens.
-    #[arg(long, value_name = "PID", help_heading = "Services", conflicts_with = "aggressor")]
+    #[arg(
+        long,
+        value_name = "PID",
+        value_parser = |text: &str| pid(text, "--aggressor-unit"),
+        help_heading = "Services",
+        conflicts_with = "aggressor"
+    )]
     pub aggressor_pid: Option<u32>,
     /// A control group, by its path as in /proc/PID/cgroup
     #[arg(long, value_name = "PATH", help_heading = "Services", hide_short_help = true)]

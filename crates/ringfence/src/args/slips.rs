@@ -263,8 +263,36 @@ impl<'a> Asked<'a> {
         Some(format!("{flag} {}", shell::quote(&self.up_to_a_flag(first).join(" "))))
     }
 
+    // Flags of a service that is asked go with the one that names it.
+    fn of_a_service(&self) -> Option<&str> {
+        const FLAGS: [&str; 6] = [
+            "--probe-send",
+            "--probe-rate",
+            "--victim-pid",
+            "--victim-cgroup",
+            "--victim-unit",
+            "--victim-container",
+        ];
+        let mut typed = self.words.iter().map(|word| word.split('=').next().unwrap_or(word));
+        typed.find(|word| FLAGS.contains(word))
+    }
+
     fn missing(&self, missing: &[String]) -> String {
         let Self { verb, typed, .. } = self;
+        let needs = |flag: &str| missing.iter().any(|shown| plain(shown) == flag);
+        if let Some(flag) = self.of_a_service().filter(|_| needs("--victim-probe")) {
+            return format!(
+                "{flag} goes with --victim-probe, the service that is asked; for example: {typed} \
+                 --victim-probe redis://localhost {flag} ..."
+            );
+        }
+        if needs("--aggressor") && self.words.iter().any(|word| word.starts_with("--victim-probe"))
+        {
+            return format!(
+                "'{typed}' needs --aggressor, the task to run beside it, or a process that runs \
+                 already: --aggressor-pid PID"
+            );
+        }
         let names: Vec<String> = missing.iter().map(|shown| plain(shown)).collect();
         let of = |shown: &String| verb.get_arguments().find(|arg| arg.to_string() == **shown);
         let meaning = |shown: &String| Some(first_lower(&of(shown)?.get_help()?.to_string()));

@@ -29,7 +29,7 @@ pub struct VersusFlags {
     ///
     /// For one command alone the default is 10 s. Measuring ends earlier when the question is
     /// settled. Setup and cleanup are not part of it.
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    #[arg(long, alias = "duration", value_name = "TIME", allow_hyphen_values = true)]
     pub time: Option<String>,
     /// Where commands run on: lines, counter, ...
     ///
@@ -48,7 +48,8 @@ pub struct VersusFlags {
         value_names = ["NAME", "LIST"],
         num_args = 2,
         allow_hyphen_values = true,
-        hide_short_help = true
+        hide_short_help = true,
+        help_heading = "Around commands"
     )]
     pub parameter_list: Vec<String>,
     /// As hyperfine has it: a name, and the first and last of its values
@@ -58,7 +59,8 @@ pub struct VersusFlags {
         value_names = ["NAME", "MIN", "MAX"],
         num_args = 3,
         allow_hyphen_values = true,
-        hide_short_help = true
+        hide_short_help = true,
+        help_heading = "Around commands"
     )]
     pub parameter_scan: Vec<String>,
     /// How far apart the values of --parameter-scan are [default: 1]
@@ -67,29 +69,48 @@ pub struct VersusFlags {
         long,
         value_name = "STEP",
         requires = "parameter_scan",
-        hide_short_help = true
+        hide_short_help = true,
+        help_heading = "Around commands"
     )]
     pub parameter_step_size: Option<String>,
     /// Run before each run of a command
     ///
     /// Given once, it is for all commands; otherwise once for each. --conclude, --setup, --cleanup
     /// and --output are alike.
-    #[arg(short, long, value_name = "COMMAND")]
+    #[arg(short, long, value_name = "COMMAND", help_heading = "Around commands")]
     pub prepare: Vec<String>,
     /// Run after each run
-    #[arg(short = 'C', long, value_name = "COMMAND", hide_short_help = true)]
+    #[arg(
+        short = 'C',
+        long,
+        value_name = "COMMAND",
+        hide_short_help = true,
+        help_heading = "Around commands"
+    )]
     pub conclude: Vec<String>,
     /// Run once, before the first run of any
-    #[arg(short, long, value_name = "COMMAND")]
+    #[arg(short, long, value_name = "COMMAND", help_heading = "Around commands")]
     pub setup: Vec<String>,
     /// Run once, after the last run of any
-    #[arg(short, long, value_name = "COMMAND")]
+    #[arg(short, long, value_name = "COMMAND", help_heading = "Around commands")]
     pub cleanup: Vec<String>,
     /// A name for the table; for each command
-    #[arg(short = 'n', long, value_name = "NAME", hide_short_help = true)]
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "NAME",
+        hide_short_help = true,
+        help_heading = "Around commands"
+    )]
     pub command_name: Vec<String>,
     /// A name for the command to compare with
-    #[arg(long, value_name = "NAME", requires = "a", hide_short_help = true)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "a",
+        hide_short_help = true,
+        help_heading = "Around commands"
+    )]
     pub reference_name: Option<String>,
     /// Let runs that fail count
     ///
@@ -101,11 +122,12 @@ pub struct VersusFlags {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "all-non-zero",
-        hide_short_help = true
+        hide_short_help = true,
+        help_heading = "Around commands"
     )]
     pub ignore_failure: Option<String>,
     /// Refuse commands that print different things
-    #[arg(long)]
+    #[arg(long, help_heading = "Around commands")]
     pub same_output: bool,
     /// none, sh, ... [default: none if none is needed]
     ///
@@ -115,24 +137,31 @@ pub struct VersusFlags {
         long,
         value_name = "SHELL",
         default_value = "auto",
-        hide_default_value = true
+        hide_default_value = true,
+        help_heading = "Around commands"
     )]
     pub shell: String,
     /// The same as --shell none
-    #[arg(short = 'N', conflicts_with = "shell")]
+    #[arg(short = 'N', conflicts_with = "shell", help_heading = "Around commands")]
     pub no_shell: bool,
     /// The folder in which a command runs, and what belongs around it; once for all commands, or
     /// for each
-    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    #[arg(long, value_name = "DIR", hide_short_help = true, help_heading = "Around commands")]
     pub dir: Vec<String>,
     /// A file for commands' standard input [default: null]
-    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = "Around commands")]
     pub input: Option<PathBuf>,
     /// Where standard output goes: null, pipe, inherit or a file [default: null]
-    #[arg(long, value_name = "WHERE", hide_short_help = true, conflicts_with = "show_output")]
+    #[arg(
+        long,
+        value_name = "WHERE",
+        hide_short_help = true,
+        conflicts_with = "show_output",
+        help_heading = "Around commands"
+    )]
     pub output: Vec<String>,
     /// The same as --output inherit
-    #[arg(long, hide_short_help = true)]
+    #[arg(long, hide_short_help = true, help_heading = "Around commands")]
     pub show_output: bool,
     /// Drop so many of each as warm-up [default: measured]
     #[arg(
@@ -201,29 +230,29 @@ pub struct VersusFlags {
         hide_short_help = true
     )]
     pub seed: u64,
-    /// Folder [default: ringfence-versus-TIME]
-    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    /// Folder [default: a new one, see 'show']
+    #[arg(long, short, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
     /// A name for all of it: a commit, say
-    #[arg(long, value_name = "TEXT", help_heading = "Output")]
+    #[arg(long, value_name = "TEXT", help_heading = "Output", hide_short_help = true)]
     pub label: Option<String>,
     /// Write a file as hyperfine does
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Export")]
     pub export_json: Option<PathBuf>,
     /// The same as a table in Markdown
-    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", help_heading = "Export", hide_short_help = true)]
     pub export_markdown: Option<PathBuf>,
     /// The same as CSV
-    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", help_heading = "Export", hide_short_help = true)]
     pub export_csv: Option<PathBuf>,
     /// The same in AsciiDoc
-    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", help_heading = "Export", hide_short_help = true)]
     pub export_asciidoc: Option<PathBuf>,
     /// The same for org-mode
-    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", help_heading = "Export", hide_short_help = true)]
     pub export_orgmode: Option<PathBuf>,
     /// Write the verdict and the table in Markdown, for the page of a run in CI
-    #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
+    #[arg(long, value_name = "FILE", help_heading = "Export", hide_short_help = true)]
     pub export_summary: Option<PathBuf>,
     /// The unit of time of tables that are exported
     #[arg(
@@ -231,7 +260,7 @@ pub struct VersusFlags {
         long,
         value_name = "UNIT",
         value_enum,
-        help_heading = "Output",
+        help_heading = "Export",
         hide_short_help = true
     )]
     pub time_unit: Option<Unit>,
@@ -241,6 +270,9 @@ pub struct VersusFlags {
     /// Show no progress
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
+    /// Print warm-up, what else differs, and all else
+    #[arg(long, short, help_heading = "Output", hide_short_help = true)]
+    pub verbose: bool,
     /// The order of commands in tables that are exported
     #[arg(
         long,
@@ -248,7 +280,7 @@ pub struct VersusFlags {
         value_enum,
         default_value = "auto",
         hide_default_value = true,
-        help_heading = "Output",
+        help_heading = "Export",
         hide_short_help = true
     )]
     pub sort: Sort,

@@ -1,20 +1,21 @@
-//! `whatif`.
+//! `machine whatif`.
 
 use clap::Args as ClapArgs;
 
 use super::common::Output;
 
-/// `whatif`.
+/// `machine whatif`.
 #[derive(Debug, ClapArgs)]
+#[command(override_usage = "ringfence machine whatif MACHINE --change KEY=VALUE... -- VERB")]
 #[command(after_long_help = "\
 KEY is a path as the machine file has it: 'ringfence machine MACHINE' lists them with their \
 values. A change of a value \
 that describes no machine is refused. VERB is write, neighbours, sensitivity or run, with its flags.
 
 Examples:
-  ringfence whatif zen3-epyc --change llc.size_kib=16384 -- neighbours
-  ringfence whatif cascade-lake-optane --change processor.eadr=true -- write
-  ringfence whatif laptop --change core.fill_buffers=6 -- run FILE.toml")]
+  ringfence machine whatif zen3-epyc --change llc.size_kib=16384 -- neighbours
+  ringfence machine whatif cascade-lake-optane --change processor.eadr=true -- write
+  ringfence machine whatif laptop --change core.fill_buffers=6 -- run FILE.toml")]
 pub struct WhatIf {
     /// A machine file, or the name of one ('ringfence machine')
     #[arg(value_name = "MACHINE")]

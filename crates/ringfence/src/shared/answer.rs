@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ringfence_dataset::{Dataset, text_file};
+use ringfence_experiment::start::unlike_the_others;
 use ringfence_report::html::{self, Digest, Page};
 use ringfence_report::{Style, json};
 use ringfence_studies::pair;
@@ -12,6 +13,7 @@ use ringfence_studies::tune;
 use ringfence_studies::whatif::{self, WhatIf};
 use ringfence_versus as versus;
 
+use super::command::rest;
 use super::folder;
 use crate::failure::Failure;
 use crate::output;
@@ -52,17 +54,27 @@ impl Answer {
             Found::Pairs(found) => {
                 let outcome = &found.1;
                 let why = unfinished(&outcome.ended_early).unwrap_or_default();
-                ringfence_report::pair(outcome, style) + &why
+                ringfence_report::pair(outcome, style) + &why + &rest(&self.dir, style)
             }
-            Found::Datasets(all) => {
-                let mut text: String = all.iter().map(|one| dataset(one, style)).collect();
-                let policy = text_file::read(&self.dir.join(tune::POLICY), text_file::LONGEST);
-                if let Ok(policy) = policy {
-                    text += &ringfence_report::policy(&policy, style);
-                }
-                text
-            }
+            Found::Datasets(all) => self.datasets(all, style),
         }
+    }
+
+    // A policy is the answer, where there is one.
+    fn datasets(&self, all: &[(PathBuf, Digest)], style: &Style) -> String {
+        let policy = text_file::read(&self.dir.join(tune::POLICY), text_file::LONGEST).ok();
+        let policy = policy.map(|policy| ringfence_report::policy(&policy, style));
+        if style.details {
+            let text: String = all.iter().map(|one| dataset(one, style)).collect();
+            return text + &policy.unwrap_or_default();
+        }
+        let several = all.len() > 1 || policy.is_some();
+        let texts = all.iter().map(|(dir, digest)| match several {
+            true => format!("{}\n{}", dir.display(), short(digest, style)),
+            false => short(digest, style),
+        });
+        let text = policy.into_iter().chain(texts).collect::<Vec<_>>().join("\n");
+        format!("{text}dataset: {}\n{}", self.dir.display(), rest(&self.dir, style))
     }
 
     /// Prints what `show --json` prints.
@@ -139,14 +151,33 @@ fn digests(folders: Vec<PathBuf>) -> Result<Vec<Digest>, Failure> {
     folders.iter().map(|folder| Ok(Digest::new(&Dataset::open(folder)?))).collect()
 }
 
+const UNFINISHED: &str = "The run that measured this was killed; these are the samples that it had \
+                          recorded.\n";
+
+fn short(digest: &Digest, style: &Style) -> String {
+    let found = &digest.findings;
+    let mut text = if digest.unfinished { UNFINISHED.to_owned() } else { String::new() };
+    text += &ringfence_report::experiment(found, style);
+    for one in unlike_the_others(&found.plan, &found.starts) {
+        ringfence_report::paragraph(&mut text, 0, &ringfence_report::unlike(&one), style);
+    }
+    text
+}
+
 fn dataset((dir, digest): &(PathBuf, Digest), style: &Style) -> String {
+    let found = &digest.findings;
     let mut text = format!("{}\n", dir.display());
-    if let Some(question) = &digest.findings.plan.experiment.question {
+    if let Some(question) = &found.plan.experiment.question {
         text += &format!("{question}\n");
     }
     if digest.unfinished {
-        text += "The run that measured this was killed; these are the samples that it had \
-                 recorded.\n";
+        text += UNFINISHED;
     }
-    text + &format!("\n{}\n", ringfence_report::experiment(&digest.findings, style))
+    for note in &found.plan.placed.notes {
+        text += &format!("{note}\n");
+    }
+    for one in unlike_the_others(&found.plan, &found.starts) {
+        text += &format!("{}\n", ringfence_report::unlike(&one));
+    }
+    text + &format!("\n{}\n", ringfence_report::experiment(found, style))
 }

@@ -19,7 +19,7 @@ use ringfence_studies::findings::Findings;
 use ringfence_studies::measure::{self, Measurement};
 use ringfence_system::whole;
 
-use super::command::command;
+use super::command::{command, pasteable, rest};
 use crate::args::{Measuring, On};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -70,13 +70,9 @@ fn run_on(
         if let Some(machine) = &on.machine {
             again += &format!(" --machine {}", shell::quote(machine));
         }
-        return output::print(&format!("saved {}; run it with: {again}", path.display()));
+        return output::print(&format!("saved {}; run it with: {again}", pasteable(path)));
     }
-    let dir = flags
-        .output
-        .out
-        .clone()
-        .unwrap_or_else(|| ringfence_dataset::default_dir(&experiment.name));
+    let dir = super::results::new_dir(flags.output.out.as_deref(), &experiment.name)?;
     super::folder::check_new(&dir)?;
     refuse_nothing(&plan, &machine)?;
     let is_refused = experiment.measure.time.is_some_and(|time| time.0 < plan.least_time_for_one());
@@ -172,7 +168,8 @@ pub fn watch(
     Ok(done?)
 }
 
-/// What was measured, for people.
+/// What was measured, for people: in short the answer first, and of how it was measured only what
+/// endangers the result.
 pub fn as_text(
     found: &Findings,
     steps_before: u64,
@@ -182,26 +179,34 @@ pub fn as_text(
 ) -> String {
     let style = output::style();
     let mut text = ringfence_report::warnings(&found.left, &style);
-    text += &ringfence_report::machine_line(machine, &style);
-    for note in &found.plan.placed.notes {
-        text += &format!("{note}\n");
+    let unlike = unlike_the_others(&found.plan, &found.starts);
+    if style.details {
+        text += &ringfence_report::machine_line(machine, &style);
+        for note in &found.plan.placed.notes {
+            text += &format!("{note}\n");
+        }
+        text += &ringfence_report::left(&found.left, &style);
+        for one in &unlike {
+            text += &format!("{}\n", ringfence_report::unlike(one));
+        }
+        text += &format!("\n{}\n", ringfence_report::experiment(found, &style));
+    } else {
+        text += &ringfence_report::experiment(found, &style);
+        for one in &unlike {
+            ringfence_report::paragraph(&mut text, 0, &ringfence_report::unlike(one), &style);
+        }
     }
-    text += &ringfence_report::left(&found.left, &style);
-    for unlike in unlike_the_others(&found.plan, &found.starts) {
-        text += &format!("{}\n", ringfence_report::unlike(&unlike));
-    }
-    text += &format!("\n{}", ringfence_report::experiment(found, &style));
     let seconds = started.elapsed().as_secs_f64();
     let before = match steps_before {
         0 => String::new(),
         steps => format!(", after {steps} steps measured before"),
     };
     text += &format!(
-        "\n{} samples in {seconds:.0} s{before}; dataset: {}\n",
+        "{} samples in {seconds:.0} s{before}; dataset: {}\n",
         found.samples,
-        dir.display()
+        pasteable(dir)
     );
-    text
+    text + &rest(dir, &style)
 }
 
 /// The failure that an early end is, if it is one.
@@ -214,7 +219,7 @@ pub fn finish(ended: &Ended, dir: &Path, machine: &Machine) -> Result<(), Failur
 /// That a study ended early, and where what it has is.
 pub fn kept(why: &str, dir: &Path, machine: &Machine) -> Failure {
     let done = if machine.simulated.is_some() { "simulated" } else { "measured" };
-    Failure::early(why, format!("{why}; what was {done} until then is in {}", dir.display()))
+    Failure::early(why, format!("{why}; what was {done} until then is in {}", pasteable(dir)))
 }
 
 /// That measuring ended early, and the command that resumes it.
@@ -224,7 +229,7 @@ pub fn cut_short(why: &str, dir: &Path) -> Failure {
         why,
         format!(
             "{why}; what was measured until then is in {}; continue with: {again}",
-            dir.display()
+            pasteable(dir)
         ),
     )
 }

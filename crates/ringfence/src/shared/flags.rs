@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
+use ringfence_engine::available;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::nearest::nearest;
 use ringfence_experiment::plan::least_window;
@@ -101,10 +102,22 @@ pub fn role(
     Ok(role)
 }
 
+/// The task that a flag names. A sentence about one that cannot be used begins with the flag.
+pub fn parse_task(flag: &str, text: &str) -> Result<Table, Failure> {
+    let refused = |error: &str| Failure::Usage(format!("--{flag}: {error}"));
+    let task = available::parse_task(text).map_err(|error| refused(&error))?;
+    expand(&task).map_err(|error| refused(without_workload(&task, &error)))?;
+    Ok(task)
+}
+
+fn without_workload<'a>(task: &Table, error: &'a str) -> &'a str {
+    let workload = task.get("workload").and_then(|name| name.as_str()).unwrap_or_default();
+    error.strip_prefix(&format!("workload {workload}: ")).unwrap_or(error)
+}
+
 // What is wrong with a task that flags describe, beginning with the flag: `--record 4k: ...`.
 fn of_a_flag(task: &Table, error: &str) -> String {
-    let workload = task.get("workload").and_then(|name| name.as_str()).unwrap_or_default();
-    let error = error.strip_prefix(&format!("workload {workload}: ")).unwrap_or(error);
+    let error = without_workload(task, error);
     match error.split_once(" = ") {
         Some((key, rest)) if task.contains_key(key) => {
             format!("--{} {rest}", key.replace('_', "-"))
@@ -207,7 +220,13 @@ pub fn budget(text: &str) -> Result<Budget, Failure> {
              as 2%"
         )));
     }
-    parsed("budget", text)
+    parsed("budget", &percent(text))
+}
+
+// A number by itself is taken for percent from 1 on: below, it may be meant as a share of one.
+fn percent(text: &str) -> String {
+    let bare = text.trim().parse::<f64>().is_ok_and(|number| number >= 1.0);
+    if bare { format!("{}%", text.trim()) } else { text.to_owned() }
 }
 
 /// The slowdown that `--budget` allows, of a victim whose units of work are compared by their mean

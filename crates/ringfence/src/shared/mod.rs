@@ -10,4 +10,5 @@ pub mod host;
 pub mod medium;
 pub mod page;
 pub mod program;
+pub mod results;
 pub mod services;

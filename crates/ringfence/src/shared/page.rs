@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ringfence_report::html::{self, Page};
 
 use super::answer::Answer;
-use super::command::command;
+use super::command::{command, pasteable};
 use super::folder;
 use crate::failure::Failure;
 use crate::output;
@@ -15,12 +15,8 @@ use crate::output;
 /// How a page of ours begins: what else is there is not replaced.
 const GENERATOR: &str = "name=\"generator\" content=\"ringfence ";
 
-/// Writes the page of a folder and says where it is.
-pub fn write(dir: &Path, out: Option<&Path>) -> Result<PathBuf, Failure> {
-    write_as(dir, out, "--out")
-}
-
-fn write_as(dir: &Path, out: Option<&Path>, flag: &str) -> Result<PathBuf, Failure> {
+/// Writes the page of a folder, in the file that `flag` names, and returns its path.
+pub fn write(dir: &Path, out: Option<&Path>, flag: &str) -> Result<PathBuf, Failure> {
     folder::refuse_file(dir)?;
     let path = out.map_or_else(|| dir.join("report.html"), Path::to_owned);
     put(&path, flag, || Answer::open(dir)?.page())?;
@@ -31,10 +27,10 @@ fn write_as(dir: &Path, out: Option<&Path>, flag: &str) -> Result<PathBuf, Failu
 /// been printed: a page that cannot be written costs nothing but itself, and the exit code is the
 /// answer's. Of a measurement that ended early, what is said of that is enough.
 pub fn beside(dir: &Path, as_json: bool, ended_early: bool) -> Result<(), Failure> {
-    let again = format!("'{} --out FILE'", command(&["report"], dir));
-    match write_as(dir, None, &again) {
+    let again = format!("'{} --html=FILE'", command(&["show"], dir));
+    match write(dir, None, &again) {
         Ok(_) if as_json => Ok(()),
-        Ok(path) => output::print(&format!("report: {}; open it in a browser\n", path.display())),
+        Ok(path) => output::print(&format!("report: {}; open it in a browser\n", pasteable(&path))),
         Err(_) if ended_early => Ok(()),
         Err(failure) => {
             // stderr may be closed; ignore.

@@ -35,8 +35,7 @@ fn refuse_not_executable(flag: &str, text: &str) -> Result<(), Failure> {
 /// A task of a flag, which may show its progress in one way or another.
 pub fn task(flag: &str, text: &str, progress: Option<Progress>) -> Result<Table, Failure> {
     refuse_not_executable(flag, text)?;
-    let table = available::parse_task(text)
-        .map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
+    let table = flags::parse_task(flag, text)?;
     let Some(progress) = progress else { return Ok(table) };
     if !table.contains_key("run") {
         return Err(Failure::Usage(format!(

@@ -1,12 +1,11 @@
 //! `aa`: a task against itself, to learn what this machine's noise looks like.
 
-use ringfence_engine::available;
 use ringfence_experiment::{Arm, Experiment, Measure, OneOrMany, Role};
 
 use crate::args::Aa;
 use crate::failure::Failure;
 use crate::shared::experiment;
-use crate::shared::flags::set;
+use crate::shared::flags::{parse_task, set};
 
 const TRIALS: u32 = 10;
 
@@ -44,8 +43,7 @@ pub fn run(args: &Aa) -> Result<(), Failure> {
 
 fn experiment(args: &Aa, trials: u32) -> Result<Experiment, Failure> {
     let role = |name: &str, flag: &str, task: &str| -> Result<Role, Failure> {
-        let task = available::parse_task(task)
-            .map_err(|error| Failure::Usage(format!("--{flag}: {error}")))?;
+        let task = parse_task(flag, task)?;
         Ok(Role {
             name: name.into(),
             count: OneOrMany::One(1),

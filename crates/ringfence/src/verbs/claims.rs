@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ringfence_dataset::Dataset;
 use ringfence_report::claims::{self as shown, markdown};
 use ringfence_report::json;
-use ringfence_studies::claims::{Evidence, Ledger, judge};
+use ringfence_studies::claims::{Document, Evidence, Ledger, judge};
 use ringfence_studies::reproduce;
 
 use crate::args::Claims;
@@ -24,8 +24,10 @@ pub fn run(args: &Claims) -> Result<(), Failure> {
             "--html and --markdown name one file: name a file for each".into(),
         ));
     }
+    let ledger = Ledger::shipped();
+    let document = args.document.as_deref().map(|name| document(&ledger, name)).transpose()?;
     let evidence = evidence(args.results.as_deref())?;
-    let table = judge(&Ledger::shipped(), &reproduce::published(), evidence);
+    let table = judge(&ledger, &reproduce::published(), evidence);
     if let Some(path) = &args.html {
         page::put(path, "--html", || Ok(shown::page(&table)))?;
     }
@@ -41,8 +43,20 @@ pub fn run(args: &Claims) -> Result<(), Failure> {
     }
     match args.json {
         true => output::print_json(&json::claims(&table)),
-        false => output::print(&shown::text(&table, &output::style())),
+        false => output::print(&shown::text(&table, document, &output::style())),
     }
+}
+
+// `002`, `note-002` and `2` name one document.
+fn document<'a>(ledger: &'a Ledger, name: &str) -> Result<&'a Document, Failure> {
+    let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let number = |text: &str| text.parse::<u32>().ok();
+    let wanted = number(digits);
+    let is_it = |document: &&Document| wanted.is_some() && number(&document.id) == wanted;
+    ledger.documents.iter().find(is_it).ok_or_else(|| {
+        let known: Vec<&str> = ledger.documents.iter().map(|document| &*document.id).collect();
+        Failure::Usage(format!("there is no document '{name}': name one of {}", known.join(", ")))
+    })
 }
 
 // Every dataset below measured/ and simulated/; the default folder need not exist.
@@ -52,7 +66,7 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
         return match named {
             None => Ok(Vec::new()),
             Some(_) => Err(Failure::Usage(format!(
-                "{}: {}; name a folder that 'ringfence contribute --to' wrote",
+                "{}: {}; name a folder that 'ringfence notes contribute --to' wrote",
                 folder.display(),
                 if folder.exists() { "this is not a folder" } else { "there is no such folder" }
             ))),
@@ -76,8 +90,8 @@ fn evidence(named: Option<&Path>) -> Result<Vec<Evidence>, Failure> {
     }
     match named {
         Some(_) if all.is_empty() => Err(Failure::Usage(format!(
-            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence contribute \
-             --to' wrote",
+            "{}: no dataset is in {} or {} below it; name a folder that 'ringfence notes \
+             contribute --to' wrote",
             folder.display(),
             KINDS[0],
             KINDS[1]

@@ -4,14 +4,19 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;
 use clap_complete::aot::generate;
+use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::task::text::WORKLOADS;
-use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, WidthChoice};
+use ringfence_experiment::task::{FenceAt, FenceKind, Instruction, Io, Layout, Sync, WidthChoice};
+use ringfence_simulator::catalogue;
 use ringfence_studies::prove;
 use ringfence_studies::reproduce;
 
 use crate::args::{self, Completions};
 use crate::failure::Failure;
 use crate::output;
+
+/// How a target begins.
+const TARGETS: [&str; 6] = ["dram", "tmpfs:", "file:", "dax:", "devdax:", "node:"];
 
 pub fn run(asked: &Completions) -> Result<(), Failure> {
     let shell = match asked.shell {
@@ -80,6 +85,12 @@ fn with_words_of(arg: Arg) -> Arg {
         "fence_at" => FenceAt::NAMES.into(),
         "fence" => FenceKind::NAMES.into(),
         "width" => WidthChoice::NAMES.into(),
+        "sync" => Sync::NAMES.into(),
+        "io" => Io::NAMES.into(),
+        "layout" => Layout::NAMES.into(),
+        "metric" => Quantity::NAMES.into(),
+        "target" => TARGETS.into(),
+        "machine" => catalogue::all().into_iter().map(|machine| &*machine.name.leak()).collect(),
         "levers" => prove::lever_names(),
         // A program is written as it is, without the word that an experiment file has for it.
         "victim" | "aggressor" | "task" => {
@@ -97,8 +108,9 @@ fn with_words_of(arg: Arg) -> Arg {
     if !words.is_empty() {
         return arg.value_parser(PossibleValuesParser::new(words));
     }
-    let is_folder =
-        |name: &clap::builder::Str| matches!(name.as_str(), "DIR" | "DATASET" | "BEFORE" | "AFTER");
+    let is_folder = |name: &clap::builder::Str| {
+        matches!(name.as_str(), "DIR" | "DATASET" | "SURVEY" | "BEFORE" | "AFTER")
+    };
     let folder = arg.get_value_names().is_some_and(|names| names.iter().any(is_folder));
     if folder { arg.value_hint(ValueHint::DirPath) } else { arg }
 }

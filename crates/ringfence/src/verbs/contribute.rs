@@ -53,8 +53,8 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
             text += &format!("    left out: {line}\n");
         }
     }
-    text += "Look through these files before you publish them. 'ringfence claims' counts what lies \
-             in results/.\n";
+    text += "Look through these files before you publish them. 'ringfence notes claims' counts \
+             what lies in results/.\n";
     output::print(&text)
 }
 

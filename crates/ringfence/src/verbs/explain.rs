@@ -2,7 +2,7 @@
 //! medium.
 
 use ringfence_persist::{Durability, Explanation, RegionError};
-use ringfence_report::json;
+use ringfence_report::{Explained, json};
 
 use crate::args::Explain;
 use crate::failure::Failure;
@@ -24,6 +24,16 @@ pub fn run(explain: &Explain) -> Result<(), Failure> {
         }));
     }
     let verdict = said.verdict();
+    if !explain.verbose {
+        let brief = Explained {
+            subject: said.subject(),
+            verdict: &verdict,
+            reasons: said.reasons(),
+            is_ordinary: said.durability() == Durability::PageCache,
+            medium: medium.as_ref(),
+        };
+        return output::print(&ringfence_report::explain_brief(&brief, &output::style()));
+    }
     let mut parts = vec![(verdict.as_str(), led("because", said.reasons()))];
     parts[0].1.extend(led("for more", said.remedies()));
     let below = medium.map(|medium| medium.shown()).unwrap_or_default();

@@ -1,9 +1,12 @@
 //! `topology` and `doctor`.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use ringfence_machine::Machine;
+use ringfence_machine::doctor::{Busiest, Processes};
 use ringfence_machine::medium::Medium;
+use ringfence_machine::root::FsRoot;
 use ringfence_report::json;
 
 use crate::args::Inspect;
@@ -29,10 +32,21 @@ pub fn doctor(inspect: &Inspect) -> Result<(), Failure> {
     if inspect.json {
         return output::print_json(&json::doctor(&machine));
     }
+    let busiest = (inspect.root == Path::new("/")).then(busiest);
+    let (findings, targets) = (&machine.findings, &machine.targets);
     let style = output::style();
-    let findings = ringfence_report::doctor(&machine.findings, &style);
-    let targets = ringfence_report::targets(&machine.targets, &style);
-    output::print(&format!("{findings}\n{targets}"))
+    output::print(&ringfence_report::doctor(findings, targets, busiest.as_ref(), &style))
+}
+
+/// How long processes are watched, and how many are named.
+const WATCHED: Duration = Duration::from_millis(500);
+const NAMED: usize = 3;
+
+fn busiest() -> Busiest {
+    let root = FsRoot::host();
+    let (before, started) = (Processes::read(&root), Instant::now());
+    std::thread::sleep(WATCHED);
+    before.until(&Processes::read(&root), started.elapsed(), NAMED)
 }
 
 fn examine(inspect: &Inspect) -> Result<Machine, Failure> {

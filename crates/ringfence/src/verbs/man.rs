@@ -25,7 +25,7 @@ pub fn run(asked: &args::Man) -> Result<(), Failure> {
         Failure::Usage(format!("{} cannot be written: {why}; name another folder", path.display()))
     };
     let mut pages = Vec::new();
-    let mut command = args::command().disable_help_subcommand(true);
+    let mut command = args::whole().disable_help_subcommand(true);
     command.build();
     let date = date(std::env::var("SOURCE_DATE_EPOCH").ok().as_deref(), SystemTime::now());
     add(&command, &date, &mut pages).map_err(|error| Failure::Failed(error.to_string()))?;
@@ -59,19 +59,35 @@ fn add(command: &Command, date: &str, pages: &mut Vec<(String, Vec<u8>)>) -> std
     let mut text = Vec::from(MARK);
     page.render_title(&mut text)?;
     page.render_name_section(&mut text)?;
-    page.render_synopsis_section(&mut text)?;
+    synopsis(command, &mut text)?;
     page.render_description_section(&mut text)?;
     page.render_options_section(&mut text)?;
     if command.has_subcommands() {
         page.render_subcommands_section(&mut text)?;
     }
-    if let Some(help) = command.get_after_long_help() {
-        after(&help.to_string(), &mut text)?;
+    let help = command.get_after_long_help().map(ToString::to_string);
+    let help: Vec<String> = args::notes(command).into_iter().chain(help).collect();
+    if !help.is_empty() {
+        after(&help.join("\n\n"), &mut text)?;
     }
     if command.get_name() != "ringfence" {
         writeln!(text, ".SH SEE ALSO\n\\fBringfence\\fR(1)")?;
     }
     pages.push((page.get_filename(), text));
+    Ok(())
+}
+
+// How it is called: flags that are not required are one word.
+fn synopsis(command: &Command, text: &mut Vec<u8>) -> std::io::Result<()> {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage:").replace("[OPTIONS]", "[OPTION]...");
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    writeln!(text, ".SH SYNOPSIS")?;
+    for (number, line) in usage.lines().map(str::trim).enumerate() {
+        let rest = line.strip_prefix(name).unwrap_or(line);
+        let separator = if number > 0 { ".br\n" } else { "" };
+        writeln!(text, "{separator}\\fB{}\\fR{}", escaped(name), escaped(rest))?;
+    }
     Ok(())
 }
 

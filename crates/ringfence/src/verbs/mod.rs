@@ -1,7 +1,6 @@
 //! One file per verb.
 
 mod aa;
-mod calibrate;
 mod census;
 mod claims;
 mod commit;
@@ -34,7 +33,7 @@ mod write;
 
 use ringfence_engine::write_budget;
 
-use crate::args::{Args, Verb};
+use crate::args::{Args, Notes, NotesAction, Verb};
 use crate::failure::Failure;
 use crate::output;
 use crate::shared::flags::set;
@@ -57,9 +56,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Tune(tune) => tune::run(&tune),
         Verb::Versus(flags) => versus::run(&flags),
         Verb::Topology(inspect) => inspect::topology(&inspect),
-        Verb::Doctor(inspect) => inspect::doctor(&inspect),
+        Verb::Doctor(doctor) => inspect::doctor(&doctor.inspect),
         Verb::Machine(describe) => machine::run(&describe),
-        Verb::Calibrate(calibrate) => calibrate::run(&calibrate),
+        Verb::Calibrate(calibrate) => machine::fit::run(&calibrate),
         Verb::Resctrl(resctrl) => resctrl::run(&resctrl),
         Verb::Restore(put_back) => restore::run(&put_back),
         Verb::Lock(lock) => lock::run(&lock),
@@ -78,6 +77,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Verb::Show(show) => show::run(&show),
         Verb::Report(report) => report::run(&report),
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce),
+        Verb::Notes(Notes { action }) => match action {
+            NotesAction::Run(reproduce) => reproduce::run(&reproduce),
+            NotesAction::Claims(claims) => claims::run(&claims),
+            NotesAction::Contribute(contribute) => contribute::run(&contribute),
+        },
         Verb::Compare(compare) => compare::run(&compare),
         Verb::Claims(claims) => claims::run(&claims),
         Verb::Contribute(contribute) => contribute::run(&contribute),

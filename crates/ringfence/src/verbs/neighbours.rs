@@ -1,6 +1,5 @@
 //! `neighbours`: how much aggressors slow a victim down.
 
-use ringfence_engine::available;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Arm, Episode, Experiment, Measure, OneOrMany, Placement, Role};
 
@@ -16,9 +15,6 @@ pub fn run(args: &Neighbours) -> Result<(), Failure> {
 }
 
 pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
-    let task = |flag: &str, text: &str| {
-        available::parse_task(text).map_err(|error| Failure::Usage(format!("--{flag}: {error}")))
-    };
     program::check(&args.shown, false, args.client.client.is_some())?;
     let victim =
         match (services::victim(&args.services)?, program::client(&args.client, &args.shown)?) {
@@ -35,7 +31,10 @@ pub(super) fn experiment(args: &Neighbours) -> Result<Experiment, Failure> {
     };
     let aggressors = match services::aggressor(&args.services) {
         Some(attached) => vec![attached],
-        None => texts.iter().map(|text| task("aggressor", text)).collect::<Result<Vec<_>, _>>()?,
+        None => texts
+            .iter()
+            .map(|text| flags::parse_task("aggressor", text))
+            .collect::<Result<Vec<_>, _>>()?,
     };
     flags::check_counts("aggressors", "aggressor", &args.aggressors)?;
     let (mut victim_cpu, mut aggressor_cpus) = (None, None);

@@ -16,8 +16,8 @@ use crate::args::{Measuring, Pair};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::command::command;
-use crate::shared::{experiment, flags, host, page};
+use crate::shared::command::{command, pasteable, rest};
+use crate::shared::{experiment, flags, host, page, results};
 
 /// Of the whole time, the part that goes into every pair; the rest confirms the advice.
 const SCREENING: f64 = 0.6;
@@ -39,8 +39,7 @@ pub fn run(args: &Pair) -> Result<(), Failure> {
                 path.display()
             ));
         }
-        let dir =
-            flags.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("pair"));
+        let dir = results::new_dir(flags.output.out.as_deref(), "pair")?;
         return measure(&question, &dir, &machine, flags);
     };
     if !args.task.is_empty() || args.present.is_some() || args.placement.is_some() {
@@ -130,12 +129,16 @@ fn measure(
     } else {
         let style = output::style();
         let seconds = started.elapsed().as_secs_f64();
-        let text = format!(
-            "{}\n{}\n{seconds:.0} s; datasets: {}\n",
-            ringfence_report::machine_line(machine, &style),
-            ringfence_report::pair(&outcome, &style),
-            dir.display()
-        );
+        let mut text = String::new();
+        if style.details {
+            text += &format!("{}\n", ringfence_report::machine_line(machine, &style));
+        }
+        text += &ringfence_report::pair(&outcome, &style);
+        if style.details {
+            text.push('\n');
+        }
+        text += &format!("{seconds:.0} s; datasets: {}\n", pasteable(dir));
+        text += &rest(dir, &style);
         output::print(&text)?;
     }
     page::beside(dir, flags.output.json, outcome.ended_early.is_some())?;

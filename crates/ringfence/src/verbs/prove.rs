@@ -7,11 +7,13 @@ use std::time::Instant;
 use ringfence_engine::available;
 use ringfence_experiment::Measure;
 use ringfence_experiment::budget::Budget;
+use ringfence_experiment::plan::Plan;
 use ringfence_experiment::quantity::Quantity;
 use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 use ringfence_report::json;
+use ringfence_report::numbers::duration;
 use ringfence_studies::Here;
 use ringfence_studies::prove::{self as prove, Files, Question};
 use toml::{Table, Value};
@@ -20,38 +22,67 @@ use crate::args::Prove;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
-use crate::shared::command::command;
+use crate::shared::command::{command, pasteable};
 use crate::shared::flags::{budget, check_counts, check_trials, set, set_some};
-use crate::shared::{experiment, flags, host, page, program, services};
+use crate::shared::{experiment, flags, host, page, program, results, services};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
     if args.on.machine.is_some() {
         refuse_what_changes_or_goes_on(args)?;
     }
     let machine = host::machine(&args.on)?;
-    let (question, dir) = match &args.resume {
+    let (mut question, dir) = match &args.resume {
         Some(dir) => (Files::of(dir).read().map_err(Failure::Usage)?.question, dir.clone()),
         None => {
-            let dir =
-                args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("prove"));
-            (question(args)?, dir)
+            let question = question(args)?;
+            (question, results::new_dir(args.output.out.as_deref(), "prove")?)
         }
     };
     if args.system || question.system {
         ringfence_limits::system::allow();
     }
-    let plan = prove::plan_of_baseline(&question, &machine)?;
+    let plan = prove::plan_of_baseline(&question, &machine)
+        .map_err(|error| beginning_with_its_flag(error.into(), args))?;
     if args.resume.is_none() {
+        question.time = question.time.or_else(|| prove::default_time(&question, &plan, &machine));
         prove::check_time(&question, &plan)?;
         crate::shared::folder::check_new(&dir)?;
     }
-    if let Some(precision) =
-        prove::precision(&question, &plan, &machine).filter(|_| !args.output.quiet)
-    {
-        // stderr may be closed; ignore.
-        let _ = writeln!(std::io::stderr(), "{precision}");
+    if !args.output.quiet {
+        announce(&question, &plan, &machine);
     }
     measure(args, &question, &machine, &dir)
+}
+
+// What is wrong with a task, beginning with what was typed.
+fn beginning_with_its_flag(error: Failure, args: &Prove) -> Failure {
+    let given = [("victim: ", &args.victim), ("aggressor: ", &args.aggressor)];
+    match error {
+        Failure::Usage(why)
+            if given.iter().any(|(role, flag)| flag.is_some() && why.starts_with(role)) =>
+        {
+            Failure::Usage(format!("--{why}"))
+        }
+        other => other,
+    }
+}
+
+// What is about to be measured, for how long, and how precise that is.
+fn announce(question: &Question, plan: &Plan, machine: &Machine) {
+    let time = question.time.map_or(String::new(), |time| {
+        format!(" In {} at most (--time); Ctrl-C keeps what was measured.", duration(time.0))
+    });
+    let verb = if machine.simulated.is_some() { "Simulates" } else { "Measures" };
+    let mut text = format!(
+        "{verb} the victim alone and with the aggressor; over the budget of {}, with levers \
+         too.{time}\n",
+        question.budget
+    );
+    if let Some(precision) = prove::precision(question, plan, machine) {
+        text += &format!("{precision}\n");
+    }
+    // stderr may be closed; ignore.
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 fn refuse_what_changes_or_goes_on(args: &Prove) -> Result<(), Failure> {
@@ -96,7 +127,9 @@ fn measure(
     } else {
         let style = output::style();
         let mut text = ringfence_report::warnings(&done.left, &style);
-        text += &(ringfence_report::machine_line(machine, &style) + "\n");
+        if style.details || machine.simulated.is_some() {
+            text += &(ringfence_report::machine_line(machine, &style) + "\n");
+        }
         text += &ringfence_report::prove(&done.findings, &style);
         if let Some(kept) = &kept {
             text += &ringfence_report::kept(
@@ -105,9 +138,12 @@ fn measure(
                 &style,
             );
         }
-        text += &ringfence_report::left(&done.left, &style);
+        let left: Vec<String> =
+            done.left.iter().filter(|said| style.details || !is_routine(said)).cloned().collect();
+        text += &ringfence_report::left(&left, &style);
         let seconds = started.elapsed().as_secs_f64();
-        text += &format!("\n{seconds:.0} s; datasets: {}\n", dir.display());
+        let blank = if style.details { "\n" } else { "" };
+        text += &format!("{blank}{seconds:.0} s; datasets: {}\n", pasteable(dir));
         output::print(&text)?;
     }
     page::beside(dir, args.output.json, done.ended_early.is_some())?;
@@ -125,6 +161,11 @@ fn measure(
             other => Err(Failure::Verdict(other)),
         },
     }
+}
+
+// How a probe did that got every answer in time.
+fn is_routine(said: &str) -> bool {
+    said.contains("The probe asked ") && said.ends_with(" of a CPU.")
 }
 
 fn question(args: &Prove) -> Result<Question, Failure> {

@@ -1,11 +1,20 @@
-//! `report`: a dataset as an HTML page.
+//! `report`: a result as an HTML page.
+
+use std::path::Path;
 
 use crate::args::Report;
 use crate::failure::Failure;
 use crate::output;
-use crate::shared::page;
+use crate::shared::command::pasteable;
+use crate::shared::{page, results};
 
 pub fn run(args: &Report) -> Result<(), Failure> {
-    let path = page::write(&args.dataset, args.out.as_deref())?;
-    output::print(&format!("report: {}", path.display()))
+    let dir = results::named_or_last(args.dataset.as_deref())?;
+    page_of(&dir, args.out.as_deref(), "--out")
+}
+
+/// Writes the page of a result, and says where it is.
+pub fn page_of(dir: &Path, file: Option<&Path>, flag: &str) -> Result<(), Failure> {
+    let path = page::write(dir, file, flag)?;
+    output::print(&format!("report: {}", pasteable(&path)))
 }

@@ -9,7 +9,7 @@ use ringfence_studies::findings::Findings;
 use ringfence_studies::measure;
 use ringfence_studies::survey::Survey;
 
-use crate::args::{Measuring, Output, Show};
+use crate::args::{Measuring, Output};
 use crate::failure::Failure;
 use crate::output;
 use crate::shared::command::command;
@@ -51,7 +51,7 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
 
 // Shows it, so that a script which resumes until it is done gets the results and no failure.
 fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
-    super::show::run(&Show { dataset: dataset.dir.clone(), json, verbose: false })?;
+    super::show::print(&dataset.dir, json)?;
     let verdict = experiment::verdict(&Findings::from(dataset));
     if json {
         return verdict;

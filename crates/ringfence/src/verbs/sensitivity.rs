@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ringfence_engine::available;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, Measure, PlacementKind};
 use ringfence_machine::Machine;
@@ -11,7 +10,7 @@ use ringfence_studies::sensitivity::{self, Polluter};
 
 use crate::args::{PolluterArg, Sensitivity};
 use crate::failure::Failure;
-use crate::shared::flags::parsed;
+use crate::shared::flags::{parse_task, parsed};
 use crate::shared::{experiment, host};
 
 /// For each curve, where nothing else is asked for.
@@ -25,10 +24,7 @@ pub fn run(args: &Sensitivity) -> Result<(), Failure> {
 }
 
 pub(super) fn experiment(args: &Sensitivity, machine: &Machine) -> Result<Experiment, Failure> {
-    let victim = |given: &String| {
-        available::parse_task(given)
-            .map_err(|error| Failure::Usage(format!("--victim '{given}': {error}")))
-    };
+    let victim = |given: &String| parse_task("victim", given);
     let victims = args.victim.iter().map(victim).collect::<Result<Vec<_>, _>>()?;
     let footprint = |text: &String| {
         let footprint: Bytes = parsed("footprint", text)?;

@@ -11,7 +11,8 @@ use crate::args::Survey;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::{experiment, folder, host, page};
+use crate::shared::command::pasteable;
+use crate::shared::{experiment, folder, host, page, results};
 
 pub fn run(args: &Survey) -> Result<(), Failure> {
     let depth = if args.quick { Depth::Quick } else { Depth::Full };
@@ -21,7 +22,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     if let Some(dir) = &args.save {
         return save(&options(dir), &machine);
     }
-    let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("survey"));
+    let dir = results::new_dir(args.output.out.as_deref(), "survey")?;
     empty_or_absent(&dir)?;
     let stop = host::stop_on_signals()?;
     let started = Instant::now();
@@ -35,7 +36,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     } else {
         let mut text = ringfence_report::survey(&surveyed, &output::style());
         let seconds = started.elapsed().as_secs_f64();
-        text += &format!("\n{seconds:.0} s; dataset: {}\n", dir.display());
+        text += &format!("\n{seconds:.0} s; dataset: {}\n", pasteable(&dir));
         output::print(&text)?;
     }
     page::beside(&dir, args.output.json, surveyed.ended_early.is_some())?;

@@ -10,8 +10,9 @@ use crate::args::{Measuring, On, Verb, WhatIf, parse_words};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
+use crate::shared::command::pasteable;
 use crate::shared::experiment::kept;
-use crate::shared::{flags, folder, host, page};
+use crate::shared::{flags, folder, host, page, results};
 
 pub fn run(args: &WhatIf) -> Result<(), Failure> {
     let description = host::description(&args.machine)?;
@@ -29,7 +30,7 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
             )));
         }
     }
-    let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("whatif"));
+    let dir = results::new_dir(args.output.out.as_deref(), "whatif")?;
     folder::check_new(&dir)?;
     let files = Files::of(&dir);
     let stop = host::stop_on_signals()?;
@@ -51,7 +52,7 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
         output::print_json(&json::whatif(&found, &dir))?;
     } else {
         let text = ringfence_report::whatif(&found, &output::style());
-        output::print(&format!("{text}\ndatasets: {}\n", dir.display()))?;
+        output::print(&format!("{text}\ndatasets: {}\n", pasteable(&dir)))?;
     }
     page::beside(&dir, args.output.json, false)
 }

@@ -10,13 +10,31 @@ use crate::shared::flags::words;
 use crate::shared::{experiment, flags};
 
 pub fn run(args: &Write) -> Result<(), Failure> {
-    experiment::run(experiment(args)?, &args.on, &args.measuring)
+    let done = experiment::run(experiment(args)?, &args.on, &args.measuring);
+    done.map_err(|failure| of_the_target(failure, args.target.as_deref().unwrap_or_default()))
+}
+
+// What is wrong with memory at a path begins with the target that was typed.
+fn of_the_target(failure: Failure, target: &str) -> Failure {
+    match (failure, target.split_once(':')) {
+        (Failure::Usage(why), Some((_, path)))
+            if why.contains(path) && !why.contains("--") && !why.starts_with(path) =>
+        {
+            Failure::Usage(format!("--target {target}: {why}"))
+        }
+        (failure, _) => failure,
+    }
 }
 
 // What the experiment would refuse too, but as a value of its file and not of a flag.
 fn check(args: &Write) -> Result<(), Failure> {
     words("instruction", args.instruction.as_deref(), &Instruction::ALL.map(Instruction::name))?;
     words("fence-at", args.fence_at.as_deref(), &FenceAt::ALL.map(FenceAt::name))?;
+    if args.fence.as_deref() == Some("none") {
+        return Err(Failure::Usage(
+            "--fence: 'none' is not a kind of fence; for no fence: --fence-at none".into(),
+        ));
+    }
     words("fence", args.fence.as_deref(), &FenceKind::ALL.map(FenceKind::name))?;
     words("width", args.width.as_deref(), &WidthChoice::ALL.map(WidthChoice::name))?;
     for target in args.target.iter().flat_map(|list| list.split(',')) {

@@ -18,7 +18,8 @@ fn a_file_on_a_disk_is_durable_after_msync() {
     let file = dir.join(format!("explain-{}", std::process::id()));
     fs::write(&file, "mine").unwrap();
     let (of_file, of_dir) = (json(&file), json(dir));
-    let text = ringfence(&["explain", file.to_str().unwrap()]).ok().to_owned();
+    let text = ringfence(&["explain", "-v", file.to_str().unwrap()]).ok().to_owned();
+    let brief = ringfence(&["explain", file.to_str().unwrap()]).ok().to_owned();
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
     fs::remove_file(&file).unwrap();
     assert_eq!(
@@ -46,6 +47,8 @@ fn a_file_on_a_disk_is_durable_after_msync() {
     ] {
         assert!(flat.contains(part), "{text}");
     }
+    let flat_brief = brief.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(brief.lines().count() < 16 && flat_brief.contains("not safe"), "{brief}");
     // Verdict and reasons come first, as before there was more.
     assert!(flat.find("for more").unwrap() < flat.find("From file to medium").unwrap(), "{text}");
 }
@@ -128,6 +131,6 @@ fn shared_memory_is_volatile() {
         "{said}"
     );
     assert_eq!(said["medium"]["flush"]["memory"], "tmpfs", "{said}");
-    let text = ringfence(&["explain", "/dev/shm"]).ok().to_owned();
+    let text = ringfence(&["explain", "-v", "/dev/shm"]).ok().to_owned();
     assert!(text.contains("any call  not durable: tmpfs is memory"), "{text}");
 }

@@ -259,8 +259,12 @@ fn show_says_what_the_run_said() {
         "--out",
         "text",
     ]);
-    let printed = ringfence_in(folder.path(), &args);
-    let shown = ringfence_in(folder.path(), &["show", "text"]);
+    let printed = ringfence_in(folder.path(), &[&args[..], &["-v"]].concat());
+    let short = ringfence_in(folder.path(), &["show", "text"]);
+    assert!(short.ok().ends_with(
+        "dataset: text\nmore: ringfence show -v text; as a page: ringfence report text\n"
+    ));
+    let shown = ringfence_in(folder.path(), &["show", "-v", "text"]);
     // After the folder's name and the question, the very table that the run printed.
     let (_, table) = shown.ok().split_once("\n\n").unwrap();
     assert!(table.contains("nt") && table.lines().count() >= 4, "{table}");

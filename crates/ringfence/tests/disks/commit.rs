@@ -24,8 +24,10 @@ fn ways_are_measured_and_one_is_advised() {
     ];
     let args = [&["commit", data.to_str().unwrap()][..], &ways, &SHORT, &["--out", "a"]].concat();
     let said = ringfence_in(folder.path(), &args).said();
-    assert!(said.contains("sync=none makes nothing durable"), "{said}");
+    assert!(said.contains("no sync (not durable)"), "{said}");
     assert!(said.contains("msync is for io=mmap"), "what makes no sense is not run: {said}");
+    let details = ringfence_in(folder.path(), &["show", "-v", "a"]).said();
+    assert!(details.contains("sync=none makes nothing durable"), "{details}");
     assert!(!said.contains("misses"), "commits hit no cache: {said}");
     assert!(empty(&data), "nothing is left");
     // As JSON every commit is counted.
@@ -62,10 +64,16 @@ fn ways_are_measured_and_one_is_advised() {
         1 => "No way is advised, because only one of the 2 durable ones has a figure: ",
         _ => "No way is advised, because none of the 2 durable ones has a figure: ",
     };
+    assert!(details.contains(advice) && !details.contains("Use sync=none"), "{advice}: {details}");
+    assert_eq!(details.contains("Use sync="), !details.contains("No way is advised"), "{details}");
+    // In short one of them, with its calls.
     let shown = ringfence_in(folder.path(), &["show", "a"]).said();
     for said in [&said, &shown] {
-        assert!(said.contains(advice) && !said.contains("Use sync=none"), "{advice}: {said}");
-        assert_eq!(said.contains("Use sync="), !said.contains("No way is advised"), "{said}");
+        assert_eq!(said.contains("No method is advised, because "), known < 2, "{said}");
+        let calls = ["pwrite(fd); fdatasync(fd)", "open(O_DSYNC); pwrite(fd)"];
+        assert_eq!(calls.iter().any(|calls| said.contains(calls)), known == 2, "{said}");
+        assert_eq!(said.matches("Use ").count(), usize::from(known == 2), "{said}");
+        assert!(!said.contains("Use no sync"), "{said}");
     }
     // The page says so first: the way, its batch and its cost.
     ringfence_in(folder.path(), &["report", "a", "--out", "page.html"]).ok();
@@ -88,6 +96,8 @@ fn what_makes_nothing_durable_says_so() {
     let ways = ["--sync", "none", "--io", "buffered", "--layout", "append", "--size", "1MiB"];
     let args = [&["commit", data.to_str().unwrap()][..], &ways, &SHORT].concat();
     let said = ringfence_in(folder.path(), &args).said();
+    assert!(said.contains("Nothing here is durable: no sync (not durable)."), "{said}");
+    let said = ringfence_in(folder.path(), &[&args[..], &["-v"]].concat()).said();
     assert!(said.contains("sync=none makes nothing durable: there is no durable commit"), "{said}");
     let torn = ["--sync", "fsync", "--io", "direct", "--layout", "append", "--record", "100"];
     let out =

@@ -86,7 +86,7 @@ fn both_parts_are_measured_and_told_apart() {
     let folder = Folder::new();
     let (victim, aggressor) = (victim(&data), dirty(&data, "io=buffered pace=50MiB/s"));
     let flags = [&args(&victim, &aggressor, "500ms+500ms", "n")[..], &["--trials", "4"]].concat();
-    let said = ringfence_in(folder.path(), &flags).said();
+    let said = ringfence_in(folder.path(), &[&flags[..], &["-v"]].concat()).said();
     assert!(!said.contains("limit was reached"), "{said}");
     // What windows cannot see is seen here.
     assert!(!said.contains("harm that comes late is not in these figures"), "{said}");

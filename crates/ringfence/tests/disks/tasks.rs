@@ -30,7 +30,7 @@ fn windows_beside_them_are_kept_apart_and_what_they_write_is_told() {
     let (churn, scan) = (task("churn", &data, ""), task("scan", &data, "size=4MiB pace=50MiB/s"));
     let roles =
         ["--victim", &victim, "--aggressor", &dirty, "--aggressor", &churn, "--aggressor", &scan];
-    let args = [&["neighbours"], &roles[..], &["--out", "n"], &SHORT].concat();
+    let args = [&["neighbours"], &roles[..], &["--out", "n", "-v"], &SHORT].concat();
     let said = ringfence_in(folder.path(), &args).said();
     if disk_is_shown(&data) {
         assert!(said.contains("In 'neighbours' ") && said.contains(" wrote "), "{said}");
@@ -84,6 +84,8 @@ fn whoever_would_reach_its_limit_in_a_window_is_not_run() {
         ringfence_in(folder.path(), &[&["neighbours"], &roles[..], &SHORT].concat())
     };
     let said = run(&limited("128KiB,64GiB"), "a").said();
+    assert!(said.contains("Not run: 1 case"), "{said}");
+    let said = ringfence_in(folder.path(), &["show", "-v", "a"]).said();
     assert!(said.contains("not run: limit=128KiB, because it would write"), "{said}");
     // Where there is nothing else, the measurement ends when it stands still, and no window of it
     // counts.

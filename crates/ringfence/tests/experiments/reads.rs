@@ -75,6 +75,10 @@ fn every_read_is_in_the_histogram_of_its_window() {
     assert_eq!(printed["scale"], serde_json::to_value(scale).unwrap());
 
     let shown = ringfence_in(folder.path(), &["show", "data"]);
+    for part in ["latency of reads", "p50 ", "longest ", "more: ringfence show -v data"] {
+        assert!(shown.said().contains(part), "{part}: {}", shown.stdout);
+    }
+    let shown = ringfence_in(folder.path(), &["show", "-v", "data"]);
     for part in ["Latencies ", "flushed: latency of reads", "reading the clock, which takes"] {
         assert!(shown.said().contains(part), "{part}: {}", shown.stdout);
     }

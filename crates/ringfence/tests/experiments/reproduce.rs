@@ -115,7 +115,7 @@ fn what_cannot_run_at_all_is_told_and_leaves_nothing() {
             || text.contains("SMT sibling"),
         "{text}"
     );
-    assert!(text.contains("Of 5 published comparisons 0 were measured"), "{text}");
+    assert!(text.contains("None of 5 published measurements was made here"), "{text}");
     assert!(folder.entries().is_empty(), "{:?}", folder.entries());
 }
 
@@ -181,4 +181,20 @@ fn the_experiments_with_other_peoples_programs_run() {
         }
         assert!(idle.is_empty(), "{program} did nothing in {idle:?}");
     }
+}
+
+// One that is named twice is run once.
+#[test]
+fn a_note_names_the_experiments_that_test_its_claims() {
+    let folder = Folder::new();
+    let one = "how-many-misses-by-region-size";
+    ringfence_in(folder.path(), &["notes", "run", one, "note-001", "--save", "e"]).ok();
+    let mut names: Vec<String> = std::fs::read_dir(folder.path().join("e"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert!(names.len() > 2 && names.contains(&format!("{one}.toml")), "{names:?}");
+    assert!(names.contains(&"how-long-do-reads-take-beside-a-noisy-neighbour.toml".into()));
+    assert!(!names.contains(&"ring-entry-size.toml".into()), "{names:?}");
 }

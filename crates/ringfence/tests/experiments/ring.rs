@@ -46,6 +46,8 @@ fn every_ring_is_measured_in_entries_and_bytes() {
         assert!(figure(&result["ns_per_unit"]).is_none_or(|ns| ns > 0.0), "{result}");
     }
     let shown = ringfence_in(folder.path(), &["show", "d"]);
+    assert!(shown.ok().contains("per entry"), "{}", shown.stdout);
+    let shown = ringfence_in(folder.path(), &["show", "-v", "d"]);
     assert!(
         shown.ok().contains("throughput") && shown.ok().contains("per entry"),
         "{}",

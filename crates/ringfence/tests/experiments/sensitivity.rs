@@ -34,7 +34,7 @@ fn curves_are_measured_and_shown_again() {
             curve["points"].as_array().unwrap().iter().map(|point| &point["footprint"]).collect();
         assert_eq!(sizes, ["64KiB", "128KiB"]);
     }
-    let shown = ringfence_in(folder.path(), &["show", "data"]);
+    let shown = ringfence_in(folder.path(), &["show", "-v", "data"]);
     assert!(shown.said().contains("chase footprint=64KiB beside plain stores"), "{}", shown.stdout);
     let shown = ringfence_in(folder.path(), &["show", "data", "--json"]).json();
     assert_eq!(shown["datasets"][0]["results"], printed["results"]);

@@ -39,8 +39,8 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["write", "--cpus", ""], "names no CPU"),
     (&["write", "--block", "big"], "'big' is not a size"),
     (
-        &["write", "--size", "4KB"],
-        "'4KB' is not a size: write a number with B, KiB, MiB, GiB or TiB, such as 4KiB",
+        &["write", "--size", "4XB"],
+        "'4XB' is not a size: write a number with B, KiB, MiB, GiB or TiB, such as 4KiB",
     ),
     (&["write", "--block", ""], "'' is not a size"),
     (&["write", "--block", "4KiB,,64B"], "'' is not a size"),
@@ -82,7 +82,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["write", "--trials", "10,5"], "larger than the one before"),
     (&["write", "--rounds", "0"], "measure nothing"),
     (&["write", "--margin", "0%"], "margin of 0%"),
-    (&["write", "--margin", "5"], "--margin: '5' is not a share"),
+    (&["write", "--margin", "0.05"], "--margin: '0.05' is not a share"),
     (&["write", "--confidence", "100%"], "confidence of 100%"),
     (&["write", "--precision", "x"], "--precision: "),
     (&["write", "--window", "-1ms"], "--window: '-1ms' is not a duration"),
@@ -107,10 +107,11 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     ),
     (&["commit", ".", "--metric", "p999"], "--metric: 'p999' is not a quantity"),
     (
-        &["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "5"],
-        "'5' is not a share: write a percentage between 0% and 100%, such as 5%",
+        &["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "5x"],
+        "'5x' is not a share: write a percentage between 0% and 100%, such as 5%",
     ),
     (&["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "0.02"], "such as 2%"),
+    (&["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "500"], "'500%' is not"),
     (&["tune", "--victim", "alu", "--budget", "-1%"], "'-1%' is negative"),
     (&["tune", "--victim", "alu", "--budget", "60s"], "--time says how long to measure"),
     (&["neighbours", "--victim", ""], "--victim: a task is empty"),
@@ -123,6 +124,12 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
         &["neighbours", "--aggressor", "dirty pace=50"],
         "pace = 50: '50' is not a rate: write a size per second, such as 50MiB/s",
     ),
+    (
+        &["neighbours", "--aggressor", "write block=4x"],
+        "ringfence: --aggressor: block = 4x: '4x' is not a size",
+    ),
+    (&["aa", "--victim", "commit batch=0"], "ringfence: --victim: batch = 0 must be between"),
+    (&["lock", "measure", "--size", "3B"], "ringfence: --size 3B is too small: at least 4KiB"),
     (&["neighbours", "--aggressor", "dirty io=dircet"], "did you mean 'direct'?"),
     (&["commit", ".", "--sync", "fsync,fsync"], "--sync names fsync twice: give each value once"),
     (&["commit", ".", "--batch", "1,16,1"], "batch names 1 twice: give each value once"),
@@ -212,6 +219,9 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["run", "absent.toml"], "absent.toml"),
     (&["run", "."], "name an experiment file"),
     (&["show", "."], "no dataset here"),
+    (&["show"], "there is no result in "),
+    (&["report"], "there is no result in "),
+    (&["write", "--fence", "none"], "for no fence: --fence-at none"),
     (&["show", "absent"], "name the folder of a dataset"),
     (&["topology", "--root", "absent"], "absent"),
     (&["doctor", "--root", "absent"], "absent"),
@@ -316,6 +326,15 @@ const OF_THE_PARSER: &[(&[&str], &str)] = &[
         "for example: ringfence prove --victim mcf --aggressor 'write",
     ),
     (&["prove", "--victim", "alu"], "needs --aggressor, the task to run beside it"),
+    (
+        &["prove", "--victim-pid", "1", "--aggressor", "alu"],
+        "--victim-pid goes with --victim-probe, the service that is asked",
+    ),
+    (&["prove", "--victim-probe", "http://localhost"], "--aggressor-pid PID"),
+    (
+        &["prove", "--victim", "alu", "--aggressor-pid", "nginx"],
+        "'nginx' cannot be used: a process has a number; for a service: --aggressor-unit nginx",
+    ),
     (&["prove", "clwb"], "name tasks by flags, as in --aggressor 'write instruction=clwb'"),
     (&["prove", "mcf", "write"], "name tasks by flags, as in --victim mcf"),
     (&["prove", "x"], "name tasks by flags, as in --victim 'chase footprint=4MiB'"),
@@ -350,7 +369,8 @@ const OF_THE_PARSER: &[(&[&str], &str)] = &[
     (&["completions", "tcsh"], "'tcsh' is not one of bash, zsh, fish"),
     (&["aa", "--experiments", "-3"], "-3"),
     (&["run"], "FILE.toml"),
-    (&["show"], "'ringfence show' needs DATASET, the folder of a dataset"),
+    (&["show", "--list", "data"], "--list cannot be combined with DATASET"),
+    (&["contribute"], "'ringfence contribute' needs DATASET, the folder of a dataset"),
     (&["survey", "--seed", "x"], "--seed"),
 ];
 
@@ -381,7 +401,6 @@ fn hints_fit_what_was_typed() {
             &["write", "--blocks", "64B"],
             "--blocks (the old name of --rounds; block sizes are --block): '64B'",
         ),
-        (&["write", "--time", "20"], "such as 20s"),
         (&["write", "--time", "soon"], "such as 60s"),
         (&["write", "--confidence", "200%"], "such as 95%"),
         (&of_prove(&["--budget", "150%"]), "such as 5%"),
@@ -467,6 +486,7 @@ fn targets_and_programs_that_this_machine_does_not_have() {
         || fs::read_dir("/sys/bus/nd/devices").unwrap().count() == 0
     {
         cases.push((vec!["--target", &dax], "MAP_SYNC needs a file system"));
+        cases.push((vec!["--target", "dax:/tmp"], "ringfence: --target dax:/tmp: "));
     }
     let reserved = fs::read_to_string("/proc/sys/vm/nr_hugepages").unwrap_or_default();
     if reserved.trim() == "0" {

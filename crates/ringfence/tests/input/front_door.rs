@@ -81,8 +81,32 @@ fn short_help_is_a_line_for_each_flag_and_long_help_has_them_all() {
             ["help"].into_iter().chain(verb.iter().map(String::as_str)).collect();
         assert_eq!(long, help("80", &asked));
     }
-    let (short, long) = (help("80", &["prove", "-h"]), help("80", &["prove", "--help"]));
-    assert!(flags(&short).len() < flags(&long).len() * 2 / 3, "{short}");
+}
+
+// Verbs with many flags have a page for each topic, and together these have all flags.
+#[test]
+fn help_of_verbs_with_many_flags_is_divided_into_topics() {
+    for verb in ["prove", "neighbours"] {
+        let whole = help("80", &["help", verb]);
+        assert!(whole.lines().count() <= 120, "{} lines:\n{whole}", whole.lines().count());
+        let (_, pages) = whole.split_once("\nMore flags:\n").expect("the topics");
+        let mut known: Vec<String> = flags(&whole).into_iter().map(str::to_owned).collect();
+        for page in pages.lines().map(|line| line.trim().strip_prefix("ringfence ").unwrap()) {
+            let page = help("80", &page.split(' ').collect::<Vec<_>>());
+            assert!(page.lines().count() <= 120, "{page}");
+            known.extend(flags(&page).into_iter().map(str::to_owned));
+        }
+        known.sort();
+        known.dedup();
+        let short = help("80", &[verb, "-h"]);
+        assert!(flags(&short).len() < known.len() * 2 / 3, "{short}");
+        let rare = ["--frozen-share", "--ready-within", "--victim-log-unit", "--settle", "--seed"];
+        for flag in rare {
+            assert!(known.iter().any(|one| one == flag), "{verb}: {flag}");
+        }
+    }
+    let levers = help("80", &["help", "prove", "levers"]);
+    assert!(levers.contains("--try-env") && levers.contains("\n  memory-high "), "{levers}");
 }
 
 #[test]
@@ -158,6 +182,36 @@ fn bash_completes_verbs_flags_and_values() {
             .filter(|word| word.starts_with(words[words.len() - 1]))
             .collect();
         assert_eq!(sorted(&found), offered, "{words:?}");
+    }
+}
+
+// What was called otherwise says the same.
+#[test]
+fn old_names_of_verbs_are_read() {
+    for (old, new) in [
+        (&["reproduce", "--list"][..], &["notes", "run", "--list"][..]),
+        (&["topology", "--root", "absent"], &["machine", "host", "--root", "absent"]),
+        (&["neighbors", "-h"], &["neighbours", "-h"]),
+        (&["claims", "--results", "absent"], &["notes", "claims", "--results", "absent"]),
+        (&["contribute", "absent"], &["notes", "contribute", "absent"]),
+        (&["calibrate", "laptop", "--from", "x"], &["machine", "fit", "laptop", "--from", "x"]),
+        (
+            &["whatif", "laptop", "--change", "core.x=1", "--", "write"],
+            &["machine", "whatif", "laptop", "--change", "core.x=1", "--", "write"],
+        ),
+        (&["report", "absent"], &["show", "--html", "absent"]),
+    ] {
+        let [old_said, new_said] = [old, new].map(ringfence);
+        assert_eq!(
+            (old_said.code(), old_said.stdout, old_said.stderr),
+            (new_said.code(), new_said.stdout, new_said.stderr),
+            "{old:?}"
+        );
+        assert!(!verbs().contains(&old[0].to_owned()), "{old:?} is listed");
+    }
+    for hidden in ["aa", "completions", "man"] {
+        ringfence(&["help", hidden]).ok();
+        assert!(!verbs().contains(&hidden.to_owned()), "{hidden} is listed");
     }
 }
 
@@ -251,12 +305,12 @@ fn manual_pages_replace_their_own_kind_alone() {
     let folder = Folder::new();
     ringfence_in(folder.path(), &["man", "pages"]).ok();
     ringfence_in(folder.path(), &["man", "pages"]).ok();
-    let mine = folder.path().join("pages/ringfence-aa.1");
+    let mine = folder.path().join("pages/ringfence-write.1");
     fs::write(&mine, "mine").unwrap();
     fs::remove_file(folder.path().join("pages/ringfence.1")).unwrap();
     for (dir, part) in [
         ("pages", "is not a page that 'ringfence man' wrote"),
-        ("pages/ringfence-aa.1", "cannot be written"),
+        ("pages/ringfence-write.1", "cannot be written"),
     ] {
         let refused = ringfence_in(folder.path(), &["man", dir]);
         assert_eq!(
@@ -273,7 +327,7 @@ fn manual_pages_replace_their_own_kind_alone() {
 
 #[test]
 fn what_a_victim_is_refused_is_not_offered_to_it() {
-    let long = help("100", &["prove", "--help"]);
+    let long = help("100", &["help", "prove", "programs"]);
     let (_, from) = long.split_once("--victim-progress <HOW>").expect("the flag");
     let (victim, aggressor) = from.split_once("--aggressor-progress <HOW>").expect("the next one");
     assert!(victim.contains("lines") && !victim.contains("cpu-time"), "{victim}");
@@ -291,4 +345,33 @@ fn manual_pages_have_a_date() {
     let is_date =
         |word: &str| word.len() == 10 && word.chars().all(|c| c.is_ascii_digit() || c == '-');
     assert!(is_date(words[3]) && words[4] == "\"ringfence", "{title}");
+}
+
+// Each says in one line how it was read; what is exact says nothing.
+#[test]
+fn quantities_are_taken_as_people_type_them() {
+    let folder = Folder::new();
+    for (flags, said) in [
+        (&["--block", "4k"][..], "--block 4k: read as 4KiB\n"),
+        (
+            &["--block", "4KB", "--size", "1M"],
+            "--block 4KB: read as 4KiB\n--size 1M: read as 1MiB\n",
+        ),
+        (&["--time", "60"], "--time 60: read as 60s\n"),
+        (&["--time", "1m"], "--time 1m: read as 1min\n"),
+        (&["--margin", "2"], "--margin 2: read as 2%\n"),
+        (&["--block", "4KiB", "--time", "60s", "--margin", "2%"], ""),
+    ] {
+        let _ = fs::remove_file(folder.path().join("saved.toml"));
+        let args = [&["write", "--save", "saved.toml"], flags].concat();
+        let saved = ringfence_in(folder.path(), &args);
+        saved.ok();
+        let read: String = saved
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("--"))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        assert_eq!(read, said, "{flags:?}");
+    }
 }

@@ -4,5 +4,6 @@ mod bad_files;
 mod bad_input;
 mod front_door;
 mod manners;
+mod stored_results;
 #[path = "../support/mod.rs"]
 mod support;

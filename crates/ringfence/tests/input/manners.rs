@@ -39,7 +39,7 @@ fn on_one_cpu_what_needs_two_is_not_run_and_says_why() {
     assert_eq!(printed["results"].as_array().unwrap().len(), 1);
     let some = tiny_write(&["--threads", "1,2"]);
     let text = on_one_cpu(&folder, &[&some[..], &["--out", "text"]].concat());
-    assert!(text.said().contains("not run"), "{}", text.stdout);
+    assert!(text.said().contains("Not run: 1 case, because "), "{}", text.stdout);
     let reason = "needs 2 cores of its own";
     assert!(text.said().contains(reason), "{}", text.stdout);
     let printed = on_one_cpu(&folder, &[&some[..], &["--json", "--out", "json"]].concat()).json();

@@ -107,11 +107,12 @@ fn ctrl_c_before_anything_is_measured_names_no_folder() {
     run.signal(libc::SIGINT);
     let output = run.wait();
     // Where the signal came late, one window has been measured.
-    if folder.entries().is_empty() {
+    let results = folder.results();
+    if results.is_empty() {
         one_sentence(&output, "interrupted before anything was measured");
         assert_eq!(output.stdout, "");
     } else {
-        one_sentence(&output, &format!("is in {}", folder.entries()[0]));
+        one_sentence(&output, &format!("is in {}", results[0].display()));
     }
 }
 

@@ -18,7 +18,7 @@ fn a_service_is_held_against_a_time() {
     // few: either leaves no figure, which the run then says. What it says of figures is tested
     // where there are some.
     let asked = |budget: &str, trials: &str, out: &str| {
-        let rest = ["--budget", budget, "--trials", trials, "--probe-send", "PING"];
+        let rest = ["--budget", budget, "--trials", trials, "--probe-send", "PING", "-v"];
         for attempt in 1..=5 {
             let out = format!("{out}-{attempt}");
             let args = [&SERVICE[..], &rest, &["--out", &out]].concat();

@@ -14,12 +14,14 @@ fn neighbours_are_told_by_a_quantile() {
     if cpus().len() < 2 {
         return skip("a victim and an aggressor need two CPUs");
     }
-    let short = ["--trials", "4", "--metric", "p99", "--out", "n"];
+    let short = ["--trials", "4", "--metric", "p99", "--out", "n", "-v"];
     let said =
         ringfence_in(folder.path(), &[&["neighbours"][..], &COUNTED, &short].concat()).said();
     assert!(said.contains("p99 slowdown: how much longer p99 of 'victim' is per load"), "{said}");
     // The same from the dataset, and as JSON.
-    assert!(ringfence_in(folder.path(), &["show", "n"]).said().contains("p99 slowdown"));
+    assert!(ringfence_in(folder.path(), &["show", "-v", "n"]).said().contains("p99 slowdown"));
+    let said = ringfence_in(folder.path(), &["show", "n"]).said();
+    assert!(said.contains("p99 of the victim"), "{said}");
     let json = ringfence_in(folder.path(), &["show", "n", "--json"]).json();
     let json = &json["datasets"][0];
     assert_eq!(json["experiment"]["measure"]["quantity"], "p99");
@@ -85,7 +87,7 @@ fn a_budget_can_be_one_for_a_quantile() {
     }
     let short =
         ["--metric", "p50", "--budget", "100%", "--trials", "6", "--levers", "quota", "--out", "p"];
-    let output = ringfence_in(folder.path(), &[&["prove"][..], &COUNTED, &short].concat());
+    let output = ringfence_in(folder.path(), &[&["prove", "-v"][..], &COUNTED, &short].concat());
     // How it ends is the machine's affair; what it is about is not.
     let said = format!("{}{}", output.stdout, output.stderr);
     assert!(matches!(output.code(), Some(0 | 3 | 4)), "{said}");

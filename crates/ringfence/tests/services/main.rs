@@ -31,7 +31,16 @@ const SHORT: [&str; 8] =
     ["--probe-rate", "500", "--trials", "2", "--rounds", "2", "--probe", "0ms"];
 
 fn asking<'a>(address: &'a str, pid: &'a str) -> Vec<&'a str> {
-    vec!["neighbours", "--victim-probe", address, "--probe-send", "PING\\r\\n", "--victim-pid", pid]
+    vec![
+        "neighbours",
+        "-v",
+        "--victim-probe",
+        address,
+        "--probe-send",
+        "PING\\r\\n",
+        "--victim-pid",
+        pid,
+    ]
 }
 
 // A run and its number. It must have gone well.

@@ -21,6 +21,7 @@ fn run(folder: &Folder, service: &Service, pid: u32, more: &[&str]) -> Running {
     let (address, service, pid) = (service.address(), service.pid().to_string(), pid.to_string());
     let args = [
         "neighbours",
+        "-v",
         "--victim-probe",
         &address,
         "--probe-send",

@@ -17,6 +17,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const MARK: &str = "RINGFENCE_TEST_MARK";
+/// The folder of results, below a test's folder.
+pub const STATE: &str = "state";
 /// Against hanging only: a loaded machine must not come near it.
 pub const LIMIT: Duration = Duration::from_secs(900);
 
@@ -34,13 +36,18 @@ impl Folder {
         &self.0
     }
 
+    /// What is in it; the folder of results only if there are any.
     pub fn entries(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).expect("the folder is there");
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-            .collect();
-        names.sort();
-        names
+        let mut found = names(&self.0);
+        found.retain(|name| name != STATE || !self.results().is_empty());
+        found
+    }
+
+    /// The results that went where they go by default.
+    pub fn results(&self) -> Vec<PathBuf> {
+        let root = self.0.join(STATE).join("ringfence");
+        let names = if root.exists() { names(&root) } else { Vec::new() };
+        names.into_iter().map(|name| root.join(name)).collect()
     }
 }
 
@@ -48,6 +55,14 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("the folder is there");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 fn unique() -> String {
@@ -134,6 +149,7 @@ pub fn command(folder: &Path, args: &[&str]) -> (Command, String) {
     let mark = unique();
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfence"));
     command.args(args).current_dir(folder).env(MARK, &mark).env_remove("NO_COLOR");
+    command.env("XDG_STATE_HOME", folder.join(STATE));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     (command, mark)
 }
@@ -209,13 +225,10 @@ pub fn ringfence(args: &[&str]) -> Output {
 pub fn verbs() -> Vec<String> {
     let front = ringfence(&["--help"]);
     let lines = front.ok().lines().filter_map(|line| line.strip_prefix("  "));
-    let mut verbs: Vec<String> =
+    let verbs: Vec<String> =
         lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
-    // The last group is one line.
-    let last = front.stdout.lines().find_map(|line| line.strip_prefix("Also: "));
-    verbs.extend(last.into_iter().flat_map(|verbs| verbs.split(", ").map(str::to_owned)));
     assert!(
-        verbs.contains(&"prove".into()) && verbs.contains(&"man".into()) && verbs.len() > 15,
+        verbs.contains(&"prove".into()) && verbs.contains(&"restore".into()) && verbs.len() > 15,
         "{verbs:?}"
     );
     verbs

@@ -61,7 +61,7 @@ fn tables_are_sorted_and_seconds_have_three_digits() {
         let export = ["--sort", sort, "--export-markdown", "h.md", "--out", out];
         let ran = versus(&folder, &[&args[..], &export].concat());
         // By the names that they were given.
-        assert!(ran.said().contains("b against a (short against long)"), "{}", ran.stdout);
+        assert!(ran.said().contains("'short' against 'long'"), "{}", ran.stdout);
         read(&folder, "h.md")
     };
     let names = |text: &str| -> Vec<String> {
@@ -97,7 +97,7 @@ fn names_of_any_kind_stay_in_their_cell_and_thirty_settings_are_told_apart() {
     assert_eq!(markdown.lines().count(), 4, "{markdown}");
     assert!(read(&folder, "s.md").contains("&lt;b> | c)**"), "{}", read(&folder, "s.md"));
     let many = ["true {n}", "-P", "n", "1", "30", "-N", "-w", "0", "-r", "4", "--out", "many"];
-    assert!(versus(&folder, &many).said().contains("ad against a (n=30 against n=1)"));
+    assert!(versus(&folder, &many).said().contains("'true 30' against 'true 1'"));
 }
 
 // What asks the terminal for a password would be stopped in the background, and waited for without

@@ -64,7 +64,7 @@ fn the_exit_code_is_the_verdict() {
     );
     // Without a budget it is a comparison, whatever comes out.
     let plain = versus(&folder, &[short, long, "--runs", "12", "--out", "plain"]);
-    assert!(plain.said().contains("b against a"), "{}", plain.stdout);
+    assert!(plain.said().contains("'sleep 0.04' against 'sleep 0.02'"), "{}", plain.stdout);
     let shown = ringfence_in(folder.path(), &["show", "plain"]);
     assert!(plain.ok().starts_with(shown.ok().trim_end()), "{}", shown.stdout);
 }
@@ -274,6 +274,7 @@ fn commands_that_fail_say_which_and_what_they_said() {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
     assert!(!ran.stderr.contains("line 3"), "{}", ran.stderr);
+    assert!(!folder.path().join("out").exists(), "it failed at its first run");
     let killed = versus(&folder, &["true", "sh -c 'kill -9 $$'", "--out", "killed"]);
     assert!(
         killed.code() == Some(1) && killed.stderr.contains("was ended by signal 9"),
@@ -298,7 +299,7 @@ fn commands_that_fail_say_which_and_what_they_said() {
         assert_eq!(ran.code(), Some(code), "{ignored}: {}", ran.stderr);
         if code == 0 {
             assert!(
-                ran.stdout.contains("b: 4 of 4 runs ended with another exit code than 0"),
+                ran.said().contains(": 4 of 4 runs ended with another exit code than 0"),
                 "{}",
                 ran.stdout
             );
@@ -355,8 +356,8 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["--b", "true", "true"], "cannot be"),
         (&["true", ""], "a command is empty"),
         (&["true", "sleep 'x", "-N"], "has a quote that is not closed"),
-        (&["true", "true", "--budget", "2"], "--budget: '2' is not a share"),
-        (&["true", "true", "--time", "60"], "--time: '60' is not a duration"),
+        (&["true", "true", "--budget", "0.02"], "--budget: '0.02' is not a share"),
+        (&["true", "true", "--time", "soon"], "--time: 'soon' is not a duration"),
         (&["true", "true", "--confidence", "100%"], "--confidence must lie between"),
         (&["true", "true", "--margin", "0%"], "--margin must be above 0%"),
         (&["true", "true", "--runs", "0"], "no run at all"),

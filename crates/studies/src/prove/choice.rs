@@ -38,12 +38,15 @@ impl Tried {
         self.reached.as_ref().unwrap_or(&self.victim)
     }
 
-    fn cost(&self) -> f64 {
+    // In steps of a hundredth, so that the order is one: "nearly equal" is not transitive.
+    fn cost(&self) -> i64 {
+        let step = |cost: f64| (cost.ln() / SAME_PRICE).round() as i64;
         match &self.price {
-            Price::Slowdown(Ok(slowdown)) => slowdown.value,
+            Price::Slowdown(Ok(slowdown)) => step(slowdown.value),
             // Nothing in the way it runs was taken from it, as far as can be seen.
-            Price::Unseen(_) => 1.0,
-            Price::Slowdown(Err(_)) => f64::INFINITY,
+            Price::Unseen(_) => step(1.0),
+            // It may be any: behind all that are known.
+            Price::Slowdown(Err(_)) => i64::MAX,
         }
     }
 }
@@ -62,21 +65,21 @@ pub(crate) fn serialize_some<S: Serializer>(
 }
 
 /// The settings that seem to meet the budget, the one to be confirmed first in front: the cheapest,
-/// and among equally cheap ones the one beside which the victim is fastest. Their intervals may
-/// reach beyond the budget: whether they meet it, the confirmation decides. Behind them come those
-/// that seem to miss it and may meet it, since their intervals reach into the budget.
+/// and among equally cheap ones the one beside which the victim is fastest; one whose price is not
+/// known comes after those. Their intervals may reach beyond the budget: whether they meet it, the
+/// confirmation decides. Behind them come those that seem to miss it and may meet it, since their
+/// intervals reach into the budget.
 pub fn candidates(tried: &[Tried], budget: Budget) -> Vec<usize> {
     let limit = budget.limit();
     let figure =
         |index: usize| tried[index].judged().as_ref().map_or(f64::INFINITY, |figure| figure.value);
     let at_best =
         |index: usize| tried[index].judged().as_ref().map_or(f64::INFINITY, |figure| figure.low);
-    let priced = (0..tried.len()).filter(|&i| tried[i].cost().is_finite());
-    let (mut fit, mut open): (Vec<usize>, Vec<usize>) =
-        priced.filter(|&i| at_best(i).min(figure(i)) <= limit).partition(|&i| figure(i) <= limit);
-    // Steps of a hundredth, so that the order is one: "nearly equal" is not transitive.
-    let step = |index: usize| (tried[index].cost().ln() / SAME_PRICE).round() as i64;
-    fit.sort_by(|&a, &b| step(a).cmp(&step(b)).then(figure(a).total_cmp(&figure(b))));
+    let (mut fit, mut open): (Vec<usize>, Vec<usize>) = (0..tried.len())
+        .filter(|&i| at_best(i).min(figure(i)) <= limit)
+        .partition(|&i| figure(i) <= limit);
+    let cost = |index: usize| tried[index].cost();
+    fit.sort_by(|&a, &b| cost(a).cmp(&cost(b)).then(figure(a).total_cmp(&figure(b))));
     open.sort_by(|&a, &b| figure(a).total_cmp(&figure(b)));
     fit.extend(open);
     fit
@@ -132,9 +135,9 @@ mod tests {
             tried("unpriced", around(1.0), Price::Slowdown(Err(NotEstimable::NothingMeasured))),
             tried("gains", around(1.02), Price::Slowdown(around(0.8))),
         ];
-        assert_eq!(candidates(&all, budget(0.05)), [7, 3, 4, 2, 1]);
+        assert_eq!(candidates(&all, budget(0.05)), [7, 3, 4, 2, 1, 6]);
         // What may meet the budget comes last, the nearest first.
-        assert_eq!(candidates(&all, budget(0.005)), [1, 3, 7]);
+        assert_eq!(candidates(&all, budget(0.005)), [1, 6, 3, 7]);
         assert!(candidates(&all[..1], budget(0.05)).is_empty());
     }
 

@@ -18,6 +18,7 @@ mod order;
 mod proof;
 mod question;
 mod run;
+mod settles;
 #[cfg(test)]
 mod simulated {
     //! Whole proofs on simulated machines with levers of resctrl: how often is a verdict wrong?
@@ -342,7 +343,8 @@ pub use proof::{CLEARLY_FASTER, Confirmation, Proof, Reached, Verdict};
 pub use question::{Files, Question, Record};
 pub use ringfence_limits::own_group::Left as KeptLimit;
 pub use ringfence_limits::resctrl::Kept as KeptByResctrl;
-pub use run::{KEEP_NOTHING, check_time, plan_of_baseline, precision, run};
+pub use run::{KEEP_NOTHING, check_time, default_time, plan_of_baseline, precision, run};
+pub use settles::Settles;
 
 /// Confirmations at most.
 pub const ATTEMPTS: usize = 2;

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::choice::{self, Price, Tried};
 use super::lever::Candidate;
+use super::settles::Settles;
 use super::{ALONE, BESIDE, Control, Record, VICTIM};
 use crate::Stage;
 
@@ -129,6 +130,12 @@ pub struct Proof {
     /// The same in ns, and alone, where the budget is a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reached: Option<Reached>,
+    /// What the victim's quantity is in the baseline, ns, whatever the budget is.
+    #[serde(skip)]
+    pub times: Option<Reached>,
+    /// What would settle the figure that is open, where one is.
+    #[serde(skip)]
+    pub settles: Option<Settles>,
     /// Whether the victim is clearly faster beside the aggressor than alone, so that something else
     /// changed.
     pub faster: bool,
@@ -195,14 +202,9 @@ impl Proof {
             Verdict::NothingNeeded | Verdict::Met if simulated => Verdict::SimulatedOnly,
             other => other,
         };
-        let placed = |role: usize| {
-            let instances = 0..baseline.plan.placed.cpus[role].len() as u32;
-            instances
-                .flat_map(|instance| baseline.plan.home(role, instance).iter().collect::<Vec<_>>())
-                .collect()
-        };
+        let placed = |role: usize| placed(baseline.plan, role);
         let metric = baseline.plan.metric;
-        Self {
+        let proof = Self {
             record: record.clone(),
             unit: case(baseline.plan, BESIDE)
                 .map_or("units", |case| baseline.plan.metric_task(case).unit())
@@ -210,6 +212,8 @@ impl Proof {
             cpus: [placed(metric), placed(1 - metric)],
             beside,
             reached,
+            times: Some(Reached::of(baseline)),
+            settles: None,
             faster,
             latencies: latencies(baseline),
             tried,
@@ -220,7 +224,21 @@ impl Proof {
                 .iter()
                 .map(|stage| windows::too_long(stage.plan, stage.samples))
                 .fold(TooLong::default(), TooLong::and),
+        };
+        Self { settles: proof.settles(stages), ..proof }
+    }
+
+    // Of what is open.
+    fn settles(&self, stages: &[Stage]) -> Option<Settles> {
+        let budget = self.record.question.budget;
+        if self.verdict != Verdict::Undecided || self.faster && !budget.is_absolute() {
+            return None;
         }
+        let (lever, figure) = self.open()?;
+        Some(match lever {
+            Some(lever) => Settles::of_lever(figure, budget, stages, &lever.arm.name),
+            None => Settles::of_baseline(figure, budget, stages),
+        })
     }
 
     // What is known where the control has refused a verdict, so that nothing else was measured.
@@ -232,6 +250,8 @@ impl Proof {
             cpus: [control.map(|control| control.cpus.clone()).unwrap_or_default(), Vec::new()],
             beside: Err(NotEstimable::NothingMeasured),
             reached: None,
+            times: None,
+            settles: None,
             faster: false,
             latencies: Vec::new(),
             tried: Vec::new(),
@@ -307,6 +327,10 @@ impl Proof {
     /// that was measured may be on either side of the budget.
     pub fn open(&self) -> Option<(Option<&Candidate>, &Estimate)> {
         let budget = self.record.question.budget;
+        // Whether any lever is needed comes before which.
+        if self.confirmations.is_empty() && !self.baseline_is_decided() {
+            return Some((None, self.judged_beside()));
+        }
         let again = self.confirmations.iter().find(|one| one.met != Some(false));
         let confirmed = |tried: &Tried| {
             self.confirmations
@@ -367,6 +391,12 @@ fn verdict(
     } else {
         Verdict::Undecided
     }
+}
+
+// The CPUs of all instances of a role.
+fn placed(plan: &Plan, role: usize) -> Vec<u32> {
+    let instances = 0..plan.placed.cpus[role].len() as u32;
+    instances.flat_map(|instance| plan.home(role, instance).iter().collect::<Vec<_>>()).collect()
 }
 
 fn latencies(baseline: Stage) -> Vec<CaseLatencies> {

@@ -57,6 +57,18 @@ pub fn plan_of_baseline(question: &Question, machine: &Machine) -> Result<Plan, 
     measure::tasks_can_be_measured(&plan).map(|()| plan)
 }
 
+/// The time of a proof for which neither a time nor trials were given: [`time::DEFAULT`], or what
+/// the first look takes where that is longer. None where runs are timed whole, since what one takes
+/// is not known yet, and on a described machine, whose time is simulated.
+pub fn default_time(question: &Question, plan: &Plan, machine: &Machine) -> Option<Span> {
+    let whole = whole_runs(question);
+    if question.trials.is_some() || whole || machine.simulated.is_some() {
+        return None;
+    }
+    let least = least_time(question, plan.least_trial(), whole).as_secs_f64().ceil();
+    Some(Span(time::DEFAULT.max(Duration::from_secs_f64(least))))
+}
+
 /// Refuses a time that is too short for any answer, as far as that is known before anything runs:
 /// what a run takes that is timed from start to end is only known once one has ended.
 ///

@@ -11,6 +11,8 @@ use ringfence_experiment::units::Share;
 
 use super::Question;
 
+/// The time of a proof for which neither a time nor trials were given.
+pub const DEFAULT: Duration = Duration::from_secs(60);
 /// The part of the time that the baseline may take: a close call wants more trials before it wants
 /// levers. What it leaves, the later stages have.
 pub const BASELINE: f64 = 2.0 / 3.0;
@@ -70,6 +72,11 @@ pub fn with_levers(least: Duration, trial: Duration) -> Duration {
     let left = least.div_f64(LEVERS).max(trial * ENOUGH_FOR_LEVERS);
     // The baseline ends with a whole trial, and the levers begin after it.
     (left + trial * 2).div_f64(1.0 - BASELINE)
+}
+
+/// The time of a whole proof whose baseline holds so much, whatever levers may follow.
+pub fn with_baseline(least: Duration) -> Duration {
+    least.div_f64(BASELINE)
 }
 
 /// The part of what is left that a confirmation has: all of it where no other can follow.

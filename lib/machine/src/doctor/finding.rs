@@ -40,6 +40,13 @@ pub struct Finding {
     pub evidence: String,
 }
 
+impl Finding {
+    /// Whether it matters only to programs that use persistent memory.
+    pub fn is_of_persistent_memory(&self) -> bool {
+        matches!(&*self.id, "no-persistent-memory" | "thp") || self.id.starts_with("pmdk-")
+    }
+}
+
 /// What the themes look at.
 pub(crate) struct View<'a> {
     pub root: &'a FsRoot,

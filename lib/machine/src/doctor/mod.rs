@@ -33,6 +33,7 @@ use crate::topology::Topology;
 
 pub(crate) use finding::View;
 pub use finding::{Finding, Severity};
+pub use ringfence_system::attach::{Busiest, Busy, Processes};
 pub use smt::{busy_siblings, busy_siblings_finding};
 
 /// Every source of noise on the machine below `root`, the worst first.

@@ -4,7 +4,8 @@
 //! [`find`] goes from a [`Target`] to processes and control groups, or says why not ([`Refusal`]);
 //! [`see`] does so for callers that only look, and refuses nothing for the system's sake. A
 //! [`Freezer`] freezes what was found by one of its [`Method`]s, within a [`Budget`], and writes
-//! down how to thaw before it does. [`usage`] says what a target has used.
+//! down how to thaw before it does. [`usage`] says what a target has used, and [`Processes`] which
+//! processes are the busiest.
 //!
 //! What is read lies below an [`FsRoot`](crate::root::FsRoot), so that a tree of files can stand in
 //! for a machine. Signals are sent on this machine alone.
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod busiest;
 mod find;
 mod freeze;
 mod hierarchy;
@@ -24,6 +26,7 @@ mod vital;
 
 pub use crate::changes::Thread;
 pub use budget::{BadBudget, Budget, LONGEST, NotYet, OVERRUN, SHARE};
+pub use busiest::{Busiest, Busy, Processes};
 pub use find::{Found, Method, Seen, find, see};
 pub use freeze::{FreezeError, Freezer, Frozen, Options, Thawed, Took};
 pub use hierarchy::Group;

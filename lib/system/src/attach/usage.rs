@@ -79,6 +79,17 @@ fn cpu_of_process(root: &FsRoot, process: &Process) -> Duration {
     Duration::from_nanos(fine.max((user + system) * tick) + (waited_user + waited_system) * tick)
 }
 
+/// Clock ticks of CPU time that a process itself has used.
+pub(super) fn own_ticks(root: &FsRoot, pid: u32) -> Option<u64> {
+    let [user, system, ..] = ticks(&root.read_opt(format!("/proc/{pid}/stat"))?)?;
+    Some(user + system)
+}
+
+/// Bytes that a process has written to files on disks; `None` where the kernel does not tell.
+pub(super) fn written(root: &FsRoot, pid: u32) -> Option<u64> {
+    field(&root.read_opt(format!("/proc/{pid}/io"))?, "write_bytes")?.parse().ok()
+}
+
 // Fields 14 to 17.
 fn ticks(stat: &str) -> Option<[u64; 4]> {
     let (_, rest) = stat.rsplit_once(") ")?;

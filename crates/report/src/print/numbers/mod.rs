@@ -265,6 +265,15 @@ pub fn ns_figure(ns: &Interval) -> Figure {
     in_units(bounds(ns), &units)
 }
 
+/// A time in ns with at most three digits, in the unit that allows it: `24.3 ns [23.9, 24.8]`,
+/// `5.8 ms [5.5, 6.3]`.
+pub fn time_figure(ns: &Interval) -> Figure {
+    let units =
+        [(1e3, 1.0, " ns"), (1e6, 1e3, " us"), (1e9, 1e6, " ms"), (f64::INFINITY, 1e9, " s")];
+    let three = |figures: [f64; 3]| decimals(figures).min(digits::for_three(figures[0]));
+    in_units_to(bounds(ns), &units, three)
+}
+
 /// As [`ns_figure`], in one piece.
 pub fn ns_interval(ns: &Interval) -> String {
     ns_figure(ns).to_string()
@@ -480,6 +489,10 @@ fn or_reason(estimate: &Estimate, show: fn(&Interval) -> String) -> String {
 }
 
 fn in_units(figures: [f64; 3], units: &Units) -> Figure {
+    in_units_to(figures, units, decimals)
+}
+
+fn in_units_to(figures: [f64; 3], units: &Units, decimals: impl Fn([f64; 3]) -> usize) -> Figure {
     if figures.iter().any(|x| !x.is_finite() || *x < 0.0) {
         return Figure::none();
     }

@@ -3,15 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ringfence_engine::available;
 use ringfence_engine::runner::Progress;
-use ringfence_experiment::Experiment;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::units::Span;
+use ringfence_experiment::{Experiment, ExperimentError};
 use ringfence_machine::Machine;
 use ringfence_machine::cpulist::CpuId;
 use ringfence_machine::root::FsRoot;
-use ringfence_report::json;
+use ringfence_report::{json, paragraph};
 use ringfence_resctrl::pseudo::{self, Support};
 use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::{self, Capabilities, Held, Locking, Question};
@@ -23,7 +22,7 @@ use crate::args::{LockMeasure, Measuring};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::{experiment, flags, host};
+use crate::shared::{experiment, flags, host, results};
 
 pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
@@ -61,8 +60,7 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         return experiment::run(wanted, &asked.on, &asked.measuring);
     }
     let wanted = ready(wanted, &machine, &asked.measuring)?;
-    let named = asked.measuring.output.out.clone();
-    let dir = named.unwrap_or_else(|| ringfence_dataset::default_dir(&wanted.name));
+    let dir = results::new_dir(asked.measuring.output.out.as_deref(), &wanted.name)?;
     crate::shared::folder::check_new(&dir)?;
     let _awake = host::keep_awake(asked.measuring.no_deep_idle)?;
     let mut said = Said {
@@ -100,7 +98,12 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
 
 // Where the reader runs decides which cache is shared out.
 fn cpu_of_reader(question: &Question, machine: &Machine) -> Result<CpuId, Failure> {
-    let draft = lock::experiment(question, &Capabilities::default())?;
+    let of_the_size = |error: &ExperimentError| {
+        let rest = error.0.strip_prefix("workload read: size = ")?;
+        Some(Failure::Usage(format!("--size {rest}")))
+    };
+    let draft = lock::experiment(question, &Capabilities::default())
+        .map_err(|error| of_the_size(&error).unwrap_or_else(|| error.into()))?;
     let placed = Plan::new(&draft, &machine.topology, machine.features.as_ref())?.placed;
     let cpu = placed.cpus[0].first().copied();
     cpu.ok_or_else(|| Failure::Usage("this machine has no CPU for the reader".into()))
@@ -145,8 +148,9 @@ struct Said<'a> {
 }
 
 impl Said<'_> {
+    // In short, notes follow the answer.
     fn begin(&mut self) {
-        if !self.notes.is_empty() {
+        if !self.notes.is_empty() && output::style().details {
             self.print(&(self.notes.join("\n") + "\n\n"));
         }
     }
@@ -158,6 +162,12 @@ impl Said<'_> {
     }
 
     fn end(&mut self) -> Result<(), Failure> {
+        let style = output::style();
+        if !style.details && !self.notes.is_empty() {
+            let mut text = String::new();
+            self.notes.iter().for_each(|note| paragraph(&mut text, 0, note, &style));
+            self.print(&text);
+        }
         match self.failed.take() {
             Some(failure) => Err(failure),
             None if self.json => {
@@ -175,7 +185,9 @@ impl Watch for Said<'_> {
     }
 
     fn note(&mut self, text: &str) {
-        self.print(&format!("{text}\n\n"));
+        if output::style().details {
+            self.print(&format!("{text}\n\n"));
+        }
         self.notes.push(text.into());
     }
 
@@ -193,8 +205,7 @@ impl Watch for Said<'_> {
 }
 
 fn question(asked: &LockMeasure) -> Result<Question, Failure> {
-    let noise = available::parse_task(&asked.noise)
-        .map_err(|error| Failure::Usage(format!("--noise: {error}")))?;
+    let noise = flags::parse_task("noise", &asked.noise)?;
     let mut interval = Span::ms(if asked.quick { 100 } else { 2000 });
     flags::set(&mut interval, "interval", asked.interval.as_deref())?;
     Ok(Question { size: places::size("size", &asked.size)?, interval, noise, cpu: asked.cpu })

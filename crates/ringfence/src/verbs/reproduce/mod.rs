@@ -13,7 +13,8 @@ use ringfence_experiment::sample::Sample;
 use ringfence_experiment::units::Span;
 use ringfence_experiment::{Experiment, nearest};
 use ringfence_machine::Machine;
-use ringfence_report::json;
+use ringfence_report::{Style, json};
+use ringfence_studies::claims::Ledger;
 use ringfence_studies::reproduce::{self as reproduce, Published, Reproduced};
 use ringfence_studies::{Watch, measure};
 
@@ -21,7 +22,8 @@ use crate::args::Reproduce;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::{experiment, host};
+use crate::shared::command::pasteable;
+use crate::shared::{experiment, host, results};
 
 /// The folder that the shipped files name.
 const DAX: &str = "/mnt/pmem0";
@@ -42,8 +44,7 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
         return save(&chosen, dir);
     }
     let machine = host::examine()?;
-    let dir =
-        args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("reproduce"));
+    let dir = results::new_dir(args.output.out.as_deref(), "reproduce")?;
     crate::shared::folder::check_new(&dir)?;
     let stop = host::stop_on_signals()?;
     let mut show = Show::new(args.output.quiet);
@@ -56,12 +57,14 @@ pub fn run(args: &Reproduce) -> Result<(), Failure> {
     } else {
         let style = output::style();
         let rows: Vec<_> = all.iter().flat_map(|found| found.rows.clone()).collect();
-        let mut text: String = all.iter().map(|found| section(found, &style)).collect();
-        if !rows.is_empty() {
-            text += &ringfence_report::reproduced_summary(&rows, &style);
-        }
+        let tables: String = all.iter().map(|found| section(found, &style)).collect();
+        let summary = match rows.is_empty() {
+            true => String::new(),
+            false => ringfence_report::reproduced_summary(&rows, &style),
+        };
+        let mut text = simulated::ordered(&summary, &tables, &style);
         text +=
-            &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
+            &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), pasteable(&dir));
         output::print(&text)?;
     }
     match measured {
@@ -173,18 +176,20 @@ fn measure_or_not(
     Ok((done.plan, done.samples, done.ended))
 }
 
-fn section(found: &Reproduced, style: &ringfence_report::Style) -> String {
+fn section(found: &Reproduced, style: &Style) -> String {
     let (plan, rows) = (&found.findings.plan, &found.rows);
     let experiment = &plan.experiment;
     let question = experiment.question.as_deref().unwrap_or(&experiment.name);
     let mut text = ringfence_report::title(question, style);
-    for note in &plan.placed.notes {
+    for note in plan.placed.notes.iter().filter(|_| style.details) {
         text += &format!("{note}\n");
     }
     if let Some(why) = found.findings.ended.as_ref().and_then(Ended::early) {
         text += &ringfence_report::ended_early(why, style);
     }
-    text += "\n";
+    if style.details {
+        text += "\n";
+    }
     if rows.is_empty() {
         text += &ringfence_report::cases(plan, &found.findings.results, style);
         text += "\n";
@@ -208,19 +213,31 @@ fn chosen(names: &[String], published: &[Published]) -> Result<Vec<Experiment>, 
             let near =
                 nearest::nearest(name, &known).map(|near| format!("did you mean '{near}'? "));
             Failure::Usage(format!(
-                "there is no experiment '{name}': {}'ringfence reproduce --list' lists them",
+                "there is no experiment '{name}': {}'ringfence notes run --list' lists them",
                 near.unwrap_or_default()
             ))
         })
     };
     let mut found: Vec<Experiment> = Vec::new();
-    for name in names {
-        let one = find(name)?;
+    let ledger = Ledger::shipped();
+    for name in names.iter().flat_map(|name| of_a_note(name, &ledger)) {
+        let one = find(&name)?;
         if !found.iter().any(|known| known.name == one.name) {
             found.push(one);
         }
     }
     Ok(found)
+}
+
+// The experiments that test the claims of a note, if it is one that is named: `note-001`.
+fn of_a_note(name: &str, ledger: &Ledger) -> Vec<String> {
+    let note = name.strip_prefix("note-");
+    let Some(note) = note.filter(|note| ledger.documents.iter().any(|one| one.id == *note)) else {
+        return vec![name.to_owned()];
+    };
+    let is_of_it = |id: &str| id.strip_prefix(note).is_some_and(|rest| rest.starts_with('-'));
+    let claims = ledger.claims.iter().filter(|claim| is_of_it(&claim.id));
+    claims.flat_map(|claim| &claim.tests).map(|test| test.experiment.clone()).collect()
 }
 
 fn adapt(experiment: &mut Experiment, args: &Reproduce) -> Result<(), Failure> {

@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use ringfence_experiment::Experiment;
 use ringfence_machine::Machine;
-use ringfence_report::html;
-use ringfence_report::json;
+use ringfence_report::{Style, html, json};
 use ringfence_studies::reproduce::simulated::{self, Setting};
 use ringfence_studies::reproduce::{Published, Reproduced};
 
 use crate::args::Reproduce;
 use crate::failure::Failure;
 use crate::output;
-use crate::shared::{folder, host, page};
+use crate::shared::command::pasteable;
+use crate::shared::{folder, host, page, results};
 
 pub fn run(
     args: &Reproduce,
@@ -36,8 +36,7 @@ pub fn run(
         ));
     }
     let here: Vec<(String, Reproduced)> = measured(args, chosen, published)?;
-    let dir =
-        args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("reproduce"));
+    let dir = results::new_dir(args.output.out.as_deref(), "reproduce")?;
     folder::check_new(&dir)?;
     std::fs::create_dir_all(&dir)
         .map_err(|error| Failure::Usage(format!("{} cannot be created: {error}", dir.display())))?;
@@ -60,19 +59,20 @@ pub fn run(
         output::print_json(&json::simulated(&all, &of, &dir))?;
     } else {
         let style = output::style();
-        let mut text: String = all
-            .iter()
-            .map(|one| ringfence_report::simulated(one, of(&one.experiment), &style))
-            .collect();
-        text += &ringfence_report::simulated_summary(&all, &style);
+        let each = |one: &simulated::Simulated| {
+            ringfence_report::simulated(one, of(&one.experiment), &style)
+        };
+        let tables: String = all.iter().map(each).collect();
+        let summary = ringfence_report::simulated_summary(&all, &style);
+        let mut text = ordered(&summary, &tables, &style);
         text +=
-            &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), dir.display());
+            &format!("\n{:.0} s; datasets: {}\n", started.elapsed().as_secs_f64(), pasteable(&dir));
         output::print(&text)?;
     }
     let path = dir.join("report.html");
     page::put(&path, "--out", || Ok(html::simulated(&all, &of)))?;
     if !args.output.json {
-        output::print(&format!("report: {}; open it in a browser\n", path.display()))?;
+        output::print(&format!("report: {}; open it in a browser\n", pasteable(&path)))?;
     }
     let simulated = |one: &simulated::Simulated| {
         one.outcome.as_ref().is_ok_and(|found| found.reproduced.findings.samples > 0)
@@ -82,6 +82,14 @@ pub fn run(
             "nothing was simulated: none of these experiments can be, for the reasons given".into(),
         )),
         false => Ok(()),
+    }
+}
+
+/// The answer first, unless everything is printed.
+pub fn ordered(summary: &str, tables: &str, style: &Style) -> String {
+    match style.details || summary.is_empty() {
+        true => format!("{tables}{summary}"),
+        false => format!("{summary}\n{}\n", tables.trim_end()),
     }
 }
 
@@ -102,7 +110,7 @@ fn measured(
     let Some(dir) = &args.measured else { return Ok(Vec::new()) };
     if !dir.is_dir() {
         return Err(Failure::Usage(format!(
-            "--measured: {}: there is no such folder; name one that 'ringfence reproduce' wrote",
+            "--measured: {}: there is no such folder; name one that 'ringfence notes run' wrote",
             dir.display()
         )));
     }

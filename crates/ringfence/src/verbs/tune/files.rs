@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::flags::{check_trials, set, words};
-use crate::shared::{experiment, folder, host};
+use crate::shared::{command, experiment, folder, host};
 
 pub fn run(args: &Tune, dir: &Path) -> Result<(), Failure> {
     let question = question(args, dir)?;
@@ -51,10 +51,13 @@ fn tell(
         return output::print_json(&json::tuned_files(tuned, &to.dir, written));
     }
     let style = output::style();
-    let text = ringfence_report::machine_line(machine, &style)
-        + "\n"
-        + &ringfence_report::tune_files(tuned, &style)
-        + &to.last_line(written, "no policy was written", started);
+    let mut text = match style.details {
+        true => ringfence_report::machine_line(machine, &style) + "\n",
+        false => String::new(),
+    };
+    text += &ringfence_report::tune_files(tuned, &style);
+    text += &to.last_line(written, "no policy was written", started);
+    text += &command::rest(&to.dir, &style);
     output::print(&text)
 }
 

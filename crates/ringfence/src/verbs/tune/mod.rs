@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::flags::{check_trials, set, set_slowdown};
-use crate::shared::{experiment, folder, host};
+use crate::shared::{command, experiment, folder, host};
 use policy_file::Written;
 
 pub fn run(args: &Tune) -> Result<(), Failure> {
@@ -81,13 +81,17 @@ fn tell(
         return output::print_json(&json::tuned(tuned, &to.dir, written));
     }
     let style = output::style();
-    let mut text = ringfence_report::machine_line(machine, &style) + "\n";
+    let mut text = match style.details {
+        true => ringfence_report::machine_line(machine, &style) + "\n",
+        false => String::new(),
+    };
     text += &ringfence_report::tune(tuned, &style);
     let none = match tuned.simulated {
         true => "no policy was written, since a policy follows from measurements",
         false => "no policy was written",
     };
     text += &to.last_line(written, none, started);
+    text += &command::rest(&to.dir, &style);
     output::print(&text)
 }
 

@@ -9,7 +9,8 @@ use ringfence_system::whole;
 
 use crate::args::Tune;
 use crate::failure::Failure;
-use crate::shared::folder;
+use crate::shared::command::pasteable;
+use crate::shared::{folder, results};
 
 /// Where the answer goes.
 pub struct Written {
@@ -25,7 +26,7 @@ impl Written {
     /// # Errors
     /// In a sentence.
     pub fn new(args: &Tune) -> Result<Self, Failure> {
-        let to = Self::of(args);
+        let to = Self::of(args)?;
         can_be_written(&to.policy)?;
         folder::check_new(&to.dir)?;
         Ok(to)
@@ -36,15 +37,15 @@ impl Written {
     /// # Errors
     /// In a sentence.
     pub fn datasets_alone(args: &Tune) -> Result<Self, Failure> {
-        let to = Self::of(args);
+        let to = Self::of(args)?;
         folder::check_new(&to.dir)?;
         Ok(to)
     }
 
-    fn of(args: &Tune) -> Self {
+    fn of(args: &Tune) -> Result<Self, Failure> {
         let policy = args.policy.clone().unwrap_or_else(|| "ringfence-policy.toml".into());
-        let dir = args.output.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("tune"));
-        Self { policy, dir }
+        let dir = results::new_dir(args.output.out.as_deref(), "tune")?;
+        Ok(Self { policy, dir })
     }
 
     /// Writes the policy, if there is one.
@@ -63,7 +64,7 @@ impl Written {
         let policy =
             written.map_or_else(|| none.to_owned(), |path| format!("policy: {}", path.display()));
         let seconds = started.elapsed().as_secs_f64();
-        format!("\n{seconds:.0} s; {policy}; datasets: {}\n", self.dir.display())
+        format!("\n{seconds:.0} s; {policy}; datasets: {}\n", pasteable(&self.dir))
     }
 }
 

@@ -20,7 +20,8 @@ use crate::args::VersusFlags as Flags;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
-use crate::shared::{experiment, host, page};
+use crate::shared::command::pasteable;
+use crate::shared::{experiment, host, page, results};
 
 pub fn run(flags: &Flags) -> Result<(), Failure> {
     if let Some(how) = &flags.progress {
@@ -34,7 +35,7 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
                 .into(),
         ));
     }
-    let dir = flags.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("versus"));
+    let dir = results::new_dir(flags.out.as_deref(), "versus")?;
     let stop = host::stop_on_signals()?;
     // A bar would stand in the midst of what commands print.
     let mut told =
@@ -47,8 +48,13 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     if flags.json {
         output::print_json(&json::versus(&done.findings, &dir))?;
     } else if !silent {
-        let text = ringfence_report::versus::versus(&done.findings, &output::style());
-        output::print(&format!("{text}\nruns: {}\n", dir.display()))?;
+        let style = output::style();
+        let mut text = ringfence_report::versus::versus(&done.findings, &style);
+        // Otherwise the page, which lies in the same folder, is named.
+        if style.details || done.trouble.is_some() {
+            text += &format!("\nruns: {}\n", pasteable(&dir));
+        }
+        output::print(&text)?;
     }
     page::beside(&dir, flags.json || silent, done.trouble.is_some())?;
     match (done.trouble, done.findings.verdict) {
@@ -82,7 +88,7 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     }
     experiment.measure.looks = progress::looks(time.max(least), plan.least_trial());
     experiment.check()?;
-    let dir = flags.out.clone().unwrap_or_else(|| ringfence_dataset::default_dir("versus"));
+    let dir = results::new_dir(flags.out.as_deref(), "versus")?;
     let stop = host::stop_on_signals()?;
     let mut show = Show::new(flags.quiet);
     show.begin("versus");

@@ -24,8 +24,8 @@ impl Lever for Scheduler {
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
-        allowed(context)?;
         let (root, disks) = (FsRoot::host(), disk::of(context.aggressor)?);
+        allowed(context)?;
         let own: Vec<Option<String>> = disks.iter().map(|disk| disk.scheduler.clone()).collect();
         let offered: Vec<Vec<String>> =
             disks.iter().map(|disk| system::schedulers(&root, &disk.name)).collect();
@@ -72,8 +72,8 @@ impl Lever for QueueRequests {
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
-        allowed(context)?;
         let (root, disks) = (FsRoot::host(), disk::of(context.aggressor)?);
+        allowed(context)?;
         let now = |disk: &disk::Disk| {
             root.parse_opt::<u64>(system::file(&SystemSetting::Requests(disk.name.clone())))
         };
@@ -124,8 +124,8 @@ impl Lever for DirtyBackground {
     }
 
     fn candidates(&self, context: &LeverContext) -> Result<Vec<Candidate>, Reason> {
-        allowed(context)?;
         leaves_dirty(context.aggressor).map_or(Ok(()), Err)?;
+        allowed(context)?;
         // 0 where a share of memory is set in place of bytes.
         let now: Option<u64> =
             FsRoot::host().parse_opt(system::file(&SystemSetting::DirtyBackground));

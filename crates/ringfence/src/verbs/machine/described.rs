@@ -1,4 +1,4 @@
-//! `machine`: described machines, which can be simulated.
+//! Described machines, which can be simulated.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -14,22 +14,14 @@ use ringfence_simulator::catalogue;
 use ringfence_studies::describe::{Measured, predict, sensitivity};
 use ringfence_studies::survey::Survey;
 
-use crate::args::{Describe, MachineAction, MachineCheck, MachineNew, MachineSensitivity};
+use crate::args::{Describe, MachineCheck, MachineNew, MachineSensitivity};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
 use crate::shared::{folder, host};
 
-pub fn run(args: &Describe) -> Result<(), Failure> {
-    match &args.action {
-        Some(MachineAction::New(new)) => self::new(new),
-        Some(MachineAction::Check(check)) => self::check(check),
-        Some(MachineAction::Sensitivity(moved)) => self::sensitivity(moved),
-        None => show(args),
-    }
-}
-
-fn new(args: &MachineNew) -> Result<(), Failure> {
+/// Writes the machine file of this host, or of one that was surveyed.
+pub fn new(args: &MachineNew) -> Result<(), Failure> {
     let mut show = Show::new(args.out.is_none());
     let started = Instant::now();
     let mut tell = |share: f64| show.share(started, share);
@@ -59,7 +51,8 @@ fn new(args: &MachineNew) -> Result<(), Failure> {
     output::print(&text)
 }
 
-fn check(args: &MachineCheck) -> Result<(), Failure> {
+/// Compares a machine file with a survey.
+pub fn check(args: &MachineCheck) -> Result<(), Failure> {
     let description = host::description(&args.machine)?;
     let measured = costs(&args.from)?;
     let used = ringfence_studies::describe::host::used(&measured);
@@ -73,7 +66,8 @@ fn check(args: &MachineCheck) -> Result<(), Failure> {
     }
 }
 
-fn sensitivity(args: &MachineSensitivity) -> Result<(), Failure> {
+/// Says which simulated figure moves by how much.
+pub fn sensitivity(args: &MachineSensitivity) -> Result<(), Failure> {
     let description = host::description(&args.machine)?;
     let text = match &args.experiment {
         Some(path) => text_file::read(path, text_file::LONGEST)
@@ -204,7 +198,8 @@ pub fn put(path: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
-fn show(args: &Describe) -> Result<(), Failure> {
+/// Shows a machine file, or lists those that come with the program.
+pub fn show(args: &Describe) -> Result<(), Failure> {
     let style = output::style();
     let Some(machine) = &args.machine else {
         let all = catalogue::all();

@@ -1,4 +1,4 @@
-//! `calibrate`: values of a machine file, fitted to what was measured.
+//! `machine fit`: values of a machine file, fitted to what was measured.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use ringfence_report::json;
 use ringfence_studies::describe::fit;
 use ringfence_studies::describe::host::FITTED;
 
-use super::machine::{costs, put};
+use super::described::{costs, put};
 use crate::args::Calibrate;
 use crate::failure::Failure;
 use crate::output;

@@ -1,0 +1,172 @@
+//! The answer of `commit`: which method to use, and a matrix of what each costs.
+
+use ringfence_analysis::estimate::Interval;
+use ringfence_analysis::results::CaseResult;
+use ringfence_machine::units::Bytes;
+use ringfence_studies::findings::Findings;
+
+use crate::commits::method;
+use crate::commits::text::{Way, Ways, committers, unreached};
+use crate::experiment::short::grid::{self, Entry};
+use crate::experiment::short::names::names;
+use crate::experiment::short::parts::Short;
+use crate::experiment::short::{caveats, costs};
+use crate::latencies::short as latencies;
+use crate::numbers::time_figure;
+use crate::style::{Paint, Style};
+use crate::text::{capital, listed};
+
+/// The mark of methods that could not be told apart from the cheapest one.
+const TIED: &str = " *";
+
+/// The recommendation, and where it leaves others as good.
+#[derive(Default)]
+struct Advice {
+    answer: Vec<String>,
+    calls: Option<String>,
+    /// The case that is recommended.
+    case: Option<usize>,
+    /// Cases that may be the cheapest.
+    tied: Vec<usize>,
+    by_median: bool,
+}
+
+/// Nothing where something else was measured.
+pub(crate) fn short(found: &Findings, style: &Style) -> Option<Short> {
+    let ways = Ways::of(found).filter(|ways| !ways.tasks.is_empty())?;
+    let not_durable = not_durable(&ways);
+    let advice = advice(found, ways);
+    let results: Vec<&CaseResult> = found.results.iter().collect();
+    let entry = |(result, name): (&&CaseResult, _)| {
+        let mark = if advice.tied.contains(&result.case) { TIED } else { "" };
+        Entry {
+            name,
+            text: costs::figure(result) + mark,
+            paint: (advice.case == Some(result.case)).then_some(Paint::Good),
+        }
+    };
+    let entries: Vec<Entry> = results.iter().zip(names(&found.plan, &results)).map(entry).collect();
+    let mut caveats = caveats::of_cases(found);
+    let (table, more) = match entries.len() {
+        1 => (String::new(), 0),
+        _ => {
+            let per = costs::per(found, results[0].unit);
+            grid::table(&entries, (&per, &per), style)
+        }
+    };
+    caveats.extend((more > 0).then(|| format!("{more} more cases: -v prints them.")));
+    if advice.by_median {
+        caveats.push("Where intervals overlap, medians of the same trials decide.".into());
+    }
+    let only = results.first().filter(|_| results.len() == 1).map(|result| result.case);
+    let counted = counted(found, advice.case.or(only));
+    caveats.extend(latencies::mark(counted.iter().copied()));
+    let latencies = counted.first().map(|one| format!("Latency: {}.", latencies::line(one)));
+    let answer = advice.answer.into_iter().chain(latencies).chain(not_durable);
+    Some(Short {
+        answer: answer.chain(unreached(found)).collect(),
+        call: advice.calls,
+        tables: vec![table],
+        caveats,
+    })
+}
+
+fn counted(
+    found: &Findings,
+    case: Option<usize>,
+) -> Vec<&ringfence_analysis::latency::CaseLatencies> {
+    latencies::of_metric(found).filter(|one| Some(one.case) == case).collect()
+}
+
+// Methods that promise nothing are there to compare with.
+fn not_durable(ways: &Ways) -> Option<String> {
+    let mut names: Vec<String> = ways
+        .tasks
+        .iter()
+        .filter(|task| !task.sync.durable())
+        .map(|task| method::how(task))
+        .collect();
+    names.dedup();
+    (!names.is_empty() && names.len() == ways.tasks.len())
+        .then(|| format!("Nothing here is durable: {}.", listed(&names, "and")))
+}
+
+fn advice(found: &Findings, mut ways: Ways) -> Advice {
+    let (alike, quantile) = (ways.alike(), found.plan.experiment.measure.quantity.quantile());
+    let asked = |way: &Way| (way.task.record, way.task.writers, committers(&found.plan, way.case));
+    let same = ways.costs.windows(2).all(|two| asked(&two[0]) == asked(&two[1]));
+    if let Some(none) = no_advice(&ways) {
+        let only = ways.costs.first().map(|way| format!("{}: {}.", named(way), cost(&way.cost)));
+        return Advice { answer: [none].into_iter().chain(only).collect(), ..Advice::default() };
+    }
+    // What a record takes is a share of what a batch takes, and has no quantiles of its own.
+    if ways.costs.is_empty() || !same || !(alike || quantile.is_none()) {
+        return Advice::default();
+    }
+    if !alike {
+        for way in &mut ways.costs {
+            way.cost = way.cost.times(1.0 / f64::from(way.task.batch));
+        }
+    }
+    let tied = ways.sort();
+    let mut equal: Vec<&Way> = ways.costs.iter().take(tied).collect();
+    equal.sort_by_key(|way| method::effort(way.task));
+    let (best, first) = (equal[0], &ways.costs[0]);
+    let per = match alike {
+        true => format!("per commit of {}", Bytes(best.task.bytes())),
+        false => format!("per record of {}", best.task.record),
+    };
+    let at = quantile.map_or(String::new(), |quantile| format!("{quantile} is "));
+    let lead = if ways.costs.len() > 1 { "Use " } else { "" };
+    let mut answer =
+        vec![capital(&format!("{lead}{}: {at}{} {per}.", named(best), cost(&best.cost)))];
+    let smallest = match best.case == first.case {
+        true => String::new(),
+        false => format!("; the smallest figure is {}: {}", named(first), cost(&first.cost)),
+    };
+    answer.extend(match (tied - 1, ways.costs.len()) {
+        (_, 1) => None,
+        (0, _) => Some("No other durable method that was measured is as cheap.".to_owned()),
+        (others, _) => {
+            Some(format!("{others} {} may be as cheap (*){smallest}.", others_noun(others)))
+        }
+    });
+    Advice {
+        answer,
+        calls: Some(method::calls(best.task)),
+        case: Some(best.case),
+        tied: if tied > 1 { equal.iter().map(|way| way.case).collect() } else { Vec::new() },
+        by_median: ways.costs.iter().any(|way| way.by_median),
+    }
+}
+
+fn others_noun(others: usize) -> &'static str {
+    if others == 1 { "other" } else { "others" }
+}
+
+// That no method is recommended where several were measured, or the only one has no figure. The
+// reason stands among the caveats.
+fn no_advice(ways: &Ways) -> Option<String> {
+    let which = match (ways.costs.len(), ways.unknown.len()) {
+        (0, 1) => "the only durable one has no figure".to_owned(),
+        (0, of) if of > 1 => format!("none of the {of} durable ones has a figure"),
+        (1, others) if others > 0 => {
+            format!("only one of the {} durable ones has a figure", others + 1)
+        }
+        _ => return None,
+    };
+    Some(format!("No method is advised, because {which}."))
+}
+
+// `fdatasync, overwriting, 16 records a commit`.
+fn named(way: &Way) -> String {
+    let batch = match way.task.batch {
+        1 => String::new(),
+        batch => format!(", {batch} records a commit"),
+    };
+    format!("{}, {}{batch}", method::how(way.task), method::onto(way.task.layout))
+}
+
+fn cost(cost: &Interval) -> String {
+    time_figure(cost).to_string()
+}

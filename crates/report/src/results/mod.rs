@@ -1,0 +1,3 @@
+//! Stored results.
+
+pub(crate) mod text;

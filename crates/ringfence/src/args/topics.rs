@@ -1,0 +1,162 @@
+//! Help of verbs with many flags, in parts: what most need, and a page for each topic.
+
+use std::ffi::OsString;
+
+use clap::{Arg, Command};
+
+/// The verbs whose help is divided.
+const VERBS: [&str; 2] = ["prove", "neighbours"];
+
+/// A topic: its name, the heading of its flags, and what else its page says.
+struct Topic {
+    name: &'static str,
+    heading: &'static str,
+    about: &'static str,
+    notes: &'static str,
+}
+
+const TOPICS: [Topic; 4] = [
+    Topic {
+        name: "services",
+        heading: "Services",
+        about: "Services and other running processes, as victims and as aggressors",
+        notes: "\
+Examples:
+  ringfence VERB --victim-probe redis://localhost --aggressor-unit backup
+  ringfence VERB --victim-probe exec:./ask --aggressor ./noise --metric p99",
+    },
+    Topic {
+        name: "programs",
+        heading: "Programs",
+        about: "Programs as victims and aggressors: how they show their progress",
+        notes: "\
+Where the kernel counts instructions, a program needs nothing. Elsewhere, have it print a line for \
+each unit of work (--victim-progress lines) or the latency of each operation (latencies), or count \
+in a file (counter); or name a command that ends, whose runs are timed (--victim-run), or that \
+prints a figure (--victim-metric).
+
+A victim that is a program is first stopped for half of the time. If that does not slow it down \
+(it ends after a fixed time, say), there is no verdict; nor is there one if the aggressor does \
+next to nothing.
+
+Examples:
+  ringfence prove --victim ./bench --victim-progress lines --aggressor ./noise
+  ringfence prove --victim-run './sort input' --aggressor ./backup",
+    },
+    Topic {
+        name: "levers",
+        heading: "Levers",
+        about: "Levers: what is tried on the aggressor, or on where it runs",
+        notes: LEVERS,
+    },
+    Topic {
+        name: "measuring",
+        heading: "Measuring",
+        about: "How it is measured: time, trials, windows and intervals",
+        notes: "",
+    },
+];
+
+const LEVERS: &str = "\
+The levers, each tried where this machine and the aggressor allow it:
+  placement         CPUs farther away from the victim
+  instruction       other flush instructions (built-in writers)
+  io                other calls that write (the built-in writer to files)
+  pace              a slower rate (built-in writers)
+  env               variables of PMDK, and those of --try-env (programs)
+  quota             less CPU time
+  weight            a smaller share of a CPU that both use
+  cpuset, duty      other CPUs, and pauses (an aggressor that runs already)
+  other-dir         files in the folder of --other-dir (built-in tasks on files)
+  io-limit          a limit of what it writes to its disk
+  ionice            the order of its requests to a disk
+  io-weight         a smaller share of a disk's time
+  memory-high       less memory for what it has cached and not written
+  scheduler         another scheduler of its disk (--system)
+  queue-requests    a shorter queue of its disk (--system)
+  dirty-background  write-back that begins earlier (--system)
+  cat               cache ways for the victim alone
+  mba, cat+mba      less memory bandwidth, and both
+
+cat and mba need a mounted resctrl and usually root. --system is for settings that are the whole \
+machine's.
+
+Examples:
+  ringfence prove --victim mcf --aggressor stream --levers quota,cat --time 2min
+  ringfence prove --victim commit --aggressor dirty --other-dir /mnt/other";
+
+impl Topic {
+    fn has(&self, arg: &Arg) -> bool {
+        arg.get_help_heading() == Some(self.heading)
+    }
+
+    fn is_of(&self, verb: &Command) -> bool {
+        verb.get_arguments().any(|arg| self.has(arg))
+    }
+
+    fn notes(&self, verb: &str) -> String {
+        self.notes.replace("VERB", verb)
+    }
+}
+
+/// Leaves the flags of topics to the pages of these, in the help of verbs that have such pages: all
+/// but those that the short help lists, and of these all but a line.
+pub fn divide(command: Command) -> Command {
+    VERBS.iter().fold(command, |command, verb| command.mut_subcommand(verb, divided))
+}
+
+fn divided(verb: Command) -> Command {
+    let of_verb = |topic: &&Topic| topic.is_of(&verb);
+    let pages: Vec<String> = TOPICS
+        .iter()
+        .filter(of_verb)
+        .map(|topic| format!("  ringfence help {} {}", verb.get_name(), topic.name))
+        .collect();
+    let more = format!("More flags:\n{}", pages.join("\n"));
+    let help = match verb.get_after_long_help() {
+        Some(help) => format!("{help}\n\n{more}"),
+        None => more,
+    };
+    verb.after_long_help(help).mut_args(|arg| {
+        if !TOPICS.iter().any(|topic| topic.has(&arg)) {
+            return arg;
+        }
+        let elsewhere = arg.is_hide_short_help_set();
+        match arg.get_help().cloned() {
+            Some(line) => arg.hide_long_help(elsewhere).long_help(line),
+            None => arg.hide_long_help(elsewhere),
+        }
+    })
+}
+
+/// The page that `help VERB TOPIC` asks for, if that is what was typed.
+pub fn page(command: &mut Command, words: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = words.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
+    let [_, "help", verb, name] = words[..] else { return None };
+    let topic = TOPICS.iter().find(|topic| topic.name == name)?;
+    if !VERBS.contains(&verb) {
+        return None;
+    }
+    command.build();
+    let verb = command.find_subcommand(verb).filter(|verb| topic.is_of(verb))?;
+    let usage = format!("ringfence {} [OPTION]...", verb.get_name());
+    let page = verb.clone().about(topic.about).long_about(None).override_usage(usage);
+    let notes = topic.notes(verb.get_name());
+    let mut page = page.after_long_help(notes).mut_args(|arg| {
+        let elsewhere = !topic.has(&arg);
+        arg.hide(elsewhere)
+    });
+    Some(page.render_long_help().to_string())
+}
+
+/// What pages of topics say besides flags, for the manual page of a verb; without examples.
+pub fn notes(verb: &Command) -> Vec<String> {
+    let divided = VERBS.contains(&verb.get_name());
+    let topics = TOPICS.iter().filter(|topic| divided && topic.is_of(verb));
+    let paragraphs = |topic: &Topic| {
+        let notes = topic.notes(verb.get_name());
+        let all = notes.split("\n\n").map(str::to_owned).collect::<Vec<_>>();
+        all.into_iter().filter(|one| !one.is_empty() && !one.starts_with("Examples:"))
+    };
+    topics.flat_map(paragraphs).collect()
+}
