@@ -1,5 +1,7 @@
 //! Arms that an experiment holds against a limit, and on which side of it each lies.
 
+use std::collections::BTreeSet;
+
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::sample::Sample;
@@ -26,17 +28,17 @@ pub fn judged(plan: &Plan, samples: &[Sample], level: f64) -> Vec<Judged> {
     let measure = &plan.experiment.measure;
     let Some(decide) = &measure.decide else { return Vec::new() };
     let Some(budget) = decide.budget(measure.quantity) else { return Vec::new() };
+    let of_arms = |case: usize| decide.arm.as_slice().contains(&plan.cases[case].arm);
+    let judged = |(case, figure)| Judged { case, figure, within: side(&figure, budget) };
+    if budget.is_absolute() {
+        // Also cases that only run for others.
+        let cases: BTreeSet<usize> = plan.run_cases().filter(|case| of_arms(*case)).collect();
+        let reached = |case| (case, results::reached(plan, samples, case, level));
+        return cases.into_iter().map(reached).map(judged).collect();
+    }
     let slowdowns = results::main_estimates(plan, samples, level);
-    let of_arms = |case: &usize| decide.arm.as_slice().contains(&plan.cases[*case].arm);
-    let cases = plan.measured().into_iter().zip(slowdowns).filter(|(case, _)| of_arms(case));
-    cases
-        .map(|(case, slowdown)| {
-            let absolute = budget.is_absolute();
-            let figure =
-                if absolute { results::reached(plan, samples, case, level) } else { slowdown };
-            Judged { case, figure, within: side(&figure, budget) }
-        })
-        .collect()
+    let cases = plan.measured().into_iter().zip(slowdowns);
+    cases.filter(|(case, _)| of_arms(*case)).map(judged).collect()
 }
 
 /// Whether a figure is known to keep to a budget, or to exceed it.

@@ -350,6 +350,22 @@ fn a_time_is_not_decided_before_the_baseline_is_known() {
 }
 
 #[test]
+fn a_time_is_compared_with_an_arm_that_has_no_baseline() {
+    let decided = |budget: &str, rate| {
+        let mut plan = plan("looks = [6, 9, 12]");
+        plan.experiment.measure.decide = Some(Decide::of("alone", budget.parse().unwrap()));
+        let (samples, ended) = go(&plan, &mut Scripted::new(rate), &mut Kept::default());
+        let sides: Vec<_> = judged(&plan, &samples, 0.95).iter().map(|one| one.within).collect();
+        (ended, sides)
+    };
+    // 1000 units in a millisecond, 1 us each.
+    assert_eq!(decided("mean<2us", |_, _| 1000), (Ended::Precise, vec![Some(true)]));
+    assert_eq!(decided("mean<500ns", |_, _| 1000), (Ended::Precise, vec![Some(false)]));
+    let scattered = |trial: u32, _| if trial.is_multiple_of(2) { 1000 } else { 250 };
+    assert_eq!(decided("mean<2us", scattered), (Ended::Complete, vec![None]));
+}
+
+#[test]
 fn a_trial_that_drags_on_exceeds_the_budget_by_a_trial_at_most() {
     let plan = plan("looks = [1000]\nrounds = 4\ntime = '100ms'");
     // Trials of 8 ms, until the eleventh hangs in one of its windows.

@@ -137,19 +137,18 @@ impl Experiment {
 
     fn decision_problem(&self, arms: &[&str]) -> Option<String> {
         let decide = self.measure.decide.as_ref()?;
-        let has_baseline = |arm: &String| {
-            self.arms.iter().any(|known| known.name == *arm && known.baseline.is_some())
+        // A time is compared as it is, a slowdown with a baseline.
+        let absolute = decide.at_most.is_some() && decide.slowdown.is_none();
+        let what = if absolute { "an arm" } else { "an arm with a baseline" };
+        let is_comparable = |arm: &String| {
+            let mut named = self.arms.iter().filter(|known| known.name == *arm);
+            named.any(|known| absolute || known.baseline.is_some())
         };
-        if let Some(arm) = decide.arm.as_slice().iter().find(|arm| !has_baseline(arm)) {
-            return Some(format!(
-                "decide: '{arm}' is not an arm with a baseline{}",
-                hint(arm, arms)
-            ));
+        if let Some(arm) = decide.arm.as_slice().iter().find(|arm| !is_comparable(arm)) {
+            return Some(format!("decide: '{arm}' is not {what}{}", hint(arm, arms)));
         }
         if decide.arm.as_slice().is_empty() {
-            return Some(
-                "decide: arm names none: name one with a baseline, or leave decide out".into(),
-            );
+            return Some(format!("decide: arm names none: name {what}, or leave decide out"));
         }
         if decide.budget(self.measure.quantity).is_none() {
             return Some("decide: give one limit, slowdown = \"5%\" or at_most = \"5ms\"".into());

@@ -11,7 +11,7 @@ use crate::units::{Share, Span};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decide {
-    /// An arm with a baseline, or several.
+    /// An arm, or several; for a slowdown, each with a baseline.
     pub arm: OneOrMany<String>,
     /// The largest slowdown that is allowed: 5% is a factor of 1.05.
     #[serde(default, skip_serializing_if = "Option::is_none")]

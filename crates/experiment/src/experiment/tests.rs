@@ -69,6 +69,19 @@ fn one_arm_is_held_against_a_limit_or_several() {
 }
 
 #[test]
+fn a_time_is_compared_with_arms_that_have_no_baseline() {
+    let experiment = Experiment::parse(GOOD).unwrap();
+    let of = |arm: &str, budget: &str| {
+        let mut experiment = experiment.clone();
+        experiment.measure.decide = Some(Decide::of(arm, budget.parse().unwrap()));
+        experiment.check().map_err(|error| error.to_string())
+    };
+    assert_eq!(of("alone", "mean<5ms"), Ok(()));
+    assert!(of("alone", "5%").unwrap_err().contains("'alone' is not an arm with a baseline"));
+    assert!(of("none", "mean<5ms").unwrap_err().contains("'none' is not an arm; "));
+}
+
+#[test]
 fn what_was_once_called_a_budget_is_still_read() {
     let experiment = Experiment::parse(GOOD).unwrap();
     assert_eq!(experiment.measure.time, Some(Span::ms(60_000)));

@@ -243,7 +243,7 @@ pub(crate) fn headline(found: &Findings) -> Option<String> {
 }
 
 /// How a commit is made, in words, such as `fdatasync on a file written before; batch 16`.
-fn way(task: &Commit) -> String {
+pub(crate) fn way(task: &Commit) -> String {
     let io = match task.io {
         Io::Buffered => "",
         Io::Direct => " with O_DIRECT",

@@ -130,6 +130,9 @@ fn of_experiment(digest: &Digest) -> Answer {
         } else if crate::commits::text::none_advised(&digest.findings).is_some() {
             answer.headline = answer.sentences.remove(0);
         }
+        if let Some(verdict) = crate::experiment::verdicts::said(&digest.findings) {
+            answer.sentences.insert(0, std::mem::replace(&mut answer.headline, verdict));
+        }
     } else {
         answer.headline = "No case was measured.".into();
     }

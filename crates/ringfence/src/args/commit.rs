@@ -10,6 +10,8 @@ use super::measuring::explained;
 
 /// `commit`.
 #[derive(Debug, ClapArgs)]
+// In other verbs `--budget` is an old name of `--time`.
+#[command(mut_arg("time", |time| time.alias(None::<&str>)))]
 #[command(after_help = "\
 Every axis takes a list separated by commas; all combinations are measured.
   ringfence commit . --sync fdatasync,uring --layout append")]
@@ -20,6 +22,7 @@ when the run is, however it ends. Others' files are not touched.
 
 Examples:
   ringfence commit
+  ringfence commit /var/lib/postgresql --budget 'p99<10ms'
   ringfence commit /var/lib/postgresql --record 8KiB
   ringfence commit . --sync fdatasync --batch 1,8,64 --layout append,written")]
 pub struct Commit {
@@ -73,6 +76,13 @@ pub struct Commit {
     /// CPUs for the writers, such as 2,4-6
     #[arg(long, value_name = "CPUS", help_heading = "Axes", hide_short_help = true)]
     pub cpus: Option<String>,
+    /// Is this disk fast enough? The longest time of a commit, such as 'p99<10ms'
+    ///
+    /// The exit code is the answer: 0 met, 3 missed, 4 undecided. Judged is fdatasync onto the end
+    /// of a growing file, or what --sync, --io and --layout name. Measuring ends once it is
+    /// settled.
+    #[arg(long, value_name = "METRIC<TIME", help_heading = "Measuring")]
+    pub budget: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub metric: Metric,
@@ -83,6 +93,9 @@ pub struct Commit {
     #[allow(missing_docs)]
     pub measuring: Measuring,
 }
+
+/// What a budget is held against unless something else is named: the plainest.
+pub const PLAINEST: [&str; 3] = ["fdatasync", "buffered", "append"];
 
 /// What is measured unless something else is asked for.
 pub const SYNCS: &str = "fsync,fdatasync,o-dsync,uring";

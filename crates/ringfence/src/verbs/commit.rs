@@ -3,15 +3,21 @@
 
 use std::path::Path;
 
+use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::{Commit as Task, Io, Layout, Sync};
 use ringfence_experiment::units::Span;
-use ringfence_experiment::{Arm, Experiment, Measure};
+use ringfence_experiment::{Arm, Decide, Experiment, Measure};
 
 use crate::args::Commit;
-use crate::args::commit::{IOS, LAYOUTS, SYNCS};
+use crate::args::commit::{IOS, LAYOUTS, PLAINEST, SYNCS};
 use crate::failure::Failure;
 use crate::shared::flags::words;
 use crate::shared::{experiment, flags, folder};
+
+/// How long it measures unless something else is asked for.
+const USUAL: Span = Span::ms(30_000);
+
+const ARM: &str = "commit";
 
 pub fn run(args: &Commit) -> Result<(), Failure> {
     experiment::run(experiment(args)?, &args.on, &args.measuring)
@@ -26,14 +32,27 @@ fn check(args: &Commit) -> Result<(), Failure> {
     Ok(())
 }
 
+// A commit is slowed down by nothing here, so that its budget is a time.
+fn budget(text: &str) -> Result<Budget, Failure> {
+    match flags::budget(text)? {
+        Budget::Slowdown(share) => Err(Failure::Usage(format!(
+            "--budget {share}: here it is the longest time of a commit, such as 'p99<10ms'; for a \
+             slowdown next to another program use 'ringfence prove'"
+        ))),
+        bound => Ok(bound),
+    }
+}
+
 fn experiment(args: &Commit) -> Result<Experiment, Failure> {
     let dir = args.dir.as_deref().unwrap_or(Path::new("."));
     check(args)?;
     let name = folder::named(dir)?;
+    let budget = args.budget.as_deref().map(budget).transpose()?;
+    let [sync, io, layout] = if budget.is_some() { PLAINEST } else { [SYNCS, IOS, LAYOUTS] };
     let axes = [
-        ("sync", &args.sync, Some(SYNCS)),
-        ("io", &args.io, Some(IOS)),
-        ("layout", &args.layout, Some(LAYOUTS)),
+        ("sync", &args.sync, Some(sync)),
+        ("io", &args.io, Some(io)),
+        ("layout", &args.layout, Some(layout)),
         ("record", &args.record, None),
         ("batch", &args.batch, None),
         ("writers", &args.writers, None),
@@ -49,11 +68,21 @@ fn experiment(args: &Commit) -> Result<Experiment, Failure> {
         probe: Span::ms(0),
         ..Measure::default()
     };
-    flags::set(&mut measure.quantity, "metric", args.metric.metric.as_deref())?;
+    if args.measuring.trials.is_none() {
+        measure.time = Some(USUAL);
+    }
+    let metric = args.metric.metric.as_deref();
+    match budget {
+        Some(budget) => {
+            measure.quantity = super::prove::quantity(budget, metric)?;
+            measure.decide = Some(Decide::of(ARM, budget));
+        }
+        None => flags::set(&mut measure.quantity, "metric", metric)?,
+    }
     Ok(Experiment {
         measure,
         roles: vec![flags::role("committer", task, args.threads.as_deref(), args.cpus.as_deref())?],
-        arms: vec![Arm::new("commit", &["committer"], None)],
+        arms: vec![Arm::new(ARM, &["committer"], None)],
         ..Experiment::asking(
             "commit",
             "What does a durable commit to a file cost here?",

@@ -250,8 +250,8 @@ fn measuring(args: &Prove, programs: bool, whole: bool) -> Result<Measure, Failu
     Ok(measure)
 }
 
-// What is compared: a budget that bounds a metric names it.
-fn quantity(budget: Budget, metric: Option<&str>) -> Result<Quantity, Failure> {
+/// What is compared: a budget that bounds a metric names it.
+pub(super) fn quantity(budget: Budget, metric: Option<&str>) -> Result<Quantity, Failure> {
     let asked = metric.map(|metric| flags::parsed::<Quantity>("metric", metric)).transpose()?;
     match (budget, asked) {
         (Budget::AtMost(bounded, _), Some(asked)) if asked != bounded => {

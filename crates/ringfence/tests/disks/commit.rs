@@ -222,3 +222,38 @@ fn nothing_is_left_of_a_run_that_is_killed() {
     run.wait();
     assert!(empty(&data));
 }
+
+#[test]
+fn a_budget_is_answered_by_the_exit_code() {
+    let Some(data) = on_disk("budget") else { return };
+    let folder = Folder::new();
+    let dir = data.to_str().unwrap();
+    // No disk takes an hour, and none a nanosecond; a single trial too few is no answer.
+    for (budget, trials, within) in
+        [("mean<1h", "4", Some(true)), ("mean<1ns", "4", Some(false)), ("mean<1h", "2", None)]
+    {
+        let args = ["commit", dir, "--budget", budget, "--trials", trials, "--settle", "1ms"];
+        let out = format!("{}-{trials}", budget.replace('<', "-"));
+        let ran = ringfence_in(folder.path(), &[&args[..], &["--out", &out, "--json"]].concat());
+        let json = ran.json_of_any();
+        let judged = json["judged"].as_array().unwrap();
+        assert_eq!(judged.len(), 1, "the plainest way is judged: {json}");
+        let known = judged[0]["within"].as_bool();
+        // Where a busy disk gives no figure, there is no answer either.
+        assert!(known == within || known.is_none(), "{budget}: {json}");
+        let code = match known {
+            Some(true) => 0,
+            Some(false) => 3,
+            None => 4,
+        };
+        assert_eq!(ran.code(), Some(code), "{budget}: {}", ran.stderr);
+        let text = ringfence_in(folder.path(), &["show", &out]).said();
+        let word =
+            ["Met", "Missed", "Undecided"][[0, 3, 4].iter().position(|c| *c == code).unwrap()];
+        assert!(text.starts_with(&format!("{word}: mean<")), "{text}");
+        assert!(text.contains("fdatasync"), "{text}");
+    }
+    let refused = ringfence_in(folder.path(), &["commit", dir, "--budget", "5%"]);
+    assert_eq!(refused.code(), Some(2));
+    assert!(refused.stderr.contains("such as 'p99<10ms'"), "{}", refused.stderr);
+}
