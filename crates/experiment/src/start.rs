@@ -81,7 +81,7 @@ mod tests {
         one[3].ns = 120.0;
         let expected = Unlike {
             footprint: Bytes::mib(4),
-            median_ns: 40.0,
+            median_ns: 41.0,
             outside: vec![start(3, 120.0)],
             starts: 10,
         };

@@ -262,7 +262,7 @@ fn show_says_what_the_run_said() {
     let printed = ringfence_in(folder.path(), &[&args[..], &["-v"]].concat());
     let short = ringfence_in(folder.path(), &["show", "text"]);
     assert!(short.ok().ends_with(
-        "dataset: text\nmore: ringfence show -v text; as a page: ringfence report text\n"
+        "dataset: text\nmore: ringfence show -v text; as a page: ringfence show --html text\n"
     ));
     let shown = ringfence_in(folder.path(), &["show", "-v", "text"]);
     // After the folder's name and the question, the very table that the run printed.

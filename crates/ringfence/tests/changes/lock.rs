@@ -170,7 +170,7 @@ fn without_resctrl_the_malloc_rows_run_and_the_rest_says_why_not() {
         "{reasons:?}"
     );
     // It is there again, and can be run again.
-    assert!(ringfence_in(folder.path(), &["show", "m"]).ok().contains("malloc, clflush"));
+    assert!(ringfence_in(folder.path(), &["show", "-v", "m"]).ok().contains("malloc, clflush"));
 }
 
 #[test]

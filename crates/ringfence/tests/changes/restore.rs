@@ -257,8 +257,7 @@ fn settings_of_the_whole_system_go_with_the_program_and_only_where_they_are_allo
     let file = folder.path().join("x.toml");
     fs::write(&file, fs::read_to_string(&file).unwrap().replace("looks = [50]", "looks = [2]"))
         .unwrap();
-    let run =
-        Running::start(folder.path(), &["run", "x.toml", "--quiet", "--out", "data", "--system"]);
+    let run = Running::start(folder.path(), &["run", "x.toml", "-qv", "--out", "data", "--system"]);
     wait_for("the setting", || (disk.now() == "32").then_some(()));
     fs::write(disk.requests(), "48").unwrap();
     let said = run.wait().said();

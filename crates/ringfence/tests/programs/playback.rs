@@ -89,7 +89,7 @@ fn a_recorded_program_is_as_fast_as_the_writer_that_does_the_same() {
     let lines =
         of("write instruction=clflush block=64B size=64KiB target=dax:/mnt/pmem0", "written");
     assert!((events / 3.0 / lines - 1.0).abs() < 0.01, "{events} and {lines}");
-    let shown = ringfence_in(folder.path(), &["show", "played"]).said();
+    let shown = ringfence_in(folder.path(), &["show", "-v", "played"]).said();
     assert!(shown.contains("per event"), "{shown}");
     let page = ringfence_in(folder.path(), &["report", "played"]);
     page.ok();

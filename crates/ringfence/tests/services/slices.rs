@@ -31,7 +31,7 @@ fn slices_stay_within_the_share_and_are_told() {
     let folder = Folder::new();
     let neighbour = Neighbour::shell("while :; do :; done");
     experiment(folder.path(), &format!("pid = {}", neighbour.pid()), "20%", "20%", 6);
-    let run = Running::start(folder.path(), &["run", "x.toml", "--out", "d"]);
+    let run = Running::start(folder.path(), &["run", "x.toml", "-v", "--out", "d"]);
     let owner = run.child.id();
     let output = run.wait();
     output.ok();

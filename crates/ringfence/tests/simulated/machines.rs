@@ -118,7 +118,7 @@ fn machines_are_listed_shown_and_changed() {
     let names = ringfence_in(folder.path(), &["machine", "--json"]).json();
     for one in names["machines"].as_array().unwrap() {
         let name = one["name"].as_str().unwrap();
-        let shown = ringfence_in(folder.path(), &["machine", name]).said();
+        let shown = ringfence_in(folder.path(), &["machine", name, "-v"]).said();
         assert!(shown.contains("core.store_buffer = "), "{shown}");
         let json = ringfence_in(folder.path(), &["machine", name, "--json"]).json();
         assert!(json["values"].as_array().unwrap().len() > 50);

@@ -68,7 +68,7 @@ run() {
         done
         look
     done > /tmp/seen 2> /dev/null & looks=$!
-    ./ringfence run $1.toml --quiet --out /tmp/$1 2>&1; echo "code $?"
+    ./ringfence run $1.toml -qv --out /tmp/$1 2>&1; echo "code $?"
     kill $looks; sort -u /tmp/seen | sed 's/^/seen: /'
     ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence | grep journal
     look | sed 's/^/after: /'

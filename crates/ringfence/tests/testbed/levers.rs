@@ -50,7 +50,7 @@ look() {
 run() {
     name=$1 && shift && echo "== $name"
     while :; do look; sleep 0.05; done > /tmp/seen 2> /dev/null & looks=$!
-    ./ringfence run $name.toml --trials 2 --quiet --out /tmp/$name "$@" 2>&1; echo "code $?"
+    ./ringfence run $name.toml --trials 2 -qv --out /tmp/$name "$@" 2>&1; echo "code $?"
     kill $looks; sort -u /tmp/seen | sed 's/^/seen: /'
     ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence | grep journal
     rm -rf /tmp/$name

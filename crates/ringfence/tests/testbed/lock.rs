@@ -22,7 +22,7 @@ say $R lock remove hot
 cat /sys/fs/resctrl/schemata /sys/fs/resctrl/mode > /tmp/after
 say cmp /tmp/before /tmp/after
 say $R lock misses --repeats 2
-say $R lock measure --quiet --size 64KiB --interval 5ms --trials 2 --noise 'stream size=1MiB' \
+say $R lock measure -qv --size 64KiB --interval 5ms --trials 2 --noise 'stream size=1MiB' \
     --settle 100ms --window 120ms --probe 0ms --out /tmp/m
 cat /sys/fs/resctrl/schemata /sys/fs/resctrl/mode > /tmp/after
 say cmp /tmp/before /tmp/after

@@ -17,7 +17,7 @@ fn machine(testbed: &Testbed, program: &Program) -> Testbed {
 /// What `explain` says of each path, in one boot: JSON, and the same as text.
 fn explain(testbed: &Testbed, paths: &[&str]) -> Vec<(Value, String)> {
     let each = "for path in $PATHS; do echo @@; ./ringfence explain --json $path && ./ringfence \
-                explain $path || exit; done";
+                explain -v $path || exit; done";
     let output = testbed.run(&format!("{PREPARE} && PATHS='{}' && {each}", paths.join(" ")));
     assert_eq!(output.code, 0, "{output}");
     let parts = output.stdout.split("@@\n").skip(1).map(|said| {

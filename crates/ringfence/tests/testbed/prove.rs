@@ -53,7 +53,7 @@ wait_for '! [ -e /run/ringfence/resctrl.journal ]'; groups
 echo "== all killed"
 ./ringfence prove $FLAGS $LASTING --levers cat --out /tmp/c > /dev/null 2>&1 &
 wait_for "$FENCED"; killall -9 ringfence; sleep 1; grep L3 /sys/fs/resctrl/schemata
-./ringfence doctor | grep recover
+./ringfence doctor --why | grep recover
 killall -9 conflict
 ./ringfence resctrl recover; echo "code $?"; groups
 # Far over the budget, and as often as it takes: what is asked is what is kept, not how precise a

@@ -40,7 +40,7 @@ baseline = "free"
 disk_write = { writer = "1MiB/s" }
 END
 left() { ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence; }
-echo "== not handed down"; ./ringfence run x.toml --trials 2 --quiet --out /tmp/a; left
+echo "== not handed down"; ./ringfence run x.toml --trials 2 -qv --out /tmp/a; left
 echo +io > /sys/fs/cgroup/cgroup.subtree_control
 while :; do
     for group in /sys/fs/cgroup/ringfence-*-disk-limit*; do
