@@ -222,7 +222,7 @@ fn an_aggressor_that_dies_early_ends_the_proof_and_is_named() {
     }
     let folder = Folder::new();
     let aggressor =
-        "sh -c 'trap \"\" TERM; (sleep 600 &); sleep 4; echo out of memory >&2; exit 9'";
+        "sh -c 'trap \"\" TERM; (sleep 600 &); sleep 1.3; echo out of memory >&2; exit 9'";
     let args = [
         "prove",
         "--victim",
