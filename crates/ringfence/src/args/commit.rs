@@ -76,9 +76,9 @@ pub struct Commit {
     /// CPUs for the writers, such as 2,4-6
     #[arg(long, value_name = "CPUS", help_heading = "Axes", hide_short_help = true)]
     pub cpus: Option<String>,
-    /// Is this disk fast enough? The longest time of a commit, such as 'p99<10ms'
+    /// The longest time of a commit, such as 'p99<10ms'
     ///
-    /// The exit code is the answer: 0 met, 3 missed, 4 undecided. Judged is fdatasync onto the end
+    /// Is this disk fast enough? The exit code is the answer: 0 met, 3 missed, 4 undecided. Judged is fdatasync onto the end
     /// of a growing file, or what --sync, --io and --layout name. Measuring ends once it is
     /// settled.
     #[arg(long, value_name = "METRIC<TIME", help_heading = "Measuring")]
