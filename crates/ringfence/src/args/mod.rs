@@ -204,6 +204,7 @@ impl Verb {
             Verb::Sensitivity(sensitivity) => &sensitivity.measuring.output,
             Verb::Run(run) => &run.measuring.output,
             Verb::Aa(aa) => &aa.measuring.output,
+            Verb::Lock(Lock { action: LockAction::Measure(measure) }) => &measure.measuring.output,
             _ => return None,
         })
     }
@@ -214,7 +215,9 @@ impl Verb {
             Verb::Show(show) => show.verbose,
             Verb::Doctor(doctor) => doctor.why,
             Verb::Versus(versus) => versus.verbose,
-            Verb::Claims(claims) => claims.verbose,
+            Verb::Claims(claims) | Verb::Notes(Notes { action: NotesAction::Claims(claims) }) => {
+                claims.verbose
+            }
             Verb::Compare(compare) => compare.verbose,
             Verb::Explain(explain) => explain.verbose,
             Verb::Machine(describe) => describe.why,
