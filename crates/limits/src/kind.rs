@@ -63,7 +63,7 @@ pub struct Kind {
 
 impl Kind {
     /// For kinds whose beginning tries nothing out. If no case of an experiment could be run, its
-    /// plan keeps the cases for which something is missing, so that the user is told here.
+    /// plan keeps the cases for which something is missing, and this reports what is missing.
     ///
     /// # Errors
     /// What is missing for an arm that would be run.

@@ -167,7 +167,7 @@ impl Testbed {
         self.with("--nvme", mib.to_string())
     }
 
-    /// The user that runs the command: `root` (without this) or `nobody`.
+    /// The user that runs the command: `root` by default, or `nobody`.
     #[must_use]
     pub fn user(&self, name: &str) -> Self {
         self.with("--user", name)

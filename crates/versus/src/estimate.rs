@@ -1,8 +1,8 @@
 //! From runs to ratios with intervals.
 //!
 //! Each round gives one log-ratio: the time of a run of *b* over that of the run of *a* next to it.
-//! What drifts slowly cancels within a round, and which of the two runs first is drawn anew for
-//! each, so that what is left of it has no direction.
+//! What drifts slowly cancels within a round, and a coin decides in each which of the two runs
+//! first, so that the rest of the drift has no direction.
 //!
 //! The figure is the trimmed mean of the log-ratios, [`TRIMMED`] left out at each end, and the
 //! interval Student's t of it with the winsorized variance (K. K. Yuen, Biometrika 61, 1974; J. W.

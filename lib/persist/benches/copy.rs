@@ -9,8 +9,8 @@
 //! One pinned thread copies from one source to a prefaulted mapping, each copy durable on return.
 //! Sequential copies continue where the last window ended, whichever method that belonged to, so
 //! that no method finds what was just written; random ones go to multiples of their size drawn at
-//! random. A round has five passes; in each, every method of copying has one window, in an order
-//! drawn anew, and the round counts the median of the five. Time is that of the thread on its CPU,
+//! random. A round has five passes; in each, every method of copying has one window, in a random
+//! order, and the round counts the median of the five. Time is that of the thread on its CPU,
 //! so that what else runs on the machine is not counted as a copy.
 //!
 //! Each flush instruction comes in two forms: bare, and with its lines asked for (`prefetchw`)

@@ -12,9 +12,9 @@
 //! (`--size`) is divided among them evenly and prefaulted. The bare writers and libpmemlog have no
 //! consumer: they only write.
 //!
-//! A round maps everything anew (where a ring's lines lie changes what it costs by 10 %, the same
+//! A round maps everything again (where a ring's lines lie changes what it costs by 10 %, the same
 //! lines for as long as it lives) and has fifteen passes; in each, every contestant has one window,
-//! in an order drawn anew, and the round counts the median of the fifteen. Before and after each
+//! in a new random order, and the round counts the median of the fifteen. Before and after each
 //! window a ping-pong tells how far apart the cores are; windows are classed by it, and a round
 //! counts the median of those of a class, if there are three. None is dropped.
 //!

@@ -1,5 +1,5 @@
 //! The group of the threads that wait for a sync, through every interleaving of two and three
-//! threads: no thread is told that its store is durable before a sync has begun after it, and has
+//! threads: a store is reported as durable only when a sync that began after it has
 //! ended.
 
 use std::ops::Range;

@@ -63,7 +63,7 @@ pub enum NotEstimable {
         "not known: the {trials} trials differ so much that the interval reaches beyond a factor \
          of {} to either side; {} would narrow it to that",
         WIDEST,
-        needed.map_or("no sensible number of \
+        needed.map_or("no reasonable number of \
                        trials".into(), |needed| format!("about {needed} trials"))
     )]
     TooWide {
@@ -144,7 +144,7 @@ pub enum NotEstimable {
         "trials differ: {counted} latencies are enough for {quantile}, but the longest of them \
          come in bursts, in some trials and not in \
          others; {} would narrow it down",
-        trials.map_or("no sensible number of \
+        trials.map_or("no reasonable number of \
                        trials".into(), |trials| format!("about {trials} trials, or longer \
                            windows,"))
     )]

@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(NotEstimable::hardest(&[few, wide, few]), Some(&wide));
         let hopeless = Interval::over_trials(&scattered(300.0), 0.95).unwrap_err();
         assert_eq!(hopeless, NotEstimable::TooWide { trials: 4, needed: None });
-        assert!(hopeless.told().contains("no sensible number of trials"));
+        assert!(hopeless.told().contains("no reasonable number of trials"));
     }
 
     #[test]

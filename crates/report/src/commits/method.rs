@@ -16,14 +16,27 @@ pub(crate) fn how(task: &Commit) -> String {
         Sync::RangeWrite => "sync_file_range, no wait (not durable)",
         Sync::RangeWait => "sync_file_range (not durable)",
     };
-    let io = match task.io {
+    format!("{sync}{}", through(task.io))
+}
+
+/// What it goes through, after the call: ` with O_DIRECT`; nothing for the page cache.
+pub(crate) fn through(io: Io) -> &'static str {
+    match io {
         Io::Buffered => "",
         Io::Direct => " with O_DIRECT",
         Io::Dontcache => " with RWF_DONTCACHE",
         Io::Atomic => " with RWF_ATOMIC",
         Io::Mmap => " of a mapping",
+    }
+}
+
+/// The whole method: `fdatasync, overwriting, 16 records a commit`.
+pub(crate) fn named(task: &Commit) -> String {
+    let batch = match task.batch {
+        1 => String::new(),
+        batch => format!(", {batch} records a commit"),
     };
-    format!("{sync}{io}")
+    format!("{}, {}{batch}", how(task), onto(task.layout))
 }
 
 /// What it is written onto.

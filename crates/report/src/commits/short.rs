@@ -14,10 +14,10 @@ use crate::experiment::short::{caveats, costs};
 use crate::latencies::short as latencies;
 use crate::numbers::time_figure;
 use crate::style::{Paint, Style};
-use crate::text::{capital, listed};
+use crate::text::{capital, listed, plural};
 
 /// The mark of methods that could not be told apart from the cheapest one.
-const TIED: &str = " *";
+const TIED: &str = "*";
 
 /// The recommendation, and where it leaves others as good.
 #[derive(Default)]
@@ -35,13 +35,14 @@ struct Advice {
 pub(crate) fn short(found: &Findings, style: &Style) -> Option<Short> {
     let ways = Ways::of(found).filter(|ways| !ways.tasks.is_empty())?;
     let not_durable = not_durable(&ways);
-    let advice = advice(found, ways);
+    let advice = advice(found, ways, TIED);
     let results: Vec<&CaseResult> = found.results.iter().collect();
     let entry = |(result, name): (&&CaseResult, _)| {
-        let mark = if advice.tied.contains(&result.case) { TIED } else { "" };
+        let is_tied = advice.tied.contains(&result.case);
+        let mark = if is_tied { format!(" {TIED}") } else { String::new() };
         Entry {
             name,
-            text: costs::figure(result) + mark,
+            text: costs::figure(result) + &mark,
             paint: (advice.case == Some(result.case)).then_some(Paint::Good),
         }
     };
@@ -91,12 +92,26 @@ fn not_durable(ways: &Ways) -> Option<String> {
         .then(|| format!("Nothing here is durable: {}.", listed(&names, "and")))
 }
 
-fn advice(found: &Findings, mut ways: Ways) -> Advice {
+/// The recommendation alone, for texts without the matrix; nothing where something else was
+/// measured.
+pub(crate) fn recommendation(found: &Findings) -> Option<String> {
+    let ways = Ways::of(found).filter(|ways| !ways.tasks.is_empty())?;
+    let Advice { answer, calls, .. } = advice(found, ways, "");
+    let calls = calls.map(|calls| format!("The calls: {calls}."));
+    let text: Vec<String> = answer.into_iter().chain(calls).collect();
+    (!text.is_empty()).then(|| text.join(" "))
+}
+
+// `mark` is that of the matrix, where there is one.
+fn advice(found: &Findings, mut ways: Ways, mark: &str) -> Advice {
     let (alike, quantile) = (ways.alike(), found.plan.experiment.measure.quantity.quantile());
     let asked = |way: &Way| (way.task.record, way.task.writers, committers(&found.plan, way.case));
     let same = ways.costs.windows(2).all(|two| asked(&two[0]) == asked(&two[1]));
     if let Some(none) = no_advice(&ways) {
-        let only = ways.costs.first().map(|way| format!("{}: {}.", named(way), cost(&way.cost)));
+        let only = ways
+            .costs
+            .first()
+            .map(|way| format!("{}: {}.", method::named(way.task), cost(&way.cost)));
         return Advice { answer: [none].into_iter().chain(only).collect(), ..Advice::default() };
     }
     // What a record takes is a share of what a batch takes, and has no quantiles of its own.
@@ -118,17 +133,23 @@ fn advice(found: &Findings, mut ways: Ways) -> Advice {
     };
     let at = quantile.map_or(String::new(), |quantile| format!("{quantile} is "));
     let lead = if ways.costs.len() > 1 { "Use " } else { "" };
-    let mut answer =
-        vec![capital(&format!("{lead}{}: {at}{} {per}.", named(best), cost(&best.cost)))];
+    let mut answer = vec![capital(&format!(
+        "{lead}{}: {at}{} {per}.",
+        method::named(best.task),
+        cost(&best.cost)
+    ))];
+    let mark = if mark.is_empty() { String::new() } else { format!(" ({mark})") };
     let smallest = match best.case == first.case {
         true => String::new(),
-        false => format!("; the smallest figure is {}: {}", named(first), cost(&first.cost)),
+        false => {
+            format!("; the smallest figure is {}: {}", method::named(first.task), cost(&first.cost))
+        }
     };
     answer.extend(match (tied - 1, ways.costs.len()) {
         (_, 1) => None,
         (0, _) => Some("No other durable method that was measured is as cheap.".to_owned()),
         (others, _) => {
-            Some(format!("{others} {} may be as cheap (*){smallest}.", others_noun(others)))
+            Some(format!("{} may be as cheap{mark}{smallest}.", plural(others, "other")))
         }
     });
     Advice {
@@ -138,10 +159,6 @@ fn advice(found: &Findings, mut ways: Ways) -> Advice {
         tied: if tied > 1 { equal.iter().map(|way| way.case).collect() } else { Vec::new() },
         by_median: ways.costs.iter().any(|way| way.by_median),
     }
-}
-
-fn others_noun(others: usize) -> &'static str {
-    if others == 1 { "other" } else { "others" }
 }
 
 // That no method is recommended where several were measured, or the only one has no figure. The
@@ -156,15 +173,6 @@ fn no_advice(ways: &Ways) -> Option<String> {
         _ => return None,
     };
     Some(format!("No method is advised, because {which}."))
-}
-
-// `fdatasync, overwriting, 16 records a commit`.
-fn named(way: &Way) -> String {
-    let batch = match way.task.batch {
-        1 => String::new(),
-        batch => format!(", {batch} records a commit"),
-    };
-    format!("{}, {}{batch}", method::how(way.task), method::onto(way.task.layout))
 }
 
 fn cost(cost: &Interval) -> String {

@@ -4,11 +4,12 @@ use ringfence_analysis::cheapest::Cheapest;
 use ringfence_analysis::disk_writes::Unreached;
 use ringfence_analysis::estimate::{Interval, NotEstimable, Verdict as Known};
 use ringfence_experiment::plan::Plan;
-use ringfence_experiment::task::{Commit, DirtyIo, Io, Layout, Task, text};
+use ringfence_experiment::task::{Commit, DirtyIo, Layout, Task, text};
 use ringfence_machine::units::Bytes;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::prove::{Price, Proof, Verdict};
 
+use crate::commits::method;
 use crate::experiment::cases::words;
 use crate::numbers::{count, ns_interval, slowdown};
 use crate::print::unknown::Unknown;
@@ -244,13 +245,7 @@ pub(crate) fn headline(found: &Findings) -> Option<String> {
 
 /// How a commit is made, in words, such as `fdatasync on a file written before; batch 16`.
 pub(crate) fn way(task: &Commit) -> String {
-    let io = match task.io {
-        Io::Buffered => "",
-        Io::Direct => " with O_DIRECT",
-        Io::Dontcache => " with RWF_DONTCACHE",
-        Io::Atomic => " with RWF_ATOMIC",
-        Io::Mmap => " of a mapping",
-    };
+    let io = method::through(task.io);
     let layout = match task.layout {
         Layout::Append => "at the end of a file",
         Layout::KeepSize => "at the end of a file, into reserved blocks",

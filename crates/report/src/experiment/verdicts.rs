@@ -5,7 +5,7 @@ use ringfence_experiment::budget::Budget;
 use ringfence_experiment::task::Task;
 use ringfence_studies::findings::Findings;
 
-use crate::commits::text::way;
+use crate::commits::method;
 use crate::experiment::cases::words;
 use crate::numbers::{ns_estimate, percent};
 use crate::prove::budget;
@@ -70,7 +70,7 @@ fn of_times(found: &Findings, limit: Budget) -> String {
 
 fn name(found: &Findings, case: usize) -> String {
     match found.plan.metric_task(case) {
-        Task::Commit(task) if found.plan.cases[case].baseline.is_none() => way(task),
+        Task::Commit(task) if found.plan.cases[case].baseline.is_none() => method::named(task),
         _ => words(&found.plan, case),
     }
 }

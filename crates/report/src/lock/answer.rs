@@ -14,7 +14,7 @@ use crate::numbers::{NO_FIGURE, slowdown_figure, time_figure};
 use crate::print::unknown::Unknown;
 use crate::style::Style;
 use crate::table::{Cell, Column, Table};
-use crate::text::{capital, paragraph};
+use crate::text::{capital, distinct, paragraph};
 
 const IDLE: &str = "idle";
 const NOISE: &str = "noise";
@@ -23,13 +23,7 @@ const ORDINARY: &str = "malloc";
 
 /// A sentence for each kind of memory, and a table of what a read takes.
 pub(crate) fn short(found: &Findings, style: &Style) -> Short {
-    let mut rows: Vec<&str> = Vec::new();
-    for result in &found.results {
-        let (row, _) = parts(&result.arm);
-        if !rows.contains(&row) {
-            rows.push(row);
-        }
-    }
+    let rows = distinct(found.results.iter().map(|result| parts(&result.arm).0));
     // What is locked comes first; ordinary memory is there to compare with.
     let mut answer: Vec<String> =
         rows.iter().rev().filter(|row| **row != ORDINARY).map(|row| sentence(found, row)).collect();

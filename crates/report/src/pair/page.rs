@@ -29,7 +29,7 @@ struct Side<'a> {
 /// The page of `pair`: the pairwise interference and the advice, with the datasets of its stages.
 pub fn page(outcome: &Outcome, digests: &[Digest]) -> Page {
     let mut page = with_datasets("Pairs", answer(outcome), section(outcome), digests);
-    // Each writer is beside another task: their slowdowns are not choice between ways of writing.
+    // Each writer is beside another task: their slowdowns are no choice between methods of writing.
     page.groups
         .iter_mut()
         .for_each(|group| group.sections.retain(|section| section.id != "frontier"));

@@ -91,7 +91,7 @@ fn short_answer(outcome: &Outcome) -> String {
             match undecided(outcome) {
                 Some(gain) => format!(
                     "{}: another assignment changes total progress by {} to {}",
-                    capital(&how_undecided(gain)),
+                    capital(slowdowns::why_undecided(gain)),
                     change(gain.low),
                     change(gain.high)
                 ),
@@ -102,11 +102,6 @@ fn short_answer(outcome: &Outcome) -> String {
         _ => answer(outcome),
     };
     format!("{answer}.")
-}
-
-fn how_undecided(gain: &Interval) -> String {
-    let text = slowdowns::undecided(gain);
-    text.split(':').next().unwrap_or(&text).to_owned()
 }
 
 fn details(outcome: &Outcome, style: &Style) -> String {

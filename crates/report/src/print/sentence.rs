@@ -144,7 +144,7 @@ mod tests {
         let finding = Finding::new(&Ok(wide), 0.01);
         assert_eq!(
             sentence(&finding),
-            "undecided: [-90, +900] %; no sensible number of trials would settle it"
+            "undecided: [-90, +900] %; no reasonable number of trials would settle it"
         );
     }
 

@@ -19,6 +19,17 @@ pub fn clean(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
 
+/// Texts without those that came before, in their order.
+pub fn distinct<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
 /// Columns that a text takes.
 pub fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)

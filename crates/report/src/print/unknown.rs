@@ -46,7 +46,7 @@ impl fmt::Display for WouldSettle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(trials) => write!(f, "about {} trials would settle it", two_digits(trials)),
-            None => write!(f, "no sensible number of trials would settle it"),
+            None => write!(f, "no reasonable number of trials would settle it"),
         }
     }
 }

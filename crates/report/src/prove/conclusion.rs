@@ -2,6 +2,7 @@
 
 use ringfence_analysis::estimate::{Estimate, Interval};
 use ringfence_analysis::verdicts::side;
+use ringfence_experiment::Reason;
 use ringfence_studies::prove::{Candidate, Confirmation, Price, Proof, Verdict};
 
 use crate::numbers::slowdown_estimate;
@@ -10,7 +11,6 @@ use crate::prove::budget;
 use crate::prove::budget::{judged_estimate, judged_name};
 use crate::prove::settles;
 use crate::text::clean;
-use ringfence_experiment::Reason;
 
 /// Whether there was a baseline: if the control refused a verdict, nothing was measured with the
 /// aggressor. Ringfence assigns no CPU to a running process.
@@ -168,7 +168,7 @@ pub(crate) fn conclusion(proof: &Proof) -> Conclusion {
                  {alone}."
             )
         }
-        // Of a missed budget: what a version wrote that called this so.
+        // An earlier version stored this case as a missed budget.
         (Verdict::Missed | Verdict::Undecided, None) if harmed_and_nothing_tried(proof) => {
             said.besides.push(why_nothing_was_tried(proof).into());
             format!(

@@ -90,7 +90,7 @@ fn asked(out: &mut String, proof: &Proof, style: &Style) {
         let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
         if cpus.is_empty() {
             return if was_measured_beside(proof) {
-                "where it runs already"
+                "on the CPUs that it already uses"
             } else {
                 "not started"
             }

@@ -44,7 +44,7 @@ pub(super) fn render(proof: &Proof, style: &Style) -> String {
     out
 }
 
-// `mcf on CPU 0, with ./backup on CPU 1`; of what ran already its CPUs are its own business.
+// `mcf on CPU 0, with ./backup on CPU 1`; the CPUs of a running process are not chosen here.
 fn roles(proof: &Proof) -> String {
     let question = &proof.record.question;
     let on = |cpus: &[u32]| match cpus {
@@ -123,7 +123,10 @@ fn not_settled(proof: &Proof) -> Option<String> {
     marked.peek()?;
     let few = marked.all(|of| matches!(of.ns, Err(NotEstimable::TooFewTrials { .. })));
     let why = if few { "there are fewer than four trials" } else { "trials differ too much" };
-    Some(format!("~: not settled, because {why}; in round brackets the least and the most of any"))
+    Some(format!(
+        "~: not settled, because {why}; in round brackets the least and the most of \
+                  any trial"
+    ))
 }
 
 fn too_few(proof: &Proof) -> Option<String> {
@@ -167,7 +170,7 @@ fn tried(proof: &Proof) -> Option<String> {
     Some(format!("Tried {}: {}", plural(proof.tried.len(), "setting"), parts.join(", ")))
 }
 
-// What stands among the levers that are not offered and is none.
+// Two entries among the refused levers are not levers.
 fn is_lever(name: &str) -> bool {
     !["any lever", "other settings"].contains(&name)
 }

@@ -10,7 +10,7 @@ use crate::reproduce::simulated as in_full;
 use crate::reproduce::text::{self, Which, agreement, case, change, instead, instead_name};
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
-use crate::text::{faint, hanging, heading, paragraph, plural};
+use crate::text::{distinct, faint, hanging, heading, paragraph, plural};
 
 /// The comparisons of one experiment: one row for each measurement, or, with [`Style::details`],
 /// for each published figure, with the times and all remarks.
@@ -55,23 +55,13 @@ pub fn simulated_summary(all: &[Simulated], style: &Style) -> String {
 
 // Comparisons by source. `how` is what the third column holds.
 fn rows(out: &mut String, rows: &[Row], how: &str, style: &Style) {
-    let mut sources: Vec<&str> = Vec::new();
-    for row in rows {
-        if !sources.contains(&row.published.source.as_str()) {
-            sources.push(&row.published.source);
-        }
-    }
+    let sources = distinct(rows.iter().map(|row| row.published.source.as_str()));
     for (place, source) in sources.into_iter().enumerate() {
         if place > 0 {
             out.push('\n');
         }
         let own: Vec<&Row> = rows.iter().filter(|row| row.published.source == source).collect();
-        let mut quantities: Vec<&str> = Vec::new();
-        for row in &own {
-            if !quantities.contains(&row.published.quantity.as_str()) {
-                quantities.push(&row.published.quantity);
-            }
-        }
+        let quantities = distinct(own.iter().map(|row| row.published.quantity.as_str()));
         let line = format!("{source}, {}: {}", quantities.join(", "), own[0].published.machine);
         faint(out, &line, style);
         let groups = by_figure(own.iter().copied());

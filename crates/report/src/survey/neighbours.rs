@@ -9,7 +9,7 @@ use crate::numbers;
 use crate::print::unknown::Unknown;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
-use crate::text::{faint, heading, paragraph, plural};
+use crate::text::{distinct, faint, heading, paragraph, plural};
 
 pub(crate) fn section(out: &mut String, survey: &Survey, style: &Style) {
     for table in &survey.neighbours {
@@ -27,12 +27,8 @@ pub(crate) fn section(out: &mut String, survey: &Survey, style: &Style) {
 /// One row for each writer and one column for each victim: the slowdown where one is seen, and `.`
 /// where that is undecided.
 pub(crate) fn matrix(out: &mut String, survey: &Survey, style: &Style) {
-    let mut writers: Vec<&str> = Vec::new();
-    for row in survey.neighbours.iter().flat_map(|table| &table.rows).filter(|row| !row.paced) {
-        if !writers.contains(&row.label.as_str()) {
-            writers.push(&row.label);
-        }
-    }
+    let rows = survey.neighbours.iter().flat_map(|table| &table.rows).filter(|row| !row.paced);
+    let writers = distinct(rows.map(|row| row.label.as_str()));
     if writers.is_empty() {
         return;
     }

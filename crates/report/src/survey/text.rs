@@ -73,7 +73,7 @@ pub fn survey(survey: &Survey, style: &Style) -> String {
         return out;
     }
     let mut texts = advice::brief(&survey.advice);
-    texts.extend(survey.files.iter().flat_map(crate::commits::text::said));
+    texts.extend(survey.files.iter().filter_map(crate::commits::short::recommendation));
     advised(&mut out, survey, survey.answer.as_ref().map(headline::brief), texts, style);
     neighbours::matrix(&mut out, survey, style);
     caveats(&mut out, survey, style);
@@ -154,6 +154,4 @@ fn caveats(out: &mut String, survey: &Survey, style: &Style) {
         faint(out, &parts.join(" "), style);
     }
     ended_early(out, survey, style);
-    let more = "Costs, caches, round trips and paced co-runners: ringfence show FOLDER -v";
-    faint(out, more, style);
 }

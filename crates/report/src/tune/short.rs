@@ -194,7 +194,5 @@ fn commit(way: &Way) -> Commit {
 }
 
 fn named(way: &Way, batch: u32) -> String {
-    let task = commit(way);
-    let batch = if batch > 1 { format!(", {batch} records a commit") } else { String::new() };
-    format!("{}, {}{batch}", method::how(&task), method::onto(task.layout))
+    method::named(&Commit { batch, ..commit(way) })
 }

@@ -242,18 +242,10 @@ fn warnings(out: &mut String, findings: &Findings, style: &Style) {
         early.map(|why| format!("Ended early: {why}. This is what was measured until then."));
     let falling = findings.warm_up.filter(|warm_up| warm_up.still_falling);
     let falling = falling.map(|warm_up| capital(&warmed(&warm_up)) + ".");
-    // Those of one command begin with its letter.
-    let named = |text: String| {
-        let of = |one: &&Measure| text.starts_with(&format!("{}: ", one.case.role));
-        match findings.commands.iter().find(of) {
-            Some(one) => label(findings, &one.case) + &text[one.case.role.len()..],
-            None => text,
-        }
-    };
-    let all = failures(findings)
+    let name = |case: &Case| label(findings, case);
+    let all = failures(findings, name)
         .into_iter()
-        .chain(left_behind(findings))
-        .map(named)
+        .chain(left_behind(findings, name))
         .chain(too_few(findings))
         .chain(outliers(findings))
         .chain(falling)

@@ -67,11 +67,11 @@ pub fn announcement(announced: &Announced, settings: &Settings) -> String {
                 Some(takes) => {
                     format!("that would take about {}", duration(Duration::from_secs_f64(takes)))
                 }
-                None => "no sensible time would do for that".into(),
+                None => "no reasonable time would be enough".into(),
             };
             format!(
                 "{told}, and not one of {}, the budget: {takes}; there is a verdict only if the \
-                 interval bears one",
+                 interval allows one",
                 share(budget)
             )
         }
@@ -113,8 +113,10 @@ pub(super) fn in_full(findings: &Findings, style: &Style) -> String {
     let head = format!("{}, {rounds} in {time}", plural(findings.commands.len(), "command"));
     heading(&mut out, &head, style);
     out.push_str(&times(findings, style));
-    let warnings =
-        failures(findings).into_iter().chain(too_few(findings)).chain(left_behind(findings));
+    let warnings = failures(findings, letter)
+        .into_iter()
+        .chain(too_few(findings))
+        .chain(left_behind(findings, letter));
     warnings.for_each(|text| paragraph(&mut out, 0, &text, style));
     notes(findings).iter().for_each(|text| faint(&mut out, text, style));
     for one in &findings.comparisons {
@@ -249,16 +251,21 @@ fn mebibytes(bytes: f64) -> String {
 }
 
 /// Commands with runs that failed, a line each.
-pub fn failures(findings: &Findings) -> Vec<String> {
+pub fn failures(findings: &Findings, name: impl Fn(&Case) -> String) -> Vec<String> {
     let failed = findings.commands.iter().filter(|measure| measure.failures > 0).map(|measure| {
         format!(
             "{}: {} of {} ended with another exit code than 0, or by a signal",
-            measure.case.role,
+            name(&measure.case),
             measure.failures,
             plural(measure.runs as usize, "run")
         )
     });
     failed.collect()
+}
+
+/// What a command is called where each has a letter.
+pub fn letter(case: &Case) -> String {
+    case.role.clone()
 }
 
 /// What a command takes that is compared with none; none if there are several.
@@ -293,14 +300,14 @@ pub fn too_few(findings: &Findings) -> Option<String> {
 }
 
 /// Commands with runs that left processes behind, a sentence each.
-pub fn left_behind(findings: &Findings) -> Vec<String> {
+pub fn left_behind(findings: &Findings, name: impl Fn(&Case) -> String) -> Vec<String> {
     let sentence = |measure: &Measure| {
         let left = measure.left_behind.as_ref()?;
         let names = left.names.iter().take(NAMED).map(|name| printable(name).into_owned());
         Some(format!(
             "{}: {} left processes running ({}), which can slow later runs: wait for them in the \
              command, or stop them with --conclude.",
-            measure.case.role,
+            name(&measure.case),
             plural(left.runs as usize, "run"),
             names.collect::<Vec<_>>().join(", "),
         ))

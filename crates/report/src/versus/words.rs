@@ -4,7 +4,9 @@ use crate::print::numbers::{percent, slowdown_estimate, slowdown_figure};
 use crate::print::text::{capital, listed, plural};
 use ringfence_analysis::estimate::Interval;
 
-use crate::versus::text::{alone, failures, left_behind, longer, said, title, too_few, warmed};
+use crate::versus::text::{
+    alone, failures, left_behind, letter, longer, said, title, too_few, warmed,
+};
 use ringfence_versus::findings::{Compared, Findings, Measure, Verdict};
 use ringfence_versus::table::parameters;
 
@@ -157,9 +159,9 @@ pub fn warnings(findings: &Findings) -> Vec<String> {
     let mut all: Vec<String> = early
         .map(|why| format!("Ended early: {why}. This is what was measured until then."))
         .into_iter()
-        .chain(failures(findings).into_iter().map(|text| text + "."))
+        .chain(failures(findings, letter).into_iter().map(|text| text + "."))
         .chain(too_few(findings))
-        .chain(left_behind(findings))
+        .chain(left_behind(findings, letter))
         .collect();
     for one in &findings.comparisons {
         let figure = || slowdown_estimate(&one.ratio.estimate());

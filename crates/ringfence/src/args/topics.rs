@@ -99,8 +99,8 @@ impl Topic {
     }
 }
 
-/// Leaves the flags of topics to the pages of these, in the help of verbs that have such pages: all
-/// but those that the short help lists, and of these all but a line.
+/// Moves the flags of each topic to the topic's page, for verbs that have such pages. Flags that the
+/// short help lists keep one line in the long help.
 pub fn divide(command: Command) -> Command {
     VERBS.iter().fold(command, |command, verb| command.mut_subcommand(verb, divided))
 }

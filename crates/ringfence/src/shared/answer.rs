@@ -45,7 +45,9 @@ impl Answer {
     pub fn text(&self, style: &Style) -> String {
         let unfinished = |why: &Option<String>| why.as_ref().map(|why| format!("\n{why}\n"));
         match &self.found {
-            Found::Survey(survey, _) => ringfence_report::survey(survey, style),
+            Found::Survey(survey, _) => {
+                ringfence_report::survey(survey, style) + &rest(&self.dir, style)
+            }
             Found::Versus(found) => ringfence_report::versus::versus(found, style),
             Found::WhatIf(found) => ringfence_report::whatif(found, style),
             Found::Proof(proof, why) => {

@@ -43,7 +43,7 @@ fn last() -> Result<PathBuf, Failure> {
     }
 }
 
-/// The result that was named, or the newest one; the user is told which that is.
+/// The named result, or the newest one, whose path is printed to standard error.
 ///
 /// # Errors
 /// One sentence, if there is none.
@@ -81,6 +81,12 @@ pub fn find(path: PathBuf) -> PathBuf {
         return path;
     }
     root().map(|root| root.join(&path)).ok().filter(|found| found.is_dir()).unwrap_or(path)
+}
+
+/// The shortest path by which a result is found again: its name, if [`find`] does that.
+pub fn name(dir: &Path) -> PathBuf {
+    let name = dir.file_name().map(PathBuf::from);
+    name.filter(|name| find(name.clone()) == dir).unwrap_or_else(|| dir.to_owned())
 }
 
 /// Makes the results that root has written the property of the user who called sudo.
@@ -202,7 +208,8 @@ fn owner() -> Option<(u32, u32)> {
     (rustix::process::geteuid().is_root() && uid != 0).then_some((uid, gid))
 }
 
-// What is missing is created and removed again: only trying tells.
+// Creates the missing folders and removes them again, since permissions alone do not show whether
+// it works.
 fn try_create(dir: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.is_dir()).collect();
     let made = missing.iter().rev().try_for_each(|dir| match fs::create_dir(dir) {

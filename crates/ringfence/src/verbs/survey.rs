@@ -11,7 +11,7 @@ use crate::args::Survey;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::command::pasteable;
+use crate::shared::command::{details, pasteable};
 use crate::shared::{experiment, folder, host, page, results};
 
 pub fn run(args: &Survey) -> Result<(), Failure> {
@@ -34,9 +34,11 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     if args.output.json {
         output::print_json(&json::survey(&surveyed, &dir))?;
     } else {
-        let mut text = ringfence_report::survey(&surveyed, &output::style());
+        let style = output::style();
+        let mut text = ringfence_report::survey(&surveyed, &style);
         let seconds = started.elapsed().as_secs_f64();
         text += &format!("\n{seconds:.0} s; dataset: {}\n", pasteable(&dir));
+        text += &details(&dir, &style);
         output::print(&text)?;
     }
     page::beside(&dir, args.output.json, surveyed.ended_early.is_some())?;

@@ -146,7 +146,7 @@ impl<T: Tracer> Solver<T> {
         self.pivots = 0;
     }
 
-    /// The tracer, which is told of the memory that is touched.
+    /// The tracer, which records each memory access.
     pub fn tracer(&mut self) -> &mut T {
         &mut self.tracer
     }

@@ -68,8 +68,8 @@ pub struct Shape {
     pub capacity: usize,
     /// Entries begin and end at multiples of it, in bytes.
     pub grain: usize,
-    /// What the ring's checksums are seeded with: a number drawn anew for each ring, or entries of
-    /// an earlier ring in the same memory could pass for its own.
+    /// The seed of the ring's checksums: a new random number for each ring, since otherwise entries
+    /// of an earlier ring in the same memory could pass for its own.
     pub salt: u64,
 }
 

@@ -15,7 +15,7 @@ use crate::latencies::short::{self as latencies, Named};
 use crate::numbers::{ns_observed, time_figure};
 use crate::print::unknown::Unknown;
 use crate::style::{Paint, Style};
-use crate::text::plural;
+use crate::text::{distinct, plural};
 
 /// Columns whose least figures are all named.
 const MOST_COLUMNS: usize = 3;
@@ -82,6 +82,11 @@ fn answer(found: &Findings, results: &[&CaseResult], names: &[Name], per: &str) 
         .zip(names)
         .filter_map(|(result, name)| Some((name, result.ns_per_unit.ok()?, promises(result.case))))
         .collect();
+    // What has no figure may be cheaper still.
+    let lacking = results
+        .iter()
+        .filter(|result| result.ns_per_unit.is_err() && promises(result.case))
+        .count();
     let any = known.iter().any(|(.., promises)| *promises);
     let known: Vec<(&Name, Interval)> = known
         .into_iter()
@@ -94,13 +99,8 @@ fn answer(found: &Findings, results: &[&CaseResult], names: &[Name], per: &str) 
     let writes =
         results.iter().all(|result| matches!(found.plan.metric_task(result.case), Task::Write(_)));
     let (word, as_good) = if writes { ("Cheapest", "cheap") } else { ("Fastest", "fast") };
-    let mut columns: Vec<&str> = Vec::new();
-    for (name, _) in &known {
-        if !columns.contains(&name.column.as_str()) {
-            columns.push(&name.column);
-        }
-    }
-    let least = columns.iter().copied().filter_map(|column| {
+    let columns = distinct(known.iter().map(|(name, _)| name.column.as_str()));
+    let least = columns.into_iter().filter_map(|column| {
         let own = || known.iter().filter(|(name, _)| name.column == column);
         let (best, cost) = own().min_by(|a, b| a.1.value.total_cmp(&b.1.value))?;
         let others = own().filter(|(name, other)| *name != *best && other.low <= cost.high).count();
@@ -123,5 +123,9 @@ fn answer(found: &Findings, results: &[&CaseResult], names: &[Name], per: &str) 
         }
         all => all.iter().map(one).collect::<Vec<_>>().join("; "),
     };
-    Some(format!("{word} {per}: {text}."))
+    let of = match lacking {
+        0 => String::new(),
+        _ => format!(" of the {} with a figure,", known.len()),
+    };
+    Some(format!("{word}{of} {per}: {text}."))
 }

@@ -3,7 +3,7 @@
 use crate::experiment::short::names::Name;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
-use crate::text::{paragraph, width};
+use crate::text::{distinct, paragraph, width};
 
 /// Rows, at most.
 pub(crate) const MOST_ROWS: usize = 16;
@@ -91,14 +91,4 @@ fn lines(entries: &[Entry], style: &Style) -> String {
 
 fn words(name: &Name) -> Vec<usize> {
     name.whole().split(' ').map(width).collect()
-}
-
-fn distinct<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut found: Vec<&str> = Vec::new();
-    for one in all {
-        if !found.contains(&one) {
-            found.push(one);
-        }
-    }
-    found
 }

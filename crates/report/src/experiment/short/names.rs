@@ -51,7 +51,7 @@ pub(crate) fn names(plan: &Plan, results: &[&CaseResult]) -> Vec<Name> {
     results.iter().map(name).collect()
 }
 
-/// Whether several cases are told apart by their arms alone.
+/// Whether each of several cases has its own arm.
 pub(crate) fn by_arm(results: &[&CaseResult]) -> bool {
     let arms: BTreeSet<&str> = results.iter().map(|result| result.arm.as_str()).collect();
     results.len() > 1 && arms.len() == results.len()

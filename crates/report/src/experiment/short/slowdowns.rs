@@ -14,7 +14,7 @@ use crate::numbers::{NO_FIGURE, coarse, percent, slowdown_figure, slowdown_obser
 use crate::print::unknown::Unknown;
 use crate::style::{Paint, Style};
 use crate::table::{Cell, Column, Table};
-use crate::text::{paragraph, plural, width};
+use crate::text::{capital, paragraph, plural, width};
 
 /// A difference that is certainly smaller than this is close; a wider interval is noise.
 const CLOSE: f64 = 0.1;
@@ -133,18 +133,18 @@ fn answer(
         role => format!("'{role}'"),
     };
     let quantile = experiment.measure.quantity.quantile();
-    let who = quantile.map_or(role.clone(), |quantile| format!("{quantile} of {role}"));
+    let what = quantile.map_or(role.clone(), |quantile| format!("{quantile} of {role}"));
     let (next_to, nouns) = if neighbours { ("next to", "neighbour") } else { ("for", "case") };
     let slower = compared.iter().filter(|one| one.finding.verdict == Verdict::Slower).count();
     let of = plural(compared.len(), nouns);
     let Some(worst) = worst else {
-        return format!("There is no figure for {who} {next_to} {of}.");
+        return format!("There is no figure for {what} {next_to} {of}.");
     };
     let Some(figure) = worst.finding.slowdown else { return String::new() };
     let named = format!("{next_to} {}", worst.name.whole());
     let figure = slowdown_figure(&figure).to_string();
     if compared.len() == 1 {
-        return one(&worst.finding, &who, &named, &figure);
+        return one(&worst.finding, &what, &named, &figure);
     }
     let largest = match alone_at_the_top(worst, compared) {
         true => format!("most {named}: {figure}"),
@@ -156,37 +156,37 @@ fn answer(
             let margin = percent(worst.finding.margin);
             match compared.iter().all(same) {
                 true => {
-                    format!("No change of {who} above {margin} {next_to} any of {of}: {largest}.")
+                    format!("No change of {what} above {margin} {next_to} any of {of}: {largest}.")
                 }
-                false => format!("No slowdown of {who} was shown {next_to} {of}; {largest}."),
+                false => format!("No slowdown of {what} was shown {next_to} {of}; {largest}."),
             }
         }
         slower if slower == compared.len() => {
-            format!("{} {next_to} all of {of}; {largest}.", capital_slower(&who))
+            format!("{} {next_to} all of {of}; {largest}.", is_slower(&what))
         }
-        slower => format!("{} {next_to} {slower} of {of}; {largest}.", capital_slower(&who)),
+        slower => format!("{} {next_to} {slower} of {of}; {largest}.", is_slower(&what)),
     }
 }
 
-fn capital_slower(who: &str) -> String {
-    format!("{} is slower", crate::text::capital(who))
+fn is_slower(what: &str) -> String {
+    format!("{} is slower", capital(what))
 }
 
 // Of a single comparison.
-fn one(finding: &Finding, who: &str, named: &str, figure: &str) -> String {
+fn one(finding: &Finding, what: &str, named: &str, figure: &str) -> String {
     let margin = percent(finding.margin);
     match (finding.verdict, &finding.slowdown) {
-        (Verdict::Slower, _) => format!("{} {named}: {figure}.", capital_slower(who)),
+        (Verdict::Slower, _) => format!("{} {named}: {figure}.", is_slower(what)),
         (Verdict::Faster, _) => {
-            format!("{} is faster {named}: {figure}.", crate::text::capital(who))
+            format!("{} is faster {named}: {figure}.", capital(what))
         }
         (Verdict::NoChangeLargerThanMargin, _) => {
-            format!("No change of {who} above {margin} {named}: {figure}.")
+            format!("No change of {what} above {margin} {named}: {figure}.")
         }
         (_, Some(slowdown)) => {
-            format!("Whether {who} is slower {named} is {}: {figure}.", undecided(slowdown))
+            format!("Whether {what} is slower {named} is {}: {figure}.", undecided(slowdown))
         }
-        _ => format!("There is no figure for {who} {named}."),
+        _ => format!("There is no figure for {what} {named}."),
     }
 }
 
@@ -197,12 +197,22 @@ fn alone_at_the_top(worst: &Compared, compared: &[Compared]) -> bool {
     compared.iter().filter(|one| one.result.case != worst.result.case).all(below)
 }
 
+// The largest difference that an interval allows.
+fn largest(slowdown: &Interval) -> f64 {
+    (slowdown.high - 1.0).max(1.0 - slowdown.low)
+}
+
 /// Why an interval decides nothing: the difference is small, or it is not known.
+pub(crate) fn why_undecided(slowdown: &Interval) -> &'static str {
+    if largest(slowdown) <= CLOSE { "too close to tell" } else { "too noisy to tell" }
+}
+
+/// The same, and below what a small difference is.
 pub(crate) fn undecided(slowdown: &Interval) -> String {
-    let most = (slowdown.high - 1.0).max(1.0 - slowdown.low);
+    let (why, most) = (why_undecided(slowdown), largest(slowdown));
     match most <= CLOSE {
-        true => format!("too close to tell: the difference is below {}", coarse(two_digits(most))),
-        false => "too noisy to tell".into(),
+        true => format!("{why}: the difference is below {}", coarse(two_digits(most))),
+        false => why.into(),
     }
 }
 
@@ -221,8 +231,7 @@ pub(crate) fn verdict(finding: &Finding) -> (String, Paint) {
             (format!("no change above {}", percent(finding.margin)), Paint::Good)
         }
         (Verdict::Undecided { .. }, Some(slowdown)) => {
-            let text = undecided(slowdown);
-            (text.split(':').next().unwrap_or(&text).to_owned(), Paint::Caution)
+            (why_undecided(slowdown).into(), Paint::Caution)
         }
         (Verdict::NotEstimable(reason), _) => (reason.short().into(), Paint::Caution),
         (_, None) => (NO_FIGURE.into(), Paint::Caution),
