@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ringfence_analysis::disk_writes::Unreached;
 use ringfence_analysis::estimate::{Finding, Interval, NotEstimable, Observed};
+use ringfence_analysis::frontier::Standing;
 use ringfence_analysis::latency::{CaseLatencies, LatencyQuantile};
 use ringfence_analysis::results::CaseResult;
 use ringfence_dataset::Dataset;
@@ -260,6 +261,26 @@ fn writes_are_a_matrix() {
     assert!(short(&found, 80).starts_with("simulated: nothing here was measured\n"));
     found.results.clear();
     assert!(short(&found, 80).contains("no case was measured"));
+}
+
+#[test]
+fn a_method_is_cheapest_only_among_those_with_a_figure() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut found = found(dir.path(), WRITE, |trial, case| {
+        2000 + case as u64 * 500 + u64::from(trial * 13 % 7) * 10
+    });
+    assert!(short(&found, 80).starts_with("Cheapest per line: "));
+    let all = found.results.len();
+    let fenced = |found: &Findings, case: usize| {
+        let mut points = found.frontier.points.iter();
+        points.all(|point| point.case != case || point.standing != Standing::Unfenced)
+    };
+    let promises = (0..all).filter(|index| fenced(&found, found.results[*index].case)).count();
+    let first = (0..all).find(|index| fenced(&found, found.results[*index].case)).unwrap();
+    found.results[first].ns_per_unit = Err(NotEstimable::TooFewTrials { trials: 2 });
+    let text = spaced(&short(&found, 80));
+    let expected = format!("Cheapest of the {} with a figure, per line: ", promises - 1);
+    assert!(text.starts_with(&expected), "{text}");
 }
 
 fn locking() -> String {
