@@ -99,8 +99,8 @@ impl Topic {
     }
 }
 
-/// Moves the flags of each topic to the topic's page, for verbs that have such pages. Flags that the
-/// short help lists keep one line in the long help.
+/// Moves the flags of each topic to the topic's page, for verbs that have such pages. Flags that
+/// the short help lists keep one line in the long help.
 pub fn divide(command: Command) -> Command {
     VERBS.iter().fold(command, |command, verb| command.mut_subcommand(verb, divided))
 }

@@ -13,8 +13,8 @@ use ringfence_studies::tune;
 use ringfence_studies::whatif::{self, WhatIf};
 use ringfence_versus as versus;
 
-use super::command::rest;
 use super::folder;
+use super::results::rest;
 use crate::failure::Failure;
 use crate::output;
 

@@ -19,7 +19,8 @@ use ringfence_studies::findings::Findings;
 use ringfence_studies::measure::{self, Measurement};
 use ringfence_system::whole;
 
-use super::command::{command, pasteable, rest};
+use super::command::{command, pasteable};
+use super::results::rest;
 use crate::args::{Measuring, On};
 use crate::failure::{Exit, Failure};
 use crate::output;

@@ -10,9 +10,9 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use ringfence_machine::units::Bytes;
-use ringfence_report::Stored;
+use ringfence_report::{Stored, Style};
 
-use super::command::pasteable;
+use super::command::{command, pasteable};
 use crate::failure::Failure;
 
 /// Where a result goes: the folder that `--out` names, or a new one.
@@ -87,6 +87,29 @@ pub fn find(path: PathBuf) -> PathBuf {
 pub fn name(dir: &Path) -> PathBuf {
     let name = dir.file_name().map(PathBuf::from);
     name.filter(|name| find(name.clone()) == dir).unwrap_or_else(|| dir.to_owned())
+}
+
+/// After a short text whose page is named elsewhere: the command that prints the rest of it.
+pub fn details(dir: &Path, style: &Style) -> String {
+    match style.details {
+        true => String::new(),
+        false => format!("more: {}\n", command(&["show", "-v"], &name(dir))),
+    }
+}
+
+/// After a short text: the commands that print the rest of it.
+pub fn rest(dir: &Path, style: &Style) -> String {
+    if style.details {
+        return String::new();
+    }
+    let name = name(dir);
+    let (more, page) = (command(&["show", "-v"], &name), command(&["show", "--html"], &name));
+    let line = format!("more: {more}; as a page: {page}");
+    // A command that is wrapped cannot be pasted.
+    match line.len() <= style.width {
+        true => format!("{line}\n"),
+        false => format!("more: {more}\npage: {page}\n"),
+    }
 }
 
 /// Makes the results that root has written the property of the user who called sudo.

@@ -16,7 +16,8 @@ use crate::args::{Measuring, Pair};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::command::{command, pasteable, rest};
+use crate::shared::command::{command, pasteable};
+use crate::shared::results::rest;
 use crate::shared::{experiment, flags, host, page, results};
 
 /// Of the whole time, the part that goes into every pair; the rest confirms the advice.

@@ -11,7 +11,8 @@ use crate::args::Survey;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::command::{details, pasteable};
+use crate::shared::command::pasteable;
+use crate::shared::results::details;
 use crate::shared::{experiment, folder, host, page, results};
 
 pub fn run(args: &Survey) -> Result<(), Failure> {

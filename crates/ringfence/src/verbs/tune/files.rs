@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::flags::{check_trials, set, words};
-use crate::shared::{command, experiment, folder, host};
+use crate::shared::{experiment, folder, host, results};
 
 pub fn run(args: &Tune, dir: &Path) -> Result<(), Failure> {
     let question = question(args, dir)?;
@@ -57,7 +57,7 @@ fn tell(
     };
     text += &ringfence_report::tune_files(tuned, &style);
     text += &to.last_line(written, "no policy was written", started);
-    text += &command::rest(&to.dir, &style);
+    text += &results::rest(&to.dir, &style);
     output::print(&text)
 }
 

@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::flags::{check_trials, set, set_slowdown};
-use crate::shared::{command, experiment, folder, host};
+use crate::shared::{experiment, folder, host, results};
 use policy_file::Written;
 
 pub fn run(args: &Tune) -> Result<(), Failure> {
@@ -91,7 +91,7 @@ fn tell(
         false => "no policy was written",
     };
     text += &to.last_line(written, none, started);
-    text += &command::rest(&to.dir, &style);
+    text += &results::rest(&to.dir, &style);
     output::print(&text)
 }
 
