@@ -81,7 +81,7 @@ pub struct Commit {
     /// Is this disk fast enough? The exit code is the answer: 0 met, 3 missed, 4 undecided. Judged
     /// is fdatasync onto the end of a growing file, or what --sync, --io and --layout name.
     /// Measuring ends once it is settled.
-    #[arg(long, value_name = "METRIC<TIME", help_heading = "Measuring")]
+    #[arg(long, value_name = "BOUND", help_heading = "Measuring")]
     pub budget: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
