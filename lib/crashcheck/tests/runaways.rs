@@ -92,8 +92,9 @@ fn a_loop_is_told_by_its_places_and_fills_no_memory() {
     );
     told(&report, Fault::Endless, &["does not come to an end", "load at"]);
     stores_without_end_are_told();
+    // What `most_memory` allows a run, which is kept while it runs again to be told, and 64 MiB.
     let held = most_held();
-    assert!(held < 500_000_000, "{held}");
+    assert!(held < 2 * (256 << 20) + (64 << 20), "{held}");
 }
 
 fn lives_without_end_are_told() {
