@@ -1,9 +1,11 @@
 //! From an experiment to a dataset on this machine: plan, engine, runner and recorder together.
 
 mod resume;
+mod time;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_dataset::Recorder;
@@ -26,6 +28,7 @@ use ringfence_workloads::room;
 use crate::{StudyError, engines};
 
 pub use resume::{continue_or_begin, resume};
+pub use time::{Asked, set_default_time, set_time};
 
 /// What was measured.
 pub struct Measurement {
@@ -76,6 +79,7 @@ pub fn measure(
         starts: Vec::new(),
         noted: 0,
         refused: None,
+        began: Instant::now(),
         progress,
     };
     if plan.measured().is_empty() {
@@ -99,6 +103,7 @@ pub fn measure(
     // While nothing runs yet.
     recording.scale = times_loads_on(&plan).and_then(|cpu| engines::scale(machine, cpu));
     let mut engine = engines::choose_for_all(&plan, machine, stop)?;
+    recording.begins();
     let ran = runner::run(&plan, engine.as_mut(), stop, &mut recording);
     let used = used(&plan, engine.as_ref());
     let left = engine.end();
@@ -179,17 +184,16 @@ fn holds_a_figure(plan: &Plan) -> Result<(), StudyError> {
         ),
         None => format!(
             "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, which \
-             take {least} here; give that and \
-             more, or take shorter windows or fewer rounds"
+             take {least} here{}; give --time {least} or more, shorter windows or fewer rounds",
+            match plan.measured().len() {
+                0 | 1 => String::new(),
+                cases => format!(
+                    " for one case, and {} for all {cases}",
+                    Span(plan.least_time()).rounded_up()
+                ),
+            }
         ),
     }))
-}
-
-/// Sets a default time: `time`, or longer if a figure of every case takes longer.
-pub fn set_default_time(experiment: &mut Experiment, machine: &Machine, time: Span) {
-    let plan = engines::plan(&decided(experiment), machine);
-    let least = plan.map_or(time, |plan| Span(plan.least_time()).rounded_up());
-    experiment.measure.time = Some(time.max(least));
 }
 
 fn too_short_for_a_trial(plan: &Plan) -> StudyError {
@@ -323,10 +327,20 @@ struct Recording<'a> {
     noted: usize,
     // Why the folder cannot be used, where that was found only when there was something to record.
     refused: Option<String>,
+    began: Instant,
     progress: &'a mut dyn FnMut(Progress),
 }
 
 impl Recording<'_> {
+    // Everything is known that could be refused.
+    fn begins(&mut self) {
+        let measure = &self.plan.experiment.measure;
+        let trials = measure.looks.last().copied().unwrap_or_default();
+        let left = measure.time.map_or(self.plan.least_trial() * trials, |time| time.0);
+        self.began = Instant::now();
+        (self.progress)(Progress { done: 0, most: 1, elapsed: Duration::ZERO, left });
+    }
+
     fn begin(&mut self) -> Result<&mut Recorder, String> {
         if self.recorder.is_none() {
             let machine = serde_json::to_value(self.machine).map_err(|error| error.to_string())?;
@@ -368,7 +382,13 @@ impl Observer for Recording<'_> {
         self.starts.extend_from_slice(starts);
     }
 
-    fn progress(&mut self, progress: Progress) {
+    // What is simulated has a clock of its own, which is not the user's.
+    fn progress(&mut self, mut progress: Progress) {
+        if self.machine.simulated.is_some() && !progress.elapsed.is_zero() {
+            let share = progress.left.as_secs_f64() / progress.elapsed.as_secs_f64();
+            progress.elapsed = self.began.elapsed();
+            progress.left = progress.elapsed.mul_f64(share);
+        }
         (self.progress)(progress);
     }
 }
