@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfence_engine::runner::Progress;
 use ringfence_studies::Watch;
+use ringfence_studies::prove::time::Precision;
 
 use crate::output;
 
@@ -129,6 +130,10 @@ impl Watch for Show {
             }
             None => {}
         }
+    }
+
+    fn precision(&mut self, found: &Precision) {
+        self.note(&ringfence_report::precision(found));
     }
 
     fn progress(&mut self, progress: Progress) {

@@ -326,7 +326,7 @@ fn an_aggressor_that_works_is_said_to() {
     assert!((0.02..1.5).contains(&share), "{used}");
     // What the time allows is said at the start.
     assert!(
-        output.stderr.contains("in 4 trials, a slowdown of 90 % can be told from none"),
+        output.stderr.contains("In 4 trials, a slowdown of 90 % is detected"),
         "{}",
         output.stderr
     );
