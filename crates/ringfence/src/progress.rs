@@ -54,11 +54,11 @@ impl Show {
         }
     }
 
-    /// Prints a line once measuring begins, above the bar or in the place of the name.
+    /// Prints a line once measuring begins, above the bar or in the place of the name; none where
+    /// nothing is announced.
     pub fn announce(&mut self, text: Option<String>) {
-        if (self.bar.is_some() || self.lines) && text.is_some() {
-            (self.announced, self.line) = (text, None);
-        }
+        self.announced = text.filter(|_| self.bar.is_some() || self.lines);
+        self.line = None;
     }
 
     fn write_line(&mut self) {

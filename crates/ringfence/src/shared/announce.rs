@@ -81,7 +81,7 @@ fn length(plan: &Plan, machine: &Machine) -> String {
         _ if machine.simulated.is_some() => format!("simulated, at most {trials} trials"),
         Some(limit) => format!("at most {}", time(limit.0)),
         None if least.is_zero() => format!("at most {trials} trials"),
-        None => format!("at most {trials} trials, which take {} or more", time(least)),
+        None => format!("at most {trials} trials, {} at least", time(least)),
     }
 }
 

@@ -79,7 +79,7 @@ pub fn measure(
         starts: Vec::new(),
         noted: 0,
         refused: None,
-        began: Instant::now(),
+        began: None,
         progress,
     };
     if plan.measured().is_empty() {
@@ -103,7 +103,6 @@ pub fn measure(
     // While nothing runs yet.
     recording.scale = times_loads_on(&plan).and_then(|cpu| engines::scale(machine, cpu));
     let mut engine = engines::choose_for_all(&plan, machine, stop)?;
-    recording.begins();
     let ran = runner::run(&plan, engine.as_mut(), stop, &mut recording);
     let used = used(&plan, engine.as_ref());
     let left = engine.end();
@@ -327,20 +326,12 @@ struct Recording<'a> {
     noted: usize,
     // Why the folder cannot be used, where that was found only when there was something to record.
     refused: Option<String>,
-    began: Instant,
+    // When the first trial had started.
+    began: Option<Instant>,
     progress: &'a mut dyn FnMut(Progress),
 }
 
 impl Recording<'_> {
-    // Everything is known that could be refused.
-    fn begins(&mut self) {
-        let measure = &self.plan.experiment.measure;
-        let trials = measure.looks.last().copied().unwrap_or_default();
-        let left = measure.time.map_or(self.plan.least_trial() * trials, |time| time.0);
-        self.began = Instant::now();
-        (self.progress)(Progress { done: 0, most: 1, elapsed: Duration::ZERO, left });
-    }
-
     fn begin(&mut self) -> Result<&mut Recorder, String> {
         if self.recorder.is_none() {
             let machine = serde_json::to_value(self.machine).map_err(|error| error.to_string())?;
@@ -378,15 +369,25 @@ impl Observer for Recording<'_> {
         self.begin()?.append(samples).map_err(|error| error.to_string())
     }
 
+    // Once the first trial has started, nothing is refused any more.
     fn started(&mut self, starts: &[Start]) {
         self.starts.extend_from_slice(starts);
+        if self.began.is_none() {
+            self.began = Some(Instant::now());
+            let measure = &self.plan.experiment.measure;
+            let trials = measure.looks.last().copied().unwrap_or_default();
+            let left = measure.time.map_or(self.plan.least_trial() * trials, |time| time.0);
+            (self.progress)(Progress { done: 0, most: 1, elapsed: Duration::ZERO, left });
+        }
     }
 
     // What is simulated has a clock of its own, which is not the user's.
     fn progress(&mut self, mut progress: Progress) {
-        if self.machine.simulated.is_some() && !progress.elapsed.is_zero() {
+        if let (Some(began), Some(_)) = (self.began, &self.machine.simulated)
+            && !progress.elapsed.is_zero()
+        {
             let share = progress.left.as_secs_f64() / progress.elapsed.as_secs_f64();
-            progress.elapsed = self.began.elapsed();
+            progress.elapsed = began.elapsed();
             progress.left = progress.elapsed.mul_f64(share);
         }
         (self.progress)(progress);

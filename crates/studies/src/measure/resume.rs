@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringfence_dataset::{Dataset, Lock, Recorder};
 use ringfence_engine::runner::{self, Earlier, Progress};
@@ -65,7 +65,7 @@ pub fn resume(
         starts: Vec::new(),
         noted: 0,
         refused: None,
-        began: Instant::now(),
+        began: None,
         progress,
     };
     let ran = runner::resume(&plan, earlier, engine.as_mut(), stop, &mut recording);
