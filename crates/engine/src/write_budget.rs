@@ -24,22 +24,18 @@ pub fn allow(bytes: Bytes) {
     ALLOWED.store(bytes.0, Ordering::Relaxed);
 }
 
-/// What is to be known before the first write of a plan; `None` where its built-in tasks write to
-/// no disk.
-pub fn estimate(plan: &Plan) -> Option<String> {
+/// What a run may write.
+pub fn limit() -> Bytes {
+    Bytes(ALLOWED.load(Ordering::Relaxed))
+}
+
+/// What built-in tasks of a plan write at most: what it comes to on a fast disk, or what is allowed
+/// in a run. `None` where they write to no disk.
+pub fn at_most(plan: &Plan) -> Option<Bytes> {
     let about = plan.writes_about()?;
     // What cannot be written there is refused, and nothing is written.
     let mut tasks = plan.variants.iter().flatten().map(|variant| &variant.task);
-    if !tasks.all(can_be_written) {
-        return None;
-    }
-    let limit = Bytes(ALLOWED.load(Ordering::Relaxed));
-    Some(format!(
-        "{}: built-in tasks write up to about {} to disks; the limit for a run is {limit} \
-         (--write-limit)",
-        plan.experiment.name,
-        rounded(about)
-    ))
+    tasks.all(can_be_written).then(|| rounded(about).min(limit()))
 }
 
 // As far as it can be seen without writing; also that it lies on a disk.

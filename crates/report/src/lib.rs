@@ -66,6 +66,7 @@ pub use machine::text::{machine, machines};
 pub use pair::text::pair;
 pub use print::histogram::histogram;
 pub use print::sentence::sentence;
+pub use prove::precision::precision;
 pub use prove::settings::kept;
 pub use prove::text::{left, prove, warnings};
 pub use reproduce::brief::{reproduced, reproduced_summary, simulated, simulated_summary};

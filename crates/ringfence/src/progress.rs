@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfence_engine::runner::Progress;
 use ringfence_studies::Watch;
+use ringfence_studies::prove::time::Precision;
 
 use crate::output;
 
@@ -13,7 +14,8 @@ use crate::output;
 pub struct Show {
     bar: Option<ProgressBar>,
     lines: bool,
-    // Named, but not shown yet.
+    // Not shown yet: what is announced, and a name.
+    announced: Option<String>,
     line: Option<String>,
     after: Duration,
 }
@@ -32,12 +34,12 @@ impl Show {
             );
             bar
         });
-        Self { bar, lines: !quiet && !terminal, line: None, after: Duration::ZERO }
+        Self { bar, lines: !quiet && !terminal, announced: None, line: None, after: Duration::ZERO }
     }
 
     /// A display without a bar.
     pub fn in_lines(quiet: bool) -> Self {
-        Self { bar: None, lines: !quiet, line: None, after: Duration::ZERO }
+        Self { bar: None, lines: !quiet, announced: None, line: None, after: Duration::ZERO }
     }
 
     /// Names what is measured. A line appears once measuring has begun: what is refused before
@@ -52,10 +54,21 @@ impl Show {
         }
     }
 
+    /// Prints a line once measuring begins, above the bar or in the place of the name; none where
+    /// nothing is announced.
+    pub fn announce(&mut self, text: Option<String>) {
+        self.announced = text.filter(|_| self.bar.is_some() || self.lines);
+        self.line = None;
+    }
+
     fn write_line(&mut self) {
-        if let Some(line) = self.line.take() {
+        for line in [self.announced.take(), self.line.take()].into_iter().flatten() {
             // A reader that has gone is not a failure.
-            let _ = writeln!(std::io::stderr(), "{line}");
+            let write = || drop(writeln!(std::io::stderr(), "{line}"));
+            match &self.bar {
+                Some(bar) => bar.suspend(write),
+                None => write(),
+            }
         }
     }
 
@@ -94,6 +107,7 @@ fn seconds(time: Duration) -> String {
 impl Watch for Show {
     fn stage(&mut self, name: &str, number: usize, of: usize, expected: Duration, after: Duration) {
         self.after = after;
+        self.write_line();
         self.begin(&format!("[{}/{of}] {name}", number + 1));
         self.write_line();
         if let Some(bar) = &self.bar {
@@ -116,6 +130,10 @@ impl Watch for Show {
             }
             None => {}
         }
+    }
+
+    fn precision(&mut self, found: &Precision) {
+        self.note(&ringfence_report::precision(found));
     }
 
     fn progress(&mut self, progress: Progress) {

@@ -120,9 +120,10 @@ impl<'a> Here<'a> {
         if self.machine.simulated.is_none()
             && let Ok(plan) =
                 Plan::new(&experiment, &self.machine.topology, self.machine.features.as_ref())
-            && let Some(estimate) = write_budget::estimate(&plan)
+            && let Some(bytes) = write_budget::at_most(&plan)
         {
-            self.watch.note(&estimate);
+            let name = &experiment.name;
+            self.watch.note(&format!("{name}: at most {bytes} written to disks (--write-limit)"));
         }
         let mut progress = |progress| self.watch.progress(progress);
         continue_or_begin(&experiment, self.machine, &planned.dir, self.stop, &mut progress)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ringfence_engine::runner::Progress;
 
 use crate::measure::Measurement;
+use crate::prove::time::Precision;
 
 /// Receives a study's progress.
 pub trait Watch {
@@ -16,6 +17,11 @@ pub trait Watch {
     /// Something to know before a stage begins, in a sentence.
     fn note(&mut self, text: &str) {
         let _ = text;
+    }
+
+    /// What can be detected in the time of a stage.
+    fn precision(&mut self, found: &Precision) {
+        let _ = found;
     }
 
     /// How far the stage has come.

@@ -72,6 +72,14 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// Time for all rounds of so many commands, in s; as long as [`LEAST`] rounds take, if that is
+    /// longer and no time was given.
+    pub fn time_of(&self, commands: usize) -> f64 {
+        self.time_s.unwrap_or(if commands == 1 { TIME_ALONE_S } else { TIME_S })
+    }
+}
+
 /// Runs commands, and knows the time.
 pub trait Bench {
     /// Runs a case or the shell, with what belongs around it. The run is the `number`-th of that
@@ -276,8 +284,7 @@ impl<'a> Session<'a> {
     }
 
     fn time(&self) -> f64 {
-        let default = if self.comparisons.is_empty() { TIME_ALONE_S } else { TIME_S };
-        self.settings.time_s.unwrap_or(default)
+        self.settings.time_of(self.comparisons.len() + 1)
     }
 
     fn round_takes(&self) -> f64 {

@@ -6,6 +6,7 @@ pub(crate) mod conclusion;
 pub(crate) mod details;
 pub(crate) mod json;
 pub(crate) mod page;
+pub(crate) mod precision;
 pub(crate) mod settings;
 mod settles;
 mod short;

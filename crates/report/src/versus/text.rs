@@ -50,13 +50,13 @@ pub fn note(note: &Note) -> String {
 pub fn announcement(announced: &Announced, settings: &Settings) -> String {
     let power = announced.power;
     let rounds = match settings.runs {
-        Some(runs) => format!("with {}", plural(runs as usize, "round")),
+        Some(runs) => format!("In {}", plural(runs as usize, "round")),
         None => {
             let time = duration(Duration::from_secs_f64(announced.time_s.max(0.0)));
-            format!("in {time}, about {} rounds", count(power.rounds.into()))
+            format!("In {time}, about {} rounds", count(power.rounds.into()))
         }
     };
-    let told = format!("{rounds}, a difference of {} can be told", coarse(power.difference));
+    let told = format!("{rounds}, a difference of {} is detected", coarse(power.difference));
     match settings.budget {
         None => told,
         Some(budget) if budget >= power.difference => {
@@ -148,7 +148,7 @@ pub(super) fn in_full(findings: &Findings, style: &Style) -> String {
 /// What difference the rounds that were measured can tell.
 pub fn told(reached: &Power) -> String {
     format!(
-        "With {} like these a difference of {} is told {} times of 10.",
+        "With {} like these a difference of {} is detected {} times out of 10.",
         plural(reached.rounds as usize, "round"),
         coarse(reached.difference),
         (CHANCE * 10.0).round()
@@ -508,7 +508,7 @@ pub fn summary(findings: &Findings, unit: Option<Unit>, sort: Sort) -> String {
     let time = duration(Duration::from_secs_f64(findings.seconds));
     text += &format!("{} in {time}{warm_up}", plural(findings.rounds as usize, "round"));
     if let Some(reached) = &findings.reached {
-        text += &format!("; a difference of {} could be told", coarse(reached.difference));
+        text += &format!("; a difference of {} could be detected", coarse(reached.difference));
     }
     if let Some(why) = &findings.ended_early {
         text += &format!("; ended early: {why}");

@@ -1,12 +1,11 @@
 //! What every measuring verb shares: the run of an experiment, and its results.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use ringfence_engine::runner::Progress;
-use ringfence_engine::write_budget;
 use ringfence_experiment::Experiment;
 use ringfence_experiment::ended::Ended;
 use ringfence_experiment::plan::Plan;
@@ -16,9 +15,10 @@ use ringfence_machine::Machine;
 use ringfence_report::json;
 use ringfence_studies::StudyError;
 use ringfence_studies::findings::Findings;
-use ringfence_studies::measure::{self, Measurement};
+use ringfence_studies::measure::{self, Asked, Measurement};
 use ringfence_system::whole;
 
+use super::announce;
 use super::command::{command, pasteable};
 use super::results::rest;
 use crate::args::{Measuring, On};
@@ -26,21 +26,14 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 
-/// Applies the flags, then saves the experiment or measures and shows it. A time that was given is
-/// used until the question is settled; the verb's own is long enough for every figure.
+/// Applies the flags, then saves the experiment or measures and shows it. How long that takes, see
+/// [`measure::set_time`].
 pub fn run(mut experiment: Experiment, on: &On, flags: &Measuring) -> Result<(), Failure> {
     super::flags::apply(&mut experiment, flags)?;
     experiment.check()?;
     let machine = super::host::machine(on)?;
-    match (&flags.time, experiment.measure.time) {
-        (None, Some(time)) => measure::set_default_time(&mut experiment, &machine, time),
-        // Nothing disturbs what is simulated: more trials say little new.
-        (Some(_), Some(time)) if flags.trials.is_none() && machine.simulated.is_none() => {
-            let plan = Plan::new(&experiment, &machine.topology, machine.features.as_ref())?;
-            super::flags::use_the_time(&mut experiment.measure, plan.least_trial(), time);
-        }
-        _ => {}
-    }
+    let asked = Asked { time: flags.time.is_some(), trials: flags.trials.is_some() };
+    measure::set_time(&mut experiment, &machine, asked);
     run_on(experiment, machine, on, flags)
 }
 
@@ -76,16 +69,11 @@ fn run_on(
     let dir = super::results::new_dir(flags.output.out.as_deref(), &experiment.name)?;
     super::folder::check_new(&dir)?;
     refuse_nothing(&plan, &machine)?;
-    let is_refused = experiment.measure.time.is_some_and(|time| time.0 < plan.least_time_for_one());
-    let tells = !flags.output.quiet && machine.simulated.is_none() && !is_refused;
-    if let Some(estimate) = write_budget::estimate(&plan).filter(|_| tells) {
-        // A reader that has gone is not a failure.
-        let _ = writeln!(std::io::stderr(), "{estimate}");
-    }
+    let announced = announce::plan(&plan, &machine, &flags.output);
     let measure = |stop: &AtomicBool, show: ShowProgress| {
         measure::measure(&experiment, &machine, &dir, stop, show)
     };
-    carry_out(&title(&plan), &dir, &machine, flags, &measure)
+    carry_out((&title(&plan), announced), &dir, &machine, flags, &measure)
 }
 
 // What is measured; for episodes also how long that takes, since it is longer than users expect.
@@ -113,16 +101,17 @@ pub fn refuse_nothing(plan: &Plan, machine: &Machine) -> Result<(), Failure> {
 /// Told how far measuring has come.
 pub type ShowProgress<'a> = &'a mut dyn FnMut(Progress);
 
-/// Measures, shows progress meanwhile and the results after it, and tells how it ended.
+/// Measures what has this name and is announced so, shows progress meanwhile and the results after
+/// it, and tells how it ended.
 pub fn carry_out(
-    name: &str,
+    (name, announced): (&str, Option<String>),
     dir: &Path,
     machine: &Machine,
     flags: &Measuring,
     measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, StudyError>,
 ) -> Result<(), Failure> {
     let started = Instant::now();
-    let done = watch(name, flags, measure)?;
+    let done = watch(name, announced, flags, measure)?;
     let found = Findings::from(&done);
     if flags.output.json {
         output::print_json(&json::experiment(&found, dir))?;
@@ -157,6 +146,7 @@ pub fn verdict(found: &Findings) -> Result<(), Failure> {
 /// Measures and shows progress meanwhile.
 pub fn watch(
     name: &str,
+    announced: Option<String>,
     flags: &Measuring,
     measure: &dyn Fn(&AtomicBool, ShowProgress) -> Result<Measurement, StudyError>,
 ) -> Result<Measurement, Failure> {
@@ -164,6 +154,7 @@ pub fn watch(
     let _awake = super::host::keep_awake(flags.no_deep_idle)?;
     let mut show = Show::new(flags.output.quiet);
     show.begin(name);
+    show.announce(announced);
     let done = measure(&stop, &mut |progress| show.update(progress));
     show.end();
     Ok(done?)

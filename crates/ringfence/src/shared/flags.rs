@@ -1,7 +1,5 @@
 //! Flags into an experiment.
 
-use std::time::Duration;
-
 use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_engine::available;
 use ringfence_experiment::budget::Budget;
@@ -10,8 +8,7 @@ use ringfence_experiment::plan::least_window;
 use ringfence_experiment::task::axes::expand;
 use ringfence_experiment::task::{table, text};
 use ringfence_experiment::units::{Share, Span};
-use ringfence_experiment::{Experiment, Measure, OneOrMany, PlacementKind, Role};
-use ringfence_studies::prove::time::{LAST_LOOK, looks};
+use ringfence_experiment::{Experiment, OneOrMany, PlacementKind, Role};
 use toml::Table;
 
 use crate::args::{Measuring, Placement};
@@ -41,24 +38,6 @@ pub fn apply(experiment: &mut Experiment, flags: &Measuring) -> Result<(), Failu
         lengthen(experiment);
     }
     Ok(())
-}
-
-// More say little new.
-const MOST_TRIALS: u32 = 20_000;
-
-/// Plans as many trials as a time may hold in the place of those that a verb takes; with looks in
-/// between, where there is something to stop for.
-pub fn use_the_time(measure: &mut Measure, least_trial: Duration, time: Span) {
-    let fit = time.0.as_nanos().checked_div(least_trial.as_nanos());
-    let fit = fit.map_or(MOST_TRIALS, |fit| fit.min(MOST_TRIALS.into()) as u32);
-    let first = measure.looks.first().copied().unwrap_or(FEWEST_TRIALS);
-    let most = fit.max(first);
-    if measure.precision.is_some() || measure.decide.is_some() {
-        measure.looks = looks(first, most);
-        measure.last_look = Some(LAST_LOOK);
-    } else {
-        measure.looks = vec![most];
-    }
 }
 
 // Unless a window is asked for.
@@ -289,24 +268,4 @@ pub fn check_counts(flag: &str, what: &str, counts: &[u32]) -> Result<(), Failur
 
 fn given_twice(flag: &str, value: impl std::fmt::Display) -> Failure {
     Failure::Usage(format!("--{flag} names {value} twice: give each value once"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_given_time_is_used() {
-        let used = |measure: Measure, trial_ms: u64, time_ms: u64| {
-            let mut measure = Measure { looks: vec![12], ..measure };
-            use_the_time(&mut measure, Duration::from_millis(trial_ms), Span::ms(time_ms));
-            measure.looks
-        };
-        // A verb's 12 trials take 14 s: 40 s hold 34.
-        assert_eq!(used(Measure::default(), 1166, 40_000), [34]);
-        assert_eq!(used(Measure::default(), 1000, 2_000), [12], "the time ends it");
-        assert_eq!(used(Measure::default(), 0, 10_000), [MOST_TRIALS], "runs that are timed whole");
-        let precise = Measure { precision: Some(Share(0.01)), ..Measure::default() };
-        assert_eq!(used(precise, 1000, 40_000), [12, 18, 27, 40]);
-    }
 }

@@ -1,5 +1,6 @@
 //! What verbs share. Nothing here knows of a verb.
 
+pub mod announce;
 pub mod answer;
 pub mod command;
 pub mod costs;

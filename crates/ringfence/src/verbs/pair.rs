@@ -18,7 +18,7 @@ use crate::output;
 use crate::progress::Show;
 use crate::shared::command::{command, pasteable};
 use crate::shared::results::rest;
-use crate::shared::{experiment, flags, host, page, results};
+use crate::shared::{announce, experiment, flags, host, page, results};
 
 /// Of the whole time, the part that goes into every pair; the rest confirms the advice.
 const SCREENING: f64 = 0.6;
@@ -112,6 +112,18 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
         .map_err(Failure::Usage)
 }
 
+// Both parts of it have a time, or both have trials.
+fn announced(question: &Question, flags: &Measuring) -> Option<String> {
+    let what = format!("{} tasks, every pair of them", question.tasks.len());
+    let length = match (question.screen.time, question.confirm.time) {
+        (Some(screen), Some(confirm)) => {
+            format!("at most {}", announce::time(screen.0 + confirm.0))
+        }
+        _ => format!("{} trials", question.screen.looks.last().copied().unwrap_or_default()),
+    };
+    announce::sentence("pair", &what, &length, &flags.output)
+}
+
 fn measure(
     question: &Question,
     dir: &Path,
@@ -121,6 +133,7 @@ fn measure(
     let stop = host::stop_on_signals()?;
     let _awake = host::keep_awake(flags.no_deep_idle)?;
     let mut show = Show::new(flags.output.quiet);
+    show.announce(announced(question, flags));
     let started = Instant::now();
     let outcome = pair::run(question, &mut Here::new(machine, dir, &stop, &mut show));
     show.end();

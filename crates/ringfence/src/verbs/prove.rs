@@ -13,7 +13,6 @@ use ringfence_experiment::task::Task;
 use ringfence_experiment::units::Span;
 use ringfence_machine::Machine;
 use ringfence_report::json;
-use ringfence_report::numbers::duration;
 use ringfence_studies::Here;
 use ringfence_studies::prove::{self as prove, Files, Question};
 use toml::{Table, Value};
@@ -24,7 +23,7 @@ use crate::output;
 use crate::progress::Show;
 use crate::shared::command::{command, pasteable};
 use crate::shared::flags::{budget, check_counts, check_trials, set, set_some};
-use crate::shared::{experiment, flags, host, page, program, results, services};
+use crate::shared::{announce, experiment, flags, host, page, program, results, services};
 
 pub fn run(args: &Prove) -> Result<(), Failure> {
     if args.on.machine.is_some() {
@@ -69,17 +68,16 @@ fn beginning_with_its_flag(error: Failure, args: &Prove) -> Failure {
 
 // What is about to be measured, for how long, and how precise that is.
 fn announce(question: &Question, plan: &Plan, machine: &Machine) {
-    let time = question.time.map_or(String::new(), |time| {
-        format!(" In {} at most (--time); Ctrl-C keeps what was measured.", duration(time.0))
-    });
-    let verb = if machine.simulated.is_some() { "Simulates" } else { "Measures" };
+    let time =
+        question.time.map_or(String::new(), |time| format!(", at most {}", announce::time(time.0)));
+    let verb = if machine.simulated.is_some() { "simulates" } else { "measures" };
     let mut text = format!(
-        "{verb} the victim alone and with the aggressor; over the budget of {}, with levers \
-         too.{time}\n",
+        "prove: {verb} the victim alone and with the aggressor, and with levers if it exceeds {}{time}; \
+         Ctrl-C keeps what was measured\n",
         question.budget
     );
-    if let Some(precision) = prove::precision(question, plan, machine) {
-        text += &format!("{precision}\n");
+    if let Some(found) = prove::precision(question, plan, machine) {
+        text += &format!("{}\n", ringfence_report::precision(&found));
     }
     // stderr may be closed; ignore.
     let _ = std::io::stderr().write_all(text.as_bytes());

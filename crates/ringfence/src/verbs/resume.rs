@@ -46,7 +46,7 @@ pub fn run(dir: &Path, flags: &Measuring) -> Result<(), Failure> {
     let resume = |stop: &AtomicBool, show: experiment::ShowProgress| {
         measure::resume(dir, &machine, time, stop, show)
     };
-    experiment::carry_out(&name, dir, &machine, flags, &resume)
+    experiment::carry_out((&name, None), dir, &machine, flags, &resume)
 }
 
 // Shows it, so that a script which resumes until it is done gets the results and no failure.

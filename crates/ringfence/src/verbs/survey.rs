@@ -13,7 +13,7 @@ use crate::output;
 use crate::progress::Show;
 use crate::shared::command::pasteable;
 use crate::shared::results::details;
-use crate::shared::{experiment, folder, host, page, results};
+use crate::shared::{announce, experiment, folder, host, page, results};
 
 pub fn run(args: &Survey) -> Result<(), Failure> {
     let depth = if args.quick { Depth::Quick } else { Depth::Full };
@@ -29,6 +29,7 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
     let options = options(&dir);
+    show.announce(announced(&options, args));
     let surveyed = survey::run(&options, &machine, &stop, &mut show);
     show.end();
     let surveyed = surveyed?;
@@ -47,6 +48,17 @@ pub fn run(args: &Survey) -> Result<(), Failure> {
         None => Ok(()),
         Some(why) => Err(experiment::kept(why, &dir, &machine)),
     }
+}
+
+fn announced(options: &Options, args: &Survey) -> Option<String> {
+    let (what, written) = match &options.files {
+        Some(files) => {
+            (format!("this machine, files in {}", files.dir.display()), announce::limit())
+        }
+        None => ("a machine without files".into(), String::new()),
+    };
+    let length = format!("about {}{written}", announce::time(survey::expected(options)));
+    announce::sentence("survey", &what, &length, &args.output)
 }
 
 // A described machine has none, which needs no message unless the user asked for them.

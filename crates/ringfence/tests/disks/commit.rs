@@ -162,7 +162,10 @@ fn at_the_limit_of_what_is_written_it_ends_undecided_and_keeps_what_it_has() {
     let out = ringfence_in(folder.path(), &args);
     assert_eq!(out.code(), Some(4), "{}{}", out.stdout, out.stderr);
     let told = support::joined(&out.stderr);
-    assert!(told.contains("built-in tasks write up to about"), "{told}");
+    assert!(
+        told.contains("at most 1MiB written to disks; Ctrl-C keeps what was measured"),
+        "{told}"
+    );
     assert!(told.contains("a limit was reached: built-in tasks have written"), "{told}");
     let kept = Dataset::open(&folder.path().join("a")).unwrap();
     assert!(matches!(&kept.manifest.ended, Some(Ended::Limit(_))), "{:?}", kept.manifest.ended);

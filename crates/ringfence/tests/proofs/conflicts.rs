@@ -49,6 +49,18 @@ fn prove(folder: &Path, more: &[&str]) -> Output {
     ringfence_in(folder, &[&PROGRAMS[..], more].concat())
 }
 
+// A busy machine may leave one proof undecided, which it then says; not five in a row.
+fn decided(folder: &Path, more: &[&str]) -> Output {
+    let mut output = prove(folder, more);
+    for _ in 0..4 {
+        if output.code() == Some(4) {
+            fs::remove_dir_all(folder.join("proof")).unwrap();
+            output = prove(folder, more);
+        }
+    }
+    output
+}
+
 fn proof(output: &Output) -> Value {
     output.json_of_any()
 }
@@ -60,15 +72,7 @@ fn a_lever_that_helps_is_found_confirmed_and_told() {
     if !ready(&folder) {
         return;
     }
-    // A busy machine may leave one proof open, which it then says; not three in a row.
-    let attempt = || prove(folder.path(), &["--try-env", "GENTLE=yes", "--levers", "env"]);
-    let mut output = attempt();
-    for _ in 0..2 {
-        if output.code() == Some(4) {
-            fs::remove_dir_all(folder.path().join("proof")).unwrap();
-            output = attempt();
-        }
-    }
+    let output = decided(folder.path(), &["--try-env", "GENTLE=yes", "--levers", "env"]);
     let (text, said) = (output.ok(), output.said());
     for part in [
         "MET, with a lever. ",
@@ -115,7 +119,7 @@ fn where_no_lever_helps_the_exit_code_is_3() {
     if !ready(&folder) {
         return;
     }
-    let output = prove(folder.path(), &["--try-env", "USELESS=1", "--levers", "env", "--json"]);
+    let output = decided(folder.path(), &["--try-env", "USELESS=1", "--levers", "env", "--json"]);
     assert_eq!(output.code(), Some(3), "{}", output.stderr);
     assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
     let proof = &proof(&output)["proof"];
@@ -326,7 +330,7 @@ fn an_aggressor_that_works_is_said_to() {
     assert!((0.02..1.5).contains(&share), "{used}");
     // What the time allows is said at the start.
     assert!(
-        output.stderr.contains("in 4 trials, a slowdown of 90 % can be told from none"),
+        output.stderr.contains("In 4 trials, a slowdown of 90 % is detected"),
         "{}",
         output.stderr
     );

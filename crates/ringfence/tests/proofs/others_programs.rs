@@ -53,10 +53,17 @@ fn pmdk_environments_are_levers_for_a_program_linked_to_it() {
         "--window",
         "10ms",
     ];
-    let output = ringfence_in(
-        folder.path(),
-        &[&args[..], &["--out", "proof", "--quiet", "--json"]].concat(),
-    );
+    let attempt = |name: &str| {
+        ringfence_in(folder.path(), &[&args[..], &["--out", name, "--quiet", "--json"]].concat())
+    };
+    // On a busy machine a baseline may stay undecided, and then no lever is tried; not five in a
+    // row.
+    let mut output = attempt("proof-0");
+    for again in 1..5 {
+        if proof(&output.stdout)["verdict"] == "undecided" {
+            output = attempt(&format!("proof-{again}"));
+        }
+    }
     let proof = proof(&output.stdout);
     if proof["verdict"] == "nothing_needed" {
         // Faster beside fio by chance: rare, and no lever was looked for.

@@ -93,7 +93,7 @@ fn a_budget_can_be_one_for_a_quantile() {
     assert!(matches!(output.code(), Some(0 | 3 | 4)), "{said}");
     let text = joined(&output.stdout);
     assert!(text.contains("p50 of a victim's load may be longer by 100 %"), "{said}");
-    assert!(output.stderr.contains("a p50 slowdown of 100 % can be told from none"), "{said}");
+    assert!(output.stderr.contains("a p50 slowdown of 100 % is detected"), "{said}");
     let json = ringfence_in(folder.path(), &["show", "p", "--json"]).json();
     assert_eq!(json["proof"]["record"]["question"]["measure"]["quantity"], "p50", "{json}");
 }

@@ -1,9 +1,11 @@
 //! From an experiment to a dataset on this machine: plan, engine, runner and recorder together.
 
 mod resume;
+mod time;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use ringfence_analysis::estimate::FEWEST_TRIALS;
 use ringfence_dataset::Recorder;
@@ -26,6 +28,7 @@ use ringfence_workloads::room;
 use crate::{StudyError, engines};
 
 pub use resume::{continue_or_begin, resume};
+pub use time::{Asked, set_default_time, set_time};
 
 /// What was measured.
 pub struct Measurement {
@@ -76,6 +79,7 @@ pub fn measure(
         starts: Vec::new(),
         noted: 0,
         refused: None,
+        began: None,
         progress,
     };
     if plan.measured().is_empty() {
@@ -179,17 +183,16 @@ fn holds_a_figure(plan: &Plan) -> Result<(), StudyError> {
         ),
         None => format!(
             "a time of {time} is too short: a figure takes at least {FEWEST_TRIALS} trials, which \
-             take {least} here; give that and \
-             more, or take shorter windows or fewer rounds"
+             take {least} here{}; give --time {least} or more, shorter windows or fewer rounds",
+            match plan.measured().len() {
+                0 | 1 => String::new(),
+                cases => format!(
+                    " for one case, and {} for all {cases}",
+                    Span(plan.least_time()).rounded_up()
+                ),
+            }
         ),
     }))
-}
-
-/// Sets a default time: `time`, or longer if a figure of every case takes longer.
-pub fn set_default_time(experiment: &mut Experiment, machine: &Machine, time: Span) {
-    let plan = engines::plan(&decided(experiment), machine);
-    let least = plan.map_or(time, |plan| Span(plan.least_time()).rounded_up());
-    experiment.measure.time = Some(time.max(least));
 }
 
 fn too_short_for_a_trial(plan: &Plan) -> StudyError {
@@ -323,6 +326,8 @@ struct Recording<'a> {
     noted: usize,
     // Why the folder cannot be used, where that was found only when there was something to record.
     refused: Option<String>,
+    // When the first trial had started.
+    began: Option<Instant>,
     progress: &'a mut dyn FnMut(Progress),
 }
 
@@ -364,11 +369,27 @@ impl Observer for Recording<'_> {
         self.begin()?.append(samples).map_err(|error| error.to_string())
     }
 
+    // Once the first trial has started, nothing is refused any more.
     fn started(&mut self, starts: &[Start]) {
         self.starts.extend_from_slice(starts);
+        if self.began.is_none() {
+            self.began = Some(Instant::now());
+            let measure = &self.plan.experiment.measure;
+            let trials = measure.looks.last().copied().unwrap_or_default();
+            let left = measure.time.map_or(self.plan.least_trial() * trials, |time| time.0);
+            (self.progress)(Progress { done: 0, most: 1, elapsed: Duration::ZERO, left });
+        }
     }
 
-    fn progress(&mut self, progress: Progress) {
+    // What is simulated has a clock of its own, which is not the user's.
+    fn progress(&mut self, mut progress: Progress) {
+        if let (Some(began), Some(_)) = (self.began, &self.machine.simulated)
+            && !progress.elapsed.is_zero()
+        {
+            let share = progress.left.as_secs_f64() / progress.elapsed.as_secs_f64();
+            progress.elapsed = began.elapsed();
+            progress.left = progress.elapsed.mul_f64(share);
+        }
         (self.progress)(progress);
     }
 }

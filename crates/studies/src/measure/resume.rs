@@ -65,6 +65,7 @@ pub fn resume(
         starts: Vec::new(),
         noted: 0,
         refused: None,
+        began: None,
         progress,
     };
     let ran = runner::resume(&plan, earlier, engine.as_mut(), stop, &mut recording);

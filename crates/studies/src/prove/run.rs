@@ -222,7 +222,7 @@ impl Proving<'_> {
                 return Err(too_short(time, least));
             }
             if let Some(precision) = precision_of(question, self.whole, trial, here.machine) {
-                here.watch.note(&precision.to_string());
+                here.watch.precision(&precision);
             }
         }
         let time = question.time.map(|time| {

@@ -1,9 +1,8 @@
 //! How the time is divided, and what can be known in it: pure functions.
 
-use std::fmt;
 use std::time::Duration;
 
-use ringfence_analysis::estimate::{Looks, fewest_latencies, most_spread};
+use ringfence_analysis::estimate::{Looks, most_spread};
 use ringfence_experiment::Measure;
 use ringfence_experiment::budget::Budget;
 use ringfence_experiment::quantity::Quantity;
@@ -150,41 +149,8 @@ impl Precision {
     }
 }
 
-impl fmt::Display for Precision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = |value: f64| format!("{:.2}", value * 100.0);
-        let trimmed = |text: String| text.trim_end_matches('0').trim_end_matches('.').to_owned();
-        match self.time {
-            Some(time) => {
-                write!(f, "in {:.1} s, about {} trials", time.as_secs_f64(), self.trials)?
-            }
-            None => write!(f, "in {} trials", self.trials)?,
-        }
-        if let (Budget::Slowdown(share), Some(spread)) = (self.budget, self.spread) {
-            let [budget, spread] = [share.0, spread.exp_m1()].map(|share| trimmed(percent(share)));
-            let slowdown = self.quantity.slowdown();
-            write!(
-                f,
-                ", a {slowdown} of {budget} % can be told from none if trials vary by less than \
-                 {spread} %"
-            )?;
-        }
-        match self.quantity.quantile() {
-            Some(quantile) => {
-                write!(
-                    f,
-                    "; {quantile} takes {} latencies on each side",
-                    fewest_latencies(quantile)
-                )
-            }
-            None => Ok(()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use ringfence_experiment::units::Span;
 
     use super::*;
 
@@ -262,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_precision_is_said_as_a_person_would() {
+    fn a_look_allows_a_precision() {
         let measure =
             Measure { looks: vec![6, 9, 20], last_look: Some(LAST_LOOK), ..Measure::default() };
         let precision =
@@ -271,19 +237,5 @@ mod tests {
         // 97.5 %, 19 degrees of freedom: t = 2.433, and 0.861 for a chance of 80 %:
         // ln 1.02 * sqrt 20 / (2.433 + 0.861) = 0.02689.
         assert!((precision.spread.unwrap() - 0.02689).abs() < 2e-5, "{precision:?}");
-        assert_eq!(
-            precision.to_string(),
-            "in 20.0 s, about 20 trials, a slowdown of 2 % can be told from none if trials vary by \
-             less than 2.72 %"
-        );
-    }
-
-    #[test]
-    fn of_a_time_it_is_said_what_the_quantile_takes() {
-        let quantity = "p99".parse().unwrap();
-        let measure = Measure { looks: vec![6, 9, 20], quantity, ..Measure::default() };
-        let precision =
-            Precision::of(Budget::AtMost(quantity, Span::ms(5)), &measure, None).unwrap();
-        assert_eq!(precision.to_string(), "in 20 trials; p99 takes 1000 latencies on each side");
     }
 }

@@ -57,6 +57,29 @@ pub fn planned(options: &Options, machine: &Machine) -> Vec<Experiment> {
     all.map(|experiment| on(machine, experiment)).collect()
 }
 
+/// About how long it takes.
+pub fn expected(options: &Options) -> Duration {
+    stages(options).into_iter().sum()
+}
+
+fn stages(options: &Options) -> Vec<Duration> {
+    let seconds = |(full, quick)| match options.depth {
+        Depth::Full => full,
+        Depth::Quick => quick,
+    };
+    let files = files(options).into_iter().filter_map(|experiment| experiment.measure.time);
+    EXPECTED
+        .into_iter()
+        .map(|stage| Duration::from_secs(seconds(stage)))
+        .chain(files.map(|time| time.0))
+        .collect()
+}
+
+fn files(options: &Options) -> Vec<Experiment> {
+    let Options { depth, seed, files, .. } = options;
+    files.as_ref().map_or(Vec::new(), |files| files.experiments(*depth, *seed))
+}
+
 fn on(machine: &Machine, mut experiment: Experiment) -> Experiment {
     few_trials(&mut experiment.measure, machine);
     experiment
@@ -92,8 +115,7 @@ impl Surveying<'_> {
     }
 
     fn files(&self) -> Vec<Experiment> {
-        let Options { depth, seed, files, .. } = self.options;
-        files.as_ref().map_or(Vec::new(), |files| files.experiments(*depth, *seed))
+        files(self.options)
     }
 
     fn in_files(&mut self, number: usize) -> Result<Option<Planned>, StudyError> {
@@ -122,16 +144,7 @@ impl Study for Surveying<'_> {
     type Findings = Survey;
 
     fn stages(&self) -> Vec<Duration> {
-        let seconds = |(full, quick)| match self.options.depth {
-            Depth::Full => full,
-            Depth::Quick => quick,
-        };
-        let files = self.files().into_iter().filter_map(|experiment| experiment.measure.time);
-        EXPECTED
-            .into_iter()
-            .map(|stage| Duration::from_secs(seconds(stage)))
-            .chain(files.map(|time| time.0))
-            .collect()
+        stages(self.options)
     }
 
     fn kept(&self) -> Option<Kept> {

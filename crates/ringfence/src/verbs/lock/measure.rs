@@ -14,7 +14,7 @@ use ringfence_report::{json, paragraph};
 use ringfence_resctrl::pseudo::{self, Support};
 use ringfence_studies::findings::Findings;
 use ringfence_studies::lock::{self, Capabilities, Held, Locking, Question};
-use ringfence_studies::measure::Measurement;
+use ringfence_studies::measure::{Asked, Measurement, set_time};
 use ringfence_studies::{Here, Watch};
 
 use super::places;
@@ -22,7 +22,7 @@ use crate::args::{LockMeasure, Measuring};
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Show;
-use crate::shared::{experiment, flags, host, results};
+use crate::shared::{announce, experiment, flags, host, results};
 
 pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
@@ -73,7 +73,8 @@ pub fn run(asked: &LockMeasure) -> Result<(), Failure> {
         last: dir.clone(),
         failed: None,
     };
-    said.begin();
+    let planned = Plan::new(&wanted, &machine.topology, machine.features.as_ref())?;
+    said.begin(announce::plan(&planned, &machine, &asked.measuring.output));
     let quick_and_ready = |mut wanted: Experiment, machine: &Machine| {
         quicken(&mut wanted, asked);
         Ok(ready(wanted, machine, &asked.measuring)?)
@@ -117,9 +118,8 @@ fn ready(
 ) -> Result<Experiment, Failure> {
     flags::apply(&mut wanted, flags)?;
     wanted.check()?;
-    if let (None, Some(time)) = (&flags.time, wanted.measure.time) {
-        ringfence_studies::measure::set_default_time(&mut wanted, machine, time);
-    }
+    let asked = Asked { time: flags.time.is_some(), trials: flags.trials.is_some() };
+    set_time(&mut wanted, machine, asked);
     experiment::refuse_nothing(
         &Plan::new(&wanted, &machine.topology, machine.features.as_ref())?,
         machine,
@@ -149,7 +149,8 @@ struct Said<'a> {
 
 impl Said<'_> {
     // In short, notes follow the answer.
-    fn begin(&mut self) {
+    fn begin(&mut self, announced: Option<String>) {
+        self.show.announce(announced);
         if !self.notes.is_empty() && output::style().details {
             self.print(&(self.notes.join("\n") + "\n\n"));
         }

@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::flags::{check_trials, set, words};
-use crate::shared::{experiment, folder, host, results};
+use crate::shared::{announce, experiment, folder, host, results};
 
 pub fn run(args: &Tune, dir: &Path) -> Result<(), Failure> {
     let question = question(args, dir)?;
@@ -27,6 +27,9 @@ pub fn run(args: &Tune, dir: &Path) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
+    let what = format!("every durable method in {}", question.dir.display());
+    let length = format!("3 stages, about a minute{}", announce::limit());
+    show.announce(announce::sentence("tune", &what, &length, &args.output));
     let tuned = files::run(&question, &mut Here::new(&machine, &to.dir, &stop, &mut show));
     show.end();
     let tuned = tuned?;

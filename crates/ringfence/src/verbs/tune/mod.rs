@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::flags::{check_trials, set, set_slowdown};
-use crate::shared::{experiment, folder, host, results};
+use crate::shared::{announce, experiment, folder, host, results};
 use policy_file::Written;
 
 pub fn run(args: &Tune) -> Result<(), Failure> {
@@ -51,6 +51,9 @@ fn of_memory(args: &Tune, target: Target) -> Result<(), Failure> {
     let stop = host::stop_on_signals()?;
     let started = Instant::now();
     let mut show = Show::new(args.output.quiet);
+    let what = format!("every method on {}", question.target);
+    let length = format!("{} trials of each", question.trials);
+    show.announce(announce::sentence("tune", &what, &length, &args.output));
     let tuned = tune::run(&question, &mut Here::new(&machine, &to.dir, &stop, &mut show));
     show.end();
     let tuned = tuned?;

@@ -14,14 +14,14 @@ use ringfence_studies::Watch;
 use ringfence_studies::measure;
 use ringfence_studies::prove::time::Precision;
 use ringfence_versus::export::{Sort, Unit};
-use ringfence_versus::{self as versus, Findings, Note, Trouble, Verdict, conduct};
+use ringfence_versus::{self as versus, Findings, Note, Question, Trouble, Verdict, conduct};
 
 use crate::args::VersusFlags as Flags;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::progress::Show;
 use crate::shared::command::pasteable;
-use crate::shared::{experiment, host, page, results};
+use crate::shared::{announce, experiment, host, page, results};
 
 pub fn run(flags: &Flags) -> Result<(), Failure> {
     if let Some(how) = &flags.progress {
@@ -41,6 +41,7 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     let mut told =
         Told(if question.is_loud() { Show::in_lines(flags.quiet) } else { Show::new(flags.quiet) });
     told.0.begin("versus");
+    told.0.announce(announced(&question, flags));
     let done = conduct(&question, &dir, &stop, &mut told);
     told.0.end();
     let done = done.map_err(failure)?;
@@ -67,6 +68,24 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
         }
         (None, _) => Ok(()),
     }
+}
+
+fn announced(question: &Question, flags: &Flags) -> Option<String> {
+    let settings = &question.settings;
+    let what = match question.cases.len() {
+        1 => "1 command".into(),
+        commands => format!("{commands} commands in turn"),
+    };
+    let length = match settings.runs {
+        Some(1) => "1 run".into(),
+        Some(runs) => format!("{runs} runs each"),
+        None => format!(
+            "at most {}",
+            announce::time(Duration::from_secs_f64(settings.time_of(question.cases.len())))
+        ),
+    };
+    (!flags.json && !flags.quiet)
+        .then(|| format!("versus: {what}, {length}; Ctrl-C keeps what was measured"))
 }
 
 // Commands that run on.
@@ -96,7 +115,7 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     let budget = measure.decide.as_ref().and_then(|decide| decide.budget(measure.quantity));
     let told = budget.unwrap_or(Budget::Slowdown(measure.margin));
     if let Some(precision) = Precision::of(told, measure, measure.time.map(|time| time.0)) {
-        Watch::note(&mut show, &precision.to_string());
+        Watch::precision(&mut show, &precision);
     }
     let done =
         measure::measure(&experiment, &machine, &dir, &stop, &mut |progress| show.update(progress));
