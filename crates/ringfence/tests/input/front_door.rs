@@ -33,10 +33,11 @@ fn all_verbs() -> Vec<Vec<String>> {
     all
 }
 
-// The flags that a help lists; what is said of them stands after two spaces, or in lines of its
-// own.
+// The flags that a help lists. Their texts follow after two spaces, or in lines that are indented
+// by ten.
 fn flags(help: &str) -> Vec<&str> {
-    let lines = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
+    let lines = help.lines().filter(|line| !line.starts_with("          "));
+    let lines = lines.map(str::trim_start).filter(|line| line.starts_with('-'));
     let lists = lines.filter_map(|line| line.split("  ").next());
     lists.flat_map(|list| list.split([' ', ',']).filter(|word| word.starts_with("--"))).collect()
 }
@@ -134,7 +135,7 @@ fn flags_of_manual(page: &str) -> Vec<String> {
         .iter()
         .fold(page.to_owned(), |page, mark| page.replace(mark, ""));
     let heads = plain.split("\n.TP\n").skip(1).filter_map(|entry| entry.lines().next());
-    let words = heads.flat_map(|head| head.split([' ', ',', '=', '[']));
+    let words = heads.flat_map(|head| head.split([' ', ',']));
     words.filter(|word| word.starts_with("--")).map(str::to_owned).collect()
 }
 
