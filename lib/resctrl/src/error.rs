@@ -1,4 +1,4 @@
-//! What can go wrong: what was tried, what the kernel said, what to do.
+//! Errors: the operation that failed, the kernel's error, and a remedy.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ pub struct Refused {
     pub tried: String,
     /// The errno.
     pub source: io::Error,
-    /// What `info/last_cmd_status` said of this very operation; several lines are joined by `; `.
+    /// The text of `info/last_cmd_status` about this operation; several lines are joined by `; `.
     pub status: Option<String>,
     /// What to do about it.
     pub remedy: String,
@@ -107,7 +107,7 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// What was asked for makes no sense, or would do harm: nothing was tried.
+    /// The request is invalid or would do harm: nothing was tried.
     #[error("{0}")]
     Usage(String),
     /// The journal or its lock could not be used.
@@ -120,7 +120,7 @@ pub enum Error {
         /// What to do.
         remedy: String,
     },
-    /// What a transaction left behind that was killed cannot be put back.
+    /// The changes of a killed transaction cannot be undone.
     #[error(
         "what '{}' had changed when it was killed cannot be put back: {source}; then 'ringfence \
          resctrl \
@@ -173,7 +173,7 @@ impl Error {
         }
     }
 
-    /// What `last_cmd_status` said.
+    /// The text of `last_cmd_status`.
     pub fn status(&self) -> Option<&str> {
         match self {
             Error::Refused(refused) => refused.status.as_deref(),
@@ -182,7 +182,7 @@ impl Error {
         }
     }
 
-    /// Whether what was asked for is at fault, rather than the machine.
+    /// Whether the request is at fault, rather than the machine.
     pub fn is_usage(&self) -> bool {
         matches!(self, Error::Usage(_) | Error::Absent(_) | Error::Busy(_))
     }

@@ -20,7 +20,7 @@ use crate::schemata::{Domain, Resource, Schemata, Setting};
 pub struct Size {
     /// Of which resource.
     pub resource: Resource,
-    /// In which cache, or of which memory.
+    /// The cache or memory.
     pub domain: Domain,
     /// Bytes; for bandwidth, the amount in its unit. 0 while a group is set up for pseudo-locking.
     pub amount: u64,
@@ -51,7 +51,7 @@ impl Group {
         self.fs.kernel().exists(&self.id.path().join("tasks"))
     }
 
-    /// Where one of its files lies.
+    /// The path of one of its files.
     pub fn place(&self, file: &str) -> String {
         let parts = [self.fs.place(), self.id.text(), file.to_owned()];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
@@ -214,7 +214,7 @@ impl Group {
         )))
     }
 
-    /// The device of the pseudo-locked region that it stands for.
+    /// The device of its pseudo-locked region.
     pub fn device(&self) -> PathBuf {
         Path::new("/dev/pseudo_lock").join(self.id.path().file_name().unwrap_or_default())
     }
@@ -241,7 +241,7 @@ impl Group {
     /// What it may use; empty for monitor groups.
     ///
     /// # Errors
-    /// Where it cannot be read or makes no sense.
+    /// If it cannot be read or parsed.
     pub fn schemata(&self) -> Result<Schemata, Error> {
         let Some(text) = self.read_if_there("schemata")? else { return Ok(Schemata::new()) };
         text.parse().map_err(|error| self.content("schemata", &text, error))
@@ -264,7 +264,7 @@ impl Group {
     /// next step.
     ///
     /// # Errors
-    /// As above; or where another mask is in effect than was asked for.
+    /// As above; or if another mask than the requested one is in effect.
     pub fn set_schemata_checked(&self, schemata: &Schemata) -> Result<Schemata, Error> {
         self.set_schemata(schemata)?;
         let found = self.schemata()?;
@@ -286,11 +286,11 @@ impl Group {
         Ok(found)
     }
 
-    /// The bytes of cache that its masks come to; bandwidths as they are. Of a pseudo-locked group,
-    /// its region.
+    /// The bytes of cache that its masks select; bandwidths as they are. For a pseudo-locked group,
+    /// the size of its region.
     ///
     /// # Errors
-    /// Where it cannot be read or makes no sense.
+    /// If it cannot be read or parsed.
     pub fn size(&self) -> Result<Vec<Size>, Error> {
         let Some(text) = self.read_if_there("size")? else { return Ok(Vec::new()) };
         let mut sizes = Vec::new();
@@ -316,7 +316,7 @@ impl Group {
     /// The CPUs whose tasks of the default group count as this group's.
     ///
     /// # Errors
-    /// Where it cannot be read or makes no sense.
+    /// If it cannot be read or parsed.
     #[doc(alias = "pqos_alloc_assoc_get")]
     pub fn cpus(&self) -> Result<CpuSet, Error> {
         // The mask is there since Linux 4.10, the list since 4.13.
@@ -336,10 +336,11 @@ impl Group {
         self.write("cpus_list", &format!("{cpus}\n"))
     }
 
-    /// The ids of its threads as this process sees them. A list of a moment: others come and go.
+    /// The ids of its threads as this process sees them. The list is a snapshot: threads come and
+    /// go.
     ///
     /// # Errors
-    /// Where it cannot be read or makes no sense.
+    /// If it cannot be read or parsed.
     pub fn tasks(&self) -> Result<Vec<u32>, Error> {
         let text = self.read("tasks")?;
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

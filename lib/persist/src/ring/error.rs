@@ -34,7 +34,7 @@ pub enum RingError {
     /// The payload would not fit into the empty ring.
     #[error("a payload of {len} bytes does not fit: this ring holds at most {max} in one entry")]
     TooLong {
-        /// Bytes asked for.
+        /// Bytes requested.
         len: usize,
         /// The longest payload, in bytes.
         max: usize,
@@ -71,7 +71,7 @@ pub enum RingError {
     /// Its memory cannot be had.
     #[error(transparent)]
     Region(#[from] RegionError),
-    /// The instructions asked for cannot be had.
+    /// The requested instructions are not available.
     #[error(transparent)]
     Methods(#[from] MethodsError),
     /// The file that keeps others out cannot be locked.

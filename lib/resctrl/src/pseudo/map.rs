@@ -30,10 +30,10 @@ pub struct Mapped {
 unsafe impl Send for Mapped {}
 
 impl Mapped {
-    /// Maps the region that a group stands for, as long as the group's `size` says, in whole pages.
+    /// Maps the region of a group, with the length of the group's `size`, in whole pages.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the group stands for no region, or the calling thread may run on CPUs
+    /// [`Error::Usage`] if the group has no region, or if the calling thread may run on CPUs
     /// outside the region's cache: pin it first. Otherwise the kernel's refusal.
     pub fn open(group: &Group) -> Result<Self, Error> {
         let device = group.device();

@@ -53,12 +53,11 @@ impl What {
     }
 }
 
-/// Has the kernel measure the region that a group stands for. It takes root, debugfs and tracefs; a
-/// trace instance of its own is made for it and removed, so that other tracing is not disturbed.
+/// Makes the kernel measure the region of a group. This needs root, debugfs and tracefs. It uses a
+/// temporary trace instance, so that other tracing is not disturbed.
 ///
 /// # Errors
-/// What is missing; or that the kernel counted nothing, which it does where there are no
-/// performance counters.
+/// What is missing; or that the kernel counted nothing, as without performance counters.
 pub fn measure(root: &FsRoot, group: &Group, what: What) -> Result<Measured, Error> {
     if group.mode()? != Some(Mode::PseudoLocked) {
         return Err(Error::Usage(format!(

@@ -375,8 +375,8 @@ pub fn unmount(fs: &Resctrl, restored: &mut Restored) {
     }
 }
 
-/// Puts back what a transaction left behind that was killed, and what could not be put back then;
-/// `None` where there was none. What still cannot be is among [`Restored::waiting`].
+/// Undoes the changes of a killed transaction, and those that could not be undone earlier; `None`
+/// if there were none. Changes that still cannot be undone are in [`Restored::waiting`].
 ///
 /// # Errors
 /// As [`super::Transaction::begin`] and [`super::Transaction::restore`].

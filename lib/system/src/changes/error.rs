@@ -1,4 +1,4 @@
-//! What can go wrong: what was tried, what the kernel said, what to do.
+//! Errors: the operation that failed, the kernel's error, and a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ pub fn failed(what: &str, path: &Path, source: io::Error) -> JournalError {
     }
 }
 
-/// Why a change was not made, or not put back.
+/// The reason why a change was not made, or not undone.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The journal.

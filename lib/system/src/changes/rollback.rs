@@ -1,4 +1,4 @@
-//! Going back: what is to be done, worked out from the journal and what is there now, and doing it.
+//! Rollback: determines the steps from the journal and the present state, and takes them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::changes::thread::Thread;
 /// Until the last process of a group that was killed has left it.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// What was put back.
+/// The changes that were undone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {
     /// What it was for.
@@ -136,7 +136,7 @@ pub fn resume(kernel: &dyn Kernel, processes: &[Thread]) -> Result<(), Error> {
     result
 }
 
-/// The way back from what is there now.
+/// The steps back from the present state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Way {
     pub steps: Vec<Undo>,
@@ -152,8 +152,8 @@ impl Way {
     }
 }
 
-/// Works out the way back, from the last thing that was touched to the first; and why not all of it
-/// is known, where what is there now cannot be read: the first such error.
+/// Determines the steps back, from the last change to the first, and the first error if a part of
+/// the present state cannot be read.
 pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
     let mut way = Way::default();
     let mut failed = None;
@@ -326,11 +326,10 @@ fn standing(kernel: &dyn Kernel, group: &Path) -> PathBuf {
     group.ancestors().find(|path| kernel.exists(&path.join(PROCS))).unwrap_or(group).to_owned()
 }
 
-/// Takes the way back. What fails, or cannot be read, does not keep the rest from being put back;
-/// the journal stays then.
+/// Takes the steps back. A failure does not prevent the other steps; the journal stays then.
 ///
 /// # Errors
-/// The first that failed.
+/// The first failure.
 pub fn go_back(
     kernel: &dyn Kernel,
     record: &Record,
