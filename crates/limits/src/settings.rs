@@ -39,8 +39,7 @@ impl Settings {
             Some(group) => Ok(&group.schemata),
             None if roles.values().any(|own| own == id) => Ok(&default),
             None => Err(format!(
-                "there is no group '{id}' in resctrl; 'ringfence resctrl' lists those that there \
-                 are"
+                "there is no group '{id}' in resctrl; 'ringfence resctrl' lists the groups"
             )),
         };
         let mut base: BTreeMap<GroupId, Schemata> = BTreeMap::new();
@@ -53,8 +52,8 @@ impl Settings {
                     let Some(old) = had(&id)?.get(resource, domain) else {
                         let there = had(&id)?.to_string().trim_end().replace('\n', ", ");
                         return Err(format!(
-                            "arm '{}': this machine shares out no {resource}:{domain}; what there \
-                             is: {there}",
+                            "arm '{}': this machine cannot allocate {resource}:{domain}, only \
+                             {there}",
                             arm.name
                         ));
                     };

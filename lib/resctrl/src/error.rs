@@ -68,10 +68,11 @@ pub enum Absent {
     #[error("this processor, or the hypervisor above it, shows no RDT (Intel) or PQoS (AMD)")]
     NoHardware,
     /// The processor is no x86-64 one.
-    #[error("this is {0}, no x86-64 processor: RDT (Intel) and PQoS (AMD) are features of those")]
+    #[error("this is {0}, not an x86-64 processor: only those have RDT (Intel) or PQoS (AMD)")]
     OtherProcessor(&'static str),
-    /// A file that would tell is missing or does not, as in a copy of another machine's files.
-    #[error("whether there is RDT (Intel) or PQoS (AMD) is not known: {0} does not tell")]
+    /// The file with this information is missing or incomplete, as in a copy of another machine's
+    /// files.
+    #[error("it is unknown whether there is RDT (Intel) or PQoS (AMD): {0} does not show it")]
     Unknown(&'static str),
     /// The processor shows it, the kernel does not.
     #[error(
@@ -122,9 +123,8 @@ pub enum Error {
     },
     /// The changes of a killed transaction cannot be undone.
     #[error(
-        "what '{}' had changed when it was killed cannot be put back: {source}; then 'ringfence \
-         resctrl \
-         recover' tries again, and 'ringfence resctrl forget' leaves things as they are",
+        "the changes of '{}', which was killed, cannot be undone: {source}; then 'ringfence \
+         resctrl recover' tries again, and 'ringfence resctrl forget' leaves resctrl as it is",
         printable(purpose)
     )]
     Leftover {
@@ -138,7 +138,7 @@ pub enum Error {
     Busy(String),
     /// The kernel took a setting and shows another.
     #[error(
-        "{group}: asked for {asked}, in effect is {found}; the hardware may round or refuse it \
+        "{group}: requested {asked}, in effect: {found}; the hardware may round or refuse it \
          silently"
     )]
     NotInEffect {

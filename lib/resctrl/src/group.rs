@@ -152,9 +152,9 @@ impl Group {
         );
         let remedy = |errno| match errno {
             libc::EPERM if self.id.is_monitor() => {
-                Some("this machine monitors nothing: make a group of control".into())
+                Some("this machine has no monitoring: make a control group".into())
             }
-            libc::EPERM => Some("this machine shares nothing out: make a monitor group".to_owned()),
+            libc::EPERM => Some("this machine allocates nothing: make a monitor group".to_owned()),
             _ => self.forbidden_above(errno),
         };
         made.map_err(|refused| refused.unless_said(remedy).into())
@@ -197,19 +197,16 @@ impl Group {
         if users.is_empty() {
             let Some(why) = self.fs.kernel().unseen() else { return Ok(()) };
             return Err(Error::Busy(format!(
-                "{tried} was not tried: who uses {} cannot be told, because {why}, and the kernel \
-                 can crash when a \
-                 region goes that is in use; do it as root outside of any container, where /proc \
-                 shows every \
-                 process",
+                "{tried} was not tried: the users of {} are unknown, because {why}, and the kernel \
+                 can crash when a region in use is removed; do it as root outside of any \
+                 container, where /proc shows every process",
                 device.display()
             )));
         }
         let pids = users.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         Err(Error::Busy(format!(
             "{tried} was not tried: {} is in use by process {pids}, and the kernel can crash when \
-             a region goes \
-             that is still mapped; end it first",
+             a mapped region is removed; end it first",
             device.display()
         )))
     }

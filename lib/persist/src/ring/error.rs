@@ -43,7 +43,7 @@ pub enum RingError {
     #[error("the ring has a {0} already, in this process or another (/proc/locks shows which)")]
     Taken(Role),
     /// A ring would be made where one is in use.
-    #[error("somebody has the ring in this file open: it is not written over")]
+    #[error("another process has the ring in this file open: it is not overwritten")]
     InUse,
     /// A capacity or grain that cannot be.
     #[error("{0}")]

@@ -39,7 +39,7 @@ impl Mapped {
         let device = group.device();
         if group.mode()? != Some(Mode::PseudoLocked) {
             return Err(Error::Usage(format!(
-                "{} stands for no pseudo-locked region: there is nothing to map",
+                "{} is not a pseudo-locked region: there is nothing to map",
                 group.id()
             )));
         }
@@ -50,8 +50,8 @@ impl Mapped {
         if !here.is_subset(&below) {
             return Err(Error::Usage(format!(
                 "{} is in the cache of CPUs {below}, and this thread may run on {here}: the kernel \
-                 maps it for threads \
-                 that stay on those alone; pin it first, as taskset -c {below} does",
+                 only maps it for threads that stay on those CPUs; pin it first, such as with \
+                 taskset -c {below}",
                 device.display()
             )));
         }
@@ -68,7 +68,7 @@ impl Mapped {
                     Some(crate::remedy::forbidden("read and write", &device.display().to_string()))
                 }
                 libc::ENOENT => {
-                    Some("devtmpfs or udev makes the device: mount devtmpfs at /dev".to_owned())
+                    Some("devtmpfs or udev creates the device: mount devtmpfs at /dev".to_owned())
                 }
                 libc::ENODEV => {
                     Some("the region or its cache is gone: remove the group".to_owned())

@@ -61,12 +61,12 @@ impl What {
 pub fn measure(root: &FsRoot, group: &Group, what: What) -> Result<Measured, Error> {
     if group.mode()? != Some(Mode::PseudoLocked) {
         return Err(Error::Usage(format!(
-            "{} stands for no pseudo-locked region: there is nothing to measure",
+            "{} is not a pseudo-locked region: there is nothing to measure",
             group.id()
         )));
     }
     let trigger = format!("/sys/kernel/debug/resctrl/{}/pseudo_lock_measure", group.id().name());
-    let missing = "the kernel's measurements take root and debugfs: mount -t debugfs debugfs \
+    let missing = "the kernel's measurements need root and debugfs: mount -t debugfs debugfs \
                    /sys/kernel/debug";
     if !root.exists(&trigger) {
         let source = std::io::Error::from_raw_os_error(libc::ENOENT);

@@ -203,7 +203,7 @@ impl RegionPlan {
         }
         let resource = if level == 2 { Resource::L2 } else { Resource::L3 };
         if info.cache(&resource).is_none() {
-            return refuse(format!("resctrl shares out no ways of an L{level} here"));
+            return refuse(format!("resctrl cannot allocate ways of an L{level} here"));
         }
         if bytes == 0 || cache.way == 0 {
             return refuse("it takes at least a byte, and a cache whose size is known".into());

@@ -32,7 +32,7 @@ pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<
     let Some(dir) = dirs.into_iter().find(there) else { return Ok(None) };
     if what == Pending::Unfinished && lock::is_held(&dir) {
         return Err(Error::Busy(
-            "a transaction is under way: it will put things back itself".into(),
+            "a transaction is in progress: it will restore its changes itself".into(),
         ));
     }
     let _held = lock::shared_with_others(fs)?;

@@ -126,7 +126,7 @@ impl Transaction {
             && self.before().groups.contains_key(group)
         {
             return Err(Error::Usage(format!(
-                "{group} is somebody else's group: it is not removed"
+                "{group} belongs to another program: it is not removed"
             )));
         }
         let _held = lock::shared_with_others(&self.fs)?;
@@ -186,7 +186,7 @@ impl Transaction {
     /// # Errors
     /// Where something is kept already.
     pub fn keep(self) -> Result<(), Error> {
-        let refusal = "a setting is kept already: put it back first with 'ringfence resctrl undo'";
+        let refusal = "a setting is kept already: undo it first with 'ringfence resctrl undo'";
         self.keep_in(Pending::Kept.file(), refusal)
     }
 
@@ -197,7 +197,7 @@ impl Transaction {
     /// Where something is kept under that name already, or the name cannot be that of a group.
     pub fn keep_named(self, name: &str) -> Result<(), Error> {
         let file = files::named(Pending::Kept, name)?;
-        self.keep_in(&file, &format!("'{name}' is kept already: put it back first"))
+        self.keep_in(&file, &format!("'{name}' is kept already: undo it first"))
     }
 
     /// Keeps the changes while this program runs, and lets other programs change resctrl meanwhile:

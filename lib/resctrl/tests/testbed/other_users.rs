@@ -276,14 +276,14 @@ fn a_region_is_not_removed_from_inside_a_pid_namespace() {
     };
     says(
         "remove",
-        "who uses /dev/pseudo_lock/hot cannot be told, because /proc shows the processes of one \
+        "the users of /dev/pseudo_lock/hot are unknown, because /proc shows the processes of one \
          PID",
     );
     assert!(group("hot").exists());
     says("remove below the outer proc", &format!("is in use by process {}", std::process::id()));
     drop(open);
     // From there not all processes can be seen, whether one has it open or not.
-    says("remove", "cannot be told");
+    says("remove", "are unknown");
     group("hot").remove().unwrap();
     group("").set_schemata(&schemata("L3:0=fffff")).unwrap();
 }

@@ -36,7 +36,7 @@ pub fn failed(what: &str, path: &Path, source: io::Error) -> JournalError {
         Some(libc::EACCES | libc::EPERM) => {
             "run as root, or set XDG_RUNTIME_DIR to a folder that you may write to"
         }
-        Some(libc::EROFS) => "that is mounted read-only: choose a folder that can be written to",
+        Some(libc::EROFS) => "that is mounted read-only: choose a writable folder",
         Some(libc::ENOSPC | libc::EDQUOT) => {
             "there is no room left: free some space there, or choose another folder"
         }
@@ -66,8 +66,8 @@ pub enum Error {
     },
     /// What a program left behind that was killed cannot be put back.
     #[error(
-        "what '{}' had changed when it was killed cannot be put back: {source}; 'ringfence \
-         restore' tries again",
+        "the changes of '{}', which was killed, cannot be undone: {source}; 'ringfence restore' \
+         tries again",
         printable(purpose)
     )]
     Leftover {

@@ -49,9 +49,8 @@ impl Left {
     pub fn others(&self) -> String {
         let who = self.user.map_or_else(|| "another user".into(), |uid| format!("user {uid}"));
         format!(
-            "'{}', which {who} ran, was killed and has left changes to the system behind ({}): \
-             have that user run \
-             'ringfence restore'",
+            "'{}', which {who} ran, was killed and left changes to the system ({}): have that user \
+             run 'ringfence restore'",
             self.purpose,
             self.path.display()
         )

@@ -172,7 +172,7 @@ impl Changes {
     /// Where that cannot be noted or is refused.
     pub fn move_processes(&mut self, pids: &[u32], from: &Path, to: &Path) -> Result<(), Error> {
         let here = members(&*self.kernel, from)
-            .map_err(Error::refused(format!("looking who is in {}", from.display())))?;
+            .map_err(Error::refused(format!("listing the processes in {}", from.display())))?;
         for &pid in pids.iter().filter(|pid| here.contains(pid)) {
             if let Some(start) = self.kernel.started(pid) {
                 let process = Thread { tid: pid, start };
