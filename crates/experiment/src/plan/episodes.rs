@@ -14,9 +14,8 @@ pub fn refusal(experiment: &Experiment, task: &Task, metric: bool) -> Option<Rea
     experiment.measure.episode?;
     if !metric {
         let unknown = format!(
-            "which files '{}' has written is not known, and an episode leaves them unsynced, so \
-             that they could not be synced \
-             before the next one: take a built-in aggressor, or windows",
+            "the files that '{}' writes are unknown; an episode leaves them unsynced, and they \
+             could not be synced before the next one: use a built-in aggressor, or windows",
             command.run
         );
         return Some(unknown.into());
@@ -24,11 +23,11 @@ pub fn refusal(experiment: &Experiment, task: &Task, metric: bool) -> Option<Rea
     let run = &command.run;
     let timed = match command.unit {
         ProgramUnit::WholeRun => format!(
-            "'{run}' is timed by whole runs, and an episode has a length of its own: take windows"
+            "'{run}' is timed by whole runs, and an episode has a fixed length: use windows"
         ),
         ProgramUnit::Latencies => format!(
             "'{run}' is timed by the latencies that it prints, and an episode compares its work by \
-             the clock: take windows"
+             the clock: use windows"
         ),
         _ => return None,
     };

@@ -89,7 +89,7 @@ fn both_parts_are_measured_and_told_apart() {
     let said = ringfence_in(folder.path(), &[&flags[..], &["-v"]].concat()).said();
     assert!(!said.contains("limit was reached"), "{said}");
     // What windows cannot see is seen here.
-    assert!(!said.contains("harm that comes late is not in these figures"), "{said}");
+    assert!(!said.contains("these figures contain no delayed effects"), "{said}");
     let dataset = Dataset::open(&folder.path().join("n")).unwrap();
     assert_eq!(sample::steps(&dataset.samples).count(), 4);
     assert_parts_add_up(&dataset.samples);

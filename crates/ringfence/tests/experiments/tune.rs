@@ -121,10 +121,7 @@ fn slips_about_files_are_refused_in_a_sentence() {
     let folder = Folder::new();
     fs::write(folder.path().join("a file"), "").unwrap();
     let cases: [(&[&str], &str); 13] = [
-        (
-            &["file:/dev/shm"],
-            "it lies in memory, where nothing is durable and syncing does nothing",
-        ),
+        (&["file:/dev/shm"], "it is in memory, where nothing is durable and syncing does nothing"),
         (&["file:none"], "none: No such file or directory (os error 2); name a folder"),
         (&["file:a file"], "a file is not a folder"),
         (&["file:.", "--victim", "alu"], "--aggressor 'commit dir=.'"),

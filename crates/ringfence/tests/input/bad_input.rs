@@ -98,8 +98,8 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["prove", "--victim", "alu", "--aggressor", "alu", "--time", "2%"], "--time: '2%'"),
     (
         &["prove", "--victim", "alu", "--aggressor", "alu", "--metric", "p99"],
-        "p99 of 'victim' cannot be told, because the latencies of alu are not counted: take \
-         probe, commit, read or",
+        "p99 of 'victim' is unknown, because the latencies of alu are not counted: take probe, \
+         commit, read or",
     ),
     (
         &["neighbours", "--metric", "p50"],
@@ -183,7 +183,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     ),
     (
         &["prove", "--victim", "sh -c :", "--victim-progress", "cpu-time", "--aggressor", "alu"],
-        "no slowdown of it would show",
+        "it would not show a slowdown",
     ),
     (&["prove", "--resume", "no-such-folder"], "name a folder that 'ringfence prove' wrote"),
     (&["write", "--threads", "4000"], "none of this can be measured here, because"),
@@ -234,7 +234,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["resctrl", "apply", "--pid", "1"], "give --l3, --l2 or --mba, or --none"),
     (
         &["resctrl", "apply", "--l3", "1"],
-        "nothing is named: give --pid, --cgroup, --unit or --container",
+        "no target is named: give --pid, --cgroup, --unit or --container",
     ),
     (&["resctrl", "apply", "--pid", "one", "--l3", "1"], "--pid"),
     (&["resctrl", "apply", "--pid", "1", "--cgroup", "/a", "--l3", "1"], "--cgroup"),
@@ -333,7 +333,7 @@ const OF_THE_PARSER: &[(&[&str], &str)] = &[
     (&["prove", "--victim-probe", "http://localhost"], "--aggressor-pid PID"),
     (
         &["prove", "--victim", "alu", "--aggressor-pid", "nginx"],
-        "'nginx' cannot be used: a process has a number; for a service: --aggressor-unit nginx",
+        "'nginx' cannot be used: a process ID is a number; for a service: --aggressor-unit nginx",
     ),
     (&["prove", "clwb"], "name tasks by flags, as in --aggressor 'write instruction=clwb'"),
     (&["prove", "mcf", "write"], "name tasks by flags, as in --victim mcf"),
@@ -357,7 +357,7 @@ const OF_THE_PARSER: &[(&[&str], &str)] = &[
     ),
     (&["write", "--trials", ""], "--trials"),
     (&["write", "--threads", "-1"], "-1"),
-    (&["write", "--time", "1s", "--budget", "1s"], "--time is there twice: give it once"),
+    (&["write", "--time", "1s", "--budget", "1s"], "--time is given twice: give it once"),
     (
         &["prove", "--victim", "alu", "--victim-run", "x", "--aggressor", "alu"],
         "--victim cannot be combined with --victim-run",

@@ -132,8 +132,8 @@ fn what_cannot_be_changed_is_told_in_a_sentence() {
     let on = ["laptop", "--change", "llc.ways=6"];
     for (behind, part) in [
         (&["--", "survey"][..], "'survey' is not simulated twice"),
-        (&["--", "nonsense"], "behind --:"),
-        (&["--", "write", "--json"], "--json has no place there: give it before --"),
+        (&["--", "nonsense"], "after --:"),
+        (&["--", "write", "--json"], "--json cannot be used there: give it before --"),
         (&["--", "write", "--machine", "laptop"], "--machine has no place there"),
         (&["--", "neighbours", "--victim", "true"], "programs are not simulated"),
         (&["--", "neighbours", "--victim", "chase footprint=0"], "footprint"),
