@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(found, Ok(vec![vda]));
         tree.remove("/sys/class/block/vda");
         let why = below().unwrap_err();
-        assert!(why.contains("which number the disk vda has"), "{why}");
+        assert!(why.contains("the number of disk vda"), "{why}");
     }
 
     #[test]

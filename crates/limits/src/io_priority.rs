@@ -202,7 +202,7 @@ mod tests {
                 Some("none"),
                 new,
                 "idle",
-                "the scheduler of sda is none, which heeds no I/O priority",
+                "the scheduler of sda is none, which ignores I/O priorities",
             ),
             (Some("kyber"), new, "idle", "is kyber"),
             (None, new, "idle", "does not report"),

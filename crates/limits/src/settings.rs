@@ -185,7 +185,7 @@ mod tests {
     fn what_is_not_there_is_named() {
         let there = before(&[(".", "L3:0=fffff")]);
         for (table, part) in [
-            ("victim = 'L3:1=f'", "no L3:1; what there is: L3:0=fffff"),
+            ("victim = 'L3:1=f'", "cannot allocate L3:1, only L3:0=fffff"),
             ("victim = 'MB:0=50'", "no MB:0"),
             ("'/web' = 'L3:0=f'", "no group 'web'"),
         ] {

@@ -87,7 +87,7 @@ mod tests {
         let program = "'command', run = 'sleep 9', unit = 'cpu-time'";
         let refusals = |plan: &Plan| plan.refusal(1).cloned();
         let beside = refusals(&plan("episode = {}", COMMIT, program).unwrap()).unwrap();
-        assert!(beside.contains("which files 'sleep 9' has written is not known"), "{beside}");
+        assert!(beside.contains("the files that 'sleep 9' writes are unknown"), "{beside}");
         assert_eq!(refusals(&plan("window = '400ms'", COMMIT, program).unwrap()), None);
         let whole = "'command', run = 'sleep 9', unit = 'whole-run'";
         let timed = refusals(&plan("episode = {}", whole, DIRTY).unwrap()).unwrap();

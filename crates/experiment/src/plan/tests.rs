@@ -276,7 +276,7 @@ fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
         let why = refused(&format!("{ATTACHED}{table}"));
         let name = table.split(' ').next().unwrap();
         assert!(
-            why.contains(&format!("arm 'beside': {name} names 'aggressor', which runs already")),
+            why.contains(&format!("arm 'beside': {name} names 'aggressor', a running process")),
             "{why}"
         );
     }

@@ -192,7 +192,7 @@ fn what_makes_no_episode_says_why() {
         ),
         (
             &["--victim", "chase", "--aggressor", "sleep 9", "--episode"],
-            "which files 'sleep 9' has written is not known",
+            "the files that 'sleep 9' writes are unknown",
         ),
         (
             &["--victim", "chase", "--aggressor", "alu", "--episode", "--time", "60s"],

@@ -29,7 +29,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["write", "--cpus", "99"], "CPU 99 is not among"),
     (
         &["neighbours", "--victim", "read"],
-        "too short for what role 'victim' does in one: use 2.009s",
+        "too short for the work of role 'victim' in one: use at least 2.009s",
     ),
     (&["neighbours", "--victim", "read interval=5ms", "--window", "13ms"], "use 14ms at least"),
     (&["neighbours", "--victim", "read access=8B"], "must be 16B, 32B or 64B"),
@@ -117,7 +117,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["neighbours", "--victim", ""], "--victim: a task is empty"),
     (&["neighbours", "--victim", "chas"], "did you mean 'chase'"),
     (&["neighbours", "--victim", "chase footprint"], "is not key=value"),
-    (&["neighbours", "--aggressor", "dirty dir=/a b"], "in quotes, as in dir='/a b'"),
+    (&["neighbours", "--aggressor", "dirty dir=/a b"], "needs quotes, as in dir='/a b'"),
     (&["neighbours", "--aggressor", "dirty dir='/a b"], "has a ' that is not closed"),
     (&["neighbours", "--aggressor", "dirty dir='/a b,c'"], "/a b,c: No such file or directory"),
     (
@@ -137,15 +137,15 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["write", "--threads", "2,2"], "--threads names 2 twice"),
     (
         &["neighbours", "--victim", "chase footprint=4MiB footprint=8MiB"],
-        "'footprint' is there twice",
+        "'footprint' is given twice",
     ),
     (
         &["prove", "--victim", "alu", "--aggressor", "stream size=1MiB size=2MiB"],
-        "'size' is there twice",
+        "'size' is given twice",
     ),
     (&["neighbours", "--aggressor", "echo a > b"], "write sh -c 'echo a > b'"),
-    (&["neighbours", "--victim", "a | b"], "'|' is left to a shell"),
-    (&["aa", "--victim", "a; b"], "';' is left to a shell"),
+    (&["neighbours", "--victim", "a | b"], "'|' needs a shell"),
+    (&["aa", "--victim", "a; b"], "';' needs a shell"),
     (&["prove", "--victim-run", "sort x > y", "--aggressor", "alu"], "write sh -c 'sort x > y'"),
     (
         &["prove", "--victim", "x >y", "--victim-progress", "lines", "--aggressor", "alu"],
@@ -328,7 +328,7 @@ const OF_THE_PARSER: &[(&[&str], &str)] = &[
     (&["prove", "--victim", "alu"], "needs --aggressor, the task to run beside it"),
     (
         &["prove", "--victim-pid", "1", "--aggressor", "alu"],
-        "--victim-pid goes with --victim-probe, the service that is asked",
+        "--victim-pid needs --victim-probe, the service to query",
     ),
     (&["prove", "--victim-probe", "http://localhost"], "--aggressor-pid PID"),
     (

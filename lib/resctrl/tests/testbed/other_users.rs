@@ -224,7 +224,7 @@ fn made_anew_by_somebody_else() {
     // What the kernel forgets when memory is short does not make it another group.
     fs::write("/proc/sys/vm/drop_caches", "2\n").unwrap();
     let restored = recover(&resctrl(), &Options::default()).unwrap().unwrap();
-    assert!(restored.left[0].starts_with("own is another group by now"), "{:?}", restored.left);
+    assert!(restored.left[0].starts_with("own is now another group"), "{:?}", restored.left);
     assert!(group("own").exists());
     group("own").remove().unwrap();
     left_behind(&[create(), set("own", "L3:0=ff00")]);
