@@ -76,7 +76,7 @@ fn every_file_plans_everywhere() {
 // a region locked; and what is mounted for an experiment is asked of the machine that the tests run
 // on.
 const NOT_ON_THE_NOTES_MACHINE: [&str; 4] = [
-    "making a file in /mnt/other: No such file or directory",
+    "creating a file in /mnt/other: No such file or directory",
     "no file system is mounted with DAX at /mnt/pmem1",
     "the kernel does not lock regions",
     "there is no pseudo-locked region",

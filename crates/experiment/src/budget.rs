@@ -46,8 +46,8 @@ impl FromStr for Budget {
         let Some((quantity, time)) = text.split_once('<') else {
             if text.contains('>') {
                 return Err(format!(
-                    "'{text}' has its sign the wrong way round: write the longest time that is \
-                     allowed, such as 'p99<5ms'"
+                    "'{text}' has the wrong sign: write the longest time that is allowed, such as \
+                     'p99<5ms'"
                 ));
             }
             return match text.trim().parse::<Quantity>() {
@@ -63,7 +63,7 @@ impl FromStr for Budget {
         let time: Span = time.parse().map_err(|why| format!("'{text}': {why}"))?;
         if time.0.is_zero() {
             return Err(format!(
-                "'{text}': nothing takes no time: give more than 0, such as '{quantity}<5ms'"
+                "'{text}': the bound must be more than 0, such as '{quantity}<5ms'"
             ));
         }
         Ok(Self::AtMost(quantity, time))
@@ -100,7 +100,7 @@ mod tests {
             ("<5ms", "'' is not a quantity"),
             ("p99<5%", "'5%' is not a duration"),
             ("p99<0ms", "give more than 0, such as 'p99<5ms'"),
-            ("p99>5ms", "the wrong way round"),
+            ("p99>5ms", "the wrong sign"),
             ("p99", "write 'p99<5ms'"),
             ("5", "such as 5%"),
             ("p99<5ms<6ms", "'5ms<6ms' is not a duration"),

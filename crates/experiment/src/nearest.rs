@@ -14,7 +14,7 @@ pub fn improve(message: &str) -> String {
     if message.starts_with("unknown variant") {
         format!("'{word}' is not one of {listed}{near}")
     } else if message.starts_with("unknown field") && known.is_empty() {
-        format!("'{word}' is not known here, where nothing can be set")
+        format!("'{word}' is not known here; nothing can be set")
     } else if message.starts_with("unknown field") {
         format!("'{word}' is not known here; what can be set is {listed}{near}")
     } else if message.starts_with("missing field") {
@@ -98,7 +98,7 @@ mod tests {
             ),
             (
                 "unknown field `zzz`, there are no fields",
-                "'zzz' is not known here, where nothing can be set",
+                "'zzz' is not known here; nothing can be set",
             ),
             (
                 "unknown variant `noone`, expected `none` or `x`",

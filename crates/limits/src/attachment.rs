@@ -34,7 +34,7 @@ pub fn method(found: &Found, by: Option<FreezeBy>) -> Result<Method, String> {
     };
     found.methods.iter().find(is_wanted).cloned().ok_or_else(|| {
         format!(
-            "{} has no control group of its own that could be frozen: pause it by signals \
+            "{} has no control group of its own that could be frozen: pause it with signals \
              (--freeze signals)",
             found.target
         )

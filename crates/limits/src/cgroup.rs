@@ -278,7 +278,7 @@ mod tests {
         let mut changes = Changes::begin(&root, "a test", &options).unwrap();
         let limit = Limit::Write { disks: vec!["8:0".into()], rate: None };
         let why = Group::make(&root, &mut changes, "7-0", &limit).unwrap_err();
-        assert!(why.contains("blkio of version 1") && why.contains("echo +io >"), "{why}");
+        assert!(why.contains("blkio of cgroup v1") && why.contains("echo +io >"), "{why}");
     }
 
     #[test]

@@ -46,9 +46,9 @@ pub fn check(
         // The kernel refuses that with ENOSPC (kernel/cgroup/cpuset.c, validate_change).
         if root.read_opt(folder.join("cpuset.cpus")).is_none_or(|own| own.trim().is_empty()) {
             return Err(format!(
-                "{group}/cpuset.cpus is empty, which the kernel takes no more while processes are \
-                 in the group, so that it \
-                 could not be put back: write '{has}' to it first, which changes nothing now"
+                "{group}/cpuset.cpus is empty, which the kernel does not accept while processes \
+                 are in the group, so it could not be restored: write '{has}' to it first, which \
+                 changes nothing now"
             )
             .into());
         }
@@ -57,7 +57,7 @@ pub fn check(
     // There, a group may not have fewer than a group below it.
     if root.list_opt(folder).iter().any(|name| root.exists(folder.join(name).join("cpuset.cpus"))) {
         return Err(format!(
-            "there are control groups below {group}, whose CPUs would have to be changed, too"
+            "there are control groups below {group}, whose CPUs would have to change as well"
         )
         .into());
     }
@@ -77,9 +77,8 @@ fn keeps_affinities(root: &FsRoot, processes: &[Process], has: &CpuSet) -> Resul
             let Some(own) = field(&status, "Cpus_allowed_list") else { continue };
             if own.parse::<CpuSet>().is_ok_and(|own| own != *has) {
                 return Err(format!(
-                    "thread {thread} of it has chosen the CPUs {own}, which Linux before 6.2 \
-                     forgets when those of its \
-                     control group are changed"
+                    "its thread {thread} has an affinity of its own, CPUs {own}, which Linux \
+                     before 6.2 forgets when the CPUs of its control group change"
                 )
                 .into());
             }
@@ -148,7 +147,9 @@ mod tests {
         let one = |root: &FsRoot| check(root, Path::new("/cg/one"), Version::One, &all, &cpus("1"));
         let why = one(&root).unwrap_err();
         assert!(
-            why.contains("thread 42 of it has chosen the CPUs 2, which Linux before 6.2 forgets"),
+            why.contains(
+                "its thread 42 has an affinity of its own, CPUs 2, which Linux before 6.2 forgets"
+            ),
             "{why}"
         );
         tree.write("/proc/sys/kernel/osrelease", "6.2.1\n");

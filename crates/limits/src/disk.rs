@@ -73,7 +73,7 @@ pub fn here(task: &Task) -> Result<Here, Reason> {
 }
 
 fn no_group(why: String) -> Reason {
-    format!("no control group that limits what is written to a disk can be made here: {why}").into()
+    format!("no control group with a limit on disk writes can be created here: {why}").into()
 }
 
 fn unlimited(disks: Vec<String>) -> Limit {
@@ -116,14 +116,14 @@ fn below(root: &FsRoot, folder: &Path, medium: &Medium) -> Result<Vec<Disk>, Rea
                 let scheduler = disk.queue.as_ref().and_then(|queue| queue.scheduler.clone());
                 Ok(Disk { name: disk.name.clone(), number, scheduler })
             }
-            None => Err(format!("the kernel does not say which number the disk {} has", disk.name)),
+            None => Err(format!("the kernel does not report the number of disk {}", disk.name)),
         })
         .collect();
     let disks = disks?;
     if disks.is_empty() {
         let (folder, fs) = (folder.display(), &medium.file_system.name);
         let none = format!(
-            "no disk is seen below {folder}, which is on {fs}, and disks are what can be limited"
+            "no disk is visible below {folder}, which is on {fs}, and only disks can be limited"
         );
         return Err(none.into());
     }
@@ -166,8 +166,8 @@ fn of_found(root: &FsRoot, found: &Found) -> Result<Vec<Disk>, Reason> {
     }
     if disks.is_empty() {
         let none = format!(
-            "{} has no file open for writing that is on a disk, and has given no disk anything by \
-             its own control group",
+            "{} has no file on a disk open for writing, and its own control group has written to \
+             no disk",
             found.target
         );
         return Err(none.into());
@@ -216,9 +216,8 @@ fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
     let root = FsRoot::host();
     // Of all that a role may run: what is not there is not run.
     let wanted = |arm: &Arm, role: &str| arm.disk_write.contains_key(role);
-    let disks = groups::found(plan, wanted, |task| disks_of(&root, task)).map_err(|why| {
-        Error::Usage(format!("what is written to a disk cannot be limited: {why}"))
-    })?;
+    let disks = groups::found(plan, wanted, |task| disks_of(&root, task))
+        .map_err(|why| Error::Usage(format!("writes to a disk cannot be limited: {why}")))?;
     let of_role = |role: usize| {
         let all: BTreeSet<String> =
             disks.get(&role).into_iter().flatten().flat_map(|some| numbers(some)).collect();
@@ -276,7 +275,7 @@ mod tests {
         assert_eq!(found, Ok(vec![vda]));
         tree.remove("/sys/class/block/vda");
         let why = below().unwrap_err();
-        assert!(why.contains("which number the disk vda has"), "{why}");
+        assert!(why.contains("the number of disk vda"), "{why}");
     }
 
     #[test]
@@ -286,7 +285,7 @@ mod tests {
         let why = below(&root, shm, &Medium::of(&root, shm, 23)).unwrap_err();
         assert_eq!(
             why,
-            "no disk is seen below /dev/shm, which is on tmpfs, and disks are what can be limited"
+            "no disk is visible below /dev/shm, which is on tmpfs, and only disks can be limited"
         );
         let why = refused(&root, &Task::Alu(Default::default()), Rate(Default::default()), &[]);
         assert_eq!(why.unwrap(), "alu uses no disk");

@@ -55,7 +55,7 @@ pub fn here(task: &Task) -> Result<Here, Reason> {
 }
 
 fn no_group(why: String) -> Reason {
-    format!("no control group with a weight for disks can be made here: {why}").into()
+    format!("no control group with a weight for disks can be created here: {why}").into()
 }
 
 // What applies a weight on all of these disks.
@@ -71,9 +71,8 @@ fn weigher(root: &FsRoot, disks: &[Disk]) -> Result<Weigher, Reason> {
         let (name, scheduler) =
             other.map_or(("its disk", None), |disk| (&*disk.name, disk.scheduler.as_deref()));
         format!(
-            "the scheduler of {name} is {}, which knows no weights; bfq does, and so does version \
-             2 of control groups where \
-             io.cost.qos enables it for all disks of the folder",
+            "the scheduler of {name} is {}, which has no weights; bfq has them, and so does cgroup \
+             v2 if io.cost.qos enables them for all disks of the folder",
             scheduler.unwrap_or("not said")
         )
         .into()
@@ -113,8 +112,9 @@ fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {
 fn begin(plan: &Plan) -> Result<Grouped, Error> {
     let root = FsRoot::host();
     let wanted = |arm: &Arm, role: &str| arm.disk_weight.contains_key(role);
-    let disks = groups::found(plan, wanted, |task| disk::disks_of(&root, task))
-        .map_err(|why| Error::Usage(format!("a disk cannot be shared out by weight: {why}")))?;
+    let disks = groups::found(plan, wanted, |task| disk::disks_of(&root, task)).map_err(|why| {
+        Error::Usage(format!("the time of a disk cannot be divided by weight: {why}"))
+    })?;
     let mut by = BTreeMap::new();
     for (role, disks) in disks {
         by.insert(role, weigher(&root, &disks.concat()).map_err(|why| Error::Usage(why.into()))?);

@@ -136,7 +136,7 @@ pub fn refused(
         let other = cgroup::try_make(root, other).ok()?;
         (other.home(root) == group.home(root)).then(|| {
             format!(
-                "its {word} wants a control group as well, and in one hierarchy a process is in \
+                "its {word} needs a control group as well, and in one hierarchy a process is in \
                  one group only"
             )
             .into()
@@ -200,7 +200,7 @@ impl Member {
             return Ok(());
         }
         let set = self.group.set(changes, &self.at_rest);
-        set.map_err(|error| Error::Failed(format!("taking a {word} away failed: {error}")))?;
+        set.map_err(|error| Error::Failed(format!("removing a {word} failed: {error}")))?;
         move_all(changes, pids, self.group.path(), home)
     }
 }
@@ -253,9 +253,8 @@ impl Isolation for Grouped {
     fn end(mut self: Box<Self>) -> Result<Vec<String>, Error> {
         let restored = self.changes.put_back().map_err(|error| {
             Error::Failed(format!(
-                "what was measured is kept, but its control groups could not be removed: {error}; \
-                 'ringfence restore' tries \
-                 again"
+                "the results are kept, but control groups could not be removed: {error}; \
+                 'ringfence restore' tries again"
             ))
         });
         restored.map(|restored| restored.said().cloned().collect())

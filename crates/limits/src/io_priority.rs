@@ -49,18 +49,18 @@ fn heeds(disk: &Disk, release: (u32, u32), priority: IoPriority) -> Result<(), R
     let why = match (disk.scheduler.as_deref(), priority) {
         (Some("bfq"), _) => return Ok(()),
         (Some("mq-deadline"), _) if release < (5, 14) => format!(
-            "the scheduler of {name} is mq-deadline, which heeds I/O classes from Linux 5.14 on"
+            "the scheduler of {name} is mq-deadline, which supports I/O classes since Linux 5.14"
         ),
         (Some("mq-deadline"), IoPriority::Idle) => return Ok(()),
         (Some("mq-deadline"), IoPriority::BestEffort(_)) => format!(
-            "the scheduler of {name} is mq-deadline, which tells I/O classes apart and not the \
+            "the scheduler of {name} is mq-deadline, which distinguishes I/O classes but not the \
              levels within one"
         ),
         (Some(other), _) => format!(
-            "the scheduler of {name} is {other}, which heeds no I/O priority; bfq and mq-deadline \
-             do"
+            "the scheduler of {name} is {other}, which ignores I/O priorities; bfq and mq-deadline \
+             use them"
         ),
-        (None, _) => format!("the kernel does not say which scheduler {name} has"),
+        (None, _) => format!("the kernel does not report the scheduler of {name}"),
     };
     Err(why.into())
 }
@@ -196,16 +196,16 @@ mod tests {
         assert_eq!(says(Some("mq-deadline"), new, "idle"), Ok(()));
         assert_eq!(says(Some("mq-deadline"), (5, 14), "idle"), Ok(()));
         for (scheduler, release, priority, part) in [
-            (Some("mq-deadline"), (5, 10), "idle", "from Linux 5.14 on"),
+            (Some("mq-deadline"), (5, 10), "idle", "since Linux 5.14"),
             (Some("mq-deadline"), new, "best-effort 7", "not the levels within one"),
             (
                 Some("none"),
                 new,
                 "idle",
-                "the scheduler of sda is none, which heeds no I/O priority",
+                "the scheduler of sda is none, which ignores I/O priorities",
             ),
             (Some("kyber"), new, "idle", "is kyber"),
-            (None, new, "idle", "does not say"),
+            (None, new, "idle", "does not report"),
         ] {
             let why = says(scheduler, release, priority).unwrap_err();
             assert!(why.contains(part), "{why}");

@@ -181,20 +181,18 @@ impl Controller {
     pub const fn not_there(self) -> &'static str {
         match self {
             Controller::Cpu => {
-                "no CPU controller of control groups is mounted, or none is handed down to a group"
+                "no CPU controller of control groups is mounted, or none is delegated to a group"
             }
             Controller::Disk => {
-                "of control groups, neither blkio of version 1 is mounted, nor is io of version 2 \
-                 handed down to a group, as \
-                 root does by 'echo +io > /sys/fs/cgroup/cgroup.subtree_control'"
+                "neither is blkio of cgroup v1 mounted, nor is io of cgroup v2 delegated to a \
+                 group, as root does with 'echo +io > /sys/fs/cgroup/cgroup.subtree_control'"
             }
             Controller::Cpus => {
-                "no cpuset of control groups is mounted, or none is handed down to a group"
+                "no cpuset of control groups is mounted, or none is delegated to a group"
             }
             Controller::Memory => {
-                "memory of version 2 of control groups is not handed down to a group, as root does \
-                 by 'echo +memory > \
-                 /sys/fs/cgroup/cgroup.subtree_control', and version 1 has no memory.high"
+                "memory of cgroup v2 is not delegated to a group, as root does with 'echo +memory \
+                 > /sys/fs/cgroup/cgroup.subtree_control', and cgroup v1 has no memory.high"
             }
         }
     }

@@ -33,7 +33,7 @@ pub fn here() -> Result<(), Reason> {
 }
 
 fn no_group(why: String) -> Reason {
-    format!("no control group with a memory.high can be made here: {why}").into()
+    format!("no control group with a memory.high can be created here: {why}").into()
 }
 
 fn missing(plan: &Plan, arm: &Arm, active: &[Active]) -> Option<Reason> {

@@ -183,9 +183,8 @@ fn of_found(found: &Found, limit: &Limit, root: &FsRoot) -> Result<(PathBuf, Ver
     };
     found.groups.iter().find_map(of).ok_or_else(|| {
         format!(
-            "{} has no control group of its own with the controller '{}', and what runs already is \
-             not moved into one: start \
-             it in one, such as by systemd-run --scope",
+            "{} has no control group of its own with the controller '{}', and running processes \
+             are not moved into one: start it in one, such as with systemd-run --scope",
             found.target,
             controller.name(Version::Two)
         )
@@ -240,7 +239,7 @@ fn begin(plan: &Plan) -> Begun {
     if arms.iter().all(Vec::is_empty) {
         return Ok(None);
     }
-    let purpose = format!("limits for what runs already, of experiment '{}'", experiment.name);
+    let purpose = format!("limits for running processes, of experiment '{}'", experiment.name);
     let changes = cgroup::begin(&FsRoot::host(), &purpose).map_err(Error::Failed)?;
     Ok(Some(Box::new(Adopted { changes, arms, set: Vec::new() })))
 }
@@ -270,7 +269,7 @@ impl Isolation for Adopted {
         for setting in &self.arms[arm] {
             let set = setting.set(&mut self.changes);
             set.map_err(|error| {
-                Error::Failed(format!("limiting what runs already failed: {error}"))
+                Error::Failed(format!("limiting running processes failed: {error}"))
             })?;
             self.set.push(setting.clone());
         }
@@ -285,9 +284,8 @@ impl Isolation for Adopted {
     fn end(mut self: Box<Self>) -> Result<Vec<String>, Error> {
         let restored = self.changes.put_back().map_err(|error| {
             Error::Failed(format!(
-                "what was measured is kept, but limits of what runs already could not be put back: \
-                 {error}; 'ringfence \
-                 restore' tries again"
+                "the results are kept, but limits of running processes could not be restored: \
+                 {error}; 'ringfence restore' tries again"
             ))
         });
         restored.map(|restored| restored.said().cloned().collect())

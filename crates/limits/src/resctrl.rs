@@ -104,9 +104,8 @@ impl Partitions {
                 let living = strays.filter(|tid| fs.kernel().started(**tid).is_some()).count();
                 if living > 0 {
                     let sentence = format!(
-                        "process {pid}, {whose}, was found with {living} of its {} threads in \
-                         another group, under \
-                         other settings than it was measured for",
+                        "process {pid}, {whose}, had {living} of its {} threads in another group, \
+                         with other settings than the intended ones",
                         threads.len()
                     );
                     if !self.strays.contains(&sentence) {
@@ -116,10 +115,10 @@ impl Partitions {
             }
         };
         for (role, (group, inside)) in &groups {
-            outside(&tasks.processes(*role), &[inside], &format!("which belongs into {group}"));
+            outside(&tasks.processes(*role), &[inside], &format!("which belongs in {group}"));
         }
         let all: Vec<&BTreeSet<u32>> = groups.values().map(|(_, inside)| inside).collect();
-        outside(&tasks.orphans(), &all, "which a task has started and left");
+        outside(&tasks.orphans(), &all, "which a task started and left running");
     }
 }
 
@@ -152,9 +151,8 @@ impl Isolation for Partitions {
         let restored = transaction.restore();
         restored.map(|restored| [earlier, said(&restored), strays].concat()).map_err(|error| {
             Error::Failed(format!(
-                "what was measured is kept, but resctrl could not be put back: {error}; 'ringfence \
-                 resctrl recover' \
-                 tries again"
+                "the results are kept, but resctrl could not be restored: {error}; 'ringfence \
+                 resctrl recover' tries again"
             ))
         })
     }
@@ -231,7 +229,7 @@ fn put_back(wait: Duration) -> Result<Vec<String>, Error> {
 
 fn said(restored: &Restored) -> Vec<String> {
     let others = |text: &String| {
-        format!("somebody else has set resctrl meanwhile, and it was left so: {text}")
+        format!("another program changed resctrl meanwhile, and it was left as it is: {text}")
     };
     let left = restored.left.iter().map(others);
     left.chain(restored.notes.iter().chain(&restored.waiting).cloned()).collect()

@@ -39,8 +39,7 @@ impl Settings {
             Some(group) => Ok(&group.schemata),
             None if roles.values().any(|own| own == id) => Ok(&default),
             None => Err(format!(
-                "there is no group '{id}' in resctrl; 'ringfence resctrl' lists those that there \
-                 are"
+                "there is no group '{id}' in resctrl; 'ringfence resctrl' lists the groups"
             )),
         };
         let mut base: BTreeMap<GroupId, Schemata> = BTreeMap::new();
@@ -53,8 +52,8 @@ impl Settings {
                     let Some(old) = had(&id)?.get(resource, domain) else {
                         let there = had(&id)?.to_string().trim_end().replace('\n', ", ");
                         return Err(format!(
-                            "arm '{}': this machine shares out no {resource}:{domain}; what there \
-                             is: {there}",
+                            "arm '{}': this machine cannot allocate {resource}:{domain}, only \
+                             {there}",
                             arm.name
                         ));
                     };
@@ -186,7 +185,7 @@ mod tests {
     fn what_is_not_there_is_named() {
         let there = before(&[(".", "L3:0=fffff")]);
         for (table, part) in [
-            ("victim = 'L3:1=f'", "no L3:1; what there is: L3:0=fffff"),
+            ("victim = 'L3:1=f'", "cannot allocate L3:1, only L3:0=fffff"),
             ("victim = 'MB:0=50'", "no MB:0"),
             ("'/web' = 'L3:0=f'", "no group 'web'"),
         ] {

@@ -159,9 +159,8 @@ impl System {
         let Some(mut changes) = self.changes.take() else { return Ok(()) };
         let restored = changes.put_back().map_err(|error| {
             Error::Failed(format!(
-                "what was measured is kept, but settings of the whole system could not be put \
-                 back: {error}; 'ringfence \
-                 restore' tries again"
+                "the results are kept, but settings of the whole system could not be restored: \
+                 {error}; 'ringfence restore' tries again"
             ))
         })?;
         for one in restored.said() {
@@ -306,7 +305,7 @@ mod tests {
             tree.write(REQUESTS, "256\n");
         }
         let said = Box::new(system).end().unwrap();
-        assert_eq!(said, ["/sys/block/vda/queue/nr_requests is 32 by now, was 256 before"]);
+        assert_eq!(said, ["/sys/block/vda/queue/nr_requests is now 32, was 256 before"]);
     }
 
     #[test]

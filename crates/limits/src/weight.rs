@@ -22,9 +22,9 @@ pub const KIND: Kind = Kind {
             return None;
         }
         let tried = cgroup::try_make(&FsRoot::host(), &Limit::Weight(DEFAULT_WEIGHT));
-        tried
-            .err()
-            .map(|why| format!("no control group with a cpu.weight can be made here: {why}").into())
+        tried.err().map(|why| {
+            format!("no control group with a cpu.weight can be created here: {why}").into()
+        })
     },
     begin: |plan| Ok(begin(plan)?.map(|begun| Box::new(begun) as Box<dyn Isolation>)),
     // The journal of changes has it.
@@ -62,5 +62,7 @@ fn begin(plan: &Plan) -> Result<Option<Grouped>, Error> {
         Limit::Weight(DEFAULT_WEIGHT)
     })
     .map(Some)
-    .map_err(|why| Error::Usage(format!("no control group with a cpu.weight can be made: {why}")))
+    .map_err(|why| {
+        Error::Usage(format!("no control group with a cpu.weight can be created: {why}"))
+    })
 }

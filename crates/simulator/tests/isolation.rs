@@ -158,7 +158,7 @@ fn what_a_machine_does_not_share_out_is_not_run() {
     let ways = with_classes("classes = 2\nbandwidth_control = false\n");
     assert_eq!(why(&ways, "victim = 'L3:0=f'"), "");
     for (table, part) in [
-        ("victim = 'MB:0=50'", "shares out no MB:0; what there is: L3:0=fff"),
+        ("victim = 'MB:0=50'", "cannot allocate MB:0, only L3:0=fff"),
         ("victim = 'L2:0=f'", "shares out no L2:0"),
         ("victim = 'L3CODE:0=f'", "shares out no L3CODE:0"),
         ("victim = 'L3:1=f'", "shares out no L3:1"),

@@ -137,7 +137,7 @@ impl Prober {
         let all = self.failed + self.answered;
         if self.failed > FAILURES && self.failed as f64 / all as f64 > FAILED_SHARE {
             self.failure = Some(format!(
-                "{} of {all} questions to {} failed, the last because {why}; the last answer came \
+                "{} of {all} requests to {} failed, the last because {why}; the last response came \
                  at {}",
                 self.failed,
                 self.ask,
@@ -154,8 +154,8 @@ impl Prober {
         let silent = Duration::from_nanos(now().saturating_sub(since));
         if silent > self.gone && self.failure.is_none() {
             self.failure = Some(format!(
-                "{} has answered nothing since {}, for {:.1} s: start the service again, or see \
-                 what it waits for",
+                "{} has not responded since {}, for {:.1} s: restart the service, or see what it \
+                 waits for",
                 self.ask,
                 time_of_day(since),
                 silent.as_secs_f64()
@@ -237,7 +237,7 @@ fn said(spent: &Spent, lags: &Histogram, running_ns: u64) -> String {
     let us = |share| lags.quantile(share).unwrap_or(0) as f64 / 1e3;
     let busy = spent.cpu.as_secs_f64() / (running_ns as f64 / 1e9).max(1e-9);
     let mut text = format!(
-        "The probe asked {} questions, {:.1} us after they were due in the median and {:.0} us at \
+        "The probe sent {} requests, {:.1} us after they were due in the median and {:.0} us at \
          p99, and used {:.0} % of a CPU.",
         spent.asked,
         us(0.5),
@@ -245,9 +245,9 @@ fn said(spent: &Spent, lags: &Histogram, running_ns: u64) -> String {
         busy * 100.0
     );
     let counts = [
-        (spent.unanswered, "were not answered in time and count as long as that"),
+        (spent.unanswered, "were not answered in time and count with the timeout"),
         (spent.failed, "failed and are in no figure"),
-        (spent.reopened, "times a connection was opened again"),
+        (spent.reopened, "times a connection was reopened"),
     ];
     for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
         text += &format!(" {count} {what}.");
@@ -342,7 +342,7 @@ mod tests {
         assert!(counted.0.borrow().len() >= told + late && prober.cut.is_none());
         prober.paused();
         let said = prober.told().unwrap();
-        assert!(said.starts_with("The probe asked ") && said.contains("of a CPU"), "{said}");
+        assert!(said.starts_with("The probe sent ") && said.contains("of a CPU"), "{said}");
     }
 
     #[test]
@@ -391,7 +391,7 @@ mod tests {
             prober.work(1, &counted);
         }
         let said = prober.failure().unwrap();
-        assert!(said.starts_with(&format!("{} has answered nothing since ", task.ask)), "{said}");
+        assert!(said.starts_with(&format!("{} has not responded since ", task.ask)), "{said}");
         let (_, rest) = said.split_once("since ").unwrap();
         let (time, rest) = rest.split_once(" UTC, for ").unwrap();
         assert!(time.len() == 8 && time.matches(':').count() == 2, "{said}");

@@ -1,4 +1,4 @@
-//! From the question to the report: the search, and what is told beside what it finds.
+//! From the question to the report: the search and its notes.
 
 use crate::event::Event;
 use crate::explore::{Explorer, Program, Recovery};
@@ -21,10 +21,9 @@ pub fn check(
 
 impl Check {
     /// Runs `program`, crashes it wherever that makes a difference, and runs `recovery` on
-    /// everything that can be left. Recovery is told what was [marked](Machine::mark) before the
-    /// crash, and returns what is wrong; a panic is wrong too. What it does after it has recovered
-    /// is the next life of the program: with more than one crash it is crashed in turn, and run
-    /// again.
+    /// everything that can be left. Recovery receives the [marks](Machine::mark) from before the
+    /// crash, and returns what is wrong; a panic is wrong too. What it does after recovering is the
+    /// next run of the program: with more than one crash it is crashed in turn, and run again.
     ///
     /// Both must do the same whenever they read the same. They are run many times, and each run is
     /// compared with those before, operation by operation, as far as it has to do the same.

@@ -9,7 +9,7 @@ pub(crate) type Source = &'static Location<'static>;
 /// A place in a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum At {
-    /// Of a program over [`ringfence_persist::Memory`]: where it asked for something.
+    /// The location of a call, for a program on [`ringfence_persist::Memory`].
     Source(&'static Location<'static>),
     /// Of a recorded program: an instruction, by a number that the recording gives a meaning.
     Site(u32),
@@ -42,7 +42,7 @@ pub const WORD: usize = 8;
 pub struct Write {
     /// The word's number: its offset divided by 8.
     pub word: usize,
-    /// The bytes, of which those named by `mask` count.
+    /// The bytes; only those selected by `mask` are valid.
     pub bytes: [u8; WORD],
     /// Bit `i`: byte `i` is written.
     pub mask: u8,
@@ -79,9 +79,9 @@ pub enum Kind {
     Locked(Write),
     /// A locked operation that stores nothing, such as a compare-exchange that fails.
     LockedOnly,
-    /// The program notes something that recovery is told of.
+    /// The program notes a mark for recovery.
     Mark(u64),
-    /// The program tells the world that what it stored is durable.
+    /// The program acknowledges that its stores are durable.
     Acknowledge(u64),
 }
 
@@ -90,7 +90,7 @@ pub enum Kind {
 pub struct Event {
     /// What it does.
     pub kind: Kind,
-    /// The place that asked for it.
+    /// The place that caused it.
     pub at: At,
 }
 
@@ -111,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// Whether what came before is told apart from what comes after by more than a store.
+    /// Whether it separates earlier from later events by more than a store.
     pub fn is_boundary(self) -> bool {
         match self {
             Kind::Sfence | Kind::Mfence | Kind::Locked(_) | Kind::LockedOnly => true,

@@ -1,5 +1,5 @@
-//! What a crash can leave behind: a model of x86's persistency, and an explorer of every state of
-//! memory after a crash, for code written over [`ringfence_persist::Memory`].
+//! A model of x86's persistency, and an explorer of every state of memory that a crash can leave,
+//! for code written on [`ringfence_persist::Memory`].
 //!
 //! ```
 //! use ringfence_crashcheck::{Profile, check};
@@ -28,8 +28,8 @@
 //! report.expect_sound();
 //! ```
 //!
-//! [`Check`] has the rest: several crashes, names for fields, limits, searches at random. The
-//! README begins with an empty project.
+//! [`Check`] has more options: several crashes, names for fields, limits, random searches. The
+//! README starts with an empty project.
 
 mod bytes;
 mod check;

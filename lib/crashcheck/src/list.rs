@@ -1,4 +1,4 @@
-//! Lists that grow at their head, and of which copies share all that they have in common.
+//! Lists that grow at their head; copies share their common part.
 
 use std::rc::Rc;
 

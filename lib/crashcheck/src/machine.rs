@@ -39,15 +39,15 @@ impl Machine {
 }
 
 impl Machine {
-    /// Notes something that the recovery of every later crash is told of: that something has begun,
-    /// say.
+    /// Notes a mark that the recovery of every later crash receives: that an operation has started,
+    /// for example.
     #[track_caller]
     pub fn mark(&self, mark: u64) {
         self.record(Kind::Mark(mark), Location::caller());
     }
 
-    /// As [`mark`](Self::mark), and says to the world that what was stored so far is durable: a
-    /// lint tells where it is not.
+    /// As [`mark`](Self::mark), and acknowledges that all stores so far are durable: a lint reports
+    /// those that are not.
     #[track_caller]
     pub fn acknowledge(&self, mark: u64) {
         self.record(Kind::Acknowledge(mark), Location::caller());

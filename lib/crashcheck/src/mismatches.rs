@@ -1,4 +1,4 @@
-//! What a checksum that did not fit says of the bytes it was asked for.
+//! What a checksum mismatch says about the bytes.
 
 use crate::bytes::{Bytes, masked};
 use crate::crash_image::CrashImage;

@@ -26,7 +26,7 @@ impl Profile {
     /// All of them.
     pub const ALL: [Profile; 4] = [Profile::IntelAdr, Profile::Amd, Profile::OldAmd, Profile::Eadr];
 
-    /// The name that it is asked for by.
+    /// The name of the profile.
     pub const fn name(self) -> &'static str {
         match self {
             Profile::IntelAdr => "intel",

@@ -72,29 +72,28 @@ impl Check {
         Self { unfenced: true, ..self }
     }
 
-    /// Gives up after recovery ran on so many states, 10,000,000 unless said otherwise; the report
-    /// says so. Until then each crash of the program has its share, of states and of the words that
-    /// recovery reads and writes, and those that leave more another one, so that one that leaves
-    /// very much does not hide the others.
+    /// Gives up after recovery ran on this many states, 10,000,000 by default; the report says so.
+    /// Until then each crash of the program has its share, of states and of the words that recovery
+    /// reads and writes, and those that leave more another one, so that one that leaves very much
+    /// does not hide the others.
     pub fn most_states(self, most_states: u64) -> Self {
         Self { most_states, ..self }
     }
 
-    /// Ends a run of the program or of recovery after so many operations, 2,000,000 unless said
-    /// otherwise, and takes it for endless: [`crate::Fault::Endless`], with the places that it went
-    /// round. A store is one operation for each word of 8 bytes, a load or a checksum one for each
-    /// line of 64.
+    /// Ends a run of the program or of recovery after this many operations, 2,000,000 by default,
+    /// and considers it endless: [`crate::Fault::Endless`], with the places of its loop. A store is
+    /// one operation for each word of 8 bytes, a load or a checksum one for each line of 64.
     pub fn most_operations(mut self, operations: u64) -> Self {
         self.limits.operations = operations;
         self
     }
 
-    /// Ends a run in the same way once what is kept of it takes so many bytes, 256 MiB unless said
-    /// otherwise: 24 for each operation, as many as [`Event`] for each instruction, 3072 for each
-    /// 512 bytes of memory that it stores to, and for each crash in it 4096 (more in a memory of
-    /// more than 512 KiB), twice that where the process alone died, and what is known of checksums
-    /// that did not fit. What is kept of the runs before it counts too, as long as the search
-    /// continues with them afterwards.
+    /// Ends a run in the same way once its records take this many bytes, 256 MiB by default: 24 for
+    /// each operation, as many as [`Event`] for each instruction, 3072 for each 512 bytes of memory
+    /// that it stores to, and for each crash in it 4096 (more in a memory of more than 512 KiB),
+    /// twice that where the process alone died, and what is known of checksums that did not fit.
+    /// What is kept of the runs before it counts too, as long as the search continues with them
+    /// afterwards.
     pub fn most_memory(mut self, bytes: usize) -> Self {
         self.limits.memory = bytes;
         self
@@ -109,11 +108,11 @@ impl Check {
         self
     }
 
-    /// Ends a run after so much time, 10 s unless said otherwise, in steps of 100 ms in which the
-    /// process was running; [`crate::Fault::Endless`]. It is ended at its next operation on memory.
-    /// A loop without any can be seen from outside alone: once a quarter of the time more has gone
-    /// by, at least 1 s, the whole process is aborted, and says on standard error which run it was
-    /// and where its last operation was.
+    /// Ends a run after this time, 10 s by default, in steps of 100 ms in which the process was
+    /// running; [`crate::Fault::Endless`]. It is ended at its next operation on memory. A loop
+    /// without operations is only visible from outside: after another quarter of the time, at least
+    /// 1 s, the whole process is aborted, and prints on standard error which run it was and where
+    /// its last operation was.
     pub fn most_time(mut self, time: Duration) -> Self {
         self.limits.time = time;
         self
@@ -136,7 +135,7 @@ impl Check {
         Self { prices, ..self }
     }
 
-    /// A name for bytes, told in stories.
+    /// Names a range of bytes for stories.
     pub fn name(mut self, range: Range<usize>, name: &str) -> Self {
         self.names.add(range, name);
         self

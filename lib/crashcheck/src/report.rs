@@ -1,4 +1,4 @@
-//! What comes of a search, and how it is told.
+//! The result of a search, and its text.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::story::Story;
 pub struct Report {
     /// The rules it was checked under.
     pub profile: Profile,
-    /// Crashes of the program that are told apart.
+    /// Number of distinct crashes of the program.
     pub crash_points: usize,
     /// Crashes of the program that were looked at to the end: fewer than all where the limit ended
     /// the search. Where there is a violation, the number of the crash that it was found behind,
@@ -26,8 +26,8 @@ pub struct Report {
     /// before.
     pub merged: u64,
     /// What the first crash can leave, over all its crash points: contents of memory if all that is
-    /// open there were told apart, whether recovery looks or not. Ties between lines, which Intel's
-    /// `clflush` makes, are not counted out.
+    /// open there were distinguished, whether recovery reads it or not. Dependencies between lines,
+    /// which Intel's `clflush` creates, are not subtracted.
     pub images: f64,
     /// Whether there are states that were not looked at: the limit was met, or states were taken at
     /// random.
@@ -42,12 +42,12 @@ pub struct Report {
     pub lints: Vec<Lint>,
 }
 
-/// A state that a crash can leave, of which recovery makes something wrong.
+/// A state that a crash can leave, from which recovery goes wrong.
 #[derive(Debug)]
 pub struct Violation {
     /// What kind of wrong it is.
     pub fault: Fault,
-    /// What recovery said, or how it panicked.
+    /// The message of recovery, or of its panic.
     pub message: String,
     /// How it came to that.
     pub story: Story,

@@ -1,5 +1,4 @@
-//! How deep a run may recurse: a stack that overflows takes the whole process with it, and no story
-//! is told.
+//! The limit on recursion of a run: a stack overflow would end the whole process without a report.
 
 use std::cell::Cell;
 

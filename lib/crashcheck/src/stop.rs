@@ -10,7 +10,7 @@ use crate::log::Log;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Recovery said so, or panicked.
+    /// Recovery returned an error, or panicked.
     Wrong,
     /// Recovery or the program did not do the same twice on the same memory. Then nothing that was
     /// found or not found says anything of the next run.

@@ -1,5 +1,5 @@
-//! A map from numbers, small or huge, of which copies are cheap: they share all that neither
-//! changed since.
+//! A map from small or huge numbers with cheap copies: they share all that neither has changed
+//! since.
 //!
 //! A radix tree that is copied along the path to a change where it is shared. What was never set is
 //! a default and takes no room, so that it serves as memory of any size.

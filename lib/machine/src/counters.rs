@@ -11,7 +11,7 @@ use crate::root::FsRoot;
 pub struct Unavailable {
     /// What is the matter.
     pub reason: String,
-    /// What `perf_event_open` returned, if it was asked.
+    /// The error of `perf_event_open`, if it was called.
     pub errno: Option<i32>,
     /// What would help.
     pub remedy: String,

@@ -7,7 +7,7 @@ use crate::root::FsRoot;
 
 /// The processor that the program runs on.
 ///
-/// What an earlier version did not ask for is told as if the processor lacked it.
+/// Features that an earlier version did not check are reported as absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Features {
@@ -35,7 +35,7 @@ pub struct Features {
     pub avx512f: bool,
     /// The TSC counts evenly in all power states (8000_0007H:EDX bit 8).
     pub invariant_tsc: bool,
-    /// TSC frequency in Hz as CPUID tells it (15H); often not told.
+    /// TSC frequency in Hz from CPUID (15H); often absent.
     pub tsc_hz: Option<u64>,
     /// Resource Director Technology, or AMD's PQoS.
     pub rdt: Rdt,
@@ -55,8 +55,7 @@ pub struct Identity {
     pub stepping: Option<u32>,
     /// The name on the box.
     pub brand: Option<String>,
-    /// Version of its microcode as the kernel tells it, such as `0x5003604`; the instruction that
-    /// identifies processors does not.
+    /// Version of its microcode as the kernel reports it, such as `0x5003604`; CPUID does not.
     pub microcode: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! What this computer is: topology, features, memory targets, probes and sources of noise.
 //!
-//! [`Machine::examine`] gathers everything that the kernel and the processor tell, as one value
-//! that can be stored beside measurements; [`probe`] measures what they leave out or get wrong.
+//! [`Machine::examine`] collects everything that the kernel and the processor report, as one value
+//! that can be stored with measurements; [`probe`] measures what they omit or report wrongly.
 //!
 //! ```
 //! use ringfence_machine::Machine;
@@ -22,9 +22,9 @@
 //! - [`hypervisor`]: whether it is a virtual machine
 //! - [`targets`]: memory that an experiment can write to
 //! - [`doctor`]: findings with cause, consequence and remedy
-//! - [`resctrl`]: which parts of caches and bandwidth can be isolated, and what they are set to
-//! - [`medium`]: from a file to its disk, and what a sync promises there
-//! - [`io_priority`]: in which order requests of threads go to a disk
+//! - [`resctrl`]: parts of caches and bandwidth that can be isolated, and their settings
+//! - [`medium`]: from a file to its disk, and the guarantees of a sync there
+//! - [`io_priority`]: the order of requests of threads to a disk
 //! - [`probe`]: distance of CPUs, capacity of caches, what a flush leaves behind
 //! - [`clock`] and [`counters`]: time and hardware events
 //!

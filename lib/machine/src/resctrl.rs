@@ -1,4 +1,4 @@
-//! What resctrl offers here, and what it is set to.
+//! The resources and settings of resctrl on this machine.
 
 use ringfence_resctrl::info::Info;
 use ringfence_resctrl::{Absent, MountOptions, Overview, Resctrl, Schemata};

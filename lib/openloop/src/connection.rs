@@ -23,13 +23,13 @@ pub enum Happened {
     Unreachable(Errno),
 }
 
-/// What reading told of the connection.
+/// The result of reading from the connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Told {
     Open,
     /// It has ended, and what that means for the questions on it.
     Closed(Outcome),
-    /// More came than was asked for.
+    /// More bytes came than were requested.
     Surplus(Outcome),
 }
 
@@ -38,7 +38,7 @@ pub struct Connection {
     pub open: bool,
     /// Whether a question was answered on it.
     pub answered: bool,
-    /// What the kernel was told to listen for.
+    /// The events that the kernel reports.
     pub listening: EventFlags,
     /// Questions without an answer, and when each was sent.
     pub flight: VecDeque<Id>,
@@ -69,9 +69,9 @@ impl Connection {
         if self.open && self.unsent.is_empty() { reads } else { reads | EventFlags::OUT }
     }
 
-    /// Whether the question on it can be asked again elsewhere: the service had answered on this
-    /// connection, and closed it before it sent a byte of this answer. It closes connections that
-    /// are idle, or that had their share.
+    /// Whether the question on it can be sent again on another connection: the service had answered
+    /// on this connection, and closed it before it sent a byte of this answer. Services close
+    /// connections that are idle or that have served enough requests.
     pub fn is_unheard(&self) -> bool {
         self.answered && self.link.is_socket() && !self.reader.is_amid()
     }

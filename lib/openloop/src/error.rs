@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::answer::Failure;
 
-/// Why a service cannot be asked. Once a probe is open, what goes wrong with single questions is an
-/// [`Outcome`](crate::Outcome) and no error.
+/// The reason why a service cannot be queried. Once a probe is open, failures of single questions
+/// are an [`Outcome`](crate::Outcome), not an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProbeError {
-    /// The question makes no sense; the sentence says what to write.
+    /// The question is invalid; the sentence says what to write.
     #[error("{0}")]
     Question(String),
     /// The host has no address.
@@ -18,7 +18,7 @@ pub enum ProbeError {
     Resolve {
         /// The name.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         source: io::Error,
     },
     /// Connecting failed.
@@ -26,9 +26,9 @@ pub enum ProbeError {
         "cannot connect to {target}: {source}; is the service running, and does it listen there?"
     )]
     Connect {
-        /// What was to be asked.
+        /// The target.
         target: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The program did not start.
@@ -36,7 +36,7 @@ pub enum ProbeError {
     Start {
         /// The first word of the command.
         program: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Nothing came.
@@ -45,7 +45,7 @@ pub enum ProbeError {
          what is sent, and where an answer ends"
     )]
     Silent {
-        /// What was asked.
+        /// The target.
         target: String,
         /// For how long.
         limit: Duration,
@@ -55,7 +55,7 @@ pub enum ProbeError {
     /// Nothing came until a line end was sent, too.
     #[error("{target} answers '{sent}' only after a line end: send '{sent}\\r\\n'")]
     NoLineEnd {
-        /// What was asked.
+        /// The target.
         target: String,
         /// What was sent, escaped.
         sent: String,
@@ -65,7 +65,7 @@ pub enum ProbeError {
         "asking {target} for the first time failed: {failure}; what came begins with \"{came}\""
     )]
     First {
-        /// What was asked.
+        /// The target.
         target: String,
         /// Why.
         failure: Failure,
@@ -75,7 +75,7 @@ pub enum ProbeError {
     /// Where an answer ends could not be learned.
     #[error("cannot tell where an answer of {target} ends: {what}")]
     End {
-        /// What was asked.
+        /// The target.
         target: String,
         /// Why, and what to do.
         what: String,
@@ -85,7 +85,7 @@ pub enum ProbeError {
     Kernel {
         /// What was tried.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

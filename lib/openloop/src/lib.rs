@@ -1,9 +1,9 @@
-//! Asks a running service at a fixed rate in an open loop, and times every answer from when its
-//! question was due.
+//! Queries a running service at a fixed rate in an open loop, and times every answer from the
+//! moment at which its question was due.
 //!
-//! A [`Question`] says which [`Target`] to ask, what, how often, and where an answer [`Ends`].
-//! [`Probe::open`] connects and learns; [`Probe::step`] sends what is due and gives out one
-//! [`Answer`] for every question. The README says what is measured, how, and what is not.
+//! A [`Question`] contains the [`Target`], the request, its rate, and where an answer [`Ends`].
+//! [`Probe::open`] connects and learns the answer's form; [`Probe::step`] sends due questions and
+//! returns one [`Answer`] for each. The README explains what is measured, how, and what is not.
 
 #![forbid(unsafe_code)]
 

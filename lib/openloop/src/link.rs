@@ -137,8 +137,8 @@ impl Link {
         }
     }
 
-    /// Reads what is there, with the time at which the last segment of it arrived where the kernel
-    /// knows it: ns on `CLOCK_REALTIME`.
+    /// Reads the available bytes, with the arrival time of their last segment if the kernel knows
+    /// it: ns on `CLOCK_REALTIME`.
     pub fn read(&self, buffer: &mut [u8]) -> Result<(usize, Option<i64>), Errno> {
         match self {
             Self::Socket(socket) => receive(socket, buffer),

@@ -24,10 +24,11 @@ const BATCH: usize = 256;
 /// Questions on their way to one program.
 const DEPTH: usize = 1 << 16;
 
-/// Asks a running service at a fixed rate, and times every answer from when its question was due.
+/// Queries a running service at a fixed rate, and times every answer from the moment at which its
+/// question was due.
 ///
-/// For one thread, which calls [`Self::step`] again and again; what is due between two calls is
-/// asked late, and its lag says so. The first step sets this thread's timer slack to 1 ns, for
+/// It belongs to one thread, which calls [`Self::step`] repeatedly; questions that are due between
+/// two calls are sent late, with a lag. The first step sets this thread's timer slack to 1 ns, for
 /// good.
 pub struct Probe {
     limit: u64,
@@ -51,14 +52,14 @@ impl std::fmt::Debug for Probe {
 }
 
 impl Probe {
-    /// Connects, asks once or a few times, and learns where an answer ends if that was not said.
-    /// Takes a round trip and 0.1 s, or three of each; at most the question's patience and time
-    /// limit. The probe is paused then.
+    /// Connects, sends one or a few questions, and learns where an answer ends if the question does
+    /// not say. Takes a round trip and 0.1 s, or three of each; at most the question's patience and
+    /// time limit. The probe is paused then.
     ///
     /// # Errors
     ///
-    /// [`ProbeError`]: the question makes no sense, the service cannot be reached, does not answer,
-    /// or answers with something that has no end.
+    /// [`ProbeError`] if the question is invalid, or if the service cannot be reached, does not
+    /// answer, or sends an answer without an end.
     pub fn open(question: &Question) -> Result<Self, ProbeError> {
         question.check()?;
         let First { address, end, link } = first_questions::ask(question)?;
@@ -90,15 +91,15 @@ impl Probe {
         self.schedule.resume(clock::now());
     }
 
-    /// No question is due from now on. What was due before is still asked, and its answers are
-    /// still taken, by [`Self::step`].
+    /// Pauses: no question is due from now on. [`Self::step`] still sends earlier questions and
+    /// accepts their answers.
     pub fn pause(&mut self) {
         self.schedule.pause(clock::now());
     }
 
-    /// When the oldest question was due that has no answer yet, whether it was asked or not; on
-    /// [`now`](crate::now)'s clock. All that were due before have been given out: a window that
-    /// ends before this is complete.
+    /// The due time of the oldest question without an answer, whether it was sent or not; on
+    /// [`now`](crate::now)'s clock. All earlier answers have been returned: a window that ends
+    /// before this is complete.
     pub fn oldest_unanswered(&self) -> Option<u64> {
         let due = || self.next_due().filter(|due| *due <= clock::now());
         self.ledger.oldest().map(|(_, due)| due).or_else(due)

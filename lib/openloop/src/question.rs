@@ -1,4 +1,4 @@
-//! What is asked, how often, and for how long an answer is waited for.
+//! The request, its rate, and the time limit of an answer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use crate::error::ProbeError;
 use crate::escape::{escape, unescape};
 use crate::target::Target;
 
-/// What is asked, how often, and for how long an answer is waited for.
+/// The request, its rate, and the time limit of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     /// Whom to ask.
@@ -58,7 +58,7 @@ impl Question {
         }
     }
 
-    /// Whether it can be asked; also done by [`Probe::open`](crate::Probe::open).
+    /// Checks the question; [`Probe::open`](crate::Probe::open) does so too.
     ///
     /// # Errors
     ///
@@ -169,9 +169,9 @@ pub enum Loop {
     /// Questions are due at a fixed rate, whatever became of the ones before.
     #[default]
     Open,
-    /// The next question is asked when the answer to the last one came, a period after that one was
-    /// asked at the earliest. Leaves out those that users would have asked in the meantime: here as
-    /// a control.
+    /// The next question is sent when the last one was answered, and at least one period after it
+    /// was sent. This omits the questions that users would have sent in the meantime; it is a
+    /// control.
     Closed,
 }
 

@@ -39,7 +39,7 @@ impl Schedule {
         self.end.is_none_or(|end| due < end).then_some(due)
     }
 
-    /// Takes the next question if it is due by now.
+    /// Takes the next question if it is due.
     pub fn take(&mut self, now: u64) -> Option<u64> {
         let due = self.next_due().filter(|due| *due <= now)?;
         self.next += 1;

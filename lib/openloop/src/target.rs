@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Whom to ask, as people write it.
+/// A service to query, as users write it.
 ///
 /// | text | what is asked |
 /// |---|---|

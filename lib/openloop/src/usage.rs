@@ -36,7 +36,8 @@ pub struct Spent {
     /// Connections or programs that took the place of one of these. None does while others are
     /// free.
     pub reopened: u64,
-    /// Times at which more came than was asked for, whereupon the connection was closed.
+    /// Number of times that more bytes came than were requested, after which the connection was
+    /// closed.
     pub surplus: u64,
     /// Connections now, those included that are being opened.
     pub connections: usize,

@@ -1,10 +1,9 @@
 //! The checksum of entries and records: XXH3 with 64 bits and a seed, as its specification fixes
 //! it.
 //!
-//! It tells torn and left-over bytes from whole ones; it is not a defence against deliberately
-//! forged bytes. For bytes that do not belong together it accepts with a probability of about 2^-64
-//! (XXH3 passes the collision tests that are made for 64 bits; the figure is that of an ideal
-//! function, not a proof).
+//! It detects torn and left-over bytes, but not deliberately forged ones. It accepts unrelated
+//! bytes with a probability of about 2^-64 (XXH3 passes the usual collision tests for 64 bits; the
+//! figure is that of an ideal function, not a proof).
 
 use std::hash::Hasher;
 

@@ -32,7 +32,8 @@ impl Flush {
     /// All of them, the oldest first.
     pub const ALL: [Flush; 3] = [Flush::Clflush, Flush::Clflushopt, Flush::Clwb];
 
-    /// All of them, first the one that disturbs its own cache least: `clwb` may keep the line.
+    /// All of them, starting with the one that disturbs its own cache least: `clwb` may keep the
+    /// line.
     pub const GENTLEST_FIRST: [Flush; 3] = [Flush::Clwb, Flush::Clflushopt, Flush::Clflush];
 
     /// The mnemonic.

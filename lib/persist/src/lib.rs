@@ -12,9 +12,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Below lie the [`Memory`] trait, on which all of it is written, so that it runs on bare
-//! instructions and under a checker; [`isa`], the only module with inline assembly; and the
-//! [`policy`] file that carries what was measured on a machine to where stores are made.
+//! The lower layers are the [`Memory`] trait, on which all of this is built, so that it runs on
+//! bare instructions and under a checker; [`isa`], the only module with inline assembly; and the
+//! [`policy`] file, which carries the measurements of a machine to the programs that store there.
 
 pub mod checksum;
 mod faults;

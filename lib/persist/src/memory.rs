@@ -3,7 +3,7 @@
 //! behind.
 //!
 //! Addresses are offsets in bytes from the start of the memory. A range that does not lie inside
-//! it, or a misaligned address where alignment is asked for, is a fault of the caller and panics,
+//! it, or a misaligned address where alignment is required, is an error of the caller and panics,
 //! as for a slice.
 //!
 //! What each operation promises is the architecture's (Intel SDM volume 3A, section 8.2, and volume

@@ -31,7 +31,7 @@ pub enum MethodsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// It is not a policy.
@@ -69,9 +69,9 @@ pub enum MethodsError {
 }
 
 impl Methods {
-    /// Of the instructions that this processor has the one that disturbs its own cache least
-    /// (`clwb`, else `clflushopt`, else `clflush`), and non-temporal stores from a whole line on.
-    /// What is cheapest differs from machine to machine: a policy knows.
+    /// The processor's flush instruction that disturbs its own cache least (`clwb`, else
+    /// `clflushopt`, else `clflush`), and non-temporal stores from a whole line on. The cheapest
+    /// methods differ from machine to machine: see the policy file.
     pub fn of_processor() -> Self {
         let flush = Flush::GENTLEST_FIRST.into_iter().find(|flush| isa::supports(*flush));
         Self {

@@ -2,7 +2,7 @@
 //!
 //! Two slots, each with a sequence number and a checksum over it and the value; a new value goes
 //! into the slot of the older one, by non-temporal stores under one fence. A crash in the middle
-//! leaves that slot torn, which its checksum tells, and the other one as it was.
+//! leaves that slot torn, which its checksum detects, and the other one as it was.
 //!
 //! One slot, byte by byte (little-endian):
 //!
@@ -62,9 +62,9 @@ impl<const N: usize> Record<N> {
         record
     }
 
-    /// Finds a record, and makes what it finds durable: what was read may so far be in a cache
-    /// only. What is left of a write that did not return never becomes a value after that. `None`
-    /// if neither slot holds a value, which no crash can cause once the record was created.
+    /// Opens a record, and makes its value durable: until then it may only be in a cache. An
+    /// interrupted write never becomes a value after that. `None` if neither slot holds a value,
+    /// which no crash can cause once the record was created.
     ///
     /// # Panics
     /// If the slots do not lie inside the memory.
@@ -115,8 +115,8 @@ impl<const N: usize> Record<N> {
         (whole && belongs).then_some(sequence)
     }
 
-    /// Replaces the value, durable on return: one fence. [`Memory::health`] tells whether the fence
-    /// held.
+    /// Replaces the value, durable on return: one fence. [`Memory::health`] reports whether the
+    /// fence held.
     #[track_caller]
     #[inline]
     pub fn write<M: Memory>(&mut self, memory: &M, value: &[u8; N]) {

@@ -100,8 +100,8 @@ impl BandwidthInfo {
         rounded.min(self.unit.most().max(amount))
     }
 
-    /// Whether `found` can be what the kernel has made of `asked`: the same, or less than a step
-    /// above.
+    /// Whether the kernel can have set `found` for the request `asked`: the same value, or less
+    /// than a step above.
     pub fn can_be(&self, found: u64, asked: u64) -> bool {
         found >= asked && found - asked < self.step()
     }

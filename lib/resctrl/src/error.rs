@@ -1,4 +1,4 @@
-//! What can go wrong: what was tried, what the kernel said, what to do.
+//! Errors: the operation that failed, the kernel's error, and a remedy.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ pub struct Refused {
     pub tried: String,
     /// The errno.
     pub source: io::Error,
-    /// What `info/last_cmd_status` said of this very operation; several lines are joined by `; `.
+    /// The text of `info/last_cmd_status` about this operation; several lines are joined by `; `.
     pub status: Option<String>,
     /// What to do about it.
     pub remedy: String,
@@ -68,10 +68,11 @@ pub enum Absent {
     #[error("this processor, or the hypervisor above it, shows no RDT (Intel) or PQoS (AMD)")]
     NoHardware,
     /// The processor is no x86-64 one.
-    #[error("this is {0}, no x86-64 processor: RDT (Intel) and PQoS (AMD) are features of those")]
+    #[error("this is {0}, not an x86-64 processor: only those have RDT (Intel) or PQoS (AMD)")]
     OtherProcessor(&'static str),
-    /// A file that would tell is missing or does not, as in a copy of another machine's files.
-    #[error("whether there is RDT (Intel) or PQoS (AMD) is not known: {0} does not tell")]
+    /// The file with this information is missing or incomplete, as in a copy of another machine's
+    /// files.
+    #[error("it is unknown whether there is RDT (Intel) or PQoS (AMD): {0} does not show it")]
     Unknown(&'static str),
     /// The processor shows it, the kernel does not.
     #[error(
@@ -107,7 +108,7 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// What was asked for makes no sense, or would do harm: nothing was tried.
+    /// The request is invalid or would do harm: nothing was tried.
     #[error("{0}")]
     Usage(String),
     /// The journal or its lock could not be used.
@@ -120,11 +121,10 @@ pub enum Error {
         /// What to do.
         remedy: String,
     },
-    /// What a transaction left behind that was killed cannot be put back.
+    /// The changes of a killed transaction cannot be undone.
     #[error(
-        "what '{}' had changed when it was killed cannot be put back: {source}; then 'ringfence \
-         resctrl \
-         recover' tries again, and 'ringfence resctrl forget' leaves things as they are",
+        "the changes of '{}', which was killed, cannot be undone: {source}; then 'ringfence \
+         resctrl recover' tries again, and 'ringfence resctrl forget' leaves resctrl as it is",
         printable(purpose)
     )]
     Leftover {
@@ -138,7 +138,7 @@ pub enum Error {
     Busy(String),
     /// The kernel took a setting and shows another.
     #[error(
-        "{group}: asked for {asked}, in effect is {found}; the hardware may round or refuse it \
+        "{group}: requested {asked}, in effect: {found}; the hardware may round or refuse it \
          silently"
     )]
     NotInEffect {
@@ -173,7 +173,7 @@ impl Error {
         }
     }
 
-    /// What `last_cmd_status` said.
+    /// The text of `last_cmd_status`.
     pub fn status(&self) -> Option<&str> {
         match self {
             Error::Refused(refused) => refused.status.as_deref(),
@@ -182,7 +182,7 @@ impl Error {
         }
     }
 
-    /// Whether what was asked for is at fault, rather than the machine.
+    /// Whether the request is at fault, rather than the machine.
     pub fn is_usage(&self) -> bool {
         matches!(self, Error::Usage(_) | Error::Absent(_) | Error::Busy(_))
     }

@@ -110,7 +110,7 @@ impl Resctrl {
         })
     }
 
-    /// One that is asked for through something else than this machine's files.
+    /// A resctrl that is accessed through another kernel than this machine's files.
     pub fn with_kernel(kernel: Arc<dyn Kernel>, options: MountOptions) -> Self {
         Self { kernel, options, amd: false, mounted_here: false }
     }
@@ -170,7 +170,7 @@ impl Resctrl {
         self.kernel.place()
     }
 
-    /// What is asked.
+    /// The kernel that it uses.
     pub fn kernel(&self) -> &dyn Kernel {
         &*self.kernel
     }
@@ -256,7 +256,7 @@ pub(crate) enum Says {
 
 /// An operation that was refused.
 pub(crate) struct Failed {
-    /// Whether resctrl itself refused, rather than what lies above it.
+    /// Whether resctrl itself refused, rather than a layer above it.
     pub heard: bool,
     pub source: io::Error,
 }

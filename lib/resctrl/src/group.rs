@@ -20,7 +20,7 @@ use crate::schemata::{Domain, Resource, Schemata, Setting};
 pub struct Size {
     /// Of which resource.
     pub resource: Resource,
-    /// In which cache, or of which memory.
+    /// The cache or memory.
     pub domain: Domain,
     /// Bytes; for bandwidth, the amount in its unit. 0 while a group is set up for pseudo-locking.
     pub amount: u64,
@@ -51,7 +51,7 @@ impl Group {
         self.fs.kernel().exists(&self.id.path().join("tasks"))
     }
 
-    /// Where one of its files lies.
+    /// The path of one of its files.
     pub fn place(&self, file: &str) -> String {
         let parts = [self.fs.place(), self.id.text(), file.to_owned()];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
@@ -152,9 +152,9 @@ impl Group {
         );
         let remedy = |errno| match errno {
             libc::EPERM if self.id.is_monitor() => {
-                Some("this machine monitors nothing: make a group of control".into())
+                Some("this machine has no monitoring: make a control group".into())
             }
-            libc::EPERM => Some("this machine shares nothing out: make a monitor group".to_owned()),
+            libc::EPERM => Some("this machine allocates nothing: make a monitor group".to_owned()),
             _ => self.forbidden_above(errno),
         };
         made.map_err(|refused| refused.unless_said(remedy).into())
@@ -197,24 +197,21 @@ impl Group {
         if users.is_empty() {
             let Some(why) = self.fs.kernel().unseen() else { return Ok(()) };
             return Err(Error::Busy(format!(
-                "{tried} was not tried: who uses {} cannot be told, because {why}, and the kernel \
-                 can crash when a \
-                 region goes that is in use; do it as root outside of any container, where /proc \
-                 shows every \
-                 process",
+                "{tried} was not tried: the users of {} are unknown, because {why}, and the kernel \
+                 can crash when a region in use is removed; do it as root outside of any \
+                 container, where /proc shows every process",
                 device.display()
             )));
         }
         let pids = users.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         Err(Error::Busy(format!(
             "{tried} was not tried: {} is in use by process {pids}, and the kernel can crash when \
-             a region goes \
-             that is still mapped; end it first",
+             a mapped region is removed; end it first",
             device.display()
         )))
     }
 
-    /// The device of the pseudo-locked region that it stands for.
+    /// The device of its pseudo-locked region.
     pub fn device(&self) -> PathBuf {
         Path::new("/dev/pseudo_lock").join(self.id.path().file_name().unwrap_or_default())
     }
@@ -241,7 +238,7 @@ impl Group {
     /// What it may use; empty for monitor groups.
     ///
     /// # Errors
-    /// Where it cannot be read or makes no sense.
+    /// If it cannot be read or parsed.
     pub fn schemata(&self) -> Result<Schemata, Error> {
         let Some(text) = self.read_if_there("schemata")? else { return Ok(Schemata::new()) };
         text.parse().map_err(|error| self.content("schemata", &text, error))
@@ -264,7 +261,7 @@ impl Group {
     /// next step.
     ///
     /// # Errors
-    /// As above; or where another mask is in effect than was asked for.
+    /// As above; or if another mask than the requested one is in effect.
     pub fn set_schemata_checked(&self, schemata: &Schemata) -> Result<Schemata, Error> {
         self.set_schemata(schemata)?;
         let found = self.schemata()?;
@@ -286,11 +283,11 @@ impl Group {
         Ok(found)
     }
 
-    /// The bytes of cache that its masks come to; bandwidths as they are. Of a pseudo-locked group,
-    /// its region.
+    /// The bytes of cache that its masks select; bandwidths as they are. For a pseudo-locked group,
+    /// the size of its region.
     ///
     /// # Errors
-    /// Where it cannot be read or makes no sense.
+    /// If it cannot be read or parsed.
     pub fn size(&self) -> Result<Vec<Size>, Error> {
         let Some(text) = self.read_if_there("size")? else { return Ok(Vec::new()) };
         let mut sizes = Vec::new();
@@ -316,7 +313,7 @@ impl Group {
     /// The CPUs whose tasks of the default group count as this group's.
     ///
     /// # Errors
-    /// Where it cannot be read or makes no sense.
+    /// If it cannot be read or parsed.
     #[doc(alias = "pqos_alloc_assoc_get")]
     pub fn cpus(&self) -> Result<CpuSet, Error> {
         // The mask is there since Linux 4.10, the list since 4.13.
@@ -336,10 +333,11 @@ impl Group {
         self.write("cpus_list", &format!("{cpus}\n"))
     }
 
-    /// The ids of its threads as this process sees them. A list of a moment: others come and go.
+    /// The ids of its threads as this process sees them. The list is a snapshot: threads come and
+    /// go.
     ///
     /// # Errors
-    /// Where it cannot be read or makes no sense.
+    /// If it cannot be read or parsed.
     pub fn tasks(&self) -> Result<Vec<u32>, Error> {
         let text = self.read("tasks")?;
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -73,8 +73,11 @@ impl Resctrl {
         }
         let place = self.place();
         let busy = |errno| {
-            (errno == libc::EBUSY)
-                .then(|| format!("a process has a file of {place} open, or stands in it: end it"))
+            (errno == libc::EBUSY).then(|| {
+                format!(
+                    "a process has a file of {place} open, or it is its working directory: end it"
+                )
+            })
         };
         let refused = |source| {
             Refused::new(format!("unmounting {place}"), source, None).unless_said(busy).into()

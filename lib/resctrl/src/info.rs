@@ -66,7 +66,7 @@ pub enum IoAlloc {
     Unsupported,
     /// They can, and are not.
     Disabled,
-    /// They are: by domain. The highest CLOSID stands for I/O then, and no group can have it.
+    /// Enabled, with a mask for each domain. The highest CLOSID is reserved for I/O then.
     Enabled(BTreeMap<Domain, Mask>),
 }
 
@@ -153,21 +153,21 @@ impl Info {
     }
 
     /// Groups that there can be, the default one included: the smallest number of all resources
-    /// (kernel documentation, "num_closids"). `None` where nothing is shared out.
+    /// (kernel documentation, "num_closids"). `None` if nothing can be allocated.
     #[doc(alias("pqos_l3ca_get_cos_num", "pqos_mba_get_cos_num"))]
     pub fn num_closids(&self) -> Option<u32> {
         let caches = self.caches.values().map(|cache| cache.num_closids);
         caches.chain(self.bandwidths.values().map(|bandwidth| bandwidth.num_closids)).min()
     }
 
-    /// CLOSIDs that stand for I/O and that no group can have: one, the highest, where it is given
-    /// ways of its own. With CDP one stands for code and data.
+    /// Number of CLOSIDs reserved for I/O: one, the highest, if I/O has its own ways. With CDP it
+    /// covers code and data.
     pub fn closids_of_io(&self) -> u32 {
         u32::from(self.caches.values().any(|cache| matches!(cache.io_alloc, IoAlloc::Enabled(_))))
     }
 
-    /// Groups of control that can still be made beside these; `None` where nothing is shared out. A
-    /// group that stands for a pseudo-locked region has given its CLOSID back (Linux 6.1,
+    /// Number of control groups that can still be created; `None` if nothing can be allocated. A
+    /// group with a pseudo-locked region has released its CLOSID (Linux 6.1,
     /// `rdtgroup_pseudo_lock_create`).
     pub fn closids_free<'a>(
         &self,

@@ -1,16 +1,14 @@
 //! Linux resctrl as a library: which tasks may use which ways of a cache and how much memory
 //! bandwidth, what each group uses, regions that stay in the cache, and changes that are undone.
 //!
-//! - [`Resctrl`] is the mounted file system: [`Info`] says what there is, [`Group`] what a group
-//!   has.
-//! - [`Schemata`] is a `schemata` file as a value; [`plan`] works out masks that no other group
-//!   uses.
-//! - [`Transaction`] changes things so that they are put back: at its end, or, should the program
-//!   be killed at any moment, by the next one from a journal.
-//! - [`pseudo`] makes pseudo-locked regions where the processor can, and says where it cannot.
+//! - [`Resctrl`] is the mounted file system: [`Info`] describes the machine, [`Group`] one group.
+//! - [`Schemata`] is a `schemata` file as a value; [`plan`] finds masks that no other group uses.
+//! - [`Transaction`] makes changes that are undone: at its end or, if the program is killed at any
+//!   moment, by the next one from a journal.
+//! - [`pseudo`] creates pseudo-locked regions if the processor can, and reports why it cannot.
 //!
-//! Everything is asked through [`kernel::Kernel`]: this machine's, a tree of files in its place, or
-//! (feature `model`) a model in memory that refuses what the kernel refuses.
+//! All access goes through [`kernel::Kernel`]: this machine's, a tree of files instead, or (feature
+//! `model`) a model in memory that refuses what the kernel refuses.
 //!
 //! ```
 //! use ringfence_system::root::FsRoot;

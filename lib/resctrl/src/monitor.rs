@@ -58,8 +58,8 @@ pub struct Reading {
     pub value: Value,
 }
 
-/// The events that this library knows; the kernel's list of a folder's files is not asked for,
-/// since a file may be read or not at any moment.
+/// The events that this library knows. It does not list the folder's files, since a file may or may
+/// not be readable at any moment.
 pub const EVENTS: [&str; 3] = ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"];
 
 pub(crate) fn read(kernel: &dyn Kernel, group: &Path) -> io::Result<Vec<Reading>> {
@@ -115,8 +115,8 @@ pub struct Used {
     pub domain: Domain,
     /// Bytes of the cache now; none where the hardware gives none.
     pub occupancy: Option<u64>,
-    /// Bytes a second to and from all memory; none where a reading has none, or counting began anew
-    /// in between.
+    /// Bytes per second to and from all memory; `None` if a reading has none, or if the counter was
+    /// restarted in between.
     pub total: Option<u64>,
     /// The same of the memory of its own node.
     pub local: Option<u64>,

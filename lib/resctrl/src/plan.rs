@@ -55,7 +55,7 @@ pub fn split(cache: &CacheInfo, domain: Domain, taken: Mask, ways: u32) -> Resul
         alone.is_contiguous() && (cache.sparse_masks || rest.is_contiguous())
     };
     let alone = places.into_iter().filter(fits).min_by_key(|alone| alone.and(io).count());
-    let alone = alone.ok_or("the free ways have gaps that this processor does not take")?;
+    let alone = alone.ok_or("the free ways have gaps, which this processor does not allow")?;
     Ok(Split { alone, others: free.without(alone), with_io: alone.overlaps(io) })
 }
 
@@ -111,7 +111,7 @@ pub fn isolate(
 ) -> Result<Isolation, String> {
     let resources = info.of_level(level);
     let Some(cache) = resources.first().and_then(|resource| info.cache(resource)) else {
-        return Err(format!("resctrl shares out no ways of an L{level} here"));
+        return Err(format!("resctrl cannot allocate ways of an L{level} here"));
     };
     let mut isolation = Isolation {
         alone: Schemata::new(),

@@ -6,7 +6,7 @@
 
 // Parts of the kernel's messages, each with its remedy.
 const KNOWN: &[(&str, &str)] = &[
-    ("non-consecutive 1-bits", "this processor takes masks of neighbouring ways only, such as f0"),
+    ("non-consecutive 1-bits", "this processor only accepts masks of adjacent ways, such as f0"),
     ("Need at least", "give the mask more bits: info/*/min_cbm_bits says how many"),
     ("Mask out of range", "a mask has at least one bit and none beyond info/*/cbm_mask"),
     ("Non-hex character", "write the mask in hexadecimal, without a prefix"),
@@ -16,9 +16,8 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     (
         "Overlaps with other group",
-        "ways for one alone: take them from every other group first, the default group included, \
-         and choose none of \
-         info/*/shareable_bits, which devices use",
+        "for exclusive ways, take them from every other group first, the default group included, \
+         and choose none of info/*/shareable_bits, which devices use",
     ),
     (
         "Schemata overlaps",
@@ -38,7 +37,7 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     (
         "Cannot be exclusive without CAT/CDP",
-        "this machine shares out no cache ways, so that nothing can be exclusive: keep the group \
+        "this machine cannot allocate cache ways, so nothing can be exclusive: keep the group \
          shareable",
     ),
     ("Out of CLOSIDs", "remove a group that is no longer needed; 'ringfence resctrl' lists them"),
@@ -52,7 +51,7 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     (
         "No task",
-        "that task has ended, or its id is that of another PID namespace: choose one that lives",
+        "that task has ended, or its ID is from another PID namespace: choose a running one",
     ),
     ("No permission to move task", "move your own tasks, or run as root"),
     (
@@ -75,7 +74,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("Cannot pseudo-lock default group", "make a group of its own for the region"),
     (
         "CDP enabled",
-        "pseudo-locking does not go with CDP: unmount resctrl and mount it without cdp and cdpl2",
+        "pseudo-locking does not work with CDP: unmount resctrl and mount it without cdp and cdpl2",
     ),
     (
         "Pseudo-locking not supported",
@@ -108,7 +107,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("Unknown or unsupported mode", "write shareable, exclusive or pseudo-locksetup"),
     ("Missing '=' or non-numeric domain", "write it as L3:0=f;1=ff"),
     ("Missing ':'", "write it as L3:0=f;1=ff"),
-    ("' value", "write a value behind the resource's name, as L3:0=f"),
+    ("' value", "write a value after the resource's name, as L3:0=f"),
     ("Duplicate domain", "name each cache once for a resource"),
     ("out of range [", "write a bandwidth within the range that the kernel names"),
     ("Invalid MB value", "write the bandwidth as a decimal number"),
@@ -127,7 +126,7 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     (
         "Failed to create character device",
-        "choose a name for the group that /dev/pseudo_lock does not hold yet",
+        "choose a name for the group that is not in /dev/pseudo_lock yet",
     ),
     (
         "Failed to add latency req",
@@ -150,7 +149,7 @@ const MEMORY: &str = "the kernel is short of memory: free some, and try again";
 
 /// What to do where a group that is (being) pseudo-locked refuses.
 pub const LOCKED: &str = "a group that is (being) pseudo-locked takes no tasks, CPUs or monitor \
-                          groups, from root neither: use another group";
+                          groups, not even from root: use another group";
 
 /// What to do about a refusal with this status and errno; empty where nothing is known.
 pub fn of(status: Option<&str>, errno: Option<i32>) -> String {
@@ -159,9 +158,8 @@ pub fn of(status: Option<&str>, errno: Option<i32>) -> String {
     });
     let text = match (by_words, errno) {
         (Some(("Out of RMIDs", _)), Some(libc::EBUSY)) => {
-            "numbers of groups removed lately are busy until their lines leave the cache: try \
-             again in a second, or \
-             raise info/L3_MON/max_threshold_occupancy"
+            "numbers of recently removed groups stay in use until their lines leave the cache: try \
+             again in a second, or raise info/L3_MON/max_threshold_occupancy"
         }
         (Some((_, remedy)), _) => remedy,
         (None, Some(libc::EACCES | libc::EPERM)) => "run as root",
@@ -171,7 +169,7 @@ pub fn of(status: Option<&str>, errno: Option<i32>) -> String {
         }
         (None, Some(libc::ENOSPC)) => "remove a group that is no longer needed",
         (None, Some(libc::ENOMEM)) => MEMORY,
-        (None, Some(libc::ESRCH)) => "that task has ended: choose one that lives",
+        (None, Some(libc::ESRCH)) => "that task has ended: choose a running one",
         (None, Some(libc::ENOENT)) => {
             "it has been removed, or resctrl was unmounted, in the meantime"
         }

@@ -1,4 +1,4 @@
-//! Everything that resctrl is set to, as a value: what a transaction puts back.
+//! All settings of resctrl as a value: the state that a transaction restores.
 
 use std::collections::BTreeMap;
 

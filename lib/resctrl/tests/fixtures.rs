@@ -305,8 +305,8 @@ fn settings_of_resctrl_as_a_whole_that_somebody_changes_are_said() {
     give_io(&tree, "0=ffff;1=ffff\n");
     let left = change.restore().unwrap().left;
     let expected = [
-        "info/L3/io_alloc is enabled for 0=ffff;1=ffff by now, was disabled before",
-        "info/L3_MON/mbm_assign_mode is default by now, was mbm_event before",
+        "info/L3/io_alloc is now enabled for 0=ffff;1=ffff, was disabled before",
+        "info/L3_MON/mbm_assign_mode is now default, was mbm_event before",
     ];
     assert_eq!(left, expected);
     // Nothing of it on kernels that have neither.

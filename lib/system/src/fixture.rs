@@ -1,4 +1,4 @@
-//! Trees of files that stand in for the kernel's, for tests. It panics where the disk refuses.
+//! Trees of files that replace the kernel's files in tests. Panics if the disk fails.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::root::FsRoot;
 
-/// A tree of files that stands in for a machine; removed on drop.
+/// A tree of files that replaces a machine's; removed on drop.
 #[derive(Debug)]
 pub struct FixtureTree {
     base: PathBuf,

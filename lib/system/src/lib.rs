@@ -1,11 +1,11 @@
 //! Reads, changes and pauses a live Linux system, and always undoes it.
 //!
 //! - [`root`], [`cpulist`], [`mounts`] and [`text`]: the kernel's files as values. Everything that
-//!   reads such a file takes a [`root::FsRoot`], so that a copy of another machine's files can
-//!   stand in.
+//!   reads such a file takes a [`root::FsRoot`], so that a copy of another machine's files can be
+//!   read instead.
 //! - [`whole`] and [`checksum`]: files that are written whole or not at all.
-//! - [`changes`]: a journal of changes to the system, and the way back.
-//! - [`attach`]: running processes, found and paused.
+//! - [`changes`]: a journal of changes to the system, and their rollback.
+//! - [`attach`]: finds and pauses running processes.
 
 #![forbid(unsafe_code)]
 

@@ -79,7 +79,7 @@ pub fn of_table(text: &str) -> Vec<Mount> {
     text.lines().filter_map(line).collect()
 }
 
-/// The mount that a path lies in: the longest mount point that it begins with, the last of them.
+/// The mount that contains a path: the longest mount point that is its prefix, the last of them.
 pub fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     // Of equal ones this takes the last.
     mounts

@@ -1,7 +1,7 @@
 //! Where the kernel's files are read from.
 //!
-//! Everything that looks at `/sys` or `/proc` takes an [`FsRoot`], so that a directory with a
-//! copy of another machine's files can stand in for this one.
+//! Everything that looks at `/sys` or `/proc` takes an [`FsRoot`], so that a directory with a copy
+//! of another machine's files can replace this one.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,7 +20,7 @@ use rustix::io::Errno;
 
 use crate::cpulist::CpuSet;
 
-/// A directory under which `sys/` and `proc/` lie: `/` on the host, a fixture in tests.
+/// A directory that contains `sys/` and `proc/`: `/` on the host, a fixture in tests.
 ///
 /// ```
 /// use ringfence_system::root::FsRoot;
@@ -54,7 +54,7 @@ pub enum RootError {
     Read {
         /// The whole path, root included.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The file was read and does not hold what it should.
@@ -116,13 +116,13 @@ impl FsRoot {
         Self { base: base.into(), cpuinfo: Arc::default() }
     }
 
-    /// Whether this is the machine that the program runs on. What is not a file (CPUID, system
-    /// calls) may only be asked then.
+    /// Whether this is the machine that the program runs on. Only then may CPUID and system calls
+    /// be used.
     pub fn is_host(&self) -> bool {
         self.base == Path::new("/")
     }
 
-    /// Where `path` (such as `/sys/devices`) lies on disk.
+    /// The location on disk of `path` (such as `/sys/devices`).
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.base.join(path.strip_prefix("/").unwrap_or(path))
@@ -174,8 +174,8 @@ impl FsRoot {
         Ok(file)
     }
 
-    /// Opens the folder that `path` lies in. Returns it with the name in it, for `mkdirat`,
-    /// `unlinkat` and the like.
+    /// Opens the parent folder of `path`. Returns it with the name in it, for `mkdirat`, `unlinkat`
+    /// and similar calls.
     ///
     /// # Errors
     /// The errno; `ENOENT` for a path without a name.

@@ -16,7 +16,7 @@ pub struct WholeError {
 }
 
 impl WholeError {
-    /// The kind of what the kernel said.
+    /// The kind of the kernel's error.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
@@ -26,7 +26,7 @@ impl WholeError {
         self.source.raw_os_error()
     }
 
-    /// What the kernel said, for errors that have words of their own for the rest.
+    /// The kernel's error, for callers with their own error message.
     pub fn into_source(self) -> io::Error {
         self.source
     }
@@ -38,13 +38,13 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WholeErr
 }
 
 /// Writes a file: whatever happens, `path` is afterwards as it was, or has all of `content`,
-/// durably. A link there is replaced and not followed. Until the end the content lies beside it, in
-/// a file of the name with a dot before and `.PID-NUMBER.new` behind; only a program that is
-/// killed, or a power cut, leaves that.
+/// durably. A link there is replaced and not followed. Until the end the content is in a temporary
+/// file next to it, whose name starts with a dot and ends with `.PID-NUMBER.new`; only a killed
+/// program or a power cut leaves it behind.
 ///
 /// # Errors
-/// What could not be done, to which file, and what the kernel said. Where that is syncing the
-/// folder, the new content is there, and may be gone after a power cut.
+/// The operation that failed, its file, and the kernel's error. If syncing the folder failed, the
+/// new content is there, but may be lost in a power cut.
 ///
 /// ```
 /// let path = std::env::temp_dir().join(format!("whole-{}", std::process::id()));
@@ -73,13 +73,12 @@ fn replace(
     put
 }
 
-/// Writes a file that a user has named, which may be anything: a plain file is replaced as by
-/// [`write()`], and keeps its mode. A device, a pipe and what a link points at are written to where
-/// they are, and so is a file that has another owner or a second name, or lies in a folder that
-/// cannot be written to.
+/// Writes a file that a user has named. A plain file is replaced as by [`write()`], and keeps its
+/// mode. A device, a pipe and the target of a link are written in place, and so is a file that has
+/// another owner or a second name, or is in a folder that cannot be written to.
 ///
 /// # Errors
-/// As of [`write()`]. What is written to where it is may be left with a part of it.
+/// As for [`write()`]. A file that is written in place may be left incomplete.
 pub fn write_named(path: &Path, content: &[u8]) -> Result<(), WholeError> {
     let there = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return write(path, content),
@@ -163,7 +162,7 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The folder that a file lies in: `.` for a bare name.
+/// The folder that contains a file: `.` for a bare name.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

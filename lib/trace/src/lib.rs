@@ -1,4 +1,4 @@
-//! Programs as they are: what their code does to make stores durable.
+//! Unmodified programs: what their code does to make stores durable.
 //!
 //! [`census`] reads program files and libraries and finds every flush, fence, non-temporal store
 //! and locked instruction in them, by function, without running anything:
@@ -15,10 +15,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`code`] is what it rests on: which instruction is what, and the functions of an ELF file.
+//! It is based on [`code`]: the kinds of instructions, and the functions of an ELF file.
 //!
-//! [`recording`] holds what a program did while it ran, event by event ([`events`]), on disk;
-//! [`replay()`] makes the files of its end from that.
+//! [`recording`] stores on disk what a program did while it ran, event by event ([`events`]);
+//! [`replay()`] restores the final files from it.
 
 #![deny(unsafe_code)]
 

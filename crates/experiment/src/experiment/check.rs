@@ -38,10 +38,10 @@ impl Experiment {
 
     fn names_problem(&self, roles: &[&str], arms: &[&str]) -> Option<String> {
         if let Some(twice) = duplicate(roles) {
-            return Some(format!("role '{twice}' is there twice: give each a name of its own"));
+            return Some(format!("duplicate role '{twice}': use unique names"));
         }
         if let Some(twice) = duplicate(arms) {
-            return Some(format!("arm '{twice}' is there twice: give each a name of its own"));
+            return Some(format!("duplicate arm '{twice}': use unique names"));
         }
         if arms.is_empty() {
             return Some("there is no [[arm]]: at least one is needed".into());
@@ -164,8 +164,8 @@ impl Experiment {
             && !kind.tells_quantiles()
         {
             return Some(format!(
-                "quantity = '{quantile}': what the experiment's kind concludes is about means; \
-                 leave quantity or kind out"
+                "quantity = '{quantile}': the experiment's kind compares means; leave quantity or \
+                 kind out"
             ));
         }
         None
@@ -282,9 +282,7 @@ impl Measure {
             );
         }
         if self.margin.0 <= 0.0 {
-            return Some(
-                "a margin of 0% leaves nothing to be equal within: use at least 0.1%".into(),
-            );
+            return Some("a margin of 0% allows no difference at all: use at least 0.1%".into());
         }
         None
     }

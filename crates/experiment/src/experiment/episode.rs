@@ -63,8 +63,7 @@ impl FromStr for Episode {
             text.split_once('+').map_or((text, None), |(beside, tail)| (beside, Some(tail)));
         let span = |text: &str| {
             text.trim().parse::<Span>().map_err(|_| {
-                "an episode is written as how long all run and how long it goes on after that, \
-                 such as 40s+37s"
+                "an episode is the time with all tasks plus the time after it, such as 40s+37s"
                     .to_owned()
             })
         };

@@ -48,7 +48,7 @@ impl std::str::FromStr for FreezeBy {
             "signals" => Ok(Self::Signals),
             "ptrace" => Ok(Self::Ptrace),
             _ => Err(format!(
-                "'{text}' is no way to pause a program: there are group, signals and ptrace"
+                "'{text}' is not a method to pause a program: use group, signals or ptrace"
             )),
         }
     }

@@ -120,7 +120,7 @@ fn resctrl(arm: &Arm) -> Option<String> {
         match name.strip_prefix('/') {
             Some(group) => match group.parse::<GroupId>() {
                 Ok(id) if id.is_monitor() => {
-                    Some(format!("resctrl: '{name}' is a monitor group, which shares out nothing"))
+                    Some(format!("resctrl: '{name}' is a monitor group, which allocates nothing"))
                 }
                 Ok(_) => None,
                 Err(error) => Some(format!("resctrl: {error}")),

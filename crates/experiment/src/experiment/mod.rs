@@ -434,8 +434,7 @@ impl Experiment {
             let message = match RENAMED.iter().find(twice) {
                 Some((name, before)) => {
                     format!(
-                        "`{name}` and `{before}`, as it was called once, are both given: leave \
-                         `{before}` out"
+                        "`{name}` and its old name `{before}` are both given: leave `{before}` out"
                     )
                 }
                 None => nearest::improve(error.message()),

@@ -39,17 +39,17 @@ pub fn check(
         }
         if number == metric {
             return Err(format!(
-                "'{name}' runs already, and how fast it is cannot be seen from outside: make a \
-                 probe of it the metric, as in \
-                 task = {{ workload = \"probe\", ask = \"tcp://127.0.0.1:6379\", of = \"pid:N\" }}"
+                "'{name}' is a running process, whose speed is not visible from outside: make a \
+                 probe of it the metric, as in task = {{ workload = \"probe\", ask = \
+                 \"tcp://127.0.0.1:6379\", of = \"pid:N\" }}"
             ));
         }
         check_single(role, variants)?;
         check_arms(experiment, name)?;
         if role.cpus.is_some() || role.placement.is_some() {
             return Err(format!(
-                "role '{name}' runs already, and stays on the CPUs that it has: leave cpus and \
-                 placement out"
+                "role '{name}' is a running process and stays on its CPUs: leave out cpus and \
+                 placement"
             ));
         }
         check_pauses(experiment, name, of_metric)?;
@@ -63,7 +63,7 @@ fn check_started(experiment: &Experiment, name: &str) -> Result<(), String> {
         experiment.arms.iter().find_map(|arm| for_attached_only(arm, name))
     {
         return Err(format!(
-            "arm '{arm}': {table} is for what runs already, and '{name}' is started: {instead}"
+            "arm '{arm}': {table} is for running processes, and '{name}' is started: {instead}"
         ));
     }
     Ok(())
@@ -73,7 +73,9 @@ fn check_started(experiment: &Experiment, name: &str) -> Result<(), String> {
 fn check_single(role: &Role, variants: &[Variant]) -> Result<(), String> {
     let name = &role.name;
     if role.count.as_slice() != [1] {
-        return Err(format!("role '{name}' runs already, and there is one of it: leave count out"));
+        return Err(format!(
+            "role '{name}' is running already, and there is only one of it: leave out count"
+        ));
     }
     let targets = variants.iter().filter_map(|variant| match &variant.task {
         Task::Attached(attached) => Some(attached),
@@ -83,8 +85,8 @@ fn check_single(role: &Role, variants: &[Variant]) -> Result<(), String> {
     targets.dedup();
     if targets.len() > 1 {
         return Err(format!(
-            "role '{name}' runs already, and there is one of it: make a role of each that it \
-             names"
+            "role '{name}' is running already, and there is only one of it: make a role of each \
+             that it names"
         ));
     }
     Ok(())
@@ -96,8 +98,8 @@ fn check_arms(experiment: &Experiment, name: &str) -> Result<(), String> {
         experiment.arms.iter().find_map(|arm| Some((arm, not_limited_by(arm, name)?)))
     {
         return Err(format!(
-            "arm '{}': {table} names '{name}', which runs already and cannot be given it: use \
-             quota, cpu_weight, cpuset or disk_write",
+            "arm '{}': {table} names '{name}', a running process, to which it cannot be applied: \
+             use quota, cpu_weight, cpuset or disk_write",
             arm.name
         ));
     }
@@ -108,8 +110,8 @@ fn check_arms(experiment: &Experiment, name: &str) -> Result<(), String> {
         experiment.arms.iter().find_map(|arm| Some((&arm.name, share(arm)?)))
     {
         return Err(format!(
-            "arm '{arm}': frozen = {share} is more of the time of '{name}' than it may be \
-             paused in all, which is {}: allow more (freezing, --frozen-share), or pause it less",
+            "arm '{arm}': frozen = {share} is more than the share of its time that '{name}' may be \
+             paused, which is {}: allow more (freezing, --frozen-share), or pause it less",
             freezing.share
         ));
     }
@@ -125,14 +127,14 @@ fn check_pauses(
     let freezing = experiment.measure.freezing.unwrap_or_default();
     if experiment.measure.episode.is_some() {
         return Err(format!(
-            "role '{name}' runs already and can be paused for a moment only, and an episode \
-             lasts longer: take windows"
+            "role '{name}' is a running process, which can only be paused briefly, and an episode \
+             lasts longer: use windows"
         ));
     }
     if variants_of_metric.iter().any(|variant| is_whole_run(&variant.task)) {
         return Err(format!(
-            "role '{name}' runs already and can be paused for a moment only, and a run of '{}' \
-             lasts longer: show its progress otherwise (--victim-progress), or ask it \
+            "role '{name}' is a running process, which can only be paused briefly, and a run of \
+             '{}' lasts longer: use another kind of progress (--victim-progress), or query it \
              (--victim-probe)",
             experiment.metric
         ));
@@ -143,7 +145,7 @@ fn check_pauses(
             variants_of_metric.iter().filter_map(|variant| variant.task.least_window()).max();
         let instead = match least.filter(|least| *least > freezing.longest_window()) {
             // So long to hold some answers.
-            Some(_) => "ask more often (--probe-rate)".into(),
+            Some(_) => "send more requests (--probe-rate)".into(),
             None => format!("use {} at most", freezing.longest_window()),
         };
         return Err(format!(

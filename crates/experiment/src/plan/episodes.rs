@@ -14,9 +14,8 @@ pub fn refusal(experiment: &Experiment, task: &Task, metric: bool) -> Option<Rea
     experiment.measure.episode?;
     if !metric {
         let unknown = format!(
-            "which files '{}' has written is not known, and an episode leaves them unsynced, so \
-             that they could not be synced \
-             before the next one: take a built-in aggressor, or windows",
+            "the files that '{}' writes are unknown; an episode leaves them unsynced, and they \
+             could not be synced before the next one: use a built-in aggressor, or windows",
             command.run
         );
         return Some(unknown.into());
@@ -24,11 +23,11 @@ pub fn refusal(experiment: &Experiment, task: &Task, metric: bool) -> Option<Rea
     let run = &command.run;
     let timed = match command.unit {
         ProgramUnit::WholeRun => format!(
-            "'{run}' is timed by whole runs, and an episode has a length of its own: take windows"
+            "'{run}' is timed by whole runs, and an episode has a fixed length: use windows"
         ),
         ProgramUnit::Latencies => format!(
             "'{run}' is timed by the latencies that it prints, and an episode compares its work by \
-             the clock: take windows"
+             the clock: use windows"
         ),
         _ => return None,
     };
@@ -88,7 +87,7 @@ mod tests {
         let program = "'command', run = 'sleep 9', unit = 'cpu-time'";
         let refusals = |plan: &Plan| plan.refusal(1).cloned();
         let beside = refusals(&plan("episode = {}", COMMIT, program).unwrap()).unwrap();
-        assert!(beside.contains("which files 'sleep 9' has written is not known"), "{beside}");
+        assert!(beside.contains("the files that 'sleep 9' writes are unknown"), "{beside}");
         assert_eq!(refusals(&plan("window = '400ms'", COMMIT, program).unwrap()), None);
         let whole = "'command', run = 'sleep 9', unit = 'whole-run'";
         let timed = refusals(&plan("episode = {}", whole, DIRTY).unwrap()).unwrap();

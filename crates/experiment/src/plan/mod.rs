@@ -264,8 +264,8 @@ fn windows_hold_work(experiment: &Experiment, variants: &[Vec<Variant>]) -> Resu
         let least = variants.iter().filter_map(|variant| variant.task.least_window()).max();
         if let Some(least) = least.filter(|least| *least > window) {
             return Err(format!(
-                "{} is too short for what role '{}' does in {}: use {least} at least, such as by \
-                 {}",
+                "{} is too short for the work of role '{}' in {}: use at least {least}, such as \
+                 with {}",
                 match experiment.measure.episode {
                     Some(episode) => format!("an episode of {episode}"),
                     None => format!("window = {window}"),
@@ -288,16 +288,16 @@ fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<
     let (what, instead) = match (measure.quantity.quantile(), bound) {
         (None, None) => return Ok(()),
         (Some(quantile), None) => (
-            format!("{quantile} of '{}' cannot be told", experiment.metric),
+            format!("{quantile} of '{}' is unknown", experiment.metric),
             "leave the mean as the metric",
         ),
         (_, Some(time)) => (
             format!(
-                "'{}' cannot be held against {}",
+                "cannot compare '{}' with {}",
                 experiment.metric,
                 Budget::AtMost(measure.quantity, time)
             ),
-            "give a slowdown that is allowed, such as 5%",
+            "give an allowed slowdown, such as 5%",
         ),
     };
     if let Some(Variant { task, .. }) =
@@ -326,9 +326,8 @@ fn latencies_are_counted(experiment: &Experiment, metric: &[Variant]) -> Result<
         || metric.iter().any(writes_at_once);
     if several && bound.is_some() && measure.quantity.is_mean() {
         return Err(format!(
-            "{what}, because several work at once, so that the time per unit is not how long one \
-             takes: give a bound for p50 or \
-             p99, or let one work alone"
+            "{what}, because several instances work at once, and the time per unit is not the time \
+             that one unit takes: give a bound for p50 or p99, or run a single instance"
         ));
     }
     Ok(())

@@ -276,7 +276,7 @@ fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
         let why = refused(&format!("{ATTACHED}{table}"));
         let name = table.split(' ').next().unwrap();
         assert!(
-            why.contains(&format!("arm 'beside': {name} names 'aggressor', which runs already")),
+            why.contains(&format!("arm 'beside': {name} names 'aggressor', a running process")),
             "{why}"
         );
     }
@@ -284,7 +284,7 @@ fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
     let more = refused(&format!("{ATTACHED}frozen = {{ aggressor = \"21%\" }}"));
     assert!(
         more.contains(
-            "is more of the time of 'aggressor' than it may be paused in all, which is 20%"
+            "is more than the share of its time that 'aggressor' may be paused, which is 20%"
         ),
         "{more}"
     );
@@ -293,7 +293,7 @@ fn what_runs_already_is_one_thing_and_takes_the_limits_of_its_own_group_only() {
     {
         let why = refused(&format!("{ATTACHED}{table}"));
         assert!(
-            why.contains("is for what runs already, and 'victim' is started")
+            why.contains("is for running processes, and 'victim' is started")
                 && why.contains(instead),
             "{why}"
         );

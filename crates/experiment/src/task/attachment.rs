@@ -44,8 +44,8 @@ impl Attached {
         }
         one.check().map(|()| one).map_err(|_| {
             format!(
-                "'{text}' names nothing that runs: write pid:N, cgroup:PATH, unit:NAME or \
-                     container:ID"
+                "'{text}' does not name a running process: write pid:N, cgroup:PATH, unit:NAME or \
+                 container:ID"
             )
         })
     }
@@ -70,11 +70,7 @@ impl Attached {
         let named =
             others.iter().filter(|name| name.is_some()).count() + usize::from(self.pid.is_some());
         if named != 1 {
-            return Err(
-                "what is attached is named by one of pid, cgroup, unit and container: give exactly \
-                 one"
-                    .into(),
-            );
+            return Err("give exactly one of pid, cgroup, unit and container".into());
         }
         if self.pid == Some(0) || others.into_iter().flatten().any(String::is_empty) {
             return Err(format!(
@@ -97,7 +93,7 @@ mod tests {
         }
         for text in ["", "12", "pid:", "pid:0", "pid:-1", "unit:", "group:/x"] {
             assert!(
-                Attached::of_target(text).unwrap_err().contains("names nothing that runs"),
+                Attached::of_target(text).unwrap_err().contains("does not name a running process"),
                 "{text}"
             );
         }

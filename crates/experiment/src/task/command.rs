@@ -154,33 +154,29 @@ impl Command {
             return Err(format!("env: '{key}' cannot be the name of an environment variable"));
         }
         if let Some((key, _)) = self.env.iter().find(|(_, value)| value.contains('\0')) {
-            return Err(format!("env: the value of {key} has a zero byte in it"));
+            return Err(format!("env: the value of {key} contains a zero byte"));
         }
         if self.warm_up.is_some_and(|span| span > Span::ms(600_000)) {
             return Err("warm_up can be 10min at most".into());
         }
         if self.log_unit.is_some() && self.unit != ProgramUnit::Latencies {
             return Err(
-                "log_unit is of latencies that are logged: with it, unit = \"latencies\" is needed"
-                    .into(),
+                "log_unit applies to logged latencies: it needs unit = \"latencies\"".into()
             );
         }
         if let Some(server) = &self.server {
             server.check()?;
             if matches!(self.unit, ProgramUnit::Auto | ProgramUnit::CpuTime) {
                 return Err(
-                    "the client of a server is to show its progress: unit = \"whole-run\", \
-                     \"latencies\", \"lines\", \"counter\", \
-                     \"runs\" or \"instructions\""
+                    "the client of a server must show its progress: unit = \"whole-run\", \
+                     \"latencies\", \"lines\", \"counter\", \"runs\" or \"instructions\""
                         .into(),
                 );
             }
         }
         match &self.figure {
             Some(_) if self.unit != ProgramUnit::WholeRun => {
-                return Err(
-                    "a figure is of a whole run: with it, unit = \"whole-run\" is needed".into()
-                );
+                return Err("a figure belongs to a whole run: it needs unit = \"whole-run\"".into());
             }
             Some(figure) => figure.check()?,
             None => {}

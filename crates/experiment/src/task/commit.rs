@@ -207,7 +207,7 @@ impl Layout {
         match self {
             Self::Append => "the file grows",
             Self::KeepSize => "the file grows into blocks reserved beyond its end",
-            Self::Allocated => "reserved blocks that nobody has written",
+            Self::Allocated => "reserved blocks that were never written",
             Self::Written => "blocks that were written before",
         }
     }
@@ -240,7 +240,8 @@ impl Commit {
         match sync {
             Sync::Msync if !mapped => return Some("msync is for io=mmap".into()),
             Sync::OSync | Sync::ODsync | Sync::RwfDsync | Sync::Uring if mapped => {
-                let none = format!("stores to a mapping are no calls that {sync} could apply to");
+                let none =
+                    format!("{sync} applies to calls, and stores to a mapping are not calls");
                 return Some(none.into());
             }
             _ => {}
@@ -255,7 +256,8 @@ impl Commit {
         }
         if mapped && self.layout.grows() {
             let layout = self.layout;
-            let fixed = format!("stores to a mapping make no file grow, as layout={layout} asks");
+            let fixed =
+                format!("stores to a mapping cannot make a file grow, as layout={layout} requires");
             return Some(fixed.into());
         }
         None
@@ -276,10 +278,7 @@ impl Commit {
             return Err(format!("writers = {} must be between 1 and 64", self.writers));
         }
         if self.size > Bytes::mib(1024) {
-            return Err(format!(
-                "size = {} is too large for a log that is tried out: at most 1GiB",
-                self.size
-            ));
+            return Err(format!("size = {} is too large for a test log: at most 1GiB", self.size));
         }
         let least = Bytes(2 * self.bytes() * u64::from(self.writers));
         if self.size < least {

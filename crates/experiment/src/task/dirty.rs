@@ -108,11 +108,10 @@ impl Dirty {
     /// What should be known of figures from windows that are followed by a sync.
     pub fn caution(&self) -> Option<String> {
         (self.io == DirtyIo::Buffered).then(|| {
-            "What dirty io=buffered writes is written back by the kernel once enough is dirty, or \
-             after 30 s, and for a \
-             while after it has stopped. Windows end before that, and its file is synced after \
-             each: harm that comes late \
-             is not in these figures. 'ringfence neighbours --episode' measures it."
+            "The kernel writes back the data of dirty io=buffered once enough is dirty, or after \
+             30 s, and for a while after the task has stopped. Windows end before that, and the \
+             file is synced after each: these figures contain no delayed effects. 'ringfence \
+             neighbours --episode' measures them."
                 .into()
         })
     }

@@ -79,13 +79,12 @@ impl fmt::Display for NoFigure {
             NoFigure::NoNumber(text) => write!(f, "has '{text}' there, which is not a number"),
             NoFigure::Part(text) => write!(
                 f,
-                "has the number '{text}' there, and the group begins in the midst of it: let the \
-                 pattern match what stands before \
-                 the number, such as a space"
+                "has the number '{text}' there, and the group starts in the middle of it: let the \
+                 pattern also match the text before the number, such as a space"
             ),
             NoFigure::Range(figure) => write!(
                 f,
-                "has {figure} there, which is too small or too large to be compared: print it in \
+                "has {figure} there, which is too small or too large to compare: print it in \
                  another unit"
             ),
         }

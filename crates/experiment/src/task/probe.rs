@@ -64,14 +64,13 @@ impl Probe {
     /// One sentence with the remedy.
     pub fn check(&self) -> Result<(), String> {
         if self.ask.is_empty() {
-            return Err("a probe needs to know whom to ask: give ask=tcp://HOST:PORT, \
-                 ask=http://HOST:PORT/PATH, \
-                        ask=unix:PATH or ask=exec:COMMAND"
+            return Err("a probe needs a service to query: give ask=tcp://HOST:PORT, \
+                        ask=http://HOST:PORT/PATH, ask=unix:PATH or ask=exec:COMMAND"
                 .into());
         }
         if !(1..=100_000).contains(&self.rate) {
             return Err(format!(
-                "rate = {} is not between 1 and 100000 questions a second",
+                "rate = {} is not between 1 and 100000 requests per second",
                 self.rate
             ));
         }

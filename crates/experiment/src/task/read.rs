@@ -89,7 +89,7 @@ impl Read {
         }
         if !self.mlock && self.memory != Memory::Malloc {
             return Err(format!(
-                "mlock = false goes with memory = \"malloc\" only, not with {}",
+                "mlock = false works with memory = \"malloc\" only, not with {}",
                 self.memory
             ));
         }

@@ -75,7 +75,7 @@ impl Ring {
             ));
         }
         if self.batch == 0 {
-            return Err("batch = 0 would never push: 1 is the least".into());
+            return Err("batch = 0 would never push: use at least 1".into());
         }
         if self.batch > 1 && self.variant != RingVariant::Ringfence {
             return Err(format!(

@@ -66,9 +66,7 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
             // What came before may have lost its end to a space.
             let quotes = match table.iter().rfind(|(key, _)| *key != "workload") {
                 Some((key, Value::String(before))) => {
-                    format!(
-                        "; a value with a space stands in quotes, as in {key}='{before} {word}'"
-                    )
+                    format!("; a value with a space needs quotes, as in {key}='{before} {word}'")
                 }
                 _ => String::new(),
             };
@@ -82,8 +80,7 @@ pub fn parse_beside(text: &str, is_program: &dyn Fn(&str) -> bool) -> Result<Tab
         let read = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
         if let Some(before) = table.insert(key.into(), read) {
             return Err(format!(
-                "'{key}' is there twice: give it once; several values stand behind one another, as \
-                 in \
+                "'{key}' is given twice: give it once; separate several values by commas, as in \
                  {key}={},{value}",
                 plain(&before)
             ));
@@ -143,9 +140,8 @@ pub fn without_shell(text: &str) -> Result<(), String> {
         let word = rest[..rest.len() - after.len()].trim_end();
         if let Some(sign) = shell_sign(word) {
             return Err(format!(
-                "'{sign}' is left to a shell, and none runs here: write {}, or quote '{sign}' \
-                 where the program is \
-                 to have it",
+                "'{sign}' needs a shell, and none runs here: write {}, or quote '{sign}' to pass \
+                 it to the program",
                 crate::shell::line(["sh", "-c", text.trim()])
             ));
         }

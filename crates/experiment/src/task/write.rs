@@ -109,7 +109,7 @@ impl Write {
         for (name, from) in [("nt_copy_from", self.nt_copy_from), ("movsb_from", self.movsb_from)] {
             if from.is_some() && self.instruction.flush().is_none() {
                 return Err(format!(
-                    "{name} is about copies that are flushed afterwards: name a flush instruction"
+                    "{name} applies to copies that are flushed afterwards: name a flush instruction"
                 ));
             }
         }
@@ -149,8 +149,7 @@ impl Write {
                 && matches!(self.fence_at, FenceAt::Line | FenceAt::Around)
             {
                 return Some(
-                    "movsb copies whole blocks, so that fences at lines want a flush instruction"
-                        .into(),
+                    "movsb copies whole blocks, so fences at lines need a flush instruction".into(),
                 );
             }
         }

@@ -75,7 +75,7 @@ fn ways(
             info.caches.keys().chain(info.bandwidths.keys()).map(String::as_str).collect();
         let others = if others.is_empty() { "nothing".to_owned() } else { others.join(", ") };
         return Err(format!(
-            "{flag}: the ways of the L{level} are not shared out here, only {others}"
+            "{flag}: the ways of the L{level} cannot be allocated here, only {others}"
         ));
     };
     for (domain, value) in by_domain(&flag, text, &base.domains(first))? {
@@ -89,7 +89,7 @@ fn ways(
         if !devices.is_empty() {
             checked
                 .notes
-                .push(format!("devices may use ways 0x{devices} of L{level}:{domain}, too"));
+                .push(format!("devices may also use ways 0x{devices} of L{level}:{domain}"));
         }
     }
     Ok(())
@@ -119,7 +119,7 @@ fn by_domain<'a>(
             format!("{flag}: there is no number '{}' here: {}", domain.trim(), known())
         })?;
         if values.insert(number, value.trim()).is_some() {
-            return Err(format!("{flag}: {number} comes twice"));
+            return Err(format!("{flag}: {number} is given twice"));
         }
     }
     Ok(values)
@@ -150,26 +150,25 @@ fn mask(
         let count: u32 =
             text.parse().map_err(|_| refused("is neither a mask nor a number of ways"))?;
         if count < cache.min_cbm_bits.max(1) || count > cache.cbm_mask.count() {
-            return Err(refused("ways cannot be given"));
+            return Err(refused("ways are not possible"));
         }
         return run(cache, domain, taken, count).ok_or_else(|| {
             format!(
-                "{flag}: {count} neighbouring ways of cache {domain} are not free: exclusive \
-                 groups and locked \
-                 regions have 0x{taken} of 0x{}",
+                "{flag}: {count} adjacent ways of cache {domain} are not free: exclusive groups \
+                 and locked regions have 0x{taken} of 0x{}",
                 cache.cbm_mask
             )
         });
     };
     let mask: Mask = hex.parse().map_err(|_| refused("is not a mask"))?;
     if !mask.is_within(cache.cbm_mask) {
-        return Err(refused("has ways that this cache has not"));
+        return Err(refused("names ways that the cache does not have"));
     }
     if mask.count() < cache.min_cbm_bits.max(1) {
         return Err(refused("has too few ways"));
     }
     if !cache.sparse_masks && !mask.is_contiguous() {
-        return Err(refused("has a gap, which this processor does not take"));
+        return Err(refused("has a gap, which this processor does not allow"));
     }
     if mask.overlaps(taken) {
         let both = mask.and(taken);
@@ -200,7 +199,7 @@ fn bandwidth(
     let Some(known) = info.bandwidth() else {
         let others: Vec<&str> = info.caches.keys().map(String::as_str).collect();
         let others = if others.is_empty() { "nothing".to_owned() } else { others.join(", ") };
-        return Err(format!("--mba: memory bandwidth is not shared out here, only {others}"));
+        return Err(format!("--mba: memory bandwidth cannot be allocated here, only {others}"));
     };
     for (domain, value) in by_domain("--mba", text, &base.domains(&Resource::Mb))? {
         let amount = amount(value, known)?;
@@ -208,7 +207,7 @@ fn bandwidth(
         if rounded != amount {
             let unit = known.unit;
             checked.notes.push(format!(
-                "{} of MB:{domain} is rounded up to {}, as the hardware has it",
+                "{} of MB:{domain} is rounded up to {}, the next step of the hardware",
                 unit.say(amount),
                 unit.say(rounded)
             ));
@@ -329,8 +328,8 @@ mod tests {
             (
                 "11",
                 "",
-                "L3:0=7ff;1=7ff devices may use ways 0x600 of L3:0, too; devices may use ways \
-                 0x600 of L3:1, too",
+                "L3:0=7ff;1=7ff devices may also use ways 0x600 of L3:0; devices may also use ways \
+                 0x600 of L3:1",
             ),
         ] {
             assert_eq!(checked(text, "", Unit::Percent, taken).as_deref(), Ok(expected), "{text}");
@@ -339,21 +338,21 @@ mod tests {
             (
                 "0xfff",
                 "",
-                "0xfff has ways that this cache has not; give a mask within 0x7ff of 2 or more \
-                 bits without gaps, such as 0x3, or a number of ways from 2 to 11",
+                "0xfff names ways that the cache does not have; give a mask within 0x7ff of 2 or \
+                 more bits without gaps, such as 0x3, or a number of ways from 2 to 11",
             ),
             ("0x1", "", "too few ways"),
             ("0x0", "", "too few ways"),
             ("0x5", "", "has a gap"),
-            ("1", "", "1 ways cannot be given"),
-            ("12", "", "12 ways cannot be given"),
+            ("1", "", "1 ways are not possible"),
+            ("12", "", "12 ways are not possible"),
             ("f0", "", "neither a mask nor a number of ways"),
             ("0xg", "", "is not a mask"),
             ("2=0xf", "", "there is no number '2' here: 0, 1"),
             ("0=0xf;0=0xf", "", "0 comes twice"),
             ("0=0xf;4", "", "'4' has no '='"),
             ("0x3", "L3:0=1", "overlaps 0x1 of cache 0"),
-            ("6", "L3:0=20", "6 neighbouring ways of cache 0 are not free"),
+            ("6", "L3:0=20", "6 adjacent ways of cache 0 are not free"),
         ] {
             let error = checked(text, "", Unit::Percent, taken).unwrap_err();
             assert!(error.starts_with("--l3: ") && error.contains(part), "{text}: {error}");
@@ -368,7 +367,12 @@ mod tests {
             ("50", percent, "MB:0=50;1=50"),
             ("50%", percent, "MB:0=50;1=50"),
             ("0=50;1=100", percent, "MB:0=50;1=100"),
-            ("0=45", percent, "MB:0=45 45 % of MB:0 is rounded up to 50 %, as the hardware has it"),
+            (
+                "0=45",
+                percent,
+                "MB:0=45 45 % of MB:0 is rounded up to 50 %, the next step of the \
+                               hardware",
+            ),
             ("2005MB/s", megabytes, "MB:0=2005;1=2005"),
             ("20", Unit::EighthsOfGigabyte, "MB:0=20;1=20"),
             ("2048", Unit::EighthsOfGigabyte, "MB:0=2048;1=2048"),
@@ -407,7 +411,7 @@ mod tests {
         let found = check(&limits, &info(Unit::Percent), &State::default(), &Schemata::new());
         assert_eq!(
             found.unwrap_err().to_string(),
-            "--l2: the ways of the L2 are not shared out here, only L3, MB"
+            "--l2: the ways of the L2 cannot be allocated here, only L3, MB"
         );
     }
 }

@@ -72,7 +72,7 @@ impl Loan {
         // output.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut guardian = command.spawn().map_err(|error| {
-            Error::Failed(format!("starting a process that puts things back: {error}"))
+            Error::Failed(format!("starting the process that restores settings: {error}"))
         })?;
         let pipe = guardian.stdin.take();
         Ok(Self { name: name.to_owned(), folder: folder.cloned(), guardian, pipe })
@@ -93,7 +93,8 @@ impl Loan {
                 drop(self.pipe.take());
                 let guardian = self.guardian.id();
                 Err(Error::Failed(format!(
-                    "{} is not put back yet: {error}; process {guardian} does so as soon as it can",
+                    "{} is not restored yet: {error}; process {guardian} restores it as soon as it \
+                     can",
                     self.name
                 )))
             }
@@ -101,7 +102,7 @@ impl Loan {
                 self.dismiss();
                 let name = &self.name;
                 Err(Error::Failed(format!(
-                    "{name} could not be put back: {error}; 'ringfence restore' tries again"
+                    "{name} could not be restored: {error}; 'ringfence restore' tries again"
                 )))
             }
         }

@@ -27,7 +27,7 @@ pub fn check_for(
     if !asked.is_none() && homes.iter().any(|(_, schemata)| *schemata != base) {
         let first = &homes[0].0;
         checked.notes.push(format!(
-            "they are in groups with different limits: what is not named is as in {first}"
+            "they are in groups with different limits: a limit that is not named is that of {first}"
         ));
     }
     Ok((base, checked))

@@ -149,10 +149,7 @@ mod tests {
         assert_eq!(found, Ok(("process 500, 600".into(), vec![500, 501, 502, 600])));
         assert_eq!(limited(&tree, &[("pid", "500"), ("pid", "501")]).unwrap().1, [500, 501, 502]);
         let none = limited(&tree, &[("pid", "500"), ("pid", "9")]).unwrap_err();
-        assert_eq!(
-            none,
-            "pid:9 is not there: no process that lives has that number; nothing was changed"
-        );
+        assert_eq!(none, "pid:9 is not there: no running process has that ID; nothing was changed");
     }
 
     #[test]
@@ -182,11 +179,7 @@ mod tests {
         for (pid, why) in [
             (1, "process 1 (systemd) is part of it, and it is process 1"),
             (2, "it is a thread of the kernel"),
-            (
-                302,
-                "process 302 (sshd-session) is part of it, and it may be your way into this \
-                 machine",
-            ),
+            (302, "process 302 (sshd-session) is part of it, and you may be logged in through it"),
             (301, "this program runs below it"),
             (400, "process 400 (a) b (c) is part of it, and this program runs below it"),
             (401, "it is this program itself"),
@@ -221,6 +214,6 @@ mod tests {
         tree.remove("/proc/600");
         assert_eq!(seen.processes(&root).unwrap(), [302].into());
         let none = Targets::to_watch(&root, &[named("pid", "9").unwrap()]);
-        assert!(none.unwrap_err().to_string().contains("no process that lives"));
+        assert!(none.unwrap_err().to_string().contains("no running process"));
     }
 }

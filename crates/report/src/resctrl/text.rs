@@ -60,12 +60,9 @@ pub fn resctrl(seen: &Overview, left: &[Left], style: &Style) -> String {
 const SHOWN: usize = 8;
 
 const LEGEND: &str = "a character for each way, the highest first: # may be used, . may not. In \
-                      use by all together: \
-                      0 by nobody, S by software, X by software and devices, H by devices, E by \
-                      one group \
-                      exclusively, P by a pseudo-locked region. Traffic is counted from some time \
-                      on: compare two \
-                      readings.";
+                      use by all groups: 0 unused, S by software, X by software and devices, H by \
+                      devices, E by one group exclusively, P by a pseudo-locked region. Traffic is \
+                      counted from some time on: compare two readings.";
 
 /// What was restored, or would be.
 pub fn restored(restored: &Restored, tried_out: bool, style: &Style) -> String {
@@ -78,17 +75,17 @@ pub fn restored(restored: &Restored, tried_out: bool, style: &Style) -> String {
     };
     let steps: Vec<String> = restored.steps.iter().map(ToString::to_string).collect();
     let none = steps.is_empty();
-    let (purpose, verb) = (&restored.purpose, if tried_out { "would be" } else { "was" });
-    list(format!("What '{purpose}' had changed {verb} put back:"), steps);
-    list("Somebody else has changed since, and it stays:".into(), restored.left.clone());
-    list("Not known for certain:".into(), restored.notes.clone());
+    let (purpose, verb) = (&restored.purpose, if tried_out { "would be" } else { "were" });
+    list(format!("Changes of '{purpose}' that {verb} undone:"), steps);
+    list("Changed by another program since, and left as they are:".into(), restored.left.clone());
+    list("Uncertain:".into(), restored.notes.clone());
     list(
-        "Cannot be put back yet, and stays in the journal until 'ringfence resctrl recover' can:"
+        "Cannot be restored yet, and stays in the journal until 'ringfence resctrl recover' can:"
             .into(),
         restored.waiting.clone(),
     );
     if none && restored.waiting.is_empty() {
-        let text = format!("Nothing that '{purpose}' had changed is left to put back.");
+        let text = format!("Nothing left to undo of '{purpose}'.");
         paragraph(&mut out, 0, &text, style);
     }
     out
@@ -170,33 +167,31 @@ fn journal(left: &Left) -> (&'static str, String) {
         Pending::Waiting => (
             "waiting",
             format!(
-                "{purpose}: 'ringfence resctrl recover' puts back what belongs to a CPU or cache \
-                 that was offline, \
-                 once it is online ({folder})"
+                "{purpose}: 'ringfence resctrl recover' restores settings of a CPU or cache that \
+                 was offline, once it is online ({folder})"
             ),
         ),
         Pending::Damaged => (
             "damaged",
             format!(
-                "{purpose}: what some lines of its journal said is not known; 'ringfence resctrl \
-                 forget' removes it \
-                 ({folder})"
+                "{purpose}: some lines of its journal are invalid; 'ringfence resctrl forget' \
+                 removes it ({folder})"
             ),
         ),
         Pending::Kept => (
             "kept",
-            format!("{purpose}: '{}' puts back what was there before ({folder})", left.undone_by()),
+            format!("{purpose}: '{}' restores the earlier state ({folder})", left.undone_by()),
         ),
         Pending::Lent if left.under_way => {
             ("in force", format!("{purpose}: until it ends ({folder})"))
         }
         Pending::Unfinished if left.under_way => {
-            ("changing", format!("{purpose}: under way, {} so far", plural(left.steps, "step")))
+            ("changing", format!("{purpose}: in progress, {} so far", plural(left.steps, "step")))
         }
         Pending::Unfinished | Pending::Lent => {
             let text = format!(
-                "{purpose}, killed after {}: 'ringfence resctrl recover' puts back what was there \
-                 before ({folder})",
+                "{purpose}, killed after {}: 'ringfence resctrl recover' restores the earlier \
+                 state ({folder})",
                 plural(left.steps, "step")
             );
             ("left over", text)

@@ -323,13 +323,13 @@ fn checked() -> Checked {
                 Change::NoFlush,
                 "PMEM_NO_FLUSH=1",
                 known(-242_000.0, 12_000.0),
-                not_run("the program does not follow PMEM_NO_FLUSH=1: 56 306 flushes go on"),
+                not_run("the program ignores PMEM_NO_FLUSH=1: 56 306 flushes continue"),
             ),
             changed(
                 Change::Needed,
                 "",
                 not_run("the trials differ"),
-                not_run("no variable leaves out what is needless"),
+                not_run("no variable removes unnecessary flushes"),
             ),
         ],
     }
@@ -345,7 +345,7 @@ fn what_was_predicted_stands_beside_what_was_measured() {
     let told = Told { run: &run, saving: None, checked: Some(&checked) };
     check("executed-checked", |style| ringfence_report::executed(&told, false, style));
     let page = html::check("census", &ringfence_report::html::executed(&told));
-    for part in ["Needless: ", "+2.3 %", "not run, because no variable leaves out"] {
+    for part in ["Needless: ", "+2.3 %", "not run, because no variable removes"] {
         assert!(page.contains(part), "{part}");
     }
 }

@@ -123,7 +123,7 @@ fn ways_back() {
             },
             Step::Mode { group: "other".parse().unwrap(), mode: Mode::Exclusive },
         ],
-        left: vec!["MB:0 of default group is 50 by now, was 100 before".into()],
+        left: vec!["MB:0 of default group is now 50, was 100 before".into()],
         ..Restored::default()
     };
     check("restored", |style| ringfence_report::restored(&back, false, style));

@@ -33,7 +33,7 @@ pub struct Prove {
         required_unless_present_any = ["victim_run", "victim_probe", "client", "resume"]
     )]
     pub victim: Option<String>,
-    /// Or a command that ends, whose runs are timed
+    /// Or a command that exits: its runs are timed
     ///
     /// The command must do a fixed amount of work; each run is timed from start to end.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["victim", "victim_probe"])]
@@ -62,9 +62,9 @@ pub struct Prove {
     pub shown: Shown,
     /// What is allowed: 2%, or 'p99<5ms'
     ///
-    /// A share such as 2% is the slowdown that is allowed. A metric, < and a duration bound it
-    /// whatever it is alone: mean, p50, p90, p99 or p99.9, of a victim whose latencies are counted
-    /// (see --metric, which follows).
+    /// A share such as 2% is the allowed slowdown. A bound such as 'p99<5ms' limits a metric to a
+    /// duration, however large it is when the victim runs alone: mean, p50, p90, p99 or p99.9, for
+    /// a victim whose latencies are counted. It also sets --metric.
     #[arg(long, value_name = "BUDGET", allow_hyphen_values = true, default_value = "2%")]
     pub budget: String,
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub struct Prove {
         hide_short_help = true
     )]
     pub warm_up: Option<String>,
-    /// How many aggressors run at once, each on a core of its own
+    /// How many aggressors run at once, each on its own core
     #[arg(
         long,
         value_name = "N",
@@ -123,9 +123,9 @@ pub struct Prove {
     pub levers: Vec<String>,
     /// Leave the winning setting in place, if it can stay after the run
     ///
-    /// 'ringfence resctrl undo' puts back what was there of cat and mba. An aggressor that runs
-    /// already keeps its quota, weight, cpuset or io-limit in its own control group, and the
-    /// commands that take it away are printed.
+    /// 'ringfence resctrl undo' removes cat and mba again. A running process keeps its quota,
+    /// weight, cpuset or io-limit in its own control group; the commands that remove it are
+    /// printed.
     #[arg(long, help_heading = "Levers")]
     pub keep: bool,
     #[command(flatten)]
@@ -137,7 +137,7 @@ pub struct Prove {
     /// Another folder to try for the files of a built-in aggressor
     #[arg(long, value_name = "DIR", help_heading = "Levers", hide_short_help = true)]
     pub other_dir: Option<PathBuf>,
-    /// Let levers change settings of the whole system, and put them back
+    /// Let levers change settings of the whole system, and restore them
     #[arg(long, help_heading = "Levers", hide_short_help = true)]
     pub system: bool,
     /// At most this many trials (starts of the victim) in the first stage, and in the last
@@ -200,9 +200,9 @@ pub struct Prove {
     pub confidence: Option<String>,
     /// Time for all stages together [default: 60s]
     ///
-    /// It is used until the question is settled, and exceeded by one trial at most. There is no
-    /// default with --trials, --victim-run, --client and --machine: these take the time of their
-    /// trials.
+    /// Measuring ends earlier once the question is settled, and later by one trial at most. There
+    /// is no default with --trials, --victim-run, --client and --machine: these take the time of
+    /// their trials.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, help_heading = "Measuring")]
     pub time: Option<String>,
     /// Seed for everything that is random
@@ -249,9 +249,9 @@ Examples:
 pub struct Tune {
     /// Memory such as dram, or a folder: file:DIR
     ///
-    /// One of dram, tmpfs:/dir, dax:/path, devdax:/dev/daxX.Y and node:N, or file:DIR. Of a folder
-    /// it finds the cheapest durable way to commit records to files in it: call, layout, and
-    /// records a sync.
+    /// One of dram, tmpfs:/dir, dax:/path, devdax:/dev/daxX.Y and node:N, or file:DIR. For a
+    /// folder, it finds the cheapest durable method to commit records to files in it: call, layout,
+    /// and records per sync.
     #[arg(value_name = "TARGET", default_value = "dram")]
     pub target: String,
     /// A task that the writer must not slow down
@@ -262,28 +262,29 @@ pub struct Tune {
     /// The slowdown that is allowed [default: 2%]
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub budget: Option<String>,
-    /// Bytes of the blocks beside the victim; of file:DIR, of a record [default: 4KiB]
+    /// Size of a block next to the victim; for file:DIR, of a record [default: 4KiB]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub block: Option<String>,
     /// Where the writer runs relative to the victim
     #[arg(long, value_enum, value_name = "WHERE", default_value = "auto", hide_short_help = true)]
     pub placement: Placement,
-    /// Bytes that are written over and over [default: 256MiB, or of file:DIR 4MiB]
+    /// Bytes that are overwritten repeatedly [default: 256MiB; for file:DIR 4MiB]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub size: Option<String>,
-    /// Of file:DIR: calls to choose from, beside fdatasync [default: all that are durable]
+    /// For file:DIR: calls to choose from, besides fdatasync [default: all that are durable]
     ///
-    /// A list of fdatasync, fsync, o-dsync, rwf-dsync, msync and uring: what your program can use.
+    /// A list of fdatasync, fsync, o-dsync, rwf-dsync, msync and uring: the calls that your program
+    /// can use.
     #[arg(long, value_name = "LIST", hide_short_help = true)]
     pub sync: Option<String>,
-    /// Of file:DIR: layouts to choose from, beside append [default: all]
+    /// For file:DIR: layouts to choose from, besides append [default: all]
     ///
     /// A list of append, written, keep-size and allocated.
     #[arg(long, value_name = "LIST", hide_short_help = true)]
     pub layout: Option<String>,
     /// Trials (starts of a task) for the costs, and for the confirmation [default: 10]
     ///
-    /// Of file:DIR 3 for the costs, and 8 for the confirmation.
+    /// For file:DIR, 3 for the costs and 8 for the confirmation.
     #[arg(
         long,
         alias = "lives",
@@ -321,8 +322,7 @@ A TASK is a built-in workload or a program's command line, in quotes:
   ringfence pair --task 'chase footprint=64MiB' --task mcf --task alu")]
 #[command(after_long_help = "\
 A TASK is written as for 'ringfence neighbours', without lists. Tasks are numbered in the order \
-given; \
-identical ones are measured once. This takes about a minute for up to four different tasks.
+given; identical ones are measured once. This takes about a minute for up to four different tasks.
 
 Examples:
   ringfence pair --task 'chase footprint=64MiB' --task mcf --task alu
@@ -332,12 +332,12 @@ pub struct Pair {
     /// A task; give two to ten
     #[arg(long, value_name = "TASK")]
     pub task: Vec<String>,
-    /// How they are paired today, such as 1+3,2+4
+    /// The current pairs, such as 1+3,2+4
     ///
-    /// Without it, they are taken as paired in the order given: 1+2,3+4.
+    /// By default they are the tasks in the order given: 1+2,3+4.
     #[arg(long, value_name = "PAIRS")]
     pub present: Option<String>,
-    /// Where the two CPUs are relative to each other [default: smt where there are siblings, else
+    /// Where the two CPUs are relative to each other [default: smt if there are siblings, else
     /// auto]
     #[arg(long, value_enum, value_name = "WHERE", hide_short_help = true)]
     pub placement: Option<Placement>,
@@ -352,7 +352,7 @@ pub struct Pair {
     pub measuring: Measuring,
 }
 
-/// Who pollutes the cache.
+/// What pollutes the cache.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum PolluterArg {
     /// Plain stores, one line after the other
@@ -368,8 +368,7 @@ A TASK is a built-in workload or a program's command line, in quotes:
   ringfence sensitivity --victim mcf --victim alu")]
 #[command(after_long_help = "\
 This takes about half a minute for each victim and polluter. Several victims are measured \
-together, and \
-the most sensitive one is named.
+together, and the most sensitive one is named.
 
 Examples:
   ringfence sensitivity --victim mcf

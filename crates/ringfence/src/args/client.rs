@@ -1,5 +1,4 @@
-//! Flags for a victim that is a program: how its progress is seen, and the server of which it is
-//! the client.
+//! Flags for a victim that is a program: how it shows its progress, and the server for a client.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args as ClapArgs, ValueEnum};
@@ -13,17 +12,15 @@ pub enum Progress {
     Lines,
     /// One line on standard output for each operation, with its latency, such as 310us or 0.31 ms
     Latencies,
-    /// A number that it writes to the file named by $RINGFENCE_COUNTER (8 bytes, native byte order)
+    /// A number in the file named by $RINGFENCE_COUNTER (8 bytes, native byte order)
     Counter,
-    /// Runs: it ends after a fixed amount of work and is started again, and finished runs are
-    /// counted
+    /// Finished runs: the program exits after a fixed amount of work, and is restarted
     Runs,
-    /// CPU time: how much it ran, not how fast
+    /// CPU time: how much the program ran, not how fast
     CpuTime,
 }
 
-// CPU time would show no slowdown of a victim: the verb refuses it and says why, and nothing offers
-// it.
+// CPU time would show no slowdown of a victim: the verb refuses it, and help does not list it.
 fn of_a_victim() -> impl TypedValueParser<Value = Progress> {
     let word = |progress: &Progress| {
         let word = progress.to_possible_value()?;
@@ -33,17 +30,18 @@ fn of_a_victim() -> impl TypedValueParser<Value = Progress> {
     PossibleValuesParser::new(words).try_map(|name| Progress::from_str(&name, false))
 }
 
-/// How the progress of a victim that is a program is seen.
+/// How a victim that is a program shows its progress.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Shown {
-    /// The figure of a run, where that is not its time: what the first group of this pattern finds
-    /// in its output
+    /// The figure of a run, if not its time: what the first group of this pattern matches in its
+    /// output
     ///
-    /// Such as 'Requests/sec: +([0-9.]+)', with --better higher. A unit behind the number is read:
-    /// ns, us, ms, s, k, M, G.
+    /// Such as 'Requests/sec: +([0-9.]+)', with --better higher. A unit after the number is
+    /// understood: ns, us, ms, s, k, M, G.
     #[arg(long, value_name = "REGEX", help_heading = "Programs", hide_short_help = true)]
     pub victim_metric: Option<String>,
-    /// Whether less of that figure is better, as of a time, or more, as of a rate [default: lower]
+    /// Whether a lower figure is better, such as a time, or a higher one, such as a rate [default:
+    /// lower]
     #[arg(
         long,
         value_name = "WAY",
@@ -62,7 +60,7 @@ pub struct Shown {
         hide_short_help = true
     )]
     pub victim_progress: Option<Progress>,
-    /// What the values of an HDR histogram log are in that the victim prints, which does not say it
+    /// Unit of the values in an HDR histogram log that the victim prints, if the log names none
     /// [default: ns]
     #[arg(
         long,
@@ -74,13 +72,13 @@ pub struct Shown {
     pub victim_log_unit: Option<String>,
 }
 
-/// A server that is started for the victim, which is its client.
+/// A server that is started for a victim that is its client.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Client {
     /// Start this server first; the victim is its --client
     ///
-    /// The server is started anew for each trial, paused and ended with its client, and runs on the
-    /// victim's side. It must stay in the foreground.
+    /// The server is restarted for each trial, and paused and stopped together with its client. It
+    /// must stay in the foreground. It counts as part of the victim, not as an aggressor.
     #[arg(
         long,
         value_name = "COMMAND",
@@ -103,8 +101,8 @@ pub struct Client {
     pub client: Option<String>,
     /// When the server is ready: port:PORT, tcp://HOST:PORT or line:REGEX
     ///
-    /// It accepts connections at a port, of this machine or of HOST, or it has printed a line in
-    /// which REGEX is found.
+    /// It is ready when it accepts connections at a port of this machine or of HOST, or when it has
+    /// printed a line that REGEX matches.
     #[arg(
         long,
         value_name = "WHAT",
@@ -113,7 +111,7 @@ pub struct Client {
         hide_short_help = true
     )]
     pub ready: Option<String>,
-    /// How long that may take, 100s at most [default: 30s]
+    /// How long to wait until the server is ready, 100s at most [default: 30s]
     #[arg(
         long,
         value_name = "TIME",
@@ -122,7 +120,7 @@ pub struct Client {
         hide_short_help = true
     )]
     pub ready_within: Option<String>,
-    /// The server's CPUs, on which nobody else is placed [default: those of the client]
+    /// The server's CPUs, where no other task is placed [default: those of the client]
     #[arg(
         long,
         value_name = "CPUS",

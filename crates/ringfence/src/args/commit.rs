@@ -16,9 +16,9 @@ use super::measuring::explained;
 Every axis takes a list separated by commas; all combinations are measured.
   ringfence commit . --sync fdatasync,uring --layout append")]
 #[command(after_long_help = "\
-A commit writes a batch of records to a log, and waits until it is durable. Every axis takes a list
-separated by commas; all combinations are measured, interleaved. The log has no name, and is gone
-when the run is, however it ends. Others' files are not touched.
+A commit writes a batch of records to a log, and waits until it is durable. Every axis takes a \
+list separated by commas; all combinations are measured, interleaved. The log is an unnamed file: \
+it disappears with the run, even if the run is killed. No other file is changed.
 
 Examples:
   ringfence commit
@@ -29,24 +29,31 @@ pub struct Commit {
     /// Folder whose file system is measured [default: .]
     #[arg(value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// The longest time of a commit, such as 'p99<10ms'
+    ///
+    /// Is this disk fast enough? The exit code is the answer: 0 met, 3 missed, 4 undecided. The
+    /// budget applies to fdatasync onto the end of a growing file, or to what --sync, --io and
+    /// --layout name. Measuring ends once the question is settled.
+    #[arg(long, value_name = "BOUND")]
+    pub budget: Option<String>,
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
-    #[arg(help = "How: fsync, fdatasync, o-dsync, uring, ...")]
+    #[arg(help = "Call: fsync, fdatasync, o-dsync, uring, ...")]
     #[arg(long_help = format!(
         "How a batch is made durable: {} [default: {SYNCS}]",
         explained(Sync::ALL.map(|sync| (sync.name(), Some(sync.meaning()))))
     ))]
     pub sync: Option<String>,
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
-    #[arg(help = "Through what: buffered, direct, dontcache, ...")]
+    #[arg(help = "I/O mode: buffered, direct, dontcache, ...")]
     #[arg(long_help = format!(
-        "What it is written through: {} [default: {IOS}]",
+        "The I/O mode: {} [default: {IOS}]",
         explained(Io::ALL.map(|io| (io.name(), Some(io.meaning()))))
     ))]
     pub io: Option<String>,
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
-    #[arg(help = "Onto what: append, written, allocated, ...")]
+    #[arg(help = "Layout: append, written, allocated, ...")]
     #[arg(long_help = format!(
-        "What it is written onto: {} [default: {LAYOUTS}]",
+        "The part of the file that is written: {} [default: {LAYOUTS}]",
         explained(Layout::ALL.map(|layout| (layout.name(), Some(layout.meaning()))))
     ))]
     pub layout: Option<String>,
@@ -58,13 +65,13 @@ pub struct Commit {
     /// One call writes them.
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
     pub batch: Option<String>,
-    /// Bytes of the log, after which it begins again [default: 16MiB]
+    /// Size of the log; at its end, writing starts over [default: 16MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Axes", hide_short_help = true)]
     pub size: Option<String>,
-    /// Writers of a log, threads that commit to it at the same time [default: 1]
+    /// Writers per log: threads that commit to it at the same time [default: 1]
     #[arg(long, value_name = "LIST", help_heading = "Axes", hide_short_help = true)]
     pub writers: Option<String>,
-    /// Logs at once, each with writers of its own [default: 1]
+    /// Logs at once, each with its own writers [default: 1]
     #[arg(
         long,
         value_name = "LIST",
@@ -76,13 +83,6 @@ pub struct Commit {
     /// CPUs for the writers, such as 2,4-6
     #[arg(long, value_name = "CPUS", help_heading = "Axes", hide_short_help = true)]
     pub cpus: Option<String>,
-    /// The longest time of a commit, such as 'p99<10ms'
-    ///
-    /// Is this disk fast enough? The exit code is the answer: 0 met, 3 missed, 4 undecided. Judged
-    /// is fdatasync onto the end of a growing file, or what --sync, --io and --layout name.
-    /// Measuring ends once it is settled.
-    #[arg(long, value_name = "BOUND", help_heading = "Measuring")]
-    pub budget: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub metric: Metric,
@@ -94,10 +94,10 @@ pub struct Commit {
     pub measuring: Measuring,
 }
 
-/// What a budget is held against unless something else is named: the plainest.
+/// The method that a budget applies to by default: the plainest.
 pub const PLAINEST: [&str; 3] = ["fdatasync", "buffered", "append"];
 
-/// What is measured unless something else is asked for.
+/// The calls that are measured by default.
 pub const SYNCS: &str = "fsync,fdatasync,o-dsync,uring";
 /// The same.
 pub const IOS: &str = "buffered,direct";

@@ -26,8 +26,8 @@ pub struct Output {
     pub verbose: bool,
     /// Let built-in tasks write this much to disks [default: 20GiB]
     ///
-    /// A run that reaches it ends, keeps what it has, and is undecided. What other programs write
-    /// is not limited.
+    /// A run that reaches the limit ends with the results so far, and is undecided. Writes of other
+    /// programs are not limited.
     #[arg(long, value_name = "SIZE", help_heading = "Measuring", hide_short_help = true)]
     pub write_limit: Option<String>,
 }
@@ -47,11 +47,11 @@ pub struct Measuring {
         help_heading = "Measuring"
     )]
     pub trials: Option<Vec<u32>>,
-    /// Measure for so long, such as 60s
+    /// Time to measure, such as 60s
     ///
-    /// Without --trials, the time is used until the question is settled. Where it is too short for
-    /// every case, some are left out, the least useful first. No trial is begun that would end
-    /// later, unless the first figure needs it.
+    /// Without --trials, the time is used until the question is settled. If it is too short for
+    /// every case, the least useful cases are left out. A trial that would end later is only
+    /// started if the first figure needs it.
     // The name it had while --budget was not a share everywhere.
     #[arg(
         long,
@@ -106,7 +106,7 @@ pub struct Measuring {
         hide_short_help = true
     )]
     pub margin: Option<String>,
-    /// Stop at a number of --trials once no interval is wider than this to either side, such as
+    /// Stop at a number in --trials once no interval is wider than this to either side, such as
     /// 0.5%
     #[arg(
         long,
@@ -140,19 +140,18 @@ pub struct Measuring {
     pub output: Output,
 }
 
-/// What of the victim's work, or of the measured task's, is compared.
+/// The metric of the victim, or of the measured task, that is compared.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Metric {
     #[arg(long, value_name = "QUANTITY", help_heading = "Measuring")]
     #[arg(help = "Compare mean, p50, p90, p99 or p99.9 [default: mean]")]
     #[arg(long_help = format!(
         "What is compared: {} [default: mean]\n\nThe mean time of a unit of work, or a quantile of \
-         the latencies of single \
-         units. These are counted of a probe's answers, of commit, read and 'chase \
-         histogram=true', and of a program that reports latencies. A quantile takes many: p99 \
-         takes 1000 on each \
-         side, p99.9 takes 10000, and more where slow ones come in bursts. Where there are fewer, \
-         it is refused with how many trials would do.",
+         the latencies of single units. Latencies are counted for responses to --victim-probe, for \
+         commit, read and 'chase histogram=true', and for a program that reports latencies. A \
+         quantile needs many: p99 needs 1000 on each side, p99.9 needs 10000, and more if slow \
+         ones come in bursts. With fewer, it is refused, and the number of trials that would be \
+         enough is printed.",
         Quantity::NAMES.join(", ")
     ))]
     pub metric: Option<String>,
@@ -164,7 +163,7 @@ pub struct On {
     /// Simulate a described machine; nothing is measured
     ///
     /// A file that describes a machine, or the name of one that comes with Ringfence ('ringfence
-    /// machine' lists them), in place of this machine. Every figure then says that it is simulated.
+    /// machine' lists them), in place of this machine. Every figure is then marked as simulated.
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     pub machine: Option<String>,
 }

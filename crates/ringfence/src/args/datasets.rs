@@ -1,4 +1,4 @@
-//! The verbs that look at what was measured.
+//! The verbs that read results.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ Examples:
 pub struct Show {
     /// The folder of a result [default: the last one]
     ///
-    /// Of a dataset, of a survey or of another verb's results.
+    /// It contains a dataset, a survey or another verb's results.
     #[arg(value_name = "DATASET")]
     pub dataset: Option<PathBuf>,
     /// List the results: verb, date and size
@@ -99,17 +99,16 @@ pub struct Notes {
 pub enum NotesAction {
     /// Repeat published experiments, and compare the figures
     Run(Reproduce),
-    /// Say which published claims hold, by figures of machines
+    /// Check which published claims hold on measured machines
     ///
-    /// Holds every claim of the documents that Ringfence began with against the datasets in
-    /// results/.
+    /// Compares every claim of the documents that Ringfence began with to the datasets in results/.
     Claims(Claims),
     /// Pack a dataset without names and paths, to be published
     ///
-    /// Writes what figures need of a dataset, or of each in a folder, below results/, for a pull
-    /// request: the samples, the experiment, and of the machine the processor, the kernel's version
-    /// and the topology. What names a host, a person or a folder is left out; where that cannot be,
-    /// it says so and writes nothing.
+    /// Copies the parts of a dataset that figures need, or of each dataset in a folder, to results/
+    /// for a pull request: the samples, the experiment, and the machine's processor, kernel version
+    /// and topology. Names of hosts, people and folders are left out. If that is not possible, it
+    /// prints why and writes nothing.
     Contribute(Contribute),
 }
 
@@ -121,7 +120,7 @@ Examples:
   ringfence notes claims 004
   ringfence notes claims --markdown docs/evidence/claims.md")]
 pub struct Claims {
-    /// Print each claim of this one, such as 004
+    /// Print each claim of this document, such as 004
     #[arg(value_name = "DOCUMENT")]
     pub document: Option<String>,
     /// Published datasets [default: results, if there]

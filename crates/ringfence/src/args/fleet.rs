@@ -9,8 +9,8 @@ use clap::{Args as ClapArgs, Subcommand};
 #[command(
     subcommand_required = true,
     after_long_help = "\
-Every task is one host. A folder holds all of a fleet, and must be on a file system that all nodes \
-share.
+Each task is one host. One folder contains all data of a fleet; it must be on a file system that \
+all nodes share.
 
 Examples:
   ringfence fleet submit try --local 2 -- survey --quick
@@ -27,15 +27,15 @@ pub struct Fleet {
 /// What `fleet` can do.
 #[derive(Debug, Subcommand)]
 pub enum FleetAction {
-    /// Hand an experiment to Slurm, one task a node, or try it here
+    /// Submit an experiment to Slurm, one task per node, or try it here
     Submit(FleetSubmit),
     /// List every task: waiting, running, done, failed and why, missing
     Status(FleetLook),
-    /// Run again what failed or is missing
+    /// Rerun failed and missing tasks
     Retry(FleetRetry),
-    /// Make one table of all hosts, for DuckDB, polars and pandas
+    /// Collect one table of all hosts, for DuckDB, polars and pandas
     Gather(FleetDir),
-    /// Say which hosts differ, and what to expect of the next
+    /// Report which hosts differ, and what to expect of a new one
     Report(FleetReport),
     /// Run one task here, as Slurm's script does on its node
     Task(FleetTask),
@@ -44,11 +44,9 @@ pub enum FleetAction {
 /// `fleet submit`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-Copies this program and the experiment into the folder. Slurm is handed a job array of one task a \
-node, alone on its \
-node, with a time limit from the experiment's time. Of sbatch's options a list of nodes binds each \
-task to one of them; \
-otherwise Slurm chooses.
+Copies this program and the experiment into the folder, and submits a job array with one task per \
+node. Each task has its node to itself, and a time limit that follows from the experiment's time. \
+If sbatch's options include a list of nodes, each task runs on one of them; otherwise Slurm chooses.
 
 Examples:
   ringfence fleet submit try --local 2 -- survey --quick
@@ -57,10 +55,10 @@ pub struct FleetSubmit {
     /// An experiment file, unless a verb follows '--'; a folder
     #[arg(value_name = "FILE|DIR", num_args = 1..=2, required = true)]
     pub places: Vec<PathBuf>,
-    /// Run so many tasks here, one after the other
+    /// Run this many tasks here, one after the other
     #[arg(long, value_name = "N", conflicts_with = "slurm")]
     pub local: Option<u32>,
-    /// On how many nodes, whichever Slurm chooses
+    /// Number of nodes; Slurm chooses them
     #[arg(long, value_name = "N", conflicts_with = "local")]
     pub hosts: Option<u32>,
     /// Limit of a task's time [default: from its budget]
@@ -68,9 +66,9 @@ pub struct FleetSubmit {
     /// Slurm ends a task that takes longer.
     #[arg(long, value_name = "TIME", conflicts_with = "local")]
     pub limit: Option<String>,
-    /// Hand it to Slurm, with these options of sbatch
+    /// Submit to Slurm, with these options of sbatch
     ///
-    /// All that follows, up to '--', goes to sbatch.
+    /// Everything up to '--' goes to sbatch.
     #[arg(long, value_name = "OPTION", num_args = 0.., allow_hyphen_values = true)]
     pub slurm: Option<Vec<String>>,
     /// The verb that each task runs, and its flags
@@ -88,7 +86,7 @@ pub struct FleetLook {
     /// The folder of a fleet
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Look until every task has ended; exit code 1 if any has no figures
+    /// Wait until every task has ended; exit code 1 if any has no figures
     #[arg(long)]
     pub wait: bool,
     /// Print the tasks as JSON
@@ -99,7 +97,7 @@ pub struct FleetLook {
 /// `fleet retry`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-Hands in what failed or is missing, and nothing of which cannot be told whether it still runs.
+Submits failed and missing tasks again. A task that may still be running is not submitted.
 
 Examples:
   ringfence fleet retry fleet
@@ -114,7 +112,7 @@ pub struct FleetRetry {
     pub limit: Option<String>,
     /// More options of sbatch
     ///
-    /// All that follows goes to sbatch, behind those of 'submit'.
+    /// Everything that follows goes to sbatch, after the options of 'submit'.
     #[arg(long, value_name = "OPTION", num_args = 0.., allow_hyphen_values = true)]
     pub slurm: Option<Vec<String>>,
 }
@@ -130,7 +128,7 @@ pub struct FleetDir {
 /// `fleet report`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-Gathers first what has not been gathered.
+Collects new results first.
 
 Examples:
   ringfence fleet report fleet --by processor,microcode --html fleet.html
@@ -146,7 +144,7 @@ pub struct FleetReport {
     /// Columns of the table, such as processor, kernel, microcode, bios.
     #[arg(long, value_name = "FACT,...", value_delimiter = ',')]
     pub by: Option<Vec<String>>,
-    /// Only figures that have this in their name
+    /// Only figures whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub figure: Option<String>,
     /// Count hosts slowed by this or more
@@ -156,8 +154,8 @@ pub struct FleetReport {
     pub at_least: String,
     /// Compare FACT=BEFORE:AFTER, or an earlier fleet
     ///
-    /// Two groups of hosts, such as kernel=6.1:6.6, or this fleet with one that was measured
-    /// before, by its folder.
+    /// Two groups of hosts, such as kernel=6.1:6.6, or this fleet and the folder of one that was
+    /// measured before.
     #[arg(long, value_name = "WHAT")]
     pub compare: Option<String>,
     /// Print the report as JSON
@@ -177,7 +175,7 @@ pub struct FleetTask {
     /// The task, from 1
     #[arg(value_name = "N")]
     pub number: u32,
-    /// Read what the machine is below this folder instead of /
+    /// Read the kernel's files below this folder instead of /
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     pub root: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! `lock`: what can be asked of regions that stay in a cache.
+//! `lock`: regions that stay in a cache.
 
 use std::path::PathBuf;
 
@@ -12,10 +12,10 @@ use super::common::{JournalFolder, Measuring, On};
     subcommand_required = true,
     arg_required_else_help = true,
     after_long_help = "\
-Linux can lock regions into the caches of Broadwell-X, Goldmont and Goldmont Plus only. On other \
-processors, 'measure' says so and measures cache ways reserved for the reader, with preloading, \
-instead; without \
-resctrl, it measures ordinary memory only. 'create', 'remove' and 'misses' need root.
+Linux can only lock regions into the caches of Broadwell-X, Goldmont and Goldmont Plus. On other \
+processors, 'measure' prints that and instead measures cache ways reserved for the reader, with \
+preloading. Without resctrl, it measures ordinary memory only. 'create', 'remove' and 'misses' \
+need root.
 
 Examples:
   ringfence lock measure --quick
@@ -31,16 +31,16 @@ pub struct Lock {
 /// What `lock` can do.
 #[derive(Debug, Subcommand)]
 pub enum LockAction {
-    /// Measure how fast memory is after a pause, beside noise
+    /// Measure how fast memory is after a pause, with noise
     ///
-    /// Measures random reads after a pause: from memory, from cache ways reserved for it and from a
-    /// locked region, beside a task that fills the cache, and after a flush.
+    /// Measures random reads after a pause: from memory, from cache ways reserved for them and from
+    /// a locked region, next to a task that fills the cache, and after a flush.
     Measure(Box<LockMeasure>),
     /// Lock a region into a cache, until it is removed
     Create(LockCreate),
     /// List the locked regions
     List(LockList),
-    /// Remove a region, and give its cache ways back to the others
+    /// Remove a region, and release its cache ways
     Remove(LockRemove),
     /// Have the kernel count cache misses for regions of several sizes
     Misses(LockMisses),
@@ -49,7 +49,7 @@ pub enum LockAction {
 /// `lock measure`.
 #[derive(Debug, ClapArgs)]
 pub struct LockMeasure {
-    /// How many bytes are read
+    /// Number of bytes to read
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     pub size: String,
     /// The pause between two passes over the bytes [default: 2s, or 100ms with --quick]
@@ -150,7 +150,7 @@ pub struct LockRemove {
 pub struct LockMisses {
     /// Sizes of the regions [default: 256KiB to 896KiB]
     ///
-    /// Without it, they are 128KiB apart.
+    /// The default sizes are 128KiB apart.
     #[arg(
         long,
         value_name = "LIST",

@@ -1,4 +1,4 @@
-//! The verbs that look at a machine, and those that put its settings back.
+//! The verbs that describe a machine, and those that restore its settings.
 
 use std::path::PathBuf;
 
@@ -30,8 +30,8 @@ pub struct Doctor {
     pub inspect: Inspect,
     /// Print cause, consequence and remedy of each
     ///
-    /// The memory that tasks can write to is listed as well, and findings that matter to persistent
-    /// memory alone are printed where there is none, too.
+    /// The memory that tasks can write to is listed as well, and findings about persistent memory
+    /// are printed even on a machine without it.
     #[arg(long, short = 'v', alias = "verbose")]
     pub why: bool,
 }
@@ -56,7 +56,7 @@ pub struct Describe {
     /// A machine file, or the name of a machine that comes with Ringfence
     #[arg(value_name = "FILE")]
     pub machine: Option<String>,
-    /// Print the machine file itself, to be changed
+    /// Print the machine file itself, for editing
     #[arg(long, conflicts_with = "json", requires = "machine")]
     pub file: bool,
     /// Print where each value comes from
@@ -72,14 +72,14 @@ pub struct Describe {
 pub enum MachineAction {
     /// Write the machine file of this host, or of one that was surveyed
     New(MachineNew),
-    /// Hold a machine file against the write table of a survey
+    /// Compare a machine file with the write table of a survey
     Check(MachineCheck),
-    /// Say which figure moves by how much when a value grows by a tenth
+    /// Print how much each figure changes when a value grows by a tenth
     Sensitivity(MachineSensitivity),
     /// Fit values of a machine file to measured costs
     ///
-    /// Changes the named values such that half of the measured cells, or those that are named, come
-    /// out of the simulator, and says how far the others are off before and after.
+    /// Changes the named values so that the simulator reproduces half of the measured cells, or the
+    /// cells that you name. Prints how far the other cells are off before and after.
     Fit(Box<Calibrate>),
     /// Simulate a described machine, and the same with changes
     ///
@@ -95,9 +95,9 @@ pub enum MachineAction {
 /// `machine new`.
 #[derive(Debug, ClapArgs)]
 pub struct MachineNew {
-    /// A survey: its machine is described by what it found
+    /// A survey: its machine is described from its findings
     ///
-    /// Without it, this host is, and every latency is assumed.
+    /// Without it, this host is described, and every latency is assumed.
     #[arg(long, value_name = "SURVEY")]
     pub from: Option<PathBuf>,
     /// Write the machine file here instead of printing it
@@ -131,7 +131,7 @@ pub struct MachineSensitivity {
     /// An experiment file; without it, some write costs
     #[arg(long, value_name = "FILE")]
     pub experiment: Option<PathBuf>,
-    /// Where the write costs are paid
+    /// The memory that is written
     #[arg(long, value_name = "TARGET", default_value = "dram", conflicts_with = "experiment")]
     pub target: String,
     /// Print a table of Markdown
@@ -154,7 +154,8 @@ pub struct Calibrate {
     pub machine: String,
     /// What was measured: a dataset, or a survey
     ///
-    /// Of a survey, the write table counts. It must be of the machine that is described.
+    /// For a survey, the write table is used. It must come from the machine that the file
+    /// describes.
     #[arg(long, value_name = "DATASET")]
     pub from: PathBuf,
     /// Values to fit [default: those of 'machine new']
@@ -162,18 +163,18 @@ pub struct Calibrate {
     /// Each by its path, such as core.fence_ns.
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub fit: Vec<String>,
-    /// Use cells whose label has this; may be repeated
+    /// Use cells whose label contains this; may be repeated
     ///
     /// All others are left out.
     #[arg(long = "use", value_name = "TEXT", conflicts_with = "seed")]
     pub cells: Vec<String>,
-    /// Draws the half that is used without --use
+    /// Seed that selects the half, without --use
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Write the machine file with the fitted values here
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Do not show progress
+    /// Show no progress
     #[arg(long)]
     pub quiet: bool,
     /// Print JSON

@@ -21,12 +21,12 @@ pub struct Survey {
     pub quick: bool,
     /// Folder to measure durable commits in [default: .]
     ///
-    /// For some 15 seconds, in a log of a few MiB that has no name.
+    /// This takes about 15 seconds, and uses an unnamed log of a few MiB.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Measure commits beside writers that stall the disk, too
+    /// Also measure commits next to writers that stall the disk
     ///
-    /// Everybody who uses the disk waits for these as well, and tens of GiB are written.
+    /// Every process that uses the disk waits for these writers, and tens of GiB are written.
     #[arg(long)]
     pub disturb_disk: bool,
     /// Seed for everything that is random
@@ -43,7 +43,7 @@ pub struct Survey {
     pub output: Output,
 }
 
-// What an option takes: `a, b (which is so), c`.
+// The values of an option: `a, b (its meaning), c`.
 pub(super) fn explained<const N: usize>(all: [(&str, Option<&str>); N]) -> String {
     let one = |(name, meaning): (&str, Option<&str>)| match meaning {
         Some(meaning) => format!("{name} ({meaning})"),
@@ -52,7 +52,7 @@ pub(super) fn explained<const N: usize>(all: [(&str, Option<&str>); N]) -> Strin
     all.map(one).join(", ")
 }
 
-// The same, where a line has to do.
+// The same, in one line.
 fn named<const N: usize>(all: [&str; N]) -> String {
     all.join(", ")
 }
@@ -73,19 +73,19 @@ pub struct Write {
     #[arg(long, short, value_name = "LIST", help_heading = "Axes")]
     #[arg(help = named(Instruction::ALL.map(Instruction::name)))]
     #[arg(long_help = format!(
-        "How lines are moved towards memory: {} [default: all but msync]",
+        "How cache lines are moved towards memory: {} [default: all but msync]",
         explained(Instruction::ALL.map(|i| (i.name(), i.meaning())))
     ))]
     pub instruction: Option<String>,
     /// Bytes per block [default: 64B,4KiB,1MiB]
     ///
-    /// A block is what is made durable at once: it is copied, then flushed. It has 64B to 2MiB.
+    /// A block is the unit of durability: it is copied, then flushed. Its size is 64B to 2MiB.
     #[arg(long, short, value_name = "LIST", help_heading = "Axes")]
     pub block: Option<String>,
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
     #[arg(help = format!("{} [default: block]", named(FenceAt::ALL.map(FenceAt::name))))]
     #[arg(long_help = format!(
-        "Where fences stand: {} [default: block]",
+        "Where fences are placed: {} [default: block]",
         explained(FenceAt::ALL.map(|at| (at.name(), at.meaning())))
     ))]
     pub fence_at: Option<String>,
@@ -106,11 +106,11 @@ pub struct Write {
     pub line: Option<String>,
     #[arg(long, value_name = "LIST", help_heading = "Axes", hide_short_help = true)]
     #[arg(help = format!(
-        "What lines are copied with: {} [default: auto]",
+        "The instructions that copy cache lines: {} [default: auto]",
         explained(WidthChoice::ALL.map(|width| (width.name(), width.meaning())))
     ))]
     pub width: Option<String>,
-    /// Bytes written over and over [default: 256MiB]
+    /// Bytes to overwrite repeatedly [default: 256MiB]
     #[arg(long, value_name = "LIST", help_heading = "Axes")]
     pub size: Option<String>,
     /// dram, tmpfs:/dir, file:/path, ... [default: dram]
@@ -126,7 +126,7 @@ pub struct Write {
     /// Write no faster than this, such as 500MiB/s
     #[arg(long, value_name = "LIST", help_heading = "Axes", hide_short_help = true)]
     pub pace: Option<String>,
-    /// Writers at once, a core for each [default: 1]
+    /// Writers at once, each on its own core [default: 1]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Axes")]
     pub threads: Option<Vec<u32>>,
     /// CPUs for the writers, such as 2,4-6
@@ -176,7 +176,7 @@ pub struct Neighbours {
     /// each instruction, alu and idle.
     #[arg(long, value_name = "TASK")]
     pub aggressor: Vec<String>,
-    /// How many aggressors run at once, each on a core of its own
+    /// How many aggressors run at once, each on its own core
     #[arg(
         long,
         value_name = "LIST",
@@ -194,13 +194,13 @@ pub struct Neighbours {
     /// The aggressors' CPUs, instead of a placement
     #[arg(long, value_name = "CPUS", conflicts_with = "placement")]
     pub aggressor_cpus: Option<String>,
-    /// Measure episodes, in which late harm is seen [default: 40s+37s]
+    /// Measure episodes, which show delayed effects [default: 40s+37s]
     ///
-    /// In the place of a window, everybody runs for the first time, or until the aggressor has
-    /// reached its limit. Then it is stopped, its files unsynced, and the victim is measured for
-    /// the second time. The window without aggressors is as long, so that a pair of the default
-    /// length takes two and a half minutes and more, and the default of 6 trials with one pair of
-    /// each aggressor a quarter of an hour for each. Aggressors must be built in.
+    /// Instead of a window, victim and aggressor run together for the first time, or until the
+    /// aggressor reaches its limit. Then the aggressor is stopped, its files unsynced, and the
+    /// victim is measured for the second time. The window without aggressors is as long, so a pair
+    /// of the default length takes at least two and a half minutes. The default of 6 trials takes a
+    /// quarter of an hour for each aggressor. Aggressors must be built in.
     #[arg(
         long,
         value_name = "TIME+TIME",
@@ -225,10 +225,8 @@ pub struct Neighbours {
 /// `run`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
---resume continues a run that was interrupted or killed, or whose time ran out. It continues as \
-planned: \
-only --time, --quiet, --json and --no-deep-idle can be given with it. A dataset that is complete \
-is \
+--resume continues a run that was interrupted or killed, or whose time ran out. The plan stays the \
+same: only --time, --quiet, --json and --no-deep-idle can be given with it. A complete dataset is \
 printed.
 
 Examples:
@@ -238,10 +236,10 @@ pub struct Run {
     /// The experiment file
     #[arg(value_name = "FILE.toml")]
     pub file: Option<PathBuf>,
-    /// Continue this dataset where it was cut short
+    /// Continue this dataset where it was interrupted
     #[arg(long, value_name = "DATASET")]
     pub resume: Option<PathBuf>,
-    /// Let arms change settings of the whole system, and put them back
+    /// Let arms change settings of the whole system, and restore them
     #[arg(long, hide_short_help = true)]
     pub system: bool,
     #[command(flatten)]
@@ -264,9 +262,9 @@ pub struct Aa {
     /// A task to run beside it, in both arms
     #[arg(long, value_name = "TASK")]
     pub beside: Option<String>,
-    /// A task beside it between the windows that are compared
+    /// A task to run between the windows that are compared
     ///
-    /// What it leaves behind, such as dirty pages, would show as an effect.
+    /// Its after-effects, such as dirty pages, would show as an effect.
     #[arg(long, value_name = "TASK")]
     pub between: Option<String>,
     /// Number of experiments
@@ -301,12 +299,12 @@ pub struct Reproduce {
     pub quick: bool,
     /// Simulate them on described machines; nothing is measured
     ///
-    /// On the machines that come nearest to the publications' own, or on that of --machine. What a
-    /// publication leaves open is simulated in several readings. All of it takes some 16 minutes on
-    /// two CPUs.
+    /// On the described machines closest to those of the publications, or on that of --machine.
+    /// Details that a publication leaves open are simulated in several versions. Everything takes
+    /// about 16 minutes on two CPUs.
     #[arg(long, conflicts_with_all = ["quick", "dax", "save", "list"])]
     pub simulated: bool,
-    /// Figures measured here, to stand beside them
+    /// Figures measured here, for comparison
     ///
     /// A folder that 'ringfence notes run' wrote on this machine.
     #[arg(long, value_name = "DIR", requires = "simulated")]
@@ -319,7 +317,7 @@ pub struct Reproduce {
     pub dax: Option<PathBuf>,
     /// Write the experiments as files into this folder
     ///
-    /// Nothing is run then.
+    /// Nothing is run.
     #[arg(long, value_name = "DIR")]
     pub save: Option<PathBuf>,
     #[command(flatten)]

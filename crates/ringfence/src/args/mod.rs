@@ -47,7 +47,7 @@ pub use topics::notes;
 pub use versus::VersusFlags;
 pub use whatif::WhatIf;
 
-/// What does a durable write cost here, whom does it slow down, and what helps?
+/// What does a durable write cost here, what does it slow down, and what helps?
 #[derive(Debug, Parser)]
 #[command(name = "ringfence", version, max_term_width = 100, arg_required_else_help = true)]
 pub struct Args {
@@ -71,22 +71,22 @@ pub enum Verb {
     /// each lever that this machine offers is tried, the cheapest one that helps is confirmed on
     /// fresh trials, and the command or setting that applies it is printed.
     Prove(Box<Prove>),
-    /// Say which of two commands is slower, by how much: a benchmark
+    /// Benchmark commands: which is slower, and by how much
     ///
-    /// Runs commands whole and interleaved, one next to the other, until the question is settled or
-    /// the time is over, and says first how small a difference can be told. For two builds of a
-    /// program, or two settings. The flags of hyperfine work.
+    /// Runs the commands from start to end, interleaved, until the question is settled or the time
+    /// is over. Prints first how small a difference can be detected. Use it for two builds of a
+    /// program, or two settings. It accepts hyperfine's flags.
     #[command(after_long_help = Exit::table_and(VERSUS))]
     Versus(Box<VersusFlags>),
-    /// Say how durable a store to a path can become, and why
+    /// Explain how durable a store to a path can become
     ///
-    /// Of a file or folder it also says what stands between it and its medium: the file system, the
-    /// disks, their caches, and so what fsync and the like promise there. Disks are watched for a
-    /// quarter of a second, to see whether others use them.
+    /// For a file or folder it also prints what lies between it and its medium (the file system,
+    /// the disks, their caches), and so what fsync and similar calls guarantee there. Disks are
+    /// watched for a quarter of a second to see whether other processes use them.
     Explain(Explain),
     /// Measure what durable writes cost, for any combination of settings
     Write(Box<Write>),
-    /// Measure what durable commits to files cost, by every way to sync
+    /// Measure what durable commits to files cost, by sync method
     Commit(Box<Commit>),
     /// Measure how much aggressors slow a victim down
     #[command(alias = "neighbors")]
@@ -99,15 +99,15 @@ pub enum Verb {
     Sensitivity(Box<Sensitivity>),
     /// Find the cheapest durable write for a target; write a policy file
     ///
-    /// Compares every method on the target, confirms the cheapest on fresh trials, and writes it as
+    /// Compares every method on the target, confirms the cheapest on fresh trials, and writes it to
     /// a policy file, which the persistence library reads.
     Tune(Tune),
-    /// Keep memory in a cache: measure what does; lock regions
+    /// Keep memory in a cache: measure methods; lock regions
     Lock(Lock),
     /// Compare a task with itself: how often does a false effect show?
     ///
-    /// Measures a task against itself many times, and says how often this machine shows an effect
-    /// that is not there, and how small an effect it can detect.
+    /// Compares a task with itself many times, and prints how often this machine shows an effect
+    /// that does not exist, and how small an effect it can detect.
     #[command(hide = true)]
     Aa(Box<Aa>),
     /// Count flushes, fences, non-temporal stores in programs' code
@@ -118,9 +118,9 @@ pub enum Verb {
     /// Record a program's stores, flushes and fences to files
     ///
     /// Runs a command and records what it does to files that it maps: every store, flush and fence,
-    /// with its place.
+    /// with its place in the code.
     Trace(Trace),
-    /// Run an experiment file, or resume a run that was cut short
+    /// Run an experiment file, or resume an interrupted run
     Run(Box<Run>),
     /// The same as 'notes run'
     #[command(hide = true)]
@@ -137,19 +137,14 @@ pub enum Verb {
     /// The same as 'notes claims'
     #[command(hide = true)]
     Claims(Claims),
-    /// Pack a dataset without names and paths, to be published
-    ///
-    /// Writes what figures need of a dataset, or of each in a folder, below results/, for a pull
-    /// request: the samples, the experiment, and of the machine the processor, the kernel's version
-    /// and the topology. What names a host, a person or a folder is left out; where that cannot be,
     /// The same as 'notes contribute'
     #[command(hide = true)]
     Contribute(Contribute),
-    /// Run an experiment on many machines by Slurm; tell which differ
+    /// Run an experiment on many machines with Slurm; find outliers
     ///
-    /// Hands a verb or an experiment file to Slurm as a job array of one task a node, gathers what
-    /// came of it as one table, and says which hosts differ from others of their kind, and what to
-    /// expect of the next.
+    /// Submits a verb or an experiment file to Slurm as a job array with one task per node,
+    /// collects the results into one table, and reports which hosts differ from others of their
+    /// kind, and what to expect of a new one.
     Fleet(Fleet),
     /// The same as 'machine whatif'
     #[command(name = "whatif", hide = true)]
@@ -163,22 +158,21 @@ pub enum Verb {
     ///
     /// Shows what a machine file says, value by value, and where each value comes from. Without a
     /// file, it lists the machines that come with Ringfence. 'new' writes a file from a survey,
-    /// 'check' holds one against it.
+    /// 'check' compares a file with a survey.
     Machine(Describe),
     /// The same as 'machine fit'
     #[command(hide = true)]
     Calibrate(Box<Calibrate>),
-    /// Show and limit who may use which cache ways and bandwidth
+    /// Show and limit the use of cache ways and bandwidth
     ///
-    /// Shows what the kernel's resctrl says, and what earlier runs have left or kept there. 'run'
-    /// and 'apply' give programs limits of their own, which are taken back; 'watch' shows what
-    /// groups use.
+    /// Shows what the kernel's resctrl reports, and what earlier runs left behind or kept there.
+    /// 'run' and 'apply' give programs their own limits and remove them afterwards; 'watch' shows
+    /// what groups use.
     Resctrl(Resctrl),
-    /// Put back whatever killed runs have left changed
+    /// Restore settings that killed runs left changed
     ///
-    /// Puts control groups, resctrl and other settings back as they were before a run that was
-    /// killed. What 'prove --keep' has left in place stays; 'ringfence resctrl undo' puts that
-    /// back.
+    /// Restores control groups, resctrl and other settings to what they were before a run that was
+    /// killed. What 'prove --keep' left in place stays; 'ringfence resctrl undo' removes it.
     Restore(PutBack),
     /// Print a completion script for bash, zsh or fish
     #[command(hide = true)]
@@ -189,7 +183,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The flags that every verb has which measures.
+    /// The flags of every verb that measures.
     pub fn output(&self) -> Option<&Output> {
         Some(match self {
             Verb::Survey(survey) => &survey.output,
@@ -227,10 +221,9 @@ impl Verb {
 }
 
 const VERSUS: &str = "\
-With --budget the exit code is 0 where b is within it, 3 where it is slower by more, 4 where that \
-is undecided; without, it is \
-0 whatever came out. Commands run without a shell where none of them needs one; otherwise in sh, \
-whose start is measured and subtracted.
+With --budget the exit code is 0 if b is within it, 3 if b is slower by more, and 4 if that is \
+undecided. Without --budget it is 0 for every result. Commands run without a shell if none of them \
+needs one; otherwise in sh, whose start-up time is measured and subtracted.
 
 Examples:
   ringfence versus --a './old input' --b './new input' --budget 2%
@@ -252,8 +245,7 @@ pub enum Shell {
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
 bash reads ~/.local/share/bash-completion/completions/ringfence, zsh a file _ringfence in a folder \
-of \
-$fpath, and fish ~/.config/fish/completions/ringfence.fish.
+of $fpath, and fish ~/.config/fish/completions/ringfence.fish.
 
 Examples:
   ringfence completions fish > ~/.config/fish/completions/ringfence.fish")]
@@ -271,8 +263,7 @@ Examples:
 pub struct Man {
     /// The folder for the pages
     ///
-    /// It is created where it is missing. Older pages of Ringfence are replaced, other files are
-    /// not.
+    /// It is created if it is missing. Older pages of Ringfence are replaced; other files are not.
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 }

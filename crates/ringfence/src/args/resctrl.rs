@@ -21,7 +21,7 @@ Examples:
   ringfence resctrl watch"
 )]
 pub struct Resctrl {
-    /// What to do; without it, everything is shown
+    /// What to do; by default, everything is shown
     #[command(subcommand)]
     pub action: Option<ResctrlAction>,
     #[command(flatten)]
@@ -35,45 +35,44 @@ pub struct Resctrl {
 /// What `resctrl` can do besides showing.
 #[derive(Debug, Subcommand)]
 pub enum ResctrlAction {
-    /// Run a command with cache ways and bandwidth of its own
+    /// Run a command with its own cache ways and bandwidth
     Run(Confined),
-    /// Limit what runs already, until Ctrl-C or for a time
+    /// Limit running processes, until Ctrl-C or for a time
     Apply(Apply),
-    /// Show what groups hold of caches and move to memory, live
+    /// Show cache occupancy and memory traffic of groups, live
     Watch(Watch),
-    /// Put back what a killed run has left changed in resctrl
+    /// Restore what a killed run left changed in resctrl
     Recover(PutBack),
-    /// Put back what 'prove --keep' or 'apply --keep' left in place
+    /// Undo what 'prove --keep' or 'apply --keep' left in place
     Undo(Undo),
-    /// Leave resctrl as it is, and delete the journal that could put it back
+    /// Keep resctrl as it is, and delete the journal that could restore it
     Forget(Forget),
 }
 
 /// Ways and bandwidth.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Limits {
-    /// Ways of the L3: a mask, 0xf; or how many, 4
+    /// L3 ways: a mask such as 0xf, or a number such as 4
     ///
     /// For each cache by its number: '0=0xf;1=0xf0', or with commas. A cache that is not named
-    /// stays as it was. A number of ways is of neighbouring ones that no exclusive group or locked
-    /// region has, where possible away from those that devices use. With CDP, code and data get the
-    /// same.
+    /// stays as it was. A number selects adjacent ways that no exclusive group or locked region has
+    /// and, if possible, that devices do not use. With CDP, code and data get the same ways.
     #[arg(long, value_name = "MASK|WAYS")]
     pub l3: Option<String>,
-    /// The same of the L2
+    /// The same for the L2
     #[arg(long, value_name = "MASK|WAYS")]
     pub l2: Option<String>,
     /// Memory bandwidth: 50 is percent, or MB/s if mounted so
     ///
-    /// Percent of what there is, or, where resctrl is mounted with mba_MBps, MB/s (AMD: eighths of
-    /// a GB/s). A unit may be written, and must be the right one: 50%, 2000MB/s. For each memory by
-    /// its number: '0=50;1=100'.
+    /// Percent of the total, or MB/s if resctrl is mounted with mba_MBps (AMD: eighths of a GB/s).
+    /// A unit is optional, but must be the right one: 50%, 2000MB/s. For each memory by its number:
+    /// '0=50;1=100'.
     #[arg(long, value_name = "AMOUNT")]
     pub mba: Option<String>,
 }
 
 impl Limits {
-    /// As they are checked.
+    /// The limits to check.
     pub fn given(&self) -> ringfence_limits::running::Limits {
         let Self { l3, l2, mba } = self.clone();
         ringfence_limits::running::Limits { l3, l2, mba }
@@ -94,12 +93,10 @@ pub struct Kernel {
 /// `resctrl run`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-The command, and all that it starts, is in a group of its own, which is removed when the command \
-ends, also if ringfence \
-is killed: what still runs then runs on without limits. Signals are passed on. The exit code is \
-the command's, or 128 \
-and the number of the signal that ended it. What is not limited stays as it is for ringfence \
-itself. Others may still use the \
+The command and all that it starts run in their own group. The group is removed when the command \
+ends, even if ringfence is killed; processes that still run then continue without limits. Signals \
+are forwarded. The exit code is the command's, or 128 plus the number of the signal that ended it. \
+A resource without a limit stays as it is for ringfence itself. Other processes may still use the \
 same ways.
 
 Examples:
@@ -123,10 +120,10 @@ pub struct Confined {
     pub command: Vec<OsString>,
 }
 
-/// What runs already.
+/// Running processes.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct Target {
-    /// Processes, with all that they have started
+    /// Processes, with all that they started
     #[arg(long, value_name = "N,...", value_delimiter = ',', group = "target")]
     pub pid: Vec<u32>,
     /// A control group, with all below it
@@ -143,7 +140,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// All that is named; nothing where nothing is.
+    /// All named targets; may be empty.
     pub fn named(
         &self,
     ) -> Result<Vec<ringfence_limits::running::Target>, ringfence_limits::running::Error> {
@@ -160,11 +157,10 @@ impl Target {
 /// `resctrl apply`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-All threads go into a group with these limits, and what they start is born there. At the end they \
-go back to where they \
-were. What the system or the way in depends on is refused: process 1, kernel threads, sshd, \
-systemd's own, what holds \
-containers, and ringfence itself with those that have started it or read what it prints.
+All threads move to a group with these limits, and processes that they start join it. At the end \
+the threads move back. Processes that the system or remote access depends on are refused: process \
+1, kernel threads, sshd, systemd's own processes, container runtimes, and ringfence itself with \
+the processes that started it or read its output.
 
 Examples:
   ringfence resctrl apply --pid 4711 --l3 0x3 --mba 20
@@ -178,13 +174,13 @@ pub struct Apply {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub limits: Limits,
-    /// No limits of their own: into the default group
+    /// No limits: move to the default group
     #[arg(long, conflicts_with_all = ["l3", "l2", "mba"])]
     pub none: bool,
-    /// Leave it in force; how to undo it is printed
+    /// Keep the limits, and print how to undo them
     #[arg(long, conflicts_with = "time")]
     pub keep: bool,
-    /// Put it back after this time, such as 30s or 10min
+    /// Restore after this time, such as 30s or 10min
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true)]
     pub time: Option<String>,
     /// Print the steps without taking them
@@ -198,11 +194,9 @@ pub struct Apply {
 /// `resctrl watch`.
 #[derive(Debug, ClapArgs)]
 #[command(after_long_help = "\
-On a terminal one table is drawn again and again; elsewhere each group and cache is a line with \
-tabs in between, under \
-one line of heads. A group's figures include those of its monitor groups. With --pid, --cgroup, \
---unit or --container, \
-monitor groups are made for the time of watching, and only they are shown.
+On a terminal, one table is redrawn; elsewhere each group and cache is a line of fields separated \
+by tabs, below one header line. A group's figures include those of its monitor groups. With --pid, \
+--cgroup, --unit or --container, temporary monitor groups are created, and only they are shown.
 
 Examples:
   ringfence resctrl watch
@@ -215,10 +209,10 @@ pub struct Watch {
     /// The time between two readings, 10ms to 1h
     #[arg(long, value_name = "TIME", default_value = "1s", allow_hyphen_values = true)]
     pub interval: String,
-    /// End after so many [default: at Ctrl-C]
+    /// Stop after this many readings [default: at Ctrl-C]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Print JSON, a document a line
+    /// Print JSON, one document per line
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -229,7 +223,7 @@ pub struct Watch {
 /// Flags of `resctrl undo`.
 #[derive(Debug, ClapArgs)]
 pub struct Undo {
-    /// What 'apply --keep' has printed; without it, 'prove --keep'
+    /// The name that 'apply --keep' printed; without it, 'prove --keep'
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     #[command(flatten)]

@@ -282,15 +282,15 @@ impl<'a> Asked<'a> {
         let needs = |flag: &str| missing.iter().any(|shown| plain(shown) == flag);
         if let Some(flag) = self.of_a_service().filter(|_| needs("--victim-probe")) {
             return format!(
-                "{flag} goes with --victim-probe, the service that is asked; for example: {typed} \
+                "{flag} needs --victim-probe, the service to query; for example: {typed} \
                  --victim-probe redis://localhost {flag} ..."
             );
         }
         if needs("--aggressor") && self.words.iter().any(|word| word.starts_with("--victim-probe"))
         {
             return format!(
-                "'{typed}' needs --aggressor, the task to run beside it, or a process that runs \
-                 already: --aggressor-pid PID"
+                "'{typed}' needs --aggressor, the task to run beside it, or a running process: \
+                 --aggressor-pid PID"
             );
         }
         let names: Vec<String> = missing.iter().map(|shown| plain(shown)).collect();
@@ -394,7 +394,7 @@ fn conflict(error: &Error, flag: &str) -> String {
         _ => Vec::new(),
     };
     match others.as_slice() {
-        [same] if same == flag => format!("{flag} is there twice: give it once"),
+        [same] if same == flag => format!("{flag} is given twice: give it once"),
         [] => format!("{flag} cannot be combined with the other flags: leave one of them out"),
         others => {
             format!("{flag} cannot be combined with {}: leave one of them out", others.join(" or "))

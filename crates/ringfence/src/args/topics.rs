@@ -1,13 +1,24 @@
-//! Help of verbs with many flags, in parts: what most need, and a page for each topic.
+//! Help of verbs with many flags: a page with the usual flags, and a page for each topic.
 
 use std::ffi::OsString;
 
 use clap::{Arg, Command};
 
 /// The verbs whose help is divided.
-const VERBS: [&str; 2] = ["prove", "neighbours"];
+const VERBS: [&str; 10] = [
+    "aa",
+    "commit",
+    "neighbours",
+    "pair",
+    "prove",
+    "run",
+    "sensitivity",
+    "tune",
+    "versus",
+    "write",
+];
 
-/// A topic: its name, the heading of its flags, and what else its page says.
+/// A topic: its name, the heading of its flags, and the other text on its page.
 struct Topic {
     name: &'static str,
     heading: &'static str,
@@ -15,11 +26,11 @@ struct Topic {
     notes: &'static str,
 }
 
-const TOPICS: [Topic; 4] = [
+const TOPICS: [Topic; 6] = [
     Topic {
         name: "services",
         heading: "Services",
-        about: "Services and other running processes, as victims and as aggressors",
+        about: "Services and other running processes as victims and aggressors",
         notes: "\
 Examples:
   ringfence VERB --victim-probe redis://localhost --aggressor-unit backup
@@ -30,14 +41,14 @@ Examples:
         heading: "Programs",
         about: "Programs as victims and aggressors: how they show their progress",
         notes: "\
-Where the kernel counts instructions, a program needs nothing. Elsewhere, have it print a line for \
-each unit of work (--victim-progress lines) or the latency of each operation (latencies), or count \
-in a file (counter); or name a command that ends, whose runs are timed (--victim-run), or that \
-prints a figure (--victim-metric).
+Where the kernel counts instructions, any program will do. Elsewhere, have the program print a \
+line for each unit of work (--victim-progress lines) or the latency of each operation (latencies), \
+or count in a file (counter). Or name a command that exits: its runs are timed (--victim-run), or \
+it prints a figure (--victim-metric).
 
-A victim that is a program is first stopped for half of the time. If that does not slow it down \
-(it ends after a fixed time, say), there is no verdict; nor is there one if the aggressor does \
-next to nothing.
+A victim that is a program is first paused for half of the time. If that does not slow it down \
+(because it always exits after a fixed time, for example), there is no verdict. There is no \
+verdict either if the aggressor does almost nothing.
 
 Examples:
   ringfence prove --victim ./bench --victim-progress lines --aggressor ./noise
@@ -46,15 +57,22 @@ Examples:
     Topic {
         name: "levers",
         heading: "Levers",
-        about: "Levers: what is tried on the aggressor, or on where it runs",
+        about: "Levers: changes to the aggressor, or to where it runs",
         notes: LEVERS,
+    },
+    Topic {
+        name: "commands",
+        heading: "Around commands",
+        about: "Commands: parameters, preparation, shell, input and output",
+        notes: "",
     },
     Topic {
         name: "measuring",
         heading: "Measuring",
-        about: "How it is measured: time, trials, windows and intervals",
+        about: "Measuring: time, trials, windows and intervals",
         notes: "",
     },
+    Topic { name: "export", heading: "Export", about: "Export: files with the results", notes: "" },
 ];
 
 const LEVERS: &str = "\
@@ -63,23 +81,23 @@ The levers, each tried where this machine and the aggressor allow it:
   instruction       other flush instructions (built-in writers)
   io                other calls that write (the built-in writer to files)
   pace              a slower rate (built-in writers)
-  env               variables of PMDK, and those of --try-env (programs)
+  env               PMDK's variables, and those of --try-env (programs)
   quota             less CPU time
   weight            a smaller share of a CPU that both use
-  cpuset, duty      other CPUs, and pauses (an aggressor that runs already)
+  cpuset, duty      other CPUs, and pauses (running processes)
   other-dir         files in the folder of --other-dir (built-in tasks on files)
-  io-limit          a limit of what it writes to its disk
-  ionice            the order of its requests to a disk
+  io-limit          a limit on its disk writes
+  ionice            a lower priority of its disk requests
   io-weight         a smaller share of a disk's time
-  memory-high       less memory for what it has cached and not written
-  scheduler         another scheduler of its disk (--system)
-  queue-requests    a shorter queue of its disk (--system)
-  dirty-background  write-back that begins earlier (--system)
+  memory-high       less memory for its page cache and dirty pages
+  scheduler         another I/O scheduler for its disk (--system)
+  queue-requests    a shorter queue for its disk (--system)
+  dirty-background  write-back that starts earlier (--system)
   cat               cache ways for the victim alone
   mba, cat+mba      less memory bandwidth, and both
 
-cat and mba need a mounted resctrl and usually root. --system is for settings that are the whole \
-machine's.
+cat and mba need a mounted resctrl and usually root. --system allows settings that affect the \
+whole machine.
 
 Examples:
   ringfence prove --victim mcf --aggressor stream --levers quota,cat --time 2min

@@ -1,6 +1,6 @@
 //! The flags of `ringfence versus`.
 //!
-//! Those that hyperfine has mean what they mean there.
+//! Flags of hyperfine have the same meaning as in hyperfine.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use ringfence_versus::export;
 /// `versus`.
 #[derive(Debug, Clone, Args)]
 pub struct VersusFlags {
-    /// Commands, in place of --a, --b and --c; one is measured alone
+    /// Commands, instead of --a, --b and --c; one is measured alone
     #[arg(value_name = "COMMAND", conflicts_with_all = ["b", "c"])]
     pub commands: Vec<String>,
     /// The command to compare with
@@ -22,7 +22,7 @@ pub struct VersusFlags {
     /// Another one; may be repeated
     #[arg(long, value_name = "COMMAND")]
     pub c: Vec<String>,
-    /// What b may be slower by; decides the exit code
+    /// How much slower b may be; decides the exit code
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub budget: Option<String>,
     /// Time for all runs [default: 60s, or 10 of each]
@@ -31,17 +31,17 @@ pub struct VersusFlags {
     /// settled. Setup and cleanup are not part of it.
     #[arg(long, alias = "duration", value_name = "TIME", allow_hyphen_values = true)]
     pub time: Option<String>,
-    /// Where commands run on: lines, counter, ...
+    /// If commands do not exit: lines, counter, ...
     ///
-    /// instructions, lines, latencies, counter or runs, as of a victim of 'prove'. Each command
-    /// runs in windows while the others are paused.
+    /// How they show their progress: instructions, lines, latencies, counter or runs, as for a
+    /// victim of 'prove'. Each command runs in windows while the others are paused.
     #[arg(long, value_name = "HOW", hide_possible_values = true,
         value_parser = ["instructions", "lines", "latencies", "counter", "runs"])]
     pub progress: Option<String>,
     /// Values for {NAME}, such as threads=1,2,4
     #[arg(long, value_name = "NAME=LIST")]
     pub parameter: Vec<String>,
-    /// As hyperfine has it: a name, and its values
+    /// As in hyperfine: a name and its values
     #[arg(
         short = 'L',
         long,
@@ -52,7 +52,7 @@ pub struct VersusFlags {
         help_heading = "Around commands"
     )]
     pub parameter_list: Vec<String>,
-    /// As hyperfine has it: a name, and the first and last of its values
+    /// As in hyperfine: a name, and the first and last of its values
     #[arg(
         short = 'P',
         long,
@@ -63,7 +63,7 @@ pub struct VersusFlags {
         help_heading = "Around commands"
     )]
     pub parameter_scan: Vec<String>,
-    /// How far apart the values of --parameter-scan are [default: 1]
+    /// Step between the values of --parameter-scan [default: 1]
     #[arg(
         short = 'D',
         long,
@@ -75,11 +75,11 @@ pub struct VersusFlags {
     pub parameter_step_size: Option<String>,
     /// Run before each run of a command
     ///
-    /// Given once, it is for all commands; otherwise once for each. --conclude, --setup, --cleanup
-    /// and --output are alike.
+    /// Give it once for all commands, or once for each. The same holds for --conclude, --setup,
+    /// --cleanup and --output.
     #[arg(short, long, value_name = "COMMAND", help_heading = "Around commands")]
     pub prepare: Vec<String>,
-    /// Run after each run
+    /// Run after each run of a command
     #[arg(
         short = 'C',
         long,
@@ -88,13 +88,13 @@ pub struct VersusFlags {
         help_heading = "Around commands"
     )]
     pub conclude: Vec<String>,
-    /// Run once, before the first run of any
+    /// Run once, before the first run of a command
     #[arg(short, long, value_name = "COMMAND", help_heading = "Around commands")]
     pub setup: Vec<String>,
-    /// Run once, after the last run of any
+    /// Run once, after the last run of a command
     #[arg(short, long, value_name = "COMMAND", help_heading = "Around commands")]
     pub cleanup: Vec<String>,
-    /// A name for the table; for each command
+    /// A name in the table; once for each command
     #[arg(
         short = 'n',
         long,
@@ -112,9 +112,9 @@ pub struct VersusFlags {
         help_heading = "Around commands"
     )]
     pub reference_name: Option<String>,
-    /// Let runs that fail count
+    /// Count runs that fail
     ///
-    /// All, or those that end with one of these exit codes: --ignore-failure=1,2.
+    /// All of them, or those with one of these exit codes: --ignore-failure=1,2.
     #[arg(
         short,
         long,
@@ -144,8 +144,8 @@ pub struct VersusFlags {
     /// The same as --shell none
     #[arg(short = 'N', conflicts_with = "shell", help_heading = "Around commands")]
     pub no_shell: bool,
-    /// The folder in which a command runs, and what belongs around it; once for all commands, or
-    /// for each
+    /// The folder in which a command and its --prepare, --conclude, --setup and --cleanup run; once
+    /// for all commands, or once for each
     #[arg(long, value_name = "DIR", hide_short_help = true, help_heading = "Around commands")]
     pub dir: Vec<String>,
     /// A file for commands' standard input [default: null]
@@ -163,7 +163,7 @@ pub struct VersusFlags {
     /// The same as --output inherit
     #[arg(long, hide_short_help = true, help_heading = "Around commands")]
     pub show_output: bool,
-    /// Drop so many of each as warm-up [default: measured]
+    /// Warm-up runs to drop [default: measured]
     #[arg(
         short,
         long,
@@ -173,7 +173,7 @@ pub struct VersusFlags {
         allow_negative_numbers = true
     )]
     pub warmup: Option<u32>,
-    /// Exactly so many runs of each command
+    /// Number of runs of each command
     #[arg(
         short,
         long,
@@ -183,7 +183,7 @@ pub struct VersusFlags {
         allow_negative_numbers = true
     )]
     pub runs: Option<u32>,
-    /// At least so many
+    /// Minimum number of runs
     #[arg(
         short,
         long,
@@ -193,7 +193,7 @@ pub struct VersusFlags {
         allow_negative_numbers = true
     )]
     pub min_runs: Option<u32>,
-    /// At most so many
+    /// Maximum number of runs
     #[arg(
         short = 'M',
         long,
@@ -212,7 +212,7 @@ pub struct VersusFlags {
         hide_short_help = true
     )]
     pub margin: Option<String>,
-    /// Share of answers whose intervals all contain the truth [default: 95%]
+    /// Share of comparisons whose intervals all contain the true value [default: 95%]
     #[arg(
         long,
         value_name = "SHARE",
@@ -233,10 +233,10 @@ pub struct VersusFlags {
     /// Folder [default: a new one, see 'show']
     #[arg(long, short, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// A name for all of it: a commit, say
+    /// A name for the result, such as a commit
     #[arg(long, value_name = "TEXT", help_heading = "Output", hide_short_help = true)]
     pub label: Option<String>,
-    /// Write a file as hyperfine does
+    /// Write JSON as hyperfine does
     #[arg(long, value_name = "FILE", help_heading = "Export")]
     pub export_json: Option<PathBuf>,
     /// The same as a table in Markdown
@@ -270,7 +270,7 @@ pub struct VersusFlags {
     /// Show no progress
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
-    /// Print warm-up, what else differs, and all else
+    /// Print everything, such as warm-up and other differences
     #[arg(long, short, help_heading = "Output", hide_short_help = true)]
     pub verbose: bool,
     /// The order of commands in tables that are exported
@@ -284,7 +284,7 @@ pub struct VersusFlags {
         hide_short_help = true
     )]
     pub sort: Sort,
-    /// As hyperfine has it: none prints nothing, and the others what is printed here anyway
+    /// As in hyperfine: none prints nothing; the other styles change nothing
     #[arg(
         long,
         value_name = "STYLE",
@@ -320,10 +320,10 @@ impl From<Unit> for export::Unit {
     }
 }
 
-/// In which order a table has commands.
+/// The order of commands in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
-    /// That of the command line.
+    /// The order of the command line.
     Auto,
     /// The same.
     Command,

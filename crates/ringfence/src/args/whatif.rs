@@ -8,9 +8,9 @@ use super::common::Output;
 #[derive(Debug, ClapArgs)]
 #[command(override_usage = "ringfence machine whatif MACHINE --change KEY=VALUE... -- VERB")]
 #[command(after_long_help = "\
-KEY is a path as the machine file has it: 'ringfence machine MACHINE' lists them with their \
-values. A change of a value \
-that describes no machine is refused. VERB is write, neighbours, sensitivity or run, with its flags.
+KEY is a path in the machine file: 'ringfence machine MACHINE' lists them with their values. A \
+value that no machine can have is refused. VERB is write, neighbours, sensitivity or run, with its \
+flags.
 
 Examples:
   ringfence machine whatif zen3-epyc --change llc.size_kib=16384 -- neighbours
@@ -20,7 +20,7 @@ pub struct WhatIf {
     /// A machine file, or the name of one ('ringfence machine')
     #[arg(value_name = "MACHINE")]
     pub machine: String,
-    /// A value that is changed; may be repeated
+    /// A value to change; may be repeated
     #[arg(long, value_name = "KEY=VALUE", required = true)]
     pub change: Vec<String>,
     #[command(flatten)]

@@ -105,7 +105,7 @@ fn of_a_flag(task: &Table, error: &str) -> String {
     }
 }
 
-/// Refuses a list of words of which one is not known, or is there twice.
+/// Refuses a list with an unknown or a repeated word.
 pub fn words(flag: &str, list: Option<&str>, known: &[&str]) -> Result<(), Failure> {
     let given: Vec<&str> = list.iter().flat_map(|list| list.split(',')).collect();
     let twice = given.iter().enumerate().find(|(place, word)| given[..*place].contains(word));
@@ -188,15 +188,13 @@ pub fn budget(text: &str) -> Result<Budget, Failure> {
     if text.parse::<Span>().is_ok() {
         return Err(Failure::Usage(format!(
             "--budget: '{text}' is a duration without the metric that it bounds: write 'p99<{}', \
-             or the slowdown that is \
-             allowed, such as 2%; --time says how long to measure",
+             or the allowed slowdown, such as 2%; --time says how long to measure",
             text.trim()
         )));
     }
     if text.trim_start().starts_with('-') {
         return Err(Failure::Usage(format!(
-            "--budget: '{text}' is negative; the slowdown that is allowed must be 0% or more, such \
-             as 2%"
+            "--budget: '{text}' is negative; the allowed slowdown must be 0% or more, such as 2%"
         )));
     }
     parsed("budget", &percent(text))
@@ -215,9 +213,8 @@ pub fn set_slowdown(field: &mut Share, text: Option<&str>) -> Result<(), Failure
         Some(Budget::Slowdown(share)) => *field = share,
         Some(bound) => {
             return Err(Failure::Usage(format!(
-                "--budget '{bound}': here it is a slowdown that is allowed, such as 2%; 'ringfence \
-                 prove' holds a victim against \
-                 a time"
+                "--budget '{bound}': here it is the allowed slowdown, such as 2%; for a bound on \
+                 time, use 'ringfence prove'"
             )));
         }
         None => {}
@@ -256,7 +253,7 @@ pub fn check_trials(trials: Option<u32>) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a count of none, and one that is there twice.
+/// Refuses a count of 0, and a repeated count.
 pub fn check_counts(flag: &str, what: &str, counts: &[u32]) -> Result<(), Failure> {
     let twice = counts.iter().enumerate().find(|(place, count)| counts[..*place].contains(count));
     match (counts.contains(&0), twice) {

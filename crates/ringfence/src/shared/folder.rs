@@ -90,7 +90,7 @@ pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
     let stages: Vec<Stage> = datasets.iter().map(Stage::from).collect();
     let proof = Proof::new(&record, &stages);
     let cut_short = ringfence_studies::cut_short(&datasets).map(|why| match proof.simulated {
-        true => format!("{why}; run it anew: it comes out the same"),
+        true => format!("{why}; run it again: the result is the same"),
         false => format!("{why}; continue with: {}", command(&["prove", "--resume"], dir)),
     });
     Ok((proof, cut_short))
@@ -99,7 +99,7 @@ pub fn proof(dir: &Path) -> Result<(Proof, Option<String>), Failure> {
 /// That a part of a folder is gone without which the rest says something else.
 fn incomplete(part: &Path) -> Failure {
     Failure::Usage(format!(
-        "{} is missing, so that the rest cannot be judged: copy the folder again, complete",
+        "{} is missing, so the rest cannot be checked: copy the complete folder again",
         part.display()
     ))
 }

@@ -25,8 +25,7 @@ fn refuse_not_executable(flag: &str, text: &str) -> Result<(), Failure> {
     };
     if Path::new(path).exists() && !available::can_be_started(path) {
         return Err(Failure::Usage(format!(
-            "--{flag}: '{path}' is not a program that may be executed; if it should be: chmod +x \
-             {path}"
+            "--{flag}: '{path}' is not executable; to make it executable: chmod +x {path}"
         )));
     }
     Ok(())
@@ -90,16 +89,16 @@ pub fn check(shown: &Shown, timed: bool, client: bool) -> Result<(), Failure> {
     let refused = |why: &str| Err(Failure::Usage(why.into()));
     match (shown.victim_progress, &shown.victim_metric) {
         (Some(Progress::CpuTime), _) => refused(
-            "--victim-progress cpu-time says how long the victim ran and not how fast, so no \
-             slowdown of it would show; \
-             use lines, counter, runs or instructions, or time its runs with --victim-run",
+            "--victim-progress cpu-time says how long the victim ran and not how fast, so it would \
+             not show a slowdown; use lines, counter, runs or instructions, or time its runs with \
+             --victim-run",
         ),
         (Some(_), _) if timed => refused(
             "--victim-progress cannot be used with --victim-run, whose runs are timed: leave one \
              out",
         ),
         (Some(_), Some(_)) => refused(
-            "--victim-metric is a figure of a whole run, which leaves --victim-progress without \
+            "--victim-metric is a figure of a whole run, for which --victim-progress has no \
              meaning: leave one out",
         ),
         (None, Some(_)) if !timed && !client => refused(
@@ -115,7 +114,7 @@ pub fn with_log_unit(mut victim: Table, shown: &Shown) -> Result<Table, Failure>
     if let Some(unit) = &shown.victim_log_unit {
         if victim.get("unit").and_then(Value::as_str) != Some("latencies") {
             return Err(Failure::Usage(format!(
-                "--victim-log-unit {unit} is about a log that the victim prints: it takes \
+                "--victim-log-unit {unit} applies to a log that the victim prints: it needs \
                  --victim-progress latencies"
             )));
         }

@@ -88,9 +88,9 @@ pub fn set_freezing(
     if freezing != Freezing::default() {
         if !named {
             return Err(Failure::Usage(
-                "--longest-freeze, --frozen-share and --freeze are about an aggressor that runs \
-                 already: name it by \
-                 --aggressor-pid, --aggressor-cgroup, --aggressor-unit or --aggressor-container"
+                "--longest-freeze, --frozen-share and --freeze apply to a running process as \
+                 aggressor: name it with --aggressor-pid, --aggressor-cgroup, --aggressor-unit or \
+                 --aggressor-container"
                     .into(),
             ));
         }

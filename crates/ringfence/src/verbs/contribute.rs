@@ -27,15 +27,15 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
         let dataset = Dataset::open(&dir)?;
         if let Some(name) = borrowed_name(&dataset) {
             return Err(refuse(format!(
-                "it was simulated on another machine than the one that comes with Ringfence as \
-                 {name}: give its file a name of its own"
+                "it was simulated on another machine than the {name} that comes with Ringfence: \
+                 give its file another name"
             )));
         }
         let cleaned = clean(&dataset, &private).map_err(refuse)?;
         let place = place(&to, &cleaned);
         if place.exists() {
             return Err(Failure::Usage(format!(
-                "{} is there already: nothing was written",
+                "{} already exists: nothing was written",
                 place.display()
             )));
         }
@@ -53,8 +53,8 @@ pub fn run(args: &Contribute) -> Result<(), Failure> {
             text += &format!("    left out: {line}\n");
         }
     }
-    text += "Look through these files before you publish them. 'ringfence notes claims' counts \
-             what lies in results/.\n";
+    text += "Look through these files before you publish them. 'ringfence notes claims' counts the \
+             datasets in results/.\n";
     output::print(&text)
 }
 

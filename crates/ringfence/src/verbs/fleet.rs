@@ -126,7 +126,7 @@ fn retry(args: &FleetRetry) -> Result<(), Failure> {
         output::print(left)?;
     }
     if again.tasks.is_empty() {
-        return output::print("nothing to run again: no task failed, and none is missing");
+        return output::print("nothing to rerun: no task failed, and none is missing");
     }
     match again.spec.engine {
         Engine::Local => here(&args.dir, &again.tasks, again.own),

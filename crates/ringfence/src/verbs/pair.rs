@@ -90,8 +90,7 @@ fn question(args: &Pair, machine: &Machine) -> Result<Question, Failure> {
     if let Some(time) = experiment.measure.time.filter(|time| *time < least) {
         return Err(Failure::Usage(format!(
             "--time {time} is too short: figures of all pairs, and of those that are measured \
-             again, take {least} at least here; \
-             give that and more, or shorter windows (--window)"
+             again, take at least {least} here; give more time, or shorter windows (--window)"
         )));
     }
     let mut measures = [experiment.measure.clone(), experiment.measure];
@@ -159,7 +158,7 @@ fn measure(
     match &outcome.ended_early {
         None => Ok(()),
         Some(why) if machine.simulated.is_some() => Err(Failure::Failed(format!(
-            "{why}; what was simulated until then is in {}; begin it again in a new folder",
+            "{why}; what was simulated until then is in {}; start again in a new folder",
             dir.display()
         ))),
         Some(why) => {

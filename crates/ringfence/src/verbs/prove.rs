@@ -91,8 +91,8 @@ fn refuse_what_changes_or_goes_on(args: &Prove) -> Result<(), Failure> {
         "--system changes settings of this machine, and --machine measures nothing on it: leave \
          one of them out"
     } else if args.resume.is_some() {
-        "--machine cannot be combined with --resume: what is simulated comes out the same when it \
-         is begun again"
+        "--machine cannot be combined with --resume: a simulation gives the same result when it is \
+         started again"
     } else {
         return Ok(());
     };
@@ -255,7 +255,7 @@ pub(super) fn quantity(budget: Budget, metric: Option<&str>) -> Result<Quantity,
         (Budget::AtMost(bounded, _), Some(asked)) if asked != bounded => {
             Err(Failure::Usage(format!(
                 "--metric {asked} and --budget '{budget}' name two metrics: leave --metric out, \
-                 since the budget says which it is about"
+                 since the budget names its metric"
             )))
         }
         (Budget::AtMost(bounded, _), _) => Ok(bounded),
@@ -283,7 +283,7 @@ fn other_dir(dir: &Path) -> Result<PathBuf, Failure> {
     let usable = available::folder_to_write(dir).and_then(|()| std::fs::canonicalize(dir));
     usable.map_err(|error| {
         Failure::Usage(format!(
-            "--other-dir: files cannot be made in '{}': {error}; name a folder in which they can",
+            "--other-dir: files cannot be created in '{}': {error}; name another folder",
             dir.display()
         ))
     })

@@ -55,7 +55,7 @@ fn changes(asked: &PutBack, root: &FsRoot, all: &mut All) {
         if *under_way {
             let process = owner.map_or(String::new(), |owner| format!(" by process {}", owner.tid));
             all.stays.push(format!(
-                "'{purpose}' is still running{process}, and puts things back itself"
+                "'{purpose}' is still running{process}, and restores its changes itself"
             ));
         } else if owner.is_none() {
             all.failed.push(purpose.clone());
@@ -107,7 +107,7 @@ fn unclaimed(asked: &PutBack, root: &FsRoot, all: &mut All) {
     }
     if !asked.dry_run {
         let stays = |group: &std::path::PathBuf| {
-            format!("control group {} is in use, and stays", group.display())
+            format!("control group {} is in use, and is kept", group.display())
         };
         all.stays.extend(still.iter().map(stays));
     }
@@ -127,7 +127,7 @@ fn resctrl(asked: &PutBack, root: &FsRoot, all: &mut All) {
             }
             Pending::Kept | Pending::Damaged if left.unreadable => all.failed.push(purpose.clone()),
             Pending::Kept => all.stays.push(format!(
-                "'{purpose}' is kept on request: '{}' puts back what was there before",
+                "'{purpose}' is kept on request: '{}' restores the earlier state",
                 left.undone_by()
             )),
             Pending::Damaged => all.stays.push(format!(
@@ -136,10 +136,8 @@ fn resctrl(asked: &PutBack, root: &FsRoot, all: &mut All) {
                  'ringfence resctrl forget'"
             )),
             _ if left.under_way => {
-                all.stays.push(format!(
-                    "'{purpose}' is still running, and puts resctrl back \
-                                        itself"
-                ));
+                all.stays
+                    .push(format!("'{purpose}' is still running, and restores resctrl itself"));
             }
             _ if left.is_others() => all.stays.push(left.others()),
             _ if !folders.contains(&left.folder) => folders.push(left.folder),
@@ -177,18 +175,18 @@ fn text(all: &All, tried_out: bool) -> String {
     };
     for restored in &all.restored {
         let purpose = ringfence_machine::text::printable(&restored.purpose);
-        let verb = if tried_out { "would be" } else { "was" };
-        list(&format!("What '{purpose}' had changed {verb} put back:"), &restored.steps);
+        let verb = if tried_out { "would be" } else { "were" };
+        list(&format!("Changes of '{purpose}' that {verb} undone:"), &restored.steps);
         if restored.steps.is_empty() && restored.waiting.is_empty() {
-            list("Nothing is left to put back of:", std::slice::from_ref(&restored.purpose));
+            list("Nothing left to undo of:", std::slice::from_ref(&restored.purpose));
         }
-        list("Changed by somebody else since, and left alone:", &restored.left);
+        list("Changed by another program since, and left as they are:", &restored.left);
         list("Uncertain:", &restored.notes);
-        list("Cannot be put back yet:", &restored.waiting);
+        list("Cannot be restored yet:", &restored.waiting);
     }
-    list("Left alone:", &all.stays);
+    list("Left as they are:", &all.stays);
     if out.is_empty() && all.failed.is_empty() {
-        out = "Nothing to put back: no killed run has left anything changed.\n".into();
+        out = "Nothing to restore: no killed run left any changes.\n".into();
     }
     out
 }

@@ -60,7 +60,7 @@ fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
         (Some(Ended::Time), Some(time)) => {
             format!("its time of {time} is used up; --time TIME continues for that much longer")
         }
-        (Some(Ended::Precise), _) => "its figures are as precise as was asked for".into(),
+        (Some(Ended::Precise), _) => "its figures are as precise as requested".into(),
         _ => "it is complete".into(),
     };
     output::print(&format!("\nnothing to continue: {why}"))?;
@@ -70,8 +70,8 @@ fn nothing_to_do(dataset: &Dataset, json: bool) -> Result<(), Failure> {
 /// That a flag cannot be given with `--resume`.
 pub fn refused(flag: &str) -> Failure {
     Failure::Usage(format!(
-        "--{flag} cannot be combined with --resume, which continues as planned; leave it out, or \
-         start a new run"
+        "--{flag} cannot be combined with --resume, which follows the original plan; leave it out, \
+         or start a new run"
     ))
 }
 

@@ -85,8 +85,8 @@ fn save(options: &Options, machine: &Machine) -> Result<(), Failure> {
         experiment::save(experiment, &dir.join(format!("{}.toml", experiment.name)))?;
     }
     output::print(&format!(
-        "saved {} experiments in {}; paced ones are not among them, since their pace depends on \
-         what these show",
+        "saved {} experiments in {}; paced experiments are not included, since their pace depends \
+         on the results of these",
         experiments.len(),
         dir.display()
     ))

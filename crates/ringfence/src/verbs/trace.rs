@@ -29,7 +29,7 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
     let out = whole(&asked.out);
     if let Some(file) = files.iter().find(|file| !asked.in_place && out.starts_with(file)) {
         return Err(Failure::Usage(format!(
-            "{} lies in {}, of which a copy is made: name a folder elsewhere with --out",
+            "{} is inside {}, which is copied: name another folder with --out",
             printable(&asked.out.to_string_lossy()),
             printable(&file.to_string_lossy())
         )));
@@ -71,8 +71,8 @@ pub fn run(asked: &Trace) -> Result<(), Failure> {
 fn inside() -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         let what = "the command cannot be given copies in place of the files";
-        let remedy = "this system keeps users from mounts of their own; copy the files yourself \
-                      and use --in-place";
+        let remedy = "this system does not allow users to mount; copy the files yourself and use \
+                      --in-place";
         Failure::Usage(format!("{what}: {error}; {remedy}"))
     };
     let this = std::env::current_exe().map_err(failed)?;
@@ -159,7 +159,7 @@ fn tell(asked: &Trace, outcome: &Outcome) {
         Ended::Exited(0) => String::new(),
         Ended::Exited(code) => format!(" The command ended with exit code {code}."),
         Ended::Signal(signal) => format!(" Signal {signal} ended the command."),
-        Ended::Stopped(_) => " What came before is kept.".to_owned(),
+        Ended::Stopped(_) => " The trace up to then is kept.".to_owned(),
     };
     let next = command(&["census"], &asked.out);
     say(&format!("{} events in {out}.{ended} Next: {next}", outcome.events));

@@ -59,8 +59,7 @@ pub fn run(args: &WhatIf) -> Result<(), Failure> {
 
 // What the command behind `--` asks for, with its flags applied.
 fn experiment(words: &[String], machine: &Machine) -> Result<Experiment, Failure> {
-    let inner =
-        parse_words(words).map_err(|error| Failure::Usage(format!("behind --: {error}")))?;
+    let inner = parse_words(words).map_err(|error| Failure::Usage(format!("after --: {error}")))?;
     let (mut experiment, on, measuring): (Experiment, On, Measuring) = match inner.verb {
         Verb::Write(args) => (super::write::experiment(&args)?, args.on, args.measuring),
         Verb::Neighbours(args) => (super::neighbours::experiment(&args)?, args.on, args.measuring),
@@ -70,15 +69,13 @@ fn experiment(words: &[String], machine: &Machine) -> Result<Experiment, Failure
         Verb::Run(args) => match (&args.file, &args.resume) {
             (Some(file), None) => (super::run::read(file)?, args.on, args.measuring),
             _ => {
-                return Err(Failure::Usage(
-                    "behind --: 'run' takes an experiment file here".into(),
-                ));
+                return Err(Failure::Usage("after --: 'run' takes an experiment file here".into()));
             }
         },
         _ => {
             let verb = words.first().map_or("", String::as_str);
             return Err(Failure::Usage(format!(
-                "behind --: '{verb}' is not simulated twice; name write, neighbours, sensitivity \
+                "after --: '{verb}' cannot be simulated twice; use write, neighbours, sensitivity \
                  or run"
             )));
         }
@@ -92,7 +89,7 @@ fn experiment(words: &[String], machine: &Machine) -> Result<Experiment, Failure
         (output.quiet, "--quiet", "give it before --"),
     ];
     if let Some((_, flag, instead)) = before.into_iter().find(|(given, ..)| *given) {
-        return Err(Failure::Usage(format!("behind --: {flag} has no place there: {instead}")));
+        return Err(Failure::Usage(format!("after --: {flag} cannot be used there: {instead}")));
     }
     flags::apply(&mut experiment, &measuring)?;
     experiment.check()?;

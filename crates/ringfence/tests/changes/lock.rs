@@ -180,7 +180,7 @@ fn measurements_that_make_no_sense_are_refused() {
         (&["--interval", "2min"], "1min at most"),
         (&["--noise", "strem"], "did you mean 'stream'"),
         (&["--cpu", "4096"], "4096"),
-        (&["--window", "1ms"], "too short for what role"),
+        (&["--window", "1ms"], "too short for the work of role"),
     ] {
         let output = ringfence(&[&["lock", "measure", "--save", "x.toml"], args].concat());
         assert_eq!(output.code(), Some(2), "{args:?}: {}", output.stderr);

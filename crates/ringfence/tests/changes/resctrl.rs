@@ -54,14 +54,13 @@ fn a_dry_run_tells_the_steps_and_takes_none() {
     {
         let tree = fenced(journal);
         let text = run(&tree, &[verb, "--dry-run"]).ok().to_owned();
-        let expected = "What 'ringfence prove' had changed would be put back:\n  remove group \
-                        quiet\n  \
+        let expected = "Changes of 'ringfence prove' that would be undone:\n remove group quiet\n \
                         set L3:0=7ff;1=7ff in default group\n";
         assert_eq!(text, expected);
         let steps = run(&tree, &[verb, "--dry-run", "--json"]).json();
         assert_eq!(steps["would_put_back"]["steps"][0], "remove group quiet");
         assert!(tree.root().exists(format!("/run/ringfence/{journal}")));
-        assert!(run(&tree, &[other]).ok().starts_with("Nothing to put back"));
+        assert!(run(&tree, &[other]).ok().starts_with("Nothing to restore"));
         assert_eq!(run(&tree, &[other, "--json"]).json()["put_back"], Value::Null);
     }
 }
@@ -72,7 +71,7 @@ fn what_was_put_back_by_hand_needs_no_step() {
     ResctrlSpec::default().group(&tree, "", "shareable", "7ff", "0-63", "1\n");
     tree.remove("/sys/fs/resctrl/quiet");
     let text = run(&tree, &["undo"]).ok().to_owned();
-    assert_eq!(text, "Nothing that 'ringfence prove' had changed is left to put back.\n");
+    assert_eq!(text, "Nothing left to undo of 'ringfence prove'.\n");
     assert!(!tree.root().exists("/run/ringfence/resctrl.kept"));
 }
 
@@ -103,9 +102,8 @@ fn what_an_earlier_boot_has_left_goes_with_a_sentence() {
         };
         write();
         assert!(run(&tree, &[]).ok().contains("of an earlier boot"));
-        let sentence = "What 'ringfence prove' had changed belonged to an earlier boot and is gone \
-                        with it: there is \
-                        nothing to put back, and its journal ";
+        let sentence = "The changes of 'ringfence prove' belonged to an earlier boot and are gone \
+                        with it: there is nothing to restore, and its journal ";
         assert_eq!(
             *run(&tree, &[verb, "--dry-run"]).ok(),
             format!("{sentence}would be removed.\n")
@@ -115,7 +113,7 @@ fn what_an_earlier_boot_has_left_goes_with_a_sentence() {
         assert!(!tree.root().exists(&path));
         write();
         assert_eq!(run(&tree, &[verb, "--json"]).json()["removed"]["of"], "an earlier boot");
-        assert!(run(&tree, &[verb]).ok().starts_with("Nothing to put back"));
+        assert!(run(&tree, &[verb]).ok().starts_with("Nothing to restore"));
         write();
         let flags: Vec<&str> =
             ["forget", flag].into_iter().filter(|flag| !flag.is_empty()).collect();
@@ -236,14 +234,13 @@ fn limits_are_planned_by_what_there_is() {
                 b",
             ][..],
             "make group OWN set L3:0=f;1=1f0, MB:0=45;1=45 in OWN run ./batch 'a b' in OWN Note: \
-             45 % of MB:0 is rounded up to \
-             50 %, as the hardware has it. Note: 45 % of MB:1 is rounded up to 50 %, as the \
-             hardware has it.",
+             45 % of MB:0 is rounded up to 50 %, the next step of the hardware. Note: 45 % of MB:1 \
+             is rounded up to 50 %, the next step of the hardware.",
         ),
         (
             &["run", "--dry-run", "--l3", "1=0x600", "--cpus", "0-1", "--", "./batch"],
-            "make group OWN set L3:1=600 in OWN run ./batch in OWN Note: devices may use ways \
-             0x600 of L3:1, too.",
+            "make group OWN set L3:1=600 in OWN run ./batch in OWN Note: devices may also use ways \
+             0x600 of L3:1.",
         ),
         (
             &["apply", "--dry-run", "--pid", "42", "--l3", "4"],
@@ -272,17 +269,20 @@ fn what_cannot_be_limited_is_refused_in_a_sentence() {
         (&["run", "--l3", "2=0xf", "--", "./batch"], "--l3: there is no number '2' here: 0, 1"),
         (
             &["run", "--l2", "1", "--", "./batch"],
-            "the ways of the L2 are not shared out here, only L3, MB",
+            "the ways of the L2 cannot be allocated here, only L3, MB",
         ),
         (&["run", "--mba", "5", "--", "./batch"], "from 10 % in steps of 10 %, 100 % at most"),
         (&["run", "--mba", "2000MB/s", "--", "./batch"], "mounted without mba_MBps"),
         (&["run", "--l3", "1", "--cpus", "1-", "--", "./batch"], "--cpus: "),
         (&["apply", "--pid", "42"], "nothing is limited: give --l3, --l2 or --mba, or --none"),
-        (&["apply", "--l3", "1"], "nothing is named: give --pid, --cgroup, --unit or --container"),
+        (
+            &["apply", "--l3", "1"],
+            "no target is named: give --pid, --cgroup, --unit or --container",
+        ),
         (&["apply", "--pid", "42", "--l3", "1", "--for", "soon"], "--for: "),
         (
             &["apply", "--pid", "9", "--l3", "1"],
-            "pid:9 is not there: no process that lives has that number",
+            "pid:9 is not there: no running process has that ID",
         ),
         (
             &["apply", "--pid", "42,1", "--l3", "1"],
@@ -290,8 +290,8 @@ fn what_cannot_be_limited_is_refused_in_a_sentence() {
         ),
         (
             &["apply", "--pid", "300", "--l3", "1"],
-            "process 300 (sshd) is part of it, and it may be your way into this machine; nothing \
-             was changed",
+            "process 300 (sshd) is part of it, and you may be logged in through it; nothing was \
+             changed",
         ),
         (
             &["apply", "--cgroup", "/absent", "--l3", "1"],
@@ -307,8 +307,8 @@ fn what_cannot_be_limited_is_refused_in_a_sentence() {
         ),
         (&["watch", "--interval", "1ms"], "--interval: 1ms is not between 10ms and 1h"),
         (&["watch", "--interval", "1"], "--interval: "),
-        (&["watch", "--pid", "9"], "no process that lives has that number"),
-        (&["undo", "absent"], "nothing is kept under the name 'absent'; kept is nothing"),
+        (&["watch", "--pid", "9"], "no running process has that ID"),
+        (&["undo", "absent"], "nothing is kept under the name 'absent'; kept: nothing"),
     ] {
         let output = run(&tree, args);
         assert_eq!(output.code(), Some(2), "{args:?}: {}", output.stderr);

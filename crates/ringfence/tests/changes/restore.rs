@@ -36,7 +36,7 @@ fn killed(schema: u32) -> FixtureTree {
 fn a_dry_run_tells_and_the_other_does() {
     let tree = killed(1);
     let told = |verb: &str| {
-        format!("What 'a run' had changed {verb} put back:\n  set /proc/sys/vm/dirty_ratio to 20\n")
+        format!("Changes of 'a run' that {verb} undone:\n set /proc/sys/vm/dirty_ratio to 20\n")
     };
     assert_eq!(restore(&tree, &["--dry-run"]).ok(), told("would be"));
     let json = restore(&tree, &["--dry-run", "--json"]).json();
@@ -45,7 +45,7 @@ fn a_dry_run_tells_and_the_other_does() {
     assert_eq!(restore(&tree, &[]).ok(), told("was"));
     assert_eq!(tree.root().read_trimmed(SYSCTL).unwrap(), "20");
     assert!(!tree.root().exists(JOURNAL));
-    assert!(restore(&tree, &[]).ok().starts_with("Nothing to put back"));
+    assert!(restore(&tree, &[]).ok().starts_with("Nothing to restore"));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn what_somebody_else_has_set_meanwhile_stays() {
     tree.write(SYSCTL, "33\n");
     let text = restore(&tree, &[]).ok().to_owned();
     assert!(
-        text.contains("Changed by somebody else since") && text.contains("is 33 by now, was 20"),
+        text.contains("Changed by another program since") && text.contains("is 33 by now, was 20"),
         "{text}"
     );
     assert_eq!(tree.root().read_trimmed(SYSCTL).unwrap(), "33");
@@ -263,7 +263,7 @@ fn settings_of_the_whole_system_go_with_the_program_and_only_where_they_are_allo
     let said = run.wait().said();
     assert_eq!(disk.now(), "48");
     assert!(
-        joined(&said).contains(&format!("nr_requests is 48 by now, was {before} before")),
+        joined(&said).contains(&format!("nr_requests is now 48, was {before} before")),
         "{said}"
     );
     // Without the flag.

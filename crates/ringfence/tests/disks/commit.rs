@@ -188,7 +188,7 @@ fn what_cannot_be_measured_says_why() {
         (vec!["commit", ".", "--writers", "9", "--size", "64KiB"], "by 9 writers: at least 72KiB"),
         (vec!["commit", ".", "--size", "4KiB"], "too small"),
         (vec!["commit", ".", "--window", "5ms"], "400ms"),
-        (vec!["commit", "/dev/shm", "--out", "x"], "it lies in memory"),
+        (vec!["commit", "/dev/shm", "--out", "x"], "it is in memory"),
         (vec!["commit", "/proc", "--out", "x"], "no log in /proc, because nothing is stored there"),
         (vec!["commit", ".", "--machine", "laptop"], "files and disks are not simulated"),
         (vec!["commit", ".", "--threads", "0"], "at least one committer"),

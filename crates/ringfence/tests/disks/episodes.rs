@@ -89,7 +89,7 @@ fn both_parts_are_measured_and_told_apart() {
     let said = ringfence_in(folder.path(), &[&flags[..], &["-v"]].concat()).said();
     assert!(!said.contains("limit was reached"), "{said}");
     // What windows cannot see is seen here.
-    assert!(!said.contains("harm that comes late is not in these figures"), "{said}");
+    assert!(!said.contains("these figures contain no delayed effects"), "{said}");
     let dataset = Dataset::open(&folder.path().join("n")).unwrap();
     assert_eq!(sample::steps(&dataset.samples).count(), 4);
     assert_parts_add_up(&dataset.samples);
@@ -192,7 +192,7 @@ fn what_makes_no_episode_says_why() {
         ),
         (
             &["--victim", "chase", "--aggressor", "sleep 9", "--episode"],
-            "which files 'sleep 9' has written is not known",
+            "the files that 'sleep 9' writes are unknown",
         ),
         (
             &["--victim", "chase", "--aggressor", "alu", "--episode", "--time", "60s"],

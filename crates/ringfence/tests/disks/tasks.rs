@@ -39,7 +39,7 @@ fn windows_beside_them_are_kept_apart_and_what_they_write_is_told() {
             "{said}"
         );
     }
-    assert!(said.contains("harm that comes late is not in these figures"), "{said}");
+    assert!(said.contains("these figures contain no delayed effects"), "{said}");
     let dataset = Dataset::open(&folder.path().join("n")).unwrap();
     // Every aggressor, and alone.
     assert_eq!(dataset.plan.measured().len(), 4, "{:?}", dataset.plan.not_run);

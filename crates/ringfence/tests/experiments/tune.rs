@@ -121,14 +121,11 @@ fn slips_about_files_are_refused_in_a_sentence() {
     let folder = Folder::new();
     fs::write(folder.path().join("a file"), "").unwrap();
     let cases: [(&[&str], &str); 13] = [
-        (
-            &["file:/dev/shm"],
-            "it lies in memory, where nothing is durable and syncing does nothing",
-        ),
+        (&["file:/dev/shm"], "it is in memory, where nothing is durable and syncing does nothing"),
         (&["file:none"], "none: No such file or directory (os error 2); name a folder"),
         (&["file:a file"], "a file is not a folder"),
         (&["file:.", "--victim", "alu"], "--aggressor 'commit dir=.'"),
-        (&["file:.", "--budget", "2%"], "--budget: it is for memory"),
+        (&["file:.", "--budget", "2%"], "--budget: it applies to memory"),
         (&["file:.", "--placement", "smt"], "commits have none here"),
         (&["file:.", "--machine", "laptop"], "files and disks are not simulated"),
         (&["file:.", "--block", "2MiB"], "between 1B and 1MiB"),
@@ -136,7 +133,10 @@ fn slips_about_files_are_refused_in_a_sentence() {
         (&["file:.", "--trials", "1"], "at least 4"),
         (&["file:.", "--sync", "none"], "--sync: 'none' is not one of fdatasync, fsync"),
         (&["file:.", "--layout", "writen"], "did you mean 'written'?"),
-        (&["dram", "--layout", "written"], "--layout is of files: name a folder as the target"),
+        (
+            &["dram", "--layout", "written"],
+            "--layout applies to files: name a folder as the target",
+        ),
     ];
     for (args, part) in cases {
         let output = ringfence_in(folder.path(), &[&["tune"], args].concat());

@@ -126,7 +126,7 @@ fn rows_are_made_again_and_what_cannot_be_had_is_left_out_and_said() {
     let page = fs::read_to_string(folder.path().join("fleet.html")).unwrap();
     assert!(page.contains("Left out: task 4 on "));
     // They have figures, which a retry would not bring back: it leaves them alone.
-    assert!(run(&folder, &["retry", "fleet"]).said().contains("nothing to run again"));
+    assert!(run(&folder, &["retry", "fleet"]).said().contains("nothing to rerun"));
 }
 
 // Another digit is still a number: only a sum tells that it is not the one that was written.

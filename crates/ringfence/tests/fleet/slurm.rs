@@ -394,7 +394,7 @@ fn a_job_whose_number_nobody_learned_is_found_and_not_handed_in_twice() {
         "{}",
         again.stdout
     );
-    assert!(again.stdout.contains("nothing to run again"), "{}", again.stdout);
+    assert!(again.stdout.contains("nothing to rerun"), "{}", again.stdout);
     assert_eq!(fs::read_dir(work.join("fleet/submissions")).unwrap().count(), 1);
     // Also for a job that ended before its state was checked.
     fs::remove_file(work.join("fleet/submissions/1/job.json")).unwrap();

@@ -197,7 +197,7 @@ fn what_failed_says_why_and_runs_again() {
         (0, 2)
     );
     let nothing = ringfence_in(folder.path(), &["fleet", "retry", "fleet"]);
-    assert!(nothing.said().contains("nothing to run again"), "{}", nothing.stdout);
+    assert!(nothing.said().contains("nothing to rerun"), "{}", nothing.stdout);
 }
 
 #[test]

@@ -29,7 +29,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["write", "--cpus", "99"], "CPU 99 is not among"),
     (
         &["neighbours", "--victim", "read"],
-        "too short for what role 'victim' does in one: use 2.009s",
+        "too short for the work of role 'victim' in one: use at least 2.009s",
     ),
     (&["neighbours", "--victim", "read interval=5ms", "--window", "13ms"], "use 14ms at least"),
     (&["neighbours", "--victim", "read access=8B"], "must be 16B, 32B or 64B"),
@@ -98,8 +98,8 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["prove", "--victim", "alu", "--aggressor", "alu", "--time", "2%"], "--time: '2%'"),
     (
         &["prove", "--victim", "alu", "--aggressor", "alu", "--metric", "p99"],
-        "p99 of 'victim' cannot be told, because the latencies of alu are not counted: take \
-         probe, commit, read or",
+        "p99 of 'victim' is unknown, because the latencies of alu are not counted: take probe, \
+         commit, read or",
     ),
     (
         &["neighbours", "--metric", "p50"],
@@ -117,7 +117,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["neighbours", "--victim", ""], "--victim: a task is empty"),
     (&["neighbours", "--victim", "chas"], "did you mean 'chase'"),
     (&["neighbours", "--victim", "chase footprint"], "is not key=value"),
-    (&["neighbours", "--aggressor", "dirty dir=/a b"], "in quotes, as in dir='/a b'"),
+    (&["neighbours", "--aggressor", "dirty dir=/a b"], "needs quotes, as in dir='/a b'"),
     (&["neighbours", "--aggressor", "dirty dir='/a b"], "has a ' that is not closed"),
     (&["neighbours", "--aggressor", "dirty dir='/a b,c'"], "/a b,c: No such file or directory"),
     (
@@ -137,15 +137,15 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["write", "--threads", "2,2"], "--threads names 2 twice"),
     (
         &["neighbours", "--victim", "chase footprint=4MiB footprint=8MiB"],
-        "'footprint' is there twice",
+        "'footprint' is given twice",
     ),
     (
         &["prove", "--victim", "alu", "--aggressor", "stream size=1MiB size=2MiB"],
-        "'size' is there twice",
+        "'size' is given twice",
     ),
     (&["neighbours", "--aggressor", "echo a > b"], "write sh -c 'echo a > b'"),
-    (&["neighbours", "--victim", "a | b"], "'|' is left to a shell"),
-    (&["aa", "--victim", "a; b"], "';' is left to a shell"),
+    (&["neighbours", "--victim", "a | b"], "'|' needs a shell"),
+    (&["aa", "--victim", "a; b"], "';' needs a shell"),
     (&["prove", "--victim-run", "sort x > y", "--aggressor", "alu"], "write sh -c 'sort x > y'"),
     (
         &["prove", "--victim", "x >y", "--victim-progress", "lines", "--aggressor", "alu"],
@@ -183,7 +183,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     ),
     (
         &["prove", "--victim", "sh -c :", "--victim-progress", "cpu-time", "--aggressor", "alu"],
-        "no slowdown of it would show",
+        "it would not show a slowdown",
     ),
     (&["prove", "--resume", "no-such-folder"], "name a folder that 'ringfence prove' wrote"),
     (&["write", "--threads", "4000"], "none of this can be measured here, because"),
@@ -234,7 +234,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["resctrl", "apply", "--pid", "1"], "give --l3, --l2 or --mba, or --none"),
     (
         &["resctrl", "apply", "--l3", "1"],
-        "nothing is named: give --pid, --cgroup, --unit or --container",
+        "no target is named: give --pid, --cgroup, --unit or --container",
     ),
     (&["resctrl", "apply", "--pid", "one", "--l3", "1"], "--pid"),
     (&["resctrl", "apply", "--pid", "1", "--cgroup", "/a", "--l3", "1"], "--cgroup"),
@@ -328,12 +328,12 @@ const OF_THE_PARSER: &[(&[&str], &str)] = &[
     (&["prove", "--victim", "alu"], "needs --aggressor, the task to run beside it"),
     (
         &["prove", "--victim-pid", "1", "--aggressor", "alu"],
-        "--victim-pid goes with --victim-probe, the service that is asked",
+        "--victim-pid needs --victim-probe, the service to query",
     ),
     (&["prove", "--victim-probe", "http://localhost"], "--aggressor-pid PID"),
     (
         &["prove", "--victim", "alu", "--aggressor-pid", "nginx"],
-        "'nginx' cannot be used: a process has a number; for a service: --aggressor-unit nginx",
+        "'nginx' cannot be used: a process ID is a number; for a service: --aggressor-unit nginx",
     ),
     (&["prove", "clwb"], "name tasks by flags, as in --aggressor 'write instruction=clwb'"),
     (&["prove", "mcf", "write"], "name tasks by flags, as in --victim mcf"),
@@ -357,7 +357,7 @@ const OF_THE_PARSER: &[(&[&str], &str)] = &[
     ),
     (&["write", "--trials", ""], "--trials"),
     (&["write", "--threads", "-1"], "-1"),
-    (&["write", "--time", "1s", "--budget", "1s"], "--time is there twice: give it once"),
+    (&["write", "--time", "1s", "--budget", "1s"], "--time is given twice: give it once"),
     (
         &["prove", "--victim", "alu", "--victim-run", "x", "--aggressor", "alu"],
         "--victim cannot be combined with --victim-run",

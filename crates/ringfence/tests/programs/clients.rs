@@ -268,5 +268,5 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         { run = 'sleep 9', ready = 'port:7777' } }\n\
         [[arm]]\nname = 'a'\nactive = ['v']\n";
     fs::write(folder.path().join("x.toml"), text).unwrap();
-    refused(&["run", "x.toml"], "the client of a server is to show its progress");
+    refused(&["run", "x.toml"], "the client of a server must show its progress");
 }

@@ -206,5 +206,5 @@ fn flags_that_make_no_sense_are_refused() {
     let figure = "unit = 'lines', run = 'true', figure = { pattern = '(.*)' }";
     let output = run(&folder, "", figure);
     assert_eq!(output.code(), Some(2), "{}", output.stderr);
-    assert!(output.stderr.contains("a figure is of a whole run"), "{}", output.stderr);
+    assert!(output.stderr.contains("a figure belongs to a whole run"), "{}", output.stderr);
 }

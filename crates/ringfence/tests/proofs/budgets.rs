@@ -109,14 +109,14 @@ fn what_is_no_budget_is_refused_in_a_sentence() {
     refused(&of("5ms"), "write 'p99<5ms', or the slowdown that is allowed, such as 2%");
     refused(&of("p98<5ms"), "'p98' is not a quantity");
     refused(&of("p99<5"), "'5' is not a duration");
-    refused(&of("p99>5ms"), "the wrong way round");
-    refused(&of("p99<0s"), "give more than 0");
+    refused(&of("p99>5ms"), "the wrong sign");
+    refused(&of("p99<0s"), "the bound must be more than 0");
     refused(&[&of("p99<5ms")[..], &["--metric", "p50"]].concat(), "leave --metric out");
     // A workload whose latencies are not counted.
     let alu = ["prove", "--victim", "alu", "--aggressor", "alu", "--budget", "mean<5ms"];
     refused(
         &alu,
-        "'victim' cannot be held against mean<5ms, because the latencies of alu are not counted",
+        "cannot compare 'victim' with mean<5ms, because the latencies of alu are not counted",
     );
     let run = ["prove", "--victim-run", "true", "--aggressor", "alu", "--budget", "p99<5ms"];
     refused(&run, "because the latencies of a program are not counted");
@@ -129,9 +129,9 @@ fn what_is_no_budget_is_refused_in_a_sentence() {
         "--budget",
         "mean<5ms",
     ];
-    refused(&writers, "several work at once");
+    refused(&writers, "several instances work at once");
     let tune = ["tune", "dram", "--victim", "alu", "--budget", "p99<5ms"];
-    refused(&tune, "'ringfence prove' holds a victim against a time");
+    refused(&tune, "for a bound on time, use 'ringfence prove'");
     let time = ["neighbours", "--victim", "alu", "--aggressor", "alu", "--budget", "p99<5ms"];
     refused(&time, "to test a victim against a budget, use 'ringfence prove'");
 }

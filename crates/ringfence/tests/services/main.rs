@@ -95,7 +95,7 @@ fn a_service_beside_a_task_that_is_started_counts_its_answers() {
         [&asking(&address, &pid)[..], &["--aggressor", "alu", "--out", "d"], &SHORT].concat();
     let (_, output) = run(folder.path(), &args);
     let said = output.said();
-    for part in ["The probe asked ", " us after they were due in the median and ", " % of a CPU"] {
+    for part in ["The probe sent ", " us after they were due in the median and ", " % of a CPU"] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert_every_answer_has_its_time(&folder.path().join("d"));
@@ -269,7 +269,7 @@ fn a_service_that_stops_answering_ends_the_run_and_what_was_measured_is_kept() {
     let output = run.wait();
     assert_eq!(output.code(), Some(1), "{}{}", output.stdout, output.stderr);
     let said = joined(&output.stderr);
-    assert!(said.contains(&format!("{address} has answered nothing since ")), "{said}");
+    assert!(said.contains(&format!("{address} has not responded since ")), "{said}");
     assert!(said.contains("what was measured until then is in d"), "{said}");
     assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
     assert_every_answer_has_its_time(&folder.path().join("d"));

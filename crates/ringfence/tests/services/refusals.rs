@@ -45,12 +45,12 @@ fn what_the_system_depends_on_is_refused_with_a_reason() {
         // It runs below this one, and so do those of other tests.
         (own, "is refused: process"),
         // The highest number of a process is one less (proc(5), pid_max).
-        ("4194304".into(), "no process that lives has that number"),
+        ("4194304".into(), "no running process has that ID"),
         ("0".into(), "above 0"),
         ("5000000".into(), "from 1 to"),
     ];
     if state(shell).is_none() {
-        all.push((shell.to_string(), "no process that lives has that number"));
+        all.push((shell.to_string(), "no running process has that ID"));
     }
     match kernel_thread() {
         Some(pid) => all.push((pid.to_string(), "it is a thread of the kernel")),
@@ -82,14 +82,14 @@ fn limits_and_ways_that_do_not_fit_are_refused() {
         (&["--frozen-share", "0%"], "not between 0.1% and 90%"),
         (&["--frozen-share", "half"], "half"),
         (&["--freeze", "group"], "no control group of its own"),
-        (&["--freeze", "hard"], "there are group, signals and ptrace"),
+        (&["--freeze", "hard"], "use group, signals or ptrace"),
         (
             &["--probe-rate", "50"],
-            "ask more often (--probe-rate), or allow a longer pause (--longest-freeze)",
+            "send more requests (--probe-rate), or allow a longer pause (--longest-freeze)",
         ),
         (&["--probe-rate", "0"], "1 and 100000"),
         (&["--probe-rate", "100001"], "1 and 100000"),
-        (&["--victim-pid", "4194304"], "no process that lives has that number"),
+        (&["--victim-pid", "4194304"], "no running process has that ID"),
         // The last one counts.
         (&["--aggressor-cgroup", "/a"], "cannot be combined with"),
         (&["--aggressor", "alu"], "cannot be combined with"),
@@ -111,9 +111,9 @@ fn limits_and_ways_that_do_not_fit_are_refused() {
     ];
     assert_refused(&ringfence(&[&same[..], &probe].concat()), "would be paused as well");
     let own = ["prove", "--victim-run", "sleep 0.1", "--aggressor-pid", &pid, "--quiet"];
-    assert_refused(&ringfence(&own), "can be paused for a moment only");
+    assert_refused(&ringfence(&own), "can only be paused briefly");
     let alone = ["neighbours", "--victim", "alu", "--aggressor", "idle", "--frozen-share", "5%"];
-    assert_refused(&ringfence(&alone), "about an aggressor that runs already");
+    assert_refused(&ringfence(&alone), "apply to a running process as aggressor");
     assert_ne!(state(neighbour.pid()), Some('T'));
     assert_eq!(service.stops(), 0);
 }

@@ -58,7 +58,7 @@ fn more_than_the_share_is_refused() {
     let output = run_file(folder.path()).wait();
     assert_eq!(output.code(), Some(2), "{}{}", output.stdout, output.stderr);
     assert!(
-        output.stderr.contains("frozen = 30% is more of the time of 'aggressor'"),
+        output.stderr.contains("frozen = 30% is more than the share of its time that 'aggressor'"),
         "{}",
         output.stderr
     );

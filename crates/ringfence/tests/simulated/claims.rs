@@ -65,14 +65,14 @@ fn what_was_simulated_is_packed_apart_and_counted() {
         said.contains("results/simulated/cascade-lake-optane/what-does-ordering-cost-a-flush-"),
         "{said}"
     );
-    refused(&run(&["contribute", "found"]), "is there already");
+    refused(&run(&["contribute", "found"]), "already exists");
     // Another machine may not pass for the one of that name.
     let file = run(&["machine", "cascade-lake-optane", "--file"])
         .ok()
         .replace("rfo_window = 8", "rfo_window = 9");
     fs::write(folder.path().join("other.toml"), file).unwrap();
     run(&["run", "small.toml", "--machine", "other.toml", "--quiet", "--out", "other"]).ok();
-    refused(&run(&["contribute", "other"]), "give its file a name of its own");
+    refused(&run(&["contribute", "other"]), "give its file another name");
     let after = run(&["claims", "--json", "--html", "page.html"]).json();
     let first = &after["claims"][0];
     assert_eq!((&after["datasets"], &first["basis"]), (&json!(1), &json!("simulated")), "{first}");

@@ -328,7 +328,7 @@ fn published_figures_stand_beside_simulated_ones() {
     let beside = run(&[&args[..], &["--out", "beside", "--measured", "text"]].concat());
     refused(&beside, "it was simulated; name a folder of measurements");
     let unpublished = ["reproduce", "does-the-lab-see-two-percent", "--simulated", "--quiet"];
-    refused(&run(&unpublished), "nothing was published of these experiments");
+    refused(&run(&unpublished), "no figures of these experiments were published");
 }
 
 // What the kernel's pseudo-locking patches show, on their smaller machine.
@@ -515,7 +515,7 @@ fn a_simulated_choice_is_no_policy() {
     assert_eq!(text.code(), Some(6), "{}", text.stderr);
     let said = joined(&text.stdout);
     assert!(
-        said.contains(MARK) && said.contains("no policy was written, since a policy follows"),
+        said.contains(MARK) && said.contains("no policy was written, since a policy needs"),
         "{said}"
     );
     let json = run(&["--out", "json", "--json"]);
@@ -528,5 +528,5 @@ fn a_simulated_choice_is_no_policy() {
     let files = folder.entries();
     assert!(files.iter().all(|name| !name.contains("policy")), "{files:?}");
     assert!(!folder.path().join("text/policy.toml").exists());
-    refused(&run(&["--policy", "mine.toml"]), "a policy follows from measurements");
+    refused(&run(&["--policy", "mine.toml"]), "a policy needs measurements");
 }

@@ -131,10 +131,10 @@ fn what_cannot_be_changed_is_told_in_a_sentence() {
     refused(&whatif(&folder, &twice, &CHASE), "llc.ways is changed twice");
     let on = ["laptop", "--change", "llc.ways=6"];
     for (behind, part) in [
-        (&["--", "survey"][..], "'survey' is not simulated twice"),
-        (&["--", "nonsense"], "behind --:"),
-        (&["--", "write", "--json"], "--json has no place there: give it before --"),
-        (&["--", "write", "--machine", "laptop"], "--machine has no place there"),
+        (&["--", "survey"][..], "'survey' cannot be simulated twice"),
+        (&["--", "nonsense"], "after --:"),
+        (&["--", "write", "--json"], "--json cannot be used there: give it before --"),
+        (&["--", "write", "--machine", "laptop"], "--machine cannot be used there"),
         (&["--", "neighbours", "--victim", "true"], "programs are not simulated"),
         (&["--", "neighbours", "--victim", "chase footprint=0"], "footprint"),
     ] {

@@ -142,7 +142,7 @@ for name in cpuset weight quota writes duty; do run $name; done
     let Some(said) = in_guest(test, script) else { return };
     said.has(
         "inherited",
-        "/sys/fs/cgroup/busy/cpuset.cpus is empty, which the kernel takes no more",
+        "/sys/fs/cgroup/busy/cpuset.cpus is empty, which the kernel does not accept",
     );
     said.is_as("before", "inherited");
     let limits = [

@@ -129,15 +129,15 @@ echo "== end"
     let Some(said) = in_guest(test, |testbed| testbed.disk(64), script) else { return };
     said.has(
         "refused-idle",
-        &["because the scheduler of vda is none, which heeds no I/O priority"],
+        &["because the scheduler of vda is none, which ignores I/O priorities"],
     );
-    said.has("refused-weight", &["because the scheduler of vda is none, which knows no weights"]);
+    said.has("refused-weight", &["because the scheduler of vda is none, which has no weights"]);
     said.has("refused-high", &["because no control group with a memory.high", "'echo +memory >"]);
     said.has("idle", &["seen: idle", "code 0"]);
     said.has_not("idle", "after: idle");
     said.has(
         "low",
-        &["because the scheduler of vda is mq-deadline, which tells I/O classes apart"],
+        &["because the scheduler of vda is mq-deadline, which distinguishes I/O classes"],
     );
     said.has("low-bfq", &["seen: best-effort: prio 7", "code 0"]);
     said.has(

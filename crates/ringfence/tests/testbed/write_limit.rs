@@ -40,7 +40,7 @@ baseline = "free"
 disk_write = { writer = "1MiB/s" }
 END
 left() { ls -d /sys/fs/cgroup/ringfence-* 2> /dev/null; ls /run/ringfence; }
-echo "== not handed down"; ./ringfence run x.toml --trials 2 -qv --out /tmp/a; left
+echo "== not delegated"; ./ringfence run x.toml --trials 2 -qv --out /tmp/a; left
 echo +io > /sys/fs/cgroup/cgroup.subtree_control
 while :; do
     for group in /sys/fs/cgroup/ringfence-*-disk-limit*; do
@@ -67,8 +67,8 @@ fn a_limit_of_writing_holds_by_version_2_and_nothing_is_left_of_it() {
         let rest = said.split(&format!("== {name}\n")).nth(1).unwrap_or_else(|| panic!("{output}"));
         rest.split("== ").next().unwrap().to_owned()
     };
-    let refused = part("not handed down").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(refused.contains("nor is io of version 2 handed down"), "{output}");
+    let refused = part("not delegated").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(refused.contains("nor is io of cgroup v2 delegated"), "{output}");
     assert!(!refused.contains("/sys/fs/cgroup/ringfence-"), "{output}");
     let seen = part("seen");
     assert!(seen.contains(" wbps=1048576 ") && seen.contains("of 1 processes"), "{output}");

@@ -316,7 +316,7 @@ fn commands_that_run_on_are_compared_by_their_progress() {
         versus(&folder, &["true", "true", "--progress", "lines", "--time", "5s", "--out", "ends"]);
     assert_eq!(ends.code(), Some(1), "{}{}", ends.stdout, ends.stderr);
     assert!(
-        ends.stderr.contains("commands that end are compared as whole runs"),
+        ends.stderr.contains("commands that exit are compared as whole runs"),
         "{}",
         ends.stderr
     );

@@ -327,21 +327,15 @@ fn commands_that_fail_say_which_and_what_they_said() {
 #[test]
 fn what_makes_no_sense_is_refused_in_a_sentence() {
     let folder = Folder::new();
-    fs::write(folder.path().join("text"), "not a program").unwrap();
+    fs::write(folder.path().join("text"), "not executable").unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     for (args, part) in [
         (&["./nope", "true"][..], "starting './nope': No such file or directory (os error 2)"),
         (&["./text", "true"], "starting './text': Permission denied (os error 13)"),
         (&["nope-there-is-none 1", "true"], "nope-there-is-none: not found"),
-        (
-            &["true", "--budget", "2%"],
-            "--budget: one command alone has nothing to be compared with",
-        ),
-        (
-            &["true", "--same-output"],
-            "--same-output: one command alone has nothing to be compared with",
-        ),
-        (&["true", "--progress", "lines"], "one command alone has nothing to be compared with"),
+        (&["true", "--budget", "2%"], "--budget: a single command has nothing to compare with"),
+        (&["true", "--same-output"], "--same-output: a single command has nothing to compare with"),
+        (&["true", "--progress", "lines"], "a single command has nothing to compare with"),
         (
             &["--parameter", "n=1,2", "sleep 0.0{m}"],
             "the parameter 'n' is in no command, and {m} has no values",
@@ -358,9 +352,9 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["true", "sleep 'x", "-N"], "has a quote that is not closed"),
         (&["true", "true", "--budget", "0.02"], "--budget: '0.02' is not a share"),
         (&["true", "true", "--time", "soon"], "--time: 'soon' is not a duration"),
-        (&["true", "true", "--confidence", "100%"], "--confidence must lie between"),
+        (&["true", "true", "--confidence", "100%"], "--confidence must be above 0%"),
         (&["true", "true", "--margin", "0%"], "--margin must be above 0%"),
-        (&["true", "true", "--runs", "0"], "no run at all"),
+        (&["true", "true", "--runs", "0"], "0 runs measure nothing"),
         (&["true", "true", "-m", "9", "-M", "8"], "--min-runs 9 is more than --max-runs 8"),
         (&["true", "true", "--parameter", "x"], "--parameter: 'x' is not of the form"),
         (&["true", "true", "--parameter", "x=1,2"], "the parameter 'x' is in no command"),
@@ -384,7 +378,7 @@ fn what_makes_no_sense_is_refused_in_a_sentence() {
         (&["true", "true", "--runs", "-3"], "'-3' cannot be used"),
         (
             &["true", "--json", "--show-output"],
-            "--json: what commands print would stand in the midst of it",
+            "--json: the output of commands would be mixed with it",
         ),
         (&["true", "--export-csv", "x", "--export-json", "x"], "x is named for two exports"),
     ] {

@@ -141,9 +141,8 @@ impl Workload for Dirtier {
                 }
                 // To stand still would be to do no harm.
                 self.failure = Some(format!(
-                    "{}: the device was given {} in one window, which is this task's limit: raise \
-                     its limit, give it a \
-                     pace, or shorten the window",
+                    "{}: it wrote {} to the device in one window, which is its limit: raise the \
+                     limit, set a pace, or shorten the window",
                     self.what,
                     Bytes(self.limit)
                 ));

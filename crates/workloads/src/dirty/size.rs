@@ -28,9 +28,8 @@ pub fn of(task: &Dirty, root: &FsRoot) -> Result<u64, SetupError> {
     }
     Err(SetupError::Other(format!(
         "the kernel writes nothing back before {} are dirty (vm.dirty_background_ratio or _bytes, \
-         proc(5)), and a file of {} for \
-         that is beyond limit = {}: raise the limit, or give a size, with which nothing is written \
-         back for 30 s",
+         proc(5)), and the file of {} for that is beyond limit = {}: raise the limit, or give a \
+         size, with which nothing is written back for 30 s",
         Bytes(threshold),
         Bytes(size),
         task.limit

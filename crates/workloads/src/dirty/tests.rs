@@ -69,7 +69,8 @@ fn the_limit_is_kept_and_told_and_holds_for_each_window() {
     assert_eq!(counted("write_bytes") - before, 5 << 16);
     let failure = dirtier.failure().unwrap();
     assert!(
-        failure.contains("given 320KiB in one window") && failure.contains("raise its limit"),
+        failure.contains("wrote 320KiB to the device in one window")
+            && failure.contains("raise the limit"),
         "{failure}"
     );
     assert_eq!(dirtier.work(1, &Nobody).units, 0);

@@ -106,7 +106,7 @@ pub fn fits(dir: &Path, size: u64, what: &str) -> Result<(), SetupError> {
     let reason = if fs.f_flag.contains(StatVfsMountFlags::RDONLY) {
         "it is mounted read-only: name a folder that can be written to".into()
     } else if fs.f_blocks == 0 {
-        "nothing is stored there (it shows what the kernel knows): name a folder on a disk".into()
+        "nothing is stored there (it shows the kernel's data): name a folder on a disk".into()
     } else if size <= free / PART_OF_FREE {
         return Ok(());
     } else if free < LEAST_FREE {
@@ -119,7 +119,7 @@ pub fn fits(dir: &Path, size: u64, what: &str) -> Result<(), SetupError> {
 
 fn too_large(size: u64, what: &str, place: &std::path::Display, free: u64) -> SetupError {
     SetupError::Other(format!(
-        "a {what} of {} in {place} would take more than a quarter of the {} that are free: take a \
+        "a {what} of {} in {place} would take more than a quarter of the {} that are free: use a \
          smaller size",
         Bytes(size),
         Bytes(free)
@@ -128,11 +128,11 @@ fn too_large(size: u64, what: &str, place: &std::path::Display, free: u64) -> Se
 
 /// That making or preparing one failed.
 pub fn failed(dir: &Path, what: &str) -> impl Fn(io::Error) -> SetupError + use<> {
-    let making = format!("making a {what} in {}", dir.display());
+    let making = format!("creating a {what} in {}", dir.display());
     move |error| {
         let remedy = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "; name a folder in which this user may make files"
+                "; name a folder in which this user may create files"
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 "; free some space, or name a folder on another disk"
@@ -168,14 +168,14 @@ fn unfit(dir: &Path) -> Option<Reason> {
     // What cannot be asked is found out by trying.
     match rustix::fs::statfs(dir).ok()?.f_type as u64 {
         TMPFS | RAMFS => {
-            Some("it lies in memory, where nothing is durable and syncing does nothing".into())
+            Some("it is in memory, where nothing is durable and syncing does nothing".into())
         }
         // fs/btrfs/tree-log.c, btrfs_log_inode_parent: most kernels skip files without links.
-        BTRFS => Some(
-            "btrfs of most kernels does not log files without a name, and these have none".into(),
-        ),
+        BTRFS => {
+            Some("in most kernels, btrfs does not log unnamed files, and these are unnamed".into())
+        }
         known if NETWORK.contains(&known) => {
-            Some("it lies on another machine, whose disk and load this one does not know".into())
+            Some("it is on another machine, whose disk and load are unknown here".into())
         }
         _ => None,
     }

@@ -138,7 +138,8 @@ impl Writer {
         let target = regions.get(task)?;
         let source =
             Scratch::new(crate::workload::memory(task.block.0, ringfence_persist::Pages::Base)?);
-        let no_way = || SetupError::Other("this processor has no such way of writing".into());
+        let no_way =
+            || SetupError::Other("this processor does not support this write method".into());
         let blocks = Blocks::new(task, seed, target, source).ok_or_else(no_way)?;
         let evict = Flusher::new(Flush::Clflushopt).or_else(|| Flusher::new(Flush::Clflush));
         let evict = evict.ok_or_else(no_way)?;

@@ -1,4 +1,4 @@
-//! A counterexample, told so that a person can follow it.
+//! A counterexample as text that a person can follow.
 
 mod line;
 

@@ -12,11 +12,11 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
             id: "clocksource".into(),
             severity: if source == "kvm-clock" { Severity::Info } else { Severity::Warning },
             title: "The kernel does not keep time by the TSC".into(),
-            cause: "it found the TSC unstable, or the hypervisor offers a clock of its own".into(),
+            cause: "it found the TSC unstable, or the hypervisor provides its own clock".into(),
             consequence:
                 "reading CLOCK_MONOTONIC can be a system call of several 100 ns instead of 25 ns"
                     .into(),
-            remedy: "boot with tsc=reliable where the TSC is known to be good".into(),
+            remedy: "boot with tsc=reliable if the TSC is known to be good".into(),
             evidence: format!("current_clocksource is {source}"),
         });
     }
@@ -31,8 +31,8 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
         findings.push(Finding {
             id: "tsc-not-invariant".into(),
             severity: Severity::Warning,
-            title: "The TSC may not count evenly".into(),
-            cause: "neither CPUID nor the kernel vouches for it".into(),
+            title: "The TSC may not count at a constant rate".into(),
+            cause: "neither CPUID nor the kernel guarantees it".into(),
             consequence: "short probes are timed by CLOCK_MONOTONIC and are coarser".into(),
             remedy:
                 "expose the invariant TSC to the guest (KVM: -cpu host,+invtsc), or measure on \

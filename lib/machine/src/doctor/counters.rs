@@ -25,9 +25,7 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
         severity: Severity::Info,
         title: "There are no hardware counters".into(),
         cause: unavailable.reason.clone(),
-        consequence:
-            "times are measured as ever, but cache misses and stalls are not shown beside them"
-                .into(),
+        consequence: "times are still measured, but cache misses and stalls are not shown".into(),
         remedy: unavailable.remedy.clone(),
         evidence: match unavailable.errno {
             Some(errno) => format!("perf_event_open: {}", std::io::Error::from_raw_os_error(errno)),

@@ -67,14 +67,13 @@ fn health(modules: &[Module]) -> Option<Finding> {
     (!all.is_empty()).then(|| Finding {
         id: "nvdimm-health".into(),
         severity: if loses.is_empty() { Severity::Warning } else { Severity::Serious },
-        title: "A persistent memory module reports that it is not well".into(),
+        title: "A persistent memory module reports a health problem".into(),
         cause: "its firmware told the kernel at boot".into(),
         consequence: "a module that cannot save or is not armed loses stores at the next power \
-                      loss, and one that has \
-                      passed a threshold of heat or wear may be throttled: figures are those of a \
-                      sick module"
+                      loss, and one that has passed a threshold of heat or wear may be throttled: \
+                      figures are those of a faulty module"
             .into(),
-        remedy: "ndctl list -DH tells what it is (temperature, spares, life used); replace the \
+        remedy: "ndctl list -DH shows the problem (temperature, spares, life used); replace the \
                  module, or measure on another"
             .into(),
         evidence: all.join("; "),
@@ -90,16 +89,13 @@ fn dirty_shutdown(modules: &[Module]) -> Option<Finding> {
     (!evidence.is_empty()).then(|| Finding {
         id: "nvdimm-dirty-shutdown".into(),
         severity: Severity::Info,
-        title: "Persistent memory was not flushed at some power loss".into(),
-        cause: "the modules count shutdowns at which they could not drain what had been handed to \
-                them"
+        title: "Persistent memory was not flushed at an earlier power loss".into(),
+        cause: "the modules count shutdowns at which they could not drain their buffers".into(),
+        consequence: "data written before that may be incomplete, although it was flushed and \
+                      fenced: no program is at fault"
             .into(),
-        consequence: "stores that were flushed and fenced may be missing from what was written \
-                      before that: no program is \
-                      at fault then"
-            .into(),
-        remedy: "check data of before that time; look after power supply and modules if the count \
-                 grows"
+        remedy: "check data from before that time; if the count grows, check the power supply and \
+                 the modules"
             .into(),
         evidence: evidence.join("; "),
     })
@@ -110,11 +106,10 @@ fn temperature_unseen(modules: &[Module]) -> Option<Finding> {
     (!names.is_empty()).then(|| Finding {
         id: "nvdimm-temperature".into(),
         severity: Severity::Info,
-        title: "Whether the persistent memory modules are too hot is not known here".into(),
+        title: "The temperature of the persistent memory modules is unknown".into(),
         cause:
-            "the kernel shows health flags in sysfs, but temperatures and throttling only by an \
-                ioctl to the module's \
-                firmware"
+            "the kernel shows health flags in sysfs, but temperatures and throttling only through \
+             an ioctl to the module's firmware"
                 .into(),
         consequence:
             "a module that is too hot writes more slowly for minutes, which looks like an \
@@ -134,10 +129,9 @@ fn without_dax(view: &View) -> Option<Finding> {
         severity: Severity::Warning,
         title: "Persistent memory is mounted without DAX".into(),
         cause: "the file system was mounted without -o dax".into(),
-        consequence: "files there go through the page cache: stores reach the medium by msync \
-                      alone, and figures are those of \
-                      DRAM and of writeback (files with the DAX attribute excepted, Linux 5.8 and \
-                      later)"
+        consequence: "files there go through the page cache: stores only reach the medium with \
+                      msync, and figures are those of DRAM and of write-back (except for files \
+                      with the DAX attribute, Linux 5.8 and later)"
             .into(),
         remedy: "mount it with -o dax (dax=always); the file system's blocks must be as large as \
                  pages"

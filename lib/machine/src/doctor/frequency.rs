@@ -29,7 +29,7 @@ fn governor(view: &View) -> Option<Finding> {
         title: "The clock frequency follows the load".into(),
         cause: "the frequency governor is not 'performance'".into(),
         consequence:
-            "a task beside an idle neighbour runs at another frequency than beside a busy one"
+            "a task next to an idle neighbour runs at another frequency than next to a busy one"
                 .into(),
         remedy: "cpupower frequency-set -g performance".into(),
         evidence: evidence.join(", "),
@@ -55,7 +55,8 @@ fn boost(view: &View) -> Option<Finding> {
         title: "Boost is on".into(),
         cause: "the processor raises its clock when few cores are busy and it is cool".into(),
         consequence:
-            "starting a neighbour slows a task by the lost boost alone, before they share anything"
+            "starting a neighbour slows a task through the lost boost alone, even if they share \
+             nothing"
                 .into(),
         remedy: remedy.into(),
         evidence: format!("{DIR}/{name} is {}", if name.ends_with("no_turbo") { "0" } else { "1" }),

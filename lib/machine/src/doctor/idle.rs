@@ -23,24 +23,24 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
     }
     let finding = |(_, evidence)| {
         Finding {
-        id: "deep-c-states".into(),
-        severity: Severity::Warning,
-        title: "Idle CPUs sleep deeply".into(),
-        cause: "the kernel may choose C-states that take long to leave".into(),
-        // Kernel documentation, x86/resctrl, "Cache Pseudo-Locking": C-states may shrink or power
-        // off cache.
-        consequence:
-            "a task that was paused wakes late and with cold caches; frequencies of others change; \
-             a \
-                      cache that all its cores leave can shrink or go off, with what was to stay \
-                      in it"
-                .into(),
-        remedy: "hold /dev/cpu_dma_latency at 0 during the run (--no-deep-idle, needs root), or \
+            id: "deep-c-states".into(),
+            severity: Severity::Warning,
+            title: "Idle CPUs sleep deeply".into(),
+            cause: "the kernel may choose C-states that take long to leave".into(),
+            // Kernel documentation, x86/resctrl, "Cache Pseudo-Locking": C-states may shrink or
+            // power off cache.
+            consequence:
+                "a paused task wakes up late and with cold caches; the frequencies of other cores \
+                 change; a cache whose cores are all idle can shrink or switch off, and lose its \
+                 contents"
+                    .into(),
+            remedy:
+                "hold /dev/cpu_dma_latency at 0 during the run (--no-deep-idle, needs root), or \
                  cpupower \
                  idle-set -D 20; for a pseudo-locked region the kernel does so itself"
-            .into(),
-        evidence,
-    }
+                    .into(),
+            evidence,
+        }
     };
     deepest.map(finding).into_iter().collect()
 }

@@ -28,7 +28,7 @@ pub struct LatencyError {
 }
 
 impl LatencyError {
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn errno(&self) -> Option<i32> {
         self.source.raw_os_error()
     }

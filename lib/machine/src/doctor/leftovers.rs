@@ -12,9 +12,9 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
         id: "changes-damaged".into(),
         severity: Severity::Warning,
         title: "A journal of changes to the system was damaged".into(),
-        cause: "some of its lines made no sense; the rest was put back".into(),
-        consequence: "what those lines said was set may still be set".into(),
-        remedy: "look into the journal, then remove it".into(),
+        cause: "some of its lines were invalid; the rest was restored".into(),
+        consequence: "the settings in those lines may still be in effect".into(),
+        remedy: "inspect the journal, then remove it".into(),
         evidence: path.display().to_string(),
     }))
     .collect()
@@ -26,24 +26,24 @@ fn finding(left: &Left) -> Finding {
         id: if readable { "changes-left" } else { "changes-unreadable" }.into(),
         severity: Severity::Warning,
         title: if readable {
-            "A run that was killed has left changes to the system behind"
+            "A killed run left changes to the system"
         } else {
             "A journal of changes to the system cannot be read"
         }
         .into(),
         cause: if readable {
-            "it could not put them back, and nothing was measured since".into()
+            "it could not restore them, and nothing was measured since".into()
         } else {
             left.purpose.clone()
         },
         consequence:
-            "control groups may limit or weigh tasks, and settings may be others than they were"
-                .into(),
+            "control groups may limit or weight tasks, and settings may differ from before".into(),
         remedy: match (readable, left.is_others()) {
-            (true, false) => "ringfence restore puts back what was there before".into(),
+            (true, false) => "ringfence restore restores the earlier state".into(),
             (true, true) => "have its user run 'ringfence restore'".into(),
             (false, _) => {
-                "have the ringfence that wrote it run 'restore', or look into it and remove it"
+                "run 'restore' with the version of ringfence that wrote it, or inspect it and \
+                 remove it"
                     .into()
             }
         },

@@ -19,7 +19,7 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
         title: "Other work is running".into(),
         cause: format!("on average {load} tasks wanted to run in the last minute, on {cpus} CPUs"),
         consequence:
-            "tasks share CPUs, caches and bandwidth with work that no arm of the experiment names"
+            "tasks share CPUs, caches and bandwidth with work that is not part of the experiment"
                 .into(),
         remedy: "stop it, or wait until the load is gone".into(),
         evidence: format!("/proc/loadavg is '{text}'"),

@@ -65,12 +65,11 @@ fn no_dax(view: &View) -> Option<Finding> {
         id: "no-persistent-memory".into(),
         severity: Severity::Info,
         title: "There is no persistent memory to write to".into(),
-        cause: "no usable DAX mount, and no usable device DAX on memory that could keep \
-                anything"
+        cause: "no usable DAX mount, and no usable device DAX on memory that could be persistent"
             .into(),
-        consequence: "figures on DRAM say what flushing costs, not what durability costs; read \
-                      'flushed' there"
-            .into(),
+        consequence:
+            "figures on DRAM show the cost of flushing, not of durability; read 'flushed' there"
+                .into(),
         remedy: "mount persistent memory with -o dax, or name a devdax device; reserve \
                  memmap=4G!12G to try it out"
             .into(),

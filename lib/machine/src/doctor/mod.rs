@@ -1,6 +1,6 @@
 //! Sources of noise on this machine, with cause, consequence and remedy.
 //!
-//! Each theme is a file with one function over what the kernel tells; none measures anything.
+//! Each topic is a file with one function over the kernel's reports; none measures anything.
 
 mod clock;
 mod counters;

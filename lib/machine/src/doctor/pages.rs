@@ -27,7 +27,7 @@ fn thp(view: &View) -> Option<Finding> {
     Some(Finding {
         id: "thp".into(),
         severity,
-        title: "Transparent huge pages are not left to the programs".into(),
+        title: "Programs do not control transparent huge pages".into(),
         cause: format!("{path} is not 'madvise'"),
         consequence: consequence.into(),
         remedy: format!("echo madvise > {path}"),
@@ -44,8 +44,8 @@ fn numa_balancing(view: &View) -> Option<Finding> {
         title: "The kernel moves pages between nodes".into(),
         cause: "automatic NUMA balancing is on".into(),
         consequence:
-            "it unmaps pages to see who touches them: page faults and migrations in the middle of \
-             a window"
+            "it unmaps pages to see which tasks touch them: page faults and migrations in the \
+             middle of a window"
                 .into(),
         remedy: "sysctl kernel.numa_balancing=0".into(),
         evidence: format!("{path} is {text}"),

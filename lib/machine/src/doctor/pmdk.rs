@@ -83,10 +83,9 @@ fn debug_finding(found: &[String]) -> Option<Finding> {
         id: "pmdk-debug".into(),
         severity: Severity::Serious,
         title: "Programs that use PMDK would load its debug build".into(),
-        cause: "its folder stands in the library path before the release build".into(),
-        consequence: "the debug build checks arguments, traces and logs in every call: what is \
-                      measured is not what runs \
-                      in production"
+        cause: "its folder precedes the release build in the library path".into(),
+        consequence: "the debug build checks arguments, traces and logs in every call: \
+                      measurements do not apply to the release build"
             .into(),
         remedy: "take pmdk_debug out of LD_LIBRARY_PATH, LD_PRELOAD and /etc/ld.so.conf.d (then \
                  run ldconfig)"
@@ -106,11 +105,11 @@ fn logging(environment: &BTreeMap<String, String>, loads_debug: bool) -> Option<
     (!set.is_empty()).then(|| Finding {
         id: "pmdk-log".into(),
         severity: if loads_debug { Severity::Serious } else { Severity::Info },
-        title: "PMDK is told to log".into(),
+        title: "PMDK is set to log".into(),
         cause: format!("{} is set in the environment", set.join(" ")),
         consequence: if loads_debug {
-            "its debug build writes lines to a file or to the terminal between stores: that is \
-             what is measured"
+            "its debug build writes lines to a file or to the terminal between stores, which is \
+             measured as well"
                 .into()
         } else {
             "release builds ignore it, debug builds write lines between stores; none is in the \
@@ -141,7 +140,7 @@ fn prefault(view: &View, environment: &BTreeMap<String, String>) -> Option<Findi
     (!missing.is_empty()).then(|| Finding {
         id: "pmdk-prefault".into(),
         severity: if durable { Severity::Warning } else { Severity::Info },
-        title: "Pools of PMDK are not touched before they are used".into(),
+        title: "PMDK does not touch pools before they are used".into(),
         cause: format!(
             "{} off, as it is by default",
             if missing.len() == 2 {

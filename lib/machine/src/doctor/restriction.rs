@@ -16,7 +16,7 @@ fn affinity(view: &View) -> Option<Finding> {
         title: "This process may not use all CPUs".into(),
         cause: "its affinity or the cpuset of its cgroup leaves CPUs out".into(),
         consequence:
-            "placements on the others are listed as not run, and what runs there is out of sight"
+            "placements on the others are listed as not run, and processes there are not visible"
                 .into(),
         remedy: "start it with taskset -c, or in a cgroup whose cpuset.cpus has them".into(),
         evidence: format!("allowed {}, online {}", view.topology.usable(), view.topology.online),
@@ -27,7 +27,7 @@ fn one_cpu(view: &View) -> Option<Finding> {
     (view.topology.usable().len() == 1).then(|| Finding {
         id: "one-cpu".into(),
         severity: Severity::Serious,
-        title: "There is one CPU to measure on".into(),
+        title: "There is only one CPU to measure on".into(),
         cause: format!("of {} online CPUs this process may use one", view.topology.online.len()),
         consequence: "no neighbour can run beside a victim: only single-task experiments are \
                       possible"
@@ -42,10 +42,9 @@ fn quota(view: &View) -> Option<Finding> {
     Some(Finding {
         id: "cpu-quota".into(),
         severity: Severity::Serious,
-        title: "A CPU quota stops this process now and then".into(),
+        title: "A CPU quota stops this process from time to time".into(),
         cause: "its cgroup, or one above, limits CPU time".into(),
-        consequence: "once the quota is used up every task stands still until the next period"
-            .into(),
+        consequence: "once the quota is used up, every task stops until the next period".into(),
         remedy: "raise or remove the quota (cpu.max, docker --cpus, systemd CPUQuota=)".into(),
         evidence: format!("{path} is '{text}'"),
     })

@@ -16,8 +16,8 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
         severity: Severity::Info,
         title: "Cores run several hardware threads".into(),
         cause: format!("SMT is on: {pairs} of {} cores have siblings", view.topology.cores.len()),
-        consequence: "whatever runs on a sibling shares L1, L2 and execution units with the task \
-                      measured"
+        consequence: "a process on a sibling shares L1, L2 and execution units with the measured \
+                      task"
             .into(),
         remedy: "leave the siblings of the CPUs in use idle, or echo off > \
              /sys/devices/system/cpu/smt/control"
@@ -57,8 +57,8 @@ pub fn busy_siblings_finding(busy: &[(CpuId, f64)]) -> Option<Finding> {
         id: "smt-sibling-busy".into(),
         severity: Severity::Serious,
         title: "SMT siblings of the CPUs in use are busy".into(),
-        cause: "something else runs on the same cores".into(),
-        consequence: "it takes a changing share of the core from the task measured".into(),
+        cause: "another process runs on the same cores".into(),
+        consequence: "it takes a varying share of the core from the measured task".into(),
         remedy: "move that work away, choose other CPUs, or isolate the cores (cpuset, isolcpus)"
             .into(),
         evidence: list.join(", "),

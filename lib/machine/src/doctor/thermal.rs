@@ -45,12 +45,11 @@ fn processor(view: &View) -> Option<Finding> {
         id: "thermal-throttling".into(),
         severity: Severity::Warning,
         title: "The processor has been throttled because it was too hot".into(),
-        cause: "cooling that does not keep up with the load, or that had failed: the counts are \
+        cause: "the cooling does not keep up with the load, or failed earlier: the counts are \
                 since boot"
             .into(),
         consequence: "a hot processor lowers its clock by itself: later windows are slower than \
-                      earlier ones, and a busy \
-                      neighbour slows a task down by its heat alone"
+                      earlier ones, and a busy neighbour slows a task down through its heat alone"
             .into(),
         remedy: "see whether the counts grow while you measure; if so, fix the cooling, switch \
                  boost off, or let it cool \

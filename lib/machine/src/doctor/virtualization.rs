@@ -14,13 +14,12 @@ pub(super) fn find(view: &View) -> Vec<Finding> {
         title: "This is a virtual machine".into(),
         cause: format!("a hypervisor runs below the kernel{name}"),
         consequence:
-            "sysfs may be untrue about cores and caches, virtual CPUs move between physical ones, \
-             and \
-                      other guests share the caches"
+            "sysfs may be wrong about cores and caches, virtual CPUs move between physical ones, \
+             and other guests share the caches"
                 .into(),
         remedy:
-            "measure on the bare machine, or have the host pin the virtual CPUs; believe probes, \
-             not sysfs"
+            "measure on the bare machine, or have the host pin the virtual CPUs; trust probes, not \
+             sysfs"
                 .into(),
         evidence: guest.evidence.join("; "),
     }];
@@ -37,7 +36,7 @@ fn steal(view: &View) -> Option<Finding> {
     (share > 0.001).then(|| Finding {
         id: "steal-time".into(),
         severity: if share > 0.02 { Severity::Serious } else { Severity::Warning },
-        title: "The hypervisor takes time away".into(),
+        title: "The hypervisor steals CPU time".into(),
         cause: "other guests compete for the physical CPUs".into(),
         consequence:
             "windows contain pauses that no counter of this machine shows; take more trials and \

@@ -1,4 +1,4 @@
-//! From a path to its file system and to what that lies on.
+//! From a path to its file system and the devices below it.
 
 use std::path::Path;
 

@@ -18,9 +18,9 @@ pub enum Reach {
     NothingToFlush(Vec<String>),
     /// It is sent to these disks, and waited for.
     Disks(Vec<String>),
-    /// It is asked of this server, by its file system or device.
+    /// Its file system or device sends it to this server.
     Server(String),
-    /// It cannot be told, because.
+    /// Unknown, for this reason.
     Unknown(String),
     /// None reaches the disk, though it has a cache that can lose data, because.
     Stopped(String),

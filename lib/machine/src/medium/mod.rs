@@ -1,9 +1,9 @@
 //! From a file to what it is stored on: the file system and its mount, the block devices below it,
-//! where a flush goes, and so what each sync call promises there.
+//! where a flush goes, and so what each sync call guarantees there.
 //!
-//! [`Medium::of`] reads the kernel's files; the rest are functions of what it found. What it found
-//! is what the kernel states. Whether a hypervisor, a drive or a server keeps to it cannot be known
-//! from here, and [`Medium::unknown`] says so.
+//! [`Medium::of`] reads the kernel's files; the rest are functions of its findings. They are the
+//! kernel's statements. Whether a hypervisor, a drive or a server conforms to them is unknown, and
+//! [`Medium::unknown`] says so.
 //!
 //! ```
 //! use std::os::unix::fs::MetadataExt;
@@ -52,10 +52,10 @@ impl Device {
     }
 }
 
-/// What a file lies on, and what follows from it.
+/// The layers below a file, and their guarantees.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Medium {
-    /// The file system, with what it lies on.
+    /// The file system, with the devices below it.
     pub file_system: FileSystem,
     /// Where a flush goes that a sync call causes.
     pub flush: Reach,
@@ -68,7 +68,7 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// Follows a file or folder of this machine to what it lies on, as [`of`](Self::of) does.
+    /// Follows a file or folder of this machine to its devices, as [`of`](Self::of) does.
     ///
     /// # Errors
     /// What stat(2) reports of it, or realpath(3).
@@ -78,10 +78,10 @@ impl Medium {
     }
 
     /// Follows the file or folder `path`, resolved and absolute, whose `st_dev` is `device`
-    /// (stat(2)), to what it lies on.
+    /// (stat(2)), to its devices.
     ///
-    /// What is missing or cannot be read becomes a part that says so ([`Below::Unseen`]), or a
-    /// field that is `None`.
+    /// A part that is missing or cannot be read is marked as such ([`Below::Unseen`]), or a field
+    /// that is `None`.
     pub fn of(root: &FsRoot, path: &Path, device: u64) -> Self {
         let file_system = file_system::find(root, path, device);
         let flush = flush::of(&file_system);
@@ -94,9 +94,9 @@ impl Medium {
         }
     }
 
-    /// The devices that get a task's own requests, each once: the disks, and loop devices in place
-    /// of what their files lie on, which gets its requests from a kernel thread that belongs to no
-    /// task.
+    /// The devices that get a task's own requests, each once: the disks, and loop devices instead
+    /// of the devices below their files, whose requests come from a kernel thread that belongs to
+    /// no task.
     pub fn asked(&self) -> Vec<&Device> {
         let mut asked: Vec<&Device> = Vec::new();
         self.file_system.devices_down_to(DeviceKind::Loop, &mut |device| {

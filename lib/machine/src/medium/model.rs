@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// A file system, and what it lies on.
+/// A file system, and the devices below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileSystem {
     /// The name of its type, such as `ext4`; `unknown` where no mount was found.
@@ -17,7 +17,7 @@ pub struct FileSystem {
     pub journal: Option<bool>,
     /// The options that matter to what is written, and what they do.
     pub options: Vec<Setting>,
-    /// What it lies on; nothing where it is memory or a server's.
+    /// The devices below it; none if it is in memory or on a server.
     pub below: Vec<Below>,
 }
 
@@ -48,7 +48,7 @@ pub struct Setting {
     pub meaning: &'static str,
 }
 
-/// What a file system or a device lies on.
+/// A layer below a file system or a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Below {
@@ -58,7 +58,7 @@ pub enum Below {
     File {
         /// Its path.
         path: String,
-        /// Where it lies.
+        /// Its file system.
         file_system: Box<FileSystem>,
     },
     /// What it is cannot be seen, because.

@@ -31,7 +31,7 @@ pub enum Durable {
     No,
     /// As far as the server keeps to what it answers.
     AsTheServerSays,
-    /// It cannot be told from here.
+    /// Unknown on this machine.
     Unknown,
 }
 

@@ -8,8 +8,8 @@ use super::load::Load;
 use super::model::{Below, Device, FileSystem, Queue, WriteCache};
 use super::promise::{Durable, Promise};
 
-/// Under a heading, lines of which each has a lead, such as a device's name, and a text; a lead
-/// that is empty goes on with the line before.
+/// A heading and lines, each with a lead, such as a device's name, and a text; an empty lead
+/// continues the line before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lines {
     /// What they are about.

@@ -1,4 +1,4 @@
-//! What no file of the kernel tells.
+//! Facts that no kernel file reports.
 
 use crate::hypervisor;
 use crate::root::FsRoot;

@@ -13,7 +13,7 @@ use super::ProbeError;
 pub(super) const LINE: usize = 64;
 const HUGE: usize = 2 << 20;
 
-/// The pages that a probe's memory lies in.
+/// The pages of a probe's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pages {

@@ -36,8 +36,7 @@ pub struct Footprints {
     pub buffer: Bytes,
     /// How many passes over all footprints there were time for.
     pub passes: usize,
-    /// The pages that were asked for; `None` in files of before it was noted, which asked for huge
-    /// ones.
+    /// The requested pages; `None` in older files, which always requested huge ones.
     #[serde(default)]
     pub pages: Option<Pages>,
     /// Whether huge pages came from the kernel's pool (`MAP_HUGETLB`), and not as transparent ones.
@@ -46,8 +45,8 @@ pub struct Footprints {
 }
 
 impl Footprints {
-    /// The pages that the curve was measured in; `None` where the kernel granted only part of what
-    /// was asked for, or does not tell.
+    /// The pages that the curve was measured in; `None` if the kernel granted only part of the
+    /// request, or does not report it.
     pub fn measured_in(&self) -> Option<Pages> {
         let huge = self.huge_pages?.0 as f64;
         match self.pages.unwrap_or(Pages::Huge) {

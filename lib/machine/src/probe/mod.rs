@@ -1,4 +1,4 @@
-//! Short measurements of what sysfs tells or leaves out.
+//! Short measurements of what sysfs reports or omits.
 //!
 //! Every probe runs on threads of its own, is bounded by a deadline, and leaves the affinity of
 //! the calling thread alone.
@@ -28,7 +28,7 @@ pub enum ProbeError {
     /// A thread could not be pinned where it was to run.
     #[error(transparent)]
     Pin(#[from] PinError),
-    /// A probe between two CPUs was asked for one.
+    /// A probe between two CPUs was requested for a single one.
     #[error("cannot measure between CPU {0} and itself: name two different CPUs")]
     SameCpu(CpuId),
     /// Nothing was measured before the deadline.
@@ -49,7 +49,7 @@ pub enum ProbeError {
     System {
         /// What was tried.
         what: String,
-        /// What the system said, errno included.
+        /// The system's error, including errno.
         source: std::io::Error,
     },
 }

@@ -23,7 +23,7 @@ pub struct PinError {
 }
 
 impl PinError {
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn errno(&self) -> Option<i32> {
         self.source.raw_os_error()
     }

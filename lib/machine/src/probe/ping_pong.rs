@@ -1,9 +1,9 @@
 //! How far apart two CPUs are, by bouncing a cache line between them.
 //!
 //! Two threads take turns to write one line. A round trip moves the line there and back, so it
-//! tells whether the CPUs share a core, a last-level cache, or neither. Trips are timed in
-//! batches, because one of them is near the resolution of the clock; the median over batches
-//! does not care about the batches that an interrupt fell into.
+//! shows whether the CPUs share a core, a last-level cache, or neither. Trips are timed in batches,
+//! because one of them is near the resolution of the clock; the median over batches ignores those
+//! with an interrupt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_millis(250);
 /// The distance of two CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PingPong {
-    /// The CPUs, as asked.
+    /// The requested CPUs.
     pub cpus: (CpuId, CpuId),
     /// Round trip in ns: the median over batches.
     pub median_ns: f64,

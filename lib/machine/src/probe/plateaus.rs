@@ -1,8 +1,7 @@
 //! The flat stretches of a curve of load latency over footprint.
 //!
 //! As long as a footprint fits into a cache the curve is flat, and where it leaves the plateau the
-//! cache is full. Only what lies on a plateau is said to be one: slopes between two plateaus belong
-//! to none.
+//! cache is full. Slopes between two plateaus belong to neither.
 
 use serde::{Deserialize, Serialize};
 

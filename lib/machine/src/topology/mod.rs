@@ -1,8 +1,8 @@
-//! CPUs, cores, caches and memory nodes, and which of them share what.
+//! CPUs, cores, caches and memory nodes, and what they share.
 //!
-//! [`Topology::read`] takes it from sysfs as the kernel tells it; every question after that is a
-//! function of the value. What the kernel tells of a virtual machine can be untrue: see
-//! [`crate::probe`] for what can be measured instead.
+//! [`Topology::read`] reads it from sysfs as the kernel reports it; every other query is a function
+//! of this value. The kernel's report can be wrong in a virtual machine: see [`crate::probe`] for
+//! what can be measured instead.
 //!
 //! Pieces that are missing (no `cache` folder, no NUMA nodes, no `core_id`, as in some
 //! containers and virtual machines) leave a `None` or an empty list, and a line in
@@ -31,7 +31,7 @@ pub use contradiction::{Contradiction, Relation};
 pub use node::Node;
 pub use parts::{Core, CoreKind, Cpu, Die, Package};
 
-/// What the kernel tells of this computer's processors, caches and memory nodes.
+/// This computer's processors, caches and memory nodes as the kernel reports them.
 #[doc(alias = "hwloc_topology_t")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Topology {
@@ -48,7 +48,7 @@ pub struct Topology {
     pub allowed: CpuSet,
     /// Sockets, ascending.
     pub packages: Vec<Package>,
-    /// Dies, where the kernel tells of any; ascending by package and die.
+    /// Dies, if the kernel reports any; ascending by package and die.
     pub dies: Vec<Die>,
     /// Physical cores, ordered by their lowest CPU.
     pub cores: Vec<Core>,

@@ -52,7 +52,7 @@ impl Node {
         self.cpus_known && self.cpus.is_empty() && self.offline.is_empty()
     }
 
-    /// Distance to `other`, if firmware tells it.
+    /// Distance to `other`, if the firmware reports it.
     #[doc(alias = "hwloc_distances_get")]
     pub fn distance(&self, other: u32) -> Option<u32> {
         self.distances.iter().find(|(node, _)| *node == other).map(|(_, distance)| *distance)

@@ -2,7 +2,7 @@
 //!
 //! All of them pick from the usable CPUs in `among` (pass [`Topology::usable`] for all), are
 //! ordered with the lowest CPUs first, and use one hardware thread per core, the lowest, except
-//! where siblings are asked for. What the kernel does not tell is not a candidate. On hybrid
+//! where siblings are requested. What the kernel does not report is not a candidate. On hybrid
 //! processors pairs of equal cores come first.
 
 use crate::cpulist::{CpuId, CpuSet};

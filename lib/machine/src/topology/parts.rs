@@ -73,7 +73,7 @@ impl CoreKind {
 pub struct Cpu {
     /// Its number.
     pub id: CpuId,
-    /// Whether it runs. The kernel tells nothing else of a CPU that does not.
+    /// Whether it is online. The kernel reports nothing else about an offline CPU.
     pub online: bool,
     /// Its package, as in [`Package::id`].
     pub package: Option<u32>,

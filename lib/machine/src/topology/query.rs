@@ -17,7 +17,7 @@ impl Topology {
         self.cpus.get(at)
     }
 
-    /// The core of a CPU, where the kernel tells it.
+    /// The core of a CPU, if the kernel reports it.
     pub fn core_of(&self, cpu: CpuId) -> Option<&Core> {
         self.cores.get(self.cpu(cpu)?.core?)
     }
@@ -80,8 +80,8 @@ impl Topology {
         Some(self.llc(a)?.cpus == self.llc(b)?.cpus)
     }
 
-    /// The online CPUs by last-level cache, ascending by lowest CPU. CPUs of which no
-    /// last-level cache is known are in no group.
+    /// The online CPUs by last-level cache, ascending by lowest CPU. CPUs without a known
+    /// last-level cache are in no group.
     pub fn llc_groups(&self) -> Vec<CpuSet> {
         let mut groups: Vec<CpuSet> = Vec::new();
         for cpu in self.online.iter() {
@@ -94,7 +94,7 @@ impl Topology {
         groups
     }
 
-    /// One usable CPU of every core, the lowest. A CPU of unknown core stands for itself.
+    /// One usable CPU of every core, the lowest. A CPU with an unknown core counts as its own.
     pub fn primary_threads(&self) -> CpuSet {
         self.primaries(&self.usable())
     }

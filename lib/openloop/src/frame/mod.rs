@@ -15,7 +15,7 @@ use resp::Resp;
 /// How an answer ends, once that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// After this many bytes, of which the first one is always the same where that is known.
+    /// After this many bytes; the first one is always the given one, if known.
     Length(usize, Option<u8>),
     /// With these bytes.
     Until(Vec<u8>),
@@ -49,7 +49,7 @@ impl Reader {
         self.got > 0
     }
 
-    /// Whether the service said that it closes the connection after the last answer.
+    /// Whether the service announced that it closes the connection after the last answer.
     pub fn closes(&self) -> bool {
         self.http.closes()
     }

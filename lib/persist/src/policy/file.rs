@@ -87,8 +87,8 @@ impl FileSync {
         }
     }
 
-    /// The call for stores to a mapping. `O_DSYNC`, `RWF_DSYNC` and io_uring are about writes by
-    /// calls, of which a mapping has none: `fdatasync` promises what each of them does (open(2),
+    /// The call for stores to a mapping. `O_DSYNC`, `RWF_DSYNC` and io_uring apply to write calls,
+    /// which a mapping does not use: `fdatasync` guarantees the same as each of them (open(2),
     /// "O_DSYNC"; `RWF_DSYNC` in readv(2)).
     pub const fn on_a_mapping(self) -> RegionSync {
         match self {

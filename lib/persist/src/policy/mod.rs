@@ -91,7 +91,7 @@ pub struct Policy {
 }
 
 /// What single instructions cost, in nanoseconds, each finite and above 0; `None`: not known. They
-/// were measured in a row of thousands of the same: one that stands alone may be hidden behind
+/// were measured in runs of thousands of the same instruction: a single one may be hidden behind
 /// other work.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Prices {

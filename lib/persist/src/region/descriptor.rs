@@ -1,4 +1,4 @@
-//! What files are asked beyond the standard library: allocation, seals, statfs.
+//! File operations beyond the standard library: allocation, seals, statfs.
 
 use std::fs::File;
 use std::io;

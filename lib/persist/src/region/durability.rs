@@ -3,10 +3,10 @@
 use std::fmt;
 
 /// What a store to a region survives, and what it takes. Ordered by how directly stores reach a
-/// medium: what is asked for with `least` is met by itself and by everything after it. So a caller
-/// that asks for [`Durability::PageCache`] may get [`Durability::UnprovenMedium`], where msync
-/// works but nothing vouches for a power failure: [`Durability::survives_power_failure`] tells them
-/// apart.
+/// medium: a request with `least` is met by that value and by every later one. So a caller that
+/// requests [`Durability::PageCache`] may get [`Durability::UnprovenMedium`], where msync works but
+/// nothing guarantees that data survives a power failure: [`Durability::survives_power_failure`]
+/// distinguishes them.
 #[doc(alias("pmem2_granularity", "PMEM2_GRANULARITY_CACHE_LINE"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
@@ -121,8 +121,8 @@ impl Explanation {
         format!("{}: {}: {}", self.subject, self.durability, self.durability.contract())
     }
 
-    /// The reasons, never none, each a clause or sentence without a full stop. The first is the one
-    /// that decides; the others are what else was found, doubts and missing permissions among it.
+    /// The reasons, at least one, each a clause or sentence without a full stop. The first one
+    /// decides; the others are further findings, including doubts and missing permissions.
     pub fn reasons(&self) -> &[String] {
         &self.reasons
     }

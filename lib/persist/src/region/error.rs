@@ -9,7 +9,7 @@ use super::durability::{Durability, Explanation};
 /// Why a region could not be mapped, or synchronised.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
-    /// The request makes no sense on any machine.
+    /// The request is invalid on every machine.
     #[error("{0}")]
     Request(String),
     /// A path is missing, in use, or of the wrong kind.
@@ -31,15 +31,15 @@ pub enum RegionError {
         place: String,
         /// Bytes free there.
         free: u64,
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: u64,
     },
-    /// What was found is less durable than what was asked for.
+    /// The region is less durable than requested.
     #[error("{}", less_durable(.found, .asked))]
     LessDurable {
         /// What was found, with the reasons.
         found: Box<Explanation>,
-        /// The least that was asked for.
+        /// The least durability that was requested.
         asked: Durability,
     },
     /// The file became shorter while it was mapped: touching what lies behind its end is SIGBUS.

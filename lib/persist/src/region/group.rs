@@ -1,10 +1,9 @@
-//! One sync for all threads that wait for one: threads that share a file take turns. A thread that
-//! comes while a sync is under way is covered by the next, together with all others that came
-//! meanwhile.
+//! One sync for all waiting threads: threads that share a file take turns. A thread that arrives
+//! during a sync is covered by the next one, together with all others that arrived meanwhile.
 //!
-//! A sync makes durable what was stored before it began, and says nothing of what was stored while
-//! it ran. So a thread that joins is covered by a sync that *begins* after it has joined, never by
-//! one that is under way. One sync is under way at a time: the kernel reports a failed write to one
+//! A sync makes durable what was stored before it began, and guarantees nothing for what was stored
+//! while it ran. So a thread that joins is covered by a sync that *begins* after it has joined,
+//! never by one in progress. There is one sync at a time: the kernel reports a failed write to one
 //! caller (fsync(2)), and all threads that wait for it must hear of it.
 //!
 //! It is written over [`Meeting`], so that `loom` runs it through every interleaving
@@ -75,7 +74,7 @@ impl<E: Clone> Group<E> {
         }
     }
 
-    /// How many syncs have begun.
+    /// Number of syncs that have started.
     pub fn begun(&self) -> u64 {
         self.begun
     }

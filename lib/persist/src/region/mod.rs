@@ -1,9 +1,8 @@
 //! Mapped memory of fixed length, and what it is mapped from.
 //!
-//! A [`Region`] is one range of memory whose every page is present and writable when it is had, and
-//! which knows how durable a store to it can become, and why ([`Region::durability`],
-//! [`Region::explain`]). The caller names the least durability to accept; less is refused with the
-//! reason.
+//! A [`Region`] is one range of memory. Every page of it is present and writable, and it knows how
+//! durable a store to it can become, and why ([`Region::durability`], [`Region::explain`]). The
+//! caller names the least durability to accept; less is refused with the reason.
 //!
 //! ```
 //! use ringfence_persist::{Durability, Mapped, Memory, Region};
@@ -78,13 +77,13 @@ pub struct Region {
 
 impl Region {
     /// The first byte, aligned to 4096 bytes at least. Valid for reads and writes of
-    /// [`Region::len`] bytes as long as the region lives and its file is not shrunk.
+    /// [`Region::len`] bytes as long as the region exists and its file is not shrunk.
     pub fn base(&self) -> *mut u8 {
         self.mapping.base()
     }
 
-    /// Bytes that can be used: the file's length, or what was asked for; after [`Region::map`] that
-    /// rounded up to whole pages.
+    /// Usable bytes: the file's length, or the requested length; after [`Region::map`], rounded up
+    /// to whole pages.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -120,7 +119,7 @@ impl Region {
         self.file.as_ref()
     }
 
-    /// Whether every byte of the region is still behind it.
+    /// Checks that the file still has every byte of the region.
     ///
     /// A file belongs to the whole system: any process that may write to it may truncate it while
     /// it is mapped. No byte of another file or process shows up then, but the next touch of a page

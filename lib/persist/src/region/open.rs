@@ -257,7 +257,7 @@ fn fill_holes(file: &File, path: &Path, meta: &std::fs::Metadata) -> Result<(), 
 
 fn not_created(path: &Path, error: io::Error) -> RegionError {
     let remedy = match error.raw_os_error() {
-        Some(libc::EEXIST) => "open it, or name a new file: somebody's file is never overwritten",
+        Some(libc::EEXIST) => "open it, or name a new file: an existing file is never overwritten",
         Some(libc::ENOENT | libc::ENOTDIR) => "name a directory that exists",
         Some(libc::EISDIR) => "name a file in it",
         _ => remedy(&error),

@@ -24,7 +24,7 @@ pub enum Medium {
 pub enum Pages {
     /// The kernel's base page, 4 KiB.
     Base,
-    /// Transparent huge pages, asked for with `madvise(MADV_HUGEPAGE)`; the kernel may decline.
+    /// Transparent huge pages, requested with `madvise(MADV_HUGEPAGE)`; the kernel may decline.
     Transparent,
     /// Reserved 2 MiB pages (`vm.nr_hugepages`); mapping fails where too few are free.
     Huge2M,

@@ -1,4 +1,4 @@
-//! Whether there is room, asked before anything is mapped: afterwards the answer is SIGBUS or the
+//! Checks for enough room before anything is mapped: afterwards, a lack of room means SIGBUS or the
 //! OOM killer.
 
 use std::fs::File;

@@ -241,8 +241,8 @@ impl<M: Memory> Drop for Consumer<M> {
     }
 }
 
-/// An entry as it lies in the ring; no copy, but for the one entry a lap that meets the ring's end.
-/// Dropped without being popped it stays, and is read again next time.
+/// An entry in the ring, without a copy except for the one entry per lap that wraps around the end.
+/// If it is dropped without being popped, it stays and is read again next time.
 #[derive(Debug)]
 pub struct Read<'c, M: Memory> {
     consumer: &'c mut Consumer<M>,

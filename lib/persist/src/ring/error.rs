@@ -34,7 +34,7 @@ pub enum RingError {
     /// The payload would not fit into the empty ring.
     #[error("a payload of {len} bytes does not fit: this ring holds at most {max} in one entry")]
     TooLong {
-        /// Bytes asked for.
+        /// Bytes requested.
         len: usize,
         /// The longest payload, in bytes.
         max: usize,
@@ -43,7 +43,7 @@ pub enum RingError {
     #[error("the ring has a {0} already, in this process or another (/proc/locks shows which)")]
     Taken(Role),
     /// A ring would be made where one is in use.
-    #[error("somebody has the ring in this file open: it is not written over")]
+    #[error("another process has the ring in this file open: it is not overwritten")]
     InUse,
     /// A capacity or grain that cannot be.
     #[error("{0}")]
@@ -71,7 +71,7 @@ pub enum RingError {
     /// Its memory cannot be had.
     #[error(transparent)]
     Region(#[from] RegionError),
-    /// The instructions asked for cannot be had.
+    /// The requested instructions are not available.
     #[error(transparent)]
     Methods(#[from] MethodsError),
     /// The file that keeps others out cannot be locked.

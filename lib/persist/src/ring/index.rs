@@ -96,7 +96,7 @@ impl Behind {
         self.freed
     }
 
-    /// How many bytes there are to read: 0 if none, and never less than was said before.
+    /// Number of bytes to read: 0 if none, and never less than was returned before.
     ///
     /// # Errors
     /// [`Impossible`].

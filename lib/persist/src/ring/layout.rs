@@ -10,9 +10,9 @@
 //! | 1536 | 8 | `freed`, the same |
 //! | 4096 | capacity | the **entries** |
 //!
-//! What lies between is zero when the ring is made, and not looked at. Slots and indices are 256
-//! bytes apart: no two share a line, a pair of lines that is prefetched together, or a block of a
-//! medium that writes 256 bytes at once.
+//! The bytes in between are zero when the ring is created, and are not read. Slots and indices are
+//! 256 bytes apart: no two share a line, a pair of lines that is prefetched together, or a block of
+//! a medium that writes 256 bytes at once.
 //!
 //! The head:
 //!
@@ -199,7 +199,7 @@ impl Shape {
 pub struct Entry {
     /// Its place, in bytes since the ring was made.
     pub position: u64,
-    /// The life of the ring in which it was written.
+    /// The ring's epoch in which it was written.
     pub epoch: u64,
     /// Bytes of its payload.
     pub len: u32,

@@ -162,7 +162,7 @@ impl Ring {
     /// Opens the ring in a region. If it is not open elsewhere it is recovered first.
     ///
     /// # Errors
-    /// [`RingError`]: what is there is no ring, or damaged, or of another version.
+    /// [`RingError`] if there is no ring, or a damaged one, or one of another version.
     pub fn open_in(region: Region) -> Result<Self, RingError> {
         Self::open_with(region, Methods::here()?)
     }
@@ -203,7 +203,7 @@ impl Ring {
         self.shape
     }
 
-    /// The region that it lies in.
+    /// The region that contains it.
     pub fn region(&self) -> &Region {
         self.memory.region()
     }

@@ -1,11 +1,11 @@
-//! What a ring holds when it is opened.
+//! Recovery: the contents of a ring when it is opened.
 //!
 //! The walk begins at the durable cursor and goes from entry to entry, over at most one capacity.
 //! Entries before the epoch record's start were accepted by an earlier recovery: they must be
 //! there, of an older epoch, and end exactly at the start, else the ring is damaged. From the start
-//! on entries need exactly the recorded epoch; the first that is not whole ends the ring. So
-//! nothing comes back that was written in an earlier life, was never acknowledged, and lies where a
-//! later life has pushed before it.
+//! on entries need exactly the recorded epoch; the first that is not whole ends the ring. So an
+//! entry that an earlier epoch wrote but never acknowledged does not reappear after a later epoch
+//! has pushed in front of it.
 
 use super::error::RingError;
 use super::layout::{CURSOR_SLOTS, EPOCH_SLOTS, Entry, FREED, PUBLISHED, Shape};
@@ -25,11 +25,11 @@ pub struct Recovery {
     pub end: u64,
     /// The epoch of the last producer; 1 where there was none.
     pub epoch: u64,
-    /// What lies at the end.
+    /// The state of the end.
     pub tail: Tail,
 }
 
-/// What lies behind the last whole entry.
+/// The bytes after the last whole entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// Nothing that says it is the next entry; a torn one whose position did not reach memory looks
@@ -37,7 +37,7 @@ pub enum Tail {
     Clean,
     /// A part of an entry whose push did not return.
     Torn,
-    /// An entry that an earlier life wrote and never acknowledged.
+    /// An entry that an earlier epoch wrote and never acknowledged.
     Abandoned,
 }
 
@@ -54,11 +54,11 @@ pub fn inspect<M: Memory>(memory: &M) -> Result<(Shape, Recovery), RingError> {
     Ok((shape, walk(memory, &shape, Epochs::decode(epoch)?, u64::from_le_bytes(cursor))?))
 }
 
-/// Finds out what a ring holds, makes that durable, and readies it for a producer and a consumer.
-/// Nothing else may use the memory meanwhile.
+/// Determines the contents of a ring, makes them durable, and prepares it for a producer and a
+/// consumer. Nothing else may use the memory meanwhile.
 ///
-/// In the page cache it rests on the region being mapped anew, which dirties every page: after a
-/// failed write the kernel takes pages for clean that are not on the medium (fsync(2)).
+/// In the page cache it relies on the region being newly mapped, which dirties every page: after a
+/// failed write the kernel considers pages clean that are not on the medium (fsync(2)).
 ///
 /// # Errors
 /// [`RingError`]: no ring, another version, damage, a medium that fails.

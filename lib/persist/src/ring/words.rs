@@ -1,4 +1,4 @@
-//! What lies in the head of a ring beside its shape: the epoch, and words that both sides know.
+//! The rest of a ring's head: the epoch, and words that both sides use.
 
 use super::error::RingError;
 use super::index::Shared;

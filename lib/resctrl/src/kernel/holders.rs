@@ -52,12 +52,11 @@ pub fn unseen(root: &FsRoot) -> Option<String> {
         Ok(namespace) if namespace == Path::new(FIRST_NAMESPACE) => {}
         Ok(_) => {
             return Some(
-                "/proc shows the processes of one PID namespace alone, such as a container's"
-                    .into(),
+                "/proc shows the processes of one PID namespace only, such as a container's".into(),
             );
         }
         Err(error) => {
-            return Some(format!("the processes of others may not be looked into ({error})"));
+            return Some(format!("processes of other users cannot be inspected ({error})"));
         }
     }
     let forbidden = |pid: &u32| {
@@ -65,7 +64,7 @@ pub fn unseen(root: &FsRoot) -> Option<String> {
         opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     };
     let pid = root.numbered("/proc", "").into_iter().find(forbidden)?;
-    Some(format!("what process {pid} has open may not be looked at"))
+    Some(format!("the open files of process {pid} cannot be inspected"))
 }
 
 // The character device that a path leads to. What a file system behind a network knows need not be

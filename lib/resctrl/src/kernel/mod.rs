@@ -15,11 +15,12 @@ pub use host::HostKernel;
 pub(crate) use host::is_resctrl;
 pub use ringfence_system::changes::thread::Thread;
 
-/// What tells a folder of resctrl from another one of its name, earlier or later.
+/// The identity of a resctrl folder, which differs from that of an earlier or later one of the same
+/// name.
 ///
 /// Linux before 6.6 numbers the folders of resctrl from boot to shutdown, and never gives a number
-/// twice (64 bits, `kernfs_new_node`). Later ones begin anew at each mount, and give each mount a
-/// number of its own (`kernfs_statfs`).
+/// twice (64 bits, `kernfs_new_node`). Later versions start again at each mount, and give each
+/// mount its own number (`kernfs_statfs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The mount's number (`f_fsid` of statvfs(3)).
@@ -41,8 +42,7 @@ pub struct WriteError {
 /// A lock that is held until it is dropped.
 pub type Held = Box<dyn std::any::Any + Send>;
 
-/// What resctrl and the process table are asked for. Paths of resctrl are relative to where it is
-/// mounted.
+/// Access to resctrl and the process table. Paths of resctrl are relative to its mount point.
 pub trait Kernel: Send + Sync {
     /// The text of a file.
     ///

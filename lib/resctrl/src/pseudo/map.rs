@@ -30,16 +30,16 @@ pub struct Mapped {
 unsafe impl Send for Mapped {}
 
 impl Mapped {
-    /// Maps the region that a group stands for, as long as the group's `size` says, in whole pages.
+    /// Maps the region of a group, with the length of the group's `size`, in whole pages.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the group stands for no region, or the calling thread may run on CPUs
+    /// [`Error::Usage`] if the group has no region, or if the calling thread may run on CPUs
     /// outside the region's cache: pin it first. Otherwise the kernel's refusal.
     pub fn open(group: &Group) -> Result<Self, Error> {
         let device = group.device();
         if group.mode()? != Some(Mode::PseudoLocked) {
             return Err(Error::Usage(format!(
-                "{} stands for no pseudo-locked region: there is nothing to map",
+                "{} is not a pseudo-locked region: there is nothing to map",
                 group.id()
             )));
         }
@@ -50,8 +50,8 @@ impl Mapped {
         if !here.is_subset(&below) {
             return Err(Error::Usage(format!(
                 "{} is in the cache of CPUs {below}, and this thread may run on {here}: the kernel \
-                 maps it for threads \
-                 that stay on those alone; pin it first, as taskset -c {below} does",
+                 only maps it for threads that stay on those CPUs; pin it first, such as with \
+                 taskset -c {below}",
                 device.display()
             )));
         }
@@ -68,7 +68,7 @@ impl Mapped {
                     Some(crate::remedy::forbidden("read and write", &device.display().to_string()))
                 }
                 libc::ENOENT => {
-                    Some("devtmpfs or udev makes the device: mount devtmpfs at /dev".to_owned())
+                    Some("devtmpfs or udev creates the device: mount devtmpfs at /dev".to_owned())
                 }
                 libc::ENODEV => {
                     Some("the region or its cache is gone: remove the group".to_owned())

@@ -53,21 +53,20 @@ impl What {
     }
 }
 
-/// Has the kernel measure the region that a group stands for. It takes root, debugfs and tracefs; a
-/// trace instance of its own is made for it and removed, so that other tracing is not disturbed.
+/// Makes the kernel measure the region of a group. This needs root, debugfs and tracefs. It uses a
+/// temporary trace instance, so that other tracing is not disturbed.
 ///
 /// # Errors
-/// What is missing; or that the kernel counted nothing, which it does where there are no
-/// performance counters.
+/// What is missing; or that the kernel counted nothing, as without performance counters.
 pub fn measure(root: &FsRoot, group: &Group, what: What) -> Result<Measured, Error> {
     if group.mode()? != Some(Mode::PseudoLocked) {
         return Err(Error::Usage(format!(
-            "{} stands for no pseudo-locked region: there is nothing to measure",
+            "{} is not a pseudo-locked region: there is nothing to measure",
             group.id()
         )));
     }
     let trigger = format!("/sys/kernel/debug/resctrl/{}/pseudo_lock_measure", group.id().name());
-    let missing = "the kernel's measurements take root and debugfs: mount -t debugfs debugfs \
+    let missing = "the kernel's measurements need root and debugfs: mount -t debugfs debugfs \
                    /sys/kernel/debug";
     if !root.exists(&trigger) {
         let source = std::io::Error::from_raw_os_error(libc::ENOENT);

@@ -37,7 +37,7 @@ pub const LARGEST: u64 = 4 << 20;
 const MODELS: [(u32, &str); 3] =
     [(0x4f, "Broadwell-X"), (0x5c, "Goldmont"), (0x7a, "Goldmont Plus")];
 
-/// What stands in for a region where there can be none.
+/// The alternative on machines that cannot lock regions.
 pub const ALTERNATIVE: &str =
     "exclusive ways into which the data are loaded beforehand come closest";
 
@@ -98,7 +98,7 @@ pub struct Cache {
     pub way: u64,
     /// The CPUs below it; none where that is not known.
     pub cpus: CpuSet,
-    /// The group that stands for a region in it, or in one above or below it.
+    /// The group with a region in this cache, or in one above or below it.
     pub locked_by: Option<GroupId>,
 }
 
@@ -163,11 +163,11 @@ fn cpus_below(root: &FsRoot, level: u32, domain: Domain) -> CpuSet {
 /// A region that is to be: which ways, and what it takes to lock it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionPlan {
-    /// The group that will stand for it.
+    /// The group for the region.
     pub group: GroupId,
     /// The ways, neighbours that neither a device nor an exclusive group uses.
     pub mask: Mask,
-    /// Its bytes: whole ways, as many as were asked for or more.
+    /// Its size in bytes: whole ways, at least the requested size.
     pub bytes: u64,
     /// The CPUs from which it can be mapped; none where that is not known.
     pub cpus: CpuSet,
@@ -203,7 +203,7 @@ impl RegionPlan {
         }
         let resource = if level == 2 { Resource::L2 } else { Resource::L3 };
         if info.cache(&resource).is_none() {
-            return refuse(format!("resctrl shares out no ways of an L{level} here"));
+            return refuse(format!("resctrl cannot allocate ways of an L{level} here"));
         }
         if bytes == 0 || cache.way == 0 {
             return refuse("it takes at least a byte, and a cache whose size is known".into());

@@ -118,7 +118,7 @@ pub enum Line {
     Uninitialized,
 }
 
-/// A whole file, or the part of one that is to be written: what is not named stays as it is.
+/// A whole file, or a part to write: settings that are not named stay as they are.
 ///
 /// ```
 /// use ringfence_resctrl::{Mask, Resource, Schemata};

@@ -21,12 +21,11 @@ pub enum Pending {
     Unfinished,
     /// A setting is kept.
     Kept,
-    /// A setting is in force for as long as the program lives that has made it, or that program was
-    /// killed.
+    /// A setting in effect while the program that made it runs; or that program was killed.
     Lent,
-    /// Something could not be put back yet: its CPU or cache is offline.
+    /// Something that cannot be restored yet: its CPU or cache is offline.
     Waiting,
-    /// A journal has lines that make no sense; the others were put back.
+    /// A journal with invalid lines; the others were undone.
     Damaged,
 }
 

@@ -17,11 +17,11 @@ use crate::error::Error;
 use crate::fs::Resctrl;
 use crate::kernel::{HostKernel, Kernel, Thread};
 
-/// What [`super::recover`] or [`super::undo_kept`] would do, without doing it; `None` where there
-/// is nothing to put back.
+/// Returns what [`super::recover`] or [`super::undo_kept`] would do, without doing it; `None` if
+/// there is nothing to undo.
 ///
 /// # Errors
-/// Where the journal or the present state cannot be read, or a transaction is under way.
+/// If the journal or the present state cannot be read, or a transaction is in progress.
 pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<Restored>, Error> {
     let dirs = folders::folders(&FsRoot::host(), options.folder.as_deref());
     let there = |dir: &PathBuf| {
@@ -32,7 +32,7 @@ pub fn preview(fs: &Resctrl, what: Pending, options: &Options) -> Result<Option<
     let Some(dir) = dirs.into_iter().find(there) else { return Ok(None) };
     if what == Pending::Unfinished && lock::is_held(&dir) {
         return Err(Error::Busy(
-            "a transaction is under way: it will put things back itself".into(),
+            "a transaction is in progress: it will restore its changes itself".into(),
         ));
     }
     let _held = lock::shared_with_others(fs)?;
@@ -80,12 +80,12 @@ fn would_be(fs: &Resctrl, paths: &[PathBuf]) -> Result<Option<Restored>, Error> 
     Ok(all)
 }
 
-/// Removes a journal with everything left as it is: for when it cannot be put back. With
-/// [`Pending::Unfinished`] those go too that are there for what could not be put back then. Returns
+/// Removes a journal and leaves resctrl as it is, for changes that cannot be undone. With
+/// [`Pending::Unfinished`], journals of changes that are waiting are removed as well. Returns
 /// whether there was one.
 ///
 /// # Errors
-/// Where a transaction is under way, or the journal cannot be removed.
+/// If a transaction is in progress, or the journal cannot be removed.
 pub fn forget(what: Pending, options: &Options) -> Result<bool, Error> {
     let dir = lock::folder(options.folder.as_deref())?;
     let _lock = lock::own(&dir, None, options.wait)?;
@@ -108,8 +108,8 @@ pub fn pending(options: &Options) -> Vec<(Pending, String)> {
     left.filter(|left| left.past.is_none()).map(|left| (left.what, left.purpose)).collect()
 }
 
-/// What is left behind or kept, as far as this user may see it. Looks into `folder`, or where
-/// journals lie by default below this root, of every user; makes and changes nothing.
+/// The changes left behind or kept that this user may see. Reads `folder`, or every user's default
+/// folder below this root; creates and changes nothing.
 pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     let kernel = HostKernel::new(root, "");
     let boot = kernel.boot_id();
@@ -183,14 +183,14 @@ pub const OWN: &str = "ringfence-";
 pub struct Left {
     /// Why it is there.
     pub what: Pending,
-    /// The name under which a setting is kept or lent; none for the one without.
+    /// The name of a kept or temporary setting; `None` for the unnamed one.
     pub name: Option<String>,
     /// What the transaction is or was for; or why the journal cannot be read.
     pub purpose: String,
     /// How many steps were noted.
     pub steps: usize,
-    /// Whether the transaction is under way, or the program lives that a setting is lent to: there
-    /// is nothing to put back yet.
+    /// Whether the transaction is in progress, or the program with a temporary setting still runs:
+    /// there is nothing to undo yet.
     pub under_way: bool,
     /// What it is about, such as `an earlier boot`, where that is gone with everything that was
     /// set: the journal can go too, and does with the next step of its kind.
@@ -199,7 +199,7 @@ pub struct Left {
     /// The user whose file it is.
     #[serde(default)]
     pub user: Option<u32>,
-    /// The folder that it lies in.
+    /// The folder of the journal.
     pub folder: PathBuf,
     /// Whether it cannot be read, so that nothing is known of it but its name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -213,7 +213,7 @@ impl Left {
         self.user.is_some_and(|user| user != place::user())
     }
 
-    /// The command that puts back what is kept.
+    /// The command that undoes a kept setting.
     pub fn undone_by(&self) -> String {
         match &self.name {
             Some(name) if name.starts_with(OWN) => format!("ringfence resctrl undo {name}"),

@@ -1,10 +1,10 @@
-//! Changes that are put back.
+//! Changes that are undone.
 //!
-//! A transaction takes the lock, writes down everything as it is, and notes every step in a journal
-//! before it is taken. [`Transaction::restore`] goes back; so does dropping it; and when the
-//! program is killed, the next transaction or [`recover`] does, from the journal.
-//! [`Transaction::keep`] leaves things as they are until [`undo_kept`], and [`Transaction::lend`]
-//! for as long as the program lives.
+//! A transaction takes the lock, records the present state, and notes every step in a journal
+//! before it is taken. [`Transaction::restore`] undoes the steps; so does dropping it. When the
+//! program is killed, the next transaction or [`recover`] undoes them from the journal.
+//! [`Transaction::keep`] keeps the changes until [`undo_kept`], and [`Transaction::lend`] while the
+//! program runs.
 //!
 //! What another process has changed in the meantime is neither overwritten nor mistaken for ours:
 //! it is left as it is, and reported. What cannot be restored yet, since its CPU or cache is
@@ -15,16 +15,12 @@
 //! ```no_run
 //! use ringfence_resctrl::{GroupId, Options, Resctrl, Step, Transaction};
 //! # fn main() -> Result<(), ringfence_resctrl::Error> {
-//! let resctrl = Resctrl::find(&ringfence_system::root::FsRoot::host())?;
-//! let mut change = Transaction::begin(&resctrl, "an example", &Options::default())?;
-//! let quiet = GroupId::control("quiet");
-//! change.apply(Step::Create { group: quiet.clone() })?;
+//! let resctrl = Resctrl::find(&ringfence_system::root::FsRoot::host())?; let mut change =
+//! Transaction::begin(&resctrl, "an example", &Options::default())?; let quiet =
+//! GroupId::control("quiet"); change.apply(Step::Create { group: quiet.clone() })?;
 //! change.apply(Step::Schemata { group: quiet.clone(), schemata: "L3:0=f".parse().unwrap() })?;
-//! change.move_process(&quiet, 4711)?;
-//! // ... and measure; then:
-//! for kept in change.restore()?.left {
-//!     println!("left as somebody else has set it: {kept}");
-//! }
+//! change.move_process(&quiet, 4711)?; // ... and measure; then: for kept in change.restore()?.left
+//! { println!("left as another program has set it: {kept}"); }
 //! # Ok(())
 //! # }
 //! ```
@@ -59,7 +55,7 @@ pub use restoration::Restored;
 pub use rollback::{give_back, recover, undo_kept, undo_named};
 pub use step::Step;
 
-/// Changes that are put back at their end.
+/// Changes that are undone at their end.
 pub struct Transaction {
     fs: Resctrl,
     options: Options,
@@ -71,13 +67,11 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// Takes the lock, puts back what a transaction left behind that was killed, and writes down
-    /// everything as it is.
+    /// Takes the lock, undoes the changes of a killed transaction, and records the present state.
     ///
     /// # Errors
-    /// [`Error::Busy`] where another transaction does not end in time; [`Error::Journal`] where
-    /// nothing can be written down; whatever reading the present state fails with. Nothing is
-    /// changed then.
+    /// [`Error::Busy`] if another transaction does not end in time; [`Error::Journal`] if the
+    /// journal cannot be written; and errors of reading the present state. Nothing is changed then.
     pub fn begin(fs: &Resctrl, purpose: &str, options: &Options) -> Result<Self, Error> {
         let dir = lock::folder(options.folder.as_deref())?;
         let lock = lock::own(&dir, Some(fs), options.wait)?;
@@ -112,7 +106,7 @@ impl Transaction {
         &self.record.header.before
     }
 
-    /// What was put back first, if a transaction had been killed.
+    /// The changes that were undone first, if a transaction had been killed.
     pub fn recovered(&self) -> Option<&Restored> {
         self.recovered.as_ref()
     }
@@ -132,7 +126,7 @@ impl Transaction {
             && self.before().groups.contains_key(group)
         {
             return Err(Error::Usage(format!(
-                "{group} is somebody else's group: it is not removed"
+                "{group} belongs to another program: it is not removed"
             )));
         }
         let _held = lock::shared_with_others(&self.fs)?;
@@ -161,11 +155,11 @@ impl Transaction {
         }
     }
 
-    /// Puts everything back. Called again, it does nothing.
+    /// Undoes all changes. A second call does nothing.
     ///
     /// # Errors
-    /// Where something cannot be put back, such as a pseudo-locked region that is in use; the
-    /// journal stays then, and [`recover`] tries again.
+    /// If a change cannot be undone, such as a pseudo-locked region in use; the journal stays then,
+    /// and [`recover`] tries again.
     #[doc(alias = "pqos_alloc_reset")]
     pub fn restore(&mut self) -> Result<Restored, Error> {
         let purpose = &self.record.header.head.purpose;
@@ -192,7 +186,7 @@ impl Transaction {
     /// # Errors
     /// Where something is kept already.
     pub fn keep(self) -> Result<(), Error> {
-        let refusal = "a setting is kept already: put it back first with 'ringfence resctrl undo'";
+        let refusal = "a setting is kept already: undo it first with 'ringfence resctrl undo'";
         self.keep_in(Pending::Kept.file(), refusal)
     }
 
@@ -203,12 +197,12 @@ impl Transaction {
     /// Where something is kept under that name already, or the name cannot be that of a group.
     pub fn keep_named(self, name: &str) -> Result<(), Error> {
         let file = files::named(Pending::Kept, name)?;
-        self.keep_in(&file, &format!("'{name}' is kept already: put it back first"))
+        self.keep_in(&file, &format!("'{name}' is kept already: undo it first"))
     }
 
-    /// Leaves everything as it is now for as long as this program lives, and lets others change
-    /// resctrl meanwhile: until [`give_back`], or, should this program be killed, until the next
-    /// transaction or [`recover`].
+    /// Keeps the changes while this program runs, and lets other programs change resctrl meanwhile:
+    /// until [`give_back`] or, if this program is killed, until the next transaction or
+    /// [`recover`].
     ///
     /// # Errors
     /// As [`Transaction::keep_named`].
@@ -235,7 +229,7 @@ impl Transaction {
         }
     }
 
-    /// Ends as a program does that is killed: nothing is put back, the journal stays. For tests.
+    /// Ends like a killed program: nothing is undone, the journal stays. For tests.
     pub fn abandon(mut self) {
         self.journal = None;
     }

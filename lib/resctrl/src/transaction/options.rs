@@ -9,21 +9,21 @@ use std::time::Duration;
 pub enum Moment {
     /// It has the lock and has read everything; nothing is written down.
     Read,
-    /// The journal is begun.
+    /// The journal is started.
     Begun,
     /// A step is in the journal and not taken.
     Noted(usize),
     /// A step is taken.
     Taken(usize),
-    /// Everything is put back; the journal is still there.
+    /// Everything is restored; the journal still exists.
     Back,
 }
 
 /// How a transaction is run.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Where journal and lock lie, instead of `/run/ringfence`, or where that may not be written
-    /// to, `$XDG_RUNTIME_DIR/ringfence`.
+    /// The folder of journal and lock, instead of `/run/ringfence` or, if that is not writable,
+    /// `$XDG_RUNTIME_DIR/ringfence`.
     pub folder: Option<PathBuf>,
     /// How long to wait for another transaction to end.
     pub wait: Duration,

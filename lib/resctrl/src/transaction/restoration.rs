@@ -1,8 +1,8 @@
-//! What was put back, and what is said of it.
+//! The result of a restoration.
 
 use super::step::Step;
 
-/// What was put back.
+/// The changes that were undone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {
     /// What it was for.
@@ -13,9 +13,9 @@ pub struct Restored {
     pub left: Vec<String>,
     /// What was put where it may not have been before, one sentence each.
     pub notes: Vec<String>,
-    /// What could not be put back and is still in a journal, one sentence each: what belongs to a
-    /// CPU or cache that is offline, which [`super::recover`] puts back once it is online; and
-    /// lines of the journal that make no sense.
+    /// Changes that could not be undone and are still in a journal, one sentence each: settings of
+    /// an offline CPU or cache, which [`super::recover`] restores once it is online; and invalid
+    /// lines of the journal.
     pub waiting: Vec<String>,
 }
 

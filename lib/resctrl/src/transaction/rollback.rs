@@ -116,7 +116,7 @@ pub fn same_mount(fs: &Resctrl, header: &Header) -> Result<(), Error> {
     match identity::past(fs, header)? {
         None => Ok(()),
         Some(past) => Err(Error::Busy(format!(
-            "'{}' began with {past}, which is gone with everything that was set: nothing was tried",
+            "'{}' belongs to {past}, which is gone with all settings: nothing was tried",
             header.head.purpose
         ))),
     }
@@ -184,9 +184,8 @@ pub fn way_back(fs: &Resctrl, record: &Record) -> Result<undo::Undo, Error> {
 pub fn damage(lines: &[usize], path: &Path) -> String {
     let numbers: Vec<String> = lines.iter().map(usize::to_string).collect();
     format!(
-        "line {} of the journal makes no sense, so that what was done there is not known: compare \
-         resctrl with {}, \
-         then 'ringfence resctrl forget' removes that",
+        "line {} of the journal is invalid, so that change is unknown: compare resctrl with {}, \
+         then 'ringfence resctrl forget' removes that file",
         numbers.join(", "),
         path.display()
     )
@@ -356,11 +355,9 @@ pub fn others_left(purpose: &str, owner: Option<u32>, folder: &Path) -> String {
     let who = owner.map_or_else(|| "another user".into(), |uid| format!("user {uid}"));
     let folder = folder.display();
     format!(
-        "'{purpose}', which {who} ran, was killed and has left resctrl changed: look at the way \
-         back with 'ringfence \
-         resctrl recover --dry-run --folder {folder}', take it without --dry-run, or 'ringfence \
-         resctrl forget \
-         --folder {folder}'"
+        "'{purpose}', which {who} ran, was killed and left resctrl changed: preview the recovery \
+         with 'ringfence resctrl recover --dry-run --folder {folder}', run it without --dry-run, \
+         or use 'ringfence resctrl forget --folder {folder}'"
     )
 }
 
@@ -375,8 +372,8 @@ pub fn unmount(fs: &Resctrl, restored: &mut Restored) {
     }
 }
 
-/// Puts back what a transaction left behind that was killed, and what could not be put back then;
-/// `None` where there was none. What still cannot be is among [`Restored::waiting`].
+/// Undoes the changes of a killed transaction, and those that could not be undone earlier; `None`
+/// if there were none. Changes that still cannot be undone are in [`Restored::waiting`].
 ///
 /// # Errors
 /// As [`super::Transaction::begin`] and [`super::Transaction::restore`].
@@ -416,7 +413,7 @@ fn end(fs: &Resctrl, file: &str, options: &Options) -> Result<Option<Restored>, 
     let held = lock::shared_with_others(fs)?;
     if let Some(later) = files::built_on(&dir, file)? {
         return Err(Error::Usage(format!(
-            "'{later}' was kept after this and rests on it: put that back first"
+            "'{later}' was kept after this and depends on it: undo that first"
         )));
     }
     let (restored, mounted) = match file == Pending::Unfinished.file() {

@@ -92,7 +92,7 @@ pub fn undo(record: &Record, now: &Now, info: &Info, lives: &dyn Lives) -> Undo 
     let mut undo = Undo::default();
     for group in now.strangers {
         undo.left.push(format!(
-            "{group} is another group by now, which somebody else has made under that name"
+            "{group} is now another group, which another program made under that name"
         ));
     }
     threads(&past, now, lives, &mut undo);
@@ -121,7 +121,7 @@ fn whole(before: &State, now: &State, undo: &mut Undo) {
     for file in files {
         let (was, is) = (of(before, file), of(now, file));
         if was != is {
-            undo.left.push(format!("info/{file} is {is} by now, was {was} before"));
+            undo.left.push(format!("info/{file} is now {is}, was {was} before"));
         }
     }
 }
@@ -299,8 +299,7 @@ fn threads(past: &Past, now: &Now, lives: &dyn Lives, undo: &mut Undo) {
             || at.is_default()
             || past.moved.get(&thread).is_some_and(|to| to.contains(&at));
         if !ours || now.strangers.contains(&at) {
-            undo.left
-                .push(format!("thread {} is in {at} by now, was in {home} before", thread.tid));
+            undo.left.push(format!("thread {} is now in {at}, was in {home} before", thread.tid));
         } else if now.group(&home).is_some() {
             back.entry(home).or_default().push(thread);
         } else {
@@ -312,9 +311,8 @@ fn threads(past: &Past, now: &Now, lives: &dyn Lives, undo: &mut Undo) {
         let (threads, they) =
             if count == 1 { ("thread", "it goes") } else { ("threads", "they go") };
         undo.notes.push(format!(
-            "{count} {threads} of {at} outlived whoever started them, so that it is not known \
-             where they would be: \
-             {they} to {home}"
+            "{count} {threads} of {at} outlived the processes that started them, so their group is \
+             unknown: {they} to {home}"
         ));
     }
 }
@@ -324,7 +322,7 @@ fn settings(past: &Past, now: &Now, info: &Info, undo: &mut Undo) {
     for (&(group, resource, domain), written) in &past.written {
         let Some(was) = past.before.groups.get(group) else { continue };
         let Some(state) = now.group(group) else {
-            let gone = format!("{group} is gone, which had been changed");
+            let gone = format!("{group}, which had been changed, is gone");
             if !undo.left.contains(&gone) {
                 undo.left.push(gone);
             }
@@ -350,9 +348,8 @@ fn settings(past: &Past, now: &Now, info: &Info, undo: &mut Undo) {
         if written.iter().any(|setting| in_effect(info, resource, setting, present)) {
             back.entry(group).or_default().set(resource.clone(), domain, old.clone());
         } else {
-            undo.left.push(format!(
-                "{resource}:{domain} of {group} is {present} by now, was {old} before"
-            ));
+            undo.left
+                .push(format!("{resource}:{domain} of {group} is now {present}, was {old} before"));
         }
     }
     // What each group's mode is and is to be. Exclusive groups may stand in the way of masks while
@@ -363,7 +360,7 @@ fn settings(past: &Past, now: &Now, info: &Info, undo: &mut Undo) {
         let (Some(old), Some(present)) = (was.mode, present) else { continue };
         let ours = past.modes.get(id).is_some_and(|set| set.contains(&present));
         if past.modes.contains_key(id) && present != old && !ours {
-            undo.left.push(format!("{id} is {} by now, was {} before", present.word(), old.word()));
+            undo.left.push(format!("{id} is now {}, was {} before", present.word(), old.word()));
         }
         let wanted = if ours { old } else { present };
         let mut is = present;
@@ -435,7 +432,7 @@ fn cpus(past: &Past, now: &Now, undo: &mut Undo) {
             let said =
                 |cpus: &CpuSet| if cpus.is_empty() { "none".into() } else { cpus.to_string() };
             let (now, then) = (said(&present.cpus), said(&was.cpus));
-            undo.left.push(format!("{id} has CPUs {now} by now, had {then} before"));
+            undo.left.push(format!("{id} now has CPUs {now}, had {then} before"));
         }
     }
 }

@@ -35,7 +35,7 @@ pub fn a_mask_that_is_too_large(env: &dyn Env) {
 pub fn a_mask_with_a_gap(env: &dyn Env) {
     let group = env.make("a");
     let words = "The mask 5 has non-consecutive 1-bits";
-    refused(set(&group, "L3:0=5"), "writing 'L3:0=5'", EINVAL, words, "neighbouring ways");
+    refused(set(&group, "L3:0=5"), "writing 'L3:0=5'", EINVAL, words, "adjacent ways");
     group.remove().unwrap();
 }
 

@@ -224,7 +224,7 @@ fn made_anew_by_somebody_else() {
     // What the kernel forgets when memory is short does not make it another group.
     fs::write("/proc/sys/vm/drop_caches", "2\n").unwrap();
     let restored = recover(&resctrl(), &Options::default()).unwrap().unwrap();
-    assert!(restored.left[0].starts_with("own is another group by now"), "{:?}", restored.left);
+    assert!(restored.left[0].starts_with("own is now another group"), "{:?}", restored.left);
     assert!(group("own").exists());
     group("own").remove().unwrap();
     left_behind(&[create(), set("own", "L3:0=ff00")]);
@@ -276,14 +276,14 @@ fn a_region_is_not_removed_from_inside_a_pid_namespace() {
     };
     says(
         "remove",
-        "who uses /dev/pseudo_lock/hot cannot be told, because /proc shows the processes of one \
+        "the users of /dev/pseudo_lock/hot are unknown, because /proc shows the processes of one \
          PID",
     );
     assert!(group("hot").exists());
     says("remove below the outer proc", &format!("is in use by process {}", std::process::id()));
     drop(open);
     // From there not all processes can be seen, whether one has it open or not.
-    says("remove", "cannot be told");
+    says("remove", "are unknown");
     group("hot").remove().unwrap();
     group("").set_schemata(&schemata("L3:0=fffff")).unwrap();
 }

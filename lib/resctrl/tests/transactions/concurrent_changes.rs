@@ -77,7 +77,7 @@ fn what_somebody_else_has_set_since_is_left_and_said() {
         restored
             .left
             .iter()
-            .any(|left| left == "L3:0 of default group is 3f by now, was fffff before")
+            .any(|left| left == "L3:0 of default group is now 3f, was fffff before")
     );
     assert!(restored.left.iter().any(|left| left.starts_with("web is gone")));
     let state = world.state();
@@ -266,10 +266,7 @@ fn what_cannot_be_put_back_is_said_with_a_way_out() {
     let refused = Transaction::begin(&world.fs, "next", &world.options()).err().unwrap();
     assert_eq!(refused.status(), Some("Overlaps with exclusive group"));
     let text = refused.to_string();
-    assert!(
-        text.contains("what 'killed' had changed") && text.contains("resctrl forget"),
-        "{text}"
-    );
+    assert!(text.contains("the changes of 'killed'") && text.contains("resctrl forget"), "{text}");
     assert!(forget(Pending::Unfinished, &world.options()).unwrap());
     Transaction::begin(&world.fs, "next", &world.options()).unwrap().restore().unwrap();
 }
@@ -285,7 +282,7 @@ fn an_amount_next_to_ours_is_somebody_elses() {
     world.take(&schemata("", "MB:0=2005")).unwrap();
     let restored = change.restore().unwrap();
     assert_eq!(amount(&world), Some(2005), "{restored:?}");
-    assert_eq!(restored.left, ["MB:0 of default group is 2005 by now, was 4294967295 before"]);
+    assert_eq!(restored.left, ["MB:0 of default group is now 2005, was 4294967295 before"]);
     drop(change);
     // Ours goes back, be it no multiple of ten either.
     world.take(&schemata("", &format!("MB:0={}", before.unwrap()))).unwrap();

@@ -108,7 +108,7 @@ fn killed_between_making_a_group_and_noting_it() {
     killed(&world);
     world.fs.group(&group("own")).add_thread(world.processes[0]).unwrap();
     let restored = recover(&world.fs, &world.options()).unwrap().unwrap();
-    assert!(restored.left[0].starts_with("own is another group"), "{:?}", restored.left);
+    assert!(restored.left[0].starts_with("own is now another group"), "{:?}", restored.left);
     assert!(world.fs.group(&group("own")).exists());
 }
 
@@ -134,7 +134,7 @@ fn a_group_of_others_under_a_name_that_was_noted_stays() {
         let restored = recover(&world.fs, &world.options()).unwrap().unwrap();
         assert!(restored.steps.is_empty(), "{:?}", restored.steps);
         assert!(
-            restored.left[0].starts_with(&format!("{name} is another group")),
+            restored.left[0].starts_with(&format!("{name} is now another group")),
             "{:?}",
             restored.left
         );

@@ -152,13 +152,13 @@ fn a_line_in_the_middle_that_makes_no_sense_is_said_and_kept() {
     std::fs::write(world.journal(), damaged.join("\n") + "\n").unwrap();
     let tried = preview(&world.fs, Pending::Unfinished, &world.options()).unwrap().unwrap();
     assert!(
-        tried.waiting[0].starts_with("line 2 of the journal makes no sense"),
+        tried.waiting[0].starts_with("line 2 of the journal is invalid"),
         "{:?}",
         tried.waiting
     );
     let restored = recover(&world.fs, &world.options()).unwrap().unwrap();
     assert!(
-        restored.waiting[0].starts_with("line 2 of the journal makes no sense"),
+        restored.waiting[0].starts_with("line 2 of the journal is invalid"),
         "{:?}",
         restored.waiting
     );
@@ -208,7 +208,7 @@ fn a_region_whose_users_cannot_all_be_seen_is_not_removed() {
     let text = refused.to_string();
     assert!(matches!(refused, Error::Busy(_)), "{text}");
     assert!(
-        text.contains("cannot be told, because /proc shows a part")
+        text.contains("are unknown, because /proc shows a part")
             && text.contains("do it as root outside"),
         "{text}"
     );

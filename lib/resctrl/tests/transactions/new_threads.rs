@@ -29,7 +29,7 @@ fn whoever_outlives_its_parents_goes_where_they_came_from_and_is_told() {
     assert_eq!(restored.left, [] as [String; 0]);
     assert_eq!(restored.notes.len(), 1, "{:?}", restored.notes);
     assert!(
-        restored.notes[0].contains("1 thread of own outlived whoever started"),
+        restored.notes[0].contains("1 thread of own outlived the processes that started"),
         "{:?}",
         restored.notes
     );

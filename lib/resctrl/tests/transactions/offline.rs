@@ -75,7 +75,7 @@ fn what_others_set_meanwhile_is_theirs_although_something_waits() {
     // And something else where it waits.
     world.take(&schemata(web(), "L3:1=3")).unwrap();
     let restored = recover(&world.fs, &world.options()).unwrap().unwrap();
-    assert_eq!(restored.left, ["L3:1 of web is 3 by now, was f0 before"]);
+    assert_eq!(restored.left, ["L3:1 of web is now 3, was f0 before"]);
     assert_eq!((web_in(&world, 0), web_in(&world, 1)), (Some(Mask(7)), Some(Mask(3))));
     assert!(!waiting(&world));
 }
@@ -116,10 +116,7 @@ fn a_cpu_that_somebody_has_given_away_stays_there() {
     let db = world.fs.group(&GroupId::control("db"));
     db.set_cpus(&"2".parse().unwrap()).unwrap();
     let left = change.restore().unwrap().left;
-    assert_eq!(
-        left,
-        ["db has CPUs 2 by now, had none before", "web has CPUs 1 by now, had 1-2 before"]
-    );
+    assert_eq!(left, ["db now has CPUs 2, had none before", "web now has CPUs 1, had 1-2 before"]);
     assert_eq!(db.cpus().unwrap().to_string(), "2");
 }
 

@@ -38,8 +38,7 @@ pub enum Refusal {
     /// A debugger or another tracer has it already: a thread has one tracer.
     #[error(
         "{target} is refused: process {pid} ({}) is part of it, and process {tracer} ({}) traces \
-         it already: end that, or \
-         freeze it in another way",
+         it already: end that, or freeze it with another method",
         printable(name),
         printable(tracer_name)
     )]
@@ -58,9 +57,8 @@ pub enum Refusal {
     /// The kernel does not let this program trace it.
     #[error(
         "{target} is refused: tracing process {pid} ({}), which is part of it: {why}; it takes \
-         CAP_SYS_PTRACE or the same \
-         user, and a /proc/sys/kernel/yama/ptrace_scope that allows it, or freeze it in another \
-         way",
+         CAP_SYS_PTRACE or the same user, and a /proc/sys/kernel/yama/ptrace_scope that allows it, \
+         or freeze it with another method",
         printable(name)
     )]
     Untraceable {

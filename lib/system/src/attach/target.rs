@@ -56,7 +56,7 @@ impl FromStr for Target {
                 let number =
                     name.parse().ok().filter(|number| digits && (1..=1 << 22).contains(number));
                 Ok(Target::Pid(
-                    number.ok_or_else(|| fail("a process has a number from 1 to 4194304"))?,
+                    number.ok_or_else(|| fail("a process ID is a number from 1 to 4194304"))?,
                 ))
             }
             "cgroup" if plain => {
@@ -74,14 +74,13 @@ impl FromStr for Target {
                 let hex = name.bytes().all(|byte| byte.is_ascii_hexdigit());
                 if !hex || name.is_empty() || name.len() > 64 {
                     return Err(fail(
-                        "a container is named by its id, or the beginning of it: up to 64 \
-                         hexadecimal digits, as \
-                         'docker ps' or 'crictl ps' shows them",
+                        "a container is named by its ID, or the beginning of it: up to 64 \
+                         hexadecimal digits, as 'docker ps' or 'crictl ps' shows them",
                     ));
                 }
                 Ok(Target::Container(name.to_ascii_lowercase()))
             }
-            "cgroup" | "unit" => Err(fail("a name is wanted after the colon")),
+            "cgroup" | "unit" => Err(fail("write a name after the colon")),
             _ => Err(fail("write pid:N, cgroup:PATH, unit:NAME or container:ID")),
         }
     }
@@ -142,10 +141,10 @@ mod tests {
             ("pid:0", "from 1 to"),
             ("pid:+7", "from 1 to"),
             ("pid:4194305", "from 1 to"),
-            ("cgroup:", "a name is wanted"),
+            ("cgroup:", "write a name"),
             ("cgroup:/a/../b", "'..'"),
-            ("unit:a/b", "a name is wanted"),
-            ("unit:a\nb", "a name is wanted"),
+            ("unit:a/b", "write a name"),
+            ("unit:a\nb", "write a name"),
             ("container:web", "hexadecimal"),
             ("lxc:a", "write pid:N"),
         ] {

@@ -11,13 +11,13 @@ use crate::attach::process::{self, Process};
 /// Programs, by their names, and why they may not stand still. A star stands for any end.
 pub const VITAL: [(&[&str], &str); 16] = [
     (&["systemd", "init", "(sd-pam)"], "it starts and watches services"),
-    (&["sshd*", "dropbear", "mosh-server", "telnetd"], "it may be your way into this machine"),
-    (&["login", "agetty", "su", "sudo", "doas"], "it may be your way into this machine"),
+    (&["sshd*", "dropbear", "mosh-server", "telnetd"], "you may be logged in through it"),
+    (&["login", "agetty", "su", "sudo", "doas"], "you may be logged in through it"),
     (
         &["systemd-journald", "rsyslogd", "syslog-ng"],
         "programs that log wait for it once its queue is full",
     ),
-    (&["auditd"], "what is audited waits for it once the kernel's queue is full"),
+    (&["auditd"], "audited programs wait for it once the kernel's queue is full"),
     (&["dbus-daemon", "dbus-broker*"], "services wait for its answers"),
     (&["systemd-logind", "elogind"], "logins wait for it"),
     (
@@ -34,9 +34,9 @@ pub const VITAL: [(&[&str], &str); 16] = [
     ),
     (&["systemd-udevd", "udevd"], "devices wait for it"),
     (&["multipathd", "iscsid"], "disks wait for it"),
-    (&["dockerd", "containerd", "containerd-shim*", "crio", "podman"], "it holds containers"),
-    (&["conmon", "runc", "crun"], "a container's output and end go through it"),
-    (&["kubelet"], "the cluster takes this node for dead without it"),
+    (&["dockerd", "containerd", "containerd-shim*", "crio", "podman"], "it runs containers"),
+    (&["conmon", "runc", "crun"], "a container's output and exit status go through it"),
+    (&["kubelet"], "without it, the cluster considers this node dead"),
     (&["qemu-ga"], "the hypervisor reaches this machine through it"),
     (&["tmux*", "screen", "SCREEN", "zellij"], "it is a terminal that programs run in"),
     (

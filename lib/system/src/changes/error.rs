@@ -1,4 +1,4 @@
-//! What can go wrong: what was tried, what the kernel said, what to do.
+//! Errors: the operation that failed, the kernel's error, and a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub fn failed(what: &str, path: &Path, source: io::Error) -> JournalError {
         Some(libc::EACCES | libc::EPERM) => {
             "run as root, or set XDG_RUNTIME_DIR to a folder that you may write to"
         }
-        Some(libc::EROFS) => "that is mounted read-only: choose a folder that can be written to",
+        Some(libc::EROFS) => "that is mounted read-only: choose a writable folder",
         Some(libc::ENOSPC | libc::EDQUOT) => {
             "there is no room left: free some space there, or choose another folder"
         }
@@ -50,7 +50,7 @@ pub fn failed(what: &str, path: &Path, source: io::Error) -> JournalError {
     }
 }
 
-/// Why a change was not made, or not put back.
+/// The reason why a change was not made, or not undone.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The journal.
@@ -66,8 +66,8 @@ pub enum Error {
     },
     /// What a program left behind that was killed cannot be put back.
     #[error(
-        "what '{}' had changed when it was killed cannot be put back: {source}; 'ringfence \
-         restore' tries again",
+        "the changes of '{}', which was killed, cannot be undone: {source}; 'ringfence restore' \
+         tries again",
         printable(purpose)
     )]
     Leftover {

@@ -1,4 +1,4 @@
-//! Where journals of changes may lie.
+//! Folders for journals of changes.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -9,7 +9,7 @@ use crate::root::FsRoot;
 use crate::changes::error::{JournalError, failed};
 use crate::changes::place;
 
-/// Where they lie by default.
+/// The default folder.
 pub const DEFAULT: &str = "/run/ringfence";
 // Each user's XDG_RUNTIME_DIR, where systemd makes it (pam_systemd(8)).
 const SESSIONS: &str = "/run/user";
@@ -19,11 +19,11 @@ pub fn of_session() -> Option<PathBuf> {
     std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("ringfence"))
 }
 
-/// The folder for journals to be written: the one that is wanted, root's, or where that may not be
-/// written to, one's own. It is made; so is, but for a wanted one, the file `lock` in it.
+/// The folder for new journals: `wanted`, else root's, or the user's own if root's is not writable.
+/// Creates the folder and, unless it is `wanted`, the file `lock` in it.
 ///
 /// # Errors
-/// Where there is none that can be used.
+/// If there is no usable folder.
 pub fn to_write(wanted: Option<&Path>, lock: &str) -> Result<PathBuf, JournalError> {
     if let Some(wanted) = wanted {
         return match fs::create_dir_all(wanted) {
@@ -46,8 +46,8 @@ fn unusable(dir: &Path, source: io::Error) -> JournalError {
     failed("making the folder for the journal of changes,", dir, source)
 }
 
-/// Where journals may lie, as seen below a root: root's, one's own, and those of logged-in users.
-/// Nothing is created.
+/// Folders that may contain journals, below a root: root's, the user's own, and those of logged-in
+/// users. Creates nothing.
 pub fn folders(root: &FsRoot, wanted: Option<&Path>) -> Vec<PathBuf> {
     if let Some(wanted) = wanted {
         return vec![wanted.to_owned()];

@@ -1,9 +1,9 @@
-//! A journal on disk: what was there before, and every step, written down before it is taken.
+//! A journal on disk: the state before the changes, and every step, written before it is taken.
 //!
 //! A line of JSON each. The first is written whole to another file that is then renamed, so there
 //! is a journal with everything in it or none. A last line that is cut short is a step that was not
-//! taken; the program that continues the journal removes it. It lies in memory (`/run`): what it is
-//! about does not outlive a boot either.
+//! taken; the program that continues the journal removes it. It is in memory (`/run`): the changes
+//! do not outlive a boot either.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -102,10 +102,10 @@ impl Journal {
         Ok(Self { file, path: path.to_owned(), len, torn: false })
     }
 
-    /// Goes on with one that was left behind.
+    /// Continues a journal that was left behind.
     ///
     /// # Errors
-    /// Where it cannot be opened or read.
+    /// If it cannot be opened or read.
     pub fn resume(path: &Path) -> Result<Self, JournalError> {
         let open = || -> io::Result<Self> {
             let mut file = place::open(path, OpenOptions::new().read(true).write(true))?;
@@ -128,12 +128,12 @@ impl Journal {
             .map_err(|source| failed("locking the journal", &self.path, source))
     }
 
-    /// Where it lies.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it still lies there: another process may have ended it before the lock could be
+    /// Whether the file still exists: another process may have removed it before the lock was
     /// taken.
     pub fn is_there(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
@@ -191,10 +191,10 @@ struct Version {
     schema: u32,
 }
 
-/// The journal that lies there; `None` where there is none.
+/// Reads the journal at a path; `None` if there is none.
 ///
 /// # Errors
-/// Where it cannot be read, is none, or is of another version.
+/// If it cannot be read, is not a journal, or has another version.
 pub fn read<R: Record>(path: &Path) -> Result<Option<R>, JournalError> {
     let bytes = || -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();

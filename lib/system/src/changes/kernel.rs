@@ -1,4 +1,4 @@
-//! What is asked of the kernel, as a trait: the real one, and for tests a model in memory.
+//! The kernel as a trait: the real one, and a model in memory for tests.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::changes::thread::{self, Thread};
 
-/// What tells a folder from another one of its name, earlier or later: the kernel gives no number
-/// of a control group twice in a boot (`kernfs_new_node`).
+/// The identity of a folder, which differs from that of an earlier or later one of the same name:
+/// the kernel gives no number of a control group twice in a boot (`kernfs_new_node`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The file system's device.

@@ -1,4 +1,4 @@
-//! Journals that are there: looked at, tried out, put back.
+//! Existing journals: listed, previewed and rolled back.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -49,9 +49,8 @@ impl Left {
     pub fn others(&self) -> String {
         let who = self.user.map_or_else(|| "another user".into(), |uid| format!("user {uid}"));
         format!(
-            "'{}', which {who} ran, was killed and has left changes to the system behind ({}): \
-             have that user run \
-             'ringfence restore'",
+            "'{}', which {who} ran, was killed and left changes to the system ({}): have that user \
+             run 'ringfence restore'",
             self.purpose,
             self.path.display()
         )
@@ -61,8 +60,8 @@ impl Left {
 // A process that checks a lock, and a child between fork and exec, hold it for a moment.
 const LOOKED_AT: Duration = Duration::from_millis(100);
 
-/// All journals of changes, as far as this user may see them: in `folder`, or where journals lie by
-/// default below this root, of every user. Nothing is made or changed.
+/// All journals of changes that this user may see: in `folder`, or in every user's default folder
+/// below this root. Creates and changes nothing.
 pub fn left(root: &FsRoot, folder: Option<&Path>) -> Vec<Left> {
     left_on(&Host::new(root), root, folder)
 }
@@ -88,8 +87,8 @@ pub(crate) fn left_on(kernel: &dyn Kernel, root: &FsRoot, folder: Option<&Path>)
     paths.filter_map(look).collect()
 }
 
-/// Journals of which some lines made no sense: the rest was restored, and they are kept for a user
-/// to look into. In `folder`, or where journals lie by default below this root.
+/// Journals with invalid lines: the rest was restored, and they are kept for a user to inspect. In
+/// `folder`, or in the default folders below this root.
 pub fn damaged(root: &FsRoot, folder: Option<&Path>) -> Vec<PathBuf> {
     folders::folders(root, folder).into_iter().flat_map(|dir| files(&dir, DAMAGED)).collect()
 }
@@ -110,7 +109,7 @@ fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Whose changes are put back.
+/// The owner of the changes to undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// Of all programs that live no more.
@@ -124,7 +123,7 @@ pub enum Whose {
 pub struct PutBack {
     /// The journal.
     pub path: PathBuf,
-    /// What was put back, or why not.
+    /// The changes that were undone, or the error.
     pub result: Result<Restored, Error>,
 }
 
@@ -201,10 +200,10 @@ fn put_back_one(
     rollback::go_back(kernel, &record, journal, options).map(Some)
 }
 
-/// What [`put_back_left`] would do about a journal, without doing it.
+/// Returns what [`put_back_left`] would do with a journal, without doing it.
 ///
 /// # Errors
-/// Where the journal or what is there now cannot be read.
+/// If the journal or the present state cannot be read.
 pub fn preview(root: &FsRoot, left: &Left) -> Result<Option<Restored>, Error> {
     let kernel = Host::new(root);
     let Some(record) = journal::read::<Record>(&left.path)? else { return Ok(None) };

@@ -1,17 +1,16 @@
-//! Changes to the system that are put back, whatever happens to the program that made them.
+//! Changes to the system that are undone, whatever happens to the program that made them.
 //!
-//! [`Changes`] writes down what was there and what it sets, in a file in `/run/ringfence`, before
-//! each change: a file of the kernel that gets another value, a control group that is made, a
-//! process that is moved into it, processes that are stopped. [`Changes::put_back`] restores what
-//! was there; so does dropping the value. When the program is killed, the next program restores it
-//! ([`put_back_left`]): a guardian, the next run, or a user with `ringfence restore`.
+//! Before each change, [`Changes`] writes the old and the new value to a file in `/run/ringfence`.
+//! A change sets a kernel file, creates a control group, moves a process into it, or stops
+//! processes. [`Changes::put_back`] restores the old state; so does dropping the value. When the
+//! program is killed, the next program restores it ([`put_back_left`]): a guardian, the next run,
+//! or a user with `ringfence restore`.
 //!
-//! Changes are undone from the last to the first, and only what is as this program has left it is
-//! touched. What another process has changed since stays, and is reported in one sentence.
-//! Restoring may be killed at any point and started again.
+//! Changes are undone from the last to the first, and only where the state is as this program left
+//! it. What another process has changed since stays, and is reported in one sentence. Restoring may
+//! be killed at any point and started again.
 //!
-//! A journal has an owner. While that lives, and as long as its lock is held, no other process acts
-//! on it.
+//! A journal has an owner. While the owner runs and holds the lock, no other process acts on it.
 //!
 //! ```
 //! use ringfence_system::changes::{Changes, Options};

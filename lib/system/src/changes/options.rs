@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Where changes stand; steps are counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// The journal is begun.
+    /// The journal is started.
     Begun,
     /// A step is in the journal and not taken.
     Noted(usize),
@@ -14,14 +14,14 @@ pub enum Moment {
     Taken(usize),
     /// A step of the way back is taken, or has failed.
     Undone(usize),
-    /// Everything is put back; the journal is still there.
+    /// Everything is restored; the journal still exists.
     Back,
 }
 
-/// How changes are made and put back.
+/// Options for making and undoing changes.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Where the journal lies, instead of `/run/ringfence`, or where that may not be written to,
+    /// The journal's folder, instead of `/run/ringfence` or, if that is not writable,
     /// `$XDG_RUNTIME_DIR/ringfence`.
     pub folder: Option<PathBuf>,
     /// Called at every moment, for tests that die there.

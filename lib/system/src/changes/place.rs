@@ -31,7 +31,7 @@ pub fn check(folder: &Path) -> io::Result<()> {
         return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
     }
     if meta.mode() & EVERYBODY != 0 && meta.mode() & STICKY == 0 {
-        return Err(refuse(folder, "may be written to by everybody"));
+        return Err(refuse(folder, "can be written to by every user"));
     }
     // Root looks into users' own folders; a user has no business in another's.
     if ![0, user()].contains(&meta.uid()) && user() != 0 {
@@ -121,7 +121,7 @@ mod tests {
             |mode: u32| fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
         mode(0o777);
         let refused = create(&dir.path().join("resctrl.new")).unwrap_err().to_string();
-        assert!(refused.contains("written to by everybody"), "{refused}");
+        assert!(refused.contains("written to by every user"), "{refused}");
         mode(0o1777);
         assert!(create(&dir.path().join("resctrl.new")).is_ok());
     }

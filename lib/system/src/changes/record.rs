@@ -21,7 +21,7 @@ pub const SCHEMA: u32 = 1;
 pub enum Note {
     /// What a group is known by that was just made.
     Made { group: PathBuf, identity: Identity },
-    /// The kernel has made something else of a value than was asked for.
+    /// The kernel stored another value than the requested one.
     Took {
         file: PathBuf,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,8 +46,8 @@ pub enum Thing {
     /// A file, or an entry of it, what it held, all that it was given, and what is written on the
     /// way back, if not what it held. Where it was given nothing, it has back what it held.
     File { file: PathBuf, entry: Option<Entry>, was: String, ours: Vec<String>, back: Vec<Write> },
-    /// A control group that was made, and what it is known by; where nothing is said, it may not
-    /// have been made.
+    /// A control group that was created, and its identity; without an identity, it may not have
+    /// been created.
     Group { group: PathBuf, home: PathBuf, identity: Option<Identity> },
     /// A process, the group that it came from, and all that it was moved to.
     Process { process: Thread, home: PathBuf, to: Vec<PathBuf> },

@@ -1,4 +1,4 @@
-//! Going back: what is to be done, worked out from the journal and what is there now, and doing it.
+//! Rollback: determines the steps from the journal and the present state, and takes them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::changes::thread::Thread;
 /// Until the last process of a group that was killed has left it.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// What was put back.
+/// The changes that were undone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {
     /// What it was for.
@@ -89,8 +89,8 @@ impl Undo {
                 )
             }
             Undo::Resume { processes } => match &processes[..] {
-                [process] => format!("let process {} go on", process.tid),
-                all => format!("let {} processes go on", all.len()),
+                [process] => format!("resume process {}", process.tid),
+                all => format!("resume {} processes", all.len()),
             },
         }
     }
@@ -128,7 +128,7 @@ pub fn resume(kernel: &dyn Kernel, processes: &[Thread]) -> Result<(), Error> {
             // A process that may not be signalled was not stopped either.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
             other => {
-                let tried = format!("letting process {} go on", process.tid);
+                let tried = format!("resuming process {}", process.tid);
                 result = result.and(other.map_err(Error::refused(tried)));
             }
         }
@@ -136,7 +136,7 @@ pub fn resume(kernel: &dyn Kernel, processes: &[Thread]) -> Result<(), Error> {
     result
 }
 
-/// The way back from what is there now.
+/// The steps back from the present state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Way {
     pub steps: Vec<Undo>,
@@ -152,8 +152,8 @@ impl Way {
     }
 }
 
-/// Works out the way back, from the last thing that was touched to the first; and why not all of it
-/// is known, where what is there now cannot be read: the first such error.
+/// Determines the steps back, from the last change to the first, and the first error if a part of
+/// the present state cannot be read.
 pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
     let mut way = Way::default();
     let mut failed = None;
@@ -188,12 +188,11 @@ pub fn way_back(kernel: &dyn Kernel, record: &Record) -> (Way, Option<Error>) {
                     way.steps.push(Undo::Remove { group: group.clone(), home, inside });
                 }
                 Some(Is::Another) => way.left.push(format!(
-                    "{} is another control group by now, which somebody else has made under that \
-                     name",
+                    "{} is now another control group, which another program made under that name",
                     group.display()
                 )),
                 Some(Is::Left) => way.left.push(format!(
-                    "control group {} stays: somebody else has made groups below it",
+                    "control group {} is kept: another program made groups below it",
                     group.display()
                 )),
                 Some(Is::Gone | Is::Unknown) | None => {}
@@ -255,7 +254,7 @@ fn value(
         Ok(text) => entry.map_or_else(|| plain(&text), |entry| entry.of(&text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             way.left.push(format!(
-                "{} is gone, which was {} before",
+                "{}, which was {} before, is gone",
                 file.display(),
                 printable(was)
             ));
@@ -264,7 +263,7 @@ fn value(
         Err(error) => return Err(Error::refused(format!("reading {}", file.display()))(error)),
     };
     let changed = |file: &Path, now: &str, was: &str| {
-        format!("{} is {} by now, was {} before", file.display(), printable(now), printable(was))
+        format!("{} is now {}, was {} before", file.display(), printable(now), printable(was))
     };
     if now == was {
         // What goes with it is as it was, or was set by another process.
@@ -305,7 +304,7 @@ fn process<'a>(
         let standing = standing(kernel, home);
         if standing != home {
             way.notes.push(format!(
-                "process {} was in {}, which is gone: it goes to {}",
+                "process {} was in {}, which is gone: it moves to {}",
                 process.tid,
                 home.display(),
                 standing.display()
@@ -314,7 +313,7 @@ fn process<'a>(
         way.steps.push(Undo::Move { process, home: standing });
     } else if kernel.lives(process) {
         way.left.push(format!(
-            "process {} is in another control group by now, was in {} before",
+            "process {} is now in another control group, was in {} before",
             process.tid,
             home.display()
         ));
@@ -326,11 +325,10 @@ fn standing(kernel: &dyn Kernel, group: &Path) -> PathBuf {
     group.ancestors().find(|path| kernel.exists(&path.join(PROCS))).unwrap_or(group).to_owned()
 }
 
-/// Takes the way back. What fails, or cannot be read, does not keep the rest from being put back;
-/// the journal stays then.
+/// Takes the steps back. A failure does not prevent the other steps; the journal stays then.
 ///
 /// # Errors
-/// The first that failed.
+/// The first failure.
 pub fn go_back(
     kernel: &dyn Kernel,
     record: &Record,
@@ -363,8 +361,7 @@ pub fn go_back(
 pub fn damage(record: &Record, path: &Path) -> String {
     let numbers: Vec<String> = record.damaged.iter().map(usize::to_string).collect();
     format!(
-        "line {} of the journal makes no sense, so that what was changed there is not known: look \
-         into {}, then remove \
+        "line {} of the journal is invalid, so that change is unknown: inspect {}, then remove \
          that file",
         numbers.join(", "),
         path.display()

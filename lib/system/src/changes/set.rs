@@ -16,7 +16,7 @@ use crate::changes::rollback::{self, Restored};
 use crate::changes::step::{Step, Write, members, plain, set};
 use crate::changes::thread::Thread;
 
-/// Changes that are put back at their end.
+/// Changes that are undone at their end.
 pub struct Changes {
     kernel: Arc<dyn Kernel>,
     options: Options,
@@ -62,14 +62,14 @@ impl Changes {
         Ok(Self { kernel, options: options.clone(), record: Record::begin(head), journal })
     }
 
-    /// Gives a file of the kernel a value; what it has now is put back at the end. Spaces and
-    /// newlines around it, and how many lie between its columns, count for nothing.
+    /// Sets the value of a kernel file; its present value is restored at the end. Whitespace around
+    /// the value, and its amount between columns, is ignored.
     ///
-    /// If the program is killed before it has seen what the kernel makes of a value that it rounds,
-    /// that value is later taken for another process's.
+    /// If the program is killed before it has read back a value that the kernel rounds, that value
+    /// is later considered another process's.
     ///
     /// # Errors
-    /// Where it cannot be read, noted or written.
+    /// If it cannot be read, noted or written.
     pub fn set(&mut self, file: impl Into<PathBuf>, value: &str) -> Result<(), Error> {
         self.set_undone_by(file, value, Vec::new())
     }
@@ -107,8 +107,8 @@ impl Changes {
         }
     }
 
-    /// Gives one value of a file with a line for each device another one, which is put back at the
-    /// end. What the file holds besides is neither changed nor looked at.
+    /// Sets one value of a file with a line for each device; its present value is restored at the
+    /// end. Other values in the file are neither read nor changed.
     ///
     /// # Errors
     /// As [`Self::set`].
@@ -139,11 +139,11 @@ impl Changes {
         self.note(Note::Took { file, entry: Some(entry), value: took })
     }
 
-    /// Makes a control group. A process that is found in it when it is removed moves to the group
-    /// `home`, unless it is known where it came from.
+    /// Creates a control group. When the group is removed, a process in it moves to the group
+    /// `home`, unless its earlier group is known.
     ///
     /// # Errors
-    /// Where it cannot be noted or made; one that exists already belongs to another program.
+    /// If it cannot be noted or created; an existing one belongs to another program.
     pub fn make_group(
         &mut self,
         group: impl Into<PathBuf>,
@@ -172,7 +172,7 @@ impl Changes {
     /// Where that cannot be noted or is refused.
     pub fn move_processes(&mut self, pids: &[u32], from: &Path, to: &Path) -> Result<(), Error> {
         let here = members(&*self.kernel, from)
-            .map_err(Error::refused(format!("looking who is in {}", from.display())))?;
+            .map_err(Error::refused(format!("listing the processes in {}", from.display())))?;
         for &pid in pids.iter().filter(|pid| here.contains(pid)) {
             if let Some(start) = self.kernel.started(pid) {
                 let process = Thread { tid: pid, start };
@@ -289,10 +289,10 @@ impl Changes {
         }
     }
 
-    /// Leaves everything as it is by now: nothing is restored any more, by any program.
+    /// Leaves everything as it is: no program restores it any more.
     ///
     /// # Errors
-    /// Where the journal cannot be removed: then the next program restores what it names.
+    /// If the journal cannot be removed: then the next program undoes the changes in it.
     pub fn keep(mut self) -> Result<(), Error> {
         Ok(self.journal.take().map_or(Ok(()), Journal::end)?)
     }

@@ -30,8 +30,8 @@ pub enum Step {
     Make { group: PathBuf, home: PathBuf },
     /// A process is moved, with all its threads, from one control group into another.
     Move { process: Thread, from: PathBuf, to: PathBuf },
-    /// Processes are stopped: these, and, where none is stopped by now, all that were before, `but`
-    /// some.
+    /// Processes are stopped: these and, if none is stopped yet, all earlier ones except those in
+    /// `but`.
     Stop {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         processes: Vec<Thread>,
@@ -93,9 +93,9 @@ pub fn members(kernel: &dyn Kernel, group: &Path) -> io::Result<Vec<u32>> {
     Ok(procs.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| *pid > 0).collect())
 }
 
-/// A value as it is compared: files end in newlines, and some have columns. Where a file lists what
-/// it could be, the value is what stands in brackets, as in `none [bfq]`. A group that is
-/// `FREEZING` has been told to be `FROZEN`.
+/// Normalizes a value for comparison: files end in newlines, and some have columns. If a file lists
+/// the possible values, the value is the one in brackets, as in `none [bfq]`. `FREEZING` counts as
+/// `FROZEN`.
 pub fn plain(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut chosen = words.iter().filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));

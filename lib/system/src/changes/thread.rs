@@ -23,7 +23,7 @@ pub fn started(root: &FsRoot, tid: u32) -> Option<u64> {
     stat(root, tid).map(|(_, start)| start)
 }
 
-/// Whether a process runs, or could: one that has ended and was not collected does not.
+/// Whether a process exists and has not ended: a zombie does not count.
 pub fn lives(root: &FsRoot, process: Thread) -> bool {
     stat(root, process.tid)
         .is_some_and(|(state, start)| start == process.start && !matches!(state, 'Z' | 'X'))

@@ -24,7 +24,7 @@ pub enum CensusError {
     Io {
         /// What was to be read.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A file that was named has no code for x86.

@@ -2,8 +2,8 @@
 //! files, by function.
 //!
 //! Code is read from symbol to symbol, as `objdump -d` reads it, so that data between functions
-//! does not hide what follows it. Data within a function may still be taken for code, and the
-//! counts say what stands in a file, not what is executed.
+//! does not hide what follows it. Data within a function may still be decoded as code, and the
+//! counts are of instructions in a file, not of executed ones.
 
 mod diff;
 pub mod dynamic;

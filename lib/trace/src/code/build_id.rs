@@ -1,4 +1,4 @@
-//! What tells one build of a program from another.
+//! The identity of a build of a program.
 
 use std::fmt::Write;
 use std::fs::File;

@@ -21,8 +21,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Its name, readable where a compiler has mangled it; of one that was stripped of it, where it
-    /// begins.
+    /// Its name, demangled if necessary; its address if the name was stripped.
     pub fn name(&self) -> String {
         if self.symbol.is_empty() {
             return format!("unnamed at {:#x}", self.address);
@@ -109,8 +108,8 @@ impl Functions {
         self.0.iter()
     }
 
-    /// The function that the byte at an offset of a section belongs to: the nearest one that begins
-    /// before it and reaches it, or else the label nearest before it.
+    /// The function that contains the byte at an offset of a section: the nearest one that begins
+    /// before it and reaches it, or else the nearest label before it.
     pub fn at(&self, section: usize, offset: usize) -> Option<&Function> {
         let behind = self.0.partition_point(|one| (one.section, one.offset) <= (section, offset));
         let before = || self.0[..behind].iter().rev().take_while(|one| one.section == section);

@@ -165,7 +165,7 @@ impl<'a> Image<'a> {
         each.map(|(address, (offset, size))| (address, offset, size)).collect()
     }
 
-    /// Code that is surely code, in the order of addresses; none lies within another.
+    /// Ranges that are certainly code, in the order of addresses, without overlaps.
     pub fn bodies(&self) -> Vec<Body> {
         let mut bodies = Vec::new();
         self.each_unwound(|start, size, lands| {
@@ -236,7 +236,7 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The bytes of code between two addresses, if they lie in one section.
+    /// The bytes of code between two addresses, if both are in one section.
     pub fn code(&self, addresses: std::ops::Range<u64>) -> Option<&'a [u8]> {
         let (section, start) = self.place(addresses.start)?;
         let length = usize::try_from(addresses.end.checked_sub(addresses.start)?).ok()?;

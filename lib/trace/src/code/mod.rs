@@ -1,7 +1,7 @@
-//! What stands in the code of ELF files for x86: which instruction does what for durability
-//! ([`Operation`]), where functions are ([`Image`], [`Functions`]), what their instructions need of
-//! a processor ([`needs`]), and which of them a program chooses from when it runs ([`choices`]).
-//! Nothing is run.
+//! The code of ELF files for x86: what each instruction does for durability ([`Operation`]), the
+//! location of functions ([`Image`], [`Functions`]), the processor features that they need
+//! ([`needs`]), and the variants between which a program chooses at run time ([`choices`]). Nothing
+//! is run.
 
 #![deny(unsafe_code)]
 

@@ -22,8 +22,8 @@ pub struct TracedFile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Medium {
-    /// The page cache lies between: `msync` and related calls make stores durable, flushes of lines
-    /// do not.
+    /// Through the page cache: `msync` and related calls make stores durable, flushes of lines do
+    /// not.
     PageCache,
     /// It is mapped directly (DAX): flushes and fences make stores durable.
     Dax,
@@ -54,7 +54,7 @@ pub struct Thread {
     pub name: String,
 }
 
-/// A program file or library that a site or a caller lies in.
+/// A program file or library that contains a site or a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Module {
     /// Its path, as nearly as text can give it.
@@ -83,7 +83,7 @@ pub struct Unseen {
 pub struct Site {
     /// Its number, greater than 0.
     pub id: u32,
-    /// The path of the file that it lies in; for code that is in no file, a name in square
+    /// The path of the file that contains it; for code that is in no file, a name in square
     /// brackets.
     pub module: String,
     /// Its address, as addresses in that file go.
@@ -104,7 +104,7 @@ pub struct Callers {
 /// A call that had not returned yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// The path of the file that it lies in; for code that is in no file, a name in square
+    /// The path of the file that contains it; for code that is in no file, a name in square
     /// brackets.
     pub module: String,
     /// The address that it returns to, as addresses in that file go: behind the call.
@@ -114,7 +114,7 @@ pub struct Frame {
 /// What is known of a place in code.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Location {
-    /// The path of the file that it lies in; for code that is in no file, a name in square
+    /// The path of the file that contains it; for code that is in no file, a name in square
     /// brackets.
     pub module: String,
     /// Its address, as addresses in that file go.
@@ -132,7 +132,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// A place of which nothing more is known.
+    /// A place of which only the address is known.
     pub fn bare(module: &str, address: u64) -> Self {
         let [function, inlined, file] = [const { None }; 3];
         Self { module: module.into(), address, function, offset: 0, inlined, file, line: None }

@@ -35,7 +35,7 @@ pub struct Event {
     pub thread: u32,
     /// The instruction ([`Site::id`]); 0: not known.
     pub site: u32,
-    /// The callers of the function that it stands in ([`Callers::id`]); 0: not known.
+    /// The callers of the function that contains it ([`Callers::id`]); 0: unknown.
     pub callers: u32,
     /// What it did.
     pub action: Action,
@@ -65,7 +65,7 @@ pub enum Action {
         /// Bytes that were loaded.
         size: u32,
     },
-    /// A line was flushed: the one that holds `at`.
+    /// The line that contains `at` was flushed.
     Flush {
         /// The instruction.
         flush: Flush,
@@ -87,7 +87,7 @@ pub enum Action {
     Msync {
         /// Its first byte.
         at: Place,
-        /// Bytes that it asked for; more than a file can have where that is all of them.
+        /// Requested bytes; more than a file can have for all of them.
         size: u64,
         /// The last event before the call began: what came later, while it ran, it need not cover.
         /// `None` where that is not known, and it is taken to cover all that came before it ended.
@@ -98,14 +98,14 @@ pub enum Action {
     SyncRange {
         /// Its first byte.
         at: Place,
-        /// Bytes that it asked for; more than a file can have where that is all of them.
+        /// Requested bytes; more than a file can have for all of them.
         size: u64,
     },
     /// A part of a file was mapped, shared.
     Map {
         /// Its first byte.
         at: Place,
-        /// Where it lies in the process' memory.
+        /// Its address in the process's memory.
         address: u64,
         /// Bytes.
         size: u64,

@@ -48,12 +48,12 @@ use crate::recording::RecordingError;
 /// What is to be recorded.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The program, and what it is given.
+    /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Files, or folders of which every file is meant. They need not exist yet.
+    /// Files, or folders with all their files. They need not exist yet.
     pub files: Vec<PathBuf>,
-    /// Where copies of the files are to lie while the program uses them in the files' places;
-    /// `None` has it use the files themselves. What is not there yet is made anew in either case.
+    /// The folder for copies of the files, which the program uses instead; with `None` it uses the
+    /// files themselves. Missing files are created in either case.
     pub copies: Option<PathBuf>,
     /// Whether loads are recorded, too, which makes each of them as slow as a store.
     pub loads: bool,

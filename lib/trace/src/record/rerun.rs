@@ -12,13 +12,13 @@ use super::process::{self, Ran};
 /// What is run, and how.
 #[derive(Debug, Clone)]
 pub struct Again {
-    /// The program, and what it is given.
+    /// The program and its arguments.
     pub command: Vec<OsString>,
     /// Where; `None`: here.
     pub directory: Option<PathBuf>,
-    /// Files and folders of which the command finds copies.
+    /// Files and folders that the command sees as copies.
     pub files: Vec<PathBuf>,
-    /// Where the copies lie meanwhile: a new folder.
+    /// A new folder for the copies.
     pub copies: PathBuf,
     /// Environment variables that are set for it.
     pub environment: Vec<(String, String)>,

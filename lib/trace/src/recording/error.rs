@@ -13,7 +13,7 @@ pub enum RecordingError {
         what: &'static str,
         /// With which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The folder for a new recording holds something.

@@ -35,7 +35,7 @@ pub struct Manifest {
     pub files: Vec<TracedFile>,
     /// The threads that accessed them.
     pub threads: Vec<Thread>,
-    /// Where sites and callers lie.
+    /// The modules of sites and callers.
     pub modules: Vec<Module>,
     /// Locked instructions that were executed in all: events are only those that something waited
     /// for.
@@ -75,12 +75,12 @@ pub struct About {
     /// Where the command was started; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// The files and folders that were asked for.
+    /// The requested files and folders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<Asked>,
 }
 
-/// A file, or a folder, whose accesses were asked for.
+/// A file or folder whose accesses are recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     /// Its path.

@@ -81,9 +81,9 @@ impl Reader {
         self.callers.get(&id)
     }
 
-    /// What is known of the place of an instruction, or of a call
-    /// ([`Frame::call`](crate::events::Frame::call)). Where the recorder was killed before it found
-    /// that out, the programs of this machine are asked, if they are the same builds.
+    /// The location of an instruction, or of a call ([`Frame::call`](crate::events::Frame::call)).
+    /// If the recorder was killed before it found that out, it is read from this machine's
+    /// programs, if they are the same builds.
     pub fn location(&self, module: &str, address: u64) -> Location {
         let known = self.locations.get_or_init(|| self.locate());
         let location = known.get(module).and_then(|of| of.get(&address));
@@ -116,8 +116,8 @@ impl Reader {
         })
     }
 
-    /// What files held when their recording began: where pages lie that are not all zeros, and
-    /// their bytes.
+    /// The contents of files when their recording began: positions and bytes of pages that are not
+    /// all zeros.
     pub fn images(&self) -> impl Iterator<Item = Result<(Place, Vec<u8>), RecordingError>> + '_ {
         self.rows(&IMAGES, &self.manifest.images, &[], rows::pages).map(|page| Ok(page?.0))
     }

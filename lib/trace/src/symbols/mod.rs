@@ -13,8 +13,8 @@ use crate::events::{Location, Module};
 /// in general: by build ID in `usr/lib/debug/.build-id`, and by the file's own link, beside it and
 /// in `usr/lib/debug`.
 ///
-/// What cannot be found stays unknown: nothing is known of a file that is gone, or that is another
-/// build than the one that was recorded.
+/// Missing information stays unknown, as for a file that is gone or is another build than the
+/// recorded one.
 pub fn locate(root: &Path, module: &Module, addresses: &BTreeSet<u64>) -> Vec<Location> {
     let bare = || addresses.iter().map(|address| Location::bare(&module.path, *address)).collect();
     let path = Path::new(&module.path);

@@ -1,4 +1,4 @@
-//! `census --check`: what other instructions would change, predicted by playing the trace back, and
+//! `census --check`: what other instructions would change, predicted by replaying the trace, and
 //! measured by running the program so.
 
 use std::ffi::OsString;
@@ -78,7 +78,7 @@ pub fn check(
     let needed = playback.has_needless().then_some(Change::Needed);
     let changes: Vec<Change> = others.chain(no_flush).chain(needed).collect();
 
-    show.begin("playing the trace back");
+    show.begin("replaying the trace");
     let start = Instant::now();
     let mut ways = vec![Way::AsRecorded, Way::Bare];
     ways.extend(changes.iter().map(|change| way(*change)));
@@ -88,7 +88,7 @@ pub fn check(
 
     // From here on there is something to put away.
     program.begin()?;
-    show.begin("recording what the program does otherwise");
+    show.begin("recording the program with other instructions");
     show.share(Instant::now(), 0.0);
     let followed: Vec<Result<Variables, String>> = program.follows(&changes)?;
     let able: Vec<Variables> =
@@ -102,7 +102,7 @@ pub fn check(
     let changed = |(change, followed): (Change, Result<Variables, String>)| {
         let measured = followed.and_then(|variables| {
             let number = able.iter().position(|able| *able == variables);
-            let number = number.ok_or_else(|| "it was not run so".to_owned())?;
+            let number = number.ok_or_else(|| "it was not run like this".to_owned())?;
             playback::cost(estimate::difference(&runs[number + 1], &runs[0], LEVEL))
         });
         Changed {
@@ -141,24 +141,23 @@ impl Program {
         let about = &manifest.about;
         if about.command.is_empty() || about.asked.is_empty() {
             return refuse(
-                "this trace does not tell it whole: record it by 'ringfence trace'".to_owned(),
+                "this trace does not contain all of it: record it with 'ringfence trace'"
+                    .to_owned(),
             );
         }
         let appeared = about.asked.iter().find(|asked| !asked.existed && asked.path.exists());
         if let Some(Asked { path, .. }) = appeared {
             let path = path.display();
-            return refuse(format!(
-                "{path} was not there when it was recorded, and is now: move it away"
-            ));
+            return refuse(format!("{path} did not exist when it was recorded: move it away"));
         }
         let gone = about.asked.iter().find(|asked| asked.existed && !asked.path.exists());
         if let Some(Asked { path, .. }) = gone {
-            return refuse(format!("{} is there no more", path.display()));
+            return refuse(format!("{} no longer exists", path.display()));
         }
         let ended = match manifest.ended {
             Some(Ended::Exited(code)) => Some(code),
             Some(Ended::Signal(_) | Ended::Stopped(_)) | None => {
-                return refuse("it did not end by itself when it was recorded".to_owned());
+                return refuse("it did not exit by itself when it was recorded".to_owned());
             }
         };
         let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()).join("check");
@@ -210,8 +209,8 @@ impl Program {
     fn follows(&mut self, changes: &[Change]) -> Result<Vec<Result<Variables, String>>, Failure> {
         let as_it_is = self.executed(&[])?;
         if as_it_is.flushes() == 0 && !changes.is_empty() {
-            let what = "the command flushes nothing now: give it the environment in which it was \
-                        recorded, such as PMEM_IS_PMEM_FORCE=1";
+            let what = "the command no longer flushes anything: run it in the environment of the \
+                        recording, such as PMEM_IS_PMEM_FORCE=1";
             return Err(Failure::Usage(what.to_owned()));
         }
         let mut all = Vec::new();
@@ -219,8 +218,8 @@ impl Program {
             let variables = variables(*change);
             if variables.is_empty() {
                 let why = match change {
-                    Change::Needed => "no variable leaves out what is needless",
-                    _ => "no variable of PMDK asks for it",
+                    Change::Needed => "no variable removes unnecessary flushes",
+                    _ => "no PMDK variable selects it",
                 };
                 all.push(Err(why.to_owned()));
                 continue;
@@ -235,7 +234,7 @@ impl Program {
             all.push(match other <= few && is_flushed {
                 true => Ok(variables),
                 false => Err(format!(
-                    "the program does not follow {}: {other} flushes go on",
+                    "the program ignores {}: {other} flushes continue",
                     text(variables)
                 )),
             });
@@ -272,7 +271,7 @@ impl Program {
     // well, and perhaps first.
     fn otherwise(&self, variables: Variables, how: &str) -> Failure {
         std::thread::sleep(Duration::from_millis(200));
-        let what = format!("with '{}' the command ends otherwise: {how}", text(variables));
+        let what = format!("with '{}' the command ends differently: {how}", text(variables));
         self.tidy().err().unwrap_or(Failure::Failed(what))
     }
 

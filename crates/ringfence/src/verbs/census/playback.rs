@@ -64,7 +64,7 @@ impl Played {
         let of =
             |way| self.ways.iter().position(|one| *one == way).map(|number| &self.windows[number]);
         let (Some(more), Some(less)) = (of(more), of(less)) else {
-            return Err("it was not played so".to_owned());
+            return Err("it was not replayed like this".to_owned());
         };
         cost(estimate::difference(more, less, LEVEL))
     }

@@ -44,7 +44,7 @@ pub fn new(args: &MachineNew) -> Result<(), Failure> {
     match &written.fit {
         Some(fit) => text += &describe::fitted(fit, &output::style()),
         None => {
-            text += "Every value that no probe shows is assumed: with --from SURVEY, latencies are \
+            text += "Values that no probe shows are assumed; with --from SURVEY, latencies are \
                      measured.\n"
         }
     }
@@ -99,8 +99,8 @@ fn refuse_nothing(
     match figures.any(|figure| figure.is_some()) {
         true => Ok(()),
         false => Err(Failure::Usage(format!(
-            "none of this can be simulated on {machine}: 'ringfence run' with --machine says of \
-             each case why"
+            "none of this can be simulated on {machine}: 'ringfence run' with --machine prints the \
+             reason for each case"
         ))),
     }
 }
@@ -157,8 +157,7 @@ fn surveyed(dir: &Path) -> Result<Surveyed, Failure> {
 pub fn costs(dir: &Path) -> Result<Measured, Failure> {
     folder::refuse_file(dir)?;
     let refuse = |why: &str| Failure::Usage(format!("{}: {why}", dir.display()));
-    let simulated =
-        || refuse("this was simulated: a machine file is held against what was measured");
+    let simulated = || refuse("this was simulated: a machine file is compared with measurements");
     let measured = if Survey::is_at(dir) {
         let found = surveyed(dir)?;
         if found.survey.is_simulated() {

@@ -30,8 +30,8 @@ pub fn run(
         .map_err(Failure::Usage)?;
     if jobs.is_empty() {
         return Err(Failure::Usage(
-            "nothing was published of these experiments: 'ringfence run FILE --machine NAME' \
-             simulates any"
+            "no figures of these experiments were published: 'ringfence run FILE --machine NAME' \
+             simulates any experiment"
                 .into(),
         ));
     }

@@ -31,7 +31,7 @@ pub fn run(asked: &Apply) -> Result<(), Failure> {
     let named = asked.target.named()?;
     if named.is_empty() {
         return Err(Failure::Usage(
-            "nothing is named: give --pid, --cgroup, --unit or --container".into(),
+            "no target is named: give --pid, --cgroup, --unit or --container".into(),
         ));
     }
     let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;

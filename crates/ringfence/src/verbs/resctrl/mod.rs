@@ -68,7 +68,7 @@ fn undo(asked: &Undo) -> Result<(), Failure> {
         let names: Vec<&str> = names.filter(|name| name.starts_with(transaction::OWN)).collect();
         let there = if names.is_empty() { "nothing".into() } else { names.join(", ") };
         return Err(Failure::Usage(format!(
-            "nothing is kept under the name '{name}'; kept is {there}"
+            "nothing is kept under the name '{name}'; kept: {there}"
         )));
     };
     if left.is_others() && asked.put_back.journal.folder.is_none() && !asked.put_back.dry_run {
@@ -126,9 +126,8 @@ fn gone(asked: &args::PutBack, purpose: &str, past: &str) -> Result<(), Failure>
     }
     let what = if asked.dry_run { "would be removed" } else { "was removed" };
     output::print(&format!(
-        "What '{purpose}' had changed belonged to {past} and is gone with it: there is nothing to \
-         put back, and its \
-         journal {what}.\n"
+        "The changes of '{purpose}' belonged to {past} and are gone with it: there is nothing to \
+         restore, and its journal {what}.\n"
     ))
 }
 
@@ -151,8 +150,8 @@ fn said(asked: &args::PutBack, restored: Option<&Restored>, nothing: &str) -> Re
 
 fn nothing(what: Pending) -> &'static str {
     match what {
-        Pending::Kept => "Nothing to put back: no setting is kept.",
-        _ => "Nothing to put back: no killed run has left anything changed.",
+        Pending::Kept => "Nothing to undo: no setting is kept.",
+        _ => "Nothing to restore: no killed run left any changes.",
     }
 }
 
@@ -193,8 +192,7 @@ fn forget(asked: &Forget) -> Result<(), Failure> {
     let options = Options { folder: Some(left.folder), ..Options::default() };
     let text = match (transaction::forget(what, &options)?, left.past) {
         (true, None) => {
-            "Forgotten: resctrl stays as it is, and what was there before can no longer be put \
-             back.\n"
+            "Forgotten: resctrl stays as it is, and the earlier state can no longer be restored.\n"
                 .into()
         }
         (true, Some(past)) => format!(

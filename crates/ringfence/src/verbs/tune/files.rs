@@ -80,9 +80,8 @@ fn question(args: &Tune, dir: &Path) -> Result<Question, Failure> {
     let refused = |flag: &str, why: String| Err(Failure::Usage(format!("{flag}: {why}")));
     if args.victim.is_some() || args.budget.is_some() {
         let why = format!(
-            "it is for memory that is written to; hold commits against a victim by 'ringfence \
-             prove' with \
-             --aggressor 'commit dir={}' and what the policy says",
+            "it applies to memory; to test commits next to a victim, use 'ringfence prove' with \
+             --aggressor 'commit dir={}' and the settings of the policy",
             dir.display()
         );
         return refused(if args.victim.is_some() { "--victim" } else { "--budget" }, why);
@@ -90,7 +89,7 @@ fn question(args: &Tune, dir: &Path) -> Result<Question, Failure> {
     if !matches!(args.placement, Placement::Auto) {
         return refused(
             "--placement",
-            "it is of a writer beside a victim, and commits have none here".into(),
+            "it applies to a writer next to a victim, and commits have none here".into(),
         );
     }
     let dir = folder::named(dir)?.into();

@@ -36,8 +36,7 @@ fn of_memory(args: &Tune, target: Target) -> Result<(), Failure> {
     let machine = host::machine(&args.on)?;
     if let (Some(simulated), Some(_)) = (&machine.simulated, &args.policy) {
         return Err(Failure::Usage(format!(
-            "--policy: {} is simulated, and a policy follows from measurements: leave one of them \
-             out",
+            "--policy: {} is simulated, and a policy needs measurements: leave one of them out",
             simulated.name
         )));
     }
@@ -90,7 +89,7 @@ fn tell(
     };
     text += &ringfence_report::tune(tuned, &style);
     let none = match tuned.simulated {
-        true => "no policy was written, since a policy follows from measurements",
+        true => "no policy was written, since a policy needs measurements",
         false => "no policy was written",
     };
     text += &to.last_line(written, none, started);
@@ -103,7 +102,7 @@ fn question(args: &Tune, target: Target) -> Result<Question, Failure> {
         [("sync", &args.sync), ("layout", &args.layout)].iter().find(|(_, given)| given.is_some())
     {
         return Err(Failure::Usage(format!(
-            "--{flag} is of files: name a folder as the target, file:DIR"
+            "--{flag} applies to files: name a folder as the target, file:DIR"
         )));
     }
     let (mut size, mut block, mut budget) = (Bytes::mib(256), Bytes::kib(4), Share(0.02));
@@ -115,8 +114,7 @@ fn question(args: &Tune, target: Target) -> Result<Question, Failure> {
     let victim = victim.map_err(|error| Failure::Usage(format!("--victim: {error}")))?;
     if victim.is_none() && args.budget.is_some() {
         return Err(Failure::Usage(
-            "--budget is the slowdown of a victim that is allowed: name the task with --victim"
-                .into(),
+            "--budget is the allowed slowdown of a victim: name the task with --victim".into(),
         ));
     }
     if size < *tune::BLOCKS.last().expect("there are blocks") {

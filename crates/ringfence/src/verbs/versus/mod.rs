@@ -30,8 +30,8 @@ pub fn run(flags: &Flags) -> Result<(), Failure> {
     let question = question::question(flags).map_err(Failure::Usage)?;
     if flags.json && question.is_loud() {
         return Err(Failure::Usage(
-            "--json: what commands print would stand in the midst of it; leave --show-output \
-             (--output inherit) out"
+            "--json: the output of commands would be mixed with it; leave out --show-output \
+             (--output inherit)"
                 .into(),
         ));
     }
@@ -99,8 +99,8 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
         experiment.measure.time = Some(Span(time.max(least)).rounded_up());
     } else if time < least {
         return Err(Failure::Usage(format!(
-            "--time {} is too short: the trials that a figure takes, 4 at least, take {least}; \
-             give --time {least}",
+            "--time {} is too short: a figure needs at least 4 trials, which take {least}; give \
+             --time {least}",
             Span(time),
             least = Span(least).rounded_up(),
         )));
@@ -139,8 +139,8 @@ fn by_progress(flags: &Flags, how: &str) -> Result<(), Failure> {
     if still && !settled {
         return Err(Failure::Failed(format!(
             "a command made no progress in windows of 100 ms of some trials: --progress {how} is \
-             for commands that run on and show it all the time; \
-             commands that end are compared as whole runs, without --progress"
+             for commands that keep running and show progress all the time; commands that exit are \
+             compared as whole runs, without --progress"
         )));
     }
     verdict

@@ -102,8 +102,8 @@ fn refuse_what_is_of_whole_runs(flags: &Flags) -> Result<(), String> {
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((flag, _)) => Err(format!(
-            "--{flag} is about whole runs, and --progress measures commands that run on: leave one \
-             of them out"
+            "--{flag} applies to whole runs, and --progress to commands that keep running: leave \
+             one of them out"
         )),
     }
 }

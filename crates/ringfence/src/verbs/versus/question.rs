@@ -40,9 +40,7 @@ pub fn question(flags: &Flags) -> Result<Question, String> {
     }
     for dir in cases.iter().filter_map(|case| case.around.dir.as_deref()) {
         if !Path::new(dir).is_dir() {
-            return Err(format!(
-                "--dir: {dir} is not a folder: name one in which the command is to run"
-            ));
+            return Err(format!("--dir: {dir} is not a folder: name the folder for the command"));
         }
     }
     if cases.len() == 1 {
@@ -100,13 +98,13 @@ fn given(flags: &Flags, two: bool) -> Result<Vec<String>, String> {
     }
     match (&flags.a, &flags.b) {
         (None, _) => {
-            Err("--a is missing: give the command to compare with, and --b, or one command or \
-                 several by themselves"
+            Err("--a is missing: give the command to compare with, and --b, or name commands \
+                 without flags"
                 .into())
         }
         (Some(_), None) if two => {
-            Err("--b is missing: give the command that is to be compared with --a; one command \
-                 alone is measured without --a"
+            Err("--b is missing: give the command to compare with --a, or name a single command \
+                 without --a"
                 .into())
         }
         _ => Ok(flags.a.iter().chain(&flags.b).chain(&flags.c).cloned().collect()),
@@ -117,8 +115,8 @@ fn refuse_what_compares(flags: &Flags) -> Result<(), String> {
     let given = [("--budget", flags.budget.is_some()), ("--same-output", flags.same_output)];
     match given.into_iter().find(|(_, given)| *given) {
         Some((flag, _)) => Err(format!(
-            "{flag}: one command alone has nothing to be compared with: give another command, \
-             --parameter with two values or more, or leave {flag} out"
+            "{flag}: a single command has nothing to compare with: give another command, \
+             --parameter with at least two values, or leave {flag} out"
         )),
         None => Ok(()),
     }
@@ -128,7 +126,7 @@ fn refuse_what_compares(flags: &Flags) -> Result<(), String> {
 pub fn commands(flags: &Flags) -> Result<Vec<String>, String> {
     let commands = given(flags, true)?;
     match commands.len() {
-        0 | 1 => Err("one command alone has nothing to be compared with: give --b as well".into()),
+        0 | 1 => Err("a single command has nothing to compare with: give --b as well".into()),
         _ => Ok(commands),
     }
 }
@@ -190,17 +188,13 @@ pub fn settings(flags: &Flags) -> Result<Settings, String> {
     let margin = share("margin", &flags.margin, "1%")?.unwrap_or(default.margin);
     let confidence = share("confidence", &flags.confidence, "95%")?.unwrap_or(default.confidence);
     if !(confidence > 0.0 && confidence < 1.0) {
-        return Err(
-            "--confidence must lie between 0% and 100%, and be neither of them, such as 95%".into(),
-        );
+        return Err("--confidence must be above 0% and below 100%, such as 95%".into());
     }
     if margin <= 0.0 {
-        return Err(
-            "--margin must be above 0%, such as 1%: no interval can be as narrow as that".into()
-        );
+        return Err("--margin must be above 0%, such as 1%".into());
     }
     if flags.runs == Some(0) || flags.max_runs == Some(0) {
-        return Err("no run at all cannot be measured: a figure takes 4 runs at least".into());
+        return Err("0 runs measure nothing: a figure needs at least 4 runs".into());
     }
     if let (Some(min), Some(max)) = (flags.min_runs, flags.max_runs)
         && min > max

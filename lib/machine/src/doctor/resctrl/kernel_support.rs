@@ -30,13 +30,11 @@ pub(super) fn find(view: &View, seen: &Overview) -> Option<Finding> {
     (!off.is_empty()).then(|| Finding {
         id: "resctrl-switched-off".into(),
         severity: Severity::Warning,
-        title: format!("The kernel does not share out {}", list(|off| off.1, " and ")),
+        title: format!("The kernel does not allocate {}", list(|off| off.1, " and ")),
         // arch/x86/kernel/cpu/resctrl/core.c, __check_quirks_intel.
-        cause:
-            "the processor can; Linux leaves L3 ways alone on Skylake-X and Cascade Lake (model \
-                85) unless told \
-                otherwise, and rdt= on its command line can switch anything off"
-                .into(),
+        cause: "the processor can; by default, Linux does not allocate L3 ways on Skylake-X and \
+                Cascade Lake (model 85), and rdt= on its command line can disable each of them"
+            .into(),
         consequence: "levers that need it are listed as not run".into(),
         remedy: format!("boot with rdt={} on the kernel's command line", list(|off| off.2, ",")),
         evidence: format!("/proc/cpuinfo lists {}, info/ does not", list(|off| off.0, ", ")),

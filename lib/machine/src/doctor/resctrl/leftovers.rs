@@ -20,18 +20,18 @@ fn finding(left: &Left) -> Finding {
             id: "resctrl-kept".into(),
             severity: Severity::Warning,
             title: "A setting of resctrl is kept".into(),
-            cause: "it was left in place on demand".into(),
-            consequence: "what is measured is measured under it".into(),
-            remedy: format!("{} puts back what was there before", left.undone_by()),
+            cause: "it was kept on request".into(),
+            consequence: "it is in effect during measurements".into(),
+            remedy: format!("{} restores the earlier state", left.undone_by()),
             evidence,
         },
         Pending::Waiting => Finding {
             id: "resctrl-waiting".into(),
             severity: Severity::Warning,
-            title: "Settings of resctrl could not be put back".into(),
+            title: "Settings of resctrl could not be restored".into(),
             cause: "they belong to a CPU or a cache that was offline".into(),
             consequence:
-                "once it is online, groups of others have other CPUs or ways there than they had"
+                "once it is online, other groups have different CPUs or ways there than before"
                     .into(),
             remedy: "ringfence resctrl recover, once it is online".into(),
             evidence,
@@ -40,38 +40,39 @@ fn finding(left: &Left) -> Finding {
             id: "resctrl-damaged".into(),
             severity: Severity::Warning,
             title: "A journal of changes to resctrl is damaged".into(),
-            cause: "some of its lines make no sense".into(),
-            consequence: "what those lines said was set may still be set".into(),
-            remedy: "compare with 'ringfence resctrl', then ringfence resctrl forget removes it"
-                .into(),
+            cause: "some of its lines are invalid".into(),
+            consequence: "the settings in those lines may still be in effect".into(),
+            remedy:
+                "check with 'ringfence resctrl', then remove it with 'ringfence resctrl forget'"
+                    .into(),
             evidence,
         },
         Pending::Lent if left.under_way => Finding {
             id: "resctrl-lent".into(),
             severity: Severity::Warning,
-            title: "A program has limits of its own in resctrl".into(),
+            title: "A program has its own limits in resctrl".into(),
             cause: "another run of this program has not ended".into(),
-            consequence: "what is measured is measured beside it".into(),
+            consequence: "that program runs during measurements".into(),
             remedy: "wait for it to end".into(),
             evidence,
         },
         Pending::Unfinished if left.under_way => Finding {
             id: "resctrl-changing".into(),
             severity: Severity::Serious,
-            title: "Somebody is changing resctrl at the moment".into(),
+            title: "Another run is changing resctrl at the moment".into(),
             cause: "another run of this program has not ended".into(),
-            consequence: "cache ways and bandwidth change while one measures".into(),
+            consequence: "cache ways and bandwidth change during measurements".into(),
             remedy: "wait for it to end".into(),
             evidence,
         },
         Pending::Unfinished | Pending::Lent => Finding {
             id: "resctrl-unfinished".into(),
             severity: Severity::Warning,
-            title: "A run that was killed has left settings of resctrl behind".into(),
-            cause: "it could not put them back".into(),
+            title: "A killed run left settings in resctrl".into(),
+            cause: "it could not restore them".into(),
             consequence: "tasks may be confined to some cache ways or to a share of the bandwidth"
                 .into(),
-            remedy: "ringfence resctrl recover puts back what was there before".into(),
+            remedy: "ringfence resctrl recover restores the earlier state".into(),
             evidence,
         },
     }
@@ -83,9 +84,9 @@ fn unreadable(left: &Left) -> Finding {
         severity: Severity::Warning,
         title: "A journal of changes to resctrl cannot be read".into(),
         cause: left.purpose.clone(),
-        consequence: "what it says was set may still be set".into(),
-        remedy: "compare with 'ringfence resctrl', put back by hand what is not as it should \
-                 be, then remove the file"
+        consequence: "the settings in it may still be in effect".into(),
+        remedy: "check with 'ringfence resctrl', restore wrong settings by hand, then remove the \
+                 file"
             .into(),
         evidence: format!("in {}", left.folder.display()),
     }

@@ -21,10 +21,9 @@ fn occupancy(seen: &Overview) -> Option<Finding> {
     (!there).then(|| Finding {
         id: "no-occupancy".into(),
         severity: Severity::Info,
-        title: "How much of the cache a task holds cannot be seen".into(),
+        title: "The cache occupancy of tasks is not visible".into(),
         cause: "the processor or the kernel has no occupancy monitoring (CMT)".into(),
-        consequence: "after a change of cache ways only a task's rate tells when it has \
-                      settled"
+        consequence: "after a change of cache ways only a task's rate shows when it has settled"
             .into(),
         remedy:
             "use another processor; on Skylake-X the kernel leaves it off unless rdt=cmt is on \
@@ -51,9 +50,8 @@ fn bandwidth(view: &View, seen: &Overview) -> Option<Finding> {
         (unavailable > 0).then_some(Trouble {
             severity: Severity::Warning,
             cause: "the hardware gives no value for some groups at the moment",
-            consequence: "bandwidths of those groups are missing, and may have lost what came \
-                          before",
-            remedy: "have fewer groups, or compare by work done instead",
+            consequence: "bandwidths of those groups are missing, and earlier counts may be lost",
+            remedy: "use fewer groups, or compare by work done instead",
         })
     })?;
     let of = &view.identity;
@@ -61,7 +59,7 @@ fn bandwidth(view: &View, seen: &Overview) -> Option<Finding> {
     Some(Finding {
         id: "mbm-unreliable".into(),
         severity: if unavailable > 0 { Severity::Warning } else { trouble.severity },
-        title: "Measured memory bandwidths (MBM) are not to be taken at their word".into(),
+        title: "Measured memory bandwidths (MBM) are unreliable".into(),
         cause: trouble.cause.into(),
         consequence: trouble.consequence.into(),
         remedy: trouble.remedy.into(),
@@ -104,11 +102,9 @@ fn known(view: &View, seen: &Overview) -> Option<Trouble> {
         (6, 85) if of.stepping.is_some_and(|stepping| stepping <= 4) => Some(Trouble {
             severity: Severity::Warning,
             cause: "on Skylake-X writes are not counted right, occupancy and bandwidth may be too \
-                    low, and \
-                    masks may not confine (errata SKZ4, SKZ17, SKZ18, SKZ19); the kernel leaves \
-                    all of it off \
-                    unless rdt= asks for it",
-            consequence: "what a writer costs in bandwidth is understated",
+                    low, and masks may not confine (errata SKZ4, SKZ17, SKZ18, SKZ19); the kernel \
+                    disables all of it unless rdt= enables it",
+            consequence: "the bandwidth that a writer uses is understated",
             remedy: "compare by the victim's rate; boot without rdt=",
         }),
         (6, 79 | 85) if corrected(view) => Some(Trouble {
@@ -116,7 +112,8 @@ fn known(view: &View, seen: &Overview) -> Option<Trouble> {
             cause: "the processor counts wrongly for high RMIDs (errata BDF102, SKX99); the kernel \
                     multiplies \
                     by a factor from a table",
-            consequence: "bandwidths of groups made late can be off by what the factor leaves",
+            consequence: "bandwidths of groups that were created late can be off by the error that \
+                          remains",
             remedy: "compare bandwidths of one group with itself",
         }),
         (6, 79 | 85) => Some(Trouble {
@@ -131,7 +128,7 @@ fn known(view: &View, seen: &Overview) -> Option<Trouble> {
             severity: Severity::Warning,
             cause: "the processor may count too much (errata GNR12, SRF42)",
             consequence: "bandwidths of small working sets are overstated",
-            remedy: "compare by work done, or with footprints of four times the cache and more",
+            remedy: "compare by work done, or with footprints of at least four times the cache",
         }),
         _ => None,
     }

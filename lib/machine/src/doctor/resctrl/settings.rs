@@ -20,11 +20,12 @@ pub(super) fn groups(seen: &Overview) -> Option<Finding> {
         id: "stale-resctrl".into(),
         severity: Severity::Warning,
         title: "resctrl groups exist already".into(),
-        cause: "another tool, a container runtime or a run that was killed made them".into(),
+        cause: "another tool, a container runtime or a killed run created them".into(),
         consequence: "tasks may be confined to some cache ways or to a share of the bandwidth"
             .into(),
         remedy:
-            "if nothing needs them: rmdir /sys/fs/resctrl/GROUP; they are never removed unasked"
+            "if nothing needs them: rmdir /sys/fs/resctrl/GROUP; Ringfence never removes them by \
+             itself"
                 .into(),
         evidence: names.join(", "),
     })
@@ -54,9 +55,10 @@ pub(super) fn confined(seen: &Overview) -> Option<Finding> {
     (!less.is_empty()).then(|| Finding {
         id: "resctrl-confined".into(),
         severity: Severity::Warning,
-        title: "Tasks may use a part of the cache or of the bandwidth only".into(),
-        cause: "the default group of resctrl, which has all tasks that no other has, is limited"
-            .into(),
+        title: "Tasks may only use a part of the cache or of the bandwidth".into(),
+        cause:
+            "resctrl's default group, which has all tasks that are in no other group, is limited"
+                .into(),
         consequence:
             "working sets are disturbed at sizes that would fit into the whole cache, or memory is \
                       slower than it could be"
@@ -81,15 +83,13 @@ pub(super) fn shared_with_io(seen: &Overview) -> Option<Finding> {
             "the processor lets I/O write into the cache (shareable_bits)"
         }
         .into(),
-        consequence:
-            "a task that is isolated in these ways is disturbed by network cards and disks all the \
-                      same"
-                .into(),
+        consequence: "network cards and disks still disturb a task that is isolated in these ways"
+            .into(),
         remedy: if given {
-            "give it other ways, as 'ringfence prove' does while there are any; I/O's are set in \
+            "give it other ways, as 'ringfence prove' does if there are any; I/O's ways are set in \
              /sys/fs/resctrl/info/L3/io_alloc_cbm"
         } else {
-            "give it other ways, as 'ringfence prove' does while there are any"
+            "give it other ways, as 'ringfence prove' does if there are any"
         }
         .into(),
         evidence: lines.join(", "),
@@ -114,14 +114,13 @@ pub(super) fn cdp(seen: &Overview) -> Option<Finding> {
     (!levels.is_empty()).then(|| Finding {
         id: "resctrl-cdp".into(),
         severity: Severity::Info,
-        title: "Code and data have cache ways of their own (CDP)".into(),
+        title: "Code and data have separate cache ways (CDP)".into(),
         cause: format!("resctrl is mounted with {}", seen.options.text()),
-        consequence:
-            "half as many groups can be made, each has two masks, and nothing can be pseudo-locked"
-                .into(),
-        remedy:
-            "umount /sys/fs/resctrl and mount it without cdp and cdpl2 where nothing needs them"
-                .into(),
+        consequence: "half as many groups can be created, each has two masks, and nothing can be \
+                      pseudo-locked"
+            .into(),
+        remedy: "umount /sys/fs/resctrl and mount it without cdp and cdpl2 if nothing needs them"
+            .into(),
         evidence: format!("info/ has CODE and DATA for {}", levels.join(" and ")),
     })
 }

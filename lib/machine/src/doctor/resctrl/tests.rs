@@ -245,7 +245,7 @@ fn what_the_kernel_has_switched_off() {
     quiet(&tree, "resctrl-switched-off");
     tree.remove("/sys/fs/resctrl/info/L3");
     let off = found(&tree, "resctrl-switched-off");
-    assert_eq!(off.title, "The kernel does not share out ways of the L3");
+    assert_eq!(off.title, "The kernel does not allocate ways of the L3");
     assert!(off.remedy.contains("rdt=l3cat"), "{off:?}");
     tree.remove("/sys/fs/resctrl/info/MB");
     assert!(found(&tree, "resctrl-switched-off").remedy.contains("rdt=l3cat,mba"));

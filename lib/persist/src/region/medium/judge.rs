@@ -14,7 +14,7 @@ pub(crate) enum MapSync {
     Accepted,
     /// Refused with this errno.
     Refused(i32),
-    /// Not asked for, because.
+    /// Not requested, for this reason.
     NotTried(String),
     /// Of a folder: there was no file to try it with, because.
     NoFile(String),

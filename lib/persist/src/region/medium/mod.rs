@@ -1,4 +1,4 @@
-//! What memory lies on: facts from the kernel's files ([`facts`]), and the verdict they lead to
+//! The medium below memory: facts from the kernel's files ([`facts`]), and the verdict they lead to
 //! ([`judge`], a function of values).
 
 pub(super) mod facts;

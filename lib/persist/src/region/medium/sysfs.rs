@@ -1,4 +1,4 @@
-//! What a device is made of, from the folders that it lies in under `/sys/devices`.
+//! The parts of a device, from its folders under `/sys/devices`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ impl Tree<'_> {
         format!("/{}", path.strip_prefix(&base).unwrap_or(path).display())
     }
 
-    /// What the device in folder `device` (resolved) lies on, device mapper and md followed.
+    /// The devices below the one in folder `device` (resolved), through device mapper and md.
     pub fn grounds(&self, device: &Path) -> Vec<Ground> {
         self.grounds_below(device, 8)
     }

@@ -1,4 +1,4 @@
-//! The kernel's resctrl as a model in memory, for tests: of this library and of what uses it.
+//! A model of the kernel's resctrl in memory, for tests of this library and of its users.
 //!
 //! It refuses what Linux 6.1 refuses, with the same errno and words, in the same order
 //! (`rdtgroup.c`, `ctrlmondata.c`, `pseudo_lock.c`, `monitor.c` of `arch/x86/kernel/cpu/resctrl`;
@@ -45,7 +45,7 @@ use crate::schemata::Domain;
 
 pub use hardware::{BandwidthSpec, CacheSpec, Hardware};
 
-/// What is asked of the kernel, for hooks.
+/// An operation of the kernel, for hooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// A file is read.
@@ -61,7 +61,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether it is one that changes groups.
+    /// Whether it changes groups.
     pub fn changes(&self) -> bool {
         matches!(self, Operation::Write(..) | Operation::MakeDir(_) | Operation::RemoveDir(_))
     }
@@ -238,7 +238,7 @@ impl Model {
         lock(&self.shared.around).unseen = why.map(str::to_owned);
     }
 
-    /// Where journals of others that change this resctrl may lie.
+    /// Sets the folders with journals of other users of this resctrl.
     pub fn set_journal_folders(&self, folders: &[&Path]) {
         lock(&self.shared.around).journal_folders =
             folders.iter().map(|folder| folder.into()).collect();

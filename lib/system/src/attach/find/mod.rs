@@ -204,7 +204,7 @@ pub fn see(root: &FsRoot, target: &Target) -> Result<Seen, Refusal> {
 }
 
 fn empty(target: &Target) -> Refusal {
-    Refusal::NotThere { target: target.clone(), why: "it holds no process that lives".into() }
+    Refusal::NotThere { target: target.clone(), why: "it contains no running process".into() }
 }
 
 // The controllers of a hierarchy, and a folder in it.
@@ -223,7 +223,7 @@ fn members(
         return Ok((Members::Groups(folders), named));
     };
     let top = Process::read(root, *pid).filter(|process| !process.has_ended());
-    let why = || "no process that lives has that number".into();
+    let why = || "no running process has that ID".into();
     let top = top.ok_or_else(|| Refusal::NotThere { target: target.clone(), why: why() })?;
     let text = root.read_opt(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let of = |one: &Hierarchy| Some((one.controllers.clone(), one.folder(one.path_of(&text)?)));
@@ -291,20 +291,20 @@ fn check_whole(
 ) -> Result<(), Refusal> {
     let unknown = |why| Err(Refusal::Unknown { target: target.clone(), why });
     if folders.iter().any(|folder| hierarchies.iter().any(|one| one.point == *folder)) {
-        return unknown("the uppermost group holds the whole system");
+        return unknown("the root group contains the whole system");
     }
     for folder in folders {
         match hierarchy::processes(root, folder) {
             Ok(_) => {}
             Err(Unknown::Hidden) => {
                 return unknown(
-                    "it holds processes of another PID namespace: run this outside of containers",
+                    "it contains processes of another PID namespace: run this outside containers",
                 );
             }
             Err(Unknown::Threaded) => {
                 return unknown(
-                    "it holds threads of processes that are in other groups too: name a group \
-                     above it",
+                    "it contains threads of processes that are in other groups as well: name a \
+                     group above it",
                 );
             }
         }

@@ -40,9 +40,8 @@ pub fn groups(
         Target::Unit(name) => {
             let found = search(root, hierarchies, |folder| (folder == name).then(|| name.clone()));
             let paths: BTreeSet<PathBuf> = found.iter().map(|one| one.path.clone()).collect();
-            let why = "no control group has that name: it may not run ('systemctl status' says), \
-                       or not be a unit of \
-                       systemd";
+            let why = "no control group has that name: it may not be running ('systemctl status' \
+                       shows that), or not be a unit of systemd";
             one_of(found, target, paths, |path| format!("cgroup:{}", path.display()), why)
         }
         Target::Container(id) => {
@@ -50,8 +49,8 @@ pub fn groups(
                 |folder: &str| container_id(folder).filter(|whole| whole.starts_with(id.as_str()));
             let found = search(root, hierarchies, is_it);
             let ids: BTreeSet<String> = found.iter().map(|one| one.name.clone()).collect();
-            let why =
-                "no control group of Docker, containerd, CRI-O or Podman has an id that begins so";
+            let why = "no control group of Docker, containerd, CRI-O or Podman has an ID that \
+                       begins like this";
             one_of(found, target, ids, |id| format!("container:{id}"), why)
         }
     }

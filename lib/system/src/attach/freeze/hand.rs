@@ -79,7 +79,7 @@ impl Hand {
     /// Undoes what [`Self::freeze`] has done.
     pub fn thaw(&mut self) -> Result<(), FreezeError> {
         if let Some(tracer) = &mut self.tracer {
-            let tried = || "letting those go on that are traced".into();
+            let tried = || "resuming the traced threads".into();
             tracer
                 .end()
                 .map_err(|source| crate::changes::Error::Refused { tried: tried(), source })?;

@@ -53,7 +53,7 @@ pub enum FreezeError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Others are in the control group by now, or some of the target are not.
-    #[error("{method} would not stop the target alone or not all of it by now: find it again")]
+    #[error("{method} would now stop more than the target or not all of it: find it again")]
     Changed {
         /// How it was to be frozen.
         method: Method,
@@ -62,7 +62,7 @@ pub enum FreezeError {
     #[error("the target has ended")]
     Ended,
     /// It did not stop in time, and is running again.
-    #[error("the target did not stand still within {} ms: {what}; it goes on", limit.as_millis())]
+    #[error("the target did not stop within {} ms: {what}; it is running again", limit.as_millis())]
     Moving {
         /// How long that was tried.
         limit: Duration,

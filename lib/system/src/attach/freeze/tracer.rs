@@ -150,7 +150,7 @@ impl Tracer {
                 Err(RecvTimeoutError::Timeout) => self.collect(),
             }
             if Instant::now() > until {
-                return Err(Untraced::Moving("the kernel does not let all be seized".into()));
+                return Err(Untraced::Moving("the kernel does not allow all to be seized".into()));
             }
         }
     }
@@ -226,7 +226,7 @@ impl Hand {
         let is_stranger = |tid: &u32| !all.contains(tid) && tracer(&self.root, *tid) == Some(own);
         if seized.iter().any(is_stranger) {
             return Err(Untraced::Moving(format!(
-                "threads of process {pid} end as it is looked at them"
+                "threads of process {pid} end while they are listed"
             )));
         }
         if order.interrupt {

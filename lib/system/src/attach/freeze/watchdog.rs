@@ -71,14 +71,14 @@ impl Shared {
                 Ok(after) => {
                     state.forced = after;
                     format!(
-                        "the target was frozen for {} ms and nobody thawed it: it was thawed by \
+                        "the target was frozen for {} ms and not thawed in time: it was thawed by \
                          force",
                         after.unwrap_or_default().as_millis()
                     )
                 }
                 Err(error) => {
                     retry = Some(Instant::now() + AGAIN);
-                    format!("the target cannot be thawed, which is tried again: {error}")
+                    format!("the target cannot be thawed; trying again: {error}")
                 }
             };
             drop(state);

@@ -193,7 +193,7 @@ fn killed_at_every_moment_and_again_at_every_moment_of_going_back() {
             let again = until_killed(|| go_back(&options));
             go_back(&world.options());
             // What the kernel has rounded and no process has seen yet.
-            if left == ["/proc/sys/rounding is 60 by now, was 40 before"] {
+            if left == ["/proc/sys/rounding is now 60, was 40 before"] {
                 before.0.insert("/proc/sys/rounding".into(), "60".into());
                 unsure.insert(first);
                 left.clear();
@@ -218,7 +218,7 @@ fn the_way_back_is_told_from_the_last_to_the_first() {
     world.model.born(21, GROUP);
     let restored = changes.put_back().unwrap();
     let steps = [
-        "let 2 processes go on",
+        "resume 2 processes",
         "set /freezer/freezer.state to THAWED",
         "set /proc/sys/columns to 4096 131072 6291456",
         "move process 13 to /cg",
@@ -248,7 +248,7 @@ fn a_file_that_cannot_be_read_keeps_nothing_else_from_being_put_back() {
     assert!(!world.model.exists(Path::new(GROUP)));
     world.set(COLUMNS, &ours);
     world.model.end(OWNER);
-    let steps = ["let 2 processes go on", "set /proc/sys/columns to 4096 131072 6291456"];
+    let steps = ["resume 2 processes", "set /proc/sys/columns to 4096 131072 6291456"];
     assert_eq!(world.put_back()[0].steps, steps);
     assert_eq!(world.names(), [""; 0]);
 }
@@ -296,11 +296,11 @@ fn what_others_have_changed_meanwhile_stays() {
     world.model.make_dir(Path::new("/cg/ringfence-7-1/theirs")).unwrap();
     let restored = world.put_back().remove(0);
     let left = [
-        "control group /cg/ringfence-7-1 stays: somebody else has made groups below it",
-        "process 12 is in another control group by now, was in /cg before",
-        "/cg/ringfence-7-0 is another control group by now, which somebody else has made under \
-         that name",
-        "/proc/sys/vm/dirty_ratio is 33 by now, was 20 before",
+        "control group /cg/ringfence-7-1 is kept: another program made groups below it",
+        "process 12 is now in another control group, was in /cg before",
+        "/cg/ringfence-7-0 is now another control group, which another program made under that \
+         name",
+        "/proc/sys/vm/dirty_ratio is now 33, was 20 before",
     ];
     assert_eq!(restored.left, left);
     assert_eq!((world.read(SYSCTL), world.read("/proc/sys/rounding")), ("33".into(), "40".into()));
@@ -344,7 +344,7 @@ fn a_home_that_is_gone_is_the_next_above_it() {
     });
     world.model.remove_dir(Path::new("/cg/home")).unwrap();
     let restored = world.put_back().remove(0);
-    assert_eq!(restored.notes, ["process 11 was in /cg/home, which is gone: it goes to /cg"]);
+    assert_eq!(restored.notes, ["process 11 was in /cg/home, which is gone: it moves to /cg"]);
     assert!(world.read("/cg/cgroup.procs").contains("11") && !world.model.exists(Path::new(GROUP)));
 }
 
@@ -427,7 +427,7 @@ fn lines_that_make_no_sense_are_told_and_the_rest_is_put_back() {
     let restored = world.put_back().remove(0);
     assert_eq!((restored.steps.len(), restored.notes.len()), (2, 1));
     assert!(
-        restored.notes[0].starts_with("line 2 of the journal makes no sense"),
+        restored.notes[0].starts_with("line 2 of the journal is invalid"),
         "{}",
         restored.notes[0]
     );
@@ -494,7 +494,7 @@ fn what_fails_stays_in_the_journal_and_keeps_nothing_else() {
     fs::write(world.journal(), text.replace("4096 131072 6291456", "bad")).unwrap();
     let failed = world.put_back_with(&world.options()).remove(0).result.unwrap_err().to_string();
     for part in [
-        "what 'a test' had changed",
+        "the changes of 'a test'",
         "writing 'bad' to /proc/sys/columns",
         "'ringfence restore' tries again",
     ] {

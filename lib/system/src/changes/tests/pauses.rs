@@ -38,7 +38,7 @@ fn what_goes_on_again_and_what_others_stop_is_left_alone() {
     });
     world.model.stop(a).unwrap();
     let restored = world.put_back().remove(0);
-    assert_eq!(restored.steps, ["let process 12 go on"]);
+    assert_eq!(restored.steps, ["resume process 12"]);
     assert_eq!((restored.left.len(), restored.notes.len()), (0, 0));
     assert_eq!(world.model.state().stopped, [11].into());
     assert_eq!(world.read(FREEZER), "FREEZING");

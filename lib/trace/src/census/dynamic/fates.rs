@@ -10,10 +10,10 @@ use crate::events::{Action, Event, LINE, Place};
 /// What became of a place's stores; one counts once for each line that it touches.
 #[derive(Debug, Clone, Copy)]
 pub struct Fate {
-    /// Stores of which something was flushed, overwritten or left.
+    /// Stores with bytes that were flushed, overwritten or left dirty.
     pub stores: u64,
-    /// Those of which something was flushed, or written by `msync` and related calls, before it was
-    /// overwritten.
+    /// Those with bytes that were flushed, or written by `msync` and related calls, before they
+    /// were overwritten.
     pub flushed: u64,
     /// Where the first one stored.
     pub first: Place,

@@ -72,8 +72,8 @@ pub enum Confidence {
 /// others.
 pub const MANY_NEEDLESS: f64 = 0.1;
 
-/// A share of stores. A place of which at most as many are flushed before they are overwritten is
-/// in doubt.
+/// A share of stores. A place is in doubt if at most this share is flushed before it is
+/// overwritten.
 pub const RARELY: f64 = 0.05;
 
 /// The checker at work on a recording.

@@ -1,20 +1,20 @@
-//! The dynamic census: what a recorded program executed, by instruction and by caller, and what of
-//! it was needless or missing.
+//! The dynamic census: what a recorded program executed, by instruction and by caller, and
+//! which flushes and fences were unnecessary or missing.
 //!
 //! - A flush is **of a clean line** if nothing was stored to the line since it was last written
-//!   back and fenced, or at all; non-temporal stores want a fence and no flush.
+//!   back and fenced, or at all; non-temporal stores need a fence and no flush.
 //! - A line is **flushed again** by a thread that had flushed it since its last fence, whether or
 //!   not something was stored to it meanwhile.
 //! - A **fence has nothing to wait for** if its thread has neither flushed a line nor made a
 //!   non-temporal store, to these files, since its last fence or locked instruction.
-//! - A line that was stored to and not flushed after, up to the end, is **unflushed**; one that was
-//!   flushed, or stored to past the caches, and for which no fence came, is **unfenced**. What the
-//!   kernel wrote is counted in neither.
+//! - A line that was stored to and not flushed up to the end is **unflushed**; one that was
+//!   flushed, or stored to past the caches, and not fenced, is **unfenced**. Lines that the kernel
+//!   wrote count as neither.
 //! - `msync` with `MS_SYNC` makes whole pages durable, `fsync`, `fdatasync`, `syncfs` and `sync`
 //!   whole files: what was stored before they began. `sync_file_range` makes nothing durable.
 //!
-//! Fences complete what their own thread did. Locked instructions are fences, too, but are never
-//! called needless.
+//! Fences complete the operations of their own thread. Locked instructions are fences as well, but
+//! never count as unnecessary.
 
 mod attribution;
 mod blocks;

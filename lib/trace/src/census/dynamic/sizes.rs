@@ -33,7 +33,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Those of which there were any.
+    /// The sizes that occurred.
     pub fn all(&self) -> Vec<SizesOf> {
         let pairs = self.ordinary.0.iter().zip(&self.non_temporal.0).enumerate();
         let some = pairs.filter(|(_, (stores, nt_stores))| **stores + **nt_stores > 0);

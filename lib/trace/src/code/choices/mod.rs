@@ -1,5 +1,5 @@
-//! Functions of which a program takes one when it runs: the processor's abilities decide which, or
-//! the user that set the program up.
+//! Functions between which a program chooses at run time, by the processor's features or by the
+//! user's settings.
 //!
 //! Found are, in linked files for x86-64, functions among which
 //!
@@ -9,9 +9,8 @@
 //! - a table in data has several, at equal distances;
 //!
 //! where at least one has something for durability (of a variable, field or table, every other one)
-//! and they need different features of the processor by their own instructions. Nothing is said
-//! about which comes first where a processor can run several: that is up to the program, and to the
-//! variables of its environment.
+//! and they need different features of the processor by their own instructions. If a processor can
+//! run several, the choice is unknown: it depends on the program and its environment variables.
 
 mod flow;
 mod search;
@@ -52,10 +51,10 @@ pub enum Holder {
     Table,
 }
 
-/// Functions of which one is taken.
+/// Functions between which a program chooses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Choice {
-    /// What holds the address of the one that was taken.
+    /// The place that holds the address of the chosen function.
     pub holder: Holder,
     /// Its name: the symbol, the function that returns it, the variable, the field with the
     /// function that sets it, or the table.
@@ -67,7 +66,7 @@ pub struct Choice {
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Variant {
-    /// Its name; of one that was stripped of it, where it begins.
+    /// Its name; its address if the name was stripped.
     pub function: String,
     /// Its address, as addresses in the file go.
     pub address: u64,
@@ -76,7 +75,7 @@ pub struct Variant {
     /// The features of the processor that its instructions need, besides what every x86-64
     /// processor has, as Linux names them.
     pub needs: Vec<String>,
-    /// Those of them that this machine lacks; `None` where that was not asked for.
+    /// The features that this machine lacks; `None` if that was not requested.
     pub lacks: Option<Vec<String>>,
 }
 

@@ -168,7 +168,7 @@ impl Writer {
         self.manifest.locked_in_all = Some(count);
     }
 
-    /// A module of which some instructions are not recorded.
+    /// Notes a module with instructions that are not recorded.
     pub fn unseen(&mut self, unseen: Unseen) {
         self.manifest.unseen.push(unseen);
     }
