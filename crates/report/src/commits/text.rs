@@ -1,4 +1,4 @@
-//! What to use of the ways to commit that were measured, and what to expect beside a writer.
+//! The method of committing to use, of those measured, and what to expect next to a writer.
 
 use ringfence_analysis::cheapest::Cheapest;
 use ringfence_analysis::disk_writes::Unreached;
@@ -172,7 +172,7 @@ fn advice(found: &Findings) -> Option<String> {
     };
     if let Some(dearest) = more.last() {
         said += &format!(
-            "; of the others {} is the dearest, {:.1} times as much as the first",
+            "; of the others {} costs most, {:.1} times as much as the first",
             name(dearest),
             dearest.ratio
         );

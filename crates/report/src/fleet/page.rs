@@ -90,7 +90,7 @@ fn answer(overview: &Overview) -> Answer {
     };
     let lost = overview.lost.iter().map(|lost| {
         let node = lost.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-        let why = lost.reason.as_deref().unwrap_or("nobody knows why");
+        let why = lost.reason.as_deref().unwrap_or("reason unknown");
         clean(&format!("Task {}{node} {}: {why}.", lost.task, lost.state.word()))
     });
     let left_out =

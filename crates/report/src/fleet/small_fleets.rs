@@ -45,7 +45,7 @@ pub(crate) fn reasons(out: &mut String, all: &[&Summary], style: &Style) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for one in all.iter().flat_map(|summary| &summary.hosts) {
         if let Known::Unknown { unknown } = &one.figure {
-            let why = if unknown.is_empty() { "nobody knows why" } else { unknown };
+            let why = if unknown.is_empty() { "reason unknown" } else { unknown };
             *counts.entry(why).or_default() += 1;
         }
     }

@@ -163,7 +163,7 @@ fn head(out: &mut String, overview: &Overview, style: &Style) {
     hanging(out, "tasks        ", None, &line, style);
     for lost in &overview.lost {
         let node = lost.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-        let why = lost.reason.as_deref().unwrap_or("nobody knows why");
+        let why = lost.reason.as_deref().unwrap_or("reason unknown");
         let line = format!("task {}{node}: {}: {why}", lost.task, lost.state.word());
         hanging(out, "without      ", Some(Paint::Bad), &line, style);
     }

@@ -60,7 +60,7 @@ pub fn locked(regions: &[Region], style: &Style) -> String {
     for region in regions {
         let users: Vec<String> = region.users.iter().map(u32::to_string).collect();
         let users = if users.is_empty() {
-            "nobody seen".into()
+            "none seen".into()
         } else {
             format!("process {}", users.join(", "))
         };

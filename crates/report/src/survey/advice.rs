@@ -175,5 +175,5 @@ fn beside(victim: &str, writers: &[Beside], most: Option<f64>) -> String {
         let calm = listed(&calm, "and");
         parts.push(format!("no slowdown seen with {calm} ({})", left(most)));
     }
-    format!("{} beside a writer on the next core: {}.", capital(victim), parts.join("; "))
+    format!("{} next to a writer on the next core: {}.", capital(victim), parts.join("; "))
 }

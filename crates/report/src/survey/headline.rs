@@ -43,7 +43,7 @@ fn up_to(answer: &Answer, limit: f64) -> String {
     match gentler(answer) {
         Some((what, method, left)) if bound(method).is_some_and(|most| most <= limit) => {
             text += &format!(
-                " Writing {what} with {} was not seen to slow anybody ({left}), at {} a line.",
+                " Writing {what} with {} was not seen to slow anything ({left}), at {} a line.",
                 method.instruction,
                 ns(method.cost.value)
             );
@@ -119,11 +119,11 @@ fn harms_of(answer: &Answer, named: &[(&ForBlock, &Method)], limit: f64) -> Vec<
     }
     if !calm.is_empty() && most.is_none_or(|most| most <= limit) {
         let calm = listed(&by_what(&calm), "and");
-        said.push(format!("writing {calm} was not seen to slow anybody ({})", left(most)));
+        said.push(format!("writing {calm} was not seen to slow anything ({})", left(most)));
     }
     if !unknown.is_empty() {
         said.push(format!(
-            "whether writing {} slows anybody is not known",
+            "whether writing {} slows anything is not known",
             listed(&by_what(&unknown), "or")
         ));
     }

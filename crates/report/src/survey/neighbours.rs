@@ -112,13 +112,13 @@ fn title(table: &Neighbours, survey: &Survey) -> String {
         Task::Alu(_) => "alu, arithmetic in registers".into(),
         other => other.name().into(),
     };
-    format!("Who disturbs {what}")
+    format!("What slows {what}")
 }
 
 fn render(neighbours: &Neighbours, pace: Option<&str>, style: &Style) -> String {
     let any_paced = neighbours.rows.iter().any(|row| row.paced);
     let mut columns = vec![
-        Column::left("beside"),
+        Column::left("next to"),
         Column::right("time per unit"),
         Column::left("verdict"),
         Column::right("its rate"),

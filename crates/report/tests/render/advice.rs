@@ -27,7 +27,7 @@ fn advice_names_the_cheapest_the_worst_and_the_gentler() {
         says(
             &survey,
             &[
-                "Chase beside a writer",
+                "Chase next to a writer",
                 ": 12.0",
                 "] with clwb; ",
                 "; slower by 8.1 % [8.0, 8.2] with clflush; no slowdown seen with clflushopt",
@@ -79,7 +79,7 @@ fn the_headline_is_by_what_is_written_and_says_what_that_does() {
     assert!(
         calm.contains(
             ": writing small appends with nt, pages with nt and bulk with nt was not seen to slow \
-             anybody (up to +0."
+             anything (up to +0."
         ) && calm.ends_with("cannot be ruled out)."),
         "{calm}"
     );
@@ -96,7 +96,7 @@ fn the_headline_is_by_what_is_written_and_says_what_that_does() {
         "{text}"
     );
     assert!(
-        text.contains("Writing pages with clflushopt was not seen to slow anybody ("),
+        text.contains("Writing pages with clflushopt was not seen to slow anything ("),
         "{text}"
     );
     assert!(text.ends_with("at 13 ns a line."), "{text}");

@@ -90,7 +90,7 @@ fn for_block(survey: &Survey, block: Bytes) -> Vec<answer::Method> {
 
 // The writers that were not seen to slow anything down, and the upper bound of the slowdown.
 fn calm(headline: &str) -> Vec<(Vec<String>, f64)> {
-    let ends = headline.match_indices(" not seen to slow anybody (");
+    let ends = headline.match_indices(" not seen to slow anything (");
     ends.map(|(at, end)| {
         let before = &headline[..at];
         let before = before.strip_suffix(" was").unwrap();
@@ -284,7 +284,7 @@ fn what_was_reported_is_not_said_again() {
     assert!(says(
         &survey,
         &[
-            "Chase beside a writer",
+            "Chase next to a writer",
             "perhaps slower by 3.4 % [0.1, 6.8] with nt",
             "no slowdown seen with clflush"
         ]

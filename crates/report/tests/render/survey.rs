@@ -95,7 +95,7 @@ fn an_aa_experiment() {
 }
 
 // nt slows by +3.4 % [+0.1, +6.7] as the tables have it, which all figures together do not bear
-// out, and is the dearest for a log's appends.
+// out, and costs most for a log's appends.
 #[test]
 fn what_is_said_on_top_is_what_the_tables_say() {
     let interval = |value: f64, low: f64, high: f64| Interval {
@@ -127,7 +127,7 @@ fn what_is_said_on_top_is_what_the_tables_say() {
     assert!(headline.contains("clflush, clflushopt or clwb for small appends"), "{headline}");
     assert!(
         headline.contains("writing pages with nt may slow chase")
-            && headline.contains("writing bulk with nt was not seen to slow anybody"),
+            && headline.contains("writing bulk with nt was not seen to slow anything"),
         "{headline}"
     );
     let details = Style { details: true, ..Style::plain(200) };

@@ -16,7 +16,7 @@ pub(super) fn all(root: &FsRoot, file_system: &FileSystem, flush: &Reach) -> Vec
     let (disks, one) = (listed(names), names.len() == 1);
     unknown.push(match hypervisor::guest(root).is_some() {
         true => format!(
-            "whether the host keeps what {disks} {} told to keep: this is a virtual machine, and \
+            "whether the host keeps what {disks} {} asked to keep: this is a virtual machine, and \
              hosts can be set to ignore \
              flushes, or to answer from their own page cache (as QEMU's cache=unsafe does)",
             if one { "is" } else { "are" }

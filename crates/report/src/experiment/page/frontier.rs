@@ -54,7 +54,7 @@ pub(crate) fn color(name: &str) -> &'static str {
 /// Why there is no figure, if so.
 fn missing(frontier: &Frontier) -> Option<&'static str> {
     if frontier.points.is_empty() {
-        Some("There is no frontier here: nobody writes in this experiment.")
+        Some("There is no frontier here: nothing writes in this experiment.")
     } else if frontier.victim.is_none() {
         Some(
             "There is no frontier here: this experiment measures costs only, without a victim to \

@@ -137,7 +137,7 @@ fn llc(topology: &Topology, cpus: &CpuSet, roles: &Roles) -> Markup {
                         }
                     }
                 }
-                @if left_out > 0 { span class="note" { (left_out) " cores without anybody" } }
+                @if left_out > 0 { span class="note" { (left_out) " idle cores" } }
             }
         }
     }

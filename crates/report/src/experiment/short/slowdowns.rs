@@ -141,7 +141,11 @@ fn answer(
         return format!("There is no figure for {what} {next_to} {of}.");
     };
     let Some(figure) = worst.finding.slowdown else { return String::new() };
-    let named = format!("{next_to} {}", worst.name.whole());
+    // A single arm is named for where the victim is.
+    let named = match worst.name.whole().as_str() {
+        "beside" => "next to the aggressor".to_owned(),
+        name => format!("{next_to} {name}"),
+    };
     let figure = slowdown_figure(&figure).to_string();
     if compared.len() == 1 {
         return one(&worst.finding, &what, &named, &figure);
