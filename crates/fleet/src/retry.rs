@@ -58,7 +58,7 @@ pub fn retry(
         tasks.iter().filter(|task| task.state.is_lost()).map(|task| task.number).collect();
     let unknown: Vec<&Task> = tasks.iter().filter(|task| task.state == State::Unknown).collect();
     if let (true, Some(first)) = (lost.is_empty(), unknown.first()) {
-        let (many, why) = (unknown.len(), first.reason.as_deref().unwrap_or("nobody knows why"));
+        let (many, why) = (unknown.len(), first.reason.as_deref().unwrap_or("reason unknown"));
         return Err(FleetError::Failed(format!(
             "nothing is handed in, since it cannot be told whether {many} of {} tasks still run: \
              {why}",

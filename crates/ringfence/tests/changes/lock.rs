@@ -66,7 +66,7 @@ fn regions_are_listed() {
     );
     assert_eq!((&region["bytes"], &region["ours"]), (&(2 << 20).into(), &false.into()));
     let text = run(&tree, &["list"]).ok().to_owned();
-    assert!(text.contains("2MiB  0-31  nobody seen  others"), "{text}");
+    assert!(text.contains("2MiB  0-31  none seen  others"), "{text}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn regions_are_locked_used_refused_and_given_back() {
         text.clone()
     };
     next(0, "hot: 1MiB are locked into ways 1");
-    next(0, "hot L3:0 1 1MiB 0-1 nobody seen lock create");
+    next(0, "hot L3:0 1 1MiB 0-1 none seen lock create");
     let shown = next(0, "'ringfence lock remove hot' restores the earlier state");
     assert!(shown.contains("SSSP") && shown.contains("###. 19MiB"), "{shown}");
     next(2, "hot has a region in this cache");
