@@ -109,7 +109,7 @@ fn a_thread_that_somebody_else_has_moved_stays_there() {
     assert_eq!(change.move_process(&group("own"), world.processes[0]).unwrap(), 2);
     world.fs.group(&group("db")).add_thread(world.processes[0]).unwrap();
     let restored = change.restore().unwrap();
-    assert!(restored.left[0].contains("is in db by now"), "{:?}", restored.left);
+    assert!(restored.left[0].contains("is now in db"), "{:?}", restored.left);
     assert!(world.threads()[&world.processes[0]].contains("db"));
 }
 
