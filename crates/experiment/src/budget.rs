@@ -99,7 +99,7 @@ mod tests {
             ("p99<", "'' is not a duration"),
             ("<5ms", "'' is not a quantity"),
             ("p99<5%", "'5%' is not a duration"),
-            ("p99<0ms", "give more than 0, such as 'p99<5ms'"),
+            ("p99<0ms", "more than 0, such as 'p99<5ms'"),
             ("p99>5ms", "the wrong sign"),
             ("p99", "write 'p99<5ms'"),
             ("5", "such as 5%"),

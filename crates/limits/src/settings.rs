@@ -186,7 +186,7 @@ mod tests {
         let there = before(&[(".", "L3:0=fffff")]);
         for (table, part) in [
             ("victim = 'L3:1=f'", "cannot allocate L3:1, only L3:0=fffff"),
-            ("victim = 'MB:0=50'", "no MB:0"),
+            ("victim = 'MB:0=50'", "cannot allocate MB:0"),
             ("'/web' = 'L3:0=f'", "no group 'web'"),
         ] {
             let error = Settings::of(&experiment(&[table]), &there).unwrap_err();

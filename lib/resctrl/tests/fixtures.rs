@@ -79,7 +79,7 @@ fn why_there_is_none() {
     // What a copy does not have says nothing.
     let why = Resctrl::find(&tree.root()).unwrap_err();
     assert_eq!(why, Absent::Unknown("/proc/cpuinfo"));
-    assert!(why.to_string().contains("/proc/cpuinfo does not tell"), "{why}");
+    assert!(why.to_string().contains("/proc/cpuinfo does not show it"), "{why}");
     tree.write("/proc/cpuinfo", "flags\t\t: fpu rdt_a\n");
     assert_eq!(Resctrl::find(&tree.root()).unwrap_err(), Absent::Unknown("/proc/filesystems"));
     let arm = FixtureTree::empty("absent");

@@ -349,7 +349,7 @@ mod tests {
             ("f0", "", "neither a mask nor a number of ways"),
             ("0xg", "", "is not a mask"),
             ("2=0xf", "", "there is no number '2' here: 0, 1"),
-            ("0=0xf;0=0xf", "", "0 comes twice"),
+            ("0=0xf;0=0xf", "", "0 is given twice"),
             ("0=0xf;4", "", "'4' has no '='"),
             ("0x3", "L3:0=1", "overlaps 0x1 of cache 0"),
             ("6", "L3:0=20", "6 adjacent ways of cache 0 are not free"),

@@ -54,13 +54,13 @@ fn a_dry_run_tells_the_steps_and_takes_none() {
     {
         let tree = fenced(journal);
         let text = run(&tree, &[verb, "--dry-run"]).ok().to_owned();
-        let expected = "Changes of 'ringfence prove' that would be undone:\n remove group quiet\n \
+        let expected = "Changes of 'ringfence prove' that would be undone:\n  remove group quiet\n  \
                         set L3:0=7ff;1=7ff in default group\n";
         assert_eq!(text, expected);
         let steps = run(&tree, &[verb, "--dry-run", "--json"]).json();
         assert_eq!(steps["would_put_back"]["steps"][0], "remove group quiet");
         assert!(tree.root().exists(format!("/run/ringfence/{journal}")));
-        assert!(run(&tree, &[other]).ok().starts_with("Nothing to restore"));
+        assert!(run(&tree, &[other]).ok().starts_with("Nothing to undo"));
         assert_eq!(run(&tree, &[other, "--json"]).json()["put_back"], Value::Null);
     }
 }
@@ -113,7 +113,7 @@ fn what_an_earlier_boot_has_left_goes_with_a_sentence() {
         assert!(!tree.root().exists(&path));
         write();
         assert_eq!(run(&tree, &[verb, "--json"]).json()["removed"]["of"], "an earlier boot");
-        assert!(run(&tree, &[verb]).ok().starts_with("Nothing to restore"));
+        assert!(run(&tree, &[verb]).ok().starts_with("Nothing to undo"));
         write();
         let flags: Vec<&str> =
             ["forget", flag].into_iter().filter(|flag| !flag.is_empty()).collect();

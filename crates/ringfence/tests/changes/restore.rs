@@ -36,13 +36,13 @@ fn killed(schema: u32) -> FixtureTree {
 fn a_dry_run_tells_and_the_other_does() {
     let tree = killed(1);
     let told = |verb: &str| {
-        format!("Changes of 'a run' that {verb} undone:\n set /proc/sys/vm/dirty_ratio to 20\n")
+        format!("Changes of 'a run' that {verb} undone:\n  set /proc/sys/vm/dirty_ratio to 20\n")
     };
     assert_eq!(restore(&tree, &["--dry-run"]).ok(), told("would be"));
     let json = restore(&tree, &["--dry-run", "--json"]).json();
     assert_eq!(json["would_put_back"][0]["steps"][0], "set /proc/sys/vm/dirty_ratio to 20");
     assert_eq!(tree.root().read_trimmed(SYSCTL).unwrap(), "5");
-    assert_eq!(restore(&tree, &[]).ok(), told("was"));
+    assert_eq!(restore(&tree, &[]).ok(), told("were"));
     assert_eq!(tree.root().read_trimmed(SYSCTL).unwrap(), "20");
     assert!(!tree.root().exists(JOURNAL));
     assert!(restore(&tree, &[]).ok().starts_with("Nothing to restore"));
@@ -54,7 +54,7 @@ fn what_somebody_else_has_set_meanwhile_stays() {
     tree.write(SYSCTL, "33\n");
     let text = restore(&tree, &[]).ok().to_owned();
     assert!(
-        text.contains("Changed by another program since") && text.contains("is 33 by now, was 20"),
+        text.contains("Changed by another program since") && text.contains("is now 33, was 20"),
         "{text}"
     );
     assert_eq!(tree.root().read_trimmed(SYSCTL).unwrap(), "33");

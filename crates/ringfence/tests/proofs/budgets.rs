@@ -106,7 +106,7 @@ fn what_is_no_budget_is_refused_in_a_sentence() {
     let of = |budget: &'static str| {
         [&SERVICE[..], &["--probe-send", "PING", "--budget", budget]].concat()
     };
-    refused(&of("5ms"), "write 'p99<5ms', or the slowdown that is allowed, such as 2%");
+    refused(&of("5ms"), "write 'p99<5ms', or the allowed slowdown, such as 2%");
     refused(&of("p98<5ms"), "'p98' is not a quantity");
     refused(&of("p99<5"), "'5' is not a duration");
     refused(&of("p99>5ms"), "the wrong sign");

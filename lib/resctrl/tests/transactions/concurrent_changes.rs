@@ -79,7 +79,7 @@ fn what_somebody_else_has_set_since_is_left_and_said() {
             .iter()
             .any(|left| left == "L3:0 of default group is now 3f, was fffff before")
     );
-    assert!(restored.left.iter().any(|left| left.starts_with("web is gone")));
+    assert!(restored.left.iter().any(|left| left == "web, which had been changed, is gone"));
     let state = world.state();
     let mask = |id: &GroupId| state.groups[id].schemata.mask(&Resource::L3, 0).unwrap();
     assert_eq!(mask(&GroupId::default()), Mask(0x3f));
@@ -109,7 +109,7 @@ fn a_thread_that_somebody_else_has_moved_stays_there() {
     assert_eq!(change.move_process(&group("own"), world.processes[0]).unwrap(), 2);
     world.fs.group(&group("db")).add_thread(world.processes[0]).unwrap();
     let restored = change.restore().unwrap();
-    assert!(restored.left[0].contains("is in db by now"), "{:?}", restored.left);
+    assert!(restored.left[0].contains("is now in db"), "{:?}", restored.left);
     assert!(world.threads()[&world.processes[0]].contains("db"));
 }
 

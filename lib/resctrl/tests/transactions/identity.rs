@@ -72,7 +72,7 @@ fn a_group_that_was_made_anew_is_somebody_elses() {
         }
         let restored = change.restore().unwrap();
         let said = |name: &str| {
-            restored.left.iter().any(|left| left.starts_with(&format!("{name} is another")))
+            restored.left.iter().any(|left| left.starts_with(&format!("{name} is now another")))
         };
         assert!(said("own") && said("web"), "{:?}", restored.left);
         assert!(world.threads()[&world.processes[0]].contains("own"));

@@ -100,8 +100,8 @@ fn what_others_have_changed_stays_and_is_told() {
     world.write(SCHEDULER, "none");
     let restored = changes.put_back().unwrap();
     let left = [
-        "/vm/dirty_background_ratio is 5 by now, was 10 before",
-        "/queue/scheduler is none by now, was mq-deadline before",
+        "/vm/dirty_background_ratio is now 5, was 10 before",
+        "/queue/scheduler is now none, was mq-deadline before",
     ];
     assert_eq!((restored.left, restored.steps.len()), (left.map(str::to_owned).to_vec(), 0));
     assert_eq!([BYTES, RATIO, SCHEDULER].map(|file| world.now(file)), ["0", "5", "none"]);

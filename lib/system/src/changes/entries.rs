@@ -89,6 +89,6 @@ fn what_somebody_else_has_set_meanwhile_stays_and_is_told() {
     changes.set_entry(FILE, wbps("8:0"), "1024").unwrap();
     world.model.write(Path::new(FILE), "8:0 wbps=5").unwrap();
     changes.abandon();
-    assert_eq!(world.recover(), ["8:0 wbps in /cg/io.max is 5 by now, was max before"]);
+    assert_eq!(world.recover(), ["8:0 wbps in /cg/io.max is now 5, was max before"]);
     assert_eq!(wbps("8:0").of(&world.now()), "5");
 }

@@ -151,7 +151,7 @@ fn said(asked: &args::PutBack, restored: Option<&Restored>, nothing: &str) -> Re
 fn nothing(what: Pending) -> &'static str {
     match what {
         Pending::Kept => "Nothing to undo: no setting is kept.",
-        _ => "Nothing to restore: no killed run left any changes.",
+        _ => "Nothing to undo: no killed run left any changes.",
     }
 }
 
