@@ -22,7 +22,7 @@ pub fn markdown(table: &Table) -> String {
          A verdict rests on measured figures where there are any, and otherwise says that it is \
          simulated. \
          Where machines contradict each other, it is undecided. What was measured on DRAM in\n\
-         place of persistent memory stands beside it, and decides nothing.\n\n",
+         place of persistent memory is printed next to it, and does not count.\n\n",
     );
     machines(&mut out, table);
     summary(&mut out, table);
@@ -39,7 +39,7 @@ pub fn markdown(table: &Table) -> String {
 }
 
 fn machines(out: &mut String, table: &Table) {
-    out.push_str("## Which machines?\n\n");
+    out.push_str("## Machines\n\n");
     if table.machines.is_empty() {
         out.push_str(
             "None yet: there are no datasets, so no claim has been measured or simulated.\n\n",
@@ -61,7 +61,7 @@ fn machines(out: &mut String, table: &Table) {
 }
 
 fn summary(out: &mut String, table: &Table) {
-    out.push_str("## How many?\n\n| verdict | measured | simulated alone |\n|---|---|---|\n");
+    out.push_str("## Verdicts\n\n| verdict | measured | simulated alone |\n|---|---|---|\n");
     let count = |wanted: &str, basis: Basis| {
         table
             .claims
@@ -121,10 +121,12 @@ fn claim(out: &mut String, table: &Table, judged: &Judged) {
 
 fn row(out: &mut String, tested: &Tested) {
     let test = &tested.test;
-    let mut comparison = format!("{} / {}", escaped(&test.case), escaped(&test.against));
-    if let Some([case, against]) = &test.than {
-        comparison = format!("({comparison}) / ({} / {})", escaped(case), escaped(against));
-    }
+    let labels: Vec<&str> = [&test.case, &test.against]
+        .into_iter()
+        .chain(test.than.iter().flatten())
+        .map(|l| &**l)
+        .collect();
+    let comparison = escaped(&comparison(&labels));
     let published = match &tested.published[..] {
         [] => "no figure".to_owned(),
         figures => {
@@ -136,6 +138,32 @@ fn row(out: &mut String, tested: &Tested) {
         let _ = write!(out, " {} |", escaped(&words(outcome)));
     }
     out.push('\n');
+}
+
+// Two cases, or two pairs of them. Parameters that all cases with parameters share come last.
+fn comparison(labels: &[&str]) -> String {
+    let parts: Vec<Vec<&str>> = labels.iter().map(|label| label.split("; ").collect()).collect();
+    let with: Vec<&[&str]> =
+        parts.iter().map(|parts| &parts[1..]).filter(|p| !p.is_empty()).collect();
+    let is_shared = |part: &&str| with.len() > 1 && with.iter().all(|one| one.contains(part));
+    let shared: Vec<&str> = with
+        .first()
+        .map_or(Vec::new(), |first| first.iter().copied().filter(|part| is_shared(part)).collect());
+    let own: Vec<String> = parts
+        .iter()
+        .map(|parts| {
+            let rest = parts[1..].iter().copied().filter(|part| !is_shared(part));
+            std::iter::once(parts[0]).chain(rest).collect::<Vec<_>>().join("; ")
+        })
+        .collect();
+    let mut text = match &own[..] {
+        [case, against, of, than] => format!("({case} / {against}) / ({of} / {than})"),
+        own => own.join(" / "),
+    };
+    if !shared.is_empty() {
+        text += &format!("; with {}", shared.join(", "));
+    }
+    text
 }
 
 /// A verdict alone in words.
@@ -188,4 +216,20 @@ fn escaped(text: &str) -> String {
         .replace('<', "&lt;")
         .replace('*', "\\*")
         .replace('_', "\\_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::comparison;
+
+    #[test]
+    fn shared_parameters_come_last() {
+        let on = "writer.target=dram";
+        let (clwb, clflush) = (format!("write; by=clwb; {on}"), format!("write; by=clflush; {on}"));
+        assert_eq!(comparison(&[&clwb, "alone"]), "write; by=clwb; writer.target=dram / alone");
+        assert_eq!(
+            comparison(&[&clwb, "alone", &clflush, "alone"]),
+            "(write; by=clwb / alone) / (write; by=clflush / alone); with writer.target=dram"
+        );
+    }
 }
