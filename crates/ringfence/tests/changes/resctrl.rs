@@ -54,8 +54,8 @@ fn a_dry_run_tells_the_steps_and_takes_none() {
     {
         let tree = fenced(journal);
         let text = run(&tree, &[verb, "--dry-run"]).ok().to_owned();
-        let expected = "Changes of 'ringfence prove' that would be undone:\n  remove group quiet\n  \
-                        set L3:0=7ff;1=7ff in default group\n";
+        let expected = "Changes of 'ringfence prove' that would be undone:\n  remove group \
+                        quiet\n  set L3:0=7ff;1=7ff in default group\n";
         assert_eq!(text, expected);
         let steps = run(&tree, &[verb, "--dry-run", "--json"]).json();
         assert_eq!(steps["would_put_back"]["steps"][0], "remove group quiet");

@@ -269,7 +269,7 @@ fn what_cannot_be_measured_says_why() {
         );
     }
     let short = ["neighbours", "--victim", "alu", "--aggressor", "churn", "--window", "20ms"];
-    assert!(ringfence_in(folder.path(), &short).stderr.contains("use 400ms at least"));
+    assert!(ringfence_in(folder.path(), &short).stderr.contains("use at least 400ms"));
     let described =
         ["neighbours", "--victim", "alu", "--aggressor", "dirty", "--machine", "laptop"];
     assert!(

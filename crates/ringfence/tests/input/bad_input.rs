@@ -31,7 +31,7 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
         &["neighbours", "--victim", "read"],
         "too short for the work of role 'victim' in one: use at least 2.009s",
     ),
-    (&["neighbours", "--victim", "read interval=5ms", "--window", "13ms"], "use 14ms at least"),
+    (&["neighbours", "--victim", "read interval=5ms", "--window", "13ms"], "use at least 14ms"),
     (&["neighbours", "--victim", "read access=8B"], "must be 16B, 32B or 64B"),
     (&["neighbours", "--victim", "read memory=newlock"], "is not memory to read"),
     (&["neighbours", "--victim", "read flush=msync"], "is not one of"),

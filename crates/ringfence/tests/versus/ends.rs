@@ -325,7 +325,7 @@ fn commands_that_run_on_are_compared_by_their_progress() {
     assert!(short.stderr.contains("--time 100ms is too short"), "{}", short.stderr);
     let refused = versus(&folder, &["true", "true", "--progress", "lines", "--prepare", "x"]);
     assert_eq!(refused.code(), Some(2));
-    assert!(refused.stderr.contains("--prepare is about whole runs"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--prepare applies to whole runs"), "{}", refused.stderr);
 }
 
 #[test]
