@@ -225,7 +225,7 @@ impl Host<'_> {
             Some(127) if by_shell && ran.said.contains("not found") => {
                 Trouble::Usage(format!("{shown}: {}", tail(&ran.said)))
             }
-            _ => failed(&shown, ran, "; if that is as it should be: --ignore-failure"),
+            _ => failed(&shown, ran, "; to allow that: --ignore-failure"),
         }
     }
 

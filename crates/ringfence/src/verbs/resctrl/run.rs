@@ -36,11 +36,11 @@ pub const START: &str = "__resctrl-start";
 pub fn run(asked: &Confined) -> Result<(), Failure> {
     let root = host::root(&asked.kernel.root)?;
     let cpus = asked.cpus.as_deref().map(cpus).transpose()?;
+    let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;
     let limits = asked.limits.given();
     if limits.is_none() {
         return Err(Failure::Usage("nothing is limited: give --l3, --l2 or --mba".into()));
     }
-    let fs = Resctrl::find(&root).map_err(ringfence_resctrl::Error::from)?;
     let folder = asked.kernel.journal.folder.as_ref();
     let own = std::process::id();
     let state = State::read(&fs)?;
