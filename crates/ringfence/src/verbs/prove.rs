@@ -72,8 +72,8 @@ fn announce(question: &Question, plan: &Plan, machine: &Machine) {
         question.time.map_or(String::new(), |time| format!(", at most {}", announce::time(time.0)));
     let verb = if machine.simulated.is_some() { "simulates" } else { "measures" };
     let mut text = format!(
-        "prove: {verb} the victim alone and with the aggressor, and with levers if it exceeds {}{time}; \
-         Ctrl-C keeps what was measured\n",
+        "prove: {verb} the victim alone and with the aggressor, and with levers if it exceeds \
+         {}{time}; Ctrl-C keeps what was measured\n",
         question.budget
     );
     if let Some(found) = prove::precision(question, plan, machine) {

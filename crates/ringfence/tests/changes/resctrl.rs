@@ -48,6 +48,15 @@ fn everything_is_shown() {
 }
 
 #[test]
+fn a_run_without_limits_is_refused() {
+    let tree = fenced("resctrl.journal");
+    let refused = run(&tree, &["run", "--", "true"]);
+    assert_eq!(refused.code(), Some(2));
+    let why = "nothing is limited: give --l3, --l2 or --mba\n";
+    assert!(refused.stderr.ends_with(why), "{}", refused.stderr);
+}
+
+#[test]
 fn a_dry_run_tells_the_steps_and_takes_none() {
     for (journal, verb, other) in
         [("resctrl.journal", "recover", "undo"), ("resctrl.kept", "undo", "recover")]

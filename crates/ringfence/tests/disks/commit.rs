@@ -61,11 +61,15 @@ fn ways_are_measured_and_one_is_advised() {
         .count();
     let advice = match known {
         2 => "Use sync=",
-        1 => "No way is advised, because only one of the 2 durable ones has a figure: ",
-        _ => "No way is advised, because none of the 2 durable ones has a figure: ",
+        1 => "No method is recommended, because only one of the 2 durable ones has a figure: ",
+        _ => "No method is recommended, because none of the 2 durable ones has a figure: ",
     };
     assert!(details.contains(advice) && !details.contains("Use sync=none"), "{advice}: {details}");
-    assert_eq!(details.contains("Use sync="), !details.contains("No way is advised"), "{details}");
+    assert_eq!(
+        details.contains("Use sync="),
+        !details.contains("No method is recommended"),
+        "{details}"
+    );
     // In short one of them, with its calls.
     let shown = ringfence_in(folder.path(), &["show", "a"]).said();
     for said in [&said, &shown] {

@@ -91,7 +91,7 @@ fn whoever_would_reach_its_limit_in_a_window_is_not_run() {
     // counts.
     let alone = run(&limited("128KiB"), "b");
     assert_ne!(alone.code(), Some(0), "{}", alone.stdout);
-    assert!(alone.stderr.contains("128KiB in one window"), "{}", alone.stderr);
+    assert!(alone.stderr.contains("128KiB to the device in one window"), "{}", alone.stderr);
     // The estimate of what is written, and one sentence.
     assert_eq!(alone.stderr.lines().count(), 2, "{}", alone.stderr);
     assert!(empty(&data), "nothing is left");

@@ -228,7 +228,6 @@ const COMMAND_LINES: &[(&[&str], &str)] = &[
     (&["resctrl", "--root", "absent"], "--root: absent: No such file or directory"),
     (&["restore", "--root", "absent"], "--root: absent: No such file or directory"),
     (&["resctrl", "undo", "--root", "absent"], "--root: absent: No such file or directory"),
-    (&["resctrl", "run", "--", "true"], "nothing is limited: give --l3, --l2 or --mba"),
     (&["resctrl", "run", "--l3", "1"], "COMMAND"),
     (&["resctrl", "run", "--l3", "1", "--cpus", "", "--", "true"], "--cpus: the list is empty"),
     (&["resctrl", "apply", "--pid", "1"], "give --l3, --l2 or --mba, or --none"),

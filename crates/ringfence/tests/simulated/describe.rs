@@ -74,7 +74,7 @@ fn a_host_is_described_checked_and_fitted() {
     {
         return;
     }
-    assert!(described.said().contains("is assumed"), "{}", described.stdout);
+    assert!(described.said().contains("are assumed"), "{}", described.stdout);
     let shown = run(&["machine", "here.toml", "--why"]).said();
     assert!(
         shown.contains("probed: CPUID") && shown.contains("assumed: as in machines/"),
