@@ -17,7 +17,7 @@ use crate::windows::{Lost, Windows};
 pub struct Cheapest {
     /// Its case.
     pub case: usize,
-    /// The other durable ways that have a figure.
+    /// The other durable methods that have a figure.
     pub others: Vec<Compared>,
 }
 
@@ -34,7 +34,7 @@ pub struct Compared {
     pub by_median: bool,
 }
 
-/// Compares the durable ways to commit that have a figure; `None` where there are fewer than two,
+/// Compares the durable methods to commit that have a figure; `None` where there are fewer than two,
 /// or where something else was measured, too.
 pub fn cheapest(
     plan: &Plan,

@@ -46,15 +46,41 @@
     splitLine: { lineStyle: { color: css("grid") } },
     axisLabel: { ...text(), hideOverlap: true }, nameTextStyle: text(), ...more,
   });
+  // Round values in even steps of 1, 2 or 5 times a power of ten.
+  const evenly = (low, high, most) => {
+    const rough = (high - low) / (most - 1);
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((step) => step * power).find((step) => step >= rough);
+    const from = Math.ceil(low / step);
+    return Array.from({ length: Math.floor(high / step) - from + 1 }, (_, i) => Number(((from + i) * step).toPrecision(12)));
+  };
+  // Round values within a logarithmic axis: 1, 2 and 5 times powers of ten, or even steps where those are fewer than three.
+  const rounds = (low, high, most) => {
+    const of = (steps, every) => {
+      const found = [];
+      for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power += 1) {
+        if (power % every === 0) found.push(...steps.map((step) => Number((step * 10 ** power).toPrecision(12))));
+      }
+      return found.filter((value) => value >= low && value <= high);
+    };
+    const found = [[[1, 2, 5], 1], [[1], 1], [[1], 2], [[1], 3]].map(([steps, every]) => of(steps, every)).find((values) => values.length <= most) || [];
+    if (found.length >= 3) return found;
+    return evenly(low, high, most);
+  };
+  const logarithmic = (low, high, format, more, most = 8) => {
+    const ticks = rounds(low, high, most);
+    return axis({ type: "log", logBase: 10, min: low, max: high, ...more, axisTick: { show: false, customValues: ticks },
+      axisLabel: { ...text(), hideOverlap: true, formatter: format, customValues: ticks } });
+  };
   // Ratios around 1: in percent where they are small, else as factors on a logarithmic axis.
   const ratios = (low, high, more) => {
     if (high / low < 1.9) {
       const room = Math.max((high - low) * 0.06, 0.002);
-      return axis({ type: "value", scale: true, min: low - room, max: high + room, splitNumber: 5, ...more,
-        axisLabel: { ...text(), hideOverlap: true, formatter: percent, showMinLabel: false, showMaxLabel: false } });
+      const ticks = evenly(low - room - 1, high + room - 1, 6).map((share) => Number((share + 1).toPrecision(12)));
+      return axis({ type: "value", min: low - room, max: high + room, ...more, axisTick: { show: false, customValues: ticks },
+        axisLabel: { ...text(), hideOverlap: true, formatter: percent, customValues: ticks } });
     }
-    return axis({ type: "log", logBase: high / low > 5 ? 2 : 1.25, min: low / 1.08, max: high * 1.12, ...more,
-      axisLabel: { ...text(), hideOverlap: true, formatter: factor, showMinLabel: false, showMaxLabel: false } });
+    return logarithmic(low / 1.08, high * 1.12, factor, more);
   };
   const extent = (values) => [Math.min(...values), Math.max(...values)];
 
@@ -137,11 +163,10 @@
       };
       return {
         grid: { left: 76, right: 26, top: 26, bottom: 46 },
-        xAxis: data.ns ? axis({ type: "log", logBase: 2, min: left / 1.3, max: right * 1.3, name: data.x, nameLocation: "middle", nameGap: 30,
-          axisLabel: { ...text(), hideOverlap: true, formatter: time, showMinLabel: false, showMaxLabel: false } })
+        xAxis: data.ns ? logarithmic(left / 1.3, right * 1.3, time, { name: data.x, nameLocation: "middle", nameGap: 30 }, width < 520 ? 5 : 8)
           : ratios(left, right, { name: data.x, nameLocation: "middle", nameGap: 30 }),
-        yAxis: axis({ ...(data.count && Math.max(...rates) / Math.min(...rates) > 20 ? { type: "log", logBase: 10 } : { type: "log", logBase: 2 }), name: data.y, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -68] }, nameGap: 12,
-          min: Math.min(...rates) / 1.25, max: Math.max(...rates) * 1.25, axisLabel: { ...text(), formatter: data.count ? many : (x) => bytes(x * 1e9), showMinLabel: false, showMaxLabel: false } }),
+        yAxis: logarithmic(Math.min(...rates) / 1.25, Math.max(...rates) * 1.25, data.count ? many : (x) => bytes(x * 1e9),
+          { name: data.y, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -68] }, nameGap: 12 }),
         series: [
           { type: "line", step: "end", silent: true, symbol: "none", z: 1, data: efficient.map((p) => [p.x[0], p.y[0] / scale]),
             lineStyle: { color: css("soft"), type: [4, 4], width: 1.2 } },
@@ -201,7 +226,16 @@
 
     time(data) {
       const values = data.points.flatMap((p) => [p[1], p[3]]);
-      const [low, high] = extent(values.concat(1));
+      // A few outliers would squash the rest: they are drawn at the frame, and counted.
+      const medians = data.points.map((p) => p[2]).sort((a, b) => a - b);
+      const share = (of) => medians[Math.round((medians.length - 1) * of)] || 1;
+      const [least, most] = extent(values.concat(1));
+      const low = Math.max(least, Math.min(share(0.01), 1) / 1.5);
+      const high = Math.min(most, Math.max(share(0.99), 1) * 1.5);
+      const within = (value) => Math.min(Math.max(value, low), high);
+      const beyond = data.points.filter((p) => within(p[2]) !== p[2]).length;
+      const counted = beyond === 0 ? {} : { name: beyond + (beyond === 1 ? " outlier (triangle) lies" : " outliers (triangles) lie") + " beyond the frame",
+        nameGap: 8, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -46] } };
       const series = data.classes.map((name, number) => {
         const own = data.points.filter((p) => p[4] === number);
         return { name, own };
@@ -215,10 +249,10 @@
         return ["at " + digits(p[0]) + " s", lines];
       };
       return {
-        grid: { left: 52, right: 14, top: 12, bottom: 26 },
+        grid: { left: 52, right: 14, top: beyond === 0 ? 12 : 28, bottom: 26 },
         dataZoom: [{ type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl" }],
         xAxis: axis({ type: "value", min: 0, max: "dataMax", splitLine: { show: false }, axisLabel: { ...text(), hideOverlap: true, showMaxLabel: false, formatter: (s) => digits(s) + " s" } }),
-        yAxis: ratios(low, high),
+        yAxis: ratios(low, high, counted),
         series: series.flatMap(({ name, own }) => [
           { type: "custom", silent: true, data: own.filter((p) => p[6] > 1).map((p) => ({ value: [p[0], p[1], p[3]] })), encode: { x: 0, y: [1, 2] },
             renderItem: (params, api) => {
@@ -226,7 +260,8 @@
               return line([inside(params, x, y), inside(params, x, api.coord([api.value(0), api.value(2)])[1])], { stroke: css(name), opacity: 0.35, lineWidth: 1 });
             } },
           { type: "scatter", symbolSize: own.length > 250 ? 3.6 : 5.5, itemStyle: { color: css(name), opacity: 0.75 },
-            data: own.map((p) => ({ value: [p[0], p[2]], tip: about(p, name) })) },
+            data: own.map((p) => ({ value: [p[0], within(p[2])], tip: about(p, name),
+              ...(within(p[2]) === p[2] ? {} : { symbol: "triangle", symbolRotate: p[2] > high ? 0 : 180, symbolSize: 8 }) })) },
         ]),
       };
     },
@@ -258,8 +293,9 @@
         dataZoom: [{ type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl" }],
         xAxis: axis({ type: "value", min: 0, max: last + 1, minInterval: 1, name: "round", nameLocation: "middle", nameGap: 28, splitLine: { show: false },
           axisLabel: { ...text(), hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: many } }),
-        yAxis: axis({ ...(logs ? { type: "log", logBase: most / least > 30 ? 10 : 2, min: least / unit / 1.15, max: (most / unit) * 1.15 } : { type: "value", scale: true, min: Math.max(least - room, 0) / unit, max: (most + room) / unit }),
-          axisLabel: { ...text(), formatter: tick, showMinLabel: false, showMaxLabel: false } }),
+        yAxis: logs ? logarithmic(least / unit / 1.15, (most / unit) * 1.15, tick)
+          : axis({ type: "value", scale: true, min: Math.max(least - room, 0) / unit, max: (most + room) / unit,
+            axisLabel: { ...text(), formatter: tick, showMinLabel: false, showMaxLabel: false } }),
         series: data.cases.flatMap(([, color, shape], number) => {
           const own = data.points.filter((p) => p[0] === number);
           return [
@@ -350,14 +386,7 @@
       const [low, high] = extent([...curves.map(([, ns]) => ns), ...data.points.map((p) => p.figure[0])].map(log));
       const room = Math.max((high - low) * 0.06, 0.02);
       const [bottom, top] = [low - room, high + room];
-      // As many as there is room for, of 1, 2, 5 to a power of ten, or of all tenths.
-      const round = (steps) => {
-        const found = [];
-        for (let power = Math.floor(bottom); power <= top; power += 1) for (const step of steps) found.push(step * 10 ** power);
-        return found.filter((ns) => log(ns) >= bottom && log(ns) <= top);
-      };
-      const tenths = Array.from({ length: 18 }, (_, i) => 1 + i / 2);
-      const times = [tenths, [1, 1.5, 2, 3, 4, 5, 7], [1, 2, 5], [1]].map(round).find((ticks) => ticks.length <= 8) || round([1]).filter((_, i) => i % 2 === 0);
+      const times = rounds(10 ** bottom, 10 ** top, 8);
       const names = [...(width < 520 ? [] : [[1, "least"]]), [2, "p50"], [10, "p90"], [100, "p99"], [1e3, "p99.9"], [1e4, "p99.99"], [1e5, "p99.999"]].filter(([one]) => log(one) <= right + 0.02);
       const rule = { color: css("grid"), type: "solid", width: 1 };
       const grid = [...names.map(([one, name]) => ({ xAxis: log(one), lineStyle: rule, label: { position: "start", formatter: name, ...text() } })),
@@ -386,6 +415,33 @@
       };
     },
 
+    // A row for each case, with a dot for each quantile and for the longest.
+    dots(data, width) {
+      const { rows } = data;
+      const { narrow, names, lines } = nameRoom(data, width);
+      const drop = narrow ? 2 + 6 * lines : 0;
+      const all = rows.flatMap((row, number) => row.dots.map((dot) => ({ ...dot, number })));
+      const [low, high] = extent(all.map((dot) => dot.ns));
+      return {
+        grid: { left: names, right: 26, top: 6, bottom: 26 },
+        xAxis: logarithmic(low / 1.3, high * 1.3, time, {}, width < 520 ? 5 : 10),
+        yAxis: axis({ type: "category", data: rows.map((row) => row.name), inverse: true, splitLine: { show: true, lineStyle: { color: css("grid") } },
+          axisLabel: { ...text(), show: !narrow, color: css("ink"), interval: 0, width: names - 12, overflow: "break", lineHeight: LINE } }),
+        series: [
+          { type: "custom", silent: true, z: 1, data: rows.map((row, number) => [...extent(row.dots.map((dot) => dot.ns)), number]), encode: { x: [0, 1], y: 2 },
+            renderItem: (params, api) => {
+              const ends = [0, 1].map((i) => api.coord([api.value(i), api.value(2)])).map(([x, y]) => [x, y + drop]);
+              const name = rows[params.dataIndex].name;
+              const label = { type: "text", style: { verticalAlign: "bottom", fontSize: 12, fontFamily: family, lineHeight: LINE, x: params.coordSys.x + 2, y: ends[0][1] - 9, text: name,
+                width: params.coordSys.width, overflow: "break", fill: css("ink") } };
+              return { type: "group", silent: true, children: [line(ends, { stroke: css("soft"), opacity: 0.4 }), ...(narrow ? [label] : [])] };
+            } },
+          { type: "scatter", z: 3, symbolOffset: [0, drop], data: all.map((dot) => ({ value: [dot.ns, dot.number], tip: dot.tip, symbol: shapes[dot.shape], symbolSize: 10,
+            itemStyle: { color: css(dot.color), opacity: dot.faint ? 0.45 : 1, borderColor: css("panel"), borderWidth: 1 } })) },
+        ],
+      };
+    },
+
     histogram(data, width) {
       const [from] = extent(data.bars.map((bar) => bar[0]));
       const [, to] = extent(data.bars.map((bar) => bar[1]));
@@ -403,7 +459,7 @@
       }
       return {
         grid: { left: 56, right: 24, top: 26, bottom: 30 },
-        xAxis: axis({ type: "log", logBase: 2, min: from, max: to, splitLine: { show: false }, axisLabel: { ...text(), hideOverlap: true, formatter: time } }),
+        xAxis: logarithmic(from, to, time, { splitLine: { show: false } }),
         yAxis: axis({ type: "log", min: 0.5, max: most * 1.5, axisLabel: { ...text(), formatter: (n) => (n < 1 ? "" : many(n)), showMaxLabel: false } }),
         series: [{ type: "custom", data: data.bars.map(([a, b, n, name]) => ({ value: [a, b, n], tip: [name, []] })), encode: { x: [0, 1], y: 2 },
           renderItem: (params, api) => {
@@ -441,7 +497,7 @@
       return {
         grid: { left: names, right: 74, top: data.mark ? 22 : 6, bottom: 44 },
         xAxis: slowdown ? ratios(low, high, across)
-          : high / low > 4 ? axis({ type: "log", min: low / 1.2, max: high * 1.2, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true, showMinLabel: false, showMaxLabel: false } })
+          : high / low > 4 ? logarithmic(low / 1.2, high * 1.2, time, across, width < 520 ? 4 : 7)
           : axis({ type: "value", min: 0, ...across, axisLabel: { ...text(), formatter: time, hideOverlap: true } }),
         yAxis: axis({ type: "category", data: rows.map((row) => row.name), inverse: true, splitLine: { show: true, lineStyle: { color: css("grid") } },
           axisLabel: { ...text(), show: !narrow, color: css("ink"), interval: 0, width: names - 12, overflow: "break", lineHeight: LINE } }),
@@ -476,7 +532,7 @@
       return {
         grid: { left: 56, right: 26, top: 26, bottom: 30 },
         xAxis: axis({ type: "log", logBase: 4, min: data.points[0][0], max: data.points[data.points.length - 1][0], splitLine: { show: false }, axisLabel: { ...text(), hideOverlap: true, formatter: size } }),
-        yAxis: axis({ type: "log", axisLabel: { ...text(), formatter: time } }),
+        yAxis: logarithmic(...extent(data.points.map(([, ns]) => ns)).map((ns, end) => (end ? ns * 1.2 : ns / 1.2)), time),
         series: [{ type: "line", symbolSize: 6, symbol: "circle", itemStyle: { color: css("clwb") }, lineStyle: { color: css("clwb"), width: 2 },
           data: data.points.map(([x, y, name]) => ({ value: [x, y], tip: [name, []] })),
           markLine: { silent: true, symbol: "none", lineStyle: { color: css("soft"), type: [3, 3], width: 1 },
@@ -521,27 +577,31 @@
   const draw = (chart, width, paper) => {
     if (chart.drawn) chart.drawn.dispose();
     // Rows with their names above them are higher.
-    if (chart.data.kind === "ranges") {
+    if (chart.data.kind === "ranges" || chart.data.kind === "dots") {
       const { narrow, lines } = nameRoom(chart.data, width);
       chart.box.style.height = chart.height + (narrow ? 18 * lines : LINE * (lines - 1)) * chart.data.rows.length + "px";
     }
     if (chart.data.kind === "heat") chart.box.style.height = Math.max(chart.height, 36 + heatRow(chart.data, width) * chart.data.rows.length) + "px";
-    const height = chart.box.clientHeight;
+    const height = chart.box.clientHeight || parseFloat(chart.box.style.height);
     chart.drawn = echarts.init(chart.host, null, { renderer: "svg", width, height });
     const option = kinds[chart.data.kind](chart.data, width);
     chart.drawn.setOption({ animation: false, textStyle: { fontFamily: family }, tooltip: paper ? undefined : tooltip(), ...option });
     chart.width = width;
   };
+  // What is folded away has no width, and is drawn once it is opened.
   const drawAll = (width, paper) => {
-    for (const chart of charts) draw(chart, width || chart.box.clientWidth, paper);
+    for (const chart of charts) if (width || chart.box.clientWidth) draw(chart, width || chart.box.clientWidth, paper);
   };
+  document.addEventListener("toggle", () => {
+    for (const chart of charts) if (chart.box.clientWidth && chart.box.clientWidth !== chart.width) draw(chart, chart.box.clientWidth);
+  }, true);
 
   for (const box of document.querySelectorAll(".chart")) {
     const data = JSON.parse(box.querySelector("script").textContent);
     const host = document.createElement("div");
     host.style.width = host.style.height = "100%";
     box.append(host);
-    charts.push({ box, host, data, height: box.clientHeight });
+    charts.push({ box, host, data, height: parseFloat(box.style.height) });
   }
   drawAll();
   root.dataset.drawn = String(charts.length);
@@ -550,7 +610,7 @@
   window.addEventListener("resize", () => {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
-      for (const chart of charts) if (chart.box.clientWidth !== chart.width) draw(chart, chart.box.clientWidth);
+      for (const chart of charts) if (chart.box.clientWidth && chart.box.clientWidth !== chart.width) draw(chart, chart.box.clientWidth);
     }, 120);
   });
 

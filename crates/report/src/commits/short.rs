@@ -6,7 +6,7 @@ use ringfence_machine::units::Bytes;
 use ringfence_studies::findings::Findings;
 
 use crate::commits::method;
-use crate::commits::text::{Way, Ways, committers, unreached};
+use crate::commits::text::{Way, Ways, committers, none_advised, unreached};
 use crate::experiment::short::grid::{self, Entry};
 use crate::experiment::short::names::names;
 use crate::experiment::short::parts::Short;
@@ -90,6 +90,19 @@ fn not_durable(ways: &Ways) -> Option<String> {
     names.dedup();
     (!names.is_empty() && names.len() == ways.tasks.len())
         .then(|| format!("Nothing here is durable: {}.", listed(&names, "and")))
+}
+
+/// The answer without the matrix and its marks; nothing where something else was measured.
+pub(crate) fn sentences(found: &Findings) -> Option<Vec<String>> {
+    let ways = Ways::of(found).filter(|ways| !ways.tasks.is_empty())?;
+    let not_durable = not_durable(&ways);
+    let Advice { mut answer, calls, .. } = advice(found, ways, "");
+    // A page has no caveats that would hold the reason.
+    if let (Some(why), Some(first)) = (none_advised(found), answer.first_mut()) {
+        *first = why;
+    }
+    let calls = calls.map(|calls| format!("The calls: {calls}."));
+    Some(answer.into_iter().chain(calls).chain(not_durable).chain(unreached(found)).collect())
 }
 
 /// The recommendation alone, for texts without the matrix; nothing where something else was

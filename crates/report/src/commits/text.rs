@@ -2,10 +2,9 @@
 
 use ringfence_analysis::cheapest::Cheapest;
 use ringfence_analysis::disk_writes::Unreached;
-use ringfence_analysis::estimate::{Interval, NotEstimable, Verdict as Known};
+use ringfence_analysis::estimate::{Interval, NotEstimable};
 use ringfence_experiment::plan::Plan;
 use ringfence_experiment::task::{Commit, DirtyIo, Layout, Task, text};
-use ringfence_machine::units::Bytes;
 use ringfence_studies::findings::Findings;
 use ringfence_studies::prove::{Price, Proof, Verdict};
 
@@ -146,7 +145,7 @@ pub(crate) fn none_advised(found: &Findings) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "No way is advised, because {which}: {}.",
+        "No method is recommended, because {which}: {}.",
         NotEstimable::hardest(&ways.unknown)?.why()
     ))
 }
@@ -167,7 +166,7 @@ fn advice(found: &Findings) -> Option<String> {
         |way: &Way| format!("{} ({}{at})", words(&found.plan, way.case), ns_interval(&way.cost));
     let named: Vec<String> = least.iter().map(name).collect();
     let mut said = match named.len() {
-        1 => format!("Use {}: no other durable way that was measured is as cheap", named[0]),
+        1 => format!("Use {}: no other durable method that was measured is as cheap", named[0]),
         _ => format!("Use {}, which could not be told apart", listed(&named, "or")),
     };
     if let Some(dearest) = more.last() {
@@ -179,10 +178,11 @@ fn advice(found: &Findings) -> Option<String> {
     }
     said.push('.');
     if more.iter().any(|way| way.by_median) {
-        said += " Where intervals overlap, medians of the same trials tell the ways apart.";
+        said += " Where intervals overlap, medians of the same trials tell the methods apart.";
     }
     if !ways.unknown.is_empty() {
-        said += &format!(" Of {} there is no figure.", plural(ways.unknown.len(), "durable way"));
+        said +=
+            &format!(" Of {} there is no figure.", plural(ways.unknown.len(), "durable method"));
     }
     Some(said)
 }
@@ -206,41 +206,6 @@ pub(super) fn unreached(found: &Findings) -> Option<String> {
          without it: 'ringfence explain DIR' says what stands between.",
         listed(&named, "and")
     ))
-}
-
-/// The answer in a sentence: the cheapest durable way, its batch and its cost. Where batches differ
-/// that is the cost of a record. Nothing where records or writers differ, or no durable way has a
-/// figure.
-pub(crate) fn headline(found: &Findings) -> Option<String> {
-    let mut ways = Ways::of(found)?;
-    let (alike, quantile) = (ways.alike(), found.plan.experiment.measure.quantity.quantile());
-    let asked = |task: &Commit| (task.record, task.writers);
-    let same_record = ways.tasks.windows(2).all(|two| asked(two[0]) == asked(two[1]));
-    let threads = |way: &Way| committers(&found.plan, way.case);
-    let same_threads = ways.costs.windows(2).all(|two| threads(&two[0]) == threads(&two[1]));
-    // What a record takes is a share of what a batch takes, and has no quantiles of its own.
-    if !same_threads || !(alike || same_record && quantile.is_none()) {
-        return None;
-    }
-    if !alike {
-        for way in &mut ways.costs {
-            way.cost = way.cost.times(1.0 / f64::from(way.task.batch));
-        }
-    }
-    let tied = ways.sort();
-    let Way { task: best, cost, .. } = ways.costs.first()?;
-    let what = match alike {
-        true => format!("commit of {}", Bytes(best.bytes())),
-        false => format!("record of {}", best.record),
-    };
-    let at = quantile.map_or(String::new(), |quantile| format!("{quantile} is "));
-    let lead = if ways.costs.len() > 1 { "Use " } else { "" };
-    let others = match tied - 1 {
-        0 => String::new(),
-        1 => "; another way could not be told apart from it".into(),
-        others => format!("; {others} other ways could not be told apart from it"),
-    };
-    Some(format!("{lead}{}: {at}{} per {what}{others}.", way(best), ns_interval(cost)))
 }
 
 /// How a commit is made, in words, such as `fdatasync on a file written before; batch 16`.
@@ -299,30 +264,6 @@ pub(crate) fn of_proof(proof: &Proof) -> Option<String> {
         _ => return None,
     };
     Some(format!("{expect}{more}."))
-}
-
-/// Of a victim that commits in one way: what to expect beside the neighbour that is known to slow
-/// it down most. Nothing where none is.
-pub(crate) fn beside(found: &Findings) -> Option<String> {
-    let plan = &found.plan;
-    let slowed = found.results.iter().filter_map(|result| {
-        let finding = result.effect.as_ref()?.finding;
-        Some((result, finding.slowdown.filter(|_| matches!(finding.verdict, Known::Slower))?))
-    });
-    let (worst, expected) = slowed.max_by(|a, b| a.1.low.total_cmp(&b.1.low))?;
-    let own = plan.metric_task(worst.case);
-    let Task::Commit(task) = own else { return None };
-    if found.results.iter().any(|result| plan.metric_task(result.case) != own) {
-        return None;
-    }
-    let mut others =
-        plan.cases[worst.case].active.iter().filter(|active| active.role != plan.metric);
-    let (Some(other), None) = (others.next(), others.next()) else { return None };
-    let writer =
-        writer(&plan.variants[other.role].get(other.variant)?.task, &words(plan, worst.case));
-    let quantile =
-        plan.experiment.measure.quantity.quantile().map_or(String::new(), |of| format!("{of} at "));
-    Some(format!("{}; beside {writer} expect {quantile}{}.", way(task), slowdown(&expected)))
 }
 
 // A writer by how it writes; anything else in other words.

@@ -33,7 +33,14 @@ pub(crate) fn section(digest: &Digest) -> Option<Section> {
         @for note in notes(all, digest.findings.scale.as_ref()) {
             p class="note" { (capital(&clean(&note))) "." }
         }
-        div class="row" { @for one in all { (figure(one, all)) } }
+        @if let [one] = &all[..] {
+            (figure(one, all))
+        } @else {
+            details {
+                summary { (all.len()) " histograms" }
+                div class="row" { @for one in all { (figure(one, all)) } }
+            }
+        }
     };
     Some(Section { id: "latencies", title: "Latencies".into(), body })
 }

@@ -77,8 +77,10 @@ fn figure(digest: &Digest, title: &str, own: &[CaseLatencies]) -> Option<Markup>
         .quantity
         .quantile()
         .filter(|_| own[0].role == plan.experiment.metric);
-    let told = own.len() <= LOOKS.len();
-    let look = |place: usize| if told { LOOKS[place] } else { ("other", "dot") };
+    if own.len() > LOOKS.len() {
+        return dots(title, own);
+    }
+    let look = |place: usize| LOOKS[place];
     let lines: Vec<Line> =
         own.iter().enumerate().map(|(place, one)| line(one, look(place).0)).collect();
     if lines.iter().all(|line| line.borne.is_empty() && line.rest.is_empty()) {
@@ -103,15 +105,12 @@ fn figure(digest: &Digest, title: &str, own: &[CaseLatencies]) -> Option<Markup>
         one.quantiles.iter().filter_map(|of| point(place, of)).collect()
     };
     let points: Vec<Point> = own.iter().enumerate().flat_map(of_case).collect();
-    let explanation = explanation(own, &lines, &points, told);
-    let entries: Vec<(&str, &str, String)> = match told {
-        true => own
-            .iter()
-            .enumerate()
-            .map(|(place, one)| (look(place).1, look(place).0, name(one, own)))
-            .collect(),
-        false => Vec::new(),
-    };
+    let explanation = explanation(own, &lines, &points);
+    let entries: Vec<(&str, &str, String)> = own
+        .iter()
+        .enumerate()
+        .map(|(place, one)| (look(place).1, look(place).0, name(one, own)))
+        .collect();
     let entries = entries.iter().map(|(shape, color, name)| (*shape, *color, name.as_str()));
     let numbers = numbers(title, own);
     let chart = Chart::new("quantiles", Drawn { lines, points });
@@ -122,6 +121,82 @@ fn figure(digest: &Digest, title: &str, own: &[CaseLatencies]) -> Option<Markup>
         height: 360,
         legend: legend(entries),
         table: numbers,
+    };
+    Some(figure.render())
+}
+
+/// Of more cases than there are colours: a row for each, with a dot for each quantile.
+#[derive(Debug, Serialize)]
+struct Dots {
+    rows: Vec<DotRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct DotRow {
+    name: String,
+    dots: Vec<Dot>,
+}
+
+#[derive(Debug, Serialize)]
+struct Dot {
+    shape: &'static str,
+    color: &'static str,
+    ns: f64,
+    /// Trials differ too much for an interval.
+    faint: bool,
+    tip: Tip,
+}
+
+/// What a row has dots of: a share, and how it looks; then the longest.
+const SHARES: [(f64, &str, (&str, &str)); 3] =
+    [(0.5, "p50", LOOKS[0]), (0.9, "p90", LOOKS[2]), (0.99, "p99", LOOKS[3])];
+const LONGEST: (&str, &str) = ("bad", "triangle");
+
+fn dots(title: &str, own: &[CaseLatencies]) -> Option<Markup> {
+    let row = |one: &CaseLatencies| {
+        let name = name(one, own);
+        let quantiles = SHARES.iter().filter_map(|(share, label, (color, shape))| {
+            let of = one.quantiles.iter().find(|of| of.quantile.share() == *share)?;
+            let observed = of.observed.as_ref().map(|observed| observed.value);
+            let figure = of.ns.as_ref().ok().map(|ns| ns.value);
+            let tip =
+                Tip::new(format!("{name}, {label}")).with(*label, quantile(one, *share, true));
+            Some(Dot {
+                shape,
+                color,
+                ns: short(figure.or(observed)?),
+                faint: figure.is_none(),
+                tip,
+            })
+        });
+        let longest = one.histogram.most().map(|most| Dot {
+            shape: LONGEST.1,
+            color: LONGEST.0,
+            ns: most.max(1) as f64,
+            faint: false,
+            tip: Tip::new(format!("{name}, longest")).with("longest", time(most)),
+        });
+        let dots: Vec<Dot> = quantiles.chain(longest).collect();
+        DotRow { name, dots }
+    };
+    let rows: Vec<DotRow> = own.iter().map(row).filter(|row| !row.dots.is_empty()).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let entries = SHARES.iter().map(|(_, label, (color, shape))| (*shape, *color, *label));
+    let height = 44 + 24 * rows.len() as u32;
+    let explanation = format!(
+        "Of 100 {}, 99 take at most as long as p99. The axis is logarithmic; a pale dot is of \
+         trials that differ too much for an interval.",
+        own[0].unit
+    );
+    let figure = Figure {
+        title,
+        explanation: &explanation,
+        chart: &Chart::new("dots", Dots { rows }),
+        height,
+        legend: legend(entries.chain([(LONGEST.1, LONGEST.0, "longest")])),
+        table: numbers(title, own),
     };
     Some(figure.render())
 }
@@ -140,7 +215,7 @@ fn line(one: &CaseLatencies, color: &'static str) -> Line {
     Line { color, borne, rest }
 }
 
-fn explanation(own: &[CaseLatencies], lines: &[Line], points: &[Point], told: bool) -> String {
+fn explanation(own: &[CaseLatencies], lines: &[Line], points: &[Point]) -> String {
     let mut text = format!("Of 100 {}, 99 take at most as long as p99.", own[0].unit);
     let level = own
         .iter()
@@ -160,9 +235,6 @@ fn explanation(own: &[CaseLatencies], lines: &[Line], points: &[Point], told: bo
         text += " A line is dashed beyond the highest quantile that has a figure.";
     }
     text += " It ends where fewer than ten are longer.";
-    if !told {
-        text += " There are too many cases for a colour each: point at one to see which it is.";
-    }
     text
 }
 

@@ -63,6 +63,18 @@ fn of(found: &Findings, style: &Style) -> Short {
     short
 }
 
+/// The answer alone, a sentence each, for a page, which has tables and pictures of its own.
+pub(crate) fn sentences(found: &Findings) -> Vec<String> {
+    let has_effects = found.results.iter().any(|result| result.effect.is_some());
+    let is_lock = found.plan.experiment.kind == Some(Kind::Lock);
+    // The terminal's refer to marks in its table.
+    let commits = if has_effects || is_lock { None } else { commits::sentences(found) };
+    match commits {
+        Some(answer) => verdicts::said(found).into_iter().chain(answer).collect(),
+        None => of(found, &Style::default()).answer,
+    }
+}
+
 fn render(short: &Short, style: &Style) -> String {
     let mut out = String::new();
     for (number, sentence) in short.answer.iter().enumerate() {

@@ -156,7 +156,7 @@ impl Choice {
     /// # Panics
     /// If the way is not durable: none such is chosen.
     pub fn policy(&self) -> FilePolicy {
-        let sync: FileSync = self.way.sync.name().parse().expect("only durable ways are chosen");
+        let sync: FileSync = self.way.sync.name().parse().expect("only durable methods are chosen");
         let layout: FileLayout =
             self.way.layout.name().parse().expect("policies have the same words");
         let mapped =
