@@ -10,7 +10,7 @@ use ringfence_fleet::Spec;
 use crate::fleet::cells::figure_cell;
 use crate::fleet::comparison::Compared;
 use crate::fleet::names::{middle, shown};
-use crate::fleet::overview::{Known, Overview, Summary};
+use crate::fleet::overview::{Host, Known, Overview, Summary};
 use crate::fleet::text::{
     change_rows, compared_how, few, group_title, left_out, notable, outlier_lines, outliers_title,
     summary_row, too_few,
@@ -298,20 +298,34 @@ fn changed(compared: &Compared) -> Section {
 fn facts(overview: &Overview) -> Section {
     let names: Vec<&str> =
         crate::fleet::overview::facts().into_iter().filter(|name| *name != "node").collect();
+    let of = |host: &Host, name: &str| host.facts.get(name).cloned().unwrap_or_default();
+    // What is the same on all is a sentence; a column of it says nothing.
+    let first = overview.hosts.first();
+    let (same, unlike): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| {
+        first.is_some_and(|first| {
+            overview.hosts.iter().all(|host| of(host, name) == of(first, name))
+        })
+    });
+    let shared: Vec<String> = same
+        .into_iter()
+        .filter_map(|name| Some((name, of(first?, name))))
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
     let mut heads = vec![(overview.noun(), Align::Left), ("task", Align::Right)];
-    heads.extend(names.iter().map(|name| (*name, Align::Left)));
+    heads.extend(unlike.iter().map(|name| (*name, Align::Left)));
     let rows: Vec<Vec<String>> = overview
         .hosts
         .iter()
         .map(|host| {
             let mut row = vec![host.node.clone(), host.task.to_string()];
-            row.extend(names.iter().map(|name| host.facts.get(name).cloned().unwrap_or_default()));
+            row.extend(unlike.iter().map(|name| of(host, name)));
             row
         })
         .collect();
-    Section {
-        id: "facts",
-        title: "What the hosts are".into(),
-        body: table("What the hosts are", &heads, &rows),
-    }
+    let body = html! {
+        @if !shared.is_empty() { p { "The same on all: " (clean(&shared.join("; "))) "." } }
+        (table("What the hosts are", &heads, &rows))
+    };
+    Section { id: "facts", title: "What the hosts are".into(), body }
 }

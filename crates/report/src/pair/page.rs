@@ -46,7 +46,7 @@ fn answer(outcome: &Outcome) -> Answer {
         sentences.insert(0, format!("It ended early: {}.", clean(why)));
     }
     Answer {
-        question: "Who should run beside whom?".into(),
+        question: "Which tasks should share a core or a cache?".into(),
         headline: format!("{}.", clean(&crate::pair::text::answer(outcome))),
         cards: cards(outcome),
         sentences,
@@ -171,7 +171,7 @@ fn short(finding: &Finding) -> String {
         None if stands_still(finding) => "stands still".into(),
         None => match finding.verdict {
             Verdict::NotEstimable(reason) => reason.short().into(),
-            _ => "?".into(),
+            _ => numbers::NO_FIGURE.into(),
         },
     }
 }

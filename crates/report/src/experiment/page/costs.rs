@@ -159,7 +159,7 @@ fn cell(cost: &Cost, row: usize, column: usize) -> HeatCell {
         column,
         row,
         value,
-        text: value.map_or("?".into(), numbers::ns),
+        text: value.map_or(numbers::NO_FIGURE.into(), numbers::ns),
         faint: !write.is_flushed(),
         tip,
     }

@@ -92,9 +92,9 @@ fn cell(table: &Neighbours, row: &NeighbourRow, at: usize, column: usize) -> Hea
     let slowdown = row.result.effect.as_ref().and_then(|effect| effect.finding.slowdown);
     let short = match slowdown {
         Some(slowdown) => numbers::slowdown_figure(&slowdown).value,
-        None => "?".into(),
+        None => numbers::NO_FIGURE.into(),
     };
-    let title = format!("{} beside {}", table.victim, row.label);
+    let title = format!("{} next to {}", table.victim, row.label);
     let tip = tip(title, &row.result);
     HeatCell { column, row: at, value, text: short, faint: value.is_none(), tip }
 }
