@@ -186,6 +186,9 @@ pub(crate) const LOOKS: [(&str, &str); 7] = [
     ("alu", "square"),
 ];
 
+/// Of figures with the methods of a survey.
+pub(crate) const NT: &str = "nt: non-temporal stores, which bypass the cache.";
+
 /// A swatch and its name for each colour.
 pub(crate) fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>) -> Markup {
     html! {

@@ -169,14 +169,16 @@ fn dots(title: &str, own: &[CaseLatencies]) -> Option<Markup> {
                 tip,
             })
         });
-        let longest = one.histogram.most().map(|most| Dot {
+        let mut dots: Vec<Dot> = quantiles.collect();
+        // The lower end of a bucket, below which a quantile within it may not seem to lie.
+        let least = dots.iter().map(|dot| dot.ns).fold(1.0, f64::max);
+        dots.extend(one.histogram.most().map(|most| Dot {
             shape: LONGEST.1,
             color: LONGEST.0,
-            ns: most.max(1) as f64,
+            ns: least.max(most as f64),
             faint: false,
             tip: Tip::new(format!("{name}, longest")).with("longest", time(most)),
-        });
-        let dots: Vec<Dot> = quantiles.chain(longest).collect();
+        }));
         DotRow { name, dots }
     };
     let rows: Vec<DotRow> = own.iter().map(row).filter(|row| !row.dots.is_empty()).collect();

@@ -13,7 +13,7 @@ use ringfence_studies::survey::{CostRow, Survey};
 use crate::experiment::cases::{one, words};
 use crate::experiment::page::frontier::color;
 use crate::html::Section;
-use crate::html::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
+use crate::html::figure::{Chart, Figure, Heat, HeatCell, NT, RangeRow, Ranges, Scale, Tip};
 use crate::html::table::{Align, table};
 use crate::numbers;
 use crate::text::capital;
@@ -45,8 +45,8 @@ pub(crate) fn of_survey(survey: &Survey) -> Option<Section> {
     }
     let body = html! {
         p { "Nanoseconds per line of 64 B, one after the other \
-             through " (survey.target) ". The stronger the colour, the dearer; hover for \
-                                        intervals." }
+             through " (survey.target) ". The stronger the colour, the higher the cost; hover \
+                                        for intervals." }
         (maps(&rows))
         @if !survey.parts.is_empty() { (parts(survey)) }
     };
@@ -55,13 +55,19 @@ pub(crate) fn of_survey(survey: &Survey) -> Option<Section> {
 
 /// An experiment's costs: cases without a baseline.
 pub(crate) fn section(plan: &Plan, results: &[CaseResult]) -> Option<Section> {
-    let costs: Vec<&CaseResult> = results.iter().filter(|result| result.effect.is_none()).collect();
+    let mut costs: Vec<&CaseResult> =
+        results.iter().filter(|result| result.effect.is_none()).collect();
     if costs.is_empty() {
         return None;
     }
+    // Methods to commit have no order of their own; one without a figure comes last.
+    if costs.iter().all(|result| matches!(plan.metric_task(result.case), Task::Commit(_))) {
+        let value = |result: &CaseResult| result.ns_per_unit.map_or(f64::MAX, |ns| ns.value);
+        costs.sort_by(|a, b| value(a).total_cmp(&value(b)));
+    }
     let body = match as_map(plan, &costs) {
         Some(rows) => html! {
-            p { "Nanoseconds per line of 64 B. The stronger the colour, the dearer; hover for \
+            p { "Nanoseconds per line of 64 B. The stronger the colour, the higher the cost; hover for \
                  intervals." }
             (maps(&rows))
         },
@@ -140,7 +146,7 @@ fn map(rows: &[Cost], place: FenceAt, title: &str, range: (f64, f64)) -> Markup 
         Heat { columns: columns.clone(), rows: names.collect(), cells, scale: Scale::More, range },
     );
     let height = 44 + 40 * instructions.len() as u32;
-    Figure { title, explanation: "", chart: &chart, height, legend: html! {}, table: numbers }
+    Figure { title, explanation: NT, chart: &chart, height, legend: html! {}, table: numbers }
         .render()
 }
 

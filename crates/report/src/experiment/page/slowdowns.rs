@@ -9,7 +9,7 @@ use ringfence_studies::survey::{NeighbourRow, Neighbours, Survey};
 use crate::experiment::cases::words;
 use crate::experiment::page::frontier::color;
 use crate::html::Section;
-use crate::html::figure::{Chart, Figure, Heat, HeatCell, RangeRow, Ranges, Scale, Tip};
+use crate::html::figure::{Chart, Figure, Heat, HeatCell, NT, RangeRow, Ranges, Scale, Tip};
 use crate::html::table::{Align, table};
 use crate::numbers;
 use crate::text::capital;
@@ -72,7 +72,7 @@ fn part(survey: &Survey, paced: bool, title: &str, range: (f64, f64)) -> Markup 
         "heat",
         Heat { columns: victims.clone(), rows, cells, scale: Scale::Around, range },
     );
-    Figure { title, explanation: "", chart: &chart, height, legend: html! {}, table: numbers }
+    Figure { title, explanation: NT, chart: &chart, height, legend: html! {}, table: numbers }
         .render()
 }
 
