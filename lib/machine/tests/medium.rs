@@ -87,7 +87,7 @@ fn ext4_on_a_partition_of_a_virtio_disk() {
     assert!(promise(&medium, "O_DSYNC").1.contains("without FUA, each takes a flush"));
     assert!(promise(&medium, "none").1.contains("dirty for 30 s"));
     assert!(
-        medium.unknown[0].contains("whether the host keeps what vda is told"),
+        medium.unknown[0].contains("whether the host keeps what vda is asked"),
         "{:?}",
         medium.unknown
     );
