@@ -159,9 +159,9 @@ fn what_a_machine_does_not_share_out_is_not_run() {
     assert_eq!(why(&ways, "victim = 'L3:0=f'"), "");
     for (table, part) in [
         ("victim = 'MB:0=50'", "cannot allocate MB:0, only L3:0=fff"),
-        ("victim = 'L2:0=f'", "shares out no L2:0"),
-        ("victim = 'L3CODE:0=f'", "shares out no L3CODE:0"),
-        ("victim = 'L3:1=f'", "shares out no L3:1"),
+        ("victim = 'L2:0=f'", "cannot allocate L2:0"),
+        ("victim = 'L3CODE:0=f'", "cannot allocate L3CODE:0"),
+        ("victim = 'L3:1=f'", "cannot allocate L3:1"),
         ("victim = 'L3:0=1fff'", "has bits beyond fff"),
         ("victim = 'L3:0=f0f'", "has gaps"),
         (
@@ -282,7 +282,7 @@ fn masks_for_data_hold_for_all_accesses_and_the_plan_says_so() {
     assert!(planned(&whole).placed.notes.iter().all(|note| !note.contains("CODE")));
     // A machine without it has no such masks, and a mount with it no others.
     let none = plan(&data, &laptop, &laptop.machine()).unwrap();
-    assert!(none.not_run[0].reason.contains("shares out no L3DATA:0"), "{:?}", none.not_run);
+    assert!(none.not_run[0].reason.contains("cannot allocate L3DATA:0"), "{:?}", none.not_run);
     assert!(none.placed.notes.iter().all(|note| !note.contains("CODE")));
     let both = isolated(&["victim = 'L3:0=0ff'", "victim = 'L3DATA:0=0ff'"]);
     let refused = planned(&experiment(&[SMALL, STREAM], &both)).not_run;

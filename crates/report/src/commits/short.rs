@@ -185,7 +185,7 @@ fn no_advice(ways: &Ways) -> Option<String> {
         }
         _ => return None,
     };
-    Some(format!("No method is advised, because {which}."))
+    Some(format!("No method is recommended, because {which}."))
 }
 
 fn cost(cost: &Interval) -> String {

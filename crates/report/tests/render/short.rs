@@ -163,7 +163,9 @@ fn a_method_without_a_figure_is_not_advised() {
     found.results.iter_mut().for_each(|result| result.ns_per_unit = few);
     let said = spaced(&short(&found, 80));
     assert!(
-        said.starts_with("No method is advised, because none of the 16 durable ones has a figure"),
+        said.starts_with(
+            "No method is recommended, because none of the 16 durable ones has a figure"
+        ),
         "{said}"
     );
     assert!(said.contains("a figure takes at least 4 trials, and there are 2"), "{said}");

@@ -13,7 +13,7 @@ use crate::engines;
 use crate::prove::time::{LAST_LOOK, looks};
 
 /// How long a verb measures that has no time of its own, where neither a time nor trials are given.
-pub const USUAL: Span = Span::ms(60_000);
+const USUAL: Span = Span::ms(60_000);
 
 /// More trials say little new.
 const MOST_TRIALS: u32 = 20_000;
@@ -32,7 +32,7 @@ pub struct Asked {
 
 /// Sets how long an experiment is measured. A time that was given is used until the question is
 /// settled, and so is any time where a precision or a budget settles it. Otherwise the verb's own
-/// time, or [`USUAL`], ends the verb's trials, and is longer where a figure of every case takes
+/// time, or 60 s, ends the verb's trials, and is longer where a figure of every case takes
 /// longer. Episodes, A/A runs and runs that are timed whole take as long as their trials do.
 ///
 /// A simulation ends once it is precise: its time is not that of a clock.
