@@ -226,12 +226,14 @@
 
     time(data) {
       const values = data.points.flatMap((p) => [p[1], p[3]]);
-      // A few outliers would squash the rest: they are drawn at the frame, and counted.
-      const medians = data.points.map((p) => p[2]).sort((a, b) => a - b);
-      const share = (of) => medians[Math.round((medians.length - 1) * of)] || 1;
+      // A few outliers would squash the rest: what lies beyond Tukey's outer fences, of logarithms, and is at most a twentieth
+      // to either side, is drawn at the frame, and counted.
+      const sorted = data.points.map((p) => Math.log(p[2])).sort((a, b) => a - b);
+      const share = (of) => sorted[Math.round((sorted.length - 1) * of)] || 0;
+      const far = 3 * Math.max(share(0.75) - share(0.25), 0.02);
       const [least, most] = extent(values.concat(1));
-      const low = Math.max(least, Math.min(share(0.01), 1) / 1.5);
-      const high = Math.min(most, Math.max(share(0.99), 1) * 1.5);
+      const low = Math.max(least, Math.min(Math.exp(Math.min(share(0.25) - far, share(0.05))), 1));
+      const high = Math.min(most, Math.max(Math.exp(Math.max(share(0.75) + far, share(0.95))), 1));
       const within = (value) => Math.min(Math.max(value, low), high);
       const beyond = data.points.filter((p) => within(p[2]) !== p[2]).length;
       const counted = beyond === 0 ? {} : { name: beyond + (beyond === 1 ? " outlier (triangle) lies" : " outliers (triangles) lie") + " beyond the frame",

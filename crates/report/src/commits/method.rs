@@ -1,6 +1,7 @@
 //! How a commit is made, in words, and as the calls that make it.
 
-use ringfence_experiment::task::{Commit, Io, Layout, Sync};
+use ringfence_experiment::plan::Plan;
+use ringfence_experiment::task::{Commit, Io, Layout, Sync, Task};
 
 /// The call and what it goes through: `fdatasync with O_DIRECT`.
 pub(crate) fn how(task: &Commit) -> String {
@@ -37,6 +38,17 @@ pub(crate) fn named(task: &Commit) -> String {
         batch => format!(", {batch} records a commit"),
     };
     format!("{}, {}{batch}", how(task), onto(task.layout))
+}
+
+/// The method of a case, where that tells it from every other case.
+pub(crate) fn of_case(plan: &Plan, case: usize) -> Option<String> {
+    let named = |case: usize| match plan.metric_task(case) {
+        Task::Commit(task) => Some(named(task)),
+        _ => None,
+    };
+    let own = named(case)?;
+    let alike = (0..plan.cases.len()).filter(|other| named(*other).as_ref() == Some(&own)).count();
+    (alike == 1).then_some(own)
 }
 
 /// What it is written onto.

@@ -2,9 +2,11 @@
 
 use ringfence_analysis::frontier::Frontier;
 use ringfence_analysis::results::CaseResult;
+use ringfence_experiment::plan::Plan;
 use ringfence_studies::survey::answer::{Answer as Found, ForBlock, Method};
 use ringfence_studies::survey::{Advice, Survey};
 
+use crate::commits::method;
 use crate::experiment::cases::{by_part, one, words};
 use crate::experiment::page::frontier;
 use crate::experiment::page::frontier::color;
@@ -165,7 +167,7 @@ fn slowdown_card(digest: &Digest, result: &CaseResult) -> Option<Card> {
     let found = result.effect.as_ref()?.finding;
     let figure = numbers::slowdown_figure(&found.slowdown?);
     let note = format!("{} {}", figure.interval, verdict(&found));
-    Some(card(words(&digest.findings.plan, result.case), figure.value, note))
+    Some(card(name(&digest.findings.plan, result.case), figure.value, note))
 }
 
 fn cost_card(digest: &Digest, result: &CaseResult) -> Option<Card> {
@@ -173,7 +175,12 @@ fn cost_card(digest: &Digest, result: &CaseResult) -> Option<Card> {
     let figure = numbers::ns_figure(result.ns_per_unit.as_ref().ok()?);
     let per = plan.experiment.measure.quantity.per(one(result.unit));
     let note = format!("{} {per}", figure.interval);
-    Some(card(words(plan, result.case), figure.value, note))
+    Some(card(name(plan, result.case), figure.value, note))
+}
+
+/// What a case is called on a page.
+pub(crate) fn name(plan: &Plan, case: usize) -> String {
+    method::of_case(plan, case).unwrap_or_else(|| words(plan, case))
 }
 
 // With the colour of what its name says.

@@ -94,7 +94,7 @@ pub(crate) fn content(page: &Page) -> Markup {
                 }
             }
             @for (number, group) in page.groups.iter().enumerate() {
-                (self::group(number, group, titled(page) > 1))
+                (self::group(number, group))
             }
         }
         @if !page.footer.is_empty() {
@@ -190,24 +190,19 @@ fn card(card: &Card) -> Markup {
     }
 }
 
-fn titled(page: &Page) -> usize {
-    page.groups.iter().filter(|group| group.title.is_some()).count()
-}
-
-// Where there are several, each is folded: the answer above rests on all of them, and few readers
-// want every one. A link to the anchor opens it, since that lies within.
-fn group(number: usize, group: &Group, folded: bool) -> Markup {
+// Those with a title are folded: the answer above rests on all of them, and few readers want every
+// one. A link to the anchor opens it, since that lies within.
+fn group(number: usize, group: &Group) -> Markup {
     let sections = html! {
         @for section in &group.sections { (self::section(number, section, group.title.is_some())) }
     };
     let top = anchor(number, "top");
     html! {
         @match &group.title {
-            Some(title) if folded => details class="group" {
+            Some(title) => details class="group" {
                 summary { h2 { (title) } }
                 div id=(top) { (sections) }
             },
-            Some(title) => { h2 class="group" id=(top) { (title) } (sections) }
             None => (sections),
         }
     }

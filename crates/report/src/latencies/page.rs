@@ -6,6 +6,7 @@ use ringfence_analysis::latency::CaseLatencies;
 use ringfence_experiment::histogram::Grid;
 use serde::Serialize;
 
+use crate::commits::method;
 use crate::histogram::{QUANTILES, quantile, time};
 use crate::html::figure::{Chart, Figure};
 use crate::html::table::{Align, table};
@@ -24,7 +25,9 @@ pub(crate) struct Drawn {
 
 /// A table and a figure for each case that counted latencies.
 pub(crate) fn section(digest: &Digest) -> Option<Section> {
-    let all = &digest.findings.latencies;
+    let all: Vec<CaseLatencies> =
+        digest.findings.latencies.iter().map(|one| labelled(one, digest)).collect();
+    let all = &all;
     if all.is_empty() {
         return None;
     }
@@ -43,6 +46,15 @@ pub(crate) fn section(digest: &Digest) -> Option<Section> {
         }
     };
     Some(Section { id: "latencies", title: "Latencies".into(), body })
+}
+
+/// With the name that its case has on a page.
+pub(crate) fn labelled(one: &CaseLatencies, digest: &Digest) -> CaseLatencies {
+    let mut one = one.clone();
+    if let Some(method) = method::of_case(&digest.findings.plan, one.case) {
+        one.label = method;
+    }
+    one
 }
 
 fn summary(all: &[CaseLatencies]) -> maud::Markup {

@@ -11,6 +11,7 @@ use crate::histogram::time;
 use crate::html::figure::{Chart, Figure, LOOKS, Tip, legend};
 use crate::html::table::{Align, table};
 use crate::html::{Digest, Section};
+use crate::latencies::page::labelled;
 use crate::latencies::text::{name, quantile};
 use crate::numbers::{NO_FIGURE, count, ns_interval, percent};
 
@@ -56,7 +57,8 @@ fn figures(digest: &Digest, several: bool) -> Vec<Markup> {
     let roles: BTreeSet<(bool, &str)> =
         all.iter().map(|one| (one.role != metric, one.role.as_str())).collect();
     let of_role = |(_, role): &(bool, &str)| {
-        let own: Vec<CaseLatencies> = all.iter().filter(|one| one.role == *role).cloned().collect();
+        let own: Vec<CaseLatencies> =
+            all.iter().filter(|one| one.role == *role).map(|one| labelled(one, digest)).collect();
         let mut title = format!("How long {} take", own[0].unit);
         if roles.len() > 1 {
             title += &format!(", {role}");

@@ -10,9 +10,10 @@ use ringfence_machine::units::Bytes;
 use ringfence_studies::survey::parts::Part;
 use ringfence_studies::survey::{CostRow, Survey};
 
-use crate::experiment::cases::{one, words};
+use crate::experiment::cases::one;
 use crate::experiment::page::frontier::color;
 use crate::html::Section;
+use crate::html::answer::name;
 use crate::html::figure::{Chart, Figure, Heat, HeatCell, NT, RangeRow, Ranges, Scale, Tip};
 use crate::html::table::{Align, table};
 use crate::numbers;
@@ -184,7 +185,7 @@ fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
     let rows: Vec<RangeRow> = results
         .iter()
         .map(|result| {
-            let name = words(plan, result.case);
+            let name = name(plan, result.case);
             let figure = result.ns_per_unit.ok().map(|ns| [ns.value, ns.low, ns.high]);
             RangeRow {
                 color: name
@@ -207,7 +208,7 @@ fn list(plan: &Plan, results: &[&CaseResult]) -> Markup {
         .map(|result| {
             let trials = result.ns_per_unit.map_or(String::new(), |ns| ns.trials.to_string());
             let cost = format!("{} {}", cost_text(&result.ns_per_unit), unit(result));
-            vec![words(plan, result.case), cost, trials]
+            vec![name(plan, result.case), cost, trials]
         })
         .collect();
     let same = results.windows(2).all(|pair| pair[0].unit == pair[1].unit);

@@ -27,16 +27,16 @@ pub(crate) fn section(digests: &[&Digest]) -> Section {
         p { "Save it as a file and run \
              it: " code { (run) } ". The same file is in the dataset's folder \
                                    as " code { "experiment.toml" } "." }
-        @for digest in digests { (file(digest, digests.len() == 1)) }
+        @for digest in digests { (file(digest)) }
     };
     let title = if digests.len() == 1 { "The experiment" } else { "The experiments" };
     Section { id: "experiment", title: title.into(), body }
 }
 
-fn file(digest: &Digest, open: bool) -> Markup {
+fn file(digest: &Digest) -> Markup {
     let experiment = &digest.findings.plan.experiment;
     html! {
-        details class="file" open[open] {
+        details class="file" {
             summary {
                 (clean(&experiment.name))
                 @if let Some(question) = &experiment.question { ": " (clean(question)) }
