@@ -142,8 +142,16 @@
       // In GB/s, so that the axis ticks at round figures.
       const rates = points.map((p) => p.y[0] / scale);
       const efficient = points.filter((p) => p.standing === "efficient").sort((a, b) => a.x[0] - b.x[0]);
-      const logs = data.ns || right / left >= 1.9;
-      const at = (p) => logs ? Math.log(p.x[0] / left) / Math.log(right / left) : (p.x[0] - left) / (right - left);
+      const title = { name: data.x, nameLocation: "middle", nameGap: 30 };
+      const xAxis = data.ns ? logarithmic(left / 1.3, right * 1.3, time, title, width < 520 ? 5 : 8) : ratios(left, right, title);
+      const scaled = xAxis.type === "log" ? Math.log : Number;
+      const at = (p) => (scaled(p.x[0]) - scaled(xAxis.min)) / (scaled(xAxis.max) - scaled(xAxis.min));
+      const [slowest, fastest] = extent(rates);
+      const wide = (p) => 20 + 7 * p.name.length;
+      // Whether another point lies where the label would be, on the right.
+      const taken = (p) => points.some((other) => at(other) > at(p) && (at(other) - at(p)) * (width - 102) < wide(p)
+        && Math.abs(Math.log(other.y[0] / p.y[0])) < 0.06 * Math.log(fastest / slowest));
+      const toLeft = (p) => at(p) > 0.8 || (taken(p) && at(p) * (width - 102) > wide(p));
       const shape = (p) => (p.standing === "unfenced" ? "diamond" : p.paced ? "triangle" : "circle");
       const item = (p) => {
         const open = p.standing === "unfenced";
@@ -156,15 +164,14 @@
             : { color, borderColor: p.standing === "efficient" ? css("ink") : css("panel"), borderWidth: p.standing === "efficient" ? 2 : 1 },
           label: { show: named, formatter: () => p.name, ...text(), fontSize: 12.5,
             // Beside its point, on the side with room, and off the whisker.
-            position: at(p) > 0.8 ? "left" : "right", distance: 6,
+            position: toLeft(p) ? "left" : "right", distance: 6,
             color: p.standing === "efficient" ? css("ink") : css("soft"), fontWeight: p.standing === "efficient" ? 600 : 400,
             width: width < 520 ? 110 : 190, overflow: "truncate" },
         };
       };
       return {
         grid: { left: 76, right: 26, top: 26, bottom: 46 },
-        xAxis: data.ns ? logarithmic(left / 1.3, right * 1.3, time, { name: data.x, nameLocation: "middle", nameGap: 30 }, width < 520 ? 5 : 8)
-          : ratios(left, right, { name: data.x, nameLocation: "middle", nameGap: 30 }),
+        xAxis,
         yAxis: logarithmic(Math.min(...rates) / 1.25, Math.max(...rates) * 1.25, data.count ? many : (x) => bytes(x * 1e9),
           { name: data.y, nameTextStyle: { ...text(), align: "left", padding: [0, 0, 0, -68] }, nameGap: 12 }),
         series: [
@@ -217,7 +224,7 @@
           return { type: "group", children: [
             { type: "rect", shape: { x: x - w / 2 + 2, y: y - h / 2 + 2, width: w - 4, height: h - 4, r: 6 },
               style: { fill: `rgb(${rgb.join(",")})`, opacity: cell.faint && data.scale === "more" ? 0.55 : 1 } },
-            { type: "text", silent: true, style: { x, y, text: cell.text, align: "center", verticalAlign: "middle", fontFamily: family, fontSize: w < 56 ? 9.5 : w < 80 ? 11.5 : 13,
+            { type: "text", silent: true, style: { x, y, text: w < 56 ? cell.text.replace(/\s/, "\n") : cell.text, align: "center", verticalAlign: "middle", fontFamily: family, lineHeight: 12, fontSize: w < 56 ? 10 : w < 80 ? 11.5 : 13,
               fontWeight: cell.faint ? 400 : 600, fill: cell.value === null ? css("soft") : cell.faint && data.scale === "more" ? css("ink") : readable(rgb) } },
           ] };
         } }],
@@ -388,7 +395,8 @@
       const [low, high] = extent([...curves.map(([, ns]) => ns), ...data.points.map((p) => p.figure[0])].map(log));
       const room = Math.max((high - low) * 0.06, 0.02);
       const [bottom, top] = [low - room, high + room];
-      const times = rounds(10 ** bottom, 10 ** top, 8);
+      // None at the foot, where the quantiles' names are.
+      const times = rounds(10 ** low, 10 ** top, 8);
       const names = [...(width < 520 ? [] : [[1, "least"]]), [2, "p50"], [10, "p90"], [100, "p99"], [1e3, "p99.9"], [1e4, "p99.99"], [1e5, "p99.999"]].filter(([one]) => log(one) <= right + 0.02);
       const rule = { color: css("grid"), type: "solid", width: 1 };
       const grid = [...names.map(([one, name]) => ({ xAxis: log(one), lineStyle: rule, label: { position: "start", formatter: name, ...text() } })),
@@ -516,7 +524,8 @@
             markLine: slowdown || data.mark ? { silent: true, symbol: "none", lineStyle: { color: css("soft"), type: "solid", width: 1, opacity: 0.6 }, label: { show: false },
               data: [...(slowdown ? [{ xAxis: 1 }] : []), ...(data.mark ? [{ xAxis: data.mark[0], lineStyle: { color: css("ink"), type: [4, 3], opacity: 0.8 }, label: { show: true, position: "start", formatter: data.mark[1] + " " + (slowdown ? percent(data.mark[0]) : time(data.mark[0])), ...text(), color: css("ink"), align: from < 0.2 ? "left" : from > 0.8 ? "right" : "center" } }] : [])] } : undefined },
           // A row without a figure has nothing else that a pointer could rest on.
-          { type: "custom", data: rows.map((row, number) => ({ value: [low, number], tip: row.tip })), encode: { x: 0, y: 1 },
+          // Names lie over the lines that they would cross.
+          { type: "custom", z: 6, data: rows.map((row, number) => ({ value: [low, number], tip: row.tip })), encode: { x: 0, y: 1 },
             renderItem: (params, api) => {
               const { coordSys: c } = params;
               const row = rows[params.dataIndex];
